@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from slotwise.release import HTCONDOR as _VERSION
+
 from classad2._class_ad import ClassAd, ExprTree
 from classad2._enums import ClassAdException, ParserType, Value
 from classad2._errors import last as lastError
@@ -9,7 +11,6 @@ from classad2._parsing import parse_ads as parseAds
 from classad2._parsing import parse_next as parseNext
 from classad2._parsing import parse_one as parseOne
 from classad2._parsing import quote, unquote
-from slotwise.release import HTCONDOR as _VERSION
 
 #: The name of version 1.
 Parser = ParserType

@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator, Mapping, MutableMapping, Set
 from typing import Any
 
-from classad2 import _errors
-from classad2._enums import ClassAdException, Value
 from slotwise.classad import ERROR, UNDEFINED, SpecialValue
 from slotwise.classad import ClassAd as NativeAd
 from slotwise.classad import ExprTree as NativeExpr
 from slotwise.errors import AdSyntaxError
+
+from classad2 import _errors
+from classad2._enums import ClassAdException, Value
 
 #: HTCondor's message, whatever is wrong with the text; `lastError` has the place.
 _UNREADABLE = "Unable to parse string into a ClassAd."
@@ -124,7 +125,7 @@ class ClassAd(MutableMapping[str, Any]):
     __slots__ = ("_native",)
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, input: str | dict[str, Any] | None = None) -> None:  # noqa: A002 -- HTCondor's name
+    def __init__(self, input: str | dict[str, Any] | None = None) -> None:
         """An empty ad, one from its text in the new form, or one from a dictionary.
 
         :raises ClassAdException: the text is not a ClassAd.
@@ -199,12 +200,12 @@ class ClassAd(MutableMapping[str, Any]):
         references = wanted.references()
         left = self._native.flatten(wanted)
         if isinstance(left, NativeExpr):
-            # Names that this ad does not define come back as TARGET.x; HTCondor's module leaves them as they were written.
+            # Names that this ad lacks come back as TARGET.x; HTCondor's module leaves them as written.
             bare = {name.lower() for name in references.bare} - {name.lower() for name in references.target}
             left = NativeExpr(_TARGET.sub(lambda found: found[1] if found[1].lower() in bare else found[0], str(left)))
         return from_native(left)
 
-    def externalRefs(self, expr: ExprTree) -> list[str]:  # noqa: N802 -- HTCondor's name
+    def externalRefs(self, expr: ExprTree) -> list[str]:
         """The attributes that ``expr`` reads and this ad does not define."""
         references = _expression(expr).references()
         known = {name.lower() for name in self._native}
@@ -212,7 +213,7 @@ class ClassAd(MutableMapping[str, Any]):
         # HTCondor's module splits an empty text.
         return sorted(names, key=str.lower) + [f"TARGET.{name}" for name in references.target] or [""]
 
-    def internalRefs(self, expr: ExprTree) -> list[str]:  # noqa: N802 -- HTCondor's name
+    def internalRefs(self, expr: ExprTree) -> list[str]:
         """The attributes that ``expr`` reads and this ad defines."""
         return list(self._native.internalRefs(_expression(expr))) or [""]
 
@@ -227,15 +228,15 @@ class ClassAd(MutableMapping[str, Any]):
         value = requirements.eval(ad, self)
         return not isinstance(value, Value) and isinstance(value, bool | int | float) and bool(value)
 
-    def symmetricMatch(self, ad: ClassAd) -> bool:  # noqa: N802 -- HTCondor's name
+    def symmetricMatch(self, ad: ClassAd) -> bool:
         """Whether each of the two ads matches the other."""
         return self.matches(ad) and ad.matches(self)
 
-    def printJson(self) -> str:  # noqa: N802 -- HTCondor's name
+    def printJson(self) -> str:
         """The ad as JSON."""
         return _sorted(self._native).print_json()
 
-    def printOld(self) -> str:  # noqa: N802 -- HTCondor's name
+    def printOld(self) -> str:
         """The ad in the old form, a line for each attribute."""
         return _sorted(self._native).print_old() if len(self) else "\n"
 

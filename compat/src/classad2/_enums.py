@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 
-class ClassAdException(Exception):  # noqa: N818 -- HTCondor's name
+class ClassAdException(Exception):
     """A text that is not a ClassAd or not an expression."""
 
 

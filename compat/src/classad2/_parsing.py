@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import IO
+from typing import IO, Literal
 
-from classad2._class_ad import ClassAd
-from classad2._enums import ClassAdException, ParserType
 from slotwise import classad
 from slotwise.errors import AdSyntaxError
 
-_FORMATS = {
+from classad2._class_ad import ClassAd
+from classad2._enums import ClassAdException, ParserType
+
+_FORMATS: dict[ParserType, Literal["auto", "old", "new", "xml", "json"]] = {
     ParserType.Auto: "auto",
     ParserType.FileAuto: "auto",
     ParserType.Old: "old",
@@ -20,7 +21,7 @@ _FORMATS = {
 }
 
 
-def parse_ads(input: str | IO[str] | Iterable[str], parser: ParserType = ParserType.Auto) -> Iterator[ClassAd]:  # noqa: A002
+def parse_ads(input: str | IO[str] | Iterable[str], parser: ParserType = ParserType.Auto) -> Iterator[ClassAd]:
     """The ads of a text or file, one after another. Reading ends without an error where a text is not an ad."""
     text = input if isinstance(input, str) else "".join(input)
     if not text.strip():
@@ -32,7 +33,7 @@ def parse_ads(input: str | IO[str] | Iterable[str], parser: ParserType = ParserT
         return
 
 
-def parse_one(input: str | IO[str] | Iterable[str], parser: ParserType = ParserType.Auto) -> ClassAd:  # noqa: A002
+def parse_one(input: str | IO[str] | Iterable[str], parser: ParserType = ParserType.Auto) -> ClassAd:
     """All ads of a text in one; later ones replace attributes of earlier ones."""
     merged = ClassAd()
     for ad in parse_ads(input, parser):
@@ -41,7 +42,7 @@ def parse_one(input: str | IO[str] | Iterable[str], parser: ParserType = ParserT
     return merged
 
 
-def parse_next(input: str | IO[str], parser: ParserType = ParserType.Auto) -> ClassAd:  # noqa: A002
+def parse_next(input: str | IO[str], parser: ParserType = ParserType.Auto) -> ClassAd:
     """The first ad of a text or file; a file is left behind it."""
     if isinstance(input, str):
         return next(parse_ads(input, parser), ClassAd())
@@ -60,12 +61,12 @@ def parse_next(input: str | IO[str], parser: ParserType = ParserType.Auto) -> Cl
     return next(parse_ads("".join(lines), parser), ClassAd())
 
 
-def quote(input: str) -> str:  # noqa: A002 -- HTCondor's name
+def quote(input: str) -> str:
     """The text as a string literal of the ClassAd language."""
     return classad.quote(input)
 
 
-def unquote(input: str) -> str:  # noqa: A002 -- HTCondor's name
+def unquote(input: str) -> str:
     """The text of a string literal.
 
     :raises ValueError: ``input`` is not one.

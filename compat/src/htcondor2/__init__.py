@@ -1,12 +1,13 @@
 """HTCondor's module htcondor2, for programs that use it in a Slotwise pool.
 
-The pool is the one that ``SLOTWISE_HOME``, ``CONDOR_CONFIG`` and ``CONDOR_HOST`` name, as for the commands. What this pool does not
-have (a credd, exports of jobs, grid proxies by delegation) raises :class:`HTCondorException` with what to do instead.
+The pool is the one that ``SLOTWISE_HOME``, ``CONDOR_CONFIG`` and ``CONDOR_HOST`` name, as for the commands. What this
+pool does not have (a credd, exports of jobs, delegated proxies) raises :class:`HTCondorException` with what to do.
 """
 
 from __future__ import annotations
 
 import classad2 as classad
+
 from htcondor2._collector import Collector
 from htcondor2._config import RemoteParam, param, reload_config, set_subsystem
 from htcondor2._enums import (

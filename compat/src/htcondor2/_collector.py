@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 
 from classad2 import ClassAd, ExprTree, quote
-from htcondor2 import _pool
-from htcondor2._enums import AdType, DaemonType
-from htcondor2._errors import HTCondorException
 from slotwise.errors import SlotwiseError
 from slotwise.table import pack_ads
 from slotwise.wire import address
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc, common_pb2
+
+from htcondor2 import _pool
+from htcondor2._enums import AdType, DaemonType
+from htcondor2._errors import HTCondorException
 
 _KINDS = {
     AdType.Startd: "Machine", AdType.Slot: "Machine", AdType.Schedd: "Scheduler", AdType.Master: "DaemonMaster",
@@ -76,7 +78,7 @@ class Collector:
         )
         return _pool.ads("the collector", lambda: self._stub().Query(asked, timeout=60))
 
-    def directQuery(  # noqa: N802 -- HTCondor's name
+    def directQuery(
         self,
         daemon_type: DaemonType,
         name: str | None = None,
@@ -108,7 +110,7 @@ class Collector:
                     return ad
         return next(iter(self.query(kind, None, _FOR_LOCATION)), None)
 
-    def locateAll(self, daemon_type: DaemonType) -> list[ClassAd]:  # noqa: N802 -- HTCondor's name
+    def locateAll(self, daemon_type: DaemonType) -> list[ClassAd]:
         """The ads of all daemons of a type, with what is needed to reach them."""
         return self.query(_ad_type(daemon_type), projection=_FOR_LOCATION)
 
@@ -148,7 +150,7 @@ class Collector:
                 request = collector_pb2.InvalidateRequest(kind=kind, constraint=str(ad.lookup("Requirements")))
             else:
                 request = collector_pb2.InvalidateRequest(kind=kind, keys=[str(ad["Name"])])
-            _pool.asked("the collector", lambda request=request: self._stub().Invalidate(request, timeout=60))
+            _pool.asked("the collector", partial(self._stub().Invalidate, request, timeout=60))
 
 
 def _ad_type(daemon_type: DaemonType) -> AdType:

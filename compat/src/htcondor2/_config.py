@@ -6,10 +6,11 @@ from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 from classad2 import ClassAd
-from htcondor2 import _pool
-from htcondor2._errors import as_htcondor
 from slotwise.config import Config, knobs, load
 from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
+
+from htcondor2 import _pool
+from htcondor2._errors import as_htcondor
 
 _subsystem = "TOOL"
 _root: str | None = None

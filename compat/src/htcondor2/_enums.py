@@ -24,6 +24,7 @@ class SubsystemType(enum.IntEnum):
     Job = 14
     Auto = 15
 
+
 class DaemonType(enum.IntEnum):
     """Kinds of daemons, for `Collector.locate`."""
 
@@ -38,6 +39,7 @@ class DaemonType(enum.IntEnum):
     Placementd = 15
     HAD = 17
     Generic = 18
+
 
 class AdType(enum.IntEnum):
     """Kinds of ads in a collector."""
@@ -62,7 +64,7 @@ class AdType(enum.IntEnum):
     StartDaemon = 25
 
     @staticmethod
-    def from_MyType(name: str) -> AdType | None:  # noqa: N802 -- HTCondor's name
+    def from_MyType(name: str) -> AdType | None:
         """The kind of the ads with this MyType; None where there is none."""
         return _OF_MY_TYPE.get(name)
 
@@ -74,11 +76,13 @@ class DrainType(enum.IntEnum):
     Quick = 10
     Fast = 20
 
+
 class VacateType(enum.IntEnum):
     """How a job leaves its slot."""
 
     Graceful = 0
     Fast = 1
+
 
 class CompletionType(enum.IntEnum):
     """What a machine does once it is drained."""
@@ -89,12 +93,14 @@ class CompletionType(enum.IntEnum):
     Restart = 3
     Reconfig = 4
 
+
 class CredType(enum.IntEnum):
     """Kinds of credentials."""
 
     Password = 36
     Kerberos = 32
     OAuth = 40
+
 
 class QueryOpt(enum.IntFlag):
     """What a query of the queue returns besides jobs."""
@@ -106,6 +112,7 @@ class QueryOpt(enum.IntFlag):
     SummaryOnly = 8
     IncludeClusterAd = 16
     IncludeJobsetAds = 32
+
 
 class JobAction(enum.IntEnum):
     """What can be done to jobs."""
@@ -119,6 +126,7 @@ class JobAction(enum.IntEnum):
     Suspend = 8
     Continue = 9
 
+
 class TransactionFlag(enum.IntFlag):
     """How an edit is stored."""
 
@@ -126,6 +134,7 @@ class TransactionFlag(enum.IntFlag):
     NonDurable = 1
     SetDirty = 4
     ShouldLog = 8
+
 
 class JobEventType(enum.IntEnum):
     """Numbers of events in job event logs."""
@@ -191,6 +200,7 @@ class JobEventType(enum.IntEnum):
     EP_RESOURCE_BREAK = 110
     EP_RESOURCE_MEND = 111
 
+
 class FileTransferEventType(enum.IntEnum):
     """Stages of file transfers."""
 
@@ -200,6 +210,7 @@ class FileTransferEventType(enum.IntEnum):
     OUT_QUEUED = 4
     OUT_STARTED = 5
     OUT_FINISHED = 6
+
 
 class LogLevel(enum.IntEnum):
     """Categories of log messages."""
@@ -225,6 +236,7 @@ class LogLevel(enum.IntEnum):
     PID = 268435456
     NoHeader = 2147483648
 
+
 class DaemonCommand(enum.IntEnum):
     """Commands to daemons, for `send_command`."""
 
@@ -246,6 +258,7 @@ class DaemonCommand(enum.IntEnum):
     SetForceShutdown = 60041
     SetPeacefulShutdown = 60016
 
+
 class SubmitMethod(enum.IntEnum):
     """What a job was submitted with (JobSubmitMethod)."""
 
@@ -259,6 +272,7 @@ class SubmitMethod(enum.IntEnum):
     MinReserved = 0
     MaxReserved = 100
 
+
 class HistorySrc(enum.IntEnum):
     """Which history is read."""
 
@@ -266,6 +280,7 @@ class HistorySrc(enum.IntEnum):
     StartdJob = 1
     JobEpoch = 2
     Daemon = 3
+
 
 class CommonFilesEventType(enum.IntEnum):
     """Stages of transfers of common files."""
@@ -275,6 +290,7 @@ class CommonFilesEventType(enum.IntEnum):
     TransferFinished = 3
     WaitStarted = 4
     WaitFinished = 5
+
 
 class JobStatus(enum.IntEnum):
     """States of jobs (JobStatus)."""
@@ -286,6 +302,7 @@ class JobStatus(enum.IntEnum):
     HELD = 5
     TRANSFERRING_OUTPUT = 6
     SUSPENDED = 7
+
 
 _OF_MY_TYPE = {
     "Machine": AdType.Slot,

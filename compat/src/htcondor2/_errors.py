@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from slotwise.errors import SlotwiseError
 
 
-class HTCondorException(Exception):  # noqa: N818 -- HTCondor's name
+class HTCondorException(Exception):
     """A daemon could not be reached, or refused what was asked of it."""
 
 

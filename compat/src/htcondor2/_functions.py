@@ -7,11 +7,12 @@ import sys
 import warnings
 
 from classad2 import ClassAd
+from slotwise.release import CONDOR_VERSION, condor_platform
+from slotwise.wire.gen import common_pb2, daemon_pb2, daemon_pb2_grpc
+
 from htcondor2 import _pool
 from htcondor2._enums import AdType, DaemonCommand, LogLevel
 from htcondor2._errors import HTCondorException
-from slotwise.release import CONDOR_VERSION, condor_platform
-from slotwise.wire.gen import common_pb2, daemon_pb2, daemon_pb2_grpc
 
 _log = logging.getLogger("htcondor2")
 _NAMES = {
@@ -61,7 +62,7 @@ def send_command(ad: ClassAd, dc: DaemonCommand, target: str | None = None) -> N
             warnings.warn(warning, stacklevel=2)
         return
     if command in _ENDS:
-        request = daemon_pb2.ShutdownRequest(mode=daemon_pb2.ShutdownRequest.Mode.Value(_ENDS[command]))
+        request = daemon_pb2.ShutdownRequest(mode=_ENDS[command])
         daemon = _pool.stub(daemon_pb2_grpc.DaemonStub, "daemon", address)
         _pool.asked("the daemon", lambda: daemon.Shutdown(request, timeout=60))
         return
@@ -75,7 +76,7 @@ def send_command(ad: ClassAd, dc: DaemonCommand, target: str | None = None) -> N
         _pool.asked("the master", lambda: master.StartDaemons(daemon_pb2.DaemonNames(names=names)))
     elif command in _MODES:
         stop = daemon_pb2.StopRequest(
-            names=names, mode=daemon_pb2.ShutdownRequest.Mode.Value(_MODES[command]), at_once=True
+            names=names, mode=_MODES[command], at_once=True
         )
         _pool.asked("the master", lambda: master.StopDaemons(stop))
     else:

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from classad2 import ClassAd
-from htcondor2._enums import JobEventType
-from htcondor2._errors import HTCondorException, as_htcondor
 from slotwise.client.event_log import EventLog
 from slotwise.errors import SlotwiseError
 from slotwise.model.job_event_reader import seconds
+
+from htcondor2._enums import JobEventType
+from htcondor2._errors import HTCondorException, as_htcondor
 
 
 class JobEvent(Mapping[str, Any]):
@@ -101,9 +102,8 @@ class JobEventLog:
         self._deadline = None
         return self
 
-    def __exit__(self, *_: object) -> bool:
+    def __exit__(self, *_: object) -> None:
         self.close()
-        return False
 
     def __getstate__(self) -> EventLog:
         return self._log

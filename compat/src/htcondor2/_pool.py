@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import grpc
-
 from classad2 import ClassAd
-from htcondor2._errors import HTCondorException
 from slotwise.cli.common.invocation import Invocation
 from slotwise.errors import SlotwiseError
 from slotwise.table import unpack_ads
 from slotwise.wire.status import to_error
+
+from htcondor2._errors import HTCondorException
 
 _Reply = TypeVar("_Reply")
 
@@ -54,9 +54,7 @@ def asked(peer: str, call: Callable[[], _Reply]) -> _Reply:
 
 def ads(peer: str, chunks: Callable[[], Iterable[Any]]) -> list[ClassAd]:
     """The ads of a streamed reply."""
-    return asked(
-        peer, lambda: [ClassAd._of(ad) for chunk in chunks() if chunk.data for ad in unpack_ads(chunk.data)]
-    )
+    return asked(peer, lambda: [ClassAd._of(ad) for chunk in chunks() if chunk.data for ad in unpack_ads(chunk.data)])
 
 
 def account() -> str:

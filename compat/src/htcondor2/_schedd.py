@@ -8,13 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import grpc
-
 from classad2 import ClassAd, ClassAdException, ExprTree, quote
-from htcondor2 import _pool
-from htcondor2._collector import Collector
-from htcondor2._enums import AdType, JobAction, QueryOpt, TransactionFlag
-from htcondor2._errors import HTCondorException
-from htcondor2._submit import DEFAULT_ITEMS, Submit, SubmitResult
 from slotwise.classad import ClassAd as NativeAd
 from slotwise.cli.jobs import spool as spooling
 from slotwise.client import messages
@@ -24,6 +18,12 @@ from slotwise.errors import SlotwiseError, SubmitError
 from slotwise.submit import Submission, parse
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import common_pb2, negotiator_pb2, negotiator_pb2_grpc, schedd_pb2, schedd_pb2_grpc
+
+from htcondor2 import _pool
+from htcondor2._collector import Collector
+from htcondor2._enums import AdType, JobAction, QueryOpt, TransactionFlag
+from htcondor2._errors import HTCondorException
+from htcondor2._submit import DEFAULT_ITEMS, Submit, SubmitResult
 
 _Act = schedd_pb2.ActRequest
 _ACTIONS = {
@@ -105,14 +105,14 @@ class Schedd:
         asked.query.limit = max(0, match)
         return _pool.ads("the schedd", lambda: self._stub().History(asked))
 
-    def jobEpochHistory(self, *_: object, **__: object) -> list[ClassAd]:  # noqa: N802 -- HTCondor's name
+    def jobEpochHistory(self, *_: object, **__: object) -> list[ClassAd]:
         """Refused: this schedd's epochs are read from its JOB_EPOCH_HISTORY file (`slotwise history -epochs`).
 
         :raises HTCondorException: always.
         """
         raise HTCondorException("this schedd does not serve its epoch history; read the file JOB_EPOCH_HISTORY names")
 
-    def daemonHistory(self, *_: object, **__: object) -> list[ClassAd]:  # noqa: N802 -- HTCondor's name
+    def daemonHistory(self, *_: object, **__: object) -> list[ClassAd]:
         """Refused: read the file that SCHEDD_DAEMON_HISTORY names (`slotwise history -daemon`).
 
         :raises HTCondorException: always.
@@ -256,7 +256,7 @@ class Schedd:
 
     # ---- records of users
 
-    def queryUserAds(  # noqa: N802 -- HTCondor's name
+    def queryUserAds(
         self,
         constraint: str | ExprTree = "",
         projection: Sequence[str] = (),
@@ -268,25 +268,25 @@ class Schedd:
         found = _pool.ads("the schedd", lambda: self._stub().Users(asked))
         return _each(found[:limit] if limit >= 0 else found, callback)
 
-    def queryProjectAds(self, *_: object, **__: object) -> list[Any]:  # noqa: N802 -- HTCondor's name
+    def queryProjectAds(self, *_: object, **__: object) -> list[Any]:
         """Nothing: this access point keeps no records of projects."""
         return []
 
-    def addUserRec(self, user_spec: str | list[str]) -> ClassAd:  # noqa: N802 -- HTCondor's name
+    def addUserRec(self, user_spec: str | list[str]) -> ClassAd:
         """Make records of users."""
         return self._users(schedd_pb2.UsersEdit.ADD, user_spec)
 
-    def enableUserRec(self, user_spec: str | list[str] | ExprTree) -> ClassAd:  # noqa: N802 -- HTCondor's name
+    def enableUserRec(self, user_spec: str | list[str] | ExprTree) -> ClassAd:
         """Let users submit again."""
         return self._users(schedd_pb2.UsersEdit.ENABLE, user_spec)
 
-    def disableUserRec(  # noqa: N802 -- HTCondor's name
+    def disableUserRec(
         self, user_spec: str | list[str] | ExprTree, reason: str | None = None
     ) -> ClassAd:
         """Let users submit no more."""
         return self._users(schedd_pb2.UsersEdit.DISABLE, user_spec, reason or "")
 
-    def removeUserRec(self, user_spec: str | list[str] | ExprTree) -> ClassAd:  # noqa: N802 -- HTCondor's name
+    def removeUserRec(self, user_spec: str | list[str] | ExprTree) -> ClassAd:
         """Remove records of users."""
         return self._users(schedd_pb2.UsersEdit.REMOVE, user_spec)
 
@@ -301,7 +301,7 @@ class Schedd:
 
     # ---- what this access point does not do
 
-    def refreshGSIProxy(self, *_: object, **__: object) -> int:  # noqa: N802 -- HTCondor's name
+    def refreshGSIProxy(self, *_: object, **__: object) -> int:
         """Refused: a proxy that its owner renews in place reaches running jobs by itself.
 
         :raises HTCondorException: always.
@@ -369,4 +369,3 @@ def _selection(spec: object) -> schedd_pb2.JobSelection:
                 "The job_spec string must be a clusterID[.procID] or the string form of an ExprTree."
             ) from None
     return schedd_pb2.JobSelection(constraint=str(spec))
-

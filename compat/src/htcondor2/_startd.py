@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from classad2 import ClassAd
+from slotwise.wire.gen import startd_pb2, startd_pb2_grpc
+
 from htcondor2 import _pool
 from htcondor2._enums import CompletionType, DrainType, VacateType
 from htcondor2._errors import HTCondorException
-from slotwise.wire.gen import startd_pb2, startd_pb2_grpc
 
 
 class Startd:
@@ -19,7 +20,7 @@ class Startd:
         found: startd_pb2_grpc.StartdStub = _pool.stub(startd_pb2_grpc.StartdStub, "startd", self._addr)
         return found
 
-    def drainJobs(  # noqa: N802 -- HTCondor's name
+    def drainJobs(
         self,
         drain_type: DrainType = DrainType.Graceful,
         on_completion: CompletionType = CompletionType.Nothing,
@@ -38,12 +39,12 @@ class Startd:
         )  # fmt: skip
         return str(_pool.asked("the startd", lambda: self._stub().Drain(request, timeout=60)).request_id)
 
-    def cancelDrainJobs(self, request_id: str | None = None) -> None:  # noqa: N802 -- HTCondor's name
+    def cancelDrainJobs(self, request_id: str | None = None) -> None:
         """End a drain: the one with this id, or whichever there is."""
         request = startd_pb2.CancelDrainRequest(request_id=request_id or "")
         _pool.asked("the startd", lambda: self._stub().CancelDrain(request, timeout=60))
 
-    def vacateSlot(  # noqa: N802 -- HTCondor's name
+    def vacateSlot(
         self, slot_name: str | None = None, vacate_fast: VacateType = VacateType.Graceful
     ) -> None:
         """Make one slot give up its job."""

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from classad2 import ClassAd
-from htcondor2._enums import SubmitMethod
-from htcondor2._errors import HTCondorException
 from slotwise import submit as language
 from slotwise.errors import SlotwiseError, SubmitError
+
+from htcondor2._enums import SubmitMethod
+from htcondor2._errors import HTCondorException
 
 _QUEUE = re.compile(r"queue(\s+|$)", re.IGNORECASE)
 _COUNT = re.compile(r"\s*\d+\b\s*")
@@ -25,7 +26,7 @@ class Submit(MutableMapping[str, str]):
 
     def __init__(
         self,
-        input: str | dict[str, Any] | None = None,  # noqa: A002 -- HTCondor's name
+        input: str | dict[str, Any] | None = None,
         queue: str | None = None,
         **kwargs: str,
     ) -> None:
@@ -121,11 +122,11 @@ class Submit(MutableMapping[str, str]):
 
     procs = jobs
 
-    def getQArgs(self) -> str:  # noqa: N802 -- HTCondor's name
+    def getQArgs(self) -> str:
         """The arguments of the queue statement; empty when it has none."""
         return self._queue or ""
 
-    def setQArgs(self, args: str) -> None:  # noqa: N802 -- HTCondor's name
+    def setQArgs(self, args: str) -> None:
         """Replace the arguments of the queue statement; the word queue may stand before them."""
         if not isinstance(args, str):
             raise TypeError("args must be a string")
@@ -152,13 +153,13 @@ class Submit(MutableMapping[str, str]):
             variables, items = found.variables, found.items
         return iter([dict(zip(variables, item, strict=False)) for item in items])
 
-    def setSubmitMethod(self, method_value: int = -1, allow_reserved_values: bool = False) -> None:  # noqa: N802
+    def setSubmitMethod(self, method_value: int = -1, allow_reserved_values: bool = False) -> None:
         """Set JobSubmitMethod of the jobs; negative: none."""
         if 0 <= int(method_value) < 100 and not allow_reserved_values:
             raise ValueError("Submit method value must be 100 or greater, or allowed_reserved_values must be True.")
         self._method = int(method_value)
 
-    def getSubmitMethod(self) -> int:  # noqa: N802 -- HTCondor's name
+    def getSubmitMethod(self) -> int:
         """JobSubmitMethod of the jobs."""
         return self._method
 
@@ -169,7 +170,7 @@ class Submit(MutableMapping[str, str]):
         :raises HTCondorException: always.
         """
         raise HTCondorException(
-            f"cannot make a submit description of {filename}: run `condor_submit_dag -no_submit` and read its .condor.sub"
+            f"no submit description is made of {filename}: run `condor_submit_dag -no_submit`, read its .condor.sub"
         )
 
     def issue_credentials(self) -> str | None:

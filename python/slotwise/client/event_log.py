@@ -53,7 +53,9 @@ class EventLog:
     def __enter__(self) -> EventLog:
         return self
 
-    def __exit__(self, _kind: type[BaseException] | None, _error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _: TracebackType | None
+    ) -> None:
         self.close()
 
     def __getstate__(self) -> tuple[Path, int]:
