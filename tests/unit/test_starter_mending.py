@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from slotwise.starter.job.directories import RunDirectory
-from slotwise.starter.scratch.cleanup_retry import Mender, due
+from slotwise.starter.scratch.cleanup_retry import CleanupRetry, due
 
 
 def test_tries_become_rare() -> None:
@@ -24,17 +24,17 @@ async def test_a_starter_that_was_killed_goes_on_and_tells_in_the_end(tmp_path: 
         return problems
 
     directory = RunDirectory(tmp_path / "execute" / "dir_1", tmp_path / "dir_1")
-    mender = Mender(tmp_path, remove, mended.append)
-    mender.add("1.0#1", directory)
-    await mender.try_all()
+    retry = CleanupRetry(tmp_path, remove, mended.append)
+    retry.add("1.0#1", directory)
+    await retry.try_all()
     assert (removed, mended) == ([directory], [])
-    again = Mender(tmp_path, remove, mended.append)
+    again = CleanupRetry(tmp_path, remove, mended.append)
     assert len(again) == 1
     problems.clear()
     await again.try_all()
     assert (removed, mended) == ([directory, directory], ["1.0#1"])
     assert not list(tmp_path.iterdir())
-    assert len(Mender(tmp_path, remove, mended.append)) == 0
+    assert len(CleanupRetry(tmp_path, remove, mended.append)) == 0
 
 
 async def test_only_tries_that_are_due_are_made_unless_eager(tmp_path: Path) -> None:
@@ -45,10 +45,10 @@ async def test_only_tries_that_are_due_are_made_unless_eager(tmp_path: Path) -> 
         tries += 1
         return ["stuck"]
 
-    mender = Mender(tmp_path, remove, lambda run_id: None)
-    mender.add("1.0#1", RunDirectory(tmp_path / "dir_1", tmp_path / "dir_1"))
+    retry = CleanupRetry(tmp_path, remove, lambda run_id: None)
+    retry.add("1.0#1", RunDirectory(tmp_path / "dir_1", tmp_path / "dir_1"))
     for _ in range(6):
-        await mender.try_all()
+        await retry.try_all()
     assert tries == 3
-    await mender.try_all(eager=True)
+    await retry.try_all(eager=True)
     assert tries == 4

@@ -14,7 +14,7 @@ from slotwise.execution.cgroup.probe import CgroupHost
 from slotwise.execution.keeper_spec import Identity
 from slotwise.starter.enforcement.privilege import read_small, rights_of
 from slotwise.starter.host.capabilities import Enforcement
-from slotwise.starter.io_proxy.listener import JobDesk
+from slotwise.starter.io_proxy.listener import JobIoProxy
 from slotwise.starter.io_proxy.rules import ChirpRules
 from slotwise.starter.scratch.lvm import PoolUse
 
@@ -44,9 +44,9 @@ def test_rights_that_the_kernel_does_not_give_are_noticed(monkeypatch: pytest.Mo
         pytest.fail("opened with the starter's own rights")
 
 
-def desk(rules: ChirpRules) -> JobDesk:
+def desk(rules: ChirpRules) -> JobIoProxy:
     """The desk of a job without an ad."""
-    return JobDesk(cast(Any, SimpleNamespace(job_ad=ClassAd({}))), rules)
+    return JobIoProxy(cast(Any, SimpleNamespace(job_ad=ClassAd({}))), rules)
 
 
 def test_delayed_attributes_have_the_names_of_attributes_in_any_case() -> None:

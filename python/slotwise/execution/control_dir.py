@@ -1,9 +1,8 @@
 """Where starter, schedd and their keepers keep their own small files: in memory, as they are many and short-lived.
 
 They must outlive starter and keepers, not the host: after a reboot no run of it lives. Root uses ``/run`` or
-``/dev/shm``
-where that is memory, other users ``$XDG_RUNTIME_DIR``, and both EXECUTE where there is none. SLOTWISE_CONTROL_DIR names
-another place.
+``/dev/shm`` where that is memory, other users ``$XDG_RUNTIME_DIR``, and both EXECUTE where there is none.
+SLOTWISE_CONTROL_DIR names another place.
 
 What lies in a control directory is acted on with the daemon's rights: processes are killed and groups removed by what
 its files say. So every directory on the way from the *base* (the place itself when it is private, else a directory of

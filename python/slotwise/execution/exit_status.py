@@ -1,4 +1,4 @@
-"""Decides how a run ended: from what the keeper saw, what was asked, and the rules of the manual.
+"""Classifies how a run ended: from what the keeper saw, what was asked, and the rules of the manual.
 
 Codes: ``docs`` of HTCondor, HoldReasonCode and VacateReasonCode.
 """
@@ -53,7 +53,7 @@ def ends_in_hold(code: int, subcode: int) -> bool:
 
 @dataclass(frozen=True)
 class Kill:
-    """A wish that the job end. ``hold`` puts it on hold with the code; else it goes back to idle."""
+    """A request that the job end. ``hold`` puts it on hold with the code; else it goes back to idle."""
 
     fast: bool
     reason: str = ""
@@ -64,7 +64,7 @@ class Kill:
     want_outputs: bool = False
 
     def severity(self) -> tuple[bool, bool]:
-        """Later wishes replace earlier ones that are less urgent."""
+        """Orders requests: a later one replaces an earlier one unless that is more severe."""
         return (self.fast, self.hold)
 
 

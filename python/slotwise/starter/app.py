@@ -154,5 +154,5 @@ async def start(context: DaemonContext) -> Starter:
     await recover(host)
     starter_pb2_grpc.add_StarterServicer_to_server(StarterServicer(host), context.server)
     watch = asyncio.get_running_loop().create_task(keep_watch(host))
-    host.mender.start(lambda: host.settings.cleanup_interval_s, lambda: host.settings.cleanup_eager)
+    host.cleanup_retry.start(lambda: host.settings.cleanup_interval_s, lambda: host.settings.cleanup_eager)
     return Starter(context, host, watch)

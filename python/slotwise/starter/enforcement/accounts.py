@@ -152,7 +152,7 @@ class TrackingGroups:
             self._free.remove(group)
 
     def give_back(self, group: int | None) -> None:
-        """The family is gone."""
+        """Return a tracking GID to the pool."""
         if group is not None and group not in self._free:
             self._free.append(group)
 

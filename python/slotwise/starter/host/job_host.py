@@ -33,7 +33,7 @@ from slotwise.starter.hooks import hooks
 from slotwise.starter.host import keeper_spec
 from slotwise.starter.host.capabilities import Enforcement, cgroups_for
 from slotwise.starter.host.keeper_spec import Surroundings
-from slotwise.starter.io_proxy.listener import ChirpDesk
+from slotwise.starter.io_proxy.listener import IoProxyListener
 from slotwise.starter.job import directories
 from slotwise.starter.job.ads import lookup, pack_one, text, unpack_one
 from slotwise.starter.job.directories import RunDirectory
@@ -45,9 +45,9 @@ from slotwise.starter.links.standalone import Standalone
 from slotwise.starter.links.startd_events import StartdBoard
 from slotwise.starter.run import events, reporting
 from slotwise.starter.run.run import Run
-from slotwise.starter.run.run_record import remember
+from slotwise.starter.run.run_record import save
 from slotwise.starter.run.states import Phase
-from slotwise.starter.scratch.cleanup_retry import Mender
+from slotwise.starter.scratch.cleanup_retry import CleanupRetry
 from slotwise.starter.scratch.disks import ScratchDisks, wants_encryption
 from slotwise.starter.scratch.volumes import Volumes
 from slotwise.starter.settings import SLOT_KNOBS, StarterSettings, for_slot
@@ -84,8 +84,8 @@ class JobHost:
         self.control = control_root(settings.execute, settings.control)
         self.lease = self.control / "lease"
         self.left = Leftovers(self.control)
-        self.mender = Mender(self.control, self.disks.dispose_again, self._mended)
-        self.desk = ChirpDesk()
+        self.cleanup_retry = CleanupRetry(self.control, self.disks.dispose_again, self._leftovers_removed)
+        self.io_proxy = IoProxyListener()
         self.plugins = Plugins({})
         #: The host's GPUs by UUID.
         self.gpus = gpu_hiding.find_gpus()
@@ -106,8 +106,8 @@ class JobHost:
 
     async def close(self) -> None:
         """End streams and zygote. Jobs go on under their keepers."""
-        await self.mender.stop()
-        await self.desk.close()
+        await self.cleanup_retry.stop()
+        await self.io_proxy.close()
         for link in list(self._links.values()):
             await link.close()
         await self.launcher.stop()
@@ -273,7 +273,7 @@ class JobHost:
 
     # ---- what a run asks for
 
-    def understand(self, run: Run, job_ad: ClassAd) -> None:
+    def parse_job(self, run: Run, job_ad: ClassAd) -> None:
         """Read the final job ad: facts, identity, whether files move; make the job's directory.
 
         :raises OSError: when the directory cannot be made.
@@ -309,7 +309,7 @@ class JobHost:
         )
         run.transfers = self._transfers(run)
         hooks.check(run, self.settings.hooks)
-        directories.furnish(run.directory, run.identity, self.settings.permissions)
+        directories.create_scratch(run.directory, run.identity, self.settings.permissions)
 
     def _lets_run_as_owner(self, run: Run) -> bool:
         allowed = self.settings.lets_run_as_owner(run.machine_ad, run.job_ad)
@@ -335,9 +335,9 @@ class JobHost:
         """
         self._write_ads(run)
         await hooks.before_transfer(run, self.settings.hooks)
-        self._understand_again(run)
+        self._reparse_job(run)
 
-    def _understand_again(self, run: Run) -> None:
+    def _reparse_job(self, run: Run) -> None:
         """Read the ad that a hook has changed: it may change the job, but not whose it is."""
         run.job_ad.update(owner_attributes(run.user))
         try:
@@ -365,7 +365,7 @@ class JobHost:
                 run.before = transfer.listing(run.directory.scratch, run.identity)
         if hooked:
             await hooks.prepare(run, self.settings.hooks)
-            self._understand_again(run)
+            self._reparse_job(run)
         self._keep_cgroups()
         group = self._groups.lend() if self.enforcement.tracking == "gid" else None
         if group is None and self.enforcement.tracking == "gid":
@@ -393,8 +393,8 @@ class JobHost:
             secret=ids.secret(64),
         )
         ads = (text(run.job_ad), text(run.machine_ad))
-        await self.desk.admit(run, settings.chirp)
-        write_files(directories.start_files(run.directory, ads, remember(run), spec))
+        await self.io_proxy.admit(run, settings.chirp)
+        write_files(directories.start_files(run.directory, ads, save(run), spec))
         return spec
 
     def _keep_cgroups(self) -> None:
@@ -475,15 +475,15 @@ class JobHost:
         self._groups.give_back(run.identity.tracking_gid)
         problems = await asyncio.get_running_loop().run_in_executor(None, self.disks.dispose, run)
         if problems:
-            self.mender.add(run.run_id, run.directory)
+            self.cleanup_retry.add(run.run_id, run.directory)
         return problems
 
     def clean_later(self, run: Run) -> None:
         """Remove directory and volume when something kept us from it."""
-        self.mender.add(run.run_id, run.directory)
+        self.cleanup_retry.add(run.run_id, run.directory)
 
-    def _mended(self, run_id: str) -> None:
-        """What a run left behind has gone after all."""
+    def _leftovers_removed(self, run_id: str) -> None:
+        """The leftovers of a run have been removed after all."""
         self.left.settle(run_id)
         self.board.post(starter_pb2.JobEvent(run_id=run_id, mended=starter_pb2.JobMended()))
 
@@ -506,7 +506,7 @@ class JobHost:
 
     def forget(self, run: Run) -> None:
         """The run is gone."""
-        self.desk.dismiss(run)
+        self.io_proxy.dismiss(run)
         if self.runs.get(run.run_id) is run:
             del self.runs[run.run_id]
         self._by_directory.pop(run.directory.name, None)

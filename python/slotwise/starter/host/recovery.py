@@ -15,7 +15,7 @@ from slotwise.starter.host.job_host import JobHost
 from slotwise.starter.job import directories as scratch
 from slotwise.starter.job.directories import RunDirectory
 from slotwise.starter.run.run import Run
-from slotwise.starter.run.run_record import restore
+from slotwise.starter.run.run_record import load
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ async def recover(host: JobHost) -> None:
             alive.append(run)
             run.keeper.watch(int(names[0]))
             run.live.follow()
-            await host.desk.admit(run, host.settings.chirp)
+            await host.io_proxy.admit(run, host.settings.chirp)
             _log.info("run %s: reconnected to its keeper %s", run.run_id, names[0])
         else:
             if names:
@@ -85,7 +85,7 @@ def _restored(host: JobHost, directory: RunDirectory) -> Run | None:
     if kept is None or not (directory.control / "spec").exists():
         return None
     try:
-        return restore(host, directory, kept)
+        return load(host, directory, kept)
     except (SlotwiseError, KeyError, ValueError, TypeError) as error:
         _log.error("could not recover the run in %s: %s", directory.path, error)
         return None

@@ -1,4 +1,4 @@
-"""Where chirp clients of this host's jobs knock: one local port, a secret for each job.
+"""The listener for chirp clients of this host's jobs: one local port, a secret for each job.
 
 The job finds address and secret in the file that ``_CONDOR_CHIRP_CONFIG`` names. Jobs with WantIOProxy may do all that
 ENABLE_CHIRP_IO and ENABLE_CHIRP_UPDATES allow; delayed updates (ENABLE_CHIRP_DELAYED) are every job's.
@@ -35,8 +35,8 @@ _LONGEST = 993
 _FILE = ".chirp.config"
 
 
-class JobDesk:
-    """One job's side of the desk."""
+class JobIoProxy:
+    """The io proxy of one job."""
 
     def __init__(self, run: Run, rules: ChirpRules) -> None:
         self._run = run
@@ -105,11 +105,11 @@ class JobDesk:
         return str(ad.lookup(name)) if name in ad else None
 
 
-class ChirpDesk:
+class IoProxyListener:
     """The port of this host, opened for the first job."""
 
     def __init__(self) -> None:
-        self._jobs: dict[str, JobDesk] = {}
+        self._jobs: dict[str, JobIoProxy] = {}
         self._server: asyncio.Server | None = None
         self._sessions: set[asyncio.Task[None]] = set()
 
@@ -122,10 +122,10 @@ class ChirpDesk:
             return
         if self._server is None:
             self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=1024 * 1024)
-        run.desk = JobDesk(run, rules)
-        self._jobs[run.run_id] = run.desk
+        run.io_proxy = JobIoProxy(run, rules)
+        self._jobs[run.run_id] = run.io_proxy
         port = self._server.sockets[0].getsockname()[1]
-        text = f"127.0.0.1 {port} {run.desk.secret}\n"
+        text = f"127.0.0.1 {port} {run.io_proxy.secret}\n"
         who = run.identity
         owner = None if who.uid is None or who.gid is None else (who.uid, who.gid)
         write_files([(str(run.directory.ours / _FILE), 0o600, owner, text.encode())])
@@ -136,9 +136,9 @@ class ChirpDesk:
 
     def _find(self, cookie: str) -> Asker | None:
         found = None
-        for desk in self._jobs.values():
-            if same(cookie, desk.secret):
-                found = desk
+        for proxy in self._jobs.values():
+            if same(cookie, proxy.secret):
+                found = proxy
         return found
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -97,7 +97,7 @@ def create(execute: Path, control: Path, *, nested: bool = True) -> RunDirectory
         return run
 
 
-def furnish(run: RunDirectory, identity: Identity, permissions: str = "user") -> None:
+def create_scratch(run: RunDirectory, identity: Identity, permissions: str = "user") -> None:
     """Make the job's directory (its own), and the link to its ads.
 
     :raises OSError: when the file system refuses.

@@ -143,7 +143,7 @@ async def _send_files(run: Run, chosen: list[transfer.Output], problems: list[En
     large = sum(output.size for output in chosen) > 4 * transfer.PIECE
     pieces = transfer.pieces(chosen, run.identity, problems)
     loop = asyncio.get_running_loop()
-    run.went.clear(OWN)
+    run.sent.clear(OWN)
     while True:
         piece = await loop.run_in_executor(None, next, pieces, None) if large else next(pieces, None)
         if piece is None:
@@ -153,7 +153,7 @@ async def _send_files(run: Run, chosen: list[transfer.Output], problems: list[En
         if not await run.link.send_piece(schedd_pb2.StarterMessage(run_id=run.run_id, output=piece)):
             return False
         run.bytes_sent += len(piece.data)
-        run.went.add(OWN, int(piece.last and not piece.directory), len(piece.data))
+        run.sent.add(OWN, int(piece.last and not piece.directory), len(piece.data))
 
 
 def moment(run: Run) -> Moment:
@@ -243,14 +243,14 @@ def usage_ad(run: Run) -> dict[str, Any]:
 
 def _traffic(run: Run) -> dict[str, Any]:
     former = lookup(run.job_ad)
-    pairs = (("TransferInputStats", run.came), ("TransferOutputStats", run.went))
+    pairs = (("TransferInputStats", run.received), ("TransferOutputStats", run.sent))
     found = {name: traffic.attributes(former(name)) for name, traffic in pairs}
     return {name: numbers for name, numbers in found.items() if numbers}
 
 
 def _own_words(run: Run) -> dict[str, Any]:
     """Attributes that the job itself has set for the next update."""
-    return dict(run.desk.attributes) if run.desk is not None else {}
+    return dict(run.io_proxy.attributes) if run.io_proxy is not None else {}
 
 
 def update(run: Run) -> None:

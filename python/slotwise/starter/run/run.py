@@ -24,13 +24,10 @@ from slotwise.execution.exit_status import (
     killed,
 )
 from slotwise.execution.job_view import JobView, SlotView
-from slotwise.execution.keeper_spec import (
-    Identity,
-    KeeperSpec,
-)
+from slotwise.execution.keeper_spec import Identity, KeeperSpec
 from slotwise.ids import doing_for_run, job_of_run
 from slotwise.starter.hooks import child_programs, hooks
-from slotwise.starter.io_proxy.listener import JobDesk
+from slotwise.starter.io_proxy.listener import JobIoProxy
 from slotwise.starter.job.ads import unpack_one
 from slotwise.starter.job.directories import RunDirectory
 from slotwise.starter.job.failures import NO_JOB, LaunchRefusedError, failure
@@ -45,7 +42,7 @@ from slotwise.starter.run.lifecycle import step
 from slotwise.starter.run.run_host import Host
 from slotwise.starter.run.states import Phase, RunState
 from slotwise.starter.scratch.volumes import Volume
-from slotwise.starter.sessions.sessions import Visitors
+from slotwise.starter.sessions.sessions import Sessions
 from slotwise.starter.transfer import transfer
 from slotwise.starter.transfer.live_output import LiveOutput
 from slotwise.starter.transfer.transfer_stats import OWN, Traffic
@@ -101,16 +98,16 @@ class Run:
         #: What the hook at the job's end has said.
         self.told_by_hook: dict[str, Any] = {}
         #: Where the job speaks to its access point; None until it may.
-        self.desk: JobDesk | None = None
+        self.io_proxy: JobIoProxy | None = None
         self.live = LiveOutput(self)
         #: The starter failed at it: it is being killed.
         self.failed = False
-        self.visitors = Visitors(self)
+        self.sessions = Sessions(self)
         self.disk = Disk()
         self.started_at = 0.0
         self.bytes_sent = 0
         #: Files in and out, by what means.
-        self.came, self.went = Traffic(), Traffic()
+        self.received, self.sent = Traffic(), Traffic()
         self.volume: Volume | None = None
         #: The log that fetched work has itself asked for, once it can be written.
         self.user_log: UserLog | None = None
@@ -161,7 +158,7 @@ class Run:
         """The shadow's stream broke."""
         self.lost_at = self.host.clock.monotonic()
         self.accepted = False
-        self.visitors.leave()
+        self.sessions.leave()
         self.live.link_lost()
         if self.inbox is not None:
             self.inbox.close()
@@ -190,10 +187,10 @@ class Run:
         elif what == "streamed":
             self.live.hear(message.streamed)
         elif what == "io":
-            if self.desk is not None:
-                self.desk.hear(message.io)
+            if self.io_proxy is not None:
+                self.io_proxy.hear(message.io)
         elif what == "visit":
-            self.visitors.hear(message.visit)
+            self.sessions.hear(message.visit)
         elif what == "ack":
             self.on(events.EndAcknowledged())
         elif what == "refused":
@@ -216,15 +213,15 @@ class Run:
         if self.job is not None:
             self._resume_inputs()
             self.live.link_back()
-            if self.desk is not None:
-                self.desk.ask_again()
+            if self.io_proxy is not None:
+                self.io_proxy.ask_again()
             self.on(events.LinkBack(self.transfers))
             return
         try:
             if self.obstacle is not None:
                 raise LaunchRefusedError(self.obstacle)
             self.user = accepted.user
-            self.host.understand(self, unpack_one(accepted.job_ad))
+            self.host.parse_job(self, unpack_one(accepted.job_ad))
             if self.transfers:
                 self._resume_inputs()
         except (OSError, SlotwiseError) as error:
@@ -280,8 +277,8 @@ class Run:
     def _inputs_complete(self, complete: schedd_pb2.InputsComplete) -> None:
         if self.inbox is not None:
             self.inbox.close()
-            self.came.clear(OWN)
-            self.came.add(OWN, self.inbox.files, self.inbox.received)
+            self.received.clear(OWN)
+            self.received.add(OWN, self.inbox.files, self.inbox.received)
         self.on(events.InputsDone(complete.error, complete.hold_code, complete.hold_subcode))
 
     def _checkpoint_kept(self, kept: schedd_pb2.CheckpointKept) -> None:
@@ -445,7 +442,7 @@ class Run:
         self.keeper.stop()
         self.live.stop()
         self._end_helpers()
-        self.visitors.leave()
+        self.sessions.leave()
         if self.inbox is not None:
             self.inbox.close()  # a file that stayed open keeps its blocks, and a mount busy, for as long as we live
         if self.link is not None:

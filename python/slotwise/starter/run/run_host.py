@@ -30,7 +30,7 @@ class Host(Protocol):
     #: Where the starter is reached.
     own_address: str
 
-    def understand(self, run: Run, job_ad: ClassAd) -> None:
+    def parse_job(self, run: Run, job_ad: ClassAd) -> None:
         """Read the final job ad: facts, identity, whether files move."""
         ...
 

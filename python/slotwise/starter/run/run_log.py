@@ -31,13 +31,13 @@ def _phase(run: Run, former: Phase, state: RunState) -> None:
         by = "fetched" if run.fetched_for else f"accepted by the shadow at {run.shadow_address}"
         _log.info("%s: %s, runs as %s (run %s)", job, by, who, run.run_id)
     elif former is Phase.INPUT and state.phase is Phase.STARTING:
-        _log.info("%s: received %s", job, run.came.total())
+        _log.info("%s: received %s", job, run.received.total())
     elif former is Phase.CHECKPOINT and state.phase is Phase.RUNNING:
         _log.info("%s: started again from its checkpoint as pid %d", job, state.pid)
     elif state.phase is Phase.RUNNING:
         _log.info("%s: started as pid %d on %s (run %s)", job, state.pid, run.slot.name, run.run_id)
     elif former is Phase.OUTPUT and state.phase is Phase.ENDED:
-        _log.info("%s: sent %s", job, run.went.total())
+        _log.info("%s: sent %s", job, run.sent.total())
 
 
 def _end(run: Run, end: End) -> None:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from slotwise.starter.host.job_host import JobHost
 
 
-def remember(run: Run) -> dict[str, object]:
-    """What is kept of a run; see :func:`restore`."""
+def save(run: Run) -> dict[str, object]:
+    """The record of a run; see :func:`load`."""
     return {
         "run_id": run.run_id,
         "token": run.token,
@@ -37,13 +37,13 @@ def remember(run: Run) -> dict[str, object]:
         "volume": run.volume is not None,
         "limits": run.limits,
         "cores": run.cores,
-        "came": run.came.to_json(),
+        "came": run.received.to_json(),
         "user_log": run.user_log.path if run.user_log is not None else "",
     }
 
 
-def restore(host: JobHost, directory: RunDirectory, kept: dict[str, object]) -> Run:
-    """A run as :func:`remember` kept it; not yet on a stream.
+def load(host: JobHost, directory: RunDirectory, kept: dict[str, object]) -> Run:
+    """The run of a record that :func:`save` made; not yet on a stream.
 
     :raises SlotwiseError: when the ads cannot be read.
     """
@@ -68,7 +68,7 @@ def restore(host: JobHost, directory: RunDirectory, kept: dict[str, object]) -> 
         run.memory = MemoryRule(int(memory[0]), bool(memory[1]))
     run.limits = dict(kept.get("limits") or {})  # type: ignore[call-overload]
     run.cores = tuple(kept.get("cores") or ())  # type: ignore[arg-type]
-    run.came.from_json(kept.get("came"))
+    run.received.from_json(kept.get("came"))
     if log := str(kept.get("user_log") or ""):
         run.user_log = UserLog(run, log)
     if kept.get("volume"):

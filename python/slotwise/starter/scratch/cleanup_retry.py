@@ -1,4 +1,4 @@
-"""Tries again to remove what runs left behind, and tells the startd when it has gone: the slot is whole again.
+"""Retries the removal of what runs left behind; the startd is told when nothing is left, and repairs the slot.
 
 Tries come every STARTD_CLEANUP_REMINDER_TIMER_INTERVAL (62 s) at most: the first, second, fourth, ... of an hour, then
 one an hour for a day, then one a day; with AGGRESSIVE_CLEANUP_REMINDER all of them. What is to be tried is kept in a
@@ -29,18 +29,18 @@ def due(tries: int) -> bool:
     return tries & (tries - 1) == 0
 
 
-class Mender:
+class CleanupRetry:
     """The directories that are still to be removed, by run.
 
     :param remove: removes a run's volume and directory; returns what could not be removed. Blocks.
-    :param mended: told of a run of which nothing is left now.
+    :param on_removed: called with the id of a run of which nothing is left now.
     """
 
     def __init__(
-        self, control: Path, remove: Callable[[RunDirectory], list[str]], mended: Callable[[str], None]
+        self, control: Path, remove: Callable[[RunDirectory], list[str]], on_removed: Callable[[str], None]
     ) -> None:
         self._path = control / "mending"
-        self._remove, self._mended = remove, mended
+        self._remove, self._on_removed = remove, on_removed
         self._left: dict[str, RunDirectory] = {}
         self._tries: dict[str, int] = {}
         self._task: asyncio.Task[None] | None = None
@@ -91,7 +91,7 @@ class Mender:
             _log.info("run %s: removed its leftovers", run_id)
             del self._left[run_id], self._tries[run_id]
             self._write()
-            self._mended(run_id)
+            self._on_removed(run_id)
 
     def _write(self) -> None:
         with contextlib.suppress(OSError):  # no room for it: it is tried as long as we live

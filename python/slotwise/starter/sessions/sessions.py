@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 _MOST = 16
 
 
-class Visitors:
+class Sessions:
     """The visits to one run."""
 
     def __init__(self, run: Run) -> None:

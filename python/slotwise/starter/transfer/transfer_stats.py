@@ -16,13 +16,13 @@ _LAST, _TOTAL = "LastRun", "Total"
 
 
 class Traffic:
-    """What went one way in one run."""
+    """Files and bytes moved in one direction in one run."""
 
     def __init__(self) -> None:
         self._amounts: dict[str, tuple[int, int]] = {}
 
     def add(self, means: str, files: int, size_bytes: int) -> None:
-        """More has gone."""
+        """Count files and bytes moved by this means."""
         known_files, known_bytes = self._amounts.get(means, (0, 0))
         self._amounts[means] = (known_files + files, known_bytes + size_bytes)
 
@@ -33,11 +33,11 @@ class Traffic:
         return f"{files} file{'s' * (files != 1)}, {size} bytes"
 
     def clear(self, means: str) -> None:
-        """It goes all over again."""
+        """Discard the counts of a means whose transfer starts again."""
         self._amounts.pop(means, None)
 
     def to_json(self) -> dict[str, tuple[int, int]]:
-        """As kept over a restart."""
+        """As it is saved in the run record."""
         return dict(self._amounts)
 
     def from_json(self, kept: object) -> None:

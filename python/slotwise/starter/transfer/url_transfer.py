@@ -138,7 +138,7 @@ async def _call(run: Run, program: str, files: Mapping[str, str], *, upload: boo
     except OSError as error:
         status = error.errno or 1
     errors: list[str] = []
-    traffic = run.went if upload else run.came
+    traffic = run.sent if upload else run.received
     with contextlib.suppress(OSError, ValueError):
         for answer in parse_ads(read_small(said, run.identity, _MOST_SAID)):
             value = lookup(answer)
