@@ -62,6 +62,14 @@ class Host(Protocol):
         """Remove directory and volume when something kept us from it."""
         ...
 
+    def register(self, run: Run) -> None:
+        """Know a run by its id and its directory."""
+        ...
+
+    def take_group(self, group: int) -> None:
+        """A run from before a restart has this tracking group."""
+        ...
+
     def forget(self, run: Run) -> None:
         """The run is gone."""
         ...

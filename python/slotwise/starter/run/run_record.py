@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING
 
 from slotwise.execution.exit_status import MemoryRule
 from slotwise.execution.job_view import read_job, read_slot
@@ -12,9 +11,7 @@ from slotwise.starter.job.ads import lookup, pack_one, unpack_one
 from slotwise.starter.job.directories import RunDirectory
 from slotwise.starter.links.user_log import UserLog
 from slotwise.starter.run.run import Run
-
-if TYPE_CHECKING:
-    from slotwise.starter.host.job_host import JobHost
+from slotwise.starter.run.run_host import Host
 
 
 def save(run: Run) -> dict[str, object]:
@@ -42,7 +39,7 @@ def save(run: Run) -> dict[str, object]:
     }
 
 
-def load(host: JobHost, directory: RunDirectory, kept: dict[str, object]) -> Run:
+def load(host: Host, directory: RunDirectory, kept: dict[str, object]) -> Run:
     """The run of a record that :func:`save` made; not yet on a stream.
 
     :raises SlotwiseError: when the ads cannot be read.
