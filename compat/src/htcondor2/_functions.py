@@ -75,9 +75,7 @@ def send_command(ad: ClassAd, dc: DaemonCommand, target: str | None = None) -> N
     elif command in (DaemonCommand.DaemonOn, DaemonCommand.DaemonsOn):
         _pool.asked("the master", lambda: master.StartDaemons(daemon_pb2.DaemonNames(names=names)))
     elif command in _MODES:
-        stop = daemon_pb2.StopRequest(
-            names=names, mode=_MODES[command], at_once=True
-        )
+        stop = daemon_pb2.StopRequest(names=names, mode=_MODES[command], at_once=True)
         _pool.asked("the master", lambda: master.StopDaemons(stop))
     else:
         raise HTCondorException(f"{command.name} is not a command of this master")

@@ -280,9 +280,7 @@ class Schedd:
         """Let users submit again."""
         return self._users(schedd_pb2.UsersEdit.ENABLE, user_spec)
 
-    def disableUserRec(
-        self, user_spec: str | list[str] | ExprTree, reason: str | None = None
-    ) -> ClassAd:
+    def disableUserRec(self, user_spec: str | list[str] | ExprTree, reason: str | None = None) -> ClassAd:
         """Let users submit no more."""
         return self._users(schedd_pb2.UsersEdit.DISABLE, user_spec, reason or "")
 

@@ -44,9 +44,7 @@ class Startd:
         request = startd_pb2.CancelDrainRequest(request_id=request_id or "")
         _pool.asked("the startd", lambda: self._stub().CancelDrain(request, timeout=60))
 
-    def vacateSlot(
-        self, slot_name: str | None = None, vacate_fast: VacateType = VacateType.Graceful
-    ) -> None:
+    def vacateSlot(self, slot_name: str | None = None, vacate_fast: VacateType = VacateType.Graceful) -> None:
         """Make one slot give up its job."""
         if not slot_name:
             raise ValueError("slot_name must be a non-empty string")

@@ -327,8 +327,9 @@ def _paused(ad: ClassAd, entry: Entry) -> None:
 
 
 _TRANSFERS = (
-    "", "Queued for input file transfer", "Started transferring input files", "Finished transferring input files",
-    "Queued for output file transfer", "Started transferring output files", "Finished transferring output files",
+    "",
+    "Entered queue to transfer input files", "Started transferring input files", "Finished transferring input files",
+    "Entered queue to transfer output files", "Started transferring output files", "Finished transferring output files",
 )  # fmt: skip
 
 
