@@ -111,7 +111,7 @@ class RunningAccessPoint:
         point = self.point
         point.stopping.close()
         never = asyncio.get_running_loop().create_future
-        point.store.commit = lambda batch, may_fail=False, told=None: never()  # type: ignore[method-assign]
+        point.store.commit = lambda batch, may_fail=False, on_committed=None: never()  # type: ignore[method-assign]
         for task in [*point._tasks, point.committer._task]:
             if task is not None:
                 task.cancel()
