@@ -54,8 +54,8 @@ for event in log.events(stop_after=60):
         break
 told["aborted"] = aborted
 told["history"] = sorted(ad["ProcId"] for ad in schedd.history(f"ClusterId == {first.cluster()}", ["ProcId"]))
-told["param"] = [h.param["NEGOTIATOR_CYCLE_DELAY"], "NO_SUCH_KNOB" in h.param]
-told["remote"] = h.RemoteParam(location)["NEGOTIATOR_CYCLE_DELAY"]
+told["param"] = [h.param["NEGOTIATOR_INTERVAL"], "NO_SUCH_KNOB" in h.param]
+told["remote"] = h.RemoteParam(location)["NEGOTIATOR_INTERVAL"]
 collector.advertise([classad2.ClassAd({"Name": "x1", "MyType": "Thing", "A": 5})])
 told["thing"] = collector.query(h.AdType.Any, 'MyType == "Thing"')[0]["A"]
 collector.advertise([classad2.ClassAd({"Name": "x1"})], "INVALIDATE_AD_GENERIC")

@@ -27,7 +27,7 @@ def events(path: Path) -> None:
 
     for event in htcondor2.JobEventLog(str(path)).events(0):
         data = {name: repr(event[name]) for name in sorted(event, key=str.lower)}
-        print(repr((f"{event!r} {event}".split("\n")[0], data)))
+        print(repr((repr(event), data)))
 
 
 if __name__ == "__main__":
