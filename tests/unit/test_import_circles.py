@@ -13,11 +13,6 @@ KNOWN = frozenset(
     {
         "slotwise.cli.common.invocation",
         "slotwise.cli.common.locate",
-        "slotwise.cli.jobs.htcondor_submit",
-        "slotwise.cli.jobs.interactive",
-        "slotwise.cli.jobs.submit",
-        "slotwise.cli.pool.power_report",
-        "slotwise.cli.render.power_plot",
         "slotwise.schedd.claims.faults",
         "slotwise.schedd.claims.runs",
         "slotwise.startd.host.backfill_slots",

@@ -17,7 +17,7 @@ from slotwise.errors import SubmitError
 if TYPE_CHECKING:
     from slotwise.cli.common.invocation import Invocation
     from slotwise.cli.common.options import Parsed
-    from slotwise.cli.jobs.submit import Wish
+    from slotwise.cli.jobs.submit_args import SubmitArgs
 
 _QUEUE = re.compile(r"^[ \t]*queue\b(?![ \t]*=)", re.IGNORECASE | re.MULTILINE)
 #: Our messages, and HTCondor's in their place; groups of the former may stand in the latter.
@@ -109,19 +109,19 @@ def _worded(message: str) -> str:
     return message
 
 
-def settle_queue(wish: Wish) -> None:
+def settle_queue(asked: SubmitArgs) -> None:
     """One job where the description has no queue statement.
 
     :raises SubmitError: when it has one and ``-queue`` was given.
     """
-    found = _QUEUE.search(wish.text)
-    if wish.parsed.has("queue") and found:
-        line = wish.text.count("\n", 0, found.start()) + 1
+    found = _QUEUE.search(asked.text)
+    if asked.parsed.has("queue") and found:
+        line = asked.text.count("\n", 0, found.start()) + 1
         raise _ConflictError(
-            "-queue argument conflicts with queue statement in submit file", origin=f"{wish.filename}:{line}"
+            "-queue argument conflicts with queue statement in submit file", origin=f"{asked.filename}:{line}"
         )
-    if not found and wish.queue is None:
-        wish.queue = "1"
+    if not found and asked.queue is None:
+        asked.queue = "1"
 
 
 def lacks_input(error: SubmitError) -> bool:

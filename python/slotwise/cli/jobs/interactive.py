@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from slotwise.cli.common.invocation import Invocation
     from slotwise.cli.common.options import Parsed
-    from slotwise.cli.jobs.submit import Wish
+    from slotwise.cli.jobs.submit_args import SubmitArgs
 
 #: Names the shell's process in the job's directory.
 _FILE = ".interactive"
@@ -24,12 +24,12 @@ _PROGRAM = (
 _SHELL = f'echo $$ > {_FILE}; exec "$SHELL"'
 
 
-def shape(wish: Wish) -> None:
+def shape(asked: SubmitArgs) -> None:
     """Let the description be of one job that holds a slot; its program, if it has one, is left aside."""
-    wish.append += _PROGRAM
-    if not any(statement.startswith("batch_name") for statement in wish.append):
-        wish.append.append("batch_name = interactive")
-    wish.queue = "1"
+    asked.append += _PROGRAM
+    if not any(statement.startswith("batch_name") for statement in asked.append):
+        asked.append.append("batch_name = interactive")
+    asked.queue = "1"
 
 
 def visit(job: str, parsed: Parsed, inv: Invocation) -> int:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slotwise.cli.common.options import REST, Option, Parsed, parse
 from slotwise.cli.jobs import htcondor_submit, interactive, submit_rpc
+from slotwise.cli.jobs.submit_args import SubmitArgs
 from slotwise.errors import SubmitError, UsageError
 
 if TYPE_CHECKING:
@@ -71,30 +71,6 @@ Instead of queueing
   -capabilities         what the access point can do"""
 
 
-@dataclass
-class Wish:
-    """A call, read: the description's text and name, statements around it, and the options."""
-
-    parsed: Parsed
-    text: str
-    filename: str
-    before: list[str] = field(default_factory=list)
-    append: list[str] = field(default_factory=list)
-    queue: str | None = None
-    #: Whether files need not be there.
-    unchecked: bool = False
-
-    @property
-    def spool(self) -> bool:
-        """Whether the files travel too."""
-        return self.parsed.has("spool") or self.parsed.has("remote")
-
-    @property
-    def verbose(self) -> bool:
-        """Whether the ads are shown."""
-        return not self.parsed.has("terse") and (self.parsed.has("verbose") or self.filename == "-")
-
-
 def main(args: list[str], inv: Invocation) -> int:
     """Queue jobs; exit status 0, or 1 when nothing was queued."""
     parsed = parse(args, OPTIONS)
@@ -112,24 +88,24 @@ def main(args: list[str], inv: Invocation) -> int:
 
 def _submit(parsed: Parsed, inv: Invocation) -> int:
     """Read the description and do with its jobs what the options say."""
-    wish = _wish(parsed, inv)
+    asked = _read_args(parsed, inv)
     if inv.called:
-        htcondor_submit.settle_queue(wish)
+        htcondor_submit.settle_queue(asked)
     if parsed.has("interactive"):
-        interactive.shape(wish)
+        interactive.shape(asked)
     config = _config(inv)
     try:
-        submission = _read(wish, config, inv)
+        submission = _read(asked, config, inv)
     except SubmitError as error:
         if not (inv.called and htcondor_submit.lacks_input(error)):
             raise
-        wish.unchecked = True
-        submission = _read(wish, config, inv)
+        asked.unchecked = True
+        submission = _read(asked, config, inv)
     if parsed.has("factory") and submission.count and not submission.is_late:
-        wish.append.append(f"max_materialize = {submission.count}")
-        submission = _read(wish, config, inv)
-    _warn(inv, submission, unused=_warns_of_unused(wish, config))
-    _check(wish, submission)
+        asked.append.append(f"max_materialize = {submission.count}")
+        submission = _read(asked, config, inv)
+    _warn(inv, submission, unused=_warns_of_unused(asked, config))
+    _check(asked, submission)
     target = parsed.value("dry-run") or parsed.value("dump")
     if target is not None:
         if inv.called and parsed.has("dump") and target != "-":
@@ -139,17 +115,17 @@ def _submit(parsed: Parsed, inv: Invocation) -> int:
             for number, cluster in enumerate(submission.clusters, start=1):
                 inv.out(f"{cluster.count} job(s) submitted to cluster {number}.")
         return status
-    if wish.spool:
+    if asked.spool:
         from slotwise.cli.jobs.spool import check
 
         check(made.job(proc) for made in submission.clusters for proc in range(made.count))
     first = 0
     if submission.mentions_cluster:
         first = submit_rpc.reserve(inv, parsed, len(submission.clusters))
-        submission = _read(wish, config, inv, first)
-    reply = submit_rpc.send(inv, parsed, submission, first, spool=wish.spool)
-    _report(inv, wish, submission, reply)
-    if wish.spool:
+        submission = _read(asked, config, inv, first)
+    reply = submit_rpc.send(inv, parsed, submission, first, spool=asked.spool)
+    _report(inv, asked, submission, reply)
+    if asked.spool:
         submit_rpc.spool(inv, parsed, submission, reply, inv.account)
     if parsed.has("interactive"):
         return interactive.visit(f"{reply.clusters[0].cluster_id}.0", parsed, inv)
@@ -167,7 +143,7 @@ def _refuse_what_cannot_be(parsed: Parsed) -> None:
         raise UsageError("-digest is for HTCondor's own tools", hint="give the description itself, with -factory")
 
 
-def _wish(parsed: Parsed, inv: Invocation) -> Wish:
+def _read_args(parsed: Parsed, inv: Invocation) -> SubmitArgs:
     """What the words and options mean."""
     before = [word for word in parsed.words if "=" in word]
     files = [word for word in parsed.words if "=" not in word]
@@ -175,24 +151,24 @@ def _wish(parsed: Parsed, inv: Invocation) -> Wish:
     if len(files) > 1:
         raise UsageError(f"more than one description: {' '.join(files)}", hint="give one file")
     queue = " ".join(parsed.all("queue")[-1].values) if parsed.has("queue") else None
-    wish = Wish(parsed, "", files[0] if files else "-", before, queue=queue)
+    asked = SubmitArgs(parsed, "", files[0] if files else "-", before, queue=queue)
     for one in parsed.all("append"):
         statement = one.values[0].strip()
         first, _, rest = statement.partition(" ")
         if first.lower() == "queue":
-            wish.queue = rest.strip() or "1"
+            asked.queue = rest.strip() or "1"
         else:
-            wish.append.append(statement)
+            asked.append.append(statement)
     for option in ("batch-name", "batch-id"):
         if (value := parsed.value(option)) is not None:
-            wish.append.append(f"{option.replace('-', '_')} = {value}")
+            asked.append.append(f"{option.replace('-', '_')} = {value}")
     if files and files[0] != "-":
-        wish.text = _text_of(files[0], inv)
-    elif files or (wish.queue is None and not parsed.has("interactive")):
-        wish.text = inv.stdin.read()
+        asked.text = _text_of(files[0], inv)
+    elif files or (asked.queue is None and not parsed.has("interactive")):
+        asked.text = inv.stdin.read()
     else:
-        wish.filename = "<command line>"
-    return wish
+        asked.filename = "<command line>"
+    return asked
 
 
 def _text_of(name: str, inv: Invocation) -> str:
@@ -202,7 +178,7 @@ def _text_of(name: str, inv: Invocation) -> str:
         raise SubmitError(f"cannot read {name}: {error.strerror}", hint="check the name of the file") from None
 
 
-def _read(wish: Wish, config: Config, inv: Invocation, first: int | None = None) -> Submission:
+def _read(asked: SubmitArgs, config: Config, inv: Invocation, first: int | None = None) -> Submission:
     """Make the jobs.
 
     :raises SubmitError: names line, command and remedy.
@@ -210,39 +186,39 @@ def _read(wish: Wish, config: Config, inv: Invocation, first: int | None = None)
     from slotwise.submit import parse as parse_description
 
     return parse_description(
-        wish.text,
-        filename=wish.filename,
+        asked.text,
+        filename=asked.filename,
         cwd=inv.cwd,
         env=inv.env,
         owner=inv.account,
         config=config,
-        queue_args=wish.queue,
-        before=wish.before,
-        append=wish.append,
-        spool=wish.spool,
+        queue_args=asked.queue,
+        before=asked.before,
+        append=asked.append,
+        spool=asked.spool,
         check_support=True,
         uid=inv.uid,
-        check_files=not (wish.unchecked or wish.parsed.has("disable")),
+        check_files=not (asked.unchecked or asked.parsed.has("disable")),
         first_cluster=first,
     )
 
 
-def _check(wish: Wish, submission: Submission) -> None:
+def _check(asked: SubmitArgs, submission: Submission) -> None:
     """See that there are jobs, and no more than may be.
 
     :raises SubmitError: otherwise.
     """
     if not submission.count:
         raise SubmitError("no jobs queued", hint="the description needs a queue statement that makes jobs")
-    if wish.spool and submission.is_late:
+    if asked.spool and submission.is_late:
         raise SubmitError(
             "files cannot be spooled for jobs that are made later",
             hint="leave out max_materialize and max_idle, or -spool",
         )
-    most = wish.parsed.number("maxjobs") or 0
+    most = asked.parsed.number("maxjobs") or 0
     if 0 < most < submission.count:
         raise SubmitError(f"there are {submission.count} jobs, and -maxjobs allows {most}", hint="nothing was queued")
-    if wish.parsed.has("single-cluster") and len(submission.clusters) > 1:
+    if asked.parsed.has("single-cluster") and len(submission.clusters) > 1:
         raise SubmitError(
             f"there are {len(submission.clusters)} clusters, and -single-cluster allows one", hint="nothing was queued"
         )
@@ -254,9 +230,9 @@ def _config(inv: Invocation) -> Config:
     return load(subsystem="SUBMIT", env=inv.env, home=inv.home, cwd=inv.cwd)
 
 
-def _warns_of_unused(wish: Wish, config: Config) -> bool:
+def _warns_of_unused(asked: SubmitArgs, config: Config) -> bool:
     usual = config.get_bool("WARN_ON_UNUSED_SUBMIT_FILE_MACROS") is not False
-    return usual != wish.parsed.has("unused")
+    return usual != asked.parsed.has("unused")
 
 
 def _warn(inv: Invocation, submission: Submission, *, unused: bool) -> None:
@@ -291,17 +267,17 @@ def _dry_run(inv: Invocation, submission: Submission, out: str, *, said: bool) -
     return 0
 
 
-def _report(inv: Invocation, wish: Wish, submission: Submission, reply: Any) -> None:
+def _report(inv: Invocation, asked: SubmitArgs, submission: Submission, reply: Any) -> None:
     if reply.warnings:
         inv.err("WARNING: Committed job submission into the queue with the following warning(s):")
     for text in reply.warnings:
         inv.err(f"WARNING: {text}")
-    if wish.parsed.has("terse"):
+    if asked.parsed.has("terse"):
         for cluster in reply.clusters:
             last = cluster.first_proc + cluster.num_procs - 1
             inv.out(f"{cluster.cluster_id}.{cluster.first_proc} - {cluster.cluster_id}.{last}")
         return
-    if wish.verbose:
+    if asked.verbose:
         for made, cluster in zip(submission.clusters, reply.clusters, strict=True):
             for proc in range(made.count):
                 inv.out(f"** Proc {cluster.cluster_id}.{cluster.first_proc + proc}:")

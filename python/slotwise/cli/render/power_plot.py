@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from slotwise.errors import SlotwiseError, UsageError
 
 if TYPE_CHECKING:
-    from slotwise.cli.pool.power_report import Report
+    from slotwise.cli.pool.sleep_hours import Report
 
 _KINDS = (".png", ".svg")
 #: Of more machines than this, those that slept least have no row of their own.

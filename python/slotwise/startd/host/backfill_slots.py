@@ -2,7 +2,7 @@
 
 Primary and backfill slots are made of the same machine. What primary slots have in use, backfill slots do not offer;
 and what backfill jobs have when a primary slot takes it is a conflict, which the slot's ad names (``ResourceConflict``)
-and which makes the job leave as PREEMPT would. Source: spec 8.7; HTCondor's machine ads.
+and which makes the job leave as PREEMPT would. Source: manual, SLOT_TYPE_<N>_BACKFILL; HTCondor's machine ads.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A slot breaks when something of a job cannot be removed. A broken dynamic slot vanishes like any other, but what it was
 made of does not come back (``BrokenSlot<R>`` of its partitionable slot). What a job left may become known only when its
-slot has gone; then the amounts are taken as soon as they are free. Source: spec 8.6; manual, machine ad attributes.
+slot has gone; then the amounts are taken as soon as they are free. Source: manual, machine ad attributes.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 One id carves many dynamic slots, as a cycle of the negotiator may match the slot many times. But a schedd that was
 matched once must not carve for ever: once an id has been used the slot gets another, which the negotiator hears of, and
 the former one is good for MATCH_TIMEOUT more, for the other matches of its cycle. What is left, and what dynamic slots
-give back later, thus belongs to an id that nobody had. Source: spec 3.1, 8.4, 16 (HTCondor's ids serve once).
+give back later, thus belongs to an id that nobody had. HTCondor's ids serve once.
 """
 
 from __future__ import annotations

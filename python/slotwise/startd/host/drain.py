@@ -1,6 +1,6 @@
 """Draining a machine: who may stay how long, what it costs, when it is complete.
 
-Source: manual, "condor_drain" and draining attributes; spec section 5.
+Source: manual, "condor_drain" and draining attributes.
 """
 
 from __future__ import annotations

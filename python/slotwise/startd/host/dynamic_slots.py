@@ -1,5 +1,5 @@
 """Requests for partitionable slots: dynamic slots are carved and claimed, others make room for them; a schedd may have
-the partitionable slot to itself for a while. Source: spec 8.4; ENABLE_CLAIMABLE_PARTITIONABLE_SLOTS."""
+the partitionable slot to itself for a while. Source: manual, ENABLE_CLAIMABLE_PARTITIONABLE_SLOTS."""
 
 from __future__ import annotations
 

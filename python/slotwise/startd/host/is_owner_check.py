@@ -1,6 +1,6 @@
 """The expression that must have a value: IS_OWNER. A startd that cannot tell whose machine it is does not run.
 
-Source: manual, "condor_startd Policy Configuration"; spec section 2. The other knobs have a meaning when they are
+Source: manual, "condor_startd Policy Configuration". The other knobs have a meaning when they are
 UNDEFINED: START waits for a job, SUSPEND, CONTINUE, PREEMPT, KILL and WANT_* count as false.
 """
 

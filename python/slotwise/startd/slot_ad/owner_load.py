@@ -1,4 +1,4 @@
-"""Sharing the owner's load out among the slots. Source: spec section 7.
+"""Sharing the owner's load out among the slots. Source: manual, LoadAvg and CondorLoadAvg of machine ads.
 
 The load that jobs do not make is the owner's; slots in Owner get it first, then Unclaimed ones, then the rest, each at
 most its cores, so that policies see it where it matters.

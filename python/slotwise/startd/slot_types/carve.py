@@ -1,6 +1,7 @@
 """Carving dynamic slots out of a partitionable one: amounts, devices, names.
 
-Source: spec 8.4. The request's amounts come evaluated (and rounded by MODIFY_REQUEST_EXPR_*) from
+Source: manual, "Partitionable and Dynamic Slots". The request's amounts come evaluated (and rounded by
+MODIFY_REQUEST_EXPR_*) from
 :mod:`slotwise.startd.policy.consumption`.
 """
 

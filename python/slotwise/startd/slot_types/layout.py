@@ -1,6 +1,6 @@
 """The slots of a machine, from slot types or NUM_SLOTS: how many, of which kind, with how much of what.
 
-Source: manual, "Dividing System Resources in Multi-core Machines"; spec 8.2.
+Source: manual, "Dividing System Resources in Multi-core Machines".
 """
 
 from __future__ import annotations
