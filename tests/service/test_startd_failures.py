@@ -112,7 +112,7 @@ async def settle(host: Host, tried: str) -> None:
 async def test_an_exception_at_any_point_leaves_nothing_behind(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    injection = Injection("/slotwise/startd/", ("driver.py Driver.flush",))
+    injection = Injection("/slotwise/startd/", ("dispatcher.py Driver.flush",))
     inject(monkeypatch, injection, kind)
     monkeypatch.setattr("slotwise.startd.dispatcher._LIST_AGAIN_S", 0.02)
     async with startd_host(tmp_path) as host:
