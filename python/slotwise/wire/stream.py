@@ -27,8 +27,8 @@ _log = logging.getLogger(__name__)
 #: The waits between attempts to reach another daemon.
 RECONNECT = Backoff(first_s=0.05, factor=2.0, most_s=2.0, jitter=0.25)
 #: After how many failed attempts in a row people are warned that a central daemon does not answer. A pool that comes up
-#: has its collector last, or nearly so.
-WARN_AFTER = 6
+#: has its collector last, or nearly so: these attempts take four seconds and more.
+WARN_AFTER = 8
 
 Sent = TypeVar("Sent")
 Heard = TypeVar("Heard")
