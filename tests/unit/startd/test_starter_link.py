@@ -1,0 +1,29 @@
+"""What the startd makes of the starter's events at the start of a stream."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from slotwise.home import PoolHome
+from slotwise.startd.starter_link import StarterLink
+from slotwise.wire.gen import starter_pb2
+
+MENDED = starter_pb2.JobEvent(run_id="1.0#1", mended=starter_pb2.JobMended())
+GONE = starter_pb2.JobEvent(run_id="2.0#1", gone=starter_pb2.JobGone())
+LIST = starter_pb2.JobEvent(jobs=starter_pb2.JobList())
+
+
+async def test_a_repair_that_is_reported_before_the_list_of_runs_counts_after_it(tmp_path: Path) -> None:
+    told: list[str] = []
+    link = StarterLink(
+        PoolHome(tmp_path),
+        lambda _target: (),
+        lambda events: told.extend(str(event.WhichOneof("what")) for event in events),
+        lambda _listed: told.append("list"),
+    )
+    link.take([MENDED, GONE])
+    assert told == []
+    link.take([LIST, GONE])
+    assert told == ["list", "mended", "gone"]
+    link.take([MENDED])
+    assert told == ["list", "mended", "gone", "mended"]
