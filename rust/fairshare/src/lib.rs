@@ -6,7 +6,6 @@
 pub mod concurrency;
 pub mod entitlement;
 pub mod groups;
-pub mod lease;
 pub mod names;
 pub mod priority;
 mod quota;
@@ -17,6 +16,5 @@ pub mod tolerance;
 pub use concurrency::{LimitCounts, LimitPolicy, LimitRequest, parse_limits};
 pub use entitlement::{GroupTargets, Want, entitlements};
 pub use groups::{Group, GroupSetting, GroupTree, IgnoredGroup, QuotaSetting, ROOT};
-pub use lease::{Leased, PolicyError};
 pub use priority::{AccountRecord, FactorPolicy, MIN_FACTOR, MIN_PRIORITY};
 pub use share::{Claimant, Limits, Pie, exhausted, permits, shares, starvation};
