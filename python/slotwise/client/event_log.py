@@ -5,9 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import select
-import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +35,8 @@ class EventLog:
         self.path = Path(path)
         self._file: IO[bytes] | None = None
         self._offset = 0
+        #: How far the last look for an entry has read.
+        self._seen = 0
         self._open()
 
     def _open(self) -> None:
@@ -63,6 +64,7 @@ class EventLog:
 
     def __setstate__(self, state: tuple[Path, int]) -> None:
         self.path, self._offset = state
+        self._seen = self._offset
         self._file = None
         self._open()
 
@@ -93,7 +95,7 @@ class EventLog:
             yield found
 
     def _grown(self) -> bool:
-        return self._file is not None and os.fstat(self._file.fileno()).st_size > self._offset
+        return self._file is not None and os.fstat(self._file.fileno()).st_size > self._seen
 
     def _entry(self) -> str | None:
         """The text of the next whole entry, which is consumed."""
@@ -111,10 +113,11 @@ class EventLog:
                     continue
                 return b"".join(lines).decode("utf-8", "surrogateescape")
             lines.append(line)
+        self._seen = self._offset + size
         return None
 
 
-def _wait_for_change(path: Path, longest_s: float, grown: object) -> None:
+def _wait_for_change(path: Path, longest_s: float, grown: Callable[[], bool]) -> None:
     """Wait until the file is written to, or for ``longest_s``: by inotify, else by waiting alone."""
     libc = ctypes.CDLL(None, use_errno=True)
     watcher = libc.inotify_init1(_IN_CLOEXEC)
@@ -127,11 +130,7 @@ def _wait_for_change(path: Path, longest_s: float, grown: object) -> None:
             time.sleep(min(longest_s, 0.1))
             return
         # Written between the last look and the watch: no event tells of it.
-        if callable(grown) and grown():
-            readable, _, _ = select.select([watcher], [], [], min(longest_s, 0.02))
-            return
-        readable, _, _ = select.select([watcher], [], [], longest_s)
-        if readable:
-            os.read(watcher, 64 * (struct.calcsize("iIII") + 256))
+        if not grown():
+            select.select([watcher], [], [], longest_s)
     finally:
         os.close(watcher)
