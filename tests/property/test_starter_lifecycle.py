@@ -115,6 +115,22 @@ def test_no_event_has_two_rows_in_a_phase() -> None:
     assert len(pairs) == len(set(pairs))
 
 
+@given(st.sampled_from(JOBS))
+def test_a_job_that_is_over_before_the_notice_of_its_start_is_reported_as_started_first(job: JobView) -> None:
+    state, _ = step(RunState(phase=Phase.STARTING), events.LinkBack(True), job)
+    result = KeeperResult("exited", started_at=100.0, ended_at=100.0)
+    state, done = step(state, events.KeeperEnded(result, MemoryRule(10), job), job)
+    assert done[0] == actions.SendStarted() and state.executed
+    _, late = step(state, events.Started(7), job)
+    assert late == []
+
+
+def test_a_job_that_never_executed_is_not_reported_as_started() -> None:
+    result = KeeperResult("failed", stage="exec", errno=2)
+    state, done = step(RunState(phase=Phase.STARTING), events.KeeperEnded(result, MemoryRule(10), JOBS[0]), JOBS[0])
+    assert actions.SendStarted() not in done and not state.executed
+
+
 @given(kills, st.sampled_from(RESULTS))
 def test_a_job_told_to_go_comes_to_a_settled_end(kill: Kill, result: KeeperResult) -> None:
     job = JOBS[0]

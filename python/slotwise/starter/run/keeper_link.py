@@ -48,7 +48,8 @@ class KeeperLink:
         """The keeper said something."""
         word, _, rest = what.partition(" ")
         if word == "started":
-            self._run.started_at = self._run.host.clock.now()
+            if self._run.state.phase is Phase.STARTING:  # a notice that comes late says when it was read, no more
+                self._run.started_at = self._run.host.clock.now()
             self._run.on(events.Started(int(rest or 0)))
             self._run.live.follow()
         elif word == "ended":
@@ -71,6 +72,8 @@ class KeeperLink:
         self.result = result
         with contained(_log, doing_for_run(self._run.run_id, "taking its result"), partial(faults.give_up, self._run)):
             self.stop()
+            if self._run.state.phase is Phase.STARTING:
+                self._run.started_at = result.started_at  # nobody has told us of the start
             hooked = bool(self._run.host.settings.hooks.programs)
             if hooked or self._run.host.disks.checks(self._run) or result.ended_at - result.started_at > LONG_ENOUGH_S:
                 self._run.begin(self._conclude(result))

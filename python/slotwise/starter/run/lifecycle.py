@@ -100,6 +100,12 @@ def _started(state: RunState, event: events.Started, job: JobView) -> Step:
 
 
 def _keeper_ended(state: RunState, event: events.KeeperEnded, job: JobView) -> Step:
+    if state.phase is Phase.STARTING and event.result.started_at:
+        # A job that ends at once can be over before its keeper's notice of the start has been read. The event of
+        # execution still precedes those of the outputs.
+        executed = replace(state, phase=Phase.RUNNING, executed=True)
+        following, done = _keeper_ended(executed, event, job)
+        return following, [actions.SendStarted(), *done]
     if state.unwanted:
         return _clean(state)
     if event.overruled is None and is_checkpoint(event.result, event.job) and not (state.kill and state.kill.fast):
