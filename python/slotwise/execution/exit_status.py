@@ -1,6 +1,6 @@
 """Classifies how a run ended: from what the keeper saw, what was asked, and the rules of the manual.
 
-Codes: ``docs`` of HTCondor, HoldReasonCode and VacateReasonCode.
+Codes are those of :mod:`slotwise.model.reason_codes`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,36 @@ from enum import StrEnum
 
 from slotwise.execution.job_view import JobView
 from slotwise.execution.keeper_spec import KeeperResult
+from slotwise.model.reason_codes import OUT_OF_DISK_SUBCODE, OUT_OF_MEMORY_SUBCODE, Hold, Vacate, ends_in_hold
+
+__all__ = [
+    "CLAIM_DEACTIVATED",
+    "FAILED_TO_CREATE_PROCESS",
+    "HOOK_PREPARE_JOB_FAILURE",
+    "IWD_ERROR",
+    "JOB_NOT_STARTED",
+    "JOB_REMOVED",
+    "MAX_OUTPUT_EXCEEDED",
+    "MISSED_DEFERRED_TIME",
+    "OUT_OF_DISK_SUBCODE",
+    "OUT_OF_MEMORY_SUBCODE",
+    "OUT_OF_RESOURCES",
+    "SCRATCH_DIR_ERROR",
+    "STARTER_ERROR",
+    "TRANSFER_INPUT_ERROR",
+    "TRANSFER_OUTPUT_ERROR",
+    "UNABLE_TO_OPEN_INPUT",
+    "UNABLE_TO_OPEN_OUTPUT",
+    "End",
+    "How",
+    "Kill",
+    "MemoryRule",
+    "classify",
+    "ends_in_hold",
+    "held",
+    "is_checkpoint",
+    "killed",
+]
 
 
 class How(StrEnum):
@@ -25,30 +55,22 @@ class How(StrEnum):
     NOT_STARTED = "NOT_STARTED"
 
 
-# Hold codes.
-FAILED_TO_CREATE_PROCESS = 6
-UNABLE_TO_OPEN_OUTPUT = 7
-UNABLE_TO_OPEN_INPUT = 8
-TRANSFER_OUTPUT_ERROR = 12
-TRANSFER_INPUT_ERROR = 13
-IWD_ERROR = 14
-HOOK_PREPARE_JOB_FAILURE = 19
-MISSED_DEFERRED_TIME = 20
-MAX_OUTPUT_EXCEEDED = 33
-OUT_OF_RESOURCES = 34
-OUT_OF_MEMORY_SUBCODE = 102
-OUT_OF_DISK_SUBCODE = 104
-# Vacate codes.
-JOB_NOT_STARTED = 1003
-STARTER_ERROR = 1007
-CLAIM_DEACTIVATED = 1009
-JOB_REMOVED = 1023
-SCRATCH_DIR_ERROR = 1024
-
-
-def ends_in_hold(code: int, subcode: int) -> bool:
-    """The split rule: these codes hold the job; all others send it back to idle."""
-    return 0 < code < 1000 and subcode > -1000
+# The codes that a starter reports.
+FAILED_TO_CREATE_PROCESS = Hold.FAILED_TO_CREATE_PROCESS
+UNABLE_TO_OPEN_OUTPUT = Hold.UNABLE_TO_OPEN_OUTPUT
+UNABLE_TO_OPEN_INPUT = Hold.UNABLE_TO_OPEN_INPUT
+TRANSFER_OUTPUT_ERROR = Hold.TRANSFER_OUTPUT_ERROR
+TRANSFER_INPUT_ERROR = Hold.TRANSFER_INPUT_ERROR
+IWD_ERROR = Hold.IWD_ERROR
+HOOK_PREPARE_JOB_FAILURE = Hold.HOOK_PREPARE_JOB_FAILURE
+MISSED_DEFERRED_TIME = Hold.MISSED_DEFERRED_EXECUTION_TIME
+MAX_OUTPUT_EXCEEDED = Hold.MAX_TRANSFER_OUTPUT
+OUT_OF_RESOURCES = Hold.JOB_OUT_OF_RESOURCES
+JOB_NOT_STARTED = Vacate.JOB_NOT_STARTED
+STARTER_ERROR = Vacate.STARTER_ERROR
+CLAIM_DEACTIVATED = Vacate.CLAIM_DEACTIVATED
+JOB_REMOVED = Vacate.JOB_REMOVED
+SCRATCH_DIR_ERROR = Vacate.SCRATCH_DIR_ERROR
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from slotwise.classad import ClassAd, ExprTree
+from slotwise.model.reason_codes import ends_in_hold
 from slotwise.schedd.jobs.ads import plain
-from slotwise.schedd.jobs.codes import Status, is_vacate
+from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.policy import expressions
 from slotwise.schedd.policy.expressions import JobFacts, SystemPolicy
 
@@ -114,16 +115,16 @@ def test_at_exit_without_a_word_how_it_ended_holds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "subcode", "vacates"),
+    ("code", "subcode", "holds"),
     [
-        (0, 0, True),
-        (-1, 0, True),
-        (1, 0, False),
-        (999, 0, False),
-        (1000, 0, True),
-        (12, -999, False),
-        (12, -1000, True),
+        (0, 0, False),
+        (-1, 0, False),
+        (1, 0, True),
+        (999, 0, True),
+        (1000, 0, False),
+        (12, -999, True),
+        (12, -1000, False),
     ],
 )
-def test_codes_tell_holds_from_vacates(code: int, subcode: int, vacates: bool) -> None:
-    assert is_vacate(code, subcode) is vacates
+def test_codes_tell_holds_from_vacates(code: int, subcode: int, holds: bool) -> None:
+    assert ends_in_hold(code, subcode) is holds

@@ -11,9 +11,10 @@ from slotwise.daemon.questions import Questions
 from slotwise.errors import UsageError
 from slotwise.model import job_events as events
 from slotwise.model.ownership import same_user
+from slotwise.model.reason_codes import Hold, Vacate
 from slotwise.schedd.claims.claiming import Claiming
 from slotwise.schedd.jobs.ads import JobAds
-from slotwise.schedd.jobs.codes import Hold, Status, Vacate
+from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.dependents import Dependents
 from slotwise.schedd.jobs.from_ad import log_of, priority_of, submitter_of

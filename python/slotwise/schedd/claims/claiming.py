@@ -9,11 +9,12 @@ from functools import cache, partial
 
 from slotwise.daemon.containment import contained
 from slotwise.errors import UsageError
+from slotwise.model.reason_codes import Hold, Vacate
 from slotwise.schedd.claims.excess import Excess
 from slotwise.schedd.claims.records import Claim, ClaimRequestPending, Run
 from slotwise.schedd.claims.runs import SHARE_USED_UP, ClaimRuns, ClaimSettings
 from slotwise.schedd.claims.startd_link import StartdLink
-from slotwise.schedd.jobs.codes import Hold, Status, Vacate
+from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Decision, RunOutcome
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.storage.store import Batch, StoredClaim

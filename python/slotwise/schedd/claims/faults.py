@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from slotwise.daemon.containment import cause, contained
 from slotwise.ids import doing_for_run
+from slotwise.model.reason_codes import Vacate
 from slotwise.schedd.claims.records import Claim, ClaimRequestPending, Run
-from slotwise.schedd.jobs.codes import Status, Vacate
+from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Decision, Kill
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.storage.store import Batch

@@ -14,9 +14,9 @@ from functools import partial
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
 from slotwise.model import job_events as events
+from slotwise.model.reason_codes import Hold, Vacate
 from slotwise.schedd.claims.claiming import ASK_AGAIN_S, GRACE_S, Claiming
 from slotwise.schedd.claims.records import Claim, Run
-from slotwise.schedd.jobs.codes import Hold, Vacate
 from slotwise.schedd.jobs.decision import Decision, Kill, RunOutcome
 from slotwise.schedd.policy.evict_transforms import kill_owed
 from slotwise.schedd.storage.store import Batch, StoredClaim, StoredRun

@@ -15,13 +15,14 @@ from slotwise.classad import ClassAd
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
+from slotwise.model.reason_codes import Vacate
 from slotwise.schedd.claims.faults import Failures
 from slotwise.schedd.claims.records import Claim, ClaimBook, Run
 from slotwise.schedd.claims.slot_equivalence import Alike, Likeness
 from slotwise.schedd.claims.start_throttle import StartRate
 from slotwise.schedd.claims.startd_link import StartdLink
 from slotwise.schedd.jobs.ads import JobAds, native
-from slotwise.schedd.jobs.codes import Status, Vacate
+from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Decision, Kill, RunEnd, RunOutcome
 from slotwise.schedd.jobs.durations import Durations
 from slotwise.schedd.jobs.job import Job

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from slotwise.model.job_events import Usage
-from slotwise.schedd.jobs.codes import is_vacate
+from slotwise.model.reason_codes import ends_in_hold
 from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.jobs.values import Changes
 
@@ -116,7 +116,7 @@ class RunEnd:
     @property
     def is_vacate(self) -> bool:
         """Whether its codes send the job back to Idle; else they hold it."""
-        return is_vacate(self.reason_code, self.reason_subcode)
+        return not ends_in_hold(self.reason_code, self.reason_subcode)
 
 
 class PolicyAction(StrEnum):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slotwise.schedd.jobs.codes import CLAIM_WAS_OVER
+from slotwise.model.reason_codes import CLAIM_WAS_OVER
 from slotwise.schedd.jobs.decision import RunEnd, RunOutcome
 from slotwise.schedd.jobs.job import Cluster, Job
 

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from slotwise.errors import InvariantError
 from slotwise.model import job_events as events
-from slotwise.schedd.jobs.codes import CLAIM_WAS_OVER, HOLD_NAMES, VACATE_NAMES, Hold, Status, Universe, Vacate
+from slotwise.model.reason_codes import CLAIM_WAS_OVER, HOLD_NAMES, VACATE_NAMES, Hold, Vacate
+from slotwise.schedd.jobs.codes import Status, Universe
 from slotwise.schedd.jobs.decision import Decision, Kill, PolicyAction, RunEnd, RunOutcome
 from slotwise.schedd.jobs.factory import HELD, REMOVED, RUNNING
 from slotwise.schedd.jobs.job import Cluster, Job

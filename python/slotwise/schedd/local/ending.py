@@ -13,7 +13,8 @@ from slotwise.execution.job_view import JobView, KillSignals
 from slotwise.execution.keeper_spec import KeeperResult
 from slotwise.execution.keeper_spec import Usage as KeeperUsage
 from slotwise.model.job_events import Usage
-from slotwise.schedd.jobs.codes import Hold, Status, Universe, Vacate
+from slotwise.model.reason_codes import Hold, Vacate
+from slotwise.schedd.jobs.codes import Status, Universe
 from slotwise.schedd.jobs.decision import Kill, RunEnd, RunOutcome
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.round_attrs import with_rounded

@@ -32,8 +32,9 @@ from slotwise.execution.cgroup.probe import CgroupHost, probe
 from slotwise.execution.job_view import NULL_FILE, JobView, read_job
 from slotwise.execution.keeper_spec import Identity, KeeperResult, KeeperSpec, parse_result, read_state, read_usage
 from slotwise.ids import doing_for_run
+from slotwise.model.reason_codes import Hold, Vacate
 from slotwise.schedd.jobs.ads import JobAds, native
-from slotwise.schedd.jobs.codes import Hold, Status, Universe, Vacate
+from slotwise.schedd.jobs.codes import Status, Universe
 from slotwise.schedd.jobs.decision import Decision, Kill, RunEnd, RunOutcome
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.queue import Queue

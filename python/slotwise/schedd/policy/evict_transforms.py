@@ -9,8 +9,9 @@ And what a run must be told that goes on although its job was held or removed.
 from __future__ import annotations
 
 from slotwise.classad import ClassAd, ExprTree
+from slotwise.model.reason_codes import Vacate
 from slotwise.schedd.jobs.ads import plain
-from slotwise.schedd.jobs.codes import Status, Vacate
+from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Kill
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.values import Changes, Expr

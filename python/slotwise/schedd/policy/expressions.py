@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from slotwise.classad import ExprTree
-from slotwise.schedd.jobs.codes import Hold, Status, Vacate
+from slotwise.model.reason_codes import Hold, Vacate
+from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import PolicyAction, Verdict
 from slotwise.schedd.jobs.job import finite
 from slotwise.schedd.jobs.values import Evaluate

@@ -11,8 +11,9 @@ from typing import Protocol
 
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
+from slotwise.model.reason_codes import Hold
 from slotwise.schedd.jobs.ads import JobAds
-from slotwise.schedd.jobs.codes import Hold, Status
+from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Decision, PolicyAction, Verdict
 from slotwise.schedd.jobs.dependents import Dependents
 from slotwise.schedd.jobs.job import Job

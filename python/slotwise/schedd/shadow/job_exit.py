@@ -9,11 +9,12 @@ from dataclasses import replace
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
+from slotwise.model.reason_codes import Hold, Vacate
 from slotwise.schedd.claims.claiming import Claiming
 from slotwise.schedd.claims.records import Run
 from slotwise.schedd.history.epochs import RunHistory, RunRecord, record_of
 from slotwise.schedd.jobs.ads import JobAds, native
-from slotwise.schedd.jobs.codes import Hold, Status, Vacate
+from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Decision, RunEnd, RunOutcome, Verdict
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes

@@ -13,8 +13,8 @@ import stat
 from functools import partial
 
 from slotwise.daemon.user_paths import open_path
+from slotwise.model.reason_codes import Hold
 from slotwise.schedd.claims.records import Run
-from slotwise.schedd.jobs.codes import Hold
 from slotwise.schedd.transfer.files import STDERR, STDOUT, FilePlan, TransferError
 from slotwise.schedd.transfer.results import destination, is_special, make_parents, write_all
 from slotwise.schedd.transfer.transfers import Transfers

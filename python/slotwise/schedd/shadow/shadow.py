@@ -19,12 +19,13 @@ from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
 from slotwise.model import job_events as events
+from slotwise.model.reason_codes import Hold, Vacate
 from slotwise.schedd.claims.claiming import Claiming
 from slotwise.schedd.claims.reconnect import Reattachment
 from slotwise.schedd.claims.records import Run
 from slotwise.schedd.history.epochs import RunHistory
 from slotwise.schedd.jobs.ads import JobAds
-from slotwise.schedd.jobs.codes import Hold, Status, Vacate
+from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Decision, Kill
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.shadow import checkpoints

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 from slotwise.daemon.containment import contained
 from slotwise.errors import HostError
+from slotwise.model.reason_codes import Hold
 from slotwise.observe.log import log_all
-from slotwise.schedd.jobs.codes import Hold
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.job import Job, finite
 from slotwise.schedd.jobs.values import Changes, encode

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from slotwise.classad import ClassAd
 from slotwise.errors import UsageError
 from slotwise.model.ownership import LocalDomains, owner_attributes, owner_of
-from slotwise.schedd.jobs.codes import HOLD_NAMES, RUN_HERE, Hold, Status, Universe
+from slotwise.model.reason_codes import HOLD_NAMES, Hold
+from slotwise.schedd.jobs.codes import RUN_HERE, Status, Universe
 from slotwise.schedd.jobs.factory import asked_for
 from slotwise.schedd.jobs.from_ad import PRIORITIES, describe, log_of, priority_of, submitter_of
 from slotwise.schedd.jobs.job import Cluster, Job, finite

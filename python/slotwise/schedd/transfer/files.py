@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from slotwise.classad import ClassAd, SpecialValue
 from slotwise.errors import SlotwiseError
-from slotwise.schedd.jobs.codes import Hold
+from slotwise.model.reason_codes import Hold
 from slotwise.schedd.user_files import safe_open
 from slotwise.schedd.user_files.owner_rights import as_owner
 

@@ -19,7 +19,7 @@ from functools import partial
 from typing import BinaryIO
 
 from slotwise.daemon.user_paths import open_path
-from slotwise.schedd.jobs.codes import Hold
+from slotwise.model.reason_codes import Hold
 from slotwise.schedd.transfer.files import SMALL_MOST, STDERR, STDOUT, FilePlan, TransferError, is_null
 from slotwise.schedd.user_files import safe_open
 from slotwise.schedd.user_files.owner_rights import OWN, as_owner

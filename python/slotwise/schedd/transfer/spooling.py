@@ -18,9 +18,10 @@ from slotwise.daemon.questions import Questions
 from slotwise.errors import DeniedError, NotFoundError, UsageError
 from slotwise.model import job_events as events
 from slotwise.model.ownership import same_user
+from slotwise.model.reason_codes import Hold
 from slotwise.observe.log import listed
 from slotwise.schedd.jobs.ads import JobAds
-from slotwise.schedd.jobs.codes import Hold, Status
+from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.from_ad import log_of
 from slotwise.schedd.jobs.job import Job

@@ -18,10 +18,10 @@ from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
 from slotwise.model import job_events as events
+from slotwise.model.reason_codes import Hold
 from slotwise.schedd.claims.claiming import Claiming
 from slotwise.schedd.claims.records import Run
 from slotwise.schedd.jobs.ads import JobAds
-from slotwise.schedd.jobs.codes import Hold
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from slotwise.classad import ClassAd
 from slotwise.errors import UsageError
 from slotwise.model import proxy
-from slotwise.schedd.jobs.codes import Hold
+from slotwise.model.reason_codes import Hold
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.user_files import safe_open
 from slotwise.schedd.user_files.owner_rights import as_owner
