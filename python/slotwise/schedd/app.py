@@ -210,10 +210,11 @@ class AccessPoint:
         self.queue.address = self._context.address.shown
         self.committer.on_new_work = self._new_work
         self.committer.on_change = self.publisher.publish
+        self.committer.on_jobs = self._durable
         self.committer.on_retired = self.history_export.look
         self.committer.on_left = self.users.left
         self.claiming.own_ad = self._ad_for_rules
-        self.claiming.running_most = self.users.running_most
+        self.claiming.running_most = self.local.running_most = self.users.running_most
         self.claiming.on_run_given_up = self.shadows.given_up
         self._configure(self._settings)
 
@@ -328,6 +329,11 @@ class AccessPoint:
         self.local.look()
         self.reattachment.use_idle_claims()
         self.negotiator.ask()
+
+    def _durable(self, decision: Decision) -> None:
+        self.materializer.look(decision)
+        if decision.runs_over and self.users.limited:
+            self.local.look()  # a job that MaxJobsRunning held back may start
 
     def _log_failed(self, failure: LogFailure, keys: list[str]) -> None:
         self.committer.commit(hold_for_log(self.queue, failure, keys, self._context.clock.now()))

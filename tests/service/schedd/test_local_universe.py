@@ -106,6 +106,30 @@ async def test_a_job_runs_to_its_end(world: World, universe: int) -> None:
     assert (world.work / "out").stat().st_uid == owner
 
 
+async def test_a_users_limit_holds_for_each_of_the_two_universes_by_itself(world: World) -> None:
+    """As in HTCondor: with MaxJobsRunning = 1 a DAG and a node of it run."""
+    edit = schedd_pb2.UsersEdit(what="EDIT", names=[f"{world.user}@here"], set={"MaxJobsRunning": "1"})
+    await world.schedd.stub.EditUsers(schedd_pb2.UsersEdit(what="ADD", names=edit.names), metadata=world.schedd.daemon)
+    await world.schedd.stub.EditUsers(edit, metadata=world.schedd.daemon)
+    for universe in (SCHEDULER, SCHEDULER, LOCAL, LOCAL):
+        alone = f"mkdir busy{universe} || echo >> overlap"
+        await world.submit(
+            f"cd {world.work}; {alone}; while [ ! -e go ]; do sleep 0.1; done; rmdir busy{universe}; echo >> done",
+            universe,
+            Out="/dev/null",
+        )
+
+    async def both_run() -> bool:
+        return all((world.work / f"busy{universe}").exists() for universe in (SCHEDULER, LOCAL))
+
+    await world.schedd.until(both_run, 30)
+    running = [job["JobUniverse"] for job in await world.schedd.jobs("JobStatus == 2")]
+    assert sorted(running) == [SCHEDULER, LOCAL]
+    (world.work / "go").touch()
+    await world.schedd.until_gone(30)
+    assert (world.text("done").count("\n"), world.text("overlap")) == (4, "")
+
+
 async def test_nothing_of_the_schedd_is_in_a_jobs_hands(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """No variable of its environment, no open file, no group or right of root's."""
     monkeypatch.setenv("SECRET_OF_SCHEDD", "x")

@@ -22,7 +22,7 @@ from slotwise.schedd.claims.slot_equivalence import Alike, Likeness
 from slotwise.schedd.claims.start_throttle import StartRate
 from slotwise.schedd.claims.startd_link import StartdLink
 from slotwise.schedd.jobs.ads import JobAds, native
-from slotwise.schedd.jobs.codes import Status
+from slotwise.schedd.jobs.codes import Status, Universe
 from slotwise.schedd.jobs.decision import Decision, Kill, RunEnd, RunOutcome
 from slotwise.schedd.jobs.durations import Durations
 from slotwise.schedd.jobs.job import Job
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from slotwise.schedd.local.runs import LocalRun
 
 _log = logging.getLogger(__name__)
-#: States that count against MaxJobsRunning.
-RUNNING = (Status.RUNNING, Status.TRANSFERRING_OUTPUT, Status.SUSPENDED)
 #: How long a starter may take to say hello before its run is asked for again.
 HELLO_S = 60.0
 _FAILURES_MOST = 2
@@ -173,11 +171,11 @@ class ClaimRuns(ABC):
         most = self.running_most(user)
         if most is None:
             return None
-        counts = self.queue.counts_of(user)
+        running = self.queue.running_of(user, Universe.VANILLA)
         waiting = [job for pending in self.book.pending.values() for job in pending.jobs]
         waiting += [claim.reserved for claim in self.book.claims.values() if claim.reserved is not None]
         asked = sum(job.cluster.user == user and not job.run for job in waiting)
-        return max(0, most - sum(counts[status] for status in RUNNING) - asked)
+        return max(0, most - running - asked)
 
     def may_start(self, job: Job, slot: Callable[[], ClassAd] | None = None) -> bool:
         """Whether START_VANILLA_UNIVERSE lets a job start now, on a slot; without one: on some slot."""

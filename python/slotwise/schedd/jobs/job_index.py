@@ -12,7 +12,7 @@ from slotwise.errors import InvariantError
 from slotwise.model import job_events as events
 from slotwise.model.job_events import DateForm, Frame
 from slotwise.model.windows import Window
-from slotwise.schedd.jobs.codes import MOVES, Status
+from slotwise.schedd.jobs.codes import MOVES, Status, Universe
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.jobs.job_statistics import JobStatistics
@@ -20,6 +20,8 @@ from slotwise.schedd.jobs.runnable import Runnable
 from slotwise.schedd.jobs.values import Changes
 
 _NONE = (0,) * 8
+#: States that count against MaxJobsRunning.
+_RUNNING = (Status.RUNNING, Status.TRANSFERRING_OUTPUT, Status.SUSPENDED)
 
 
 class JobIndex:
@@ -32,6 +34,8 @@ class JobIndex:
         self._totals = [0] * 8
         #: Jobs by JobStatus of each user.
         self._of_user: dict[str, list[int]] = {}
+        #: Those of them that are of the scheduler universe.
+        self._scheduler_jobs_of_user: dict[str, list[int]] = {}
         self.statistics = JobStatistics(Window())
         #: Jobs that came since the daemon began.
         self.admitted = 0
@@ -80,6 +84,18 @@ class JobIndex:
         """Jobs of a user by JobStatus."""
         return list(self._of_user.get(user, _NONE))
 
+    def running_of(self, user: str, universe: int) -> int:
+        """Jobs of a user that run and count against MaxJobsRunning for a job of ``universe``.
+
+        As in HTCondor, jobs of the scheduler universe count by themselves: a user whose limit is 1 can run a DAG and
+        one of its nodes.
+        """
+        scheduler_jobs = self._scheduler_jobs_of_user.get(user, _NONE)
+        if universe == Universe.SCHEDULER:
+            return sum(scheduler_jobs[status] for status in _RUNNING)
+        counts = self._of_user.get(user, _NONE)
+        return sum(counts[status] - scheduler_jobs[status] for status in _RUNNING)
+
     def frame(self, job: Job, now: float) -> Frame:
         """The head of a log entry of ``job``."""
         return Frame(job.cluster.number, job.proc, events.stamp(now, self.date_form))
@@ -103,6 +119,9 @@ class JobIndex:
         of_users = [sum(counts[status] for counts in self._of_user.values()) for status in range(8)]
         if of_users != totals:
             raise InvariantError(f"users count {of_users} jobs, there are {totals}")
+        drivers = sum(len(cluster.jobs) for cluster in self.clusters.values() if cluster.universe == Universe.SCHEDULER)
+        if drivers != sum(sum(counts) for counts in self._scheduler_jobs_of_user.values()):
+            raise InvariantError(f"users miscount the {drivers} jobs of the scheduler universe")
         submitted = Counter(job.submitter for job in self.jobs())
         held = Counter(job.submitter for job in self.jobs() if job.status == Status.HELD)
         if (submitted, held) != (self.submitted, self.held):
@@ -111,7 +130,7 @@ class JobIndex:
     def recount(self) -> None:
         """Count anew what the jobs in the queue are: a change of them may have ended half-way."""
         self._totals = [0] * 8
-        self._of_user = {}
+        self._of_user, self._scheduler_jobs_of_user = {}, {}
         self.owned, self.submitted, self.held = {}, {}, {}
         for cluster in self.clusters.values():
             cluster.counts = [0] * 8
@@ -163,10 +182,14 @@ class JobIndex:
 
     def _total(self, cluster: Cluster, status: int, change: int) -> None:
         self._totals[status] += change
-        counts = self._of_user.get(cluster.user)
-        if counts is None:
-            counts = self._of_user[cluster.user] = [0] * 8
-        counts[status] += change
+        of_users = [self._of_user]
+        if cluster.universe == Universe.SCHEDULER:
+            of_users.append(self._scheduler_jobs_of_user)
+        for counts_by_user in of_users:
+            counts = counts_by_user.get(cluster.user)
+            if counts is None:
+                counts = counts_by_user[cluster.user] = [0] * 8
+            counts[status] += change
 
     def _count(self, job: Job, change: int) -> None:
         _add(self.submitted, job.submitter, change)

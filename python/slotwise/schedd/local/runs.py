@@ -141,6 +141,8 @@ class LocalRuns:
         #: Called of a run that has ended, before that is committed, and of one whose end is durable.
         self.on_end: Callable[[Job, Decision], None] = lambda job, decision: None
         self.on_durable: Callable[[str, Job], None] = lambda run_id, job: None
+        #: How many jobs of a user may run at a time (MaxJobsRunning of the user's record); None: any number.
+        self.running_most: Callable[[str], int | None] = lambda user: None
         self._root: Path | None = None
         #: LOCAL_UNIV_EXECUTE as it was found to be ours; a new one holds from the next start on.
         self._execute: Path | None = None
@@ -367,7 +369,7 @@ class LocalRuns:
                 await asyncio.sleep(0)
             if self._stopping:
                 return
-            if not self._queue.has(job) or job.status != Status.IDLE or job.run:
+            if not self._queue.has(job) or job.status != Status.IDLE or job.run or not self._has_room(job):
                 continue
             with contained(_log, f"{job.key}: starting it on the access point"):
                 user, ad, may_start = job.cluster.user, self._ads.ad(job), False
@@ -382,6 +384,11 @@ class LocalRuns:
                     self._start(job)
                     running[user] += _is_scheduler(job) and bool(job.run)
                     schedd.update(native(self.counts()))
+
+    def _has_room(self, job: Job) -> bool:
+        """Whether MaxJobsRunning lets another job of its user run."""
+        most = self.running_most(job.cluster.user)
+        return most is None or self._queue.running_of(job.cluster.user, job.cluster.universe) < most
 
     def _start(self, job: Job) -> None:
         """Commit that the job starts; its keeper is forked once that is durable."""

@@ -58,7 +58,6 @@ class Materializer:
         self._sources: dict[int, _Source] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         admission.on_factory = self.begin
-        committer.on_jobs = self.look
 
     def begin(self, new: NewJobs) -> None:
         """A factory was submitted."""
