@@ -10,10 +10,11 @@ from typing import Any
 import grpc
 import pytest
 from slotwise.classad import ClassAd
+from slotwise.schedd.jobs.ads import JOB_AD_MOST
 from slotwise.table import pack_ads
 from slotwise.wire import channel, server
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc
-from slotwise.wire.sizes import JOB_AD_MOST, REQUEST_MOST
+from slotwise.wire.sizes import REQUEST_MOST
 
 from tests.support.access_point import RunningAccessPoint
 from tests.support.execution_point import ExecutionPoint

@@ -21,7 +21,7 @@ def written(batch: Batch) -> list[tuple[object, ...]]:
     """The rows that a batch leaves in a new database."""
     db = sqlite3.connect(":memory:")
     prepare(db)
-    for sql, values, _ in batch.statements:
+    for sql, values in batch.statements:
         db.execute(sql, values)
     return db.execute("SELECT * FROM users ORDER BY name").fetchall()
 

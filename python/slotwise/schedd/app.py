@@ -8,7 +8,6 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from slotwise.classad import ClassAd
 from slotwise.config import Config
@@ -304,7 +303,7 @@ class AccessPoint:
         self.cron.follow(self._context.config)
         self._stored = type(stored)()
 
-    def _start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def _start(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
         self._tasks.append(asyncio.get_running_loop().create_task(work()))
 
     def _recall_submission(self, user: str, key: bytes) -> SubmitResult | None:

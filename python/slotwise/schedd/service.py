@@ -4,41 +4,45 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Mapping
+from typing import TypeAlias
 
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.errors import DeniedError, UsageError
 from slotwise.model.ownership import same_user
-from slotwise.schedd.api import submit_stream
+from slotwise.schedd.api import convert, submit_stream
 from slotwise.schedd.api.audit_lines import acted, came, edited, users_edited
 from slotwise.schedd.api.job_actions import Actions
 from slotwise.schedd.api.listing import Listing, as_json
-from slotwise.schedd.api.submit_stream import SubmissionStream
+from slotwise.schedd.api.requests import JobQuery
+from slotwise.schedd.api.submit_stream import Frames, SubmissionStream
 from slotwise.schedd.api.user_actions import Users
 from slotwise.schedd.claims.claiming import Claiming
 from slotwise.schedd.claims.rejections import Rejections
 from slotwise.schedd.claims.resource_requests import Requests
 from slotwise.schedd.history.query import History
-from slotwise.schedd.jobs.selection import require_few
+from slotwise.schedd.jobs.decision import LogLine
+from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.shadow.shadow import Shadows
-from slotwise.schedd.submission import convert
+from slotwise.schedd.submission import convert as submissions
 from slotwise.schedd.submission.byte_limits import Holding
 from slotwise.schedd.submission.new_cluster import SubmittedCluster
 from slotwise.schedd.submission.transaction import Admission
+from slotwise.schedd.transfer import convert as files
 from slotwise.schedd.transfer.spooling import Spooling
 from slotwise.schedd.users.superusers import SuperUsers
-from slotwise.table import pack_ads
+from slotwise.table import Form, pack_ads
 from slotwise.wire import audit
 from slotwise.wire.call import peer_of
+from slotwise.wire.context import Context, StreamContext
 from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.match_pieces import MatchPieces
-from slotwise.wire.security import Authenticator
+from slotwise.wire.security import Authenticator, Identity
 from slotwise.wire.status import answers_errors
 
 _log = logging.getLogger(__name__)
-_PIECE = 1024 * 1024
+Starters: TypeAlias = StreamContext[schedd_pb2.StarterMessage, schedd_pb2.ShadowMessage]
 #: Records of users in one message.
 _USERS = 1000
 
@@ -80,17 +84,17 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     # ---- submission
 
     @answers_errors
-    async def SubmitOne(self, request: schedd_pb2.SubmitBundle, context: Any) -> schedd_pb2.SubmitReply:
+    async def SubmitOne(self, request: schedd_pb2.SubmitBundle, context: Context) -> schedd_pb2.SubmitReply:
         """Queue a submission that fits one message."""
         caller = self._authenticator.caller(context)
         with Holding(self._admission.intake, caller.name) as holding:
             holding.add(request.ByteSize())
-            clusters = [convert.submitted_cluster(cluster) for cluster in request.clusters]
+            clusters = [submissions.submitted_cluster(cluster) for cluster in request.clusters]
             return await self._submit(caller, context, clusters, request.key, request.again)
 
     @answers_errors
     async def Submit(
-        self, request_iterator: AsyncIterator[schedd_pb2.SubmitPart], context: Any
+        self, request_iterator: AsyncIterator[schedd_pb2.SubmitPart], context: Context
     ) -> schedd_pb2.SubmitReply:
         """Queue a submission that comes in parts; nothing is queued without its ``commit``."""
         caller = self._authenticator.caller(context)
@@ -99,22 +103,22 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
             return await self._submit(caller, context, clusters, key, again)
 
     @answers_errors
-    async def SubmitMany(self, request_iterator: Any, context: Any) -> None:
-        """Queue submissions as they come; those of one frame become durable together."""
+    async def SubmitMany(self, request_iterator: AsyncIterator[schedd_pb2.SubmitFrame], context: Frames) -> None:
+        """Queue submissions as they arrive; those of one frame become durable together."""
         caller = self._authenticator.caller(context)
         stream = SubmissionStream(self._admission, caller.name, peer_of(context))
         await stream.serve(context)
 
     async def _submit(
-        self, caller: Any, context: Any, clusters: list[SubmittedCluster], key: bytes, again: bool
+        self, caller: Identity, context: Context, clusters: list[SubmittedCluster], key: bytes, again: bool
     ) -> schedd_pb2.SubmitReply:
         result = await self._admission.submit(caller.name, clusters, key=key, again=again, peer=peer_of(context))
         audit.note(came(result.clusters))
-        return convert.reply(result)
+        return submissions.reply(result)
 
     @answers_errors
     async def ReserveClusters(
-        self, request: schedd_pb2.ReserveClustersRequest, context: Any
+        self, request: schedd_pb2.ReserveClustersRequest, context: Context
     ) -> schedd_pb2.ReserveClustersReply:
         """Cluster ids ahead of a submission."""
         user = self._authenticator.caller(context).name
@@ -122,45 +126,39 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
 
     # ---- acting and asking
 
-    def _is_superuser(self, caller: Any) -> bool:
+    def _is_superuser(self, caller: Identity) -> bool:
         return caller.may("ADMINISTRATOR") or self.superusers.has(caller.name)
 
     @answers_errors
-    async def Act(self, request: schedd_pb2.ActRequest, context: Any) -> schedd_pb2.ActReply:
+    async def Act(self, request: schedd_pb2.ActRequest, context: Context) -> schedd_pb2.ActReply:
         """Remove, hold, release, suspend, continue or vacate jobs."""
         caller = self._authenticator.caller(context)
-        require_few(request.jobs.ids, request.jobs.owners)
-        reply = await self._actions.act(caller, request, self._is_superuser(caller))
-        line = acted(caller.name, peer_of(context), request, reply)
-        _log.info(*line)
-        audit.note(*line)
-        return reply
+        action = convert.job_action(request)
+        outcome = await self._actions.act(caller, action, self._is_superuser(caller))
+        _note(acted(caller.name, peer_of(context), action, outcome))
+        return convert.action_reply(outcome)
 
     @answers_errors
-    async def Edit(self, request: schedd_pb2.EditRequest, context: Any) -> schedd_pb2.ActReply:
+    async def Edit(self, request: schedd_pb2.EditRequest, context: Context) -> schedd_pb2.ActReply:
         """Change attributes of jobs."""
         caller = self._authenticator.caller(context)
-        require_few(request.jobs.ids, request.jobs.owners)
-        reply = await self._actions.edit(caller, request, self._is_superuser(caller))
-        if not request.dry_run:
-            line = edited(caller.name, peer_of(context), request, reply)
-            _log.info(*line)
-            audit.note(*line)
-        return reply
+        edit = convert.job_edit(request)
+        outcome = await self._actions.edit(caller, edit, self._is_superuser(caller))
+        if not edit.dry_run:
+            _note(edited(caller.name, peer_of(context), edit, outcome))
+        return convert.action_reply(outcome)
 
     @answers_errors
-    async def EditUsers(self, request: schedd_pb2.UsersEdit, context: Any) -> schedd_pb2.UsersReply:
+    async def EditUsers(self, request: schedd_pb2.UsersEdit, context: Context) -> schedd_pb2.UsersReply:
         """Add, enable, disable, edit or remove records of users."""
         caller = self._authenticator.caller(context)
-        require_few(request.names)
-        reply = await self._users.edit(request)
-        line = users_edited(caller.name, peer_of(context), request, reply)
-        _log.info(*line)
-        audit.note(*line)
-        return reply
+        edit = convert.users_edit(request)
+        done = await self._users.edit(edit)
+        _note(users_edited(caller.name, peer_of(context), edit, done))
+        return convert.users_reply(done)
 
     @answers_errors
-    async def Users(self, request: common_pb2.AdQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:
+    async def Users(self, request: common_pb2.AdQuery, context: Context) -> AsyncIterator[common_pb2.AdChunk]:
         """Records of users."""
         ads = await self._users.ads(request.constraint)
         for start in range(0, len(ads), _USERS):
@@ -168,88 +166,86 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         yield common_pb2.AdChunk(done=True, total=len(ads))
 
     @answers_errors
-    async def Query(self, request: schedd_pb2.JobQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:
+    async def Query(self, request: schedd_pb2.JobQuery, context: Context) -> AsyncIterator[common_pb2.AdChunk]:
         """Jobs in the queue."""
         caller = self._authenticator.caller(context)
-        require_few(request.jobs.ids, request.jobs.owners)
-        if request.mine_only and self._is_superuser(caller):
-            request.mine_only = False
+        query = convert.job_query(request)
+        if query.mine_only and self._is_superuser(caller):
+            query = query.of_everyone()
         if request.totals_only or request.batches or request.view:
-            async for chunk in self._view(caller, request):
+            async for chunk in self._view(caller, query, request.view, batches=request.batches):
                 yield chunk
-            return
-        if request.query.form == common_pb2.AdQuery.COUNT:
-            if request.query.count_by:
-                rows = await self._listing.count_by(caller, request)
-                yield common_pb2.AdChunk(data=pack_ads(rows), done=True, total=len(rows))
-            else:
-                yield common_pb2.AdChunk(done=True, total=await self._listing.count(caller, request))
-            return
-        loop = asyncio.get_running_loop()
-        is_json, total = request.query.form == common_pb2.AdQuery.JSON, 0
-        opening = b"[\n" if is_json else b""
-        async for chunks in self._listing.chunks(caller, request):
-            total += chunks.total
-            while (piece := await loop.run_in_executor(None, next, chunks, None)) is not None:
-                yield common_pb2.AdChunk(data=opening + piece)
-                opening = b",\n" if is_json else b""
-        closing = b"" if not is_json else (b"\n]\n" if total else b"[\n]\n")
-        yield common_pb2.AdChunk(data=closing, done=True, total=total)
+        elif query.form is None and query.count_by:
+            rows = await self._listing.count_by(caller, query)
+            yield common_pb2.AdChunk(data=pack_ads(rows), done=True, total=len(rows))
+        elif query.form is None:
+            yield common_pb2.AdChunk(done=True, total=await self._listing.count(caller, query))
+        else:
+            async for chunk in _chunks(self._ads(caller, query), query.form):
+                yield chunk
 
-    async def _view(self, caller: Any, request: schedd_pb2.JobQuery) -> AsyncIterator[common_pb2.AdChunk]:
+    async def _ads(self, caller: Identity, query: JobQuery) -> AsyncIterator[tuple[bytes, int]]:
+        """The selected ads: pieces of text or packs, each with the number of ads that it adds."""
+        loop = asyncio.get_running_loop()
+        async for chunks in self._listing.chunks(caller, query):
+            count = chunks.total
+            while (piece := await loop.run_in_executor(None, next, chunks, None)) is not None:
+                yield piece, count
+                count = 0
+
+    async def _view(
+        self, caller: Identity, query: JobQuery, view: str, *, batches: bool
+    ) -> AsyncIterator[common_pb2.AdChunk]:
         """Tables for people: rows first, header and totals as JSON in the last piece."""
-        if request.batches:
-            rows = await self._listing.batches(caller, request)
-            yield common_pb2.AdChunk(data=as_json(rows))
-        elif request.view == "nobatch":
-            async for text in self._listing.lines(caller, request):
+        if batches:
+            yield common_pb2.AdChunk(data=as_json(await self._listing.batches(caller, query)))
+        elif view == "nobatch":
+            async for text in self._listing.lines(caller, query):
                 yield common_pb2.AdChunk(data=text.encode("utf-8", "surrogateescape"))
                 await asyncio.sleep(0)
-        elif request.view == "factory":
-            yield common_pb2.AdChunk(data=pack_ads(self._listing.factories(caller, request)))
-        elif request.view:
-            raise UsageError(f"there is no view {request.view!r}", hint="nobatch or factory")
-        totals = await self._listing.totals(caller, request, superuser=self._is_superuser(caller))
+        elif view == "factory":
+            yield common_pb2.AdChunk(data=pack_ads(self._listing.factories(caller, query)))
+        elif view:
+            raise UsageError(f"there is no view {view!r}", hint="nobatch or factory")
+        totals = await self._listing.totals(caller, query, superuser=self._is_superuser(caller))
         yield common_pb2.AdChunk(data=as_json(totals), done=True)
 
     @answers_errors
-    async def History(self, request: schedd_pb2.HistoryQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:
+    async def History(self, request: schedd_pb2.HistoryQuery, context: Context) -> AsyncIterator[common_pb2.AdChunk]:
         """Jobs that have left the queue."""
-        require_few(request.jobs.ids, request.jobs.owners)
-        await self._history.settled()  # a job that left the queue a moment ago is to be found
-        is_json = request.query.form == common_pb2.AdQuery.JSON
-        opening, total = (b"[\n" if is_json else b""), 0
-        async for piece, count in self._history.answer(self._listing.questions, request):
-            total += count
-            if piece:
-                yield common_pb2.AdChunk(data=opening + piece)
-                opening = b",\n" if is_json else b""
-        closing = b"" if not is_json else (b"\n]\n" if total else b"[\n]\n")
-        yield common_pb2.AdChunk(data=closing, done=True, total=total)
+        query = convert.history_query(request)
+        await self._history.settled()  # a job that left the queue a moment ago is found
+        async for chunk in _chunks(self._history.answer(self._listing.questions, query), query.form):
+            yield chunk
 
     # ---- spooled files
 
     @answers_errors
-    async def Spool(self, request_iterator: AsyncIterator[schedd_pb2.SpoolPart], context: Any) -> schedd_pb2.ActReply:
+    async def Spool(
+        self, request_iterator: AsyncIterator[schedd_pb2.SpoolPart], context: Context
+    ) -> schedd_pb2.ActReply:
         """Files for jobs that wait for them."""
         caller = self._authenticator.caller(context)
-        return await self._spooling.receive(caller, request_iterator, lambda: self._is_superuser(caller))
+        parts = files.spooled_parts(request_iterator)
+        released = await self._spooling.receive(caller, parts, lambda: self._is_superuser(caller))
+        return schedd_pb2.ActReply(totals={"success": released} if released else {})
 
     @answers_errors
     async def FetchSandboxes(
-        self, request: schedd_pb2.JobSelection, context: Any
+        self, request: schedd_pb2.JobSelection, context: Context
     ) -> AsyncIterator[schedd_pb2.SandboxPiece]:
         """What jobs left in their directories."""
         caller = self._authenticator.caller(context)
         superuser = self._is_superuser(caller)
-        require_few(request.ids, request.owners)
-        async for piece in self._spooling.fetch(caller, request, superuser):
+        async for part in self._spooling.fetch(caller, convert.selection(request), superuser):
             if superuser and not self._is_superuser(caller):
                 raise DeniedError(f"{caller.name} is not a queue superuser any more", hint="ask for your own jobs")
-            yield piece
+            yield files.sandbox_piece(part)
 
     @answers_errors
-    async def Visit(self, request_iterator: Any, context: Any) -> AsyncIterator[schedd_pb2.JobVisit]:
+    async def Visit(
+        self, request_iterator: AsyncIterator[schedd_pb2.JobVisit], context: Context
+    ) -> AsyncIterator[schedd_pb2.JobVisit]:
         """A visit to a running job."""
         caller = self._authenticator.caller(context)
 
@@ -263,7 +259,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
 
     @answers_errors
     async def ResourceRequests(
-        self, request: schedd_pb2.ResourceRequestsQuery, context: Any
+        self, request: schedd_pb2.ResourceRequestsQuery, context: Context
     ) -> AsyncIterator[schedd_pb2.RequestList]:
         """What is wanted: submitter ads first, then the requests of each submitter."""
         self._requests.learn(request.significant_attributes)
@@ -282,7 +278,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         yield schedd_pb2.RequestList(done=True)
 
     @answers_errors
-    async def OfferMatches(self, request: schedd_pb2.MatchBatch, context: Any) -> common_pb2.Empty:
+    async def OfferMatches(self, request: schedd_pb2.MatchBatch, context: Context) -> common_pb2.Empty:
         """The matches of one cycle."""
         batch = self._pieces.take(request)
         if batch is None:
@@ -295,11 +291,30 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
 
     # ---- running jobs
 
-    async def Shadow(self, request_iterator: Any, context: Any) -> None:
+    async def Shadow(self, request_iterator: AsyncIterator[schedd_pb2.StarterMessage], context: Starters) -> None:
         """One starter's stream."""
         await self._shadows.serve(context)
 
 
-def pack_submitters(ads: dict[str, Any]) -> bytes:
+def _note(line: LogLine) -> None:
+    """Write a line into the log and the audit log."""
+    _log.info(*line)
+    audit.note(*line)
+
+
+async def _chunks(pieces: AsyncIterator[tuple[bytes, int]], form: Form | None) -> AsyncIterator[common_pb2.AdChunk]:
+    """The answer to a query: pieces, each with the number of ads that it adds; as one list where the form is JSON."""
+    is_json, total = form == "json", 0
+    opening = b"[\n" if is_json else b""
+    async for piece, count in pieces:
+        total += count
+        if piece:
+            yield common_pb2.AdChunk(data=opening + piece)
+            opening = b",\n" if is_json else b""
+    closing = b"" if not is_json else (b"\n]\n" if total else b"[\n]\n")
+    yield common_pb2.AdChunk(data=closing, done=True, total=total)
+
+
+def pack_submitters(ads: Mapping[str, Changes]) -> bytes:
     """Submitter ads as a pack with their keys."""
     return pack_ads(list(ads.values()), keys=list(ads))

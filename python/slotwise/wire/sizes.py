@@ -4,5 +4,3 @@
 REQUEST_MOST = 4 * 1024 * 1024
 #: What a message of pieces holds, in bytes, unless a single thing in it is larger.
 PIECE = 1024 * 1024
-#: The largest ad that a job may have, as a pack in bytes: other things travel with it.
-JOB_AD_MOST = 1024 * 1024

@@ -12,6 +12,8 @@ from slotwise.classad import ClassAd
 from slotwise.clock import SystemClock
 from slotwise.daemon.questions import Questions
 from slotwise.schedd.api.job_actions import Actions
+from slotwise.schedd.api.requests import Action, JobAction
+from slotwise.schedd.jobs.selection import JobSelection
 from slotwise.schedd.submission.convert import submitted_cluster
 from slotwise.table import pack_ads
 from slotwise.wire.gen import schedd_pb2
@@ -73,8 +75,7 @@ async def test_a_removal_ends_the_run(schedd: RunningAccessPoint, point: Executi
     clock = SystemClock()
     questions = Questions(clock)
     actions = Actions(of.queue, of.ads, of.committer, of.claiming, clock, of.materializer, questions, of.local)
-    request = schedd_pb2.ActRequest(action=schedd_pb2.ActRequest.REMOVE)
-    request.jobs.constraint = "true"
+    request = JobAction(Action.REMOVE, JobSelection(constraint="true"))
     await abandoned(schedd, actions.act(Identity(f"{schedd.owner}@here", frozenset({"WRITE"})), request, False))
     await schedd.until_gone()
     assert [ad["JobStatus"] for ad in await schedd.history()] == [3]

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 from slotwise.schedd.transfer import results as module
-from slotwise.schedd.transfer.files import FilePlan, TransferError
+from slotwise.schedd.transfer.files import FilePlan, Piece, TransferError
 from slotwise.schedd.transfer.results import Results, spooled_files
-from slotwise.wire.gen import schedd_pb2
 
 LARGE = b"x" * 300_000
 
@@ -209,7 +208,7 @@ def test_memory_takes_so_many_small_files(tmp_path: Path) -> None:
     content = bytes(200_000)
     in_memory = 0
     for number in range(100):
-        piece = schedd_pb2.FilePiece(name=f"f{number}".encode(), mode=0o644, data=content, last=True)
+        piece = Piece(f"f{number}", 0o644, content, offset=0, last=True)
         if results.is_small(piece):
             results.keep(f"f{number}", 0o644, content, directory=False)
             in_memory += 1

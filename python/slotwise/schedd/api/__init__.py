@@ -1,1 +1,4 @@
-"""What users and tools ask of the schedd, as calls and answers. The edge: knows protobuf, decides nothing of jobs."""
+"""What users and tools ask of the schedd: actions on jobs, listings, edits of user records.
+
+Only ``convert`` and ``submit_stream`` know messages.
+"""

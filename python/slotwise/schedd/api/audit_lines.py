@@ -1,14 +1,15 @@
-"""What the schedd's log and the audit log say of requests: formats and what they take. Pure."""
+"""Lines of the schedd's log and the audit log about requests: formats with their arguments. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from slotwise.observe.log import listed
+from slotwise.schedd.api.requests import ActionOutcome, JobAction, JobEdit, UsersEdit, UsersEdited
+from slotwise.schedd.jobs.decision import LogLine
 from slotwise.schedd.jobs.log_lines import ids_of
+from slotwise.schedd.jobs.selection import JobSelection
 from slotwise.schedd.submission.transaction import QueuedCluster
-from slotwise.wire.gen import schedd_pb2
 
 #: How many characters of a user's text a line quotes.
 _TEXT_MOST = 200
@@ -19,30 +20,28 @@ def came(clusters: Iterable[QueuedCluster]) -> str:
     return f"submitted {listed([ids_of(one.cluster_id, one.num_procs) for one in clusters])}"
 
 
-def acted(who: str, peer: str, request: schedd_pb2.ActRequest, reply: schedd_pb2.ActReply) -> tuple[Any, ...]:
-    """What somebody asked of jobs, and with how many it was done; each of these has lines of its own."""
-    verb = schedd_pb2.ActRequest.Action.Name(request.action).lower().replace("_", " ")
-    return ("%s of %s by %s from %s: %s", verb, _selected(request.jobs), who, peer, _totals(reply))
+def acted(who: str, peer: str, request: JobAction, outcome: ActionOutcome) -> LogLine:
+    """An action on jobs, and with how many of them it succeeded; each of these has lines of its own."""
+    return ("%s of %s by %s from %s: %s", request.action, _selected(request.jobs), who, peer, _totals(outcome))
 
 
-def edited(who: str, peer: str, request: schedd_pb2.EditRequest, reply: schedd_pb2.ActReply) -> tuple[Any, ...]:
-    """Which attributes somebody changed of jobs."""
-    changes = [f"{name} = {_value(name, text)}" for name, text in request.set.items()]
-    if request.prio_relative:
+def edited(who: str, peer: str, request: JobEdit, outcome: ActionOutcome) -> LogLine:
+    """An edit of jobs: which attributes, and of how many jobs."""
+    changes = [f"{name} = {_value(name, text)}" for name, text in request.changes.items()]
+    if request.prio_change is not None:
         changes.append(f"JobPrio by {request.prio_change:+d}")
     what = "; ".join(changes)
-    return ("edit of %s by %s from %s: %s: %s", _selected(request.jobs), who, peer, what, _totals(reply))
+    return ("edit of %s by %s from %s: %s: %s", _selected(request.jobs), who, peer, what, _totals(outcome))
 
 
-def users_edited(who: str, peer: str, request: schedd_pb2.UsersEdit, reply: schedd_pb2.UsersReply) -> tuple[Any, ...]:
-    """What an administrator did to records of users."""
-    verb = schedd_pb2.UsersEdit.What.Name(request.what).lower()
+def users_edited(who: str, peer: str, request: UsersEdit, edited: UsersEdited) -> LogLine:
+    """An edit of user records."""
     parts = [listed(list(request.names))] if request.names else []
     parts += [f"those with {short(request.constraint)}"] if request.constraint else []
-    changes = [f"{name} = {short(text)}" for name, text in request.set.items()]
+    changes = [f"{name} = {short(text)}" for name, text in request.changes.items()]
     changes += [f"reason {short(request.reason)}"] if request.reason else []
     what = f" ({'; '.join(changes)})" if changes else ""
-    return ("%s users %s by %s from %s%s: %d", verb, ", ".join(parts), who, peer, what, reply.changed)
+    return ("%s users %s by %s from %s%s: %d", request.action, ", ".join(parts), who, peer, what, edited.changed)
 
 
 #: Attributes whose values may be secrets of the job's owner.
@@ -53,17 +52,16 @@ def _value(name: str, text: str) -> str:
     return "..." if name.lower() in _SECRET else short(text)
 
 
-def _selected(selection: schedd_pb2.JobSelection) -> str:
+def _selected(selection: JobSelection) -> str:
     parts = [listed(list(selection.ids))] if selection.ids else []
     parts += [f"jobs of {listed(list(selection.owners))}"] if selection.owners else []
     parts += [f"jobs with {short(selection.constraint)}"] if selection.constraint else []
     return ", ".join(parts) or "all jobs"
 
 
-def _totals(reply: schedd_pb2.ActReply) -> str:
-    return (
-        ", ".join(f"{count} {result.replace('_', ' ')}" for result, count in sorted(reply.totals.items())) or "no job"
-    )
+def _totals(outcome: ActionOutcome) -> str:
+    counts = [f"{count} {result.replace('_', ' ')}" for result, count in sorted(outcome.totals.items())]
+    return ", ".join(counts) or "no job"
 
 
 def short(text: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 from slotwise.clock import Clock
 from slotwise.daemon.questions import Questions
@@ -12,6 +11,7 @@ from slotwise.errors import UsageError
 from slotwise.model import job_events as events
 from slotwise.model.ownership import same_user
 from slotwise.model.reason_codes import Hold, Vacate
+from slotwise.schedd.api.requests import Action, ActionOutcome, ActionResult, JobAction, JobEdit
 from slotwise.schedd.claims.claiming import Claiming
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import Status
@@ -21,72 +21,44 @@ from slotwise.schedd.jobs.from_ad import log_of, priority_of, submitter_of
 from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.jobs.protected_attrs import AttributeLocks
 from slotwise.schedd.jobs.queue import Queue
-from slotwise.schedd.jobs.selection import constraint_of, parse_id
+from slotwise.schedd.jobs.selection import JobSelection, constraint_of, parse_id
 from slotwise.schedd.jobs.values import Changes, literal
 from slotwise.schedd.local.runs import LocalRuns
 from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.store import Batch
 from slotwise.schedd.submission.materializer import Materializer
-from slotwise.wire.gen import schedd_pb2, startd_pb2
-from slotwise.wire.security import Identity
+from slotwise.wire.token import Identity
 
 _CHUNK = 2000
-SUCCESS, NOT_FOUND, BAD_STATUS, ALREADY_DONE, DENIED = (
-    "success",
-    "not_found",
-    "bad_status",
-    "already_done",
-    "permission_denied",
-)
-
-
-@dataclass
-class Outcome:
-    """Results by job, and for the ids that were named."""
-
-    totals: dict[str, int] = field(default_factory=dict)
-    named: dict[str, str] = field(default_factory=dict)
-
-    def count(self, result: str) -> None:
-        """One more job with this result."""
-        self.totals[result] = self.totals.get(result, 0) + 1
-
-    def reply(self) -> schedd_pb2.ActReply:
-        """As a message."""
-        reply = schedd_pb2.ActReply(totals=self.totals)
-        for name, result in self.named.items():
-            reply.jobs.add(id=name, result=result)
-        return reply
-
 
 _STARTED = frozenset((Status.RUNNING, Status.TRANSFERRING_OUTPUT))
 #: States in which an action means a job that is chosen with others: by cluster, owner or constraint.
-_SUITABLE: dict[int, frozenset[Status]] = {
-    schedd_pb2.ActRequest.REMOVE: frozenset(Status) - {Status.REMOVED},
-    schedd_pb2.ActRequest.REMOVE_FORCE: frozenset((Status.REMOVED,)),
-    schedd_pb2.ActRequest.HOLD: frozenset(Status) - {Status.REMOVED, Status.COMPLETED},
-    schedd_pb2.ActRequest.RELEASE: frozenset((Status.HELD,)),
-    schedd_pb2.ActRequest.SUSPEND: _STARTED,
-    schedd_pb2.ActRequest.CONTINUE: frozenset((Status.SUSPENDED,)),
-    schedd_pb2.ActRequest.VACATE: _STARTED | {Status.SUSPENDED},
-    schedd_pb2.ActRequest.VACATE_FAST: _STARTED | {Status.SUSPENDED},
+_SUITABLE: dict[Action, frozenset[Status]] = {
+    Action.REMOVE: frozenset(Status) - {Status.REMOVED},
+    Action.REMOVE_FORCE: frozenset((Status.REMOVED,)),
+    Action.HOLD: frozenset(Status) - {Status.REMOVED, Status.COMPLETED},
+    Action.RELEASE: frozenset((Status.HELD,)),
+    Action.SUSPEND: _STARTED,
+    Action.CONTINUE: frozenset((Status.SUSPENDED,)),
+    Action.VACATE: _STARTED | {Status.SUSPENDED},
+    Action.VACATE_FAST: _STARTED | {Status.SUSPENDED},
 }
 
 
-def _suits(job: Job, action: int) -> bool:
+def _suits(job: Job, action: Action) -> bool:
     """Whether the action means ``job`` when it is one of many; files that are on their way keep it from release."""
-    if action == schedd_pb2.ActRequest.RELEASE and job.number("HoldReasonCode") == Hold.SPOOLING_INPUT:
+    if action == Action.RELEASE and job.number("HoldReasonCode") == Hold.SPOOLING_INPUT:
         return False
     states = _SUITABLE.get(action)
     return states is None or job.status in states
 
 
 #: The reason of an action for which the user gave none, as HTCondor words it.
-_REASONS: dict[int, str] = {
-    schedd_pb2.ActRequest.REMOVE: "via condor_rm",
-    schedd_pb2.ActRequest.REMOVE_FORCE: "via condor_rm -forcex",
-    schedd_pb2.ActRequest.HOLD: "via condor_hold",
-    schedd_pb2.ActRequest.RELEASE: "via condor_release",
+_REASONS: dict[Action, str] = {
+    Action.REMOVE: "via condor_rm",
+    Action.REMOVE_FORCE: "via condor_rm -forcex",
+    Action.HOLD: "via condor_hold",
+    Action.RELEASE: "via condor_release",
 }
 #: Why a job is evicted that a user has vacated, as HTCondor words it; it names no user.
 _VACATED = "Job vacated by schedd"
@@ -119,7 +91,7 @@ class Actions:
 
     # ---- acting
 
-    async def act(self, caller: Identity, request: schedd_pb2.ActRequest, superuser: bool) -> schedd_pb2.ActReply:
+    async def act(self, caller: Identity, request: JobAction, superuser: bool) -> ActionOutcome:
         """Act on the selected jobs the caller may act on: own ones, or all for a queue superuser."""
         action = request.action
         reason = f"{request.reason or _REASONS.get(action, '')} (by user {caller.user})"
@@ -137,7 +109,7 @@ class Actions:
             on_factories=bool(decision.factories),
         )
 
-    async def _factories(self, caller: Identity, superuser: bool, selection: schedd_pb2.JobSelection) -> list[Cluster]:
+    async def _factories(self, caller: Identity, superuser: bool, selection: JobSelection) -> list[Cluster]:
         """Clusters that make jobs late and are meant as a whole: named, or selected by what all their jobs share."""
         found = [cluster for cluster in self._queue.clusters.values() if cluster.factory is not None]
         found = [cluster for cluster in found if superuser or same_user(cluster.user, caller.name)]
@@ -150,88 +122,78 @@ class Actions:
             found = await self._questions.those(selection.constraint, found, self._materializer.shared)
         return found
 
-    def _act_on_factory(self, cluster: Cluster, action: int, reason: str, decision: Decision) -> None:
-        act = schedd_pb2.ActRequest
-        if action in (act.REMOVE, act.REMOVE_FORCE):
+    def _act_on_factory(self, cluster: Cluster, action: Action, reason: str, decision: Decision) -> None:
+        if action in (Action.REMOVE, Action.REMOVE_FORCE):
             self._queue.end_factory(cluster, decision)
-        elif action == act.HOLD:
+        elif action == Action.HOLD:
             self._queue.pause_factory(cluster, reason, decision)
-        elif action == act.RELEASE:
+        elif action == Action.RELEASE:
             self._queue.resume_factory(cluster, reason, decision)
 
-    def _act(self, job: Job, action: int, reason: str, subcode: int, decision: Decision) -> str:
-        queue, act = self._queue, schedd_pb2.ActRequest
-        if action == act.REMOVE:
+    def _act(self, job: Job, action: Action, reason: str, subcode: int, decision: Decision) -> ActionResult:
+        queue = self._queue
+        if action == Action.REMOVE:
             if not queue.remove(job, reason, decision):
-                return ALREADY_DONE
+                return ActionResult.ALREADY_DONE
             self._dependents.remove(decision)
-            return SUCCESS
-        if action == act.REMOVE_FORCE:
+            return ActionResult.SUCCESS
+        if action == Action.REMOVE_FORCE:
             if not queue.remove_at_once(job, reason, decision):
-                return BAD_STATUS
+                return ActionResult.BAD_STATUS
             self._dependents.remove(decision)
-            return SUCCESS
-        if action == act.HOLD:
+            return ActionResult.SUCCESS
+        if action == Action.HOLD:
             if job.status == Status.HELD:
                 done = queue.hold_instead(job, reason, subcode, decision)
-                return SUCCESS if done else ALREADY_DONE
-            return SUCCESS if queue.hold(job, reason, int(Hold.USER_REQUEST), subcode, decision) else BAD_STATUS
-        if action == act.RELEASE:
+                return ActionResult.SUCCESS if done else ActionResult.ALREADY_DONE
+            done = queue.hold(job, reason, int(Hold.USER_REQUEST), subcode, decision)
+            return ActionResult.SUCCESS if done else ActionResult.BAD_STATUS
+        if action == Action.RELEASE:
             if job.status == Status.HELD and job.number("HoldReasonCode") == Hold.SPOOLING_INPUT:
-                return BAD_STATUS  # its files are still on their way
-            return SUCCESS if queue.release(job, reason, decision) else BAD_STATUS
-        if action in (act.VACATE, act.VACATE_FAST):
-            fast = action == act.VACATE_FAST
+                return ActionResult.BAD_STATUS  # its files are still on their way
+            return ActionResult.SUCCESS if queue.release(job, reason, decision) else ActionResult.BAD_STATUS
+        if action in (Action.VACATE, Action.VACATE_FAST):
+            fast = action == Action.VACATE_FAST
             done = queue.vacate(job, _VACATED, int(Vacate.SCHEDD_VACATE), fast, decision)
-            return SUCCESS if done else BAD_STATUS
-        if action in (act.SUSPEND, act.CONTINUE):
-            return self._suspend(job, resume=action == act.CONTINUE)
-        if action == act.CLEAR_DIRTY:
-            return SUCCESS
-        raise UsageError(f"there is no action {action}")
+            return ActionResult.SUCCESS if done else ActionResult.BAD_STATUS
+        if action in (Action.SUSPEND, Action.CONTINUE):
+            return self._suspend(job, resume=action == Action.CONTINUE)
+        return ActionResult.SUCCESS  # CLEAR_DIRTY: no attribute is ever dirty here
 
-    def _suspend(self, job: Job, *, resume: bool) -> str:
+    def _suspend(self, job: Job, *, resume: bool) -> ActionResult:
         wanted = Status.SUSPENDED if resume else Status.RUNNING
-        if job.cluster.runs_here:
-            done = job.status == wanted and self._local.suspend(job, resume=resume)
-            return SUCCESS if done else BAD_STATUS
-        run = self._claiming.book.runs.get(job.run)
-        if job.status != wanted or run is None:
-            return BAD_STATUS
-        link = self._claiming.links.get(run.claim.startd)
-        if link is None or not link.connected:
-            return BAD_STATUS
-        link.send(startd_pb2.ClaimRequest(claim_id=run.claim.id, suspend=startd_pb2.SuspendClaim(resume=resume)))
-        return SUCCESS
+        runs = self._local.suspend if job.cluster.runs_here else self._claiming.suspend
+        done = job.status == wanted and runs(job.run, resume=resume)
+        return ActionResult.SUCCESS if done else ActionResult.BAD_STATUS
 
     async def _each(
         self,
         caller: Identity,
         superuser: bool,
-        selection: schedd_pb2.JobSelection,
-        act: Callable[[Job, Decision], str],
+        selection: JobSelection,
+        act: Callable[[Job, Decision], ActionResult],
         *,
         suits: Callable[[Job], bool] = lambda job: True,
         on_factories: bool = False,
-    ) -> schedd_pb2.ActReply:
+    ) -> ActionOutcome:
         """Do ``act`` to each selected job, in pieces that do not stop the daemon, durable before it is answered.
 
         Of jobs that are not named one by one, those that it does not suit are not meant.
         ``on_factories``: something was done to clusters as a whole, so that no job at all is no failure.
         """
-        outcome = Outcome()
+        outcome = ActionOutcome()
         waiting = []
         decision = Decision(self._clock.now())
         for count, (job, name) in enumerate(await self._selected(selection, outcome), 1):
             if "." not in name and not suits(job):
                 if name:
-                    outcome.named.setdefault(name, BAD_STATUS)
+                    outcome.named.setdefault(name, ActionResult.BAD_STATUS)
                 continue
             allowed = superuser or same_user(job.cluster.user, caller.name)
             with self._committer.deciding(decision):
-                result = act(job, decision) if allowed else DENIED
+                result = act(job, decision) if allowed else ActionResult.DENIED
             outcome.count(result)
-            if name and outcome.named.get(name) != SUCCESS:
+            if name and outcome.named.get(name) != ActionResult.SUCCESS:
                 outcome.named[name] = result
             if count % _CHUNK == 0:
                 waiting.append(self._committer.commit(decision))
@@ -241,12 +203,12 @@ class Actions:
             waiting.append(self._committer.commit(decision))
         if waiting:
             await asyncio.gather(*waiting)
-        if on_factories and not outcome.totals.get(SUCCESS):
-            outcome.totals = {SUCCESS: 1}
-            outcome.named = dict.fromkeys(outcome.named, SUCCESS)
-        return outcome.reply()
+        if on_factories and not outcome.totals.get(ActionResult.SUCCESS):
+            outcome.totals = {ActionResult.SUCCESS: 1}
+            outcome.named = dict.fromkeys(outcome.named, ActionResult.SUCCESS)
+        return outcome
 
-    async def _selected(self, selection: schedd_pb2.JobSelection, outcome: Outcome) -> Iterable[tuple[Job, str]]:
+    async def _selected(self, selection: JobSelection, outcome: ActionOutcome) -> Iterable[tuple[Job, str]]:
         """The jobs meant, each with the id by which it was named, or ""."""
         if selection.ids and not selection.constraint and not selection.owners:
             return self._named(selection.ids, outcome)
@@ -256,7 +218,7 @@ class Actions:
         keys = await self._questions.keys(self._ads.table, constraint)
         return ((job, "") for key in keys if (job := self._queue.by_key(key)))
 
-    def _named(self, ids: Iterable[str], outcome: Outcome) -> Iterable[tuple[Job, str]]:
+    def _named(self, ids: Iterable[str], outcome: ActionOutcome) -> Iterable[tuple[Job, str]]:
         for name in ids:
             number, proc = parse_id(name)
             cluster = self._queue.clusters.get(number)
@@ -264,35 +226,35 @@ class Actions:
             if proc is not None:
                 jobs = [job for job in jobs if job.proc == proc] if cluster and proc in cluster.jobs else []
             if not jobs:
-                outcome.count(NOT_FOUND)
-                outcome.named[name] = NOT_FOUND
+                outcome.count(ActionResult.NOT_FOUND)
+                outcome.named[name] = ActionResult.NOT_FOUND
             for job in jobs:
                 yield job, name
 
     # ---- editing
 
-    async def edit(self, caller: Identity, request: schedd_pb2.EditRequest, superuser: bool) -> schedd_pb2.ActReply:
+    async def edit(self, caller: Identity, request: JobEdit, superuser: bool) -> ActionOutcome:
         """Change attributes of the selected jobs.
 
         :raises UsageError: for an attribute that nobody may change, AdSyntaxError for text that is no expression.
         """
-        changes = self.locks.checked(dict(request.set), superuser=superuser)
+        changes = self.locks.checked(request.changes, superuser=superuser)
 
-        if not request.dry_run and not request.prio_relative:
+        if not request.dry_run and request.prio_change is None:
             batch = Batch()
             for cluster in await self._factories(caller, superuser, request.jobs):
                 self._materializer.change(cluster, changes, batch)
             if batch:
                 await self._committer.commit(Decision(self._clock.now()), batch)
 
-        def change(job: Job, decision: Decision) -> str:
+        def change(job: Job, decision: Decision) -> ActionResult:
             if not request.dry_run:
                 own = dict(changes)
-                if request.prio_relative:
+                if request.prio_change is not None:
                     own["JobPrio"] = int(self._ads.number(job, "JobPrio")) + request.prio_change
                 self._change(job, own, decision)
                 decision.note("%s: %s set by %s", job.key, ", ".join(own), caller.name)
-            return SUCCESS
+            return ActionResult.SUCCESS
 
         return await self._each(caller, superuser, request.jobs, change)
 

@@ -1,4 +1,4 @@
-"""Answers questions about the queue: ads, the batch view, the table of jobs, totals."""
+"""Answers queries about the queue: ads, the batch view, the table of jobs, totals."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import TypeAlias
 
+from slotwise.classad.values import Value
 from slotwise.clock import Clock
 from slotwise.daemon.questions import Questions
 from slotwise.model.ownership import same_user
+from slotwise.schedd.api.requests import JobQuery
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import LETTERS, Status, Universe
 from slotwise.schedd.jobs.factory import DONE, Factory
@@ -23,17 +25,14 @@ from slotwise.schedd.jobs.round_attrs import rounded
 from slotwise.schedd.jobs.selection import constraint_of
 from slotwise.schedd.jobs.values import quoted
 from slotwise.table import AdChunks, Form
-from slotwise.wire.gen import common_pb2, schedd_pb2
-from slotwise.wire.security import Identity
+from slotwise.wire.token import Identity
 
 #: Ads in one piece of an answer.
 CHUNK_ROWS = 2000
 _LINES = 20_000
-_FORMS: dict[int, Form] = {
-    common_pb2.AdQuery.PACK: "pack",
-    common_pb2.AdQuery.LONG: "long",
-    common_pb2.AdQuery.JSON: "json",
-}
+#: A row of an answer, by the names that clients read.
+Row: TypeAlias = dict[str, Value]
+_JobId: TypeAlias = tuple[int, int]
 
 
 @dataclass
@@ -62,7 +61,7 @@ class Totals:
 
 
 class Listing:
-    """Reads queue and ads for callers."""
+    """Answers queries from the records of the queue where these suffice, else from the ads."""
 
     def __init__(
         self, queue: Queue, ads: JobAds, clock: Clock, questions: Questions, *, name: str, address: str
@@ -73,48 +72,45 @@ class Listing:
         self._name = name
         self._address = address
         self.questions = questions
-        #: Letters for the state of jobs, by id, that move files just now.
+        #: Letters for the state of jobs that are transferring files, by job id.
         self.moving: Mapping[str, str] = {}
 
-    def constraint(self, caller: Identity, query: schedd_pb2.JobQuery) -> tuple[str, str]:
-        """(constraint in all, part of it that is not about owners): what the query selects."""
-        owners = list(query.jobs.owners)
+    def constraint(self, caller: Identity, query: JobQuery) -> tuple[str, str]:
+        """What the query selects: the whole constraint, and the part of it that the caller wrote."""
+        owners = query.jobs.owners
         if query.mine_only and not owners:
-            owners = [caller.name]
-        text = " && ".join(f"({part})" for part in (query.query.constraint, query.jobs.constraint) if part.strip())
-        return constraint_of(list(query.jobs.ids), owners, text), text
+            owners = (caller.name,)
+        text = " && ".join(f"({part})" for part in (query.constraint, query.jobs.constraint) if part.strip())
+        return constraint_of(query.jobs.ids, owners, text), text
 
     # ---- ads
 
-    def chunks(self, caller: Identity, query: schedd_pb2.JobQuery) -> AsyncIterator[AdChunks]:
+    def chunks(self, caller: Identity, query: JobQuery) -> AsyncIterator[AdChunks]:
         """The selected ads in pieces."""
         constraint, _ = self.constraint(caller, query)
-        ask = query.query
-        wanted = (constraint, list(ask.projection), ask.limit or None)
-        return self.questions.chunks(self._ads.table, *wanted, _FORMS[ask.form], CHUNK_ROWS)
+        form: Form = query.form or "pack"
+        return self.questions.chunks(
+            self._ads.table, constraint, query.projection, query.limit or None, form, CHUNK_ROWS
+        )
 
-    async def count(self, caller: Identity, query: schedd_pb2.JobQuery) -> int:
+    async def count(self, caller: Identity, query: JobQuery) -> int:
         """How many ads are selected."""
         constraint, _ = self.constraint(caller, query)
         return await self.questions.count(self._ads.table, constraint)
 
-    async def count_by(self, caller: Identity, query: schedd_pb2.JobQuery) -> list[dict[str, Any]]:
+    async def count_by(self, caller: Identity, query: JobQuery) -> list[Row]:
         """Counts by distinct values of some attributes."""
         constraint, _ = self.constraint(caller, query)
-        names = list(query.query.count_by)
-        rows = await self.questions.count_by(self._ads.table, names, constraint)
-        return [{**dict(zip(names, row, strict=False)), "Count": row[-1]} for row in rows]
+        rows = await self.questions.count_by(self._ads.table, query.count_by, constraint)
+        return [{**dict(zip(query.count_by, row, strict=False)), "Count": row[-1]} for row in rows]
 
     # ---- totals
 
-    def header(self) -> dict[str, Any]:
-        """Who answers, and when."""
-        return {"Schedd": self._name, "Address": self._address, "Now": self._clock.now()}
+    async def totals(self, caller: Identity, query: JobQuery, *, superuser: bool = False) -> Row:
+        """Who answers, when, and the three lines of the footer.
 
-    async def totals(
-        self, caller: Identity, query: schedd_pb2.JobQuery, selected: Totals | None = None, *, superuser: bool = False
-    ) -> dict[str, Any]:
-        """The three lines of the footer; HTCondor's tool leaves out that of a queue superuser's own jobs."""
+        HTCondor's tool leaves out the line of a queue superuser's own jobs.
+        """
         mine, everyone = Totals(), Totals()
         for cluster in self._queue.clusters.values():
             if _drives(cluster):
@@ -122,10 +118,11 @@ class Listing:
             everyone.add(cluster.counts)
             if same_user(cluster.user, caller.name):
                 mine.add(cluster.counts)
-        if selected is None:
-            selected = await self._selected_totals(caller, query)
+        selected = await self._selected_totals(caller, query)
         return {
-            **self.header(),
+            "Schedd": self._name,
+            "Address": self._address,
+            "Now": self._clock.now(),
             "User": caller.user,
             "SuperUser": superuser,
             "Query": selected.row(),
@@ -133,9 +130,9 @@ class Listing:
             "All": everyone.row(),
         }
 
-    async def _selected_totals(self, caller: Identity, query: schedd_pb2.JobQuery) -> Totals:
+    async def _selected_totals(self, caller: Identity, query: JobQuery) -> Totals:
         totals = Totals()
-        if query.query.limit:
+        if query.limit:
             for job in await self.jobs(caller, query):
                 totals.counts[job.status] += 1
             return totals
@@ -151,12 +148,12 @@ class Listing:
                 totals.counts[row[0]] += row[2]
         return totals
 
-    def _whole_clusters(self, caller: Identity, query: schedd_pb2.JobQuery) -> list[Cluster] | None:
-        """The clusters selected, when the selection is by owners and whole clusters only."""
+    def _whole_clusters(self, caller: Identity, query: JobQuery) -> list[Cluster] | None:
+        """The selected clusters, when the selection is by owners and whole clusters only; else None."""
         _, text = self.constraint(caller, query)
-        if text or any("." in name for name in query.jobs.ids) or query.query.limit:
+        if text or any("." in name for name in query.jobs.ids) or query.limit:
             return None
-        owners = list(query.jobs.owners) or ([caller.user] if query.mine_only else [])
+        owners = query.jobs.owners or ((caller.user,) if query.mine_only else ())
         ids = {int(name) for name in query.jobs.ids if name.isdecimal() and name.isascii()}
         return [
             cluster
@@ -164,78 +161,37 @@ class Listing:
             if (not owners or _is_of(cluster, owners)) and (not query.jobs.ids or number in ids)
         ]
 
-    async def jobs(self, caller: Identity, query: schedd_pb2.JobQuery) -> Iterable[Job]:
+    async def jobs(self, caller: Identity, query: JobQuery) -> Iterable[Job]:
         """The selected jobs in order."""
         clusters = self._whole_clusters(caller, query)
         if clusters is not None:
             return itertools.chain.from_iterable(cluster.jobs.values() for cluster in clusters)
         constraint, _ = self.constraint(caller, query)
-        keys = await self.questions.keys(self._ads.table, constraint, query.query.limit or None)
+        keys = await self.questions.keys(self._ads.table, constraint, query.limit or None)
         found = [job for key in keys if (job := self._queue.by_key(key)) is not None]
         return sorted(found, key=lambda job: (job.cluster.number, job.proc))
 
     # ---- the batch view
 
-    async def batches(self, caller: Identity, query: schedd_pb2.JobQuery) -> list[dict[str, Any]]:
+    async def batches(self, caller: Identity, query: JobQuery) -> list[Row]:
         """One row for each batch: owner, name, submission, counts, job ids."""
         clusters = self._whole_clusters(caller, query)
-        rows: dict[tuple[str, str], dict[str, Any]] = {}
+        batches: dict[tuple[str, str], _Batch] = {}
         if clusters is not None:
             for cluster in clusters:
-                row = self._batch_row(rows, cluster)
-                if _drives(cluster):
-                    row["Driver"] = (cluster.number, next(iter(cluster.jobs), 0))
-                    continue
-                for status, count in enumerate(cluster.counts):
-                    row["Counts"][status] += count
-                row["Done"] += cluster.done
-                row["Unmade"] += cluster.unmade
-                if cluster.jobs:
-                    row["First"] = min(row["First"], (cluster.number, next(iter(cluster.jobs))))
-                    row["Last"] = max(row["Last"], (cluster.number, next(reversed(cluster.jobs))))
+                _batch_of(batches, cluster).add_cluster(cluster)
         else:
-            seen: set[int] = set()
             for job in await self.jobs(caller, query):
-                row = self._batch_row(rows, job.cluster)
-                if _drives(job.cluster):
-                    row["Driver"] = (job.cluster.number, job.proc)
-                    continue
-                row["Counts"][job.status] += 1
-                row["First"] = min(row["First"], (job.cluster.number, job.proc))
-                row["Last"] = max(row["Last"], (job.cluster.number, job.proc))
-                if job.cluster.number not in seen:
-                    seen.add(job.cluster.number)
-                    row["Members"] += len(job.cluster.jobs)
-                    row["Done"] += job.cluster.done
-                    row["Unmade"] += job.cluster.unmade
-        return [_batch(row) for row in rows.values()]
-
-    @staticmethod
-    def _batch_row(rows: dict[tuple[str, str], dict[str, Any]], cluster: Cluster) -> dict[str, Any]:
-        name = cluster.batch
-        row = rows.get((cluster.owner, name))
-        if row is None:
-            row = rows[(cluster.owner, name)] = {
-                "Owner": cluster.owner,
-                "BatchName": name,
-                "QDate": cluster.qdate,
-                "Counts": [0] * 8,
-                "Done": 0,
-                "Unmade": 0,
-                "Members": 0,
-                "First": (1 << 40, 0),
-                "Last": (-1, 0),
-                "Driver": None,
-            }
-        return row
+                _batch_of(batches, job.cluster).add_job(job)
+        return [batch.row() for batch in batches.values()]
 
     # ---- factories
 
-    def factories(self, caller: Identity, query: schedd_pb2.JobQuery) -> list[dict[str, Any]]:
+    def factories(self, caller: Identity, query: JobQuery) -> list[Row]:
         """One ad for each selected cluster whose jobs are made as there is room for them."""
         heads = [name.partition(".")[0] for name in query.jobs.ids]
         ids = {int(head) for head in heads if head.isdecimal() and head.isascii()}
-        owners = list(query.jobs.owners) or ([caller.user] if query.mine_only else [])
+        owners = query.jobs.owners or ((caller.user,) if query.mine_only else ())
         return [
             _factory_row(cluster, cluster.factory)
             for number, cluster in sorted(self._queue.clusters.items())
@@ -244,7 +200,7 @@ class Listing:
 
     # ---- the table of jobs
 
-    async def lines(self, caller: Identity, query: schedd_pb2.JobQuery) -> AsyncIterator[str]:
+    async def lines(self, caller: Identity, query: JobQuery) -> AsyncIterator[str]:
         """The table of jobs as text, in pieces of many lines."""
         now = self._clock.now()
         width = query.width or 1 << 30
@@ -279,7 +235,7 @@ class Listing:
         if not cluster.varied.isdisjoint(("cmd", "args", "arguments")):
             names = ["ProcId", "Cmd", "Arguments", "Args"]
             rows = zip(*self._ads.table.values(names, f"ClusterId == {cluster.number}"), strict=True)
-            bases: dict[Any, str] = {}
+            bases: dict[object, str] = {}
             commands = {}
             for proc, command, new, old in rows:
                 base = bases.get(command)
@@ -308,6 +264,78 @@ class Listing:
             f"{cluster.owner:<14.14} {submitted_at(cluster.qdate)} {span(wall):>12} {letter:<2} "
             f"{-job.priority[2]:<3d} {size:6.1f} "
         )
+
+
+class _Batch:
+    """A line of the batch view while it is counted. ``first``: the cluster that gives it its name and date."""
+
+    def __init__(self, first: Cluster) -> None:
+        self._owner, self._name, self._qdate = first.owner, first.batch, first.qdate
+        self._counts = [0] * 8
+        #: Of the clusters of the batch: jobs that left completed, that are not materialized yet, that are in the queue.
+        self._done = self._unmade = self._members = 0
+        #: The least and the greatest job id, by which the batch is shown.
+        self._ids: tuple[_JobId, _JobId] | None = None
+        #: The job that drives the others: of the scheduler universe, and in no total.
+        self._driver: _JobId | None = None
+        self._seen: set[int] = set()
+
+    def add_cluster(self, cluster: Cluster) -> None:
+        """Count all jobs of a cluster."""
+        if _drives(cluster):
+            self._driver = (cluster.number, next(iter(cluster.jobs), 0))
+            return
+        for status, count in enumerate(cluster.counts):
+            self._counts[status] += count
+        self._done += cluster.done
+        self._unmade += cluster.unmade
+        if cluster.jobs:
+            self._show((cluster.number, next(iter(cluster.jobs))))
+            self._show((cluster.number, next(reversed(cluster.jobs))))
+
+    def add_job(self, job: Job) -> None:
+        """Count a job. Whichever of its cluster's jobs are selected, the batch's total is that of the whole cluster."""
+        cluster = job.cluster
+        if _drives(cluster):
+            self._driver = (cluster.number, job.proc)
+            return
+        self._counts[job.status] += 1
+        self._show((cluster.number, job.proc))
+        if cluster.number not in self._seen:
+            self._seen.add(cluster.number)
+            self._members += len(cluster.jobs)
+            self._done += cluster.done
+            self._unmade += cluster.unmade
+
+    def _show(self, job: _JobId) -> None:
+        first, last = self._ids or (job, job)
+        self._ids = (min(first, job), max(last, job))
+
+    def row(self) -> Row:
+        """The line."""
+        counts = self._counts
+        return {
+            "Owner": self._owner,
+            "BatchName": self._name,
+            "QDate": self._qdate,
+            "Done": self._done + counts[4],
+            "Run": counts[2] + counts[6] + counts[7],
+            "Idle": counts[1],
+            "Hold": counts[5],
+            "Removed": counts[3],
+            "Total": self._done + self._unmade + max(self._members, sum(counts)),
+            "JobIds": self._job_ids(),
+        }
+
+    def _job_ids(self) -> str:
+        if self._ids is None:  # none of the jobs that the driver submits is in the queue
+            return "" if self._driver is None else "{}.{}".format(*self._driver)
+        first, last = self._ids
+        if first == last:
+            return f"{first[0]}.{first[1]}"
+        if first[0] == last[0]:
+            return f"{first[0]}.{first[1]}-{last[1]}"
+        return f"{first[0]}.{first[1]} ... {last[0]}.{last[1]}"
 
 
 @dataclass(frozen=True)
@@ -343,7 +371,7 @@ def _drives(cluster: Cluster) -> bool:
     return cluster.universe == Universe.SCHEDULER
 
 
-def _factory_row(cluster: Cluster, factory: Factory) -> dict[str, Any]:
+def _factory_row(cluster: Cluster, factory: Factory) -> Row:
     counts = cluster.counts
     return {
         "ClusterId": cluster.number,
@@ -362,32 +390,12 @@ def _factory_row(cluster: Cluster, factory: Factory) -> dict[str, Any]:
     }
 
 
-def _batch(row: dict[str, Any]) -> dict[str, Any]:
-    counts = row["Counts"]
-    first, last = row["First"], row["Last"]
-    if last[0] < 0 and row["Driver"] is not None:
-        first = last = row["Driver"]  # none of its nodes is in the queue
-    if last[0] < 0:
-        ids = ""
-    elif first == last:
-        ids = f"{first[0]}.{first[1]}"
-    elif first[0] == last[0]:
-        ids = f"{first[0]}.{first[1]}-{last[1]}"
-    else:
-        ids = f"{first[0]}.{first[1]} ... {last[0]}.{last[1]}"
-    return {
-        "Owner": row["Owner"],
-        "BatchName": row["BatchName"],
-        "QDate": row["QDate"],
-        "Done": row["Done"] + counts[4],
-        "Run": counts[2] + counts[6] + counts[7],
-        "Idle": counts[1],
-        "Hold": counts[5],
-        "Removed": counts[3],
-        # Of the clusters, whichever of their jobs are selected.
-        "Total": row["Done"] + row["Unmade"] + max(row["Members"], sum(counts)),
-        "JobIds": ids,
-    }
+def _batch_of(batches: dict[tuple[str, str], _Batch], cluster: Cluster) -> _Batch:
+    """The line that a cluster is counted in."""
+    batch = batches.get((cluster.owner, cluster.batch))
+    if batch is None:
+        batch = batches[(cluster.owner, cluster.batch)] = _Batch(cluster)
+    return batch
 
 
 def as_json(value: object) -> bytes:

@@ -1,13 +1,13 @@
-"""Submissions that come in several messages: one in parts, or a stream of many small ones.
+"""Submissions that arrive in several messages: one in parts, or a stream of many small ones.
 
-Of a stream several frames are on their way to the disk at once.
+Several frames of a stream can be on their way to the disk at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import TypeAlias
 
 import grpc
 
@@ -18,8 +18,10 @@ from slotwise.schedd.submission.byte_limits import Holding
 from slotwise.schedd.submission.new_cluster import SubmittedCluster
 from slotwise.schedd.submission.transaction import Admission, Checked, Submission, SubmitResult, Underway
 from slotwise.wire import audit, call
+from slotwise.wire.context import StreamContext
 from slotwise.wire.gen import schedd_pb2
 
+Frames: TypeAlias = StreamContext[schedd_pb2.SubmitFrame, schedd_pb2.SubmitAnswers]
 #: Frames that may wait for the disk; more are not read.
 _AHEAD = 16
 #: How long the next part of a submission may take, in seconds.
@@ -29,9 +31,9 @@ _PART_S = 120.0
 async def gather(
     parts: AsyncIterator[schedd_pb2.SubmitPart], holding: Holding, part_s: float = _PART_S
 ) -> tuple[list[SubmittedCluster], bytes, bool]:
-    """A submission that comes in parts: its clusters, its key, and whether it may have come before.
+    """Gather a submission from its parts: its clusters, its key, and whether it may have been sent before.
 
-    :raises UsageError: when the parts make no sense, end without a commit or come too slowly.
+    :raises UsageError: when the parts are out of order, end without a commit or arrive too slowly.
     :raises DeniedError: when they hold too many bytes.
     """
     clusters: list[SubmittedCluster] = []
@@ -62,18 +64,18 @@ async def gather(
 
 
 class SubmissionStream:
-    """Takes frames, and answers each submission in the order they came."""
+    """Takes frames, and answers each submission in order of arrival."""
 
     def __init__(self, admission: Admission, user: str, peer: str = "") -> None:
         self._admission = admission
         self._user = user
         self._peer = peer
-        #: Bytes of frames that were read and not answered.
+        #: Bytes of the frames that were read and are not answered yet.
         self._held = 0
         self._waiting: asyncio.Queue[tuple[list[Checked], Underway, int] | None] = asyncio.Queue(_AHEAD)
 
-    async def serve(self, context: Any) -> None:
-        """Serve the stream to its end; what was read is answered."""
+    async def serve(self, context: Frames) -> None:
+        """Serve the stream to its end; everything that was read is answered."""
         intake = self._admission.intake
         answering = asyncio.create_task(self._answer(context))
         try:
@@ -98,7 +100,7 @@ class SubmissionStream:
         return await self._admission.earlier(self._user, bundle.key) if bundle.again else None
 
     async def _read(self, bundle: schedd_pb2.SubmitBundle) -> tuple[bytes, list[SubmittedCluster] | SlotwiseError]:
-        """Its key, and its clusters with what their proxies tell."""
+        """The submission's key, and its clusters with the attributes of their proxies."""
         clusters = [convert.submitted_cluster(cluster) for cluster in bundle.clusters]
         try:
             await self._admission.read_proxies(self._user, clusters)
@@ -114,7 +116,7 @@ class SubmissionStream:
         except SlotwiseError as error:
             return error
 
-    async def _answer(self, context: Any) -> None:
+    async def _answer(self, context: Frames) -> None:
         broken = False
         while (following := await self._waiting.get()) is not None:
             checked, underway, size = following

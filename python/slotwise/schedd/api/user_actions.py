@@ -1,4 +1,4 @@
-"""What is asked of the records of users, and done to them."""
+"""Queries and edits of user records."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ from slotwise.clock import Clock
 from slotwise.daemon.questions import Questions
 from slotwise.errors import UsageError
 from slotwise.model.ownership import domain_of, owner_of
+from slotwise.schedd.api.requests import UserAction, UsersEdit, UsersEdited
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.store import Batch
 from slotwise.schedd.submission.transaction import Admission
 from slotwise.schedd.users.records import UserRecord, UserRecords, check_edit
-from slotwise.wire.gen import schedd_pb2
-
-_What = schedd_pb2.UsersEdit
 
 
 class Users:
-    """Answers questions about users, and carries out what administrators ask."""
+    """Answers queries about users, and carries out administrators' edits."""
 
     def __init__(
         self,
@@ -51,22 +49,22 @@ class Users:
             return records
         return await self._questions.those(constraint, records, self._ad)
 
-    async def edit(self, request: schedd_pb2.UsersEdit) -> schedd_pb2.UsersReply:
-        """Do it to all users that are named or chosen, or to none of them. It is durable before it is answered.
+    async def edit(self, request: UsersEdit) -> UsersEdited:
+        """Edit all records that are named or meet the constraint, or none of them; durable when it returns.
 
-        :raises NotFoundError: for a user without a record, UsageError for a name that is none, AdSyntaxError for text
-            that is no expression.
+        :raises NotFoundError: for a user without a record, UsageError for a name that is not valid, AdSyntaxError for
+            text that is not an expression.
         """
-        for name, text in request.set.items():
+        for name, text in request.changes.items():
             check_edit(name, text)
         names = [self._admission.settings.domains.named(name) for name in request.names]
         if request.constraint.strip():
-            if request.what == _What.ADD:
+            if request.action is UserAction.ADD:
                 raise UsageError("users that are added must be named")
             names += [record.name for record in await self._chosen(request.constraint)]
         elif not names:
             raise UsageError("no users were named", hint="name them, or give a constraint")
-        if request.what != _What.ADD:
+        if request.action is not UserAction.ADD:
             self._records.require(names)
         else:
             self._records.require_names(names)
@@ -75,28 +73,23 @@ class Users:
         batch, ignored = Batch(), set[str]()
         for name in names:
             ignored.update(self._do(request, name, batch))
-        reply = schedd_pb2.UsersReply(changed=len(names))
-        if ignored:
-            listed = ", ".join(sorted(ignored))
-            reply.warnings.append(f"not changed, as they are reserved: {listed}")
+        warnings = [f"not changed, as they are reserved: {', '.join(sorted(ignored))}"] if ignored else []
         if batch:
             await self._committer.commit(Decision(self._clock.now()), batch)
         if self._committer.on_new_work:
             self._committer.on_new_work()  # a limit may have gone
-        return reply
+        return UsersEdited(len(names), tuple(warnings))
 
-    def _do(self, request: schedd_pb2.UsersEdit, name: str, batch: Batch) -> list[str]:
-        match request.what:
-            case _What.ADD:
+    def _do(self, request: UsersEdit, name: str, batch: Batch) -> list[str]:
+        match request.action:
+            case UserAction.ADD:
                 self._records.add(name, batch)
-            case _What.ENABLE:
-                self._records.enable(name, request.set, batch)
-            case _What.DISABLE:
-                self._records.disable(name, request.reason, request.set, batch)
-            case _What.EDIT:
-                return self._records.edit(name, request.set, batch)
-            case _What.REMOVE:
+            case UserAction.ENABLE:
+                self._records.enable(name, request.changes, batch)
+            case UserAction.DISABLE:
+                self._records.disable(name, request.reason, request.changes, batch)
+            case UserAction.EDIT:
+                return self._records.edit(name, request.changes, batch)
+            case UserAction.REMOVE:
                 self._records.remove(name, in_use=self._admission.has_jobs(name), batch=batch)
-            case _:
-                raise UsageError(f"there is no edit {request.what}")
         return []

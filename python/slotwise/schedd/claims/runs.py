@@ -347,6 +347,15 @@ class ClaimRuns(ABC):
             ending = startd_pb2.DeactivateClaim(fast=kill.fast, reason=kill.reason, reason_code=kill.code)
             link.send(startd_pb2.ClaimRequest(claim_id=run.claim.id, deactivate=ending))
 
+    def suspend(self, run_id: str, *, resume: bool) -> bool:
+        """Have the startd suspend the job of a run, or continue it; false when there is no startd to ask."""
+        run = self.book.runs.get(run_id)
+        link = None if run is None else self.links.get(run.claim.startd)
+        if run is None or link is None or not link.connected:
+            return False
+        link.send(startd_pb2.ClaimRequest(claim_id=run.claim.id, suspend=startd_pb2.SuspendClaim(resume=resume)))
+        return True
+
     def give_up(self, run: Run, how: RunOutcome, reason: str, code: int, subcode: int = 0) -> None:
         """The run is over without a word of its starter: the job goes on as ``how`` says, the claim is given back."""
         if run.over:

@@ -1,28 +1,45 @@
-"""Answers questions about jobs that have left the queue, from the database, newest first."""
+"""Answers queries about jobs that have left the queue, from the database, newest first."""
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from dataclasses import dataclass, field
 
 from slotwise.clock import Clock
 from slotwise.daemon.questions import Questions
 from slotwise.errors import HostError
 from slotwise.schedd.history.bounds import Bounds, bounds_of
 from slotwise.schedd.history.past_ads import COLUMNS, PastAds, PastJob
-from slotwise.schedd.jobs.selection import constraint_of, parse_id
+from slotwise.schedd.jobs.selection import JobSelection, constraint_of, parse_id
 from slotwise.schedd.storage.store import Batch, Store
 from slotwise.table import AdTable, Form
-from slotwise.wire.gen import common_pb2, schedd_pb2
 
 _PIECE = 500
-_FORMS: dict[int, Form] = {
-    common_pb2.AdQuery.PACK: "pack",
-    common_pb2.AdQuery.LONG: "long",
-    common_pb2.AdQuery.JSON: "json",
-}
+
+
+@dataclass(frozen=True)
+class HistoryQuery:
+    """Which past jobs a caller asks about, and what it wants to see of them.
+
+    :param limit: most ads in the answer; 0 for no limit.
+    :param form: None to count them.
+    :param forwards: the oldest first.
+    :param scan_limit: most ads that are looked at; 0 for no limit.
+    :param since: a job id, a time or an expression; the ad for which it is true, and those after it, are left out.
+    :param completed_since: only jobs that completed at that time or later, in epoch seconds.
+    """
+
+    jobs: JobSelection = field(default_factory=JobSelection)
+    constraint: str = ""
+    projection: tuple[str, ...] = ()
+    limit: int = 0
+    form: Form | None = "pack"
+    forwards: bool = False
+    scan_limit: int = 0
+    since: str = ""
+    completed_since: int = 0
 
 
 class History:
@@ -37,36 +54,32 @@ class History:
         """Wait until everything decided so far is in the database."""
         await self._store.commit(Batch())
 
-    async def answer(self, questions: Questions, query: schedd_pb2.HistoryQuery) -> AsyncIterator[tuple[bytes, int]]:
+    async def answer(self, questions: Questions, query: HistoryQuery) -> AsyncIterator[tuple[bytes, int]]:
         """(piece, number of ads in it), in order. Rows are read in worker threads.
 
-        :raises UsageError: for a selection that is none.
+        :raises UsageError: for a job id that is not one.
         """
         loop = asyncio.get_running_loop()
-        ask = query.query
-        form: Form = _FORMS.get(ask.form, "pack")
-        left = ask.limit or 1 << 60
+        left = query.limit or 1 << 60
         # What is read counts for these two, and not only what is found.
-        reads_all = bool(query.scan_limit or query.since.strip())
+        reads_all = bool(query.scan_limit or query.since)
         constraint = constraint_of(
-            list(query.jobs.ids) if reads_all else [],
-            list(query.jobs.owners),
-            " && ".join(f"({p})" for p in (ask.constraint, query.jobs.constraint) if p),
+            query.jobs.ids if reads_all else (),
+            query.jobs.owners,
+            " && ".join(f"({p})" for p in (query.constraint, query.jobs.constraint) if p),
         )
         bounds = None if reads_all else bounds_of(constraint, int(self._clock.now()))
-        projection = list(ask.projection)
-        counting = ask.form == common_pb2.AdQuery.COUNT
         pieces = self._pieces(query, bounds)
         while (found := await loop.run_in_executor(None, next, pieces, None)) is not None:
             table, last = found
             last = await _cut(questions, table, query) or last
-            if counting:
+            if query.form is None:
                 count = min(left, await questions.count(table, constraint))
                 left -= count
                 yield b"", count
             else:
                 # Rows come in the order they were put in.
-                async for chunks in questions.chunks(table, constraint, projection, left, form, _PIECE):
+                async for chunks in questions.chunks(table, constraint, query.projection, left, query.form, _PIECE):
                     left -= chunks.total
                     said = chunks.total
                     while (piece := await loop.run_in_executor(None, next, chunks, None)) is not None:
@@ -75,7 +88,7 @@ class History:
             if left <= 0 or last:
                 return
 
-    def _pieces(self, query: schedd_pb2.HistoryQuery, bounds: Bounds | None) -> Iterator[tuple[AdTable, bool]]:
+    def _pieces(self, query: HistoryQuery, bounds: Bounds | None) -> Iterator[tuple[AdTable, bool]]:
         """Tables of some hundred ads each, in order, and whether no more shall be read."""
         direction = "ASC" if query.forwards else "DESC"
         try:
@@ -90,7 +103,7 @@ class History:
             )
             past = PastAds(connection, self._name)
             scanned = 0
-            piece = min(_PIECE, query.query.limit or _PIECE)
+            piece = min(_PIECE, query.limit or _PIECE)
             while batch := rows.fetchmany(piece):
                 piece = _PIECE
                 if query.scan_limit:
@@ -104,10 +117,10 @@ class History:
             connection.close()
 
 
-def _where(query: schedd_pb2.HistoryQuery, bounds: Bounds, connection: sqlite3.Connection) -> tuple[str, list[Any]]:
+def _where(query: HistoryQuery, bounds: Bounds, connection: sqlite3.Connection) -> tuple[str, list[str | int]]:
     """The rows to read, as far as columns tell."""
     clauses: list[str] = []
-    values: list[Any] = []
+    values: list[str | int] = []
     since = max(query.completed_since, bounds.completed_since or 0)
     if since:
         until = bounds.completed_until if bounds.completed_until is not None else 1 << 62
@@ -147,9 +160,9 @@ def _spelled(owner: str, connection: sqlite3.Connection) -> list[str]:
     return [name for (name,) in connection.execute(sql, (owner,))] or [owner]
 
 
-async def _cut(questions: Questions, table: AdTable, query: schedd_pb2.HistoryQuery) -> bool:
-    """Take out the ads from the one on at which ``since`` stops the reading; whether there is one."""
-    since = query.since.strip()
+async def _cut(questions: Questions, table: AdTable, query: HistoryQuery) -> bool:
+    """Remove the ad at which ``since`` stops the reading, and those after it; returns whether there is one."""
+    since = query.since
     if not since:
         return False
     head, dot, tail = since.partition(".")

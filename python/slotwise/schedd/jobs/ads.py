@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree, SpecialValue
+from slotwise.classad.values import Value as AdValue
 from slotwise.errors import UsageError
 from slotwise.schedd.jobs.job import Cluster, Job, finite
 from slotwise.schedd.jobs.match_substitution import UnresolvedError, expand
 from slotwise.schedd.jobs.values import Changes, Evaluate, Expr, Value
 from slotwise.table import AdTable, pack_ads, unpack_ads
-from slotwise.wire.sizes import JOB_AD_MOST
+
+#: The largest ad that a job may have, as a pack in bytes: other things travel with it.
+JOB_AD_MOST = 1024 * 1024
 
 
-def native(changes: Mapping[str, Value]) -> dict[str, Any]:
+def native(changes: Mapping[str, Value]) -> dict[str, AdValue]:
     """The set attributes as the table takes them."""
     return {
         name: ExprTree(str(value)) if isinstance(value, Expr) else value
@@ -29,7 +31,7 @@ def removed(changes: Mapping[str, Value]) -> list[str]:
     return [name for name, value in changes.items() if value is None]
 
 
-def plain(value: Any) -> Value:
+def plain(value: object) -> Value:
     """An evaluated value as the schedd keeps it: None for undefined, error and what is not a scalar."""
     if isinstance(value, (bool, int, float, str)) and not isinstance(value, SpecialValue):
         return value
@@ -53,7 +55,7 @@ class FreshAds:
     template: ClassAd
     keys: list[str]
     deltas: bytes | Sequence[ClassAd] | None
-    columns: dict[str, Iterable[Any]]
+    columns: dict[str, Iterable[AdValue]]
     dollars: bool
 
 
@@ -62,7 +64,7 @@ def fresh_ads(
     submitted: ClassAd,
     procs: Sequence[int],
     deltas: bytes | Sequence[ClassAd] | None,
-    columns: Mapping[str, Iterable[Any]],
+    columns: Mapping[str, Iterable[AdValue]],
     *,
     dollars: bool = False,
 ) -> FreshAds:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TypeAlias
 
 from slotwise.model.job_events import Usage
 from slotwise.model.reason_codes import ends_in_hold
 from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.jobs.values import Changes
+
+#: A line of a log: a format and its arguments.
+LogLine: TypeAlias = tuple[str, *tuple[object, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +44,8 @@ class Decision:
     factories: list[Cluster] = field(default_factory=list)
     #: Clusters with factories that have left the queue.
     closed: list[Cluster] = field(default_factory=list)
-    #: Lines for the schedd's own log, in order: a format and what it takes.
-    notes: list[tuple[Any, ...]] = field(default_factory=list)
+    #: Lines for the schedd's own log, in order.
+    notes: list[LogLine] = field(default_factory=list)
     #: Whether there is work that the negotiator has not heard of.
     new_work: bool = False
     #: Handed to the store; what is decided after that belongs to another decision.
@@ -62,7 +65,7 @@ class Decision:
         """``entry`` goes into the job's event log, if it has one, and into the access point's."""
         self.entries.append((job, entry))
 
-    def note(self, text: str, *args: Any) -> None:
+    def note(self, text: str, *args: object) -> None:
         """A line for the schedd's own log, written once the decision is durable; ``args`` must not change."""
         self.notes.append((text, *args))
 

@@ -7,7 +7,8 @@ Manual, "Submitting Lots of Jobs": ``max_materialize`` bounds the jobs that are 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+
+from slotwise.classad import ClassAd
 
 #: JobMaterializePaused.
 RUNNING, HELD, DONE, REMOVED = 0, 1, 2, 3
@@ -47,7 +48,7 @@ class Factory:
         return max(0, count)
 
 
-def asked_for(submitted: Any, total: int) -> Factory | None:
+def asked_for(submitted: ClassAd, total: int) -> Factory | None:
     """The factory that a cluster's ad asks for; None when all jobs are to be made at once."""
     limit, max_idle = (_count(submitted.eval(name)) for name in ("JobMaterializeLimit", "JobMaterializeMaxIdle"))
     if limit < 0 and max_idle < 0:

@@ -6,12 +6,11 @@ to the queue is goodput, one that is removed, held or failed is badput, and time
 
 from __future__ import annotations
 
-from typing import Any
-
 from slotwise.model.windows import Histogram, Publication, Tallies, Window, shown
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import PolicyAction, RunEnd, RunOutcome
 from slotwise.schedd.jobs.job import Job
+from slotwise.schedd.jobs.values import Value
 
 #: Counters of a submitter's ad and the schedd's.
 _BASIC = (
@@ -54,7 +53,7 @@ class JobCounters:
     def __init__(self, window: Window, *, is_whole: bool) -> None:
         self._tallies = Tallies((*_BASIC, *(_MORE if is_whole else ())), window)
         self._histograms = {name: Histogram(levels, window) for name, levels in _HISTOGRAMS.items()}
-        self._shown: tuple[int, Publication, dict[str, Any]] | None = None
+        self._shown: tuple[int, Publication, dict[str, Value]] | None = None
 
     @property
     def started(self) -> int:
@@ -69,12 +68,12 @@ class JobCounters:
             self._histograms[name].add(now, value)
         self._shown = None
 
-    def attributes(self, now: float, publication: Publication) -> dict[str, Any]:
+    def attributes(self, now: float, publication: Publication) -> dict[str, Value]:
         """What the ad shows. The same object as long as nothing changes."""
         quantum = self._tallies.ring.number(now)
         if self._shown is not None and self._shown[:2] == (quantum, publication):
             return self._shown[2]
-        found: dict[str, Any] = {}
+        found: dict[str, Value] = {}
         if publication.level and publication.lifetime:
             found.update(self._tallies.totals)
             found.update({name: shown(one.counts) for name, one in self._histograms.items()})

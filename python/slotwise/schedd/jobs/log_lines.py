@@ -5,10 +5,8 @@ The lines are explained in the guide "Reading the logs".
 
 from __future__ import annotations
 
-from typing import Any
-
 from slotwise.model.reason_codes import CLAIM_WAS_OVER
-from slotwise.schedd.jobs.decision import RunEnd, RunOutcome
+from slotwise.schedd.jobs.decision import LogLine, RunEnd, RunOutcome
 from slotwise.schedd.jobs.job import Cluster, Job
 
 
@@ -20,7 +18,7 @@ def slot_of(job: Job) -> str:
     return str(changes.get("RemoteHost") or changes.get("LastRemoteHost") or "an unknown slot")
 
 
-def run_ended(job: Job, run: str, slot: str, end: RunEnd) -> tuple[Any, ...]:
+def run_ended(job: Job, run: str, slot: str, end: RunEnd) -> LogLine:
     """The end of a run, whatever it means for the job."""
     seconds = int(max(end.wall_s, end.executed_s))
     why = (end.reason or "no reason given", end.reason_code, end.reason_subcode)

@@ -5,7 +5,7 @@ Manual: IMMUTABLE_JOB_ATTRS, PROTECTED_JOB_ATTRS, SECURE_JOB_ATTRS and their SYS
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from slotwise.classad import ClassAd, ExprTree
@@ -133,7 +133,7 @@ class AttributeLocks:
             )
         return found
 
-    def checked(self, texts: dict[str, str], *, superuser: bool) -> Changes:
+    def checked(self, texts: Mapping[str, str], *, superuser: bool) -> Changes:
         """Attribute texts as values.
 
         :raises UsageError: for an attribute that may not be changed, or a name that is none.

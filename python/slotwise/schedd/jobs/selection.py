@@ -1,14 +1,25 @@
-"""Which jobs a caller means: ids, clusters, owners, a constraint. Or-ed within their kind, else and-ed."""
+"""Which jobs a caller means: ids, clusters, owners, a constraint. Or-ed within their kind, else and-ed. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from slotwise.errors import UsageError
 from slotwise.schedd.jobs.values import quoted
 
 #: Jobs and owners that one call names: each is looked at on the daemon's event loop.
 NAMED_MOST = 20_000
+
+
+@dataclass(frozen=True)
+class JobSelection:
+    """Which jobs a caller means. ``ids``: ``12`` and ``12.3``. ``all``: the whole queue, where nothing else is said."""
+
+    ids: tuple[str, ...] = ()
+    owners: tuple[str, ...] = ()
+    constraint: str = ""
+    all: bool = False
 
 
 def require_few(*names: Sequence[str]) -> None:

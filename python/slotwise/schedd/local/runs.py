@@ -18,7 +18,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from slotwise import ids
 from slotwise.classad import ClassAd
@@ -187,9 +187,9 @@ class LocalRuns:
                 run.kill = kill
                 self._say_kill(run)
 
-    def suspend(self, job: Job, *, resume: bool) -> bool:
-        """Stop a job's processes, or have them go on; false when nobody can."""
-        run = self.runs.get(job.run)
+    def suspend(self, run_id: str, *, resume: bool) -> bool:
+        """Have a run's keeper suspend the job, or continue it; false when there is no keeper to ask."""
+        run = self.runs.get(run_id)
         return run is not None and self._command(run, "continue" if resume else "suspend")
 
     # ---- life
@@ -250,7 +250,7 @@ class LocalRuns:
         self._tasks.add(work)
         work.add_done_callback(self._tasks.discard)
 
-    def _spawn(self, run: LocalRun, doing: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def _spawn(self, run: LocalRun, doing: str, work: Callable[[], Coroutine[None, None, None]]) -> None:
         """Do something for a run beside all else; should it fail the run is over and its job waits for a while."""
 
         async def contain() -> None:

@@ -36,6 +36,7 @@ from slotwise.schedd.shadow.live_output import LiveOutput
 from slotwise.schedd.shadow.starter_stream import StarterStream
 from slotwise.schedd.shadow.usage_reports import host_of, slot_properties, usage_attributes
 from slotwise.schedd.storage.store import Batch
+from slotwise.schedd.transfer.convert import piece_of
 from slotwise.schedd.transfer.transfers import Transfers
 from slotwise.wire.frames import unbundled
 from slotwise.wire.gen import schedd_pb2
@@ -161,7 +162,7 @@ class Shadows:
         elif what == "update":
             self._update(run, message.update.pack)
         elif what == "output":
-            return self._transfers.output(run, message.output)
+            return self._transfers.output(run, piece_of(message.output))
         elif what == "transfer":
             self._transfer_state(run, message.transfer)
         elif what == "stream":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import NamedTuple, TypeAlias
 
 from slotwise.schedd.userlog.planned_text import PlannedText
 
@@ -138,19 +138,40 @@ class StoredQueue:
     users: list[StoredUser] = field(default_factory=list)
 
 
+#: What SQLite keeps in a column.
+Column: TypeAlias = int | float | str | bytes | None
+
+
+class Once(NamedTuple):
+    """An SQL statement with its values."""
+
+    sql: str
+    values: Sequence[Column]
+
+
+class ForEach(NamedTuple):
+    """An SQL statement that is carried out for each of some rows."""
+
+    sql: str
+    rows: Iterable[Sequence[Column]]
+
+
 class Batch:
     """Changes that become durable together."""
 
     __slots__ = ("statements",)
 
     def __init__(self) -> None:
-        self.statements: list[tuple[str, Any, bool]] = []
+        self.statements: list[Once | ForEach] = []
 
     def __bool__(self) -> bool:
         return bool(self.statements)
 
-    def _one(self, sql: str, values: Sequence[Any]) -> None:
-        self.statements.append((sql, values, False))
+    def _one(self, sql: str, values: Sequence[Column]) -> None:
+        self.statements.append(Once(sql, values))
+
+    def _each(self, sql: str, rows: Iterable[Sequence[Column]]) -> None:
+        self.statements.append(ForEach(sql, rows))
 
     def insert_cluster(self, row: StoredCluster) -> None:
         """A new cluster; also moves the cluster counter past it."""
@@ -173,7 +194,7 @@ class Batch:
         values = (row.cluster, row.total, row.next_proc, row.most, row.max_idle, row.paused)
         self._one("INSERT INTO factories VALUES (?,?,?,?,?,?)", values)
         rows = [(row.cluster, *part) for part in parts]
-        self.statements.append(("INSERT INTO factory_parts VALUES (?,?,?,?)", rows, True))
+        self._each("INSERT INTO factory_parts VALUES (?,?,?,?)", rows)
 
     def advance_factory(self, cluster: int, next_proc: int) -> None:
         """Jobs before ``next_proc`` were made."""
@@ -234,7 +255,7 @@ class Batch:
 
     def insert_jobs(self, rows: Iterable[tuple[int, int, int, bytes | None, str | None]]) -> None:
         """New jobs: (cluster, proc, status, delta pack, changes)."""
-        self.statements.append(("INSERT INTO jobs VALUES (?,?,?,?,?)", rows, True))
+        self._each("INSERT INTO jobs VALUES (?,?,?,?,?)", rows)
 
     def update_job(self, cluster: int, proc: int, status: int, changes: str) -> None:
         """New status and changes of a job."""
@@ -282,16 +303,16 @@ class Batch:
 
     def written(self, seqs: Iterable[int]) -> None:
         """Planned texts that are in their files."""
-        self.statements.append(("DELETE FROM planned WHERE seq=?", [(seq,) for seq in seqs], True))
+        self._each("DELETE FROM planned WHERE seq=?", [(seq,) for seq in seqs])
 
     def forget_past(self, seqs: Iterable[int]) -> None:
         """Rows of the history that are too old."""
-        self.statements.append(("DELETE FROM history WHERE seq=?", [(seq,) for seq in seqs], True))
+        self._each("DELETE FROM history WHERE seq=?", [(seq,) for seq in seqs])
 
     def forget_clusters(self, clusters: Iterable[int]) -> None:
         """Those of the clusters that nothing refers to."""
         sql = f"DELETE FROM clusters WHERE cluster=? AND {UNUSED_CLUSTER}"
-        self.statements.append((sql, [(cluster,) for cluster in clusters], True))
+        self._each(sql, [(cluster,) for cluster in clusters])
 
     def tidy(self, now: int) -> None:
         """Forget submitters' old keys and ids."""

@@ -26,6 +26,7 @@ from slotwise.errors import HostError
 from slotwise.schedd.storage.batch import (
     STARTER,
     Batch,
+    ForEach,
     Reservation,
     StoredClaim,
     StoredCluster,
@@ -278,11 +279,11 @@ class Store:
         connection.execute("BEGIN IMMEDIATE")
         try:
             for batch in batches:
-                for sql, values, many in batch.statements:
-                    if many:
-                        connection.executemany(sql, values)
+                for statement in batch.statements:
+                    if isinstance(statement, ForEach):
+                        connection.executemany(statement.sql, statement.rows)
                     else:
-                        connection.execute(sql, values)
+                        connection.execute(statement.sql, statement.values)
             connection.execute("COMMIT")
         except Exception:
             with contextlib.suppress(sqlite3.Error):

@@ -9,6 +9,7 @@ from slotwise.classad import ClassAd
 from slotwise.errors import UsageError
 from slotwise.model.ownership import LocalDomains, owner_attributes, owner_of
 from slotwise.model.reason_codes import HOLD_NAMES, Hold
+from slotwise.schedd.jobs.ads import JOB_AD_MOST
 from slotwise.schedd.jobs.codes import RUN_HERE, Status, Universe
 from slotwise.schedd.jobs.factory import asked_for
 from slotwise.schedd.jobs.from_ad import PRIORITIES, describe, log_of, priority_of, submitter_of
@@ -17,7 +18,6 @@ from slotwise.schedd.jobs.protected_attrs import AttributeLocks, check_submitted
 from slotwise.schedd.jobs.values import Changes, Expr
 from slotwise.schedd.user_files import proxies
 from slotwise.table import pack_ads, survey_pack, unpack_ads
-from slotwise.wire.sizes import JOB_AD_MOST
 
 _RUN = RUN_HERE | {Universe.VANILLA}
 _NOT_RUN = {1: "standard", 9: "grid", 10: "java", 11: "parallel", 13: "vm"}

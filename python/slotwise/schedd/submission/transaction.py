@@ -9,9 +9,10 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from slotwise.classad import ClassAd
+from slotwise.classad.values import Value as AdValue
 from slotwise.clock import Clock
 from slotwise.daemon.accounts import refused_uid
 from slotwise.errors import DeniedError, HostError, SlotwiseError, UsageError
@@ -19,7 +20,7 @@ from slotwise.model import job_events as events
 from slotwise.model.ownership import LocalDomains, owner_of
 from slotwise.schedd.jobs.ads import FreshAds, JobAds, fresh_ads, native
 from slotwise.schedd.jobs.codes import Status
-from slotwise.schedd.jobs.decision import Decision
+from slotwise.schedd.jobs.decision import Decision, LogLine
 from slotwise.schedd.jobs.factory import asked_for
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.log_lines import jobs_of
@@ -507,7 +508,7 @@ def _exceeded(knob: str, limit: int, what: str) -> DeniedError:
     return DeniedError(f"Number of submitted jobs would exceed {knob} ({limit}): {what}")
 
 
-def submitted(submission: Submission) -> Iterator[tuple[Any, ...]]:
+def submitted(submission: Submission) -> Iterator[LogLine]:
     """The log's line about a submission that has become durable: one, however many jobs it has."""
     clusters = [jobs_of(new.cluster) for new in submission.clusters]
     user, peer = submission.clusters[0].cluster.user, submission.peer or "an unknown address"
@@ -532,7 +533,7 @@ def _changes_text(changes: Changes | None, known: Changes | None, text: str | No
     return text if changes is known else encode(changes)
 
 
-def _columns(jobs: Sequence[Job]) -> dict[str, list[Any]]:
+def _columns(jobs: Sequence[Job]) -> dict[str, list[AdValue]]:
     """Attributes in which the jobs differ from their cluster from the start, as columns over all of them."""
     changes = jobs[0].changes
     if any(job.changes is not changes for job in jobs):

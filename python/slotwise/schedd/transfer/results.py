@@ -20,10 +20,9 @@ from typing import BinaryIO
 
 from slotwise.daemon.user_paths import open_path
 from slotwise.model.reason_codes import Hold
-from slotwise.schedd.transfer.files import SMALL_MOST, STDERR, STDOUT, FilePlan, TransferError, is_null
+from slotwise.schedd.transfer.files import SMALL_MOST, STDERR, STDOUT, FilePlan, Piece, TransferError, is_null
 from slotwise.schedd.user_files import safe_open
 from slotwise.schedd.user_files.owner_rights import OWN, as_owner
-from slotwise.wire.gen import schedd_pb2
 
 #: Ends of the names of a directory in SPOOL while it is written, and while its successor takes its place.
 _FRESH, _FORMER = ".new", ".old"
@@ -116,7 +115,7 @@ class Results:
         """Whether there is nothing to put in place."""
         return not (self._small or self._directories or self._large or self._failed or self.failure)
 
-    def is_small(self, piece: schedd_pb2.FilePiece) -> bool:
+    def is_small(self, piece: Piece) -> bool:
         """Whether the piece is a directory or a whole small file, kept in memory without touching the disk.
 
         Memory takes so many: the rest of a job's small files are written at once, as large ones are.

@@ -8,9 +8,10 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from slotwise.classad.values import whole
 from slotwise.clock import Clock
@@ -26,17 +27,37 @@ from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.from_ad import log_of
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.queue import Queue
-from slotwise.schedd.jobs.selection import constraint_of, parse_id
+from slotwise.schedd.jobs.selection import JobSelection, constraint_of, parse_id
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.storage.committer import Committer
+from slotwise.schedd.transfer.files import Piece
 from slotwise.schedd.transfer.spool_directories import Sandbox, inputs_of, relocated
 from slotwise.schedd.user_files import proxies
 from slotwise.table import pack_ads
 from slotwise.wire import audit
-from slotwise.wire.gen import schedd_pb2
-from slotwise.wire.security import Identity
+from slotwise.wire.token import Identity
 
+_T = TypeVar("_T")
+#: How often directories of jobs that have left are looked for, and how old one must be to be removed, in seconds.
 _SWEEP_S = 60.0
+
+
+@dataclass(frozen=True)
+class SpooledPart:
+    """A part of what a submitter sends. ``jobs``: the ids that it is for. ``commit``: they have everything now."""
+
+    jobs: tuple[str, ...]
+    file: Piece | None = None
+    commit: bool = False
+
+
+@dataclass(frozen=True)
+class SandboxPart:
+    """A part of what a job left: its ad (a pack), or a piece of a file."""
+
+    job: str
+    ad: bytes = b""
+    file: Piece | None = None
 
 
 class Spooling:
@@ -72,7 +93,7 @@ class Spooling:
         path = self._root / str(job.cluster.number) / str(job.proc)
         return Sandbox(str(path), job.account, self._fallback)
 
-    async def _in_thread(self, work: Any) -> Any:
+    async def _in_thread(self, work: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def _named(self, names: Iterable[str], caller: Identity, superuser: bool) -> list[Job]:
@@ -96,11 +117,14 @@ class Spooling:
     # ---- in
 
     async def receive(
-        self, caller: Identity, parts: AsyncIterator[schedd_pb2.SpoolPart], is_superuser: Callable[[], bool]
-    ) -> schedd_pb2.ActReply:
-        """Take files in; with the commit the jobs are released. ``is_superuser``: asked with each part."""
+        self, caller: Identity, parts: AsyncIterator[SpooledPart], is_superuser: Callable[[], bool]
+    ) -> int:
+        """Take files in; with the commit the jobs are released. Returns how many jobs were.
+
+        :param is_superuser: asked for each part.
+        """
         made: dict[str, Sandbox] = {}
-        reply = schedd_pb2.ActReply()
+        released = 0
         async for part in parts:
             jobs = self._named(part.jobs, caller, is_superuser())
             for job in jobs:
@@ -109,12 +133,11 @@ class Spooling:
                 if job.key not in made:
                     made[job.key] = self._sandbox(job)
                     await self._in_thread(made[job.key].make)
-            if part.HasField("file"):
-                file = part.file
+            if (file := part.file) is not None:
                 for job in jobs:
                     write = partial(
                         made[job.key].write,
-                        os.fsdecode(file.name),
+                        file.name,
                         file.mode,
                         file.data,
                         file.offset,
@@ -123,9 +146,9 @@ class Spooling:
                     await self._in_thread(write)
             if part.commit:
                 await self._release(jobs)
-                reply.totals["success"] += len(jobs)
+                released += len(jobs)
         audit.note("files of %s", listed(sorted(made)))
-        return reply
+        return released
 
     @staticmethod
     def _waits(job: Job) -> bool:
@@ -156,9 +179,7 @@ class Spooling:
 
     # ---- out
 
-    async def fetch(
-        self, caller: Identity, selection: schedd_pb2.JobSelection, superuser: bool
-    ) -> AsyncIterator[schedd_pb2.SandboxPiece]:
+    async def fetch(self, caller: Identity, selection: JobSelection, superuser: bool) -> AsyncIterator[SandboxPart]:
         """What the selected jobs left: for each its ad, then its files."""
         jobs = await self._selected(caller, selection, superuser)
         audit.note("files of %s", listed([job.key for job in jobs]))
@@ -169,23 +190,18 @@ class Spooling:
                     raise UsageError(f"job {job.key} has no spooled files", hint="only jobs of submit -spool have")
                 continue
             since = whole(ad["StageInFinish"]) + 1
-            yield schedd_pb2.SandboxPiece(job=job.key, ad=pack_ads([ad]))
+            yield SandboxPart(job.key, ad=pack_ads([ad]))
             sandbox = self._sandbox(job)
             for result in await self._in_thread(partial(sandbox.results, inputs_of(ad), since)):
                 if result.directory:
-                    piece = schedd_pb2.FilePiece(
-                        name=os.fsencode(result.name), mode=result.mode, directory=True, last=True
-                    )
-                    yield schedd_pb2.SandboxPiece(job=job.key, file=piece)
+                    piece = Piece(result.name, result.mode, b"", offset=0, last=True, directory=True)
+                    yield SandboxPart(job.key, file=piece)
                     continue
                 offset, last = 0, False
                 while not last:
                     data = await self._in_thread(partial(sandbox.read, result, offset))
                     last = not data or offset + len(data) >= result.size
-                    piece = schedd_pb2.FilePiece(
-                        name=os.fsencode(result.name), mode=result.mode, data=data, offset=offset, last=last
-                    )
-                    yield schedd_pb2.SandboxPiece(job=job.key, file=piece)
+                    yield SandboxPart(job.key, file=Piece(result.name, result.mode, data, offset, last))
                     offset += len(data)
             await self._fetched(job)
 
@@ -198,7 +214,7 @@ class Spooling:
             self._queue.leave(job, decision)
         await self._committer.commit(decision)
 
-    async def _selected(self, caller: Identity, selection: schedd_pb2.JobSelection, superuser: bool) -> list[Job]:
+    async def _selected(self, caller: Identity, selection: JobSelection, superuser: bool) -> list[Job]:
         if selection.ids:
             return self._named(selection.ids, caller, superuser)
         constraint = constraint_of([], selection.owners, selection.constraint)
@@ -225,7 +241,7 @@ def _entries(directory: Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:
         return list(found)
 
 
-def _sweep(root: Path, knows: Any) -> None:
+def _sweep(root: Path, knows: Callable[[str, str], bool]) -> None:
     if not root.is_dir():
         return
     for cluster in _entries(root):

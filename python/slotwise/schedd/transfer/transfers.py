@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import os
 import shutil
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
@@ -25,31 +24,14 @@ from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes
+from slotwise.schedd.transfer.convert import ShadowStream, end_inputs, send_input
 from slotwise.schedd.transfer.files import FilePlan, Piece, TransferError, file_plan, input_pieces, named
 from slotwise.schedd.transfer.results import Results, spooled_files
 from slotwise.schedd.transfer.transfer_queue import TransferQueue
 from slotwise.schedd.transfer.transfer_status import TransferStatus
-from slotwise.wire.gen import schedd_pb2
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
-
-
-class ShadowStream(Protocol):
-    """The stream to a run's starter."""
-
-    #: The stream is over: nothing that is sent arrives.
-    closed: bool
-    #: Nobody reads along: files that are to be encrypted may go over it.
-    private: bool
-
-    def send(self, message: schedd_pb2.ShadowMessage) -> None:
-        """Send a message, in order."""
-        ...
-
-    async def send_piece(self, message: schedd_pb2.ShadowMessage) -> None:
-        """Send something large; waits while much is on its way."""
-        ...
 
 
 @dataclass
@@ -190,16 +172,10 @@ class Transfers:
 
     def _no_inputs(self, run: Run, error: TransferError | None = None) -> None:
         self.of(run).inputs_sent = True
-        complete = schedd_pb2.InputsComplete()
         if error is not None:
             error = self.of(run).failure = self._named(run, error)
-            complete.error, complete.hold_code, complete.hold_subcode = (
-                error.message,
-                error.hold_code,
-                error.subcode,
-            )
         if run.stream is not None:
-            run.stream.send(schedd_pb2.ShadowMessage(run_id=run.id, inputs_complete=complete))
+            end_inputs(run.stream, run.id, error)
 
     def _named(self, run: Run, error: TransferError) -> TransferError:
         return named(error, self.host, run.claim.slot_name)
@@ -272,23 +248,11 @@ class Transfers:
     async def _send_pieces(self, run: Run, stream: ShadowStream, pieces: list[Piece]) -> None:
         for piece in pieces:
             run.sent_bytes += len(piece.data)
-            await stream.send_piece(
-                schedd_pb2.ShadowMessage(
-                    run_id=run.id,
-                    input=schedd_pb2.FilePiece(
-                        name=os.fsencode(piece.name),
-                        mode=piece.mode,
-                        data=piece.data,
-                        last=piece.last,
-                        directory=piece.directory,
-                        offset=piece.offset,
-                    ),
-                )
-            )
+            await send_input(stream, run.id, piece)
 
     # ---- results
 
-    def output(self, run: Run, piece: schedd_pb2.FilePiece) -> asyncio.Future[None] | None:
+    def output(self, run: Run, piece: Piece) -> asyncio.Future[None] | None:
         """Take a piece of a result; to be waited for when it is a large file's."""
         transfer = self.of(run)
         if transfer.ending:
@@ -296,14 +260,14 @@ class Transfers:
         self.status.begin(run.id, run.job.key, inputs=False)
         run.received_bytes += len(piece.data)
         if transfer.results.is_small(piece):
-            transfer.results.keep(os.fsdecode(piece.name), piece.mode, piece.data, directory=piece.directory)
+            transfer.results.keep(piece.name, piece.mode, piece.data, directory=piece.directory)
             return None
         loop = asyncio.get_running_loop()
         return loop.run_in_executor(
             self._threads,
             partial(
                 transfer.results.write,
-                os.fsdecode(piece.name),
+                piece.name,
                 piece.mode,
                 piece.data,
                 piece.offset,
@@ -358,12 +322,12 @@ class Transfers:
         """Have something that blocks done in a worker thread."""
         return asyncio.get_running_loop().run_in_executor(self._threads, work)
 
-    def spawn(self, run: Run, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def spawn(self, run: Run, work: Callable[[], Coroutine[None, None, None]]) -> None:
         """Do ``work`` for a run beside everything else; the run ends when that fails."""
         task = asyncio.get_running_loop().create_task(self._contained(run, work))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
-    async def _contained(self, run: Run, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _contained(self, run: Run, work: Callable[[], Coroutine[None, None, None]]) -> None:
         with contained(_log, doing_for_run(run.id, "moving its files"), partial(self._claiming.failures.run, run)):
             await work()

@@ -1,0 +1,133 @@
+"""Requests about jobs and users between messages and the values that the schedd decides on."""
+
+from __future__ import annotations
+
+from slotwise.errors import UsageError
+from slotwise.schedd.api.requests import (
+    Action,
+    ActionOutcome,
+    JobAction,
+    JobEdit,
+    JobQuery,
+    UserAction,
+    UsersEdit,
+    UsersEdited,
+)
+from slotwise.schedd.history.query import HistoryQuery
+from slotwise.schedd.jobs.selection import JobSelection, require_few
+from slotwise.table import Form
+from slotwise.wire.gen import common_pb2, schedd_pb2
+
+_ACTIONS: dict[int, Action] = {
+    schedd_pb2.ActRequest.REMOVE: Action.REMOVE,
+    schedd_pb2.ActRequest.REMOVE_FORCE: Action.REMOVE_FORCE,
+    schedd_pb2.ActRequest.HOLD: Action.HOLD,
+    schedd_pb2.ActRequest.RELEASE: Action.RELEASE,
+    schedd_pb2.ActRequest.SUSPEND: Action.SUSPEND,
+    schedd_pb2.ActRequest.CONTINUE: Action.CONTINUE,
+    schedd_pb2.ActRequest.VACATE: Action.VACATE,
+    schedd_pb2.ActRequest.VACATE_FAST: Action.VACATE_FAST,
+    schedd_pb2.ActRequest.CLEAR_DIRTY: Action.CLEAR_DIRTY,
+}
+_USER_ACTIONS: dict[int, UserAction] = {
+    schedd_pb2.UsersEdit.ADD: UserAction.ADD,
+    schedd_pb2.UsersEdit.ENABLE: UserAction.ENABLE,
+    schedd_pb2.UsersEdit.DISABLE: UserAction.DISABLE,
+    schedd_pb2.UsersEdit.EDIT: UserAction.EDIT,
+    schedd_pb2.UsersEdit.REMOVE: UserAction.REMOVE,
+}
+_FORMS: dict[int, Form | None] = {
+    common_pb2.AdQuery.PACK: "pack",
+    common_pb2.AdQuery.LONG: "long",
+    common_pb2.AdQuery.JSON: "json",
+    common_pb2.AdQuery.COUNT: None,
+}
+
+
+def selection(message: schedd_pb2.JobSelection) -> JobSelection:
+    """Which jobs are meant.
+
+    :raises UsageError: when more are named than a daemon can look at in one go.
+    """
+    require_few(message.ids, message.owners)
+    return JobSelection(tuple(message.ids), tuple(message.owners), message.constraint, message.all)
+
+
+def job_action(message: schedd_pb2.ActRequest) -> JobAction:
+    """An action on jobs.
+
+    :raises UsageError: for an action that there is not, or when too many jobs are named.
+    """
+    action = _ACTIONS.get(message.action)
+    if action is None:
+        raise UsageError(f"there is no action {message.action}")
+    return JobAction(action, selection(message.jobs), message.reason, message.subcode)
+
+
+def job_edit(message: schedd_pb2.EditRequest) -> JobEdit:
+    """New attributes of jobs.
+
+    :raises UsageError: when too many jobs are named.
+    """
+    prio_change = message.prio_change if message.prio_relative else None
+    return JobEdit(selection(message.jobs), dict(message.set), prio_change, message.dry_run)
+
+
+def action_reply(outcome: ActionOutcome) -> schedd_pb2.ActReply:
+    """What came of an action or an edit."""
+    reply = schedd_pb2.ActReply(totals={str(result): count for result, count in outcome.totals.items()})
+    for name, result in outcome.named.items():
+        reply.jobs.add(id=name, result=result)
+    return reply
+
+
+def job_query(message: schedd_pb2.JobQuery) -> JobQuery:
+    """A question about jobs in the queue.
+
+    :raises UsageError: when too many jobs are named.
+    """
+    return JobQuery(
+        jobs=selection(message.jobs),
+        constraint=message.query.constraint,
+        mine_only=message.mine_only,
+        projection=tuple(message.query.projection),
+        limit=message.query.limit,
+        form=_FORMS.get(message.query.form, "pack"),
+        count_by=tuple(message.query.count_by),
+        width=message.width,
+    )
+
+
+def history_query(message: schedd_pb2.HistoryQuery) -> HistoryQuery:
+    """A question about jobs that have left the queue.
+
+    :raises UsageError: when too many jobs are named.
+    """
+    return HistoryQuery(
+        jobs=selection(message.jobs),
+        constraint=message.query.constraint,
+        projection=tuple(message.query.projection),
+        limit=message.query.limit,
+        form=_FORMS.get(message.query.form, "pack"),
+        forwards=message.forwards,
+        scan_limit=message.scan_limit,
+        since=message.since.strip(),
+        completed_since=message.completed_since,
+    )
+
+
+def users_edit(message: schedd_pb2.UsersEdit) -> UsersEdit:
+    """An action on user records.
+
+    :raises UsageError: for an action that there is not, or when too many users are named.
+    """
+    require_few(message.names)
+    action = _USER_ACTIONS.get(message.what)
+    if action is None:
+        raise UsageError(f"there is no edit {message.what}")
+    return UsersEdit(action, tuple(message.names), message.constraint, message.reason, dict(message.set))
+
+
+def users_reply(edited: UsersEdited) -> schedd_pb2.UsersReply:
+    """What came of an action on user records."""
+    return schedd_pb2.UsersReply(changed=edited.changed, warnings=edited.warnings)

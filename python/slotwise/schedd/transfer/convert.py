@@ -1,0 +1,72 @@
+"""Files on their way between messages and the values that the schedd works with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from slotwise.schedd.transfer.files import Piece, TransferError
+from slotwise.schedd.transfer.spooling import SandboxPart, SpooledPart
+from slotwise.wire.gen import schedd_pb2
+
+
+class ShadowStream(Protocol):
+    """The stream to a run's starter."""
+
+    #: The stream is over: nothing that is sent arrives.
+    closed: bool
+    #: Nobody reads along: files that are to be encrypted may go over it.
+    private: bool
+
+    def send(self, message: schedd_pb2.ShadowMessage) -> None:
+        """Send a message, in order."""
+        ...
+
+    async def send_piece(self, message: schedd_pb2.ShadowMessage) -> None:
+        """Send something large; waits while much is on its way."""
+        ...
+
+
+def piece_of(message: schedd_pb2.FilePiece) -> Piece:
+    """A piece of a file that arrived."""
+    return Piece(os.fsdecode(message.name), message.mode, message.data, message.offset, message.last, message.directory)
+
+
+def file_piece(piece: Piece) -> schedd_pb2.FilePiece:
+    """A piece of a file to send."""
+    return schedd_pb2.FilePiece(
+        name=os.fsencode(piece.name),
+        mode=piece.mode,
+        data=piece.data,
+        last=piece.last,
+        directory=piece.directory,
+        offset=piece.offset,
+    )
+
+
+async def send_input(stream: ShadowStream, run_id: str, piece: Piece) -> None:
+    """Send a piece of a run's input; waits while much is on its way."""
+    await stream.send_piece(schedd_pb2.ShadowMessage(run_id=run_id, input=file_piece(piece)))
+
+
+def end_inputs(stream: ShadowStream, run_id: str, failure: TransferError | None) -> None:
+    """Tell the starter that it has all input, or why it gets no more."""
+    complete = schedd_pb2.InputsComplete()
+    if failure is not None:
+        complete.error, complete.hold_code, complete.hold_subcode = failure.message, failure.hold_code, failure.subcode
+    stream.send(schedd_pb2.ShadowMessage(run_id=run_id, inputs_complete=complete))
+
+
+async def spooled_parts(messages: AsyncIterator[schedd_pb2.SpoolPart]) -> AsyncIterator[SpooledPart]:
+    """The parts of a submission's files as they arrive."""
+    async for message in messages:
+        file = piece_of(message.file) if message.HasField("file") else None
+        yield SpooledPart(tuple(message.jobs), file, message.commit)
+
+
+def sandbox_piece(part: SandboxPart) -> schedd_pb2.SandboxPiece:
+    """A part of what a job left in its directory."""
+    if part.file is None:
+        return schedd_pb2.SandboxPiece(job=part.job, ad=part.ad)
+    return schedd_pb2.SandboxPiece(job=part.job, file=file_piece(part.file))
