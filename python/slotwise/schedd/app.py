@@ -1,4 +1,4 @@
-"""Wires the access point together and starts it."""
+"""The schedd: builds its parts, connects them, and sees them through the daemon's life."""
 
 from __future__ import annotations
 
@@ -12,16 +12,13 @@ from pathlib import Path
 from slotwise.classad import ClassAd
 from slotwise.config import Config
 from slotwise.daemon import pool_end
-from slotwise.daemon.ad import daemon_ad
 from slotwise.daemon.locate import collector_target, negotiator_target
 from slotwise.daemon.questions import Questions
 from slotwise.daemon.runtime import DaemonContext
-from slotwise.model.ownership import LocalDomains
-from slotwise.release import CONDOR_VERSION, condor_platform
 from slotwise.schedd.api.job_actions import Actions
 from slotwise.schedd.api.listing import Listing
 from slotwise.schedd.api.user_actions import Users
-from slotwise.schedd.claims.claiming import Claiming, ClaimSettings
+from slotwise.schedd.claims.claiming import Claiming
 from slotwise.schedd.claims.reconnect import Reattachment
 from slotwise.schedd.claims.resource_requests import Requests
 from slotwise.schedd.claims.stopping import Stopping
@@ -31,15 +28,14 @@ from slotwise.schedd.history.history_files import HistoryExport
 from slotwise.schedd.history.pruning import prune
 from slotwise.schedd.history.query import History
 from slotwise.schedd.jobs.ads import JobAds, native
-from slotwise.schedd.jobs.autocluster import JOB_ID, Autoclusters
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.dependents import Dependents
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.queue import Queue
-from slotwise.schedd.jobs.values import Changes, Expr
 from slotwise.schedd.local.runs import LocalRuns
 from slotwise.schedd.policy.periodic import Periodic, RunTimes
 from slotwise.schedd.publish.cron import Cron
+from slotwise.schedd.publish.own_ads import OwnAds
 from slotwise.schedd.publish.publisher import NegotiatorCall, ScheddPublisher
 from slotwise.schedd.publish.statistics import Statistics
 from slotwise.schedd.service import ScheddServicer
@@ -47,14 +43,14 @@ from slotwise.schedd.settings import Settings, read_settings
 from slotwise.schedd.shadow.proxy_renewal import ProxyRenewal
 from slotwise.schedd.shadow.shadow import Shadows
 from slotwise.schedd.shadow.usage_reports import host_of
-from slotwise.schedd.storage.committer import Committer, hold_for_log
+from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.memory_trim import MemoryTrim
 from slotwise.schedd.storage.store import Batch, Store
 from slotwise.schedd.submission import convert as submissions
 from slotwise.schedd.submission.materializer import Materializer
 from slotwise.schedd.submission.reserved_ids import ReservedClusters
 from slotwise.schedd.submission.restore import restore
-from slotwise.schedd.submission.transaction import Admission, AdmissionSettings, SubmitResult
+from slotwise.schedd.submission.transaction import Admission, SubmitResult
 from slotwise.schedd.transfer.spooling import Spooling
 from slotwise.schedd.transfer.transfers import Transfers
 from slotwise.schedd.user_files import owner_rights
@@ -77,7 +73,10 @@ async def start(context: DaemonContext) -> AccessPoint:
 
 
 class AccessPoint:
-    """One running schedd."""
+    """One running schedd.
+
+    The constructor builds its parts, each from those before it, and :meth:`_connect` says which part hears of what.
+    """
 
     def __init__(self, context: DaemonContext, settings: Settings) -> None:
         self._context = context
@@ -86,12 +85,25 @@ class AccessPoint:
         #: Apart from the others, which wait for starters that do not take their files.
         self._log_threads = ThreadPoolExecutor(2, thread_name_prefix="event logs")
         self._tasks: list[asyncio.Task[None]] = []
-        name, target, clock = settings.name, context.address.target, context.clock
         self.store = Store(context.home.spool / "schedd.sqlite", synchronous=settings.synchronous)
         self._stored = self.store.open()
-        self._rules_at, self._rules_ad = -10.0, Changes()
-        self._birthdate = self._stored.birthdate
-        self.queue = Queue(date_form=settings.date_form)
+        self.questions = Questions(context.clock)
+        self._build_queue()
+        self._build_runs_on_slots()
+        self._build_runs_here()
+        self._build_submission()
+        self._build_policies()
+        self._build_reports()
+        self._connect()
+        self._configure(settings)
+        self._serve()
+
+    # ---- parts
+
+    def _build_queue(self) -> None:
+        """The records of jobs and users, the jobs' ads, and what makes decisions about them durable."""
+        self.queue = Queue(date_form=self._settings.date_form)
+        self.queue.address = self._context.address.shown
         self.ads = JobAds()
         self.users = UserRecords()
         self.committer = Committer(
@@ -99,9 +111,14 @@ class AccessPoint:
             self.ads,
             self._log_threads,
             next_planned=self._stored.next_planned,
-            fallback_account=settings.fallback_account,
+            fallback_account=self._settings.fallback_account,
             on_log_failure=self._log_failed,
         )
+
+    def _build_runs_on_slots(self) -> None:
+        """Claims, the shadows of the runs on them with their files, and what negotiators are asked for."""
+        context, settings = self._context, self._settings
+        name, target, clock = settings.name, context.address.target, context.clock
         access_point_key = PoolSecrets(context.home).access_point_key()
         context.authenticator.accept(access_point_key, "RUN")
         self.claiming = Claiming(
@@ -109,7 +126,7 @@ class AccessPoint:
             self.ads,
             self.committer,
             clock,
-            claim_settings(settings, target),
+            settings.for_claiming(target),
             context.credential,
             run_tokens(access_point_key, name, clock.now()),
         )
@@ -127,43 +144,64 @@ class AccessPoint:
             place_of=partial(host_of, self.ads, self.claiming),
         )
         self.run_history = RunHistory(self._threads)
-        self.daemon_history = DaemonHistory(lambda: ClassAd(native(self._scheduler_ad())), clock, self._threads)
-        self.history_export = HistoryExport(self.store, name, clock)
         self.shadows = Shadows(
             self.queue, self.ads, self.claiming, self.reattachment, self.transfers, clock, self.run_history
         )
         self.stopping = Stopping(self.claiming, clock, lambda kill: self.shadows.kill(kill))
-        self.requests = Requests(
-            self.queue, self.ads, self.claiming, autoclusters(settings), schedd_name=name, address=target
+        self.proxies = ProxyRenewal(self.queue, self.ads, self.committer, self.claiming.book, self.transfers, clock)
+        autoclusters = settings.new_autoclusters()
+        self.requests = Requests(self.queue, self.ads, self.claiming, autoclusters, schedd_name=name, address=target)
+
+    def _build_runs_here(self) -> None:
+        """Runs of the scheduler and local universes."""
+        self.local = LocalRuns(
+            self.queue,
+            self.ads,
+            self.committer,
+            self._context.clock,
+            self._threads,
+            self._settings.local,
+            lambda: self.own_ads.scheduler(),
+            pool_environment(self._context),
         )
+
+    def _build_submission(self) -> None:
+        """What lets jobs into the queue: submissions, factories, spooled files."""
+        context, settings = self._context, self._settings
         reserved = ReservedClusters()
         reserved.keep(self._stored.reserved, self._stored.reserved_taken)
         self.admission = Admission(
             self.queue,
             self.ads,
             self.committer,
-            clock,
-            admission_settings(settings, context.address.shown),
+            context.clock,
+            settings.for_admission(context.address.shown),
             self._stored.next_cluster,
             reserved=reserved,
             recall=self._recall_submission,
             to_bytes=submissions.to_bytes,
-            own_ad=lambda: ClassAd(native(self._ad_for_rules())),
+            own_ad=lambda: ClassAd(native(self.own_ads.for_conditions())),
             users=self.users,
         )
-        self.materializer = Materializer(self.queue, self.admission, self.committer, self.store, clock, self._threads)
-        self.questions = Questions(clock)
-        self.local = LocalRuns(
+        self.materializer = Materializer(
+            self.queue, self.admission, self.committer, self.store, context.clock, self._threads
+        )
+        self.spooling = Spooling(
             self.queue,
             self.ads,
             self.committer,
-            clock,
+            context.clock,
             self._threads,
-            settings.local,
-            self._scheduler_ad,
-            pool_environment(context),
+            context.home.sandboxes,
+            settings.fallback_account,
+            context.address.shown,
+            self.questions,
+            kept_beside=[context.home.spool / "jobs"],
         )
-        self.claiming.here = self.local.runs
+
+    def _build_policies(self) -> None:
+        """What users and policies do to jobs in the queue."""
+        clock = self._context.clock
         self.actions = Actions(
             self.queue,
             self.ads,
@@ -175,50 +213,82 @@ class AccessPoint:
             self.local,
         )
         self.periodic = Periodic(
-            self.queue, self.ads, self.committer, clock, settings.system, run_of=self._run_of, sweep=self._sweep_runs
-        )
-        self.negotiator = NegotiatorCall(lambda: negotiator_target(context), context.credential, name)
-        self.publisher = ScheddPublisher(lambda: collector_target(context), context.credential, self._own_ads)
-        self.spooling = Spooling(
             self.queue,
             self.ads,
             self.committer,
             clock,
-            self._threads,
-            context.home.sandboxes,
-            settings.fallback_account,
-            context.address.shown,
-            self.questions,
-            kept_beside=[context.home.spool / "jobs"],
+            self._settings.system,
+            run_of=self._run_of,
+            sweep=self._sweep_runs,
         )
-        self.proxies = ProxyRenewal(self.queue, self.ads, self.committer, self.claiming.book, self.transfers, clock)
+
+    def _build_reports(self) -> None:
+        """What the access point says of itself and of past jobs, and to whom."""
+        context, settings = self._context, self._settings
+        name, clock = settings.name, context.clock
         self.statistics = Statistics(self.queue, self.claiming.book, self.transfers.uploads, clock, settings.statistics)
         self.statistics.downloading = lambda: list(self.transfers.status.letters.values()).count(">")
         self.statistics.requests_sent = lambda: self.requests.sent
+        self.own_ads = OwnAds(
+            context,
+            settings,
+            self._stored.birthdate,
+            jobs=self.queue,
+            submitters=self.requests,
+            statistics=self.statistics,
+            counts_here=self.local.counts,
+            found_by_cron=lambda: self.cron.attributes(),
+        )
+        self.negotiator = NegotiatorCall(lambda: negotiator_target(context), context.credential, name)
+        self.publisher = ScheddPublisher(lambda: collector_target(context), context.credential, self.own_ads.advertised)
+        self.cron = Cron(self.own_ads.without_cron, clock, context.env, self.publisher.publish)
+        self.daemon_history = DaemonHistory(lambda: ClassAd(native(self.own_ads.scheduler())), clock, self._threads)
+        self.history_export = HistoryExport(self.store, name, clock)
         self.memory = MemoryTrim(self.queue, self.ads)
-        self.cron = Cron(self._counted_ad, clock, context.env, self.publisher.publish)
-        self._connect_parts()
-        self._serve()
 
-    def _connect_parts(self) -> None:
+    def _connect(self) -> None:
+        """Who hears of what."""
         self.committer.on_kills = self._stop_runs
-        dependents = Dependents(self.queue, self.ads)
-        self.local.on_end = lambda job, decision: dependents.remove(decision)
-        self.local.on_durable = self._record_run
-        self.requests.counts_here = self.local.counts_of
-        self.queue.address = self._context.address.shown
         self.committer.on_new_work = self._new_work
         self.committer.on_change = self.publisher.publish
         self.committer.on_jobs = self._durable
         self.committer.on_retired = self.history_export.look
         self.committer.on_left = self.users.left
-        self.claiming.own_ad = self._ad_for_rules
+        self.claiming.here = self.local.runs
+        self.claiming.own_ad = self.own_ads.for_conditions
         self.claiming.running_most = self.local.running_most = self.users.running_most
         self.claiming.on_run_given_up = self.shadows.given_up
-        self._configure(self._settings)
+        dependents = Dependents(self.queue, self.ads)
+        self.local.on_end = lambda job, decision: dependents.remove(decision)
+        self.local.on_durable = self._record_run
+        self.requests.counts_here = self.local.counts_of
+
+    def _serve(self) -> None:
+        context, settings = self._context, self._settings
+        place = context.address.shown
+        listing = Listing(self.queue, self.ads, context.clock, self.questions, name=settings.name, address=place)
+        listing.moving = self.transfers.status.letters
+        self.servicer = ScheddServicer(
+            context.authenticator,
+            context.clock,
+            admission=self.admission,
+            actions=self.actions,
+            listing=listing,
+            history=History(self.store, settings.name, context.clock),
+            requests=self.requests,
+            claiming=self.claiming,
+            shadows=self.shadows,
+            spooling=self.spooling,
+            superusers=settings.superusers,
+            users=Users(self.users, self.queue, self.admission, self.committer, context.clock, self.questions),
+        )
+        schedd_pb2_grpc.add_ScheddServicer_to_server(self.servicer, context.server)
 
     def _configure(self, settings: Settings) -> None:
+        """Hand the settings that may change to the parts."""
         owner_rights.use_minimum_uid(settings.least_uid)
+        self.own_ads.settings = settings
+        self.queue.date_form = settings.date_form
         self.queue.cool_down_s = settings.cool_down_s
         self.local.configure(settings.local)
         self.periodic.system = settings.system
@@ -245,27 +315,6 @@ class AccessPoint:
         self.actions.locks = self.shadows.requests.locks = settings.locks
         self.publisher.interval_s = settings.schedd_interval_s
         self.admission.intake.per_user_most, self.admission.intake.most = settings.intake_most
-
-    def _serve(self) -> None:
-        context, settings = self._context, self._settings
-        place = context.address.shown
-        listing = Listing(self.queue, self.ads, context.clock, self.questions, name=settings.name, address=place)
-        listing.moving = self.transfers.status.letters
-        self.servicer = ScheddServicer(
-            context.authenticator,
-            context.clock,
-            admission=self.admission,
-            actions=self.actions,
-            listing=listing,
-            history=History(self.store, settings.name, context.clock),
-            requests=self.requests,
-            claiming=self.claiming,
-            shadows=self.shadows,
-            spooling=self.spooling,
-            superusers=settings.superusers,
-            users=Users(self.users, self.queue, self.admission, self.committer, context.clock, self.questions),
-        )
-        schedd_pb2_grpc.add_ScheddServicer_to_server(self.servicer, context.server)
 
     # ---- life
 
@@ -335,7 +384,10 @@ class AccessPoint:
             self.local.look()  # a job that MaxJobsRunning held back may start
 
     def _log_failed(self, failure: LogFailure, keys: list[str]) -> None:
-        self.committer.commit(hold_for_log(self.queue, failure, keys, self._context.clock.now()))
+        decision = Decision(self._context.clock.now())
+        jobs = [job for key in dict.fromkeys(keys) if (job := self.queue.by_key(key)) is not None]
+        self.queue.hold_for_log(jobs, failure.reason, failure.errno, decision)
+        self.committer.commit(decision)
 
     async def _tidy(self) -> None:
         """Forget what is too old to be asked for."""
@@ -352,13 +404,12 @@ class AccessPoint:
         """Take over a new configuration; names and addresses stay until a restart."""
         settings = read_settings(config, self._context.address.name, local_execute(self._context))
         self._settings = settings
-        self.queue.date_form = settings.date_form
         self._configure(settings)
         self.servicer.superusers = settings.superusers
         self.shadows.visits.look_again()
-        self.claiming.settings = claim_settings(settings, self._context.address.target)
-        self.admission.settings = admission_settings(settings, self._context.address.shown)
-        self.requests.replace(autoclusters(settings))
+        self.claiming.settings = settings.for_claiming(self._context.address.target)
+        self.admission.settings = settings.for_admission(self._context.address.shown)
+        self.requests.replace(settings.new_autoclusters())
         return self.cron.follow(config)
 
     async def stop(self, mode: str) -> None:
@@ -381,76 +432,6 @@ class AccessPoint:
         self._threads.shutdown(wait=False)
         self._log_threads.shutdown(wait=False)
 
-    # ---- ads
-
-    def _scheduler_ad(self) -> Changes:
-        """The schedd's ad."""
-        return {**self._counted_ad(), **self.cron.attributes()}
-
-    def _ad_for_rules(self) -> Changes:
-        """The same for conditions that are asked very often: all but counts of jobs may be a second old."""
-        now = self._context.clock.monotonic()
-        if not 0 <= now - self._rules_at < 1.0:
-            self._rules_at, self._rules_ad = now, self._scheduler_ad()
-        return {**self._rules_ad, **self._counts()}
-
-    def _counted_ad(self) -> Changes:
-        """What the schedd itself says of the queue, which conditions of cron jobs read."""
-        name, address = self._settings.name, self._context.address
-        return {
-            **self._settings.advertised,
-            **daemon_ad(self._context, "Scheduler", name=name),
-            "Machine": self._settings.host,
-            "ScheddIpAddr": address.target,
-            "JobQueueBirthdate": self._birthdate,
-            **self._counts(),
-            "MaxJobsRunning": self._settings.jobs_running_most,
-            "MaxJobsSubmitted": self._settings.jobs_most,
-            "MaxJobsPerOwner": self._settings.jobs_per_owner_most,
-            "MaxJobsPerSubmission": self._settings.jobs_per_submission_most,
-            "Autoclusters": len(self.requests.autoclusters),
-            "TotalFlockedJobs": 0,  # there is no flocking
-            **self._start_conditions(),
-            **self.statistics.attributes(),
-        }
-
-    def _counts(self) -> Changes:
-        counts = self.queue.counts()
-        return {
-            **self.local.counts(),
-            "TotalRunningJobs": counts[2] + counts[6] + counts[7],
-            "TotalIdleJobs": counts[1],
-            "TotalHeldJobs": counts[5],
-            "TotalRemovedJobs": counts[3],
-            "TotalJobAds": sum(counts),
-            "NumOwners": sum(1 for jobs in self.queue.owned.values() if jobs),
-            "NumUsers": sum(1 for jobs in self.queue.owned.values() if jobs),
-        }
-
-    def _start_conditions(self) -> Changes:
-        rules = self._settings.local.rules
-        found: Changes = {"MaxRunningSchedulerJobsPerOwner": rules.scheduler_most}
-        if rules.local is not None:
-            found["StartLocalUniverse"] = Expr(str(rules.local))
-        if rules.scheduler is not None:
-            found["StartSchedulerUniverse"] = Expr(str(rules.scheduler))
-        return found
-
-    def _own_ads(self) -> dict[str, dict[str, Changes]]:
-        """What the collector is told."""
-        found = {**self._settings.advertised, **self.cron.attributes()}
-        shared: Changes = {
-            "CondorVersion": CONDOR_VERSION,
-            "CondorPlatform": condor_platform(),
-            "DaemonStartTime": self._context.address.started_at,
-            "JobQueueBirthdate": self._birthdate,
-        }
-        submitters: dict[str, Changes] = {}
-        for key, ad in self.requests.submitter_ads().items():
-            counted = self.statistics.of_submitter(str(ad["Name"]))
-            submitters[key] = {**counted, "JobsRunning": ad["RunningJobs"], **shared, **found, **ad}
-        return {"Scheduler": {self._settings.name: self._scheduler_ad()}, "Submitter": submitters}
-
 
 def local_execute(context: DaemonContext) -> Path:
     """Where runs on the access point have their directories, unless LOCAL_UNIV_EXECUTE says so: their jobs reach it."""
@@ -463,53 +444,6 @@ def pool_environment(context: DaemonContext) -> dict[str, str]:
     if file := context.env.get("CONDOR_CONFIG"):
         found["CONDOR_CONFIG"] = file
     return found
-
-
-def claim_settings(settings: Settings, address: str) -> ClaimSettings:
-    """What claiming takes from the settings."""
-    return ClaimSettings(
-        schedd_name=settings.name,
-        address=address,
-        alive_interval_s=settings.alive_interval_s,
-        want_leftovers=settings.want_leftovers,
-        machine_attrs=settings.machine_attrs,
-        machine_attrs_length=settings.machine_attrs_length,
-        jobs_running_most=settings.jobs_running_most,
-        start_vanilla=settings.start_vanilla,
-        start_count=settings.start_count,
-        start_delay_s=settings.start_delay_s,
-        next_start_delay_most_s=settings.next_start_delay_most_s,
-    )
-
-
-def admission_settings(settings: Settings, tcp: str) -> AdmissionSettings:
-    """What admission takes from the settings."""
-    return AdmissionSettings(
-        schedd_name=settings.name,
-        host=tcp,
-        domains=LocalDomains.of(settings.uid_domain, settings.trusted_domains),
-        version=CONDOR_VERSION,
-        jobs_most=settings.jobs_most,
-        jobs_per_owner_most=settings.jobs_per_owner_most,
-        jobs_per_submission_most=settings.jobs_per_submission_most,
-        fallback_account=settings.fallback_account,
-        least_uid=settings.least_uid,
-        superusers=settings.superusers,
-        rules=settings.rules,
-        locks=settings.locks,
-    )
-
-
-def autoclusters(settings: Settings) -> Autoclusters:
-    """Empty autoclusters with the significant attributes that are configured, or that START_VANILLA_UNIVERSE reads."""
-    added = [*settings.significant_added]
-    if settings.start_vanilla.expression is not None:
-        judged_by = settings.start_vanilla.expression.references()
-        added += [*judged_by.target, *judged_by.bare]
-        if judged_by.unbounded:
-            # It may read anything of a job, so that no job speaks for another.
-            added += JOB_ID
-    return Autoclusters(replaced=settings.significant, added=added, removed=settings.significant_removed)
 
 
 __all__ = ["AccessPoint", "start"]

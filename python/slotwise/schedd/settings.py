@@ -13,9 +13,12 @@ from slotwise.daemon.accounts import minimum_uid, named
 from slotwise.daemon.history_file import Rotation
 from slotwise.model.job_events import DateForm
 from slotwise.model.ownership import LocalDomains
+from slotwise.release import CONDOR_VERSION
+from slotwise.schedd.claims.claiming import ClaimSettings
 from slotwise.schedd.history.daemon_history import DaemonHistorySettings
 from slotwise.schedd.history.epochs import RunHistorySettings
 from slotwise.schedd.history.history_files import ExportSettings
+from slotwise.schedd.jobs.autocluster import JOB_ID, Autoclusters
 from slotwise.schedd.jobs.protected_attrs import AttributeLocks
 from slotwise.schedd.jobs.round_attrs import DEFAULT_STEPS, ROUNDED
 from slotwise.schedd.jobs.values import Changes
@@ -26,6 +29,7 @@ from slotwise.schedd.policy.expressions import SystemPolicy
 from slotwise.schedd.policy.start import StartPolicy
 from slotwise.schedd.publish.statistics import StatisticsSettings
 from slotwise.schedd.submission.rules import SubmitRules
+from slotwise.schedd.submission.transaction import AdmissionSettings
 from slotwise.schedd.userlog.global_log import GlobalLogSettings
 from slotwise.schedd.users.superusers import SuperUsers
 
@@ -88,6 +92,50 @@ class Settings:
     known_users_only: bool = False
     #: SCHEDD_ATTRS: what the ads of the schedd and its submitters say besides.
     advertised: Changes = field(default_factory=dict)
+
+    def for_claiming(self, address: str) -> ClaimSettings:
+        """What claiming takes. ``address``: where the schedd answers."""
+        return ClaimSettings(
+            schedd_name=self.name,
+            address=address,
+            alive_interval_s=self.alive_interval_s,
+            want_leftovers=self.want_leftovers,
+            machine_attrs=self.machine_attrs,
+            machine_attrs_length=self.machine_attrs_length,
+            jobs_running_most=self.jobs_running_most,
+            start_vanilla=self.start_vanilla,
+            start_count=self.start_count,
+            start_delay_s=self.start_delay_s,
+            next_start_delay_most_s=self.next_start_delay_most_s,
+        )
+
+    def for_admission(self, address: str) -> AdmissionSettings:
+        """What submissions are checked against. ``address``: of the schedd, as event logs show it."""
+        return AdmissionSettings(
+            schedd_name=self.name,
+            host=address,
+            domains=LocalDomains.of(self.uid_domain, self.trusted_domains),
+            version=CONDOR_VERSION,
+            jobs_most=self.jobs_most,
+            jobs_per_owner_most=self.jobs_per_owner_most,
+            jobs_per_submission_most=self.jobs_per_submission_most,
+            fallback_account=self.fallback_account,
+            least_uid=self.least_uid,
+            superusers=self.superusers,
+            rules=self.rules,
+            locks=self.locks,
+        )
+
+    def new_autoclusters(self) -> Autoclusters:
+        """Empty autoclusters, by the configured significant attributes and those that START_VANILLA_UNIVERSE reads."""
+        added = [*self.significant_added]
+        if self.start_vanilla.expression is not None:
+            references = self.start_vanilla.expression.references()
+            added += [*references.target, *references.bare]
+            if references.unbounded:
+                # It may read any attribute of a job, so that no job speaks for another.
+                added += JOB_ID
+        return Autoclusters(replaced=self.significant, added=added, removed=self.significant_removed)
 
 
 def read_settings(config: Config, host: str, execute: Path) -> Settings:

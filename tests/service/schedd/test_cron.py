@@ -50,7 +50,7 @@ async def test_what_a_program_prints_is_in_the_ads_of_the_schedd_and_its_submitt
     try:
         await running.submit(1)
         await until(lambda: "Said" in running.point.cron.attributes(), "the program has run")
-        ads = running.point._own_ads()
+        ads = running.point.own_ads.advertised()
         [scheduler], [submitter] = ads["Scheduler"].values(), ads["Submitter"].values()
         assert str(scheduler["Said"]).endswith('look one SCHEDD 1 /bin/values 2"')
         assert (str(scheduler["Sum"]), scheduler["Name"]) == ("1 + 1", "here")
@@ -58,7 +58,7 @@ async def test_what_a_program_prints_is_in_the_ads_of_the_schedd_and_its_submitt
         assert scheduler["TotalIdleJobs"] == 777, "as in HTCondor, programs have the last word"
         assert submitter["Said"] == scheduler["Said"] and submitter["Name"] != "other"
         await reconfigure(running)
-        assert "Said" not in running.point._own_ads()["Scheduler"]["here"]
+        assert "Said" not in running.point.own_ads.advertised()["Scheduler"]["here"]
     finally:
         await running.stop()
 
@@ -129,12 +129,12 @@ async def test_knobs_that_schedd_attrs_names_are_in_the_ads_of_the_schedd_and_it
     running = await begin(tmp_path / "pool", **knobs)
     try:
         await running.submit(1)
-        ads = running.point._own_ads()
+        ads = running.point.own_ads.advertised()
         [scheduler], [submitter] = ads["Scheduler"].values(), ads["Submitter"].values()
         for ad in (scheduler, submitter):
             assert (str(ad["Alpha"]), str(ad["Beta"]), "Unset" in ad) == ("1 + 1", '"x"', False)
         assert scheduler["Name"] == "here" and submitter["Name"] != 9, "who they are is theirs to say"
         await reconfigure(running)
-        assert "Alpha" not in running.point._own_ads()["Scheduler"]["here"]
+        assert "Alpha" not in running.point.own_ads.advertised()["Scheduler"]["here"]
     finally:
         await running.stop()

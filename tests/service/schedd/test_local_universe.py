@@ -334,7 +334,7 @@ async def test_how_many_run(world: World) -> None:
     await world.submit("echo run >> unwanted", LOCAL, Wanted=True, Requirements=False, UserLog="")
     await world.until_file("ran", 2)
     await world.until_file("locals", 1)
-    ad = world.schedd.point._scheduler_ad()
+    ad = world.schedd.point.own_ads.scheduler()
     counted = {name: ad[name] for name in ad if name.startswith(("TotalLocal", "TotalScheduler"))}
     assert counted == {
         "TotalLocalJobsRunning": 1,

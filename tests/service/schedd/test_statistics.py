@@ -32,7 +32,7 @@ async def test_the_ends_of_runs_are_counted_as_in_htcondor(schedd: RunningAccess
         return [ad["JobStatus"] for ad in await schedd.jobs(f"ClusterId == {cluster}")] == [2]
 
     await schedd.until(runs)
-    ad = schedd.point._scheduler_ad()
+    ad = schedd.point.own_ads.scheduler()
     assert (ad["ShadowsRunning"], ad["JobsRunning"] > 0 or ad["ShadowsRunningPeak"] >= 1) == (1, True)
     await schedd.act("REMOVE", f"ClusterId == {cluster}")
 
@@ -40,7 +40,7 @@ async def test_the_ends_of_runs_are_counted_as_in_htcondor(schedd: RunningAccess
         return not await schedd.jobs(f"ClusterId == {cluster}")
 
     await schedd.until(removed)
-    ad = schedd.point._scheduler_ad()
+    ad = schedd.point.own_ads.scheduler()
     counted = {
         "JobsSubmitted": 4, "JobsStarted": 4, "JobsExited": 4, "JobsCompleted": 2, "JobsExitedNormally": 2,
         "JobsShouldHold": 1, "JobsKilled": 1, "JobsShouldRemove": 0, "JobsExitException": 0, "ShadowsStarted": 4,
@@ -52,7 +52,7 @@ async def test_the_ends_of_runs_are_counted_as_in_htcondor(schedd: RunningAccess
     assert ad["JobsCompletedRuntimes"] == "2" + ", 0" * 14
     assert ad["JobsBadputRuntimes"] == "2" + ", 0" * 14
     await schedd.submit(1)
-    submitters = schedd.point._own_ads()["Submitter"]
+    submitters = schedd.point.own_ads.advertised()["Submitter"]
     (own,) = submitters.values()
     assert (own["JobsCompleted"], own["RecentJobsKilled"], own["IdleJobs"]) == (2, 1, 1)
     assert "JobsShouldHold" not in own, "as in HTCondor, of the schedd's ad alone"
@@ -70,7 +70,7 @@ async def test_the_ends_of_runs_are_counted_as_in_htcondor(schedd: RunningAccess
 async def test_only_what_is_to_be_published_is(knob: str, has: set[str], lacks: set[str], tmp_path: Path) -> None:
     schedd = await RunningAccessPoint(tmp_path / "pool").start(STATISTICS_TO_PUBLISH=knob)
     try:
-        ad = schedd.point._scheduler_ad()
+        ad = schedd.point.own_ads.scheduler()
         assert {name for name in has if not name.endswith("_")} <= set(ad)
         assert not lacks & set(ad)
         assert "TotalRunningJobs" in ad

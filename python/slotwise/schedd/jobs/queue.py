@@ -16,6 +16,8 @@ may it start again, or leave.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from slotwise.errors import InvariantError
 from slotwise.model import job_events as events
 from slotwise.model.reason_codes import CLAIM_WAS_OVER, HOLD_NAMES, VACATE_NAMES, Hold, Vacate
@@ -63,6 +65,12 @@ class Queue(JobIndex):
         decision.set(job, self._hold_attributes(job, reason, code, subcode))
         self._tell_held(job, reason, code, subcode, decision)
         return True
+
+    def hold_for_log(self, jobs: Iterable[Job], reason: str, errno: int, decision: Decision) -> None:
+        """Hold jobs whose event log cannot be written (code 22); without an entry, as no log would take it."""
+        for job in jobs:
+            self.hold(job, reason, int(Hold.UNABLE_TO_INIT_USER_LOG), errno, decision)
+        decision.entries.clear()
 
     def _held(self, job: Job, reason: str, code: int, subcode: int, decision: Decision) -> None:
         self.move(job, Status.HELD, decision, self._hold_attributes(job, reason, code, subcode))

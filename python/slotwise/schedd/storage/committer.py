@@ -16,11 +16,9 @@ from typing import Protocol
 
 from slotwise.daemon.containment import contained
 from slotwise.errors import HostError
-from slotwise.model.reason_codes import Hold
 from slotwise.observe.log import log_all
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.job import Job, finite
-from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes, encode
 from slotwise.schedd.storage.store import Batch, OnCommitted, Store
 from slotwise.schedd.userlog import writer
@@ -329,14 +327,3 @@ class Deciding:
         if isinstance(error, Exception) and not self._decision.committed:
             with contained(_log, "committing what was decided before a failure"):
                 self._committer.commit(self._decision, self._batch)
-
-
-def hold_for_log(queue: Queue, failure: LogFailure, keys: list[str], now: float) -> Decision:
-    """Hold the jobs whose log cannot be written (code 22); without an entry, for there is no log to take it."""
-    decision = Decision(now)
-    for key in dict.fromkeys(keys):
-        job = queue.by_key(key)
-        if job is not None:
-            queue.hold(job, failure.reason, int(Hold.UNABLE_TO_INIT_USER_LOG), failure.errno, decision)
-    decision.entries.clear()
-    return decision
