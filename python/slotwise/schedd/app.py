@@ -20,6 +20,8 @@ from slotwise.schedd.api.listing import Listing
 from slotwise.schedd.api.user_actions import Users
 from slotwise.schedd.claims.claiming import Claiming
 from slotwise.schedd.claims.reconnect import Reattachment
+from slotwise.schedd.claims.records import Run
+from slotwise.schedd.claims.rejections import Rejections
 from slotwise.schedd.claims.resource_requests import Requests
 from slotwise.schedd.claims.stopping import Stopping
 from slotwise.schedd.history.daemon_history import DaemonHistory
@@ -134,7 +136,6 @@ class AccessPoint:
         self.transfers = Transfers(
             self.queue,
             self.ads,
-            self.claiming,
             clock,
             self._threads,
             file_system_domain=settings.file_system_domain,
@@ -142,6 +143,8 @@ class AccessPoint:
             spool=context.home.spool,
             host=settings.host,
             place_of=partial(host_of, self.ads, self.claiming),
+            machine_of=self.claiming.machine,
+            on_failure=self.claiming.failures.run,
         )
         self.run_history = RunHistory(self._threads)
         self.shadows = Shadows(
@@ -184,7 +187,7 @@ class AccessPoint:
             users=self.users,
         )
         self.materializer = Materializer(
-            self.queue, self.admission, self.committer, self.store, context.clock, self._threads
+            self.queue, self.admission, self.committer, self.store.factory_part, context.clock, self._threads
         )
         self.spooling = Spooling(
             self.queue,
@@ -254,9 +257,17 @@ class AccessPoint:
         self.committer.on_jobs = self._durable
         self.committer.on_retired = self.history_export.look
         self.committer.on_left = self.users.left
+        self.admission.on_factory = self.materializer.begin
         self.claiming.here = self.local.runs
         self.claiming.own_ad = self.own_ads.for_conditions
         self.claiming.running_most = self.local.running_most = self.users.running_most
+        end_claims_part = self.claiming.on_run_over
+
+        def run_over(run: Run) -> None:
+            end_claims_part(run)
+            self.transfers.run_over(run)
+
+        self.claiming.on_run_over = run_over
         self.claiming.on_run_given_up = self.shadows.given_up
         dependents = Dependents(self.queue, self.ads)
         self.local.on_end = lambda job, decision: dependents.remove(decision)
@@ -276,11 +287,21 @@ class AccessPoint:
             listing=listing,
             history=History(self.store, settings.name, context.clock),
             requests=self.requests,
-            claiming=self.claiming,
+            matches=self.claiming,
+            rejections=Rejections(self.queue.runnable, self.committer, context.clock),
+            fates=self.claiming.book.fates,
             shadows=self.shadows,
             spooling=self.spooling,
             superusers=settings.superusers,
-            users=Users(self.users, self.queue, self.admission, self.committer, context.clock, self.questions),
+            users=Users(
+                self.users,
+                self.committer,
+                context.clock,
+                self.questions,
+                domains=lambda: self.admission.settings.domains,
+                counts_of=self.queue.counts_of,
+                has_jobs=self.admission.has_jobs,
+            ),
         )
         schedd_pb2_grpc.add_ScheddServicer_to_server(self.servicer, context.server)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
-from typing import TypeAlias
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Protocol, TypeAlias
 
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
@@ -18,7 +18,7 @@ from slotwise.schedd.api.listing import Listing, as_json
 from slotwise.schedd.api.requests import JobQuery
 from slotwise.schedd.api.submit_stream import Frames, SubmissionStream
 from slotwise.schedd.api.user_actions import Users
-from slotwise.schedd.claims.claiming import Claiming
+from slotwise.schedd.claims.match_results import MatchFates
 from slotwise.schedd.claims.rejections import Rejections
 from slotwise.schedd.claims.resource_requests import Requests
 from slotwise.schedd.history.query import History
@@ -47,6 +47,16 @@ Starters: TypeAlias = StreamContext[schedd_pb2.StarterMessage, schedd_pb2.Shadow
 _USERS = 1000
 
 
+class Matches(Protocol):
+    """What takes the matches of a negotiator."""
+
+    def offer(self, matches: Iterable[schedd_pb2.SubmitterMatches]) -> int:
+        """Claim the slots of a cycle's matches; returns how many could be used."""
+
+    def note_excess(self, told: Iterable[schedd_pb2.ExcessClaims], lasts_s: float) -> None:
+        """Give back the claims beyond their submitters' shares, within ``lasts_s`` seconds."""
+
+
 class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     """Implements ``slotwise.v1.Schedd``."""
 
@@ -60,7 +70,9 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         listing: Listing,
         history: History,
         requests: Requests,
-        claiming: Claiming,
+        matches: Matches,
+        rejections: Rejections,
+        fates: MatchFates,
         shadows: Shadows,
         spooling: Spooling,
         superusers: SuperUsers,
@@ -73,8 +85,9 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         self._listing = listing
         self._history = history
         self._requests = requests
-        self._claiming = claiming
-        self._rejections = Rejections(claiming.queue.runnable, claiming.ledger, clock)
+        self._matches = matches
+        self._rejections = rejections
+        self._fates = fates
         self._pieces = MatchPieces()
         self._shadows = shadows
         self._spooling = spooling
@@ -263,7 +276,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     ) -> AsyncIterator[schedd_pb2.RequestList]:
         """What is wanted: submitter ads first, then the requests of each submitter."""
         self._requests.learn(request.significant_attributes)
-        yield schedd_pb2.RequestList(fates=self._claiming.book.fates.tell(), tells_fates=True)
+        yield schedd_pb2.RequestList(fates=self._fates.tell(), tells_fates=True)
         if request.with_submitters:
             yield schedd_pb2.RequestList(submitters=pack_submitters(self._requests.submitter_ads()))
         packs = self._requests.packs(
@@ -283,8 +296,8 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         batch = self._pieces.take(request)
         if batch is None:
             return common_pb2.Empty()
-        self._claiming.note_excess(batch.excess, batch.excess_lasts_s)
-        self._claiming.offer(batch.submitters)
+        self._matches.note_excess(batch.excess, batch.excess_lasts_s)
+        self._matches.offer(batch.submitters)
         with contained(_log, "noting why requests were not matched"):
             self._rejections.note(batch.submitters, batch.negotiator_name)
         return common_pb2.Empty()

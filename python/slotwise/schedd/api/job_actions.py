@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
+from slotwise.classad import ClassAd
 from slotwise.clock import Clock
 from slotwise.daemon.questions import Questions
 from slotwise.errors import UsageError
@@ -12,7 +14,6 @@ from slotwise.model import job_events as events
 from slotwise.model.ownership import same_user
 from slotwise.model.reason_codes import Hold, Vacate
 from slotwise.schedd.api.requests import Action, ActionOutcome, ActionResult, JobAction, JobEdit
-from slotwise.schedd.claims.claiming import Claiming
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Decision
@@ -23,10 +24,8 @@ from slotwise.schedd.jobs.protected_attrs import AttributeLocks
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.selection import JobSelection, constraint_of, parse_id
 from slotwise.schedd.jobs.values import Changes, literal
-from slotwise.schedd.local.runs import LocalRuns
 from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.store import Batch
-from slotwise.schedd.submission.materializer import Materializer
 from slotwise.wire.token import Identity
 
 _CHUNK = 2000
@@ -64,6 +63,23 @@ _REASONS: dict[Action, str] = {
 _VACATED = "Job vacated by schedd"
 
 
+class Runs(Protocol):
+    """The runs of jobs, wherever they are."""
+
+    def suspend(self, run_id: str, *, resume: bool) -> bool:
+        """Have the job of a run suspended, or continued; false when that cannot be asked for."""
+
+
+class Factories(Protocol):
+    """The clusters that materialize their jobs late."""
+
+    def shared(self, cluster: Cluster) -> ClassAd:
+        """The attributes that all jobs of a factory's cluster share."""
+
+    def change(self, cluster: Cluster, changes: Changes, batch: Batch) -> None:
+        """Change these attributes of the jobs that are not materialized yet."""
+
+
 class Actions:
     """Carries out what callers ask."""
 
@@ -72,20 +88,21 @@ class Actions:
         queue: Queue,
         ads: JobAds,
         committer: Committer,
-        claiming: Claiming,
+        on_slots: Runs,
         clock: Clock,
-        materializer: Materializer,
+        factories: Factories,
         questions: Questions,
-        local: LocalRuns,
+        here: Runs,
     ) -> None:
-        self._local = local
+        """``on_slots``, ``here``: the runs of the jobs on slots and of those on the access point."""
+        self._on_slots = on_slots
+        self._here = here
         self._dependents = Dependents(queue, ads)
         self._queue = queue
         self._ads = ads
         self._committer = committer
-        self._claiming = claiming
         self._clock = clock
-        self._materializer = materializer
+        self._late = factories
         self._questions = questions
         self.locks = AttributeLocks()
 
@@ -119,7 +136,7 @@ class Actions:
         if selection.owners:
             found = [cluster for cluster in found if not {cluster.owner, cluster.user}.isdisjoint(selection.owners)]
         if selection.constraint.strip():
-            found = await self._questions.those(selection.constraint, found, self._materializer.shared)
+            found = await self._questions.those(selection.constraint, found, self._late.shared)
         return found
 
     def _act_on_factory(self, cluster: Cluster, action: Action, reason: str, decision: Decision) -> None:
@@ -162,8 +179,8 @@ class Actions:
 
     def _suspend(self, job: Job, *, resume: bool) -> ActionResult:
         wanted = Status.SUSPENDED if resume else Status.RUNNING
-        runs = self._local.suspend if job.cluster.runs_here else self._claiming.suspend
-        done = job.status == wanted and runs(job.run, resume=resume)
+        runs = self._here if job.cluster.runs_here else self._on_slots
+        done = job.status == wanted and runs.suspend(job.run, resume=resume)
         return ActionResult.SUCCESS if done else ActionResult.BAD_STATUS
 
     async def _each(
@@ -243,7 +260,7 @@ class Actions:
         if not request.dry_run and request.prio_change is None:
             batch = Batch()
             for cluster in await self._factories(caller, superuser, request.jobs):
-                self._materializer.change(cluster, changes, batch)
+                self._late.change(cluster, changes, batch)
             if batch:
                 await self._committer.commit(Decision(self._clock.now()), batch)
 

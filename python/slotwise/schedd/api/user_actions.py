@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from slotwise.classad import ClassAd
 from slotwise.clock import Clock
 from slotwise.daemon.questions import Questions
 from slotwise.errors import UsageError
-from slotwise.model.ownership import domain_of, owner_of
+from slotwise.model.ownership import LocalDomains, domain_of, owner_of
 from slotwise.schedd.api.requests import UserAction, UsersEdit, UsersEdited
 from slotwise.schedd.jobs.decision import Decision
-from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.store import Batch
-from slotwise.schedd.submission.transaction import Admission
 from slotwise.schedd.users.records import UserRecord, UserRecords, check_edit
 
 
@@ -22,15 +22,22 @@ class Users:
     def __init__(
         self,
         records: UserRecords,
-        queue: Queue,
-        admission: Admission,
         committer: Committer,
         clock: Clock,
         questions: Questions,
+        *,
+        domains: Callable[[], LocalDomains],
+        counts_of: Callable[[str], Sequence[int]],
+        has_jobs: Callable[[str], bool],
     ) -> None:
+        """
+        :param counts_of: a user's jobs by JobStatus.
+        :param has_jobs: whether a user has jobs in the queue, or about to enter it.
+        """
         self._records = records
-        self._queue = queue
-        self._admission = admission
+        self._domains = domains
+        self._counts_of = counts_of
+        self._has_jobs = has_jobs
         self._committer = committer
         self._clock = clock
         self._questions = questions
@@ -40,8 +47,7 @@ class Users:
         return [self._ad(record) for record in await self._chosen(constraint)]
 
     def _ad(self, record: UserRecord) -> ClassAd:
-        account = self._admission.settings.domains.account_of(record.name)
-        return record.ad(self._queue.counts_of(record.name), account)
+        return record.ad(self._counts_of(record.name), self._domains().account_of(record.name))
 
     async def _chosen(self, constraint: str) -> list[UserRecord]:
         records = list(self._records)
@@ -57,7 +63,7 @@ class Users:
         """
         for name, text in request.changes.items():
             check_edit(name, text)
-        names = [self._admission.settings.domains.named(name) for name in request.names]
+        names = [self._domains().named(name) for name in request.names]
         if request.constraint.strip():
             if request.action is UserAction.ADD:
                 raise UsageError("users that are added must be named")
@@ -76,8 +82,7 @@ class Users:
         warnings = [f"not changed, as they are reserved: {', '.join(sorted(ignored))}"] if ignored else []
         if batch:
             await self._committer.commit(Decision(self._clock.now()), batch)
-        if self._committer.on_new_work:
-            self._committer.on_new_work()  # a limit may have gone
+        self._committer.tell_new_work()  # a limit may have gone
         return UsersEdited(len(names), tuple(warnings))
 
     def _do(self, request: UsersEdit, name: str, batch: Batch) -> list[str]:
@@ -91,5 +96,5 @@ class Users:
             case UserAction.EDIT:
                 return self._records.edit(name, request.changes, batch)
             case UserAction.REMOVE:
-                self._records.remove(name, in_use=self._admission.has_jobs(name), batch=batch)
+                self._records.remove(name, in_use=self._has_jobs(name), batch=batch)
         return []

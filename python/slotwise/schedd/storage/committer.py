@@ -67,7 +67,6 @@ class Committer:
         fallback_account: str = "nobody",
         on_log_failure: OnLogFailure | None = None,
         on_kills: Callable[[Decision], None] | None = None,
-        on_new_work: Callable[[], None] | None = None,
     ) -> None:
         self._store = store
         self._ads = ads
@@ -76,7 +75,8 @@ class Committer:
         self._fallback = fallback_account
         self._on_log_failure = on_log_failure
         self.on_kills = on_kills
-        self.on_new_work = on_new_work
+        #: Called when there is work that the negotiator has not heard of.
+        self.on_new_work: Callable[[], None] | None = None
         #: Called of every decision; what ads tell may have changed.
         self.on_change: Callable[[], None] = lambda: None
         #: Called of every decision that is durable.
@@ -155,6 +155,11 @@ class Committer:
         The jobs in memory have changed by then, and the store must follow.
         """
         return Deciding(self, decision, batch)
+
+    def tell_new_work(self) -> None:
+        """Jobs may start that could not before, without a decision that says so."""
+        if self.on_new_work is not None:
+            self.on_new_work()
 
     async def logs_written(self) -> None:
         """Wait until the logs hold (or have refused) what every decision that is durable by now promised them."""
@@ -252,8 +257,8 @@ class Committer:
         for tell in (self.on_change, partial(self.on_jobs, decision)):
             with contained(_log, "telling others of a commit"):
                 tell()
-        if decision.new_work and self.on_new_work:
-            self.on_new_work()
+        if decision.new_work:
+            self.tell_new_work()
 
     async def _write_logs(self, left: list[PlannedText]) -> None:
         loop = asyncio.get_running_loop()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import Protocol
 
 from slotwise.classad import ClassAd
 from slotwise.clock import Clock
@@ -21,10 +22,9 @@ from slotwise.schedd.jobs.protected_attrs import check_submitted
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.storage.committer import Committer
-from slotwise.schedd.storage.store import Batch, Store
-from slotwise.schedd.submission.new_cluster import NewJobs, jobs_of, varied_names
+from slotwise.schedd.storage.store import Batch
+from slotwise.schedd.submission.new_cluster import NewJobs, NewJobSettings, jobs_of, varied_names
 from slotwise.schedd.submission.rules import EDITED, without
-from slotwise.schedd.submission.transaction import Admission
 from slotwise.table import pack_ads, unpack_ads
 
 _log = logging.getLogger(__name__)
@@ -43,21 +43,57 @@ class _Source:
     deltas: Sequence[ClassAd] | None = None
 
 
+class MaterializationLimits(Protocol):
+    """MAX_JOBS_SUBMITTED, MAX_JOBS_PER_OWNER, MAX_JOBS_PER_SUBMISSION, and what the configuration gives new jobs."""
+
+    @property
+    def jobs_most(self) -> int: ...
+    @property
+    def jobs_per_owner_most(self) -> int: ...
+    @property
+    def jobs_per_submission_most(self) -> int: ...
+    @property
+    def new_jobs(self) -> NewJobSettings: ...
+
+
+class JobMaker(Protocol):
+    """What lets jobs into the queue."""
+
+    @property
+    def settings(self) -> MaterializationLimits:
+        """How many jobs may be in the queue, and what each gets."""
+
+    def keep_rules(self, new: NewJobs, now: int, *, late: bool) -> None:
+        """Apply the administrator's rules to new jobs."""
+
+    def job_rows(self, new: NewJobs, batch: Batch, decision: Decision) -> None:
+        """Put the rows of new jobs into a batch."""
+
+    def enter(self, new: NewJobs) -> None:
+        """Let jobs into the queue whose rows are durable."""
+
+
 class Materializer:
-    """Drives all factories."""
+    """Materializes the jobs of all factories as there is room for them."""
 
     def __init__(
-        self, queue: Queue, admission: Admission, committer: Committer, store: Store, clock: Clock, threads: Executor
+        self,
+        queue: Queue,
+        admission: JobMaker,
+        committer: Committer,
+        read_part: Callable[[int, int], tuple[int, int, bytes] | None],
+        clock: Clock,
+        threads: Executor,
     ) -> None:
+        """``read_part``: reads from the store the part of a cluster that a proc is in: first proc, count, deltas."""
         self._queue = queue
         self._admission = admission
         self._committer = committer
-        self._store = store
+        self._read_part = read_part
         self._clock = clock
         self._threads = threads
         self._sources: dict[int, _Source] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        admission.on_factory = self.begin
 
     def begin(self, new: NewJobs) -> None:
         """A factory was submitted."""
@@ -168,15 +204,15 @@ class Materializer:
         self._admission.enter(new)
         if factory.paused == REMOVED:  # meanwhile
             self._remove(new)
-        elif self._committer.on_new_work:
-            self._committer.on_new_work()
+        else:
+            self._committer.tell_new_work()
         self.advance(cluster)
 
     async def _new_jobs(self, cluster: Cluster, first: int, count: int) -> NewJobs:
         source = self._sources[cluster.number]
         if not source.first <= first < source.first + source.count:
             loop = asyncio.get_running_loop()
-            found = await loop.run_in_executor(self._threads, self._store.factory_part, cluster.number, first)
+            found = await loop.run_in_executor(self._threads, self._read_part, cluster.number, first)
             if found is None:
                 raise HostError(f"the store has no job {cluster.number}.{first}")
             source.first, source.count, pack = found

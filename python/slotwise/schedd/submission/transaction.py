@@ -416,8 +416,8 @@ class Admission:
                 self._enter(new, fresh)
                 if new.parts:
                     self.on_factory(new)
-            if entering and self._committer.on_new_work and any(one.brings_work for one in submissions):
-                self._committer.on_new_work()
+            if entering and any(one.brings_work for one in submissions):
+                self._committer.tell_new_work()
         finally:
             for submission in submissions:
                 self._settled(submission)

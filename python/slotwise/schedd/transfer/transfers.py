@@ -13,13 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from slotwise.classad import ClassAd
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
 from slotwise.model import job_events as events
 from slotwise.model.reason_codes import Hold
-from slotwise.schedd.claims.claiming import Claiming
-from slotwise.schedd.claims.records import Run
+from slotwise.schedd.claims.records import Claim, Run
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.queue import Queue
@@ -64,7 +64,6 @@ class Transfers:
         self,
         queue: Queue,
         ads: JobAds,
-        claiming: Claiming,
         clock: Clock,
         threads: Executor,
         *,
@@ -73,11 +72,18 @@ class Transfers:
         spool: Path | None,
         host: str,
         place_of: Callable[[Run], str],
+        machine_of: Callable[[Claim], ClassAd],
+        on_failure: Callable[[Run, Exception], None],
     ) -> None:
-        """``place_of``: how event logs name the execution point of a run."""
+        """
+        :param place_of: how event logs name the execution point of a run.
+        :param machine_of: the ad of a claimed slot.
+        :param on_failure: ends a run whose files could not be moved because of a fault of the schedd.
+        """
+        self._machine_of = machine_of
+        self._on_failure = on_failure
         self._queue = queue
         self._ads = ads
-        self._claiming = claiming
         self._clock = clock
         self._threads = threads
         self._domain = file_system_domain
@@ -91,16 +97,13 @@ class Transfers:
         #: Input files on their way to starters.
         self.uploads = TransferQueue()
         self.status = TransferStatus(self._show)
-        told = claiming.on_run_over
-
-        def run_over(run: Run) -> None:
-            told(run)
-            self.status.end(run.id)
-            self.drop(run)
-
-        claiming.on_run_over = run_over
         #: Work under way.
         self.tasks: set[asyncio.Task[None]] = set()
+
+    def run_over(self, run: Run) -> None:
+        """The run is over: its files are not on their way any more, and results nobody places are removed."""
+        self.status.end(run.id)
+        self.drop(run)
 
     def drop(self, run: Run) -> None:
         """Remove what came of results that nobody will put in place."""
@@ -146,12 +149,12 @@ class Transfers:
             self._give_inputs(run)
 
     def _shares_files(self, run: Run) -> bool:
-        domain = self._ads.value_of(self._claiming.machine(run.claim), "FileSystemDomain")
+        domain = self._ads.value_of(self._machine_of(run.claim), "FileSystemDomain")
         return bool(self._domain) and isinstance(domain, str) and domain.lower() == self._domain.lower()
 
     def plan(self, run: Run) -> FilePlan:
         """What the job's ad says about its files, and what a former run left."""
-        ad = self._ads.expanded(run.job, self._claiming.machine(run.claim))
+        ad = self._ads.expanded(run.job, self._machine_of(run.claim))
         plan = file_plan(ad, run.job.account, self._fallback, self.limits_mib)
         directory = self._spool_of(run)
         return replace(plan, spooled=spooled) if directory and (spooled := spooled_files(directory)) else plan
@@ -329,5 +332,5 @@ class Transfers:
         task.add_done_callback(self.tasks.discard)
 
     async def _contained(self, run: Run, work: Callable[[], Coroutine[None, None, None]]) -> None:
-        with contained(_log, doing_for_run(run.id, "moving its files"), partial(self._claiming.failures.run, run)):
+        with contained(_log, doing_for_run(run.id, "moving its files"), partial(self._on_failure, run)):
             await work()
