@@ -144,7 +144,7 @@ class AccessPoint:
             host=settings.host,
             place_of=partial(host_of, self.ads, self.claiming),
             machine_of=self.claiming.machine,
-            on_failure=self.claiming.failures.run,
+            on_failure=self.claiming.failures.task,
         )
         self.run_history = RunHistory(self._threads)
         self.shadows = Shadows(

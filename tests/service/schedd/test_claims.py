@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -315,3 +316,39 @@ async def test_the_startds_own_cause_reaches_a_job_whose_starter_is_lost_too(
     finally:
         await schedd.stop()
         await point.stop()
+
+
+async def test_a_transfer_that_fails_after_its_run_leaves_the_next_run_on_the_claim_alone(
+    schedd: RunningAccessPoint, point: ExecutionPoint
+) -> None:
+    point.slots = 1
+    point.script = lambda ad: Script(until_killed=True)
+    await schedd.submit(2)
+    await schedd.negotiate(point.address, slots=1)
+    runs = schedd.point.claiming.book.runs
+
+    async def executing() -> bool:
+        return any(run.executing_at > 0 for run in runs.values())
+
+    await schedd.until(executing)
+    (first,) = runs.values()
+    first_over = asyncio.Event()
+
+    async def fail_late() -> None:
+        await first_over.wait()
+        raise OSError("no space left on device")
+
+    schedd.point.transfers.spawn(first, fail_late)
+    (task,) = schedd.point.transfers.tasks
+    await schedd.act("HOLD", f"ProcId == {first.job.proc}")
+
+    async def followed() -> bool:
+        return any(run.executing_at > 0 for run in runs.values() if run is not first)
+
+    await schedd.until(followed)
+    (second,) = runs.values()
+    assert second.claim is first.claim, "the claim serves the next job"
+    first_over.set()
+    await task
+    assert list(runs.values()) == [second] and not second.failure
+    assert first.claim.id in schedd.point.claiming.book.claims and not point.releases

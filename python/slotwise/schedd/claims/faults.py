@@ -53,6 +53,14 @@ class Failures:
                 self._stop(run)
         self.claim(run.claim, error)
 
+    def task(self, run: Run, error: Exception) -> None:
+        """Work beside the messages of a run has failed: the run ends, if it has not ended already.
+
+        By then its claim may serve the next run, which such work has nothing to do with.
+        """
+        if not run.over:
+            self.run(run, error)
+
     def _stop(self, run: Run) -> None:
         run.kill = Kill(run.id, True, run.failure, int(Vacate.SHADOW_EXCEPTION))
         run.expect_word(self._claiming.clock.monotonic(), PATIENCE_S)
