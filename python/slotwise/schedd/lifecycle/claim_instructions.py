@@ -1,0 +1,75 @@
+"""What the life cycle of a claim has done about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slotwise.schedd.jobs.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class StartNext:
+    """Choose the next job and start it; tell the claim if there is none.
+
+    ``preferred`` is tried first. ``ends_by``: only a job that is expected to have ended by then, epoch seconds; 0: any.
+    ``at_once``: without regard to JOB_START_DELAY, as jobs that follow others do. ``keep_s``, ``reason``: how long the
+    claim is kept without a job, and why it is given back otherwise.
+    """
+
+    preferred: Job | None = None
+    ends_by: float = 0.0
+    at_once: bool = True
+    keep_s: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StartAfter:
+    """Have the job that waits start after ``wait_s`` seconds."""
+
+    wait_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SendRelease:
+    """Tell the startd that the claim is given back."""
+
+    reason: str
+    fast: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Remove the claim from the store and the book."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnJob:
+    """The job that waited is runnable again."""
+
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnJobs:
+    """The jobs of a request are runnable again, and the match came to nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitRunEnd:
+    """The run has lost its claim: its starter has a while to report the end. ``judge``: unless it is known that no
+    starter has the run."""
+
+    run_id: str
+    judge: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRun:
+    """Compare the run with what the startd says of its slot: that it runs there (``active``), or nothing does."""
+
+    run_id: str
+    active: bool
+
+
+ClaimInstruction = StartNext | StartAfter | SendRelease | Discard | ReturnJob | ReturnJobs | AwaitRunEnd | CheckRun

@@ -1,0 +1,89 @@
+"""The states of a claim at the schedd, with the data that each carries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slotwise.schedd.jobs.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class EndedByStartd:
+    """Why a startd ended a claim, in its own words and codes. ``hold``: the job is to be held for it."""
+
+    reason: str = ""
+    code: int = 0
+    subcode: int = 0
+    hold: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimState:
+    """What all states have in common."""
+
+    @property
+    def run_id(self) -> str:
+        """The run on the claim, or the one whose end is awaited; "" when there is none."""
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Requested(ClaimState):
+    """The startd has been asked for the slot and has not answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Idle(ClaimState):
+    """The claim is held without a job.
+
+    ``since`` is when it was kept (KeepClaimIdle) for ``keep_s`` seconds, on the monotonic clock; None while the schedd
+    chooses its next job.
+    """
+
+    since: float | None = None
+    keep_s: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved(ClaimState):
+    """A job starts on it as soon as JOB_START_DELAY allows; until then the job is idle in the queue."""
+
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class _WithRun(ClaimState):
+    run: str
+
+    @property
+    def run_id(self) -> str:
+        return self.run
+
+
+@dataclass(frozen=True, slots=True)
+class Running(_WithRun):
+    """A run has been decided for it, and its end has not been taken over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected(_WithRun):
+    """The startd has yet to say whether it still has the claim: the link broke, or the schedd has restarted.
+
+    ``run`` is "" when no run was on it.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Closing(_WithRun):
+    """The startd is taking the slot back: no job follows the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gone(_WithRun):
+    """Released, refused or ended. A run that was on it may still report its end."""
+
+    run: str = ""
+    ended: EndedByStartd | None = None
+
+
+STATES: tuple[type[ClaimState], ...] = (Requested, Idle, Reserved, Running, Disconnected, Closing, Gone)
