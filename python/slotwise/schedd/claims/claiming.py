@@ -9,15 +9,19 @@ from functools import cache, partial
 
 from slotwise.daemon.containment import contained
 from slotwise.errors import UsageError
+from slotwise.ids import job_of_run
 from slotwise.model.reason_codes import Hold, Vacate
 from slotwise.schedd.claims.excess import Excess
-from slotwise.schedd.claims.records import Claim, ClaimRequestPending, Run
-from slotwise.schedd.claims.runs import SHARE_USED_UP, ClaimRuns, ClaimSettings
+from slotwise.schedd.claims.records import Claim, ClaimRequestPending
+from slotwise.schedd.claims.runs import ClaimRuns, ClaimSettings, Turn
 from slotwise.schedd.claims.startd_link import StartdLink
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Decision, RunOutcome
 from slotwise.schedd.jobs.job import Job
-from slotwise.schedd.storage.store import Batch, StoredClaim
+from slotwise.schedd.lifecycle import claim_events as events
+from slotwise.schedd.lifecycle.claim import SHARE_USED_UP
+from slotwise.schedd.lifecycle.claim_states import EndedByStartd
+from slotwise.schedd.storage.store import StoredClaim
 from slotwise.wire.gen import schedd_pb2, startd_pb2
 
 _log = logging.getLogger(__name__)
@@ -104,13 +108,13 @@ class Claiming(ClaimRuns):
         self.book.excess.replace(excess, held, moment + lasts_s)
         if not excess:
             return
-        batch = Batch()
+        turn = self.turn()
         for claim in self.book.idle():
-            if not claim.run and self.is_excess(claim):
+            if self.is_excess(claim):
                 why = self.book.excess.why(claim.slot_name, claim.submitter, moment)
-                self.release(claim, batch, (why and why.reason) or SHARE_USED_UP)
-        if batch:
-            self.ledger.commit(Decision(self.clock.now()), batch)
+                self.release(claim, turn, (why and why.reason) or SHARE_USED_UP)
+        if turn.batch:
+            self.commit(turn)
 
     def _ask(self, submitter: str, match: schedd_pb2.Match, jobs: list[Job]) -> bool:
         """Ask for a claim for these jobs; false when the first, whose ad is shown, cannot be sent and is held."""
@@ -205,19 +209,17 @@ class Claiming(ClaimRuns):
         given back, and learns it from the hello.
         """
         self._unsent.pop(startd, None)
+        turn = self.turn()
+        for claim in self.book.at(startd):
+            with contained(_log, f"the break of the link to {startd}", self.ending(claim)):
+                self.advance(claim, events.LinkLost(), turn)
         for pending in self.book.pending_at(startd):
             with contained(_log, f"withdrawing a request to {startd}", partial(self.failures.request, pending, None)):
-                self._withdraw(pending)
+                self.withdraw(pending)
         link = self.links.get(startd)
         if link is not None and not link.heard and not self.book.at(startd):
             self.links.pop(startd, None)
             link.stop_soon()
-
-    def _withdraw(self, pending: ClaimRequestPending) -> None:
-        """Nothing comes of the request."""
-        self.book.pending.pop(pending.serial, None)
-        self.book.fates.over(pending.match_id, len(pending.jobs))
-        self.give_back(pending.jobs)
 
     def on_failure(self, startd: str, event: startd_pb2.ClaimEvent, error: Exception) -> None:
         """An event could not be processed: the claims, runs and requests it is about end."""
@@ -249,7 +251,7 @@ class Claiming(ClaimRuns):
             for claim_id in event.alive.unknown:
                 if claim := self.book.claims.get(claim_id):
                     with contained(_log, f"the end of the claim on {claim.slot_name}", self.ending(claim)):
-                        self._claim_gone(claim, "the startd does not know the claim any more")
+                        self._claim_ended(claim, None)
         elif what == "activation_refused":
             self._activation_refused(event.activation_refused)
         elif claim := self.book.claims.get(event.claim_id):
@@ -258,8 +260,9 @@ class Claiming(ClaimRuns):
             elif what == "state":
                 self._state(claim, event.state)
             elif what == "ended":
-                claim.ended = event.ended
-                self._claim_gone(claim, event.ended.reason)
+                told = event.ended
+                cause = EndedByStartd(told.reason, told.reason_code, told.reason_subcode, told.hold)
+                self._claim_ended(claim, cause)
 
     def ending(self, claim: Claim) -> Callable[[Exception], None]:
         """Ends a claim after an exception, and its run as it is now: by then the claim may have forgotten it."""
@@ -278,18 +281,14 @@ class Claiming(ClaimRuns):
             for slot in event.granted.slots:  # an answer to a request that was given up
                 self.release_unknown(startd, slot.claim_id)
             return
-        decision, batch = Decision(self.clock.now()), Batch()
-        with self.ledger.deciding(decision, batch):
-            self._use_granted(pending, event.granted, decision, batch)
+        turn = self.turn()
+        with self.ledger.deciding(turn.decision, turn.batch):
+            self._use_granted(pending, event.granted, turn)
         if event.granted.leftover_claim_id:
             self._leftovers(pending, event.granted)
         del self.book.pending[pending.serial]
 
-    def _use_granted(
-        self, pending: ClaimRequestPending, granted: startd_pb2.ClaimGranted, decision: Decision, batch: Batch
-    ) -> None:
-        started: list[Run] = []
-        refused: list[Job] = []
+    def _use_granted(self, pending: ClaimRequestPending, granted: startd_pb2.ClaimGranted, turn: Turn) -> None:
         waiting = list(pending.jobs)
         self.book.fates.claimed(pending.match_id, [slot.slot_name for slot in granted.slots])
         self.book.fates.over(pending.match_id, len(waiting) - len(granted.slots))
@@ -306,7 +305,7 @@ class Claiming(ClaimRuns):
             )
             claim.fits[pending.autocluster] = True
             self.book.add(claim)
-            batch.put_claim(
+            turn.batch.put_claim(
                 StoredClaim(
                     claim.id,
                     claim.startd,
@@ -317,20 +316,19 @@ class Claiming(ClaimRuns):
                     claim.limits,
                 )
             )
-            job = self.still_idle(waiting)
-            if job is not None and not self.may_start(job, partial(self.machine, claim)):
-                # Others of the same user have started since.
-                refused.append(job)
-                job = None
-            job = job or self.next_job(claim)
-            key = job.key if job is not None else "no job left"
-            decision.note("%s: claimed %s for %s", key, claim.slot_name, claim.submitter)
-            if job is None:
-                self.release(claim, batch, "no job is left for the slot")
-            elif (run := self.start(job, claim, decision, batch)) is not None:
-                started.append(run)
-        self.give_back([*waiting, *refused])
-        self.commit_starts(decision, batch, started)
+            before_start = len(turn.decision.notes)
+            self.advance(claim, events.Granted(self.still_idle(waiting)), turn)
+            claimed = ("%s: claimed %s for %s", self._served(claim), claim.slot_name, claim.submitter)
+            turn.decision.notes.insert(before_start, claimed)
+        self.give_back(waiting)
+        self.commit(turn)
+
+    @staticmethod
+    def _served(claim: Claim) -> str:
+        """The job that a claim serves, as the log names it."""
+        if claim.reserved is not None:
+            return claim.reserved.key
+        return job_of_run(claim.run) if claim.run else "no job left"
 
     def _leftovers(self, pending: ClaimRequestPending, granted: startd_pb2.ClaimGranted) -> None:
         """What is left of the partitionable slot is a fresh match for the submitter's next job."""
@@ -357,7 +355,7 @@ class Claiming(ClaimRuns):
         if pending is not None:
             names = " ".join([job.key for job in pending.jobs])
             _log.info("%s: %s at %s refused the claim: %s", names, *pending.where, event.refused.reason)
-            self._withdraw(pending)
+            self.withdraw(pending)
 
     def _activated(self, claim: Claim, event: startd_pb2.Activated) -> None:
         run = self.book.runs.get(event.run_id)
@@ -374,29 +372,30 @@ class Claiming(ClaimRuns):
             if run.executing_at:
                 _log.info("%s: %s refused to activate run %s: %s", run.key, run.claim.slot_name, run.id, event.reason)
                 # It was asked for again after a break, and may have ended since: its starter has a while to say so.
-                batch = Batch()
-                self.release(run.claim, batch, event.reason)
-                self.ledger.commit(Decision(self.clock.now()), batch)
+                turn = self.turn()
+                self.release(run.claim, turn, event.reason)
+                self.commit(turn)
                 run.expect_word(self.clock.monotonic(), GRACE_S)
                 return
             self.give_up(run, RunOutcome.NOT_STARTED, event.reason, event.code or int(Vacate.FAILED_TO_ACTIVATE_CLAIM))
 
-    def _claim_gone(self, claim: Claim, reason: str) -> None:
-        """The startd took the claim away. Its run's end may still be on the way from the starter."""
-        self.drop(claim)
-        batch = Batch()
-        batch.delete_claim(claim.id)
-        self.ledger.commit(Decision(self.clock.now()), batch)
+    def _claim_ended(self, claim: Claim, cause: EndedByStartd | None) -> None:
+        """The startd took the claim away, or does not know it (None)."""
         run = self.book.runs.get(claim.run)
         job = run.key if run is not None else "no job"
+        reason = cause.reason if cause is not None else "the startd does not know the claim any more"
         _log.info("%s: claim of %s for %s ended by the startd: %s", job, claim.slot_name, claim.submitter, reason)
-        if run is not None and not run.over:
-            run.expect_word(self.clock.monotonic(), GRACE_S)
+        turn = self.turn()
+        self.advance(claim, events.ClaimEnded(cause), turn)
+        self.commit(turn)
 
     def _state(self, claim: Claim, state: startd_pb2.ClaimState) -> None:
         run = self.book.runs.get(claim.run)
         if state.state == "Preempting" or state.activity in ("Retiring", "Vacating", "Killing"):
-            claim.closing = True
+            turn = self.turn()
+            self.advance(claim, events.SlotRetires(), turn)
+            if turn.batch:
+                self.commit(turn)
         if run is None or run.over or (state.run_id and state.run_id != run.id):
             return
         decision = Decision(self.clock.now())

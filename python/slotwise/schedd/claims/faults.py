@@ -18,7 +18,7 @@ from slotwise.schedd.claims.records import Claim, ClaimRequestPending, Run
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Decision, Kill
 from slotwise.schedd.jobs.job import Job
-from slotwise.schedd.storage.store import Batch
+from slotwise.schedd.lifecycle.claim import NO_JOB_LEFT, serves
 from slotwise.wire.gen import schedd_pb2, startd_pb2
 
 if TYPE_CHECKING:
@@ -83,13 +83,13 @@ class Failures:
     def claim(self, claim: Claim, error: Exception) -> None:
         """Release the claim; a run on it ends, and a job that waits for it is runnable again."""
         self.sweep_due = True
-        claiming, batch = self._claiming, Batch()
+        claiming, turn = self._claiming, self._claiming.turn()
         doing = doing_for_run(claim.run, f"releasing the claim on {claim.slot_name}")
         with contained(_log, doing):
             reason = f"The access point failed to process a message: {cause(error)}"
-            claiming.release(claim, batch, reason, fast=True)
+            claiming.release(claim, turn, reason, fast=True)
         with contained(_log, doing):
-            claiming.ledger.commit(Decision(claiming.clock.now()), batch)
+            claiming.commit(turn)
         run = claiming.book.runs.get(claim.run)
         if run is not None and not run.failure:
             self.run(run, error)
@@ -98,8 +98,6 @@ class Failures:
         """A request for claims, or its answer, was processed in part: nothing of it stays."""
         self.sweep_due = True
         claiming = self._claiming
-        claiming.book.pending.pop(pending.serial, None)
-        claiming.book.fates.over(pending.match_id, len(pending.jobs))
         for slot in granted.slots if granted is not None else ():
             if (claim := claiming.book.claims.get(slot.claim_id)) is not None:
                 self.claim(claim, error)
@@ -107,7 +105,7 @@ class Failures:
                 claiming.release_unknown(pending.startd, slot.claim_id)
         if granted is not None and granted.leftover_claim_id:
             claiming.release_unknown(pending.startd, granted.leftover_claim_id)
-        claiming.give_back(pending.jobs)
+        claiming.withdraw(pending)
 
     # ---- what nobody holds any more
 
@@ -125,14 +123,13 @@ class Failures:
         self.sweep_due = True
 
     def _claims(self) -> None:
-        claiming, batch = self._claiming, Batch()
+        claiming, turn = self._claiming, self._claiming.turn()
         for claim in list(claiming.book.claims.values()):
-            serves = claim.run in claiming.book.runs or claim.reserved is not None or claim.idle_since
-            if not serves:
+            if not serves(claim.state, claiming.book.runs.keys()):
                 _log.warning("claim on %s was left without a job by a failure; it is released", claim.slot_name)
-                claiming.release(claim, batch, "no job is left for the slot")
-        if batch:
-            claiming.ledger.commit(Decision(claiming.clock.now()), batch)
+                claiming.release(claim, turn, NO_JOB_LEFT)
+        if turn.batch:
+            claiming.commit(turn)
 
     def _jobs(self) -> None:
         claiming = self._claiming

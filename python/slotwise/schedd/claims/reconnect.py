@@ -17,7 +17,11 @@ from slotwise.model import job_events as events
 from slotwise.model.reason_codes import Hold, Vacate
 from slotwise.schedd.claims.claiming import ASK_AGAIN_S, GRACE_S, Claiming
 from slotwise.schedd.claims.records import Claim, Run
+from slotwise.schedd.claims.runs import Turn
 from slotwise.schedd.jobs.decision import Decision, Kill, RunOutcome
+from slotwise.schedd.lifecycle import claim_events
+from slotwise.schedd.lifecycle.claim import NO_JOB_LEFT
+from slotwise.schedd.lifecycle.claim_states import Disconnected, Gone
 from slotwise.schedd.policy.evict_transforms import kill_owed
 from slotwise.schedd.storage.store import Batch, StoredClaim, StoredRun
 from slotwise.wire.gen import startd_pb2
@@ -33,6 +37,8 @@ class Reattachment:
         self._book = claiming.book
         claiming.on_known = self.known
         claiming.on_run_over = self.run_over
+        claiming.on_claim_lost = self.claim_lost
+        claiming.on_run_checked = self.run_checked
         claiming.on_starter = self.starter_at
         #: Starter address by startd address, as far as learned.
         self._starters: dict[str, str] = {}
@@ -55,18 +61,19 @@ class Reattachment:
         decision, batch = Decision(now), Batch()
         self._starters.update(starters)
         for row in claims:
-            self._book.add(
-                Claim(row.claim, row.startd, row.slot, row.submitter, row.lease_s, row.slot_ad, limits=row.limits)
-            )
+            claim = Claim(row.claim, row.startd, row.slot, row.submitter, row.lease_s, row.slot_ad, limits=row.limits)
+            claim.state = Disconnected("")
+            self._book.add(claim)
         for stored in runs:
             job = self._claiming.queue.job(stored.cluster, stored.proc)
             if job is None or job.cluster.runs_here:
                 continue
-            claim = self._book.claims.get(stored.claim)
-            gone = claim is None
-            if claim is None:
+            held = self._book.claims.get(stored.claim)
+            gone = held is None
+            if held is None:
                 slot = str((job.changes or {}).get("RemoteHost") or "unknown")  # no event may lack it
-                claim = Claim(stored.claim, "", slot, job.submitter, self._claiming.settings.lease_s, b"", gone=True)
+                held = Claim(stored.claim, "", slot, job.submitter, self._claiming.settings.lease_s, b"")
+            held.state, claim = Gone(stored.run_id) if gone else Disconnected(stored.run_id), held
             run = Run(stored.run_id, job, stored.token, claim, now, claim.lease_s)
             run.recall(stored.facts)
             run.accepted = True
@@ -74,7 +81,6 @@ class Reattachment:
             run.silent_until = moment + GRACE_S if gone else run.lost_at
             if (kill := kill_owed(job)) is not None:
                 self.owed.append(kill)
-            claim.run = run.id
             self._book.runs[run.id] = run
             if run.executing_at and not gone and run.goes_on and not run.disconnect_logged:
                 self._log_disconnected(
@@ -100,54 +106,44 @@ class Reattachment:
 
     def known(self, startd: str, known: startd_pb2.ClaimsKnown) -> None:
         """The startd told which of our claims live."""
-        now = self._claiming.clock.now()
         here = {one.claim_id: one for one in known.claims}
-        batch = Batch()
-        for claim in self._book.at(startd):
-            with contained(_log, f"comparing the claim on {claim.slot_name}", self._claiming.ending(claim)):
-                self._compare(claim, here.get(claim.id), batch)
-        for claim_id in here:
-            if claim_id not in self._book.claims:  # given back between the hello and its answer
-                self._claiming.release_unknown(startd, claim_id, "no job is left for the slot")
-        if batch:
-            self._claiming.ledger.commit(Decision(now), batch)
+        turn = self._claiming.turn()
+        with self._claiming.ledger.deciding(turn.decision, turn.batch):
+            for claim in self._book.at(startd):
+                with contained(_log, f"comparing the claim on {claim.slot_name}", self._claiming.ending(claim)):
+                    self._compare(claim, here.get(claim.id), turn)
+            for claim_id in here:
+                if claim_id not in self._book.claims:  # given back between the hello and its answer
+                    self._claiming.release_unknown(startd, claim_id, NO_JOB_LEFT)
+            if turn.batch or turn.refused:
+                self._claiming.commit(turn)
 
-    def _compare(self, claim: Claim, one: startd_pb2.ClaimsKnown.One | None, batch: Batch) -> None:
+    def _compare(self, claim: Claim, one: startd_pb2.ClaimsKnown.One | None, turn: Turn) -> None:
         """Bring one claim into step with what its startd told of it; None: nothing."""
-        run = self._book.runs.get(claim.run)
         if one is None:
-            self._claiming.drop(claim)
-            batch.delete_claim(claim.id)
-            if run is not None:
-                run.expect_word(self._claiming.clock.monotonic(), GRACE_S)
-                self._judge(run)
+            self._claiming.advance(claim, claim_events.ClaimUnlisted(), turn)
             return
         if one.slot_ad:
             claim.slot_ad, claim.machine, claim.alike = one.slot_ad, None, None
             claim.fits.clear()
-        if run is None and (claim.reserved is not None or claim.idle_since):
-            return
-        if run is None:
-            self._use_again(claim, batch)
-        elif one.run_id != run.id or one.activity == "Idle":
-            self._idle_with_run(run)
-        else:
-            run.activated, run.off_slot = True, False
-            if run.kill is not None:
-                self._claiming.deactivate(run, run.kill)  # what was said on the former stream may be lost
+        self._claiming.advance(claim, claim_events.ClaimListed(one.run_id, active=one.activity != "Idle"), turn)
 
-    def _use_again(self, claim: Claim, batch: Batch) -> None:
-        """A claim without a run lives: it takes the next job, or is given back."""
-        decision = Decision(self._claiming.clock.now())
-        job = self._claiming.next_job(claim)
-        if job is None:
-            self._claiming.release(claim, batch, "no job is left for the slot")
+    def claim_lost(self, run: Run, judge: bool) -> None:
+        """The run's claim has gone: its starter has a while to report the end. ``judge``: unless it has no such run."""
+        if run.over:
             return
-        own = Batch()
-        with self._claiming.ledger.deciding(decision, own):
-            run = self._claiming.start(job, claim, decision, own)
-            if run is not None:
-                self._claiming.commit_starts(decision, own, [run])
+        run.expect_word(self._claiming.clock.monotonic(), GRACE_S)
+        if judge:
+            self._judge(run)
+
+    def run_checked(self, run: Run, active: bool) -> None:
+        """The startd told whether the run is on its slot."""
+        if not active:
+            self._idle_with_run(run)
+            return
+        run.activated, run.off_slot = True, False
+        if run.kill is not None:
+            self._claiming.deactivate(run, run.kill)  # what was said on the former stream may be lost
 
     def _idle_with_run(self, run: Run) -> None:
         """The claim lives, but nothing runs on it: it never started, or has ended and the end is on its way."""
@@ -240,12 +236,13 @@ class Reattachment:
 
     def _lost(self, run: Run, reason: str) -> None:
         how = RunOutcome.LOST if run.executing_at else RunOutcome.NOT_STARTED
-        ended = run.claim.ended
-        if ended is not None and run.executing_at and (ended.reason_code or ended.hold):
+        state = run.claim.state
+        ended = state.ended if isinstance(state, Gone) else None
+        if ended is not None and run.executing_at and (ended.code or ended.hold):
             # The starter is lost, too: the startd's own cause is the better one.
             how = RunOutcome.HELD if ended.hold else RunOutcome.EVICTED
-            code = int(Hold.STARTD_HELD_JOB) if ended.hold else ended.reason_code
-            self._claiming.give_up(run, how, ended.reason, code, ended.reason_subcode)
+            code = int(Hold.STARTD_HELD_JOB) if ended.hold else ended.code
+            self._claiming.give_up(run, how, ended.reason, code, ended.subcode)
             return
         self._claiming.give_up(run, how, reason, int(Vacate.RECONNECT_FAILED))
 
@@ -253,21 +250,19 @@ class Reattachment:
 
     def tick(self) -> None:
         """Once a second: leases that ran out, idle claims, keep-alives."""
-        now, moment = self._claiming.clock.now(), self._claiming.clock.monotonic()
+        moment, turn = self._claiming.clock.monotonic(), self._claiming.turn()
         for run in list(self._book.runs.values()):
             if run.silent_until and moment >= run.silent_until and run.stream is None:
                 with contained(_log, doing_for_run(run.id, "asking for it again"), self._failing(run)):
                     self._patience_over(run, moment)
         self._claiming.failures.sweep()
-        if self._claiming.queue.wake(now) and self._claiming.ledger.on_new_work:
+        if self._claiming.queue.wake(turn.decision.now) and self._claiming.ledger.on_new_work:
             self._claiming.ledger.on_new_work()
-        batch = Batch()
         for claim in self._book.idle():
-            if moment >= claim.idle_since + claim.keep_idle_s and not claim.run:
-                with contained(_log, f"releasing the claim on {claim.slot_name}", self._claiming.ending(claim)):
-                    self._claiming.release(claim, batch, "KeepClaimIdle has run out")
-        if batch:
-            self._claiming.ledger.commit(Decision(now), batch)
+            with contained(_log, f"releasing the claim on {claim.slot_name}", self._claiming.ending(claim)):
+                self._claiming.advance(claim, claim_events.KeepCheck(moment), turn)
+        if turn.batch:
+            self._claiming.commit(turn)
         self._keep_alive(moment)
 
     def _patience_over(self, run: Run, moment: float) -> None:
@@ -296,17 +291,14 @@ class Reattachment:
 
     def use_idle_claims(self) -> None:
         """New work came: claims kept idle for their submitter serve it at once."""
-        decision, batch = Decision(self._claiming.clock.now()), Batch()
-        started: list[Run] = []
+        turn = self._claiming.turn()
         for claim in self._book.idle():
-            if claim.run:
-                continue
             with contained(_log, f"the next job for {claim.slot_name}", self._claiming.ending(claim)):
                 job = self._claiming.next_job(claim)
-                run = self._claiming.start(job, claim, decision, batch) if job is not None else None
-                started += [run] if run is not None else []
-        if started or decision.changed:
-            self._claiming.commit_starts(decision, batch, started)
+                if job is not None:
+                    self._claiming.start(job, claim, turn)
+        if turn.started or turn.decision.changed:
+            self._claiming.commit(turn)
 
     async def run(self) -> None:
         """Tick for ever."""

@@ -6,14 +6,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from slotwise.classad import ClassAd
 from slotwise.ids import job_of_run
 from slotwise.schedd.claims.excess import ExcessBook
 from slotwise.schedd.claims.match_results import MatchFates
 from slotwise.schedd.claims.slot_equivalence import Alike
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.job import Job
+from slotwise.schedd.lifecycle.claim_states import ClaimState, Gone, Idle, Requested, Reserved
 from slotwise.schedd.storage.store import StoredRun
-from slotwise.wire.gen import startd_pb2
 
 
 @dataclass(slots=True, eq=False)
@@ -27,22 +28,9 @@ class Claim:
     lease_s: int
     #: The slot's ad, packed, and parsed on first use.
     slot_ad: bytes
-    machine: Any = None
-    #: Id of the run on it, "" while idle.
-    run: str = ""
-    #: The job that starts on it when JOB_START_DELAY allows, idle until then.
-    reserved: Job | None = None
-    #: The startd reported the end of the former run, or none was started: activation is possible.
-    ready: bool = True
-    #: No further job may start here.
-    closing: bool = False
-    #: Gone at the startd; kept only until its run's end is known.
-    gone: bool = False
-    #: Why the startd ended it, in the startd's own words and codes; None when it did not.
-    ended: startd_pb2.ClaimEnded | None = None
-    #: When it became idle without a next job (KeepClaimIdle), on the clock that nobody sets, or 0. Set by the book.
-    idle_since: float = 0.0
-    keep_idle_s: int = 0
+    machine: ClassAd | None = None
+    #: Where it is in its life cycle. Changed by :meth:`ClaimBook.adopt`.
+    state: ClaimState = field(default_factory=Requested)
     #: Runs in a row that failed through no fault of the job.
     failures: int = 0
     #: Concurrency limits of the jobs it was matched for; only equal ones may follow.
@@ -53,6 +41,21 @@ class Claim:
     fits: dict[int, bool] = field(default_factory=dict)
     #: The slots that are like it, and which jobs fit these.
     alike: Alike | None = None
+
+    @property
+    def run(self) -> str:
+        """Id of the run on it, or whose end is awaited; "" when there is none."""
+        return self.state.run_id
+
+    @property
+    def reserved(self) -> Job | None:
+        """The job that starts on it when JOB_START_DELAY allows, idle until then."""
+        return self.state.job if isinstance(self.state, Reserved) else None
+
+    @property
+    def gone(self) -> bool:
+        """Whether it was given back, or has ended at the startd."""
+        return isinstance(self.state, Gone)
 
 
 @dataclass(slots=True, eq=False)
@@ -136,6 +139,7 @@ class ClaimRequestPending:
     at: float = 0.0
     #: The match that led here, 0 for leftovers.
     match_id: int = 0
+    state: ClaimState = field(default_factory=Requested)
 
     @property
     def where(self) -> tuple[str, str]:
@@ -169,16 +173,13 @@ class ClaimBook:
         """Claims that are kept without a job."""
         return list(self._idle.values())
 
-    def keep_idle(self, claim: Claim, since: float, keep_s: int) -> None:
-        """Keep the claim without a job for ``keep_s`` seconds from ``since``."""
-        claim.idle_since, claim.keep_idle_s = since, keep_s
-        if claim.id in self.claims:
+    def adopt(self, claim: Claim, state: ClaimState) -> None:
+        """The claim is in another state from now on."""
+        claim.state = state
+        if isinstance(state, Idle) and state.since is not None and claim.id in self.claims:
             self._idle[claim.id] = claim
-
-    def busy(self, claim: Claim) -> None:
-        """The claim has a job, or one is about to start on it."""
-        claim.idle_since = 0.0
-        self._idle.pop(claim.id, None)
+        else:
+            self._idle.pop(claim.id, None)
 
     def add(self, claim: Claim) -> None:
         """A claim was granted or restored."""
@@ -187,7 +188,6 @@ class ClaimBook:
 
     def drop(self, claim: Claim) -> None:
         """The claim is no more."""
-        claim.gone = True
         self._idle.pop(claim.id, None)
         if self.claims.pop(claim.id, None) is not None:
             here = self._at[claim.startd]

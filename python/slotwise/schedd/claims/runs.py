@@ -6,7 +6,7 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
 from slotwise.model.reason_codes import Vacate
 from slotwise.schedd.claims.faults import Failures
-from slotwise.schedd.claims.records import Claim, ClaimBook, Run
+from slotwise.schedd.claims.records import Claim, ClaimBook, ClaimRequestPending, Run
 from slotwise.schedd.claims.slot_equivalence import Alike, Likeness
 from slotwise.schedd.claims.start_throttle import StartRate
 from slotwise.schedd.claims.startd_link import StartdLink
@@ -29,6 +29,12 @@ from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.match_substitution import machine_attributes
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes, Value
+from slotwise.schedd.lifecycle import claim as lifecycle
+from slotwise.schedd.lifecycle import claim_events as events
+from slotwise.schedd.lifecycle import claim_instructions as do
+from slotwise.schedd.lifecycle.claim_events import ClaimEvent
+from slotwise.schedd.lifecycle.claim_instructions import ClaimInstruction
+from slotwise.schedd.lifecycle.claim_states import Idle
 from slotwise.schedd.policy.start import StartPolicy, owner_ad
 from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.store import Batch
@@ -41,13 +47,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 #: How long a starter may take to say hello before its run is asked for again.
 HELLO_S = 60.0
-_FAILURES_MOST = 2
 #: Kinds of waiting jobs from which on it pays to find out which slots are alike to them.
 _KINDS_TO_SHARE = 8
 #: In which a job says how long it runs, seconds.
 _DURATIONS = ("AllowedJobDuration", "AllowedExecuteDuration", "ExpectedRuntime")
-#: Why a claim is given back that others wait for.
-SHARE_USED_UP = "its submitter holds more than its share, and others wait"
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,18 @@ class ClaimSettings:
     start_delay_s: float = 0.0
     #: MAX_NEXT_JOB_START_DELAY (seconds).
     next_start_delay_most_s: float = 600.0
+
+
+@dataclass(slots=True)
+class Turn:
+    """What is decided about claims and runs together, and made durable in one transaction."""
+
+    decision: Decision
+    batch: Batch = field(default_factory=Batch)
+    #: Runs to be activated once that is durable.
+    started: list[Run] = field(default_factory=list)
+    #: Jobs that waited for a slot and may not start on it; runnable again when all slots have been considered.
+    refused: list[Job] = field(default_factory=list)
 
 
 class ClaimRuns(ABC):
@@ -106,6 +121,10 @@ class ClaimRuns(ABC):
         self.on_known: Callable[[str, startd_pb2.ClaimsKnown], None] = lambda startd, known: None
         #: Told of the starter that a startd uses.
         self.on_starter: Callable[[str, str], None] = lambda startd, starter: None
+        #: Told of a run whose claim has gone; ``judge``: it may be given up if its starter does not have it either.
+        self.on_claim_lost: Callable[[Run, bool], None] = lambda run, judge: None
+        #: Told whether a startd has a run on its slot.
+        self.on_run_checked: Callable[[Run, bool], None] = lambda run, active: None
         self._unsent: dict[str, list[startd_pb2.ClaimRequest]] = {}
         self.start_rate = StartRate()
         self.likeness = Likeness()
@@ -124,6 +143,70 @@ class ClaimRuns(ABC):
     def give_back(self, jobs: Iterable[Job]) -> bool:
         """Jobs reserved for a match are runnable again, as far as they still are idle."""
 
+    # ---- the life of claims
+
+    def turn(self) -> Turn:
+        """A turn that begins now."""
+        return Turn(Decision(self.clock.now()))
+
+    def advance(self, claim: Claim, event: ClaimEvent, turn: Turn) -> None:
+        """Something has happened to the claim: adopt its next state, then carry out what follows.
+
+        :raises InvariantError: when it cannot happen to a claim in this state.
+        """
+        state, instructions = lifecycle.step(claim.state, event)
+        self.book.adopt(claim, state)
+        for instruction in instructions:
+            self._carry_out(claim, instruction, turn)
+
+    def _carry_out(self, claim: Claim, instruction: ClaimInstruction, turn: Turn) -> None:
+        match instruction:
+            case do.StartNext():
+                self._start_next(claim, instruction, turn)
+            case do.StartAfter(wait_s):
+                asyncio.get_running_loop().call_later(wait_s, self._start_reserved, claim)
+            case do.SendRelease(reason, fast):
+                _log.info("released the claim of %s for %s: %s", claim.slot_name, claim.submitter, reason)
+                self.release_unknown(claim.startd, claim.id, reason, fast=fast)
+            case do.Discard():
+                turn.batch.delete_claim(claim.id)
+                self.book.drop(claim)
+            case do.ReturnJob(job):
+                self.give_back([job])
+            case do.AwaitRunEnd(run_id, judge):
+                if (run := self.book.runs.get(run_id)) is not None:
+                    self.on_claim_lost(run, judge)
+            case do.CheckRun(run_id, active):
+                if (run := self.book.runs.get(run_id)) is not None:
+                    self.on_run_checked(run, active)
+
+    def _start_next(self, claim: Claim, what: do.StartNext, turn: Turn) -> None:
+        job = self.still_idle([what.preferred]) if what.preferred is not None else None
+        if job is not None and not self.may_start(job, lambda: self.machine(claim)):
+            turn.refused.append(job)  # others of the same user have started since
+            job = None
+        job = job or self.next_job(claim, ends_by=what.ends_by)
+        if job is None:
+            self.advance(claim, events.NoJobFound(self.clock.monotonic(), what.keep_s, what.reason), turn)
+        elif what.at_once:
+            self.begin(job, claim, turn)
+        else:
+            self.start(job, claim, turn)
+
+    def withdraw(self, pending: ClaimRequestPending) -> None:
+        """Nothing comes of a request."""
+        pending.state, instructions = lifecycle.step(pending.state, events.Withdrawn())
+        self.book.pending.pop(pending.serial, None)
+        if instructions:
+            self.book.fates.over(pending.match_id, len(pending.jobs))
+            self.give_back(pending.jobs)
+
+    def commit(self, turn: Turn) -> None:
+        """Make a turn durable, then activate the runs that it started."""
+        if turn.refused:
+            self.give_back(turn.refused)
+        self.ledger.commit(turn.decision, turn.batch, on_committed=lambda _: self.activate_all(turn.started))
+
     # ---- starting
 
     def next_job(self, claim: Claim, *, ends_by: float = 0.0) -> Job | None:
@@ -131,7 +214,7 @@ class ClaimRuns(ABC):
 
         :param ends_by: only one that is expected to have ended by then, epoch seconds; 0: any.
         """
-        if claim.closing or claim.gone:
+        if not isinstance(claim.state, Idle):
             return None
         self.assign_autoclusters()
         runnable = self.queue.runnable
@@ -216,8 +299,8 @@ class ClaimRuns(ABC):
             claim.machine = self.ads.parse(claim.slot_ad)
         return claim.machine
 
-    def start(self, job: Job, claim: Claim, decision: Decision, batch: Batch) -> Run | None:
-        """As :meth:`begin`, but no faster than JOB_START_COUNT in JOB_START_DELAY: None when it starts later.
+    def start(self, job: Job, claim: Claim, turn: Turn) -> None:
+        """As :meth:`begin`, but no faster than JOB_START_COUNT in JOB_START_DELAY.
 
         A job that waits so stays idle in the queue: should this process die, its claim finds a job anew.
         Jobs that follow others on a claim do not come here: as in HTCondor, they start at once.
@@ -225,29 +308,16 @@ class ClaimRuns(ABC):
         asked_s = self.ads.number(job, "NextJobStartDelay", 0)
         wait_s = self.start_rate.wait_s(self.clock.monotonic(), min(asked_s, self.settings.next_start_delay_most_s))
         if wait_s <= 0:
-            return self.begin(job, claim, decision, batch)
-        claim.reserved = job
-        self.book.busy(claim)
-        asyncio.get_running_loop().call_later(wait_s, self._start_reserved, claim)
-        return None
+            self.begin(job, claim, turn)
+        else:
+            self.advance(claim, events.JobReserved(job, wait_s), turn)
 
     def _start_reserved(self, claim: Claim) -> None:
-        if claim.reserved is None:
-            return  # given back meanwhile
         with contained(_log, f"the delayed start on {claim.slot_name}", partial(self.failures.claim, claim)):
-            self._start_now(claim, claim.reserved)
-
-    def _start_now(self, claim: Claim, reserved: Job) -> None:
-        job = self.still_idle([reserved])
-        claim.reserved = None
-        if job is None or not self.may_start(job, lambda: self.machine(claim)):
-            job = self.next_job(claim)
-        decision, batch = Decision(self.clock.now()), Batch()
-        if job is None:
-            self.release(claim, batch, "no job is left for the slot")
-            self.ledger.commit(decision, batch)
-        else:
-            self.commit_starts(decision, batch, [self.begin(job, claim, decision, batch)])
+            turn = self.turn()
+            self.advance(claim, events.StartDue(), turn)
+            if turn.batch or turn.refused:
+                self.commit(turn)
 
     def still_idle(self, waiting: list[Job]) -> Job | None:
         """The first of reserved jobs that may start still; it and those before it leave the list."""
@@ -257,16 +327,9 @@ class ClaimRuns(ABC):
                 return job
         return None
 
-    def drop(self, claim: Claim) -> None:
-        """The claim is no more; a job that waited for it is runnable again."""
-        self.book.drop(claim)
-        if claim.reserved is not None:
-            waiting, claim.reserved = claim.reserved, None
-            self.give_back([waiting])
-
-    def begin(self, job: Job, claim: Claim, decision: Decision, batch: Batch) -> Run:
+    def begin(self, job: Job, claim: Claim, turn: Turn) -> None:
         """Decide that ``job`` starts on ``claim``; :meth:`activate` follows once that is durable."""
-        number = int(job.number("NumShadowStarts")) + 1
+        number, decision = int(job.number("NumShadowStarts")) + 1, turn.decision
         run = Run(f"{job.key}#{number}", job, self._run_token(), claim, decision.now, claim.lease_s)
         moment = self.clock.monotonic()
         run.silent_until, run.lost_at = moment + HELLO_S, moment + run.lease_s
@@ -280,11 +343,10 @@ class ClaimRuns(ABC):
             **self._machine_attributes(job, machine),
         }
         self.queue.begin_run(job, run.id, {k: v for k, v in facts.items() if v is not None}, decision)
+        self.advance(claim, events.RunBegun(run.id), turn)
         self.book.runs[run.id] = run
-        claim.run = run.id
-        self.book.busy(claim)
-        batch.put_run(run.row())
-        return run
+        turn.batch.put_run(run.row())
+        turn.started.append(run)
 
     def _machine_attributes(self, job: Job, machine: Any) -> Changes:
         names = list(self.settings.machine_attrs)
@@ -298,10 +360,6 @@ class ClaimRuns(ABC):
             return (job.changes or {}).get(name)
 
         return machine_attributes(names, length, former, lambda name: self.ads.value_of(machine, name))
-
-    def commit_starts(self, decision: Decision, batch: Batch, started: list[Run]) -> None:
-        """Make new runs durable, then activate them."""
-        self.ledger.commit(decision, batch, on_committed=lambda _: self.activate_all(started))
 
     def activate_all(self, runs: Iterable[Run]) -> None:
         """Activate claims for runs that are durable."""
@@ -360,8 +418,8 @@ class ClaimRuns(ABC):
         """The run is over without a word of its starter: the job goes on as ``how`` says, the claim is given back."""
         if run.over:
             return
-        now = self.clock.now()
-        decision, batch = Decision(now), Batch()
+        turn = self.turn()
+        now = turn.decision.now
         end = RunEnd(
             how,
             reason=reason,
@@ -371,61 +429,38 @@ class ClaimRuns(ABC):
             wall_s=max(0.0, now - run.born_at),
             executed_s=max(0.0, now - run.executing_at) if run.executing_at else 0.0,
         )
-        with self.ledger.deciding(decision, batch):
-            self.queue.end_run(run.job, end, decision)
+        with self.ledger.deciding(turn.decision, turn.batch):
+            self.queue.end_run(run.job, end, turn.decision)
             self.forget_run(run)
-            self.release(run.claim, batch, reason)
+            self.release(run.claim, turn, reason)
             self.on_run_given_up(run)
-            self.ledger.commit(decision, batch)
+            self.commit(turn)
 
     def forget_run(self, run: Run) -> None:
-        """The run is over as far as memory goes."""
+        """The run is over as far as memory goes; its claim has yet to hear of it."""
         run.over = True
         self.book.runs.pop(run.id, None)
-        if run.claim.run == run.id:
-            run.claim.run = ""
         self.on_run_over(run)
 
-    def after_run(self, run: Run, decision: Decision, batch: Batch) -> Run | None:
+    def after_run(self, run: Run, turn: Turn) -> None:
         """The run's end was taken over: its claim serves the next job, waits a while, or is given back."""
-        claim = run.claim
+        claim, now, moment = run.claim, turn.decision.now, self.clock.monotonic()
         self.forget_run(run)
         if run.executing_at:
-            self.durations.note(run.job.cluster.number, run.job.submitter, decision.now - run.executing_at)
-        if claim.gone:
-            return None
-        excess = self.book.excess.why(claim.slot_name, claim.submitter, self.clock.monotonic())
-        if excess is not None:
-            soon = (
-                self.next_job(claim, ends_by=excess.until) if excess.until and claim.failures < _FAILURES_MOST else None
-            )
-            if soon is not None:
-                return self.begin(soon, claim, decision, batch)
-            self.release(claim, batch, excess.reason or SHARE_USED_UP)
-            return None
-        job = self.next_job(claim) if claim.failures < _FAILURES_MOST else None
-        if job is not None:
-            return self.begin(job, claim, decision, batch)
-        keeps = not claim.closing and self.ads.has(run.job)
-        keep = int(self.ads.number(run.job, "KeepClaimIdle", 0)) if keeps else 0
-        if keep > 0:
-            self.book.keep_idle(claim, self.clock.monotonic(), keep)
-        else:
-            self.release(claim, batch, "no job is left for the slot")
-        return None
+            self.durations.note(run.job.cluster.number, run.job.submitter, now - run.executing_at)
+        excess = self.book.excess.why(claim.slot_name, claim.submitter, moment)
+        beyond = events.BeyondShare(excess.until, excess.reason) if excess is not None else None
+        keep_s = int(self.ads.number(run.job, "KeepClaimIdle", 0)) if self.ads.has(run.job) else 0
+        self.advance(claim, events.RunEnded(run.id, moment, claim.failures, keep_s, beyond), turn)
 
     def is_excess(self, claim: Claim) -> bool:
         """Whether a claim that serves no job is to be given back because others wait for its slot."""
         return self.book.excess.must_go(claim.slot_name, claim.submitter, self.clock.monotonic())
 
-    def release(self, claim: Claim, batch: Batch, reason: str, *, fast: bool = False) -> None:
+    def release(self, claim: Claim, turn: Turn, reason: str, *, fast: bool = False) -> None:
         """Give the claim back; ``fast``: without leaving a run on it time to end."""
-        if claim.id not in self.book.claims:
-            return
-        _log.info("released the claim of %s for %s: %s", claim.slot_name, claim.submitter, reason)
-        self.release_unknown(claim.startd, claim.id, reason, fast=fast)
-        batch.delete_claim(claim.id)
-        self.drop(claim)
+        if claim.id in self.book.claims:
+            self.advance(claim, events.Released(reason, fast), turn)
 
     def release_unknown(self, startd: str, claim_id: str, reason: str = "", *, fast: bool = False) -> None:
         """Tell the startd that a claim is not wanted, also one that is not in the book."""

@@ -12,16 +12,16 @@ from slotwise.ids import doing_for_run
 from slotwise.model.reason_codes import Hold, Vacate
 from slotwise.schedd.claims.claiming import Claiming
 from slotwise.schedd.claims.records import Run
+from slotwise.schedd.claims.runs import Turn
 from slotwise.schedd.history.epochs import RunHistory, RunRecord, record_of
 from slotwise.schedd.jobs.ads import JobAds, native
 from slotwise.schedd.jobs.codes import Status
-from slotwise.schedd.jobs.decision import Decision, RunEnd, RunOutcome, Verdict
+from slotwise.schedd.jobs.decision import RunEnd, RunOutcome, Verdict
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.policy.at_exit import exit_verdict
 from slotwise.schedd.policy.evict_transforms import transformed
 from slotwise.schedd.shadow.usage_reports import closing_report, host_of
-from slotwise.schedd.storage.store import Batch
 from slotwise.schedd.transfer.files import TransferError
 from slotwise.schedd.transfer.transfers import Transfers
 from slotwise.wire.gen import schedd_pb2
@@ -59,27 +59,26 @@ class Endings:
         self._transfers = transfers
         self._clock = clock
         self._history = history
-        #: Told of a run whose end is durable, and of the run that follows on its claim if any.
-        self.on_durable: Callable[[Run, Run | None], None] = lambda run, following: None
+        #: Told of a run whose end is durable, and of what follows on its claim.
+        self.on_durable: Callable[[Run, list[Run]], None] = lambda run, following: None
 
     def finish(self, run: Run, ended: schedd_pb2.RunEnded, failure: TransferError | None) -> None:
         """Take the end over: what becomes of the job, and of the claim. ``failure``: results that have no place."""
-        decision, batch = Decision(self._clock.now()), Batch()
-        with self._ledger.deciding(decision, batch):
-            self._finish(run, ended, failure, decision, batch)
+        turn = self._claiming.turn()
+        with self._ledger.deciding(turn.decision, turn.batch):
+            self._finish(run, ended, failure, turn)
 
     def _finish(
         self,
         run: Run,
         ended: schedd_pb2.RunEnded,
         failure: TransferError | None,
-        decision: Decision,
-        batch: Batch,
+        turn: Turn,
     ) -> None:
+        decision = turn.decision
         now = decision.now
         if not self._ads.has(run.job):  # removed by force: only the claim is left to see to
-            following = self._claiming.after_run(run, decision, batch)
-            self._ledger.commit(decision, batch, on_committed=lambda _: self._durable(run, following, None))
+            self._hand_claim_on(run, None, turn)
             return
         self._transfers.log_notes(run, decision)
         how = _OUTCOMES.get(ended.how, RunOutcome.LOST)
@@ -122,11 +121,13 @@ class Endings:
             self._queue.leave(run.job, decision)
         if how in (RunOutcome.NOT_STARTED, RunOutcome.LOST):
             run.claim.failures += 1
-        record = self.record(run)
-        following = self._claiming.after_run(run, decision, batch)
-        self._ledger.commit(decision, batch, on_committed=lambda _: self._durable(run, following, record))
+        self._hand_claim_on(run, self.record(run), turn)
 
-    def _durable(self, run: Run, following: Run | None, record: RunRecord | None) -> None:
+    def _hand_claim_on(self, run: Run, record: RunRecord | None, turn: Turn) -> None:
+        self._claiming.after_run(run, turn)
+        self._ledger.commit(turn.decision, turn.batch, on_committed=lambda _: self._durable(run, turn.started, record))
+
+    def _durable(self, run: Run, following: list[Run], record: RunRecord | None) -> None:
         with contained(_log, doing_for_run(run.id, "acknowledging its end")):
             self.on_durable(run, following)
         if record is not None:

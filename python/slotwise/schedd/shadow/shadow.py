@@ -310,9 +310,8 @@ class Shadows:
             if not run.over:
                 self._endings.finish(run, ended, failure)
 
-    def _acknowledge(self, run: Run, following: Run | None) -> None:
-        if following is not None:
-            self._claiming.activate_all([following])
+    def _acknowledge(self, run: Run, following: list[Run]) -> None:
+        self._claiming.activate_all(following)
         with contained(_log, doing_for_run(run.id, "ending visits to it")):
             self.visits.lost(run)
         if run.stream is not None:
