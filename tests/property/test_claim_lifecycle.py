@@ -55,7 +55,7 @@ def legal(state: ClaimState, event: events.ClaimEvent) -> bool:
     return TRANSITIONS.allows(type(state), type(event)) and not (ended and event.run_id != state.run_id)  # type: ignore[union-attr]
 
 
-@settings(max_examples=400)
+@settings(max_examples=250)
 @given(st.data())
 def test_laws(data: st.DataObject) -> None:
     state = data.draw(st.sampled_from(FIRST))

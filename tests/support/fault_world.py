@@ -12,8 +12,8 @@ from typing import Any
 import grpc
 import pytest
 from slotwise.clock import SystemClock
-from slotwise.schedd.claims import claiming, faults, reconnect, runs
 from slotwise.schedd.jobs import queue
+from slotwise.schedd.lifecycle import run
 
 from tests.support.access_point import RunningAccessPoint
 from tests.support.faulty_point import FaultyPoint
@@ -59,11 +59,10 @@ KINDS = (*(f"starter {what}" for what in _STARTER_SAYS), *(f"startd {what}" for 
 
 def hasten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the schedd be less patient with silence and failure."""
-    for module in (claiming, reconnect):
-        monkeypatch.setattr(module, "GRACE_S", 0.3)
-        monkeypatch.setattr(module, "ASK_AGAIN_S", 0.05)
-    monkeypatch.setattr(faults, "PATIENCE_S", 0.3)
-    monkeypatch.setattr(runs, "HELLO_S", 0.5)
+    monkeypatch.setattr(run, "GRACE_S", 0.3)
+    monkeypatch.setattr(run, "ASK_AGAIN_S", 0.05)
+    monkeypatch.setattr(run, "FAILED_PATIENCE_S", 0.3)
+    monkeypatch.setattr(run, "HELLO_S", 0.5)
     monkeypatch.setattr(queue, "_COOL_FIRST_S", 0.01)
     monkeypatch.setattr(queue, "_COOL_MOST_S", 0.05)
 
@@ -156,11 +155,7 @@ class World:
         """What is left over when all jobs are gone."""
         book, moment = self.schedd.point.claiming.book, time.monotonic()
         return [
-            *(
-                f"run {run.id} speaks={run.stream is not None} silent={run.silent_until - moment:.1f}"
-                f" lost={run.lost_at - moment:.1f} gone={run.claim.gone} executes={run.executing_at > 0}"
-                for run in book.runs.values()
-            ),
+            *(f"run {one.id} {one.state} at {moment:.1f} gone={one.claim.gone}" for one in book.runs.values()),
             *(f"link {link.target} {link.connected}" for link in self.schedd.point.claiming.links.values()),
             *(f"claim {claim}" for claim in book.claims),
             *(f"request {serial}" for serial in book.pending),

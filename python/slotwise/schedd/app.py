@@ -346,12 +346,12 @@ class AccessPoint:
         restore(stored, self.queue, self.ads, domains, name, self.materializer.adopt)
         self.queue.admitted = 0
         self.users.load(stored.users, self.queue.owned)
-        decision, batch = self.reattachment.restore(stored.claims, stored.runs, stored.starters)
+        turn = self.reattachment.restore(stored.claims, stored.runs, stored.starters)
         self.stopping.ask(self.reattachment.owed)
         here = [row for row in stored.runs if (c := self.queue.clusters.get(row.cluster)) and c.runs_here]
         self.committer.start(stored.planned)
-        if decision.entries:
-            self.committer.commit(decision, batch)
+        if turn.decision.entries:
+            self.committer.commit(turn.decision, turn.batch)
         self.materializer.resume()
         if stored.jobs:
             _log.info("restored the job queue: %d jobs, %d of them running", len(stored.jobs), len(stored.runs))

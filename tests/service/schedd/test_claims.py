@@ -10,8 +10,8 @@ from typing import Any
 import htcondor2
 import pytest
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.schedd.claims import claiming
 from slotwise.schedd.jobs.job import Job
+from slotwise.schedd.lifecycle import run as run_lifecycle
 from slotwise.wire.gen import schedd_pb2, startd_pb2
 
 from tests.support.access_point import RunningAccessPoint
@@ -279,7 +279,7 @@ async def test_a_claim_kept_idle_goes_at_once_when_others_wait(
 async def test_the_startds_own_cause_reaches_a_job_whose_starter_is_lost_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hold: bool
 ) -> None:
-    monkeypatch.setattr(claiming, "GRACE_S", 0.1)
+    monkeypatch.setattr(run_lifecycle, "GRACE_S", 0.1)
     schedd = await RunningAccessPoint(tmp_path / "pool").start()
     point = FaultyPoint(tmp_path / "ep.sock", schedd.daemon_token, Random(1), slots=1)
     point.script = lambda ad: Script(until_killed=True)
@@ -350,5 +350,5 @@ async def test_a_transfer_that_fails_after_its_run_leaves_the_next_run_on_the_cl
     assert second.claim is first.claim, "the claim serves the next job"
     first_over.set()
     await task
-    assert list(runs.values()) == [second] and not second.failure
+    assert list(runs.values()) == [second] and not second.failed
     assert first.claim.id in schedd.point.claiming.book.claims and not point.releases

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import htcondor2
@@ -212,7 +213,8 @@ async def test_a_claim_that_is_gone_sends_the_job_back(home: Path, tmp_path: Pat
         async def idle() -> bool:
             # The startd does not know the claim; no starter speaks, so the grace must pass.
             for run in second.point.claiming.book.runs.values():
-                run.silent_until = min(run.silent_until, 1.0) if run.claim.gone else run.silent_until
+                if run.claim.gone and run.state.silence is not None:
+                    run.state = replace(run.state, silence=run.state.silence.at_most(1.0))
             return len(await second.jobs("JobStatus == 1")) == 1
 
         await second.until(idle, 20)

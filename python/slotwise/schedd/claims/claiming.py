@@ -10,25 +10,22 @@ from functools import cache, partial
 from slotwise.daemon.containment import contained
 from slotwise.errors import UsageError
 from slotwise.ids import job_of_run
-from slotwise.model.reason_codes import Hold, Vacate
+from slotwise.model.reason_codes import Hold
 from slotwise.schedd.claims.excess import Excess
 from slotwise.schedd.claims.records import Claim, ClaimRequestPending
 from slotwise.schedd.claims.runs import ClaimRuns, ClaimSettings, Turn
 from slotwise.schedd.claims.startd_link import StartdLink
 from slotwise.schedd.jobs.codes import Status
-from slotwise.schedd.jobs.decision import Decision, RunOutcome
+from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.lifecycle import claim_events as events
+from slotwise.schedd.lifecycle import run_events
 from slotwise.schedd.lifecycle.claim import SHARE_USED_UP
 from slotwise.schedd.lifecycle.claim_states import EndedByStartd
 from slotwise.schedd.storage.store import StoredClaim
 from slotwise.wire.gen import schedd_pb2, startd_pb2
 
 _log = logging.getLogger(__name__)
-#: How long the end of a run may be missing after its claim is gone, before the run is given up.
-GRACE_S = 30.0
-#: How long an idle claim's starter may take to say that it has the run's end, before the run is asked for again.
-ASK_AGAIN_S = 2.0
 #: How soon the negotiator is asked again after matches that came to nothing.
 _AGAIN_S = 1.0
 
@@ -360,24 +357,18 @@ class Claiming(ClaimRuns):
     def _activated(self, claim: Claim, event: startd_pb2.Activated) -> None:
         run = self.book.runs.get(event.run_id)
         if run is not None:
-            run.activated, run.off_slot = True, False
             run.starter = event.starter_address
+            self.advance_run(run, run_events.Activated())
             self.on_starter(claim.startd, event.starter_address)
 
     def _activation_refused(self, event: startd_pb2.ActivationRefused) -> None:
         """The run does not begin. Its claim may be gone already: the word of its end can come first."""
         run = self.book.runs.get(event.run_id)
-        if run is not None and not run.over:
+        if run is not None:
             run.claim.failures += 1
-            if run.executing_at:
-                _log.info("%s: %s refused to activate run %s: %s", run.key, run.claim.slot_name, run.id, event.reason)
-                # It was asked for again after a break, and may have ended since: its starter has a while to say so.
-                turn = self.turn()
-                self.release(run.claim, turn, event.reason)
-                self.commit(turn)
-                run.expect_word(self.clock.monotonic(), GRACE_S)
-                return
-            self.give_up(run, RunOutcome.NOT_STARTED, event.reason, event.code or int(Vacate.FAILED_TO_ACTIVATE_CLAIM))
+            _log.info("%s: %s refused to activate run %s: %s", run.key, run.claim.slot_name, run.id, event.reason)
+            refused = run_events.ActivationRefused(self.clock.monotonic(), event.reason, event.code)
+            self.advance_run(run, refused)
 
     def _claim_ended(self, claim: Claim, cause: EndedByStartd | None) -> None:
         """The startd took the claim away, or does not know it (None)."""
@@ -406,11 +397,9 @@ class Claiming(ClaimRuns):
                 else:
                     self.queue.continued(run.job, decision)
         elif state.activity == "Idle" and state.run_id == run.id:
-            run.off_slot = True
-            if run.stream is None:
-                run.expect_word(self.clock.monotonic(), ASK_AGAIN_S)
+            self.advance_run(run, run_events.SlotFreed(self.clock.monotonic()))
         if decision.changed:
             self.ledger.commit(decision)
 
 
-__all__ = ["ASK_AGAIN_S", "GRACE_S", "ClaimSettings", "Claiming"]
+__all__ = ["ClaimSettings", "Claiming"]

@@ -19,14 +19,13 @@ from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Decision, Kill
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.lifecycle.claim import NO_JOB_LEFT, serves
-from slotwise.wire.gen import schedd_pb2, startd_pb2
+from slotwise.schedd.lifecycle.run_events import AccessPointFailed
+from slotwise.wire.gen import startd_pb2
 
 if TYPE_CHECKING:
     from slotwise.schedd.claims.runs import ClaimRuns
 
 _log = logging.getLogger(__name__)
-#: How long the end of a run that failed may be missing while its starter is out of reach.
-PATIENCE_S = 30.0
 
 
 class Failures:
@@ -45,12 +44,11 @@ class Failures:
         :param ended: its starter has said that the run is over.
         """
         self.sweep_due = True
-        run.failure = run.failure or f"The access point failed to process a message of the run: {cause(error)}"
-        if ended or not run.accepted:
-            self.end(run)
-        else:
-            with contained(_log, doing_for_run(run.id, "stopping it")):
-                self._stop(run)
+        reason = f"The access point failed to process a message of the run: {cause(error)}"
+        kill = Kill(run.id, True, reason, int(Vacate.SHADOW_EXCEPTION))
+        with contained(_log, doing_for_run(run.id, "stopping it")):
+            failed = AccessPointFailed(self._claiming.clock.monotonic(), kill, ended)
+            self._claiming.advance_run(run, failed)
         self.claim(run.claim, error)
 
     def task(self, run: Run, error: Exception) -> None:
@@ -61,18 +59,11 @@ class Failures:
         if not run.over:
             self.run(run, error)
 
-    def _stop(self, run: Run) -> None:
-        run.kill = Kill(run.id, True, run.failure, int(Vacate.SHADOW_EXCEPTION))
-        run.expect_word(self._claiming.clock.monotonic(), PATIENCE_S)
-        if run.stream is not None:
-            kill = schedd_pb2.RunKill(fast=True, reason=run.failure, reason_code=int(Vacate.SHADOW_EXCEPTION))
-            run.stream.send(schedd_pb2.ShadowMessage(run_id=run.id, kill=kill))
-
-    def end(self, run: Run) -> None:
+    def end(self, run: Run, reason: str) -> None:
         """A run that failed is over at its starter, or never began there."""
         claiming, decision = self._claiming, Decision(self._claiming.clock.now())
         with contained(_log, doing_for_run(run.id, "ending it")):
-            claiming.queue.abandon_run(run.job, run.id, run.failure, decision)
+            claiming.queue.abandon_run(run.job, run.id, reason, decision)
         with contained(_log, doing_for_run(run.id, "forgetting it")):
             claiming.forget_run(run)
         with contained(_log, doing_for_run(run.id, "telling its starter")):
@@ -91,7 +82,7 @@ class Failures:
         with contained(_log, doing):
             claiming.commit(turn)
         run = claiming.book.runs.get(claim.run)
-        if run is not None and not run.failure:
+        if run is not None and not run.failed:
             self.run(run, error)
 
     def request(self, pending: ClaimRequestPending, granted: startd_pb2.ClaimGranted | None, error: Exception) -> None:

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from functools import partial
 
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
-from slotwise.model import job_events as events
-from slotwise.model.reason_codes import Hold, Vacate
-from slotwise.schedd.claims.claiming import ASK_AGAIN_S, GRACE_S, Claiming
-from slotwise.schedd.claims.records import Claim, Run
+from slotwise.schedd.claims.claiming import Claiming
+from slotwise.schedd.claims.records import Claim, Run, stored_facts
 from slotwise.schedd.claims.runs import Turn
-from slotwise.schedd.jobs.decision import Decision, Kill, RunOutcome
+from slotwise.schedd.jobs.decision import Decision, Kill
 from slotwise.schedd.lifecycle import claim_events
+from slotwise.schedd.lifecycle import run as lifecycle
 from slotwise.schedd.lifecycle.claim import NO_JOB_LEFT
 from slotwise.schedd.lifecycle.claim_states import Disconnected, Gone
+from slotwise.schedd.lifecycle.run_events import ClaimLost, PatienceOver, SlotBusy, SlotIdle, StarterListed, StreamLost
+from slotwise.schedd.lifecycle.run_states import AtStarter
 from slotwise.schedd.policy.evict_transforms import kill_owed
 from slotwise.schedd.storage.store import Batch, StoredClaim, StoredRun
 from slotwise.wire.gen import startd_pb2
@@ -50,15 +52,12 @@ class Reattachment:
 
     # ---- at start
 
-    def restore(
-        self, claims: list[StoredClaim], runs: list[StoredRun], starters: dict[str, str]
-    ) -> tuple[Decision, Batch]:
+    def restore(self, claims: list[StoredClaim], runs: list[StoredRun], starters: dict[str, str]) -> Turn:
         """Take over what a former process held; links are opened and jobs wait for word of their starters.
 
         What is returned is to be committed.
         """
-        now, moment = self._claiming.clock.now(), self._claiming.clock.monotonic()
-        decision, batch = Decision(now), Batch()
+        turn, moment = self._claiming.turn(), self._claiming.clock.monotonic()
         self._starters.update(starters)
         for row in claims:
             claim = Claim(row.claim, row.startd, row.slot, row.submitter, row.lease_s, row.slot_ad, limits=row.limits)
@@ -74,33 +73,20 @@ class Reattachment:
                 slot = str((job.changes or {}).get("RemoteHost") or "unknown")  # no event may lack it
                 held = Claim(stored.claim, "", slot, job.submitter, self._claiming.settings.lease_s, b"")
             held.state, claim = Gone(stored.run_id) if gone else Disconnected(stored.run_id), held
-            run = Run(stored.run_id, job, stored.token, claim, now, claim.lease_s)
-            run.recall(stored.facts)
-            run.accepted = True
-            run.lost_at = moment + run.lease_s
-            run.silent_until = moment + GRACE_S if gone else run.lost_at
+            born_at, executing_at, logged = stored_facts(stored.facts)
+            state = lifecycle.restored(executing_at, moment, claim.lease_s, claim_gone=gone, logged=logged)
+            run = Run(stored.run_id, job, stored.token, claim, born_at, claim.lease_s, state)
             if (kill := kill_owed(job)) is not None:
                 self.owed.append(kill)
             self._book.runs[run.id] = run
-            if run.executing_at and not gone and run.goes_on and not run.disconnect_logged:
-                self._log_disconnected(
-                    run, "Local schedd and job shadow died, schedd now running again", decision, batch
-                )
+            if executing_at and not gone and run.goes_on and not logged:
+                run.state = replace(state, disconnect_logged=True)
+                reason = "Local schedd and job shadow died, schedd now running again"
+                self._claiming.log_disconnected(run, reason, turn)
         # Also those with whom nothing is left to talk about: the word that a claim was given back may be lost.
         for startd in (self._book.startds() | set(starters)) - {""}:
             self._claiming.link(startd)
-        return decision, batch
-
-    def _log_disconnected(self, run: Run, reason: str, decision: Decision, batch: Batch) -> None:
-        """Event 22, once until the run speaks again, however often this process or the network dies."""
-        run.disconnect_logged = True
-        frame = self._claiming.queue.frame(run.job, decision.now)
-        text = events.disconnected(frame, reason, run.claim.slot_name, run.claim.startd or "unknown")
-        decision.log(run.job, text)
-        decision.note(
-            "%s: disconnected from %s (run %s), reconnecting: %s", run.key, run.claim.slot_name, run.id, reason
-        )
-        batch.put_run(run.row())
+        return turn
 
     # ---- the startd's side
 
@@ -129,36 +115,17 @@ class Reattachment:
         self._claiming.advance(claim, claim_events.ClaimListed(one.run_id, active=one.activity != "Idle"), turn)
 
     def claim_lost(self, run: Run, judge: bool) -> None:
-        """The run's claim has gone: its starter has a while to report the end. ``judge``: unless it has no such run."""
-        if run.over:
-            return
-        run.expect_word(self._claiming.clock.monotonic(), GRACE_S)
-        if judge:
-            self._judge(run)
+        """The run's claim has gone; ``judge``: it is given up if its starter does not have it either."""
+        known = self._at_starter(run) if judge else AtStarter.UNKNOWN
+        self._claiming.advance_run(run, ClaimLost(self._claiming.clock.monotonic(), known, run.claim_facts))
 
     def run_checked(self, run: Run, active: bool) -> None:
         """The startd told whether the run is on its slot."""
-        if not active:
-            self._idle_with_run(run)
-            return
-        run.activated, run.off_slot = True, False
-        if run.kill is not None:
-            self._claiming.deactivate(run, run.kill)  # what was said on the former stream may be lost
-
-    def _idle_with_run(self, run: Run) -> None:
-        """The claim lives, but nothing runs on it: it never started, or has ended and the end is on its way."""
-        if run.over:
-            return
-        run.off_slot = True
-        starter = self._starters.get(run.claim.startd, "")
-        listed = self._listed.get(starter)
-        if run.stream is None and (listed is None or run.id not in listed):
-            if not run.executing_at and (listed is not None or not run.activated):
-                self._claiming.activate(run)
-            elif listed is not None:
-                self._lost(run, "the execution point does not know the run any more")
-            else:
-                run.silent_until = self._claiming.clock.monotonic() + ASK_AGAIN_S
+        if active:
+            self._claiming.advance_run(run, SlotBusy())
+        else:
+            known = self._known_of(run, self._starters.get(run.claim.startd, ""))
+            self._claiming.advance_run(run, SlotIdle(self._claiming.clock.monotonic(), known, run.claim_facts))
 
     # ---- the starter's side
 
@@ -168,7 +135,7 @@ class Reattachment:
         startds = {startd for startd, known in self._starters.items() if known == starter and startd}
         for run in [run for run in self._book.runs.values() if run.claim.startd in startds]:
             with contained(_log, doing_for_run(run.id, "looking for it at its starter"), self._failing(run)):
-                self._judge(run)
+                self._claiming.advance_run(run, StarterListed(self._at_starter(run), run.claim_facts))
 
     def _failing(self, run: Run) -> partial[None]:
         return partial(self._claiming.failures.run, run)
@@ -190,61 +157,27 @@ class Reattachment:
         """The stream of the starter broke: what it had is not known any more."""
         self._listed.pop(starter, None)
 
-    def speaks(self, run: Run, resume: bool) -> None:
+    def speaks(self, run: Run) -> None:
         """The run's starter said hello."""
-        run.silent_until = 0.0
         self.starter_at(run.claim.startd, run.starter)
         if run.starter in self._listed:
             self._listed[run.starter].add(run.id)
-        if run.disconnect_logged:
-            run.disconnect_logged = False
-            now = self._claiming.clock.now()
-            decision, batch = Decision(now), Batch()
-            if run.goes_on:  # else its job's log has its eviction already
-                frame = self._claiming.queue.frame(run.job, now)
-                slot, startd = run.claim.slot_name, run.claim.startd or "unknown"
-                decision.log(run.job, events.reconnected(frame, slot, startd, run.starter or "unknown"))
-                decision.note("%s: reconnected to %s (run %s)", run.key, slot, run.id)
-            batch.put_run(run.row())
-            self._claiming.ledger.commit(decision, batch)
 
     def falls_silent(self, run: Run, reason: str) -> None:
         """The stream of the run's starter broke."""
         run.stream = None
-        now, moment = self._claiming.clock.now(), self._claiming.clock.monotonic()
-        run.lost_at = moment + run.lease_s
-        run.silent_until = moment + GRACE_S if run.claim.gone else run.lost_at
-        if run.off_slot:
-            run.expect_word(moment, ASK_AGAIN_S)
-        if run.executing_at and not run.over and not run.disconnect_logged and run.goes_on:
-            decision, batch = Decision(now), Batch()
-            self._log_disconnected(run, reason, decision, batch)
-            self._claiming.ledger.commit(decision, batch)
+        moment = self._claiming.clock.monotonic()
+        self._claiming.advance_run(run, StreamLost(moment, run.lease_s, run.claim.gone, run.goes_on, reason))
 
-    def _judge(self, run: Run) -> None:
-        """Give the run up if neither the startd nor the starter has it."""
-        starter = run.starter or self._starters.get(run.claim.startd, "")
+    def _at_starter(self, run: Run) -> AtStarter:
+        """What its starter's list says of the run."""
+        return self._known_of(run, run.starter or self._starters.get(run.claim.startd, ""))
+
+    def _known_of(self, run: Run, starter: str) -> AtStarter:
         listed = self._listed.get(starter)
-        if run.over or run.stream is not None or listed is None or run.id in listed:
-            return
-        if run.claim.gone:
-            self._lost(run, "the claim ended and the starter does not know the run")
-
-    def began_anew(self, run: Run) -> None:
-        """Its starter does not know a run that did execute."""
-        self._lost(run, "the execution point does not know the run any more")
-
-    def _lost(self, run: Run, reason: str) -> None:
-        how = RunOutcome.LOST if run.executing_at else RunOutcome.NOT_STARTED
-        state = run.claim.state
-        ended = state.ended if isinstance(state, Gone) else None
-        if ended is not None and run.executing_at and (ended.code or ended.hold):
-            # The starter is lost, too: the startd's own cause is the better one.
-            how = RunOutcome.HELD if ended.hold else RunOutcome.EVICTED
-            code = int(Hold.STARTD_HELD_JOB) if ended.hold else ended.code
-            self._claiming.give_up(run, how, ended.reason, code, ended.subcode)
-            return
-        self._claiming.give_up(run, how, reason, int(Vacate.RECONNECT_FAILED))
+        if listed is None:
+            return AtStarter.UNKNOWN
+        return AtStarter.LISTED if run.id in listed else AtStarter.MISSING
 
     # ---- time
 
@@ -252,9 +185,9 @@ class Reattachment:
         """Once a second: leases that ran out, idle claims, keep-alives."""
         moment, turn = self._claiming.clock.monotonic(), self._claiming.turn()
         for run in list(self._book.runs.values()):
-            if run.silent_until and moment >= run.silent_until and run.stream is None:
+            if run.state.silence is not None and moment >= run.state.silence.until:
                 with contained(_log, doing_for_run(run.id, "asking for it again"), self._failing(run)):
-                    self._patience_over(run, moment)
+                    self._claiming.advance_run(run, PatienceOver(moment, run.claim_facts))
         self._claiming.failures.sweep()
         if self._claiming.queue.wake(turn.decision.now) and self._claiming.ledger.on_new_work:
             self._claiming.ledger.on_new_work()
@@ -264,16 +197,6 @@ class Reattachment:
         if turn.batch:
             self._claiming.commit(turn)
         self._keep_alive(moment)
-
-    def _patience_over(self, run: Run, moment: float) -> None:
-        """The run was silent for too long: ask for it again, or give it up."""
-        if run.failure:
-            self._claiming.failures.end(run)
-        elif run.claim.gone or moment >= run.lost_at:
-            self._lost(run, "Job lease expired, or its claim ended, without word of the starter")
-        else:
-            run.silent_until = moment + GRACE_S
-            self._claiming.activate(run)  # answered by the end it has, or by starting it
 
     def _keep_alive(self, moment: float) -> None:
         for startd in self._book.startds():

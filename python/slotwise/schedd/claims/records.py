@@ -14,6 +14,8 @@ from slotwise.schedd.claims.slot_equivalence import Alike
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.lifecycle.claim_states import ClaimState, Gone, Idle, Requested, Reserved
+from slotwise.schedd.lifecycle.run_events import ClaimFacts
+from slotwise.schedd.lifecycle.run_states import Ending, Failed, Over, RunState
 from slotwise.schedd.storage.store import StoredRun
 
 
@@ -68,32 +70,35 @@ class Run:
     claim: Claim
     born_at: float
     lease_s: int
+    #: Where it is in its life cycle. Changed by :meth:`ClaimRuns.advance_run`.
+    state: RunState
     starter: str = ""
-    #: When the starter said that the job executes, or 0.
-    executing_at: float = 0.0
-    #: The end was taken over: later messages of it are answered from memory.
-    over: bool = False
-    #: Its starter was given the job: it may execute.
-    accepted: bool = False
-    #: Why the access point ends it: a message of it could not be processed. "" while all is well.
-    failure: str = ""
-    #: Activated at the startd since this process lives.
-    activated: bool = False
-    #: The startd said that nothing runs on its slot any more.
-    off_slot: bool = False
-    #: Its starter speaks to us now (the shadow's stream of it, opaque here).
+    #: The stream on which its starter speaks to the shadow, if one does (opaque here).
     stream: Any = None
-    #: Until when its silence is borne before something is done about it, on the clock that nobody sets; 0: it speaks.
-    silent_until: float = 0.0
-    #: When a silent run whose claim lives is given up, on that clock.
-    lost_at: float = 0.0
-    #: The starter must be asked to end it once it can be reached.
-    kill: Any = None
     #: What the shadow keeps while files move.
     transfer: Any = None
     sent_bytes: int = 0
     received_bytes: int = 0
-    disconnect_logged: bool = False
+
+    @property
+    def executing_at(self) -> float:
+        """When the starter said that the job executes, epoch seconds; 0: not yet."""
+        return self.state.executing_at
+
+    @property
+    def over(self) -> bool:
+        """Whether its end has been recorded: later messages of it are answered from memory."""
+        return isinstance(self.state, Over)
+
+    @property
+    def ends(self) -> bool:
+        """Whether its starter has reported the end."""
+        return isinstance(self.state, Ending | Over)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the access point has failed at a message of it."""
+        return isinstance(self.state, Failed)
 
     @property
     def goes_on(self) -> bool:
@@ -101,9 +106,11 @@ class Run:
         running = (Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT)
         return self.job.run == self.id and self.job.status in running
 
-    def expect_word(self, moment: float, patience_s: float) -> None:
-        """Bear the silence for ``patience_s`` more from now, ``moment``; no longer than was meant before."""
-        self.silent_until = min(self.silent_until or moment + patience_s, moment + patience_s)
+    @property
+    def claim_facts(self) -> ClaimFacts:
+        """What its end depends on of its claim."""
+        state = self.claim.state
+        return ClaimFacts(True, state.ended) if isinstance(state, Gone) else ClaimFacts()
 
     @property
     def key(self) -> str:
@@ -112,14 +119,15 @@ class Run:
 
     def row(self) -> StoredRun:
         """What the store keeps of it."""
-        facts = f"{self.born_at:.3f} {self.executing_at:.3f} {int(self.disconnect_logged)}"
+        facts = f"{self.born_at:.3f} {self.executing_at:.3f} {int(self.state.disconnect_logged)}"
         return StoredRun(self.job.cluster.number, self.job.proc, self.id, self.token, self.claim.id, facts)
 
-    def recall(self, facts: str) -> None:
-        """Take over what :meth:`row` wrote down."""
-        born, executing, disconnected, *_ = [*facts.split(), "0", "0"]
-        self.born_at, self.executing_at = float(born), float(executing)
-        self.disconnect_logged = disconnected == "1"
+
+def stored_facts(facts: str) -> tuple[float, float, bool]:
+    """What :meth:`Run.row` wrote down: when the run began and the job began to execute, and whether event 022 is
+    written without its 023."""
+    born, executing, disconnected, *_ = [*facts.split(), "0", "0"]
+    return float(born), float(executing), disconnected == "1"
 
 
 @dataclass(slots=True, eq=False)

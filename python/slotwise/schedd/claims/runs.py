@@ -15,7 +15,7 @@ from slotwise.classad import ClassAd
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
-from slotwise.model.reason_codes import Vacate
+from slotwise.model import job_events
 from slotwise.schedd.claims.faults import Failures
 from slotwise.schedd.claims.records import Claim, ClaimBook, ClaimRequestPending, Run
 from slotwise.schedd.claims.slot_equivalence import Alike, Likeness
@@ -32,9 +32,14 @@ from slotwise.schedd.jobs.values import Changes, Value
 from slotwise.schedd.lifecycle import claim as lifecycle
 from slotwise.schedd.lifecycle import claim_events as events
 from slotwise.schedd.lifecycle import claim_instructions as do
+from slotwise.schedd.lifecycle import run as run_lifecycle
+from slotwise.schedd.lifecycle import run_events
+from slotwise.schedd.lifecycle import run_instructions as run_do
 from slotwise.schedd.lifecycle.claim_events import ClaimEvent
 from slotwise.schedd.lifecycle.claim_instructions import ClaimInstruction
 from slotwise.schedd.lifecycle.claim_states import Idle
+from slotwise.schedd.lifecycle.run_events import RunEvent
+from slotwise.schedd.lifecycle.run_instructions import RunInstruction, ShadowInstruction
 from slotwise.schedd.policy.start import StartPolicy, owner_ad
 from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.store import Batch
@@ -45,8 +50,6 @@ if TYPE_CHECKING:
     from slotwise.schedd.local.runs import LocalRun
 
 _log = logging.getLogger(__name__)
-#: How long a starter may take to say hello before its run is asked for again.
-HELLO_S = 60.0
 #: Kinds of waiting jobs from which on it pays to find out which slots are alike to them.
 _KINDS_TO_SHARE = 8
 #: In which a job says how long it runs, seconds.
@@ -125,6 +128,8 @@ class ClaimRuns(ABC):
         self.on_claim_lost: Callable[[Run, bool], None] = lambda run, judge: None
         #: Told whether a startd has a run on its slot.
         self.on_run_checked: Callable[[Run, bool], None] = lambda run, active: None
+        #: Carries out what the shadow is to do about a run.
+        self.on_shadow: Callable[[Run, ShadowInstruction], None] = lambda run, instruction: None
         self._unsent: dict[str, list[startd_pb2.ClaimRequest]] = {}
         self.start_rate = StartRate()
         self.likeness = Likeness()
@@ -206,6 +211,60 @@ class ClaimRuns(ABC):
         if turn.refused:
             self.give_back(turn.refused)
         self.ledger.commit(turn.decision, turn.batch, on_committed=lambda _: self.activate_all(turn.started))
+
+    # ---- the life of runs
+
+    def advance_run(self, run: Run, event: RunEvent) -> None:
+        """Something has happened to the run: adopt its next state, then carry out what follows.
+
+        :raises InvariantError: when it cannot happen to a run in this state.
+        """
+        run.state, instructions = run_lifecycle.step(run.state, event)
+        for instruction in instructions:
+            self._carry_out_for_run(run, instruction)
+
+    def _carry_out_for_run(self, run: Run, instruction: RunInstruction) -> None:
+        match instruction:
+            case run_do.Activate():
+                self.activate(run)
+            case run_do.SendActivation():
+                self._send_activation(run)
+            case run_do.Deactivate(kill):
+                self._deactivate(run, kill)
+            case run_do.LogDisconnected(reason):
+                turn = self.turn()
+                self.log_disconnected(run, reason, turn)
+                self.commit(turn)
+            case run_do.LogReconnected():
+                self._log_reconnected(run)
+            case run_do.GiveUp():
+                self.give_up(run, instruction)
+            case run_do.Abandon(reason):
+                self.failures.end(run, reason)
+            case run_do.ReleaseClaim(reason):
+                turn = self.turn()
+                self.release(run.claim, turn, reason)
+                self.commit(turn)
+            case _:
+                self.on_shadow(run, instruction)
+
+    def log_disconnected(self, run: Run, reason: str, turn: Turn) -> None:
+        """Event 022, once until the run speaks again, however often this process or the network dies."""
+        frame = self.queue.frame(run.job, turn.decision.now)
+        slot, startd = run.claim.slot_name, run.claim.startd or "unknown"
+        turn.decision.log(run.job, job_events.disconnected(frame, reason, slot, startd))
+        turn.decision.note("%s: disconnected from %s (run %s), reconnecting: %s", run.key, slot, run.id, reason)
+        turn.batch.put_run(run.row())
+
+    def _log_reconnected(self, run: Run) -> None:
+        turn = self.turn()
+        if run.goes_on:  # else its job's log has its eviction already
+            frame = self.queue.frame(run.job, turn.decision.now)
+            slot, startd = run.claim.slot_name, run.claim.startd or "unknown"
+            turn.decision.log(run.job, job_events.reconnected(frame, slot, startd, run.starter or "unknown"))
+            turn.decision.note("%s: reconnected to %s (run %s)", run.key, slot, run.id)
+        turn.batch.put_run(run.row())
+        self.commit(turn)
 
     # ---- starting
 
@@ -330,9 +389,8 @@ class ClaimRuns(ABC):
     def begin(self, job: Job, claim: Claim, turn: Turn) -> None:
         """Decide that ``job`` starts on ``claim``; :meth:`activate` follows once that is durable."""
         number, decision = int(job.number("NumShadowStarts")) + 1, turn.decision
-        run = Run(f"{job.key}#{number}", job, self._run_token(), claim, decision.now, claim.lease_s)
-        moment = self.clock.monotonic()
-        run.silent_until, run.lost_at = moment + HELLO_S, moment + run.lease_s
+        state = run_lifecycle.begun(self.clock.monotonic(), claim.lease_s)
+        run = Run(f"{job.key}#{number}", job, self._run_token(), claim, decision.now, claim.lease_s, state)
         machine = self.machine(claim)
         facts: Changes = {
             "RemoteHost": claim.slot_name,
@@ -368,19 +426,17 @@ class ClaimRuns(ABC):
                 self.activate(run)
 
     def activate(self, run: Run) -> None:
-        """Ask the startd to run the job now; at most one run of this id will ever come of it."""
-        if run.over:
-            return
-        if not run.goes_on:
-            self.give_up(run, RunOutcome.NOT_STARTED, "the job was taken back before it started", Vacate.SCHEDD_VACATE)
-            return
+        """Have the startd run the job now, if that is still wanted."""
+        self.advance_run(run, run_events.ActivationDue(run.goes_on))
+
+    def _send_activation(self, run: Run) -> None:
         link = self.link(run.claim.startd)
         if not link.connected:
             return  # said again when the startd tells which claims it knows
         try:
             job_ad = self.ads.final_pack(run.job, self.machine(run.claim))
         except Exception as error:
-            self.give_up(run, RunOutcome.UNFIT, str(error), 0)
+            self.give_up(run, run_do.GiveUp(RunOutcome.UNFIT, str(error), 0))
             return
         link.send(
             startd_pb2.ClaimRequest(
@@ -398,7 +454,7 @@ class ClaimRuns(ABC):
 
     # ---- ends
 
-    def deactivate(self, run: Run, kill: Kill) -> None:
+    def _deactivate(self, run: Run, kill: Kill) -> None:
         """Have the startd end a run whose starter does not speak to us."""
         link = self.links.get(run.claim.startd)
         if link is not None and link.connected and not run.claim.gone:
@@ -414,17 +470,17 @@ class ClaimRuns(ABC):
         link.send(startd_pb2.ClaimRequest(claim_id=run.claim.id, suspend=startd_pb2.SuspendClaim(resume=resume)))
         return True
 
-    def give_up(self, run: Run, how: RunOutcome, reason: str, code: int, subcode: int = 0) -> None:
-        """The run is over without a word of its starter: the job goes on as ``how`` says, the claim is given back."""
+    def give_up(self, run: Run, what: run_do.GiveUp) -> None:
+        """The run is over without a word of its starter; its claim is given back."""
         if run.over:
             return
         turn = self.turn()
         now = turn.decision.now
         end = RunEnd(
-            how,
-            reason=reason,
-            reason_code=code,
-            reason_subcode=subcode,
+            what.how,
+            reason=what.reason,
+            reason_code=what.code,
+            reason_subcode=what.subcode,
             at=now,
             wall_s=max(0.0, now - run.born_at),
             executed_s=max(0.0, now - run.executing_at) if run.executing_at else 0.0,
@@ -432,13 +488,13 @@ class ClaimRuns(ABC):
         with self.ledger.deciding(turn.decision, turn.batch):
             self.queue.end_run(run.job, end, turn.decision)
             self.forget_run(run)
-            self.release(run.claim, turn, reason)
+            self.release(run.claim, turn, what.reason)
             self.on_run_given_up(run)
             self.commit(turn)
 
     def forget_run(self, run: Run) -> None:
         """The run is over as far as memory goes; its claim has yet to hear of it."""
-        run.over = True
+        self.advance_run(run, run_events.EndRecorded())
         self.book.runs.pop(run.id, None)
         self.on_run_over(run)
 

@@ -19,25 +19,17 @@ from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import RunEnd, RunOutcome, Verdict
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes
+from slotwise.schedd.lifecycle.run_events import EndReport
 from slotwise.schedd.policy.at_exit import exit_verdict
 from slotwise.schedd.policy.evict_transforms import transformed
 from slotwise.schedd.shadow.usage_reports import closing_report, host_of
 from slotwise.schedd.transfer.files import TransferError
 from slotwise.schedd.transfer.transfers import Transfers
-from slotwise.wire.gen import schedd_pb2
 
 _log = logging.getLogger(__name__)
 #: Codes of evictions by the starter itself: what went wrong is its error, as in holds by it.
 _STARTER_FAILED = frozenset({Vacate.STARTER_ERROR, Vacate.SCRATCH_DIR_ERROR})
 _TRANSFER_ERRORS = frozenset({Hold.TRANSFER_INPUT_ERROR, Hold.TRANSFER_OUTPUT_ERROR})
-_OUTCOMES = {
-    schedd_pb2.RunEnded.EXITED: RunOutcome.EXITED,
-    schedd_pb2.RunEnded.SIGNALED: RunOutcome.SIGNALED,
-    schedd_pb2.RunEnded.EVICTED: RunOutcome.EVICTED,
-    schedd_pb2.RunEnded.HELD: RunOutcome.HELD,
-    schedd_pb2.RunEnded.NOT_STARTED: RunOutcome.NOT_STARTED,
-    schedd_pb2.RunEnded.STARTER_LOST: RunOutcome.LOST,
-}
 
 
 class Endings:
@@ -62,7 +54,7 @@ class Endings:
         #: Told of a run whose end is durable, and of what follows on its claim.
         self.on_durable: Callable[[Run, list[Run]], None] = lambda run, following: None
 
-    def finish(self, run: Run, ended: schedd_pb2.RunEnded, failure: TransferError | None) -> None:
+    def finish(self, run: Run, ended: EndReport, failure: TransferError | None) -> None:
         """Take the end over: what becomes of the job, and of the claim. ``failure``: results that have no place."""
         turn = self._claiming.turn()
         with self._ledger.deciding(turn.decision, turn.batch):
@@ -71,7 +63,7 @@ class Endings:
     def _finish(
         self,
         run: Run,
-        ended: schedd_pb2.RunEnded,
+        ended: EndReport,
         failure: TransferError | None,
         turn: Turn,
     ) -> None:
@@ -81,24 +73,24 @@ class Endings:
             self._hand_claim_on(run, None, turn)
             return
         self._transfers.log_notes(run, decision)
-        how = _OUTCOMES.get(ended.how, RunOutcome.LOST)
+        how = ended.how
         report = closing_report(self._ads, self._claiming, run, ended, now)
         # The starter tells whole seconds; when it was just now, our own clock is finer.
         ended_at = ended.at if ended.at and now - ended.at >= 2 else now
         end = RunEnd(
             how,
             code=ended.code,
-            reason=_reason(run, how, ended),
+            reason=_reason(run, ended),
             reason_code=ended.reason_code,
             reason_subcode=ended.reason_subcode,
-            error=ended.reason if _is_starters(run, how, ended) else "",
+            error=ended.reason if _is_starters(run, ended) else "",
             at=ended.at or now,
             attributes=report.attributes,
             usage=report.usage,
             wall_s=max(0.0, ended_at - run.born_at),
             executed_s=max(0.0, ended_at - run.executing_at) if run.executing_at else 0.0,
             core="core" if ended.core_dumped else "",
-            verdict=self._verdict(run, how, ended, report.attributes),
+            verdict=self._verdict(run, ended, report.attributes),
         )
         if failure is not None and how.by_itself:
             end = RunEnd(
@@ -147,25 +139,27 @@ class Endings:
         ad.update(native(end.attributes))
         return transformed(ad, end.reason_code, end.reason_subcode, end.reason, int(self._clock.now()))
 
-    def _verdict(self, run: Run, how: RunOutcome, ended: schedd_pb2.RunEnded, attributes: Changes) -> Verdict | None:
-        if not how.by_itself:
+    def _verdict(self, run: Run, ended: EndReport, attributes: Changes) -> Verdict | None:
+        if not ended.how.by_itself:
             return None
-        return exit_verdict(run.job, how == RunOutcome.SIGNALED, ended.code, attributes, self._ads, self._clock.now())
+        return exit_verdict(
+            run.job, ended.how == RunOutcome.SIGNALED, ended.code, attributes, self._ads, self._clock.now()
+        )
 
 
-def _is_starters(run: Run, how: RunOutcome, ended: schedd_pb2.RunEnded) -> bool:
+def _is_starters(run: Run, ended: EndReport) -> bool:
     """Whether the run ended with an error of its starter, and not with one that the access point told it of."""
     transfer = run.transfer
     if transfer is not None and transfer.failure is not None and transfer.failure.message == ended.reason:
         return False
-    return how == RunOutcome.HELD or (how == RunOutcome.EVICTED and ended.reason_code in _STARTER_FAILED)
+    return ended.how == RunOutcome.HELD or (ended.how == RunOutcome.EVICTED and ended.reason_code in _STARTER_FAILED)
 
 
-def _reason(run: Run, how: RunOutcome, ended: schedd_pb2.RunEnded) -> str:
+def _reason(run: Run, ended: EndReport) -> str:
     """Why the run ended; an error of the starter with the slot where that was, as HTCondor words it.
 
     Failures of transfers name both ends themselves.
     """
-    if not ended.reason or ended.reason_code in _TRANSFER_ERRORS or not _is_starters(run, how, ended):
+    if not ended.reason or ended.reason_code in _TRANSFER_ERRORS or not _is_starters(run, ended):
         return ended.reason
     return f"Error from {run.claim.slot_name}: {ended.reason}"

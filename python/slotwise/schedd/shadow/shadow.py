@@ -10,6 +10,7 @@ import asyncio
 import hmac
 import logging
 import time
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -19,17 +20,30 @@ from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
 from slotwise.model import job_events as events
-from slotwise.model.reason_codes import Hold, Vacate
+from slotwise.model.reason_codes import Hold
 from slotwise.schedd.claims.claiming import Claiming
 from slotwise.schedd.claims.reconnect import Reattachment
 from slotwise.schedd.claims.records import Run
 from slotwise.schedd.history.epochs import RunHistory
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import Status
-from slotwise.schedd.jobs.decision import Decision, Kill
+from slotwise.schedd.jobs.decision import Decision, Kill, RunOutcome
 from slotwise.schedd.jobs.queue import Queue
+from slotwise.schedd.lifecycle import run_instructions as do
+from slotwise.schedd.lifecycle.run_events import (
+    BeganAnew,
+    EndReport,
+    EndReported,
+    Hello,
+    JobSent,
+    KillRequested,
+    Started,
+)
+from slotwise.schedd.lifecycle.run_instructions import ShadowInstruction
+from slotwise.schedd.lifecycle.run_states import Starting
 from slotwise.schedd.shadow import checkpoints
 from slotwise.schedd.shadow.chirp import RemoteRequests
+from slotwise.schedd.shadow.convert import end_report
 from slotwise.schedd.shadow.interactive_sessions import Visits
 from slotwise.schedd.shadow.job_exit import Endings
 from slotwise.schedd.shadow.live_output import LiveOutput
@@ -72,6 +86,7 @@ class Shadows:
         self.requests = RemoteRequests(queue, ads, claiming.ledger, transfers, clock)
         self._endings = Endings(queue, ads, claiming, transfers, clock, history)
         self._endings.on_durable = self._acknowledge
+        claiming.on_shadow = self._carry_out
         self._live = LiveOutput(transfers)
         self.visits = Visits(queue, claiming.book)
         self._history = history
@@ -148,7 +163,7 @@ class Shadows:
             if what in ("hello", "ended"):
                 self._refuse(stream, message.run_id, "the run is not known here, or its end was taken over")
             return None
-        if run.failure:
+        if run.failed:
             self._take_of_failed(stream, run, message)
         elif what == "hello":
             self._hello(stream, run, message.hello)
@@ -174,21 +189,20 @@ class Shadows:
         elif what == "checkpoint":
             self._transfers.spawn(run, partial(self._keep_checkpoint, run, message.checkpoint))
         elif what == "ended":
-            self._ended(run, message.ended)
+            self._claiming.advance_run(run, EndReported(end_report(message.ended)))
         return None
 
     def _take_of_failed(self, stream: StarterStream, run: Run, message: schedd_pb2.StarterMessage) -> None:
         """Nothing but its end is expected of a run that the access point has failed at."""
         what = message.WhichOneof("what")
         if what == "ended" or (what == "hello" and not message.hello.resume):
-            self._claiming.failures.end(run)
+            over = what == "ended"
+            self._claiming.advance_run(run, EndReported(end_report(message.ended)) if over else Hello(resume=False))
             self._refuse(stream, run.id, "the access point failed to process a message of the run")
         elif what == "hello" and hmac.compare_digest(message.hello.token, run.token):
             run.stream = stream
             stream.runs.add(run.id)
-            stream.send(schedd_pb2.ShadowMessage(run_id=run.id, accepted=schedd_pb2.RunAccepted()))
-            kill = schedd_pb2.RunKill(fast=True, reason=run.failure, reason_code=int(Vacate.SHADOW_EXCEPTION))
-            stream.send(schedd_pb2.ShadowMessage(run_id=run.id, kill=kill))
+            self._claiming.advance_run(run, Hello(resume=True))
 
     def _refuse(self, stream: StarterStream, run_id: str, reason: str) -> None:
         stream.send(schedd_pb2.ShadowMessage(run_id=run_id, refused=schedd_pb2.RunRefused(reason=reason)))
@@ -201,39 +215,56 @@ class Shadows:
             return
         if run.executing_at and not hello.resume:
             # What ran is gone, with its host or its files: the starter was asked for the run again, and begins anew.
-            self._reattachment.began_anew(run)
+            self._claiming.advance_run(run, BeganAnew(run.claim_facts))
             self._refuse(stream, run.id, "the run has been lost")
             return
         run.stream = stream
-        run.activated = True
         run.starter = hello.starter_address or run.starter
         stream.runs.add(run.id)
-        self._reattachment.speaks(run, hello.resume)
+        self._reattachment.speaks(run)
+        self._claiming.advance_run(run, Hello(hello.resume, hello.asks_for_inputs))
+
+    def _carry_out(self, run: Run, instruction: ShadowInstruction) -> None:
+        """Do what the life cycle of a run asks of the shadow."""
+        match instruction:
+            case do.SendAccepted(with_job, asks):
+                self._accept(run, with_job, asks)
+            case do.BeginTransfer(executing, asks):
+                self._transfers.begin(run, executing=executing, asked=asks)
+            case do.SendKill(kill):
+                self._send_kill(run, kill)
+            case do.LogExecuting(slot):
+                self._log_executing(run, slot)
+            case do.TakeEnd(end):
+                self._take_end(run, end)
+
+    def _accept(self, run: Run, with_job: bool, asks: bool) -> None:
         accepted = schedd_pb2.RunAccepted(user=run.job.cluster.user)
-        if not hello.resume:
+        if with_job:
             accepted.job_ad = self._ads.final_pack(run.job, self._claiming.machine(run.claim))
-        run.accepted = True
-        stream.send(schedd_pb2.ShadowMessage(run_id=run.id, accepted=accepted))
-        if run.kill is not None:
-            self.kill(run.kill)
-        executing = hello.resume and run.executing_at > 0
-        self._transfers.begin(run, executing=executing, asked=hello.asks_for_inputs)
+        self._say(run, schedd_pb2.ShadowMessage(run_id=run.id, accepted=accepted))
+        if isinstance(run.state, Starting):
+            self._claiming.advance_run(run, JobSent(asks))
+
+    def _say(self, run: Run, message: schedd_pb2.ShadowMessage) -> None:
+        """Send to the run's starter, if it can be reached."""
+        if run.stream is not None:
+            run.stream.send(message)
 
     # ---- while it runs
 
     def _started(self, run: Run, started: schedd_pb2.RunStarted) -> None:
-        if run.executing_at or run.over:
-            return
-        now = self._clock.now()
-        run.executing_at = started.at or now
+        at = started.at or self._clock.now()
+        self._claiming.advance_run(run, Started(at, slot_properties(self._ads, started)))
+
+    def _log_executing(self, run: Run, properties: Mapping[str, str]) -> None:
         run.claim.failures = 0
-        decision, batch = Decision(now), Batch()
+        decision, batch = Decision(self._clock.now()), Batch()
         with self._ledger.deciding(decision, batch):
             self._transfers.log_notes(run, decision)
             if run.job.status == Status.RUNNING:
                 host = host_of(self._ads, self._claiming, run)
-                properties = slot_properties(self._ads, started)
-                self._queue.executing(run.job, host, run.claim.slot_name, properties, decision)
+                self._queue.executing(run.job, host, run.claim.slot_name, dict(properties), decision)
             batch.put_run(run.row())
             self._ledger.commit(decision, batch)
 
@@ -255,19 +286,12 @@ class Shadows:
     def kill(self, kill: Kill) -> None:
         """Have the run ended by its starter; at once if it can be reached, else when it says hello."""
         run = self._book.runs.get(kill.run_id)
-        if run is None or run.over or run.failure:
-            return
-        run.kill = kill
-        if run.stream is None:
-            if run.executing_at:
-                self._claiming.deactivate(run, kill)
-            return
-        run.stream.send(
-            schedd_pb2.ShadowMessage(
-                run_id=run.id,
-                kill=schedd_pb2.RunKill(fast=kill.fast, reason=kill.reason, reason_code=kill.code),
-            )
-        )
+        if run is not None:
+            self._claiming.advance_run(run, KillRequested(kill))
+
+    def _send_kill(self, run: Run, kill: Kill) -> None:
+        told = schedd_pb2.RunKill(fast=kill.fast, reason=kill.reason, reason_code=kill.code)
+        self._say(run, schedd_pb2.ShadowMessage(run_id=run.id, kill=told))
 
     # ---- results and end
 
@@ -286,29 +310,26 @@ class Shadows:
         if run.stream is not None and not run.over:
             run.stream.send(schedd_pb2.ShadowMessage(run_id=run.id, checkpoint_kept=kept))
 
-    def _ended(self, run: Run, ended: schedd_pb2.RunEnded) -> None:
-        transfer = self._transfers.of(run)
-        if run.over or transfer.ending:
-            return
-        transfer.ending = True
+    def _take_end(self, run: Run, end: EndReport) -> None:
+        """Put in place what the end of a run leaves, then take the end over."""
         # A job that is being removed has no next run to keep files for.
-        evicted = ended.how == schedd_pb2.RunEnded.EVICTED and run.job.status != Status.REMOVED
-        by_itself = ended.how in (schedd_pb2.RunEnded.EXITED, schedd_pb2.RunEnded.SIGNALED)
+        evicted = end.how == RunOutcome.EVICTED and run.job.status != Status.REMOVED
         # Held for a result that is missing or too much: the others are there, and tell what went wrong.
-        in_part = ended.how == schedd_pb2.RunEnded.HELD and ended.reason_code in _HELD_FOR_RESULTS
-        if transfer.results.empty or not (by_itself or in_part or (evicted and self._transfers.keeps)):
+        in_part = end.how == RunOutcome.HELD and end.reason_code in _HELD_FOR_RESULTS
+        placed = end.how.by_itself or in_part or (evicted and self._transfers.keeps)
+        if self._transfers.of(run).results.empty or not placed:
             self._transfers.drop(run)
-            self._endings.finish(run, ended, None)
+            self._endings.finish(run, end, None)
         else:
-            self._transfers.spawn(run, partial(self._place, run, ended, evicted))
+            self._transfers.spawn(run, partial(self._place, run, end, evicted))
 
-    async def _place(self, run: Run, ended: schedd_pb2.RunEnded, evicted: bool) -> None:
+    async def _place(self, run: Run, end: EndReport, evicted: bool) -> None:
         """Put results in place, then take the end over."""
         failed = partial(self._claiming.failures.run, run, ended=True)
         with contained(_log, doing_for_run(run.id, "placing its results"), failed):
             failure = await self._transfers.place(run, evicted=evicted)
             if not run.over:
-                self._endings.finish(run, ended, failure)
+                self._endings.finish(run, end, failure)
 
     def _acknowledge(self, run: Run, following: list[Run]) -> None:
         self._claiming.activate_all(following)

@@ -11,6 +11,7 @@ from slotwise.schedd.claims.records import Run
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.round_attrs import with_rounded
 from slotwise.schedd.jobs.values import Changes, Expr, literal
+from slotwise.schedd.lifecycle.run_events import EndReport
 from slotwise.wire.gen import schedd_pb2
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class ClosingReport:
     usage: Usage
 
 
-def closing_report(ads: JobAds, claiming: Claiming, run: Run, ended: schedd_pb2.RunEnded, now: float) -> ClosingReport:
+def closing_report(ads: JobAds, claiming: Claiming, run: Run, ended: EndReport, now: float) -> ClosingReport:
     """Everything that the end of a run tells."""
     attributes = usage_attributes(ads, ended.ad)
     job = run.job

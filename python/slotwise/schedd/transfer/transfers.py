@@ -44,7 +44,6 @@ class Transfer:
     waits_for_need: bool = False
     #: Keeps results in order when some need a thread.
     writes: list[asyncio.Future[None]] = field(default_factory=list)
-    ending: bool = False
     #: Why the starter got no inputs; it says so again at the run's end.
     failure: TransferError | None = None
     #: When the proxy that was sent last had been changed; 0: it was sent with the inputs.
@@ -121,8 +120,6 @@ class Transfers:
 
         Results that are on their way to their places go on; what the starter sends again of them is dropped.
         """
-        if run.transfer is not None and run.transfer.ending:
-            return
         plan = self.plan(run)
         transfer = run.transfer = Transfer(plan, Results(plan, run.id))
         if executing:
@@ -258,7 +255,7 @@ class Transfers:
     def output(self, run: Run, piece: Piece) -> asyncio.Future[None] | None:
         """Take a piece of a result; to be waited for when it is a large file's."""
         transfer = self.of(run)
-        if transfer.ending:
+        if run.ends:
             return None
         self.status.begin(run.id, run.job.key, inputs=False)
         run.received_bytes += len(piece.data)
