@@ -69,6 +69,29 @@ async def test_what_a_job_leaves_while_the_startd_is_away_breaks_its_slot(tmp_pa
         host.point.validate()
 
 
+async def test_a_repair_while_the_startd_is_away_is_confirmed_once_it_is_in_the_journal(tmp_path: Path) -> None:
+    left = starter_pb2.JobLeft(run_id="1.0#1", slot_name="", reason="Could not clean up after job: a file", code=4)
+    async with startd_host(tmp_path, "NUM_SLOTS = 4\n") as host, schedd_at(host) as schedd:
+        claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id
+        await schedd.activate(claim_id, "1.0#1")
+        host.starter.gone("1.0#1", broken=True, left=left)
+        await until(lambda: host.starter.told("left_noted"))
+        clock, starter = host.clock, host.starter
+        host.startd.driver.journal = DeafJournal()
+    starter.mended.append("1.0#1")
+    async with startd_host(tmp_path, "NUM_SLOTS = 4\n", clock=clock, starter=starter) as host:
+        await until(lambda: starter.told("repair_noted"), "the starter may forget it")
+        h = host.point.holdings[f"slot1@{host.point.settings.name}"]
+        assert "SlotBrokenCode" not in host.point.attributes(h, clock.now())
+        host.startd.driver.journal = DeafJournal()
+    starter.mended.clear()
+    async with startd_host(
+        tmp_path, "NUM_SLOTS = 4\n", clock=clock, starter=starter
+    ) as host:  # killed again: still whole
+        h = host.point.holdings[f"slot1@{host.point.settings.name}"]
+        assert "SlotBrokenCode" not in host.point.attributes(h, clock.now())
+
+
 async def test_what_a_job_leaves_is_taken_from_its_partitionable_slot_once_it_is_free(tmp_path: Path) -> None:
     """The dynamic slot has gone when the starter finds out, and all its cores are in use again."""
     async with startd_host(tmp_path, BREAKS) as host, schedd_at(host) as schedd:

@@ -19,6 +19,8 @@ class FakeStarter(starter_pb2_grpc.StarterServicer):
         self.instant = False
         #: What runs left behind, told with every list.
         self.left: list[starter_pb2.JobLeft] = []
+        #: Runs whose leftovers are gone, told with every list.
+        self.mended: list[str] = []
         #: Runs that are listed as suspended.
         self.suspended: set[str] = set()
 
@@ -43,7 +45,8 @@ class FakeStarter(starter_pb2_grpc.StarterServicer):
                 starter_pb2.JobListed(run_id=run_id, slot_name=job.slot_name, suspended=run_id in self.suspended)
                 for run_id, job in self.runs.items()
             ]
-            self.tell(starter_pb2.JobEvent(jobs=starter_pb2.JobList(jobs=listed, left=self.left)))
+            jobs = starter_pb2.JobList(jobs=listed, left=self.left, mended=self.mended)
+            self.tell(starter_pb2.JobEvent(jobs=jobs))
             return
         self.commands.append(command)
         if what == "start":

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from slotwise.execution.job_view import read_slot
 from slotwise.starter.job.directories import RunDirectory
+from slotwise.starter.links.leftovers import CANNOT_CLEAN, Leftovers
 from slotwise.starter.scratch.cleanup_retry import CleanupRetry, due
 
 
@@ -52,3 +54,15 @@ async def test_only_tries_that_are_due_are_made_unless_eager(tmp_path: Path) -> 
     assert tries == 3
     await retry.try_all(eager=True)
     assert tries == 4
+
+
+def test_a_repair_is_kept_until_the_startd_confirms_it(tmp_path: Path) -> None:
+    kept = Leftovers(tmp_path)
+    kept.note("1.0#1", read_slot({}.get, "slot1"), *CANNOT_CLEAN)
+    kept.note("2.0#1", read_slot({}.get, "slot2"), *CANNOT_CLEAN)
+    kept.note_repair("1.0#1")
+    restarted = Leftovers(tmp_path)
+    assert ([left.run_id for left in restarted], restarted.repaired) == (["2.0#1"], ["1.0#1"])
+    restarted.settle_repair("1.0#1")
+    restarted.settle("2.0#1")
+    assert not restarted.repaired and not list(tmp_path.iterdir())

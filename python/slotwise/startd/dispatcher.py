@@ -27,6 +27,7 @@ from slotwise.startd.host.outbox import (
     Kill,
     Measured,
     Noted,
+    RepairNoted,
     NowIn,
     Outbox,
     Refused,
@@ -260,6 +261,8 @@ class Driver:
                 self.send_starter(starter_pb2.JobCommand(run_id=run_id, end_noted=starter_pb2.EndNoted()))
             case Noted(run_id):
                 self.send_starter(starter_pb2.JobCommand(run_id=run_id, left_noted=starter_pb2.LeftNoted()))
+            case RepairNoted(run_id):
+                self.send_starter(starter_pb2.JobCommand(run_id=run_id, repair_noted=starter_pb2.RepairNoted()))
 
     def _start(self, slot_name: str, run_id: str) -> None:
         h = self.point.holdings.get(slot_name)
@@ -324,7 +327,7 @@ class Driver:
         elif what == "host_facts":
             self._host_facts(event.host_facts.pack, now)
         elif what == "mended":
-            broken_slots.mended(self.point, run_id, now)
+            self._repaired(run_id, now)
         elif what == "jobs":
             asked_of, self._listing = self._listing, None
             self.starter_lists(event.jobs, asked_of)
@@ -335,6 +338,11 @@ class Driver:
         if self.history.is_kept and h is not None and h.activation is not None and h.activation.run_id == run_id:
             began = h.slot.run.activated_at if h.slot.run is not None else now
             self.history.add(record(h.activation.job.ad, h.name, how, began, now))
+
+    def _repaired(self, run_id: str, now: float) -> None:
+        """The leftovers of a run are gone; the starter reports it until it hears that the journal has it."""
+        broken_slots.mended(self.point, run_id, now)
+        self.point.outbox.starter.append(RepairNoted(run_id))
 
     def _left(self, left: starter_pb2.JobLeft, now: float, *, finished: bool = False) -> None:
         """A run left something behind; the starter tells it until it hears that the journal has it."""
@@ -407,6 +415,9 @@ class Driver:
             doing = doing_for_run(left.run_id, "counting what it left behind")
             with contained(_log, doing, partial(self.abandon, [left.slot_name])):
                 self._left(left, now)
+        for run_id in jobs.mended:
+            with contained(_log, doing_for_run(run_id, "counting what was repaired"), partial(self.abandon, [])):
+                self._repaired(run_id, now)
         for run_id in sorted(listed - ours.keys()):
             self.send_starter(starter_pb2.JobCommand(run_id=run_id, forget=starter_pb2.ForgetJob()))
         for job in jobs.jobs:

@@ -65,7 +65,7 @@ class StarterServicer(starter_pb2_grpc.StarterServicer):
             elif what == "forget":
                 host.drop(run_id)
             elif what == "list":
-                jobs = starter_pb2.JobList(jobs=list(host.listed()), left=list(host.left))
+                jobs = starter_pb2.JobList(jobs=list(host.listed()), left=list(host.left), mended=host.left.repaired)
                 host.board.post(starter_pb2.JobEvent(jobs=jobs))
                 self._host.tell_facts()
                 host.tell_ends_again()
@@ -73,6 +73,8 @@ class StarterServicer(starter_pb2_grpc.StarterServicer):
                 host.end_noted(run_id)
             elif what == "left_noted":
                 host.left.settle(run_id)
+            elif what == "repair_noted":
+                host.left.settle_repair(run_id)
             elif what == "slot_usage":
                 host.measured(run_id, command.slot_usage.pack)
             elif what == "facts":

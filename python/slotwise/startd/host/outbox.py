@@ -129,7 +129,14 @@ class EndNoted:
     run_id: str
 
 
-ToStarter = Start | Kill | Freeze | Forget | Noted | Measured | EndNoted
+@dataclass(frozen=True, slots=True)
+class RepairNoted:
+    """The journal has it that the leftovers of a run are gone."""
+
+    run_id: str
+
+
+ToStarter = Start | Kill | Freeze | Forget | Noted | RepairNoted | Measured | EndNoted
 
 
 @dataclass

@@ -483,8 +483,8 @@ class JobHost:
         self.cleanup_retry.add(run.run_id, run.directory)
 
     def _leftovers_removed(self, run_id: str) -> None:
-        """The leftovers of a run have been removed after all."""
-        self.left.settle(run_id)
+        """The leftovers of a run have been removed after all; every list says so until the startd confirms it."""
+        self.left.note_repair(run_id)
         self.board.post(starter_pb2.JobEvent(run_id=run_id, mended=starter_pb2.JobMended()))
 
     def take_over(self, settings: StarterSettings, enforcement: Enforcement) -> None:

@@ -1,4 +1,5 @@
-"""What runs left behind that could not be removed: kept until the startd has written down that their slots are broken.
+"""What runs left behind that could not be removed, and what of it is gone by now: kept until the startd has it in its
+journal that the slots are broken, or repaired.
 
 The startd may be away when it happens, and the starter may die before the startd is back; so it goes to a file beside
 the runs' control directories, which lives as long as the host.
@@ -26,12 +27,19 @@ class Leftovers:
     def __init__(self, directory: Path) -> None:
         self._path = directory / NAME
         self._known: dict[str, starter_pb2.JobLeft] = {}
+        self._repaired: dict[str, None] = {}
         with contextlib.suppress(OSError, ValueError):
-            for left in starter_pb2.JobList.FromString(self._path.read_bytes()).left:
-                self._known[left.run_id] = left
+            kept = starter_pb2.JobList.FromString(self._path.read_bytes())
+            self._known = {left.run_id: left for left in kept.left}
+            self._repaired = dict.fromkeys(kept.mended)
 
     def __iter__(self) -> Iterator[starter_pb2.JobLeft]:
         return iter(list(self._known.values()))
+
+    @property
+    def repaired(self) -> list[str]:
+        """The runs whose leftovers are gone."""
+        return list(self._repaired)
 
     def note(self, run_id: str, slot: SlotView, code: int, reason: str) -> starter_pb2.JobLeft:
         """A run left something; the first reason stays."""
@@ -44,15 +52,27 @@ class Leftovers:
         return self._known[run_id]
 
     def settle(self, run_id: str) -> None:
-        """The startd knows."""
+        """The startd has it in its journal that the run left something."""
         if self._known.pop(run_id, None) is not None:
+            self._write()
+
+    def note_repair(self, run_id: str) -> None:
+        """The leftovers of a run are gone."""
+        self._known.pop(run_id, None)
+        self._repaired[run_id] = None
+        self._write()
+
+    def settle_repair(self, run_id: str) -> None:
+        """The startd has it in its journal that the leftovers of a run are gone."""
+        if run_id in self._repaired:
+            del self._repaired[run_id]
             self._write()
 
     def _write(self) -> None:
         with contextlib.suppress(OSError):  # no room for it: the startd hears it if it is there
-            if not self._known:
+            if not self._known and not self._repaired:
                 self._path.unlink(missing_ok=True)
                 return
             fresh = self._path.with_suffix(".tmp")
-            fresh.write_bytes(starter_pb2.JobList(left=self._known.values()).SerializeToString())
+            fresh.write_bytes(starter_pb2.JobList(left=self._known.values(), mended=self._repaired).SerializeToString())
             fresh.replace(self._path)

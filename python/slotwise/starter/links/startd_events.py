@@ -10,7 +10,7 @@ from slotwise.wire.gen import starter_pb2
 
 
 class StartdBoard:
-    """Events for the startd. That a slot is free or whole again is kept until heard; the rest may get lost."""
+    """Events for the startd. That a slot is free is kept until there is a stream; the rest is in the next list."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[starter_pb2.JobEvent, int]] = deque()
@@ -20,7 +20,7 @@ class StartdBoard:
 
     def post(self, event: starter_pb2.JobEvent) -> None:
         """Tell the startd."""
-        if self.listening or event.WhichOneof("what") in ("gone", "mended"):
+        if self.listening or event.WhichOneof("what") == "gone":
             self._waiting.append((event, encoded_size(event)))
             self._stir.set()
 

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class JobCommand(_message.Message):
-    __slots__ = ("run_id", "start", "kill", "suspend", "list", "forget", "facts", "left_noted", "slot_usage", "end_noted", "more")
+    __slots__ = ("run_id", "start", "kill", "suspend", "list", "forget", "facts", "left_noted", "slot_usage", "end_noted", "repair_noted", "more")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     KILL_FIELD_NUMBER: _ClassVar[int]
@@ -19,6 +19,7 @@ class JobCommand(_message.Message):
     LEFT_NOTED_FIELD_NUMBER: _ClassVar[int]
     SLOT_USAGE_FIELD_NUMBER: _ClassVar[int]
     END_NOTED_FIELD_NUMBER: _ClassVar[int]
+    REPAIR_NOTED_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     start: StartJob
@@ -30,8 +31,9 @@ class JobCommand(_message.Message):
     left_noted: LeftNoted
     slot_usage: _common_pb2.AdBatch
     end_noted: EndNoted
+    repair_noted: RepairNoted
     more: _containers.RepeatedCompositeFieldContainer[JobCommand]
-    def __init__(self, run_id: _Optional[str] = ..., start: _Optional[_Union[StartJob, _Mapping]] = ..., kill: _Optional[_Union[KillJob, _Mapping]] = ..., suspend: _Optional[_Union[SuspendJob, _Mapping]] = ..., list: _Optional[_Union[ListJobs, _Mapping]] = ..., forget: _Optional[_Union[ForgetJob, _Mapping]] = ..., facts: _Optional[_Union[HostFactsQuery, _Mapping]] = ..., left_noted: _Optional[_Union[LeftNoted, _Mapping]] = ..., slot_usage: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., end_noted: _Optional[_Union[EndNoted, _Mapping]] = ..., more: _Optional[_Iterable[_Union[JobCommand, _Mapping]]] = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., start: _Optional[_Union[StartJob, _Mapping]] = ..., kill: _Optional[_Union[KillJob, _Mapping]] = ..., suspend: _Optional[_Union[SuspendJob, _Mapping]] = ..., list: _Optional[_Union[ListJobs, _Mapping]] = ..., forget: _Optional[_Union[ForgetJob, _Mapping]] = ..., facts: _Optional[_Union[HostFactsQuery, _Mapping]] = ..., left_noted: _Optional[_Union[LeftNoted, _Mapping]] = ..., slot_usage: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., end_noted: _Optional[_Union[EndNoted, _Mapping]] = ..., repair_noted: _Optional[_Union[RepairNoted, _Mapping]] = ..., more: _Optional[_Iterable[_Union[JobCommand, _Mapping]]] = ...) -> None: ...
 
 class StartJob(_message.Message):
     __slots__ = ("job_ad", "slot_ad", "slot_name", "run_token", "shadow_address", "limits", "lease_s", "fetched_for")
@@ -88,6 +90,10 @@ class ForgetJob(_message.Message):
     def __init__(self) -> None: ...
 
 class LeftNoted(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RepairNoted(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
@@ -162,12 +168,14 @@ class JobSuspended(_message.Message):
     def __init__(self, resumed: _Optional[bool] = ...) -> None: ...
 
 class JobList(_message.Message):
-    __slots__ = ("jobs", "left")
+    __slots__ = ("jobs", "left", "mended")
     JOBS_FIELD_NUMBER: _ClassVar[int]
     LEFT_FIELD_NUMBER: _ClassVar[int]
+    MENDED_FIELD_NUMBER: _ClassVar[int]
     jobs: _containers.RepeatedCompositeFieldContainer[JobListed]
     left: _containers.RepeatedCompositeFieldContainer[JobLeft]
-    def __init__(self, jobs: _Optional[_Iterable[_Union[JobListed, _Mapping]]] = ..., left: _Optional[_Iterable[_Union[JobLeft, _Mapping]]] = ...) -> None: ...
+    mended: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, jobs: _Optional[_Iterable[_Union[JobListed, _Mapping]]] = ..., left: _Optional[_Iterable[_Union[JobLeft, _Mapping]]] = ..., mended: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class JobLeft(_message.Message):
     __slots__ = ("run_id", "slot_name", "reason", "code", "cpus", "memory_mib", "disk_kib", "assigned")
