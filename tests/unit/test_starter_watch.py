@@ -130,6 +130,18 @@ async def test_a_run_whose_shadow_never_came_is_given_up_when_its_lease_is_over(
     assert run.state.unwanted and "no contact with the shadow" in caplog.text
 
 
+async def test_failed_attempts_to_reconnect_do_not_renew_the_lease(tmp_path: Path) -> None:
+    host = host_of(tmp_path)
+    run = run_of(host, tmp_path)
+    run.lease_s = 100.0
+    host.dispose, host.forget = _nothing_left, host.runs.clear
+    for _ in range(11):
+        run.link_lost()
+        host.clock.advance(10)
+        watch.look_at(host, run, host.clock.monotonic())
+    assert run.state.unwanted
+
+
 async def _nothing_left(run: Any) -> list[str]:
     return []
 

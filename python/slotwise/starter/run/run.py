@@ -156,7 +156,8 @@ class Run:
 
     def link_lost(self) -> None:
         """The shadow's stream broke."""
-        self.lost_at = self.host.clock.monotonic()
+        if self.lost_at is None:  # not again at each failed attempt: the lease runs from the first break
+            self.lost_at = self.host.clock.monotonic()
         self.accepted = False
         self.sessions.leave()
         self.live.link_lost()
