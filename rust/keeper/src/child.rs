@@ -38,6 +38,9 @@ pub fn start(spec: &Spec) -> io::Result<Child> {
         0
     };
     let keeper = std::process::id() as i32;
+    // The keeper ignores what may be the job's soft-kill signal. The child keeps it pending until it has the default
+    // dispositions (`reset_signals`), so that a soft kill before exec is not lost.
+    let _blocked = sys::BlockedSignals::new()?;
     if !spec.pid_namespace {
         // SAFETY: one thread; the child only prepares and execs.
         let pid = checked(unsafe { libc::fork() })?;

@@ -68,6 +68,8 @@ pub(crate) struct Keeper {
     report: RawFd,
     /// The job as the host sees it; 0 until known.
     pub(crate) job: i32,
+    /// The signal of a soft kill that came before the job's process id.
+    pub(crate) early_signal: Option<i32>,
     pub(crate) suspended: bool,
     pub(crate) hard_at: Option<f64>,
     pub(crate) outcome: Outcome,
@@ -91,6 +93,7 @@ impl Keeper {
             oom: None,
             report: -1,
             job: 0,
+            early_signal: None,
             suspended: false,
             hard_at: None,
             outcome: Outcome::default(),
@@ -153,7 +156,12 @@ impl Keeper {
     /// Reads a frame of the starting child; the last one ends the reports.
     fn take_report(&mut self) {
         match report::read_report(self.report) {
-            Told::Pid(pid) => self.job = pid,
+            Told::Pid(pid) => {
+                self.job = pid;
+                if let Some(signal) = self.early_signal.take() {
+                    sys::signal(pid, signal);
+                }
+            }
             Told::Failed(stage, errno) => {
                 self.outcome.failed = Some((stage, errno));
                 self.report = -1;

@@ -21,7 +21,11 @@ impl Keeper {
         if self.outcome.ended_by == EndedBy::Itself {
             self.outcome.ended_by = EndedBy::Soft;
         }
-        sys::signal(self.job, signal);
+        if self.job > 0 {
+            sys::signal(self.job, signal);
+        } else {
+            self.early_signal = Some(signal);
+        }
         let at = sys::monotonic_s() + seconds.max(0.0);
         self.hard_at = Some(self.hard_at.map_or(at, |earlier| earlier.min(at)));
     }

@@ -129,6 +129,35 @@ pub fn signal(pid: i32, signal: i32) {
     }
 }
 
+/// All signals are blocked while this lives: those that come meanwhile wait, also in a process that is forked meanwhile.
+pub struct BlockedSignals(libc::sigset_t);
+
+impl BlockedSignals {
+    pub fn new() -> io::Result<BlockedSignals> {
+        // SAFETY: two sets of this frame; a mask concerns this process only.
+        unsafe {
+            let mut all: libc::sigset_t = std::mem::zeroed();
+            let mut former: libc::sigset_t = std::mem::zeroed();
+            libc::sigfillset(&raw mut all);
+            checked(libc::sigprocmask(
+                libc::SIG_BLOCK,
+                &raw const all,
+                &raw mut former,
+            ))?;
+            Ok(BlockedSignals(former))
+        }
+    }
+}
+
+impl Drop for BlockedSignals {
+    fn drop(&mut self) {
+        // SAFETY: the mask that was there before.
+        unsafe {
+            libc::sigprocmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut());
+        }
+    }
+}
+
 /// Sleeps; for short waits between looks at the kernel.
 pub fn pause(seconds: f64) {
     std::thread::sleep(std::time::Duration::from_secs_f64(seconds));
