@@ -18,12 +18,12 @@ _KINDS = (
     "startd suspend",
     "startd forget",
     "startd list",
-    "shadow accepted",
-    "shadow input",
-    "shadow inputs_complete",
-    "shadow kill",
-    "shadow ack",
-    "shadow refused",
+    "shadow Accepted",
+    "shadow Input",
+    "shadow InputsComplete",
+    "shadow KillRun",
+    "shadow Ack",
+    "shadow Refused",
     "keeper started",
     "keeper ended",
     "action ReportGone",
@@ -38,9 +38,16 @@ _KINDS = (
 async def provoke(bench: StarterBench, kind: str) -> str:
     """A job, and what lets the message come."""
     assert bench.startd is not None
-    lasts = kind in ("startd kill", "startd suspend", "startd forget", "startd list", "shadow kill", "action StopSoft")
+    lasts = kind in (
+        "startd kill",
+        "startd suspend",
+        "startd forget",
+        "startd list",
+        "shadow KillRun",
+        "action StopSoft",
+    )
     run_id = bench.submit("/bin/sleep", "60" if lasts else "0.02", inputs={"in": b"x" * 1000})
-    if kind == "shadow refused":
+    if kind == "shadow Refused":
         del bench.shadow.runs[run_id]
     if lasts:
         await bench.running(run_id)
@@ -52,7 +59,7 @@ async def provoke(bench: StarterBench, kind: str) -> str:
         bench.startd.command(run_id, forget=starter_pb2.ForgetJob())
     elif kind == "startd list":
         bench.startd.command(list=starter_pb2.ListJobs())
-    elif kind == "shadow kill":
+    elif kind == "shadow KillRun":
         await bench.shadow.kill(run_id, reason="leave", code=1009)
     return run_id
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import tempfile
@@ -42,7 +41,8 @@ async def test_a_soft_kill_between_fork_and_exec_is_not_lost(keepers: Launcher, 
     os.mkfifo(group / "cgroup.procs")
     spec = KeeperSpec(
         name="x", exe="/bin/sleep", args=("sleep", "600"), env={}, cwd="/",
-        identity=Identity(uid=65534, gid=65534) if os.geteuid() == 0 else Identity(), cgroup=CgroupPlan(version=1, join=(str(group),)),
+        identity=Identity(uid=65534, gid=65534) if os.geteuid() == 0 else Identity(),
+        cgroup=CgroupPlan(version=1, join=(str(group),)),
     )  # fmt: skip
     (control / "spec").write_bytes(spec.encode())
     await keepers.spawn(control)

@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 import pytest
 from slotwise.starter.links.shadow_link import ShadowLink
+from slotwise.starter.messages import Hello
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
 
 from tests.support.startd_host import until
@@ -36,9 +37,9 @@ class LinkedRun:
     token = "a token"
     lost = 0
 
-    def hello(self) -> schedd_pb2.RunHello:
+    def hello(self) -> Hello:
         """Its greeting."""
-        return schedd_pb2.RunHello()
+        return Hello(token=self.token, slot_name="slot1")
 
     def link_lost(self) -> None:
         """The stream broke."""

@@ -26,7 +26,7 @@ def _fails(owner: type, name: str, kind_of: Callable[[Any], str]) -> None:
         if kind != kind_of(argument):
             return plain(self, argument)
         _ORDER.unlink()
-        injection = Injection("/slotwise/starter/", ("faults.py", "Run.job_id"))
+        injection = Injection("/slotwise/starter/", ("faults.py", "Run.job_id", "Run.run_id", "Assignment.job_id"))
         injection.arm(int(at))
         try:
             return injection.wrapped(plain, lambda *args: True)(self, argument)
@@ -38,7 +38,7 @@ def _fails(owner: type, name: str, kind_of: Callable[[Any], str]) -> None:
 
 if __name__ == "__main__":
     _fails(StarterServicer, "_obey", lambda command: f"startd {command.WhichOneof('what')}")
-    _fails(Run, "_hear", lambda message: f"shadow {message.WhichOneof('what')}")
+    _fails(Run, "_hear", lambda message: f"shadow {type(message).__name__}")
     _fails(Run, "_do", lambda action: f"action {type(action).__name__}")
     _fails(KeeperLink, "notice", lambda what: f"keeper {what.partition(' ')[0]}")
     sys.argv[1:] = ["daemon", "starter"]

@@ -21,23 +21,6 @@ KNOWN = frozenset(
         "slotwise.startd.host.effects",
         "slotwise.startd.host.execution_point",
         "slotwise.startd.host.hook_notices",
-        "slotwise.starter.hooks.child_programs",
-        "slotwise.starter.hooks.hooks",
-        "slotwise.starter.io_proxy.listener",
-        "slotwise.starter.links.standalone",
-        "slotwise.starter.links.user_log",
-        "slotwise.starter.run.faults",
-        "slotwise.starter.run.keeper_link",
-        "slotwise.starter.run.reporting",
-        "slotwise.starter.run.run",
-        "slotwise.starter.run.run_host",
-        "slotwise.starter.run.run_log",
-        "slotwise.starter.scratch.disks",
-        "slotwise.starter.sessions.peek",
-        "slotwise.starter.sessions.sessions",
-        "slotwise.starter.sessions.shell",
-        "slotwise.starter.transfer.live_output",
-        "slotwise.starter.transfer.url_transfer",
     }
 )
 

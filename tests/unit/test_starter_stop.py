@@ -16,7 +16,7 @@ class OneRun:
     """A host with one run, which ends as soon as it is unwanted."""
 
     def __init__(self) -> None:
-        self.board = SimpleNamespace(listening=True)
+        self.startd = SimpleNamespace(listening=True)
         self.runs: dict[str, Any] = {"1.0#1": self}
         self.events: list[Any] = []
 
@@ -40,7 +40,7 @@ async def stopped(host: OneRun, mode: str = "graceful") -> list[Any]:
 
 async def test_the_end_of_the_startds_stream_may_be_seen_after_the_order_to_stop() -> None:
     host = OneRun()
-    asyncio.get_running_loop().call_later(0.1, setattr, host.board, "listening", False)
+    asyncio.get_running_loop().call_later(0.1, setattr, host.startd, "listening", False)
     assert await stopped(host) == [events.Unwanted(report_gone=False)]
 
 

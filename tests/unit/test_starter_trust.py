@@ -6,16 +6,15 @@ import errno
 import os
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
-from slotwise.classad import ClassAd
 from slotwise.execution.cgroup.probe import CgroupHost
 from slotwise.execution.keeper_spec import Identity
 from slotwise.starter.enforcement.privilege import read_small, rights_of
 from slotwise.starter.host.capabilities import Enforcement
 from slotwise.starter.io_proxy.listener import JobIoProxy
 from slotwise.starter.io_proxy.rules import ChirpRules
+from slotwise.starter.job.run_job import RunJob
 from slotwise.starter.scratch.lvm import PoolUse
 
 
@@ -44,13 +43,13 @@ def test_rights_that_the_kernel_does_not_give_are_noticed(monkeypatch: pytest.Mo
         pytest.fail("opened with the starter's own rights")
 
 
-def desk(rules: ChirpRules) -> JobIoProxy:
-    """The desk of a job without an ad."""
-    return JobIoProxy(cast(Any, SimpleNamespace(job_ad=ClassAd({}))), rules)
+def proxy(rules: ChirpRules) -> JobIoProxy:
+    """The io proxy of a job without an ad."""
+    return JobIoProxy(RunJob(), rules, lambda _request: None)
 
 
 def test_delayed_attributes_have_the_names_of_attributes_in_any_case() -> None:
-    job = desk(ChirpRules(most=1))
+    job = proxy(ChirpRules(most=1))
     assert job.delay("ChirpX = 1\nOwner", '"root"') == errno.EINVAL
     assert job.delay("Chirp x", "1") == errno.EINVAL
     assert job.delay("Other", "1") == errno.EACCES

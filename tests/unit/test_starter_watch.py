@@ -23,13 +23,14 @@ from slotwise.execution.exit_status import (
 from slotwise.execution.job_view import read_job, read_slot
 from slotwise.execution.keeper_spec import KeeperResult
 from slotwise.starter.host import watch
+from slotwise.starter.job.assignment import Assignment
 from slotwise.starter.job.directories import RunDirectory
 from slotwise.starter.job.usage import Disk
+from slotwise.starter.messages import Accepted, Ended, SlotFree
 from slotwise.starter.run import actions, events
 from slotwise.starter.run.lifecycle import step
 from slotwise.starter.run.run import Run
 from slotwise.starter.run.states import Phase, RunState
-from slotwise.wire.gen import schedd_pb2
 
 from tests.support.set_clock import SetClock
 
@@ -67,13 +68,13 @@ def host_of(tmp_path: Path) -> Any:
     posted: list[Any] = []
     return SimpleNamespace(
         clock=SetClock(), settings=settings, disks=Disks(), runs={}, posted=posted, lease=tmp_path / "lease",
-        board=SimpleNamespace(listening=True, post=posted.append),
+        startd=SimpleNamespace(listening=True, report=lambda run_id, report: posted.append(report)),
     )  # fmt: skip
 
 
-def run_of(host: Any, tmp_path: Path) -> Run:
+def run_of(host: Any, tmp_path: Path, lease_s: float = 0.0) -> Run:
     directory = RunDirectory(tmp_path / "dir_1_1", tmp_path / "control")
-    run = Run(host, "1.0#1", read_slot({}.get, "slot1"), ClassAd({}), directory)
+    run = Run(host, Assignment("1.0#1", read_slot({}.get, "slot1"), ClassAd({}), directory, lease_s=lease_s))
     host.runs[run.run_id] = run
     return run
 
@@ -86,7 +87,8 @@ async def ticks() -> None:
 async def test_a_disk_is_looked_at_on_time_when_the_clock_is_set_back(tmp_path: Path) -> None:
     host = host_of(tmp_path)
     run = run_of(host, tmp_path)
-    run.accepted, run.lost_at, run.started_at = True, None, host.clock.now()
+    run.shadow.accept()
+    run.job.started_at = host.clock.now()
     run.state = RunState(Phase.RUNNING, pid=0)
     watch.look_at(host, run, host.clock.monotonic())
     host.clock.set_by = -7200.0
@@ -103,7 +105,8 @@ async def test_a_disk_is_looked_at_on_time_when_the_clock_is_set_back(tmp_path: 
 async def test_a_slow_measurement_is_not_begun_twice_and_holds_nobody_up(tmp_path: Path) -> None:
     host = host_of(tmp_path)
     slow = run_of(host, tmp_path)
-    slow.lost_at, slow.started_at, slow.state = None, host.clock.now(), RunState(Phase.RUNNING, pid=0)
+    slow.shadow.accept()
+    slow.job.started_at, slow.state = host.clock.now(), RunState(Phase.RUNNING, pid=0)
     for _ in range(3):
         host.clock.advance(20)
         watch.look_at(host, slow, host.clock.monotonic())
@@ -111,7 +114,7 @@ async def test_a_slow_measurement_is_not_begun_twice_and_holds_nobody_up(tmp_pat
     assert host.disks.measured == 1
     host.disks.answer.set_result(Disk(9, 1))
     await ticks()
-    assert slow.disk == Disk(9, 1) and not slow.measuring
+    assert slow.scratch.used == Disk(9, 1) and not slow.schedule.measuring
 
 
 async def test_a_run_whose_shadow_never_came_is_given_up_when_its_lease_is_over(
@@ -119,8 +122,7 @@ async def test_a_run_whose_shadow_never_came_is_given_up_when_its_lease_is_over(
 ) -> None:
     caplog.set_level(logging.WARNING)
     host = host_of(tmp_path)
-    run = run_of(host, tmp_path)
-    run.lease_s = 100.0
+    run = run_of(host, tmp_path, lease_s=100.0)
     host.clock.advance(99)
     watch.look_at(host, run, host.clock.monotonic())
     assert not run.state.unwanted
@@ -132,8 +134,7 @@ async def test_a_run_whose_shadow_never_came_is_given_up_when_its_lease_is_over(
 
 async def test_failed_attempts_to_reconnect_do_not_renew_the_lease(tmp_path: Path) -> None:
     host = host_of(tmp_path)
-    run = run_of(host, tmp_path)
-    run.lease_s = 100.0
+    run = run_of(host, tmp_path, lease_s=100.0)
     host.dispose, host.forget = _nothing_left, host.runs.clear
     for _ in range(11):
         run.link_lost()
@@ -151,10 +152,10 @@ async def test_a_run_that_was_told_to_go_before_its_shadow_knew_of_it_tells_its_
     run = run_of(host, tmp_path)
     run.on(events.KillRequested(Kill(fast=True, reason="the owner is back", code=1011)))
     said: list[Any] = []
-    link: Any = SimpleNamespace(send=said.append)
-    run.link = link
-    run.hear(schedd_pb2.ShadowMessage(run_id=run.run_id, accepted=schedd_pb2.RunAccepted(job_ad=b"", user="ann@here")))
-    (ended,) = [message.ended for message in said if message.WhichOneof("what") == "ended"]
+    link: Any = SimpleNamespace(report=lambda run_id, report: said.append(report))
+    run.shadow.link = link
+    run.hear(Accepted(job_ad=b"", user="ann@here"))
+    (ended,) = [report for report in said if isinstance(report, Ended)]
     assert (ended.reason, ended.reason_code) == ("the owner is back", 1011)
 
 
@@ -191,4 +192,4 @@ async def test_an_event_that_cannot_happen_is_logged_and_ends_the_run(
     assert "OutputsSent cannot happen to a run in the phase offered" in caplog.text
     assert run.state.phase is Phase.ENDED and run.state.end is not None
     assert (run.state.end.how, run.state.end.reason_code) == (How.EVICTED, STARTER_ERROR)
-    assert "gone" in [event.WhichOneof("what") for event in host.posted]
+    assert any(isinstance(report, SlotFree) for report in host.posted)

@@ -71,9 +71,9 @@ class Starter:
         """Whether a startd still listens a moment from now: one that stops together with the service hangs up first,
         and the word of that may come after the signal."""
         deadline = self._context.clock.monotonic() + _HANG_UP_S
-        while self._host.runs and self._host.board.listening and self._context.clock.monotonic() < deadline:
+        while self._host.runs and self._host.startd.listening and self._context.clock.monotonic() < deadline:
             await asyncio.sleep(0.02)
-        return self._host.board.listening
+        return self._host.startd.listening
 
     async def _end_all(self) -> None:
         for run in list(self._host.runs.values()):

@@ -10,8 +10,11 @@ from typing import Any
 
 from slotwise.daemon.containment import contained
 from slotwise.errors import SlotwiseError
+from slotwise.execution.exit_status import Kill
 from slotwise.ids import doing_for_run
+from slotwise.starter.convert import start_job
 from slotwise.starter.host.job_host import JobHost
+from slotwise.starter.messages import StartJob, StartRefused
 from slotwise.wire.frames import unbundled
 from slotwise.wire.gen import starter_pb2, starter_pb2_grpc
 from slotwise.wire.status import answers_errors
@@ -28,12 +31,12 @@ class StarterServicer(starter_pb2_grpc.StarterServicer):
     @answers_errors
     async def Jobs(self, request_iterator: Any, context: Any) -> AsyncIterator[starter_pb2.JobEvent]:
         """Commands in, events out, until either side ends the stream."""
-        board = self._host.board
-        generation = board.attach()
+        startd = self._host.startd
+        generation = startd.attach()
         reading = asyncio.get_running_loop().create_task(self._read(request_iterator))
         try:
             while not reading.done():
-                writing = asyncio.get_running_loop().create_task(board.frame(generation))
+                writing = asyncio.get_running_loop().create_task(startd.frame(generation))
                 await asyncio.wait({reading, writing}, return_when=asyncio.FIRST_COMPLETED)
                 if not writing.done():
                     writing.cancel()
@@ -44,7 +47,7 @@ class StarterServicer(starter_pb2_grpc.StarterServicer):
                 yield frame
         finally:
             reading.cancel()
-            board.detach(generation)
+            startd.detach(generation)
 
     async def _read(self, requests: Any) -> None:
         async for frame in requests:
@@ -57,18 +60,15 @@ class StarterServicer(starter_pb2_grpc.StarterServicer):
         recover = partial(self._failed, command)
         with contained(_log, doing_for_run(run_id, f"processing {what!r} of the startd"), recover) as attempt:
             if what == "start":
-                self._start(run_id, command.start)
+                self._start(run_id, start_job(command.start))
             elif what == "kill":
-                host.kill(run_id, command.kill)
+                host.kill(run_id, _kill(command.kill))
             elif what == "suspend":
                 host.suspend(run_id, command.suspend.resume)
             elif what == "forget":
                 host.drop(run_id)
             elif what == "list":
-                jobs = starter_pb2.JobList(jobs=list(host.listed()), left=list(host.left), mended=host.left.repaired)
-                host.board.post(starter_pb2.JobEvent(jobs=jobs))
-                self._host.tell_facts()
-                host.tell_ends_again()
+                host.report_runs()
             elif what == "end_noted":
                 host.end_noted(run_id)
             elif what == "left_noted":
@@ -78,11 +78,11 @@ class StarterServicer(starter_pb2_grpc.StarterServicer):
             elif what == "slot_usage":
                 host.measured(run_id, command.slot_usage.pack)
             elif what == "facts":
-                self._host.tell_facts()
+                host.tell_facts()
         if attempt.failed and what == "list":
             raise SlotwiseError("the list of runs could not be made")  # the startd asks again on another stream
 
-    def _start(self, run_id: str, start: starter_pb2.StartJob) -> None:
+    def _start(self, run_id: str, start: StartJob) -> None:
         try:
             self._host.start(run_id, start)
         except SlotwiseError as error:  # a command that cannot be understood
@@ -97,5 +97,15 @@ class StarterServicer(starter_pb2_grpc.StarterServicer):
             run.fail(error)
 
     def _refuse(self, run_id: str, error: Exception) -> None:
-        refused = starter_pb2.JobRefused(reason=str(error))
-        self._host.board.post(starter_pb2.JobEvent(run_id=run_id, refused=refused))
+        self._host.startd.report(run_id, StartRefused(reason=str(error)))
+
+
+def _kill(kill: starter_pb2.KillJob) -> Kill:
+    return Kill(
+        fast=kill.fast,
+        reason=kill.reason,
+        code=kill.reason_code,
+        subcode=kill.reason_subcode,
+        vacate_s=kill.vacate_s or None,
+        hold=kill.hold,
+    )

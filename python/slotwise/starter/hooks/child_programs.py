@@ -14,14 +14,13 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from slotwise.daemon.spawn import as_account, program
 from slotwise.execution.keeper_spec import Identity
 from slotwise.execution.launcher import unwatch, watch_exit
-
-if TYPE_CHECKING:
-    from slotwise.starter.run.run import Run
+from slotwise.starter.job.directories import RunDirectory
+from slotwise.starter.job.run_job import RunJob
 
 _log = logging.getLogger(__name__)
 
@@ -133,24 +132,37 @@ def log_errors(who: str, answer: Answer) -> None:
         _log.log(level, "%s: ... and more on standard error", who)
 
 
-async def call_for(run: Run, words: list[str], *, env: Mapping[str, str], limit_s: float, given: bytes = b"") -> Answer:
-    """As :func:`call`, for a run: as its user, in its scratch directory.
+class ChildPrograms:
+    """The programs beside the job of one run: they run as the job's user, in its scratch directory."""
 
-    :raises OSError: when it cannot be started.
-    """
-    command = [*_as_user(run.identity), *program(words)]
-    run.helpers += 1
-    try:
-        return await call(
-            command,
-            run.directory.control,
-            cwd=str(run.directory.scratch),
-            env={"PATH": "/usr/local/bin:/usr/bin:/bin", "_CONDOR_SCRATCH_DIR": str(run.directory.scratch), **env},
-            limit_s=limit_s,
-            given=given,
-        )
-    finally:
-        run.helpers -= 1
+    def __init__(self, directory: RunDirectory, job: RunJob) -> None:
+        self._directory = directory
+        self._job = job
+        self._running = 0
+
+    async def call(self, words: list[str], *, env: Mapping[str, str], limit_s: float, given: bytes = b"") -> Answer:
+        """As :func:`call`, for this run.
+
+        :raises OSError: when the program cannot be started.
+        """
+        scratch = str(self._directory.scratch)
+        self._running += 1
+        try:
+            return await call(
+                [*_as_user(self._job.identity), *program(words)],
+                self._directory.control,
+                cwd=scratch,
+                env={"PATH": "/usr/local/bin:/usr/bin:/bin", "_CONDOR_SCRATCH_DIR": scratch, **env},
+                limit_s=limit_s,
+                given=given,
+            )
+        finally:
+            self._running -= 1
+
+    def end(self) -> None:
+        """End those that run, in the background: a run that is told to go does not wait for its hooks and transfers."""
+        if self._running:
+            asyncio.get_running_loop().run_in_executor(None, end, self._directory.control)
 
 
 def end(control: Path) -> None:

@@ -15,23 +15,25 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Protocol
 
 from slotwise.classad import ClassAd, ExprTree
+from slotwise.clock import Clock
 from slotwise.daemon.program_trust import fault
 from slotwise.errors import AdSyntaxError
 from slotwise.execution import environment
+from slotwise.execution.environment import EnvironmentSettings
 from slotwise.execution.exit_status import HOOK_PREPARE_JOB_FAILURE, STARTER_ERROR, End, How, held
 from slotwise.execution.keeper_spec import Identity, KeeperResult
 from slotwise.starter.hooks import child_programs
+from slotwise.starter.hooks.child_programs import ChildPrograms
 from slotwise.starter.hooks.hook_rules import BEFORE_TRANSFER, EXIT, PREPARE, UPDATE, HookRules
-from slotwise.starter.host.keeper_spec import places_of
 from slotwise.starter.job import usage
 from slotwise.starter.job.ads import lookup, text
+from slotwise.starter.job.assignment import Assignment
+from slotwise.starter.job.directories import places_of
 from slotwise.starter.job.failures import LaunchRefusedError
-
-if TYPE_CHECKING:
-    from slotwise.starter.run.run import Run
+from slotwise.starter.job.run_job import RunJob
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +43,33 @@ _PREPARE_S, _UPDATE_S = 600.0, 30.0
 _TELL_END = 3
 #: From this HookStatusCode on the job goes back to idle; below it is held.
 _TO_IDLE = 300
+
+
+class HookSettings(Protocol):
+    """What hooks need of the configuration."""
+
+    @property
+    def hooks(self) -> HookRules:
+        """Which program holds for which job."""
+        ...
+
+    @property
+    def environment(self) -> EnvironmentSettings:
+        """The environment of jobs."""
+        ...
+
+
+class HookedRun(Protocol):
+    """What hooks need of a run."""
+
+    assignment: Assignment
+    job: RunJob
+    programs: ChildPrograms
+
+    @property
+    def pid(self) -> int:
+        """The job's process; 0 when it does not execute."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -83,82 +112,87 @@ def prepare_verdict(hook: str, path: str, said: Said) -> End | None:
     return End(How.EVICTED, reason=reason, reason_code=STARTER_ERROR, reason_subcode=status)
 
 
-def check(run: Run, rules: HookRules) -> None:
+def check(run: HookedRun, settings: HookSettings) -> None:
     """See that the job's hooks may be used.
 
     :raises LaunchRefusedError: when one may not: a job does not start without what its machine demands.
     """
-    for knob, path in rules.all(_wanted(run)):
-        wrong = _fault(path, run.identity)
+    for knob, path in settings.hooks.all(_wanted(run)):
+        wrong = _fault(path, run.job.identity)
         if wrong:
             reason = f"{knob} ({path}) {wrong}: it is not used, and jobs that need it do not start"
-            _log.error("run %s: %s", run.run_id, reason)
+            _log.error("run %s: %s", run.assignment.run_id, reason)
             raise LaunchRefusedError(End(How.NOT_STARTED, reason=reason, reason_code=STARTER_ERROR))
 
 
-def precedes_transfer(run: Run, rules: HookRules) -> bool:
+def precedes_transfer(run: HookedRun, settings: HookSettings) -> bool:
     """Whether the job has a hook that runs before its files are moved."""
-    return bool(rules.path(_wanted(run), BEFORE_TRANSFER))
+    return bool(settings.hooks.path(_wanted(run), BEFORE_TRANSFER))
 
 
-def prepares(run: Run, rules: HookRules) -> bool:
+def prepares(run: HookedRun, settings: HookSettings) -> bool:
     """Whether the job has a hook that runs when its files are there."""
-    return bool(rules.path(_wanted(run), PREPARE))
+    return bool(settings.hooks.path(_wanted(run), PREPARE))
 
 
-async def before_transfer(run: Run, rules: HookRules) -> None:
+async def before_transfer(run: HookedRun, settings: HookSettings) -> None:
     """As :func:`prepare`, before the input files come. URLs in TransferInput count as the hook leaves them; of its own
     files the access point sends those that the job has named.
 
     :raises LaunchRefusedError: when the hook says that the job must not start.
     """
-    before = lookup(run.job_ad)("TransferInput")
-    await _prepare(run, rules, BEFORE_TRANSFER)
-    after = lookup(run.job_ad)("TransferInput")
+    before = run.job.value("TransferInput")
+    await _prepare(run, settings, BEFORE_TRANSFER)
+    after = run.job.value("TransferInput")
     if _own_files(before) != _own_files(after):
         _log.warning(
             "run %s: %s has changed TransferInput: that counts for URLs only, the access point sends %s",
-            run.run_id, BEFORE_TRANSFER, ", ".join(_own_files(before)) or "no file of it",
+            run.assignment.run_id, BEFORE_TRANSFER, ", ".join(_own_files(before)) or "no file of it",
         )  # fmt: skip
 
 
-async def prepare(run: Run, rules: HookRules) -> None:
+async def prepare(run: HookedRun, settings: HookSettings) -> None:
     """Have the job prepared when its files are there; what the hook prints changes its ad.
 
     :raises LaunchRefusedError: when the hook says that the job must not start.
     """
-    await _prepare(run, rules, PREPARE)
+    await _prepare(run, settings, PREPARE)
 
 
-async def _prepare(run: Run, rules: HookRules, hook: str) -> None:
-    path = rules.path(_wanted(run), hook)
+async def _prepare(run: HookedRun, settings: HookSettings, hook: str) -> None:
+    path = settings.hooks.path(_wanted(run), hook)
     if not path:
         return
     try:
-        said = await _call(run, hook, path, rules.arguments(_wanted(run)), run.job_ad, _PREPARE_S)
+        said = await _call(run, settings, hook, path, settings.hooks.arguments(_wanted(run)), run.job.ad, _PREPARE_S)
     except OSError as error:
         reason = f"failed to execute {hook} ({path}): {error.strerror}"
         raise LaunchRefusedError(held(reason, HOOK_PREPARE_JOB_FAILURE)) from None
     end = prepare_verdict(hook, path, said)
     if end is not None:
         raise LaunchRefusedError(end)
-    run.job_ad.update(dict(said.attributes))
+    run.job.ad.update(dict(said.attributes))
 
 
-async def updated(run: Run, rules: HookRules, usage: Mapping[str, Any]) -> None:
+async def updated(run: HookedRun, settings: HookSettings, usage: Mapping[str, object]) -> None:
     """Tell the hook what the job uses; what it prints is not heard."""
-    path = rules.path(_wanted(run), UPDATE)
+    path = settings.hooks.path(_wanted(run), UPDATE)
     if path:
         with contextlib.suppress(OSError):
-            await _call(run, UPDATE, path, (), _merged(run, usage), _UPDATE_S)
+            await _call(run, settings, UPDATE, path, (), _merged(run, usage), _UPDATE_S)
 
 
 async def ended(
-    run: Run, rules: HookRules, how: str, result: KeeperResult, attributes: Mapping[str, Any]
+    run: HookedRun,
+    settings: HookSettings,
+    clock: Clock,
+    how: str,
+    result: KeeperResult,
+    attributes: Mapping[str, object],
 ) -> dict[str, ExprTree]:
     """Tell the hook that the job has ended (``exit``, ``remove``, ``hold`` or ``evict``), and with what; returns the
     attributes that it prints."""
-    path = rules.path(_wanted(run), EXIT)
+    path = settings.hooks.path(_wanted(run), EXIT)
     if not path:
         return {}
     ad = _merged(run, {**attributes, **usage.exit_attributes(result)})
@@ -166,21 +200,21 @@ async def ended(
     env = {}
     if result.how in ("exited", "signaled"):
         env[f"_CONDOR_MAINJOB_EXIT_{'CODE' if result.how == 'exited' else 'SIGNAL'}"] = str(result.code)
-    limit_s, clock = rules.exit_timeout_s(_wanted(run)), run.host.clock
+    limit_s = settings.hooks.exit_timeout_s(_wanted(run))
     try:
-        for _ in range(_TELL_END if run.fetched_for else 1):  # nobody else hears of the end of fetched work
+        for _ in range(_TELL_END if run.assignment.fetched_for else 1):  # nobody else hears of the end of fetched work
             began = clock.monotonic()
-            said = await _call(run, EXIT, path, (how,), ad, limit_s, env)
+            said = await _call(run, settings, EXIT, path, (how,), ad, limit_s, env)
             if said.status >= 0 or clock.monotonic() - began >= limit_s:
                 break
     except OSError as error:
-        _log.error("run %s: %s (%s): %s", run.run_id, EXIT, path, error)
+        _log.error("run %s: %s (%s): %s", run.assignment.run_id, EXIT, path, error)
         return {}
     return dict(said.attributes)
 
 
-def _wanted(run: Run) -> object:
-    return lookup(run.job_ad)("HookKeyword")
+def _wanted(run: HookedRun) -> object:
+    return run.job.value("HookKeyword")
 
 
 def _own_files(listed: object) -> list[str]:
@@ -189,17 +223,18 @@ def _own_files(listed: object) -> list[str]:
     return [name for name in names if name and "://" not in name]
 
 
-def _merged(run: Run, attributes: Mapping[str, Any]) -> ClassAd:
+def _merged(run: HookedRun, attributes: Mapping[str, object]) -> ClassAd:
     ad = ClassAd({})
-    ad.update(run.job_ad)
+    ad.update(run.job.ad)
     ad.update(dict(attributes))
-    if run.started_at:
-        ad["JobStartDate"] = int(run.started_at)
+    if run.job.started_at:
+        ad["JobStartDate"] = int(run.job.started_at)
     return ad
 
 
 async def _call(
-    run: Run,
+    run: HookedRun,
+    settings: HookSettings,
     hook: str,
     path: str,
     arguments: tuple[str, ...],
@@ -211,20 +246,18 @@ async def _call(
 
     :raises OSError: when it cannot be started.
     """
-    wrong = _fault(path, run.identity)
+    wrong = _fault(path, run.job.identity)
     if wrong:
         raise PermissionError(0, f"the program {wrong}")
-    cwd = str(run.directory.scratch) if run.transfers or run.job is None else run.job.iwd
+    cwd = str(run.assignment.directory.scratch) if run.job.transfers or run.job.view is None else run.job.view.iwd
     env = environment.of_hook(
-        run.slot, places_of(run.directory, cwd), run.host.settings.environment, home=run.identity.home
+        run.assignment.slot, places_of(run.assignment.directory, cwd), settings.environment, home=run.job.identity.home
     )
-    if run.state.pid:
-        env["_CONDOR_JOB_PIDS"] = str(run.state.pid)
+    if run.pid:
+        env["_CONDOR_JOB_PIDS"] = str(run.pid)
     given = _sorted(ad).encode("utf-8", "surrogateescape")
-    answer = await child_programs.call_for(
-        run, [path, *arguments], env={**env, **(also or {})}, limit_s=limit_s, given=given
-    )
-    who = f"{run.job_id}: {hook} ({Path(path).name}, run {run.run_id})"
+    answer = await run.programs.call([path, *arguments], env={**env, **(also or {})}, limit_s=limit_s, given=given)
+    who = f"{run.assignment.job_id}: {hook} ({Path(path).name}, run {run.assignment.run_id})"
     child_programs.log_errors(who, answer)
     if answer.status < 0:
         _log.error("%s died of signal %d (it may take %g s)", who, -answer.status, limit_s)

@@ -9,7 +9,6 @@ import math
 import os
 import pwd
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,8 +21,8 @@ from slotwise.execution.cgroup.plan import listed, memory_limit_mib
 from slotwise.execution.cgroup.probe import CgroupHost
 from slotwise.execution.control_dir import control_root, discard
 from slotwise.execution.exit_status import FAILED_TO_CREATE_PROCESS, SCRATCH_DIR_ERROR, End, How, Kill, MemoryRule, held
-from slotwise.execution.job_view import read_job, read_slot
-from slotwise.execution.keeper_spec import KeeperSpec
+from slotwise.execution.job_view import JobView, read_job, read_slot
+from slotwise.execution.keeper_spec import Identity
 from slotwise.execution.launcher import Launcher, write_files
 from slotwise.ids import doing_for_run
 from slotwise.model.ownership import domain_of, owner_attributes
@@ -34,15 +33,19 @@ from slotwise.starter.host import keeper_spec
 from slotwise.starter.host.capabilities import Enforcement, cgroups_for
 from slotwise.starter.host.keeper_spec import Surroundings
 from slotwise.starter.io_proxy.listener import IoProxyListener
+from slotwise.starter.io_proxy.rules import ChirpRules
 from slotwise.starter.job import directories
 from slotwise.starter.job.ads import lookup, pack_one, text, unpack_one
+from slotwise.starter.job.assignment import Assignment
 from slotwise.starter.job.directories import RunDirectory
 from slotwise.starter.job.failures import LaunchRefusedError, scratch_failure
+from slotwise.starter.job.run_job import Enforced, RunJob
 from slotwise.starter.links import user_log
 from slotwise.starter.links.leftovers import Leftovers
 from slotwise.starter.links.shadow_link import ShadowLink
 from slotwise.starter.links.standalone import Standalone
-from slotwise.starter.links.startd_events import StartdBoard
+from slotwise.starter.links.startd_outbox import StartdOutbox
+from slotwise.starter.messages import HostFacts, LeftoversRemoved, ListedRun, RemoteIo, RunList, SlotFree, StartJob
 from slotwise.starter.run import events, reporting
 from slotwise.starter.run.run import Run
 from slotwise.starter.run.run_record import save
@@ -53,7 +56,6 @@ from slotwise.starter.scratch.volumes import Volumes
 from slotwise.starter.settings import SLOT_KNOBS, StarterSettings, for_slot
 from slotwise.starter.transfer import transfer, url_transfer
 from slotwise.starter.transfer.url_transfer import Plugins, find_plugins
-from slotwise.wire.gen import common_pb2, starter_pb2
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +75,7 @@ class JobHost:
         self.enforcement = enforcement
         self.disks = ScratchDisks(settings, volumes)
         self.clock = clock
-        self.board = StartdBoard()
+        self.startd = StartdOutbox()
         self.runs: dict[str, Run] = {}
         self._by_directory: dict[str, Run] = {}
         self._links: dict[str, ShadowLink] = {}
@@ -124,7 +126,7 @@ class JobHost:
 
     # ---- commands of the startd
 
-    def start(self, run_id: str, start: starter_pb2.StartJob) -> None:
+    def start(self, run_id: str, start: StartJob) -> None:
         """Take on a run.
 
         :raises SlotwiseError: when the command cannot be understood.
@@ -138,32 +140,29 @@ class JobHost:
         machine_ad = unpack_one(start.slot_ad)
         slot = read_slot(lookup(machine_ad), start.slot_name)
         limits = lookup(unpack_one(start.limits))
-        execute = limits("EXECUTE")
-        obstacle = None
+        directory, obstacle = self._make_directory(limits("EXECUTE"))
+        assignment = Assignment(
+            run_id=run_id,
+            slot=slot,
+            machine_ad=machine_ad,
+            directory=directory,
+            token=start.run_token,
+            lease_s=float(start.lease_s),
+            shadow_address=start.shadow_address,
+            fetched_for=start.fetched_for,
+            fetched_ad=start.job_ad if start.fetched_for else b"",
+            limits={name: limits(name) for name in ("SlotUser", "MachineMaxVacateTime", *SLOT_KNOBS)},
+        )
         try:
-            parent = Path(execute) if isinstance(execute, str) and execute else self.settings.execute
-            directory = directories.create(parent, self.control, nested=self.settings.nested)
-        except OSError as error:
-            obstacle = scratch_failure(error)
-            name = f"none_{ids.secret(32)}"
-            directory = RunDirectory(self.settings.execute / name, self.control / name)
-        try:
-            run = Run(self, run_id, slot, machine_ad, directory)
-            run.obstacle = obstacle
+            run = Run(self, assignment)
             self.register(run)
         except Exception:
             directories.remove(directory)
             raise
         try:
-            run.token = start.run_token
-            run.lease_s = float(start.lease_s)
-            run.shadow_address = start.shadow_address
-            run.fetched_for = start.fetched_for
-            run.fetched_ad = start.job_ad if start.fetched_for else b""
-            run.limits = {name: limits(name) for name in ("SlotUser", "MachineMaxVacateTime", *SLOT_KNOBS)}
-            run.wants_encryption = bool(start.job_ad) and wants_encryption(lookup(unpack_one(start.job_ad)))
-            obstacle = run.obstacle = obstacle or self.disks.refusal(run)
-            if self.disks.gives_volume(run) and obstacle is None:
+            run.scratch.wants_encryption = bool(start.job_ad) and wants_encryption(lookup(unpack_one(start.job_ad)))
+            run.obstacle = obstacle or self.disks.refusal(run.scratch)
+            if self.disks.gives_volume(run.scratch) and run.obstacle is None:
                 run.begin(self._with_volume(run))
             else:
                 self.link(run)
@@ -171,48 +170,49 @@ class JobHost:
             run.on(events.Unwanted(report_gone=False))  # who asked for it hears of the failure
             raise
 
+    def _make_directory(self, execute: object) -> tuple[RunDirectory, End | None]:
+        """The directories of a new run below ``execute`` (EXECUTE of its slot); or why they cannot be made."""
+        try:
+            parent = Path(execute) if isinstance(execute, str) and execute else self.settings.execute
+            return directories.create(parent, self.control, nested=self.settings.nested), None
+        except OSError as error:
+            name = f"none_{ids.secret(32)}"
+            return RunDirectory(self.settings.execute / name, self.control / name), scratch_failure(error)
+
     async def _with_volume(self, run: Run) -> None:
         """Give the run a file system of its own, then let it speak to its shadow."""
-        run.obstacle = await self.disks.provide(run)
+        run.obstacle = await self.disks.provide(run.scratch)
         self.link(run)
 
     def register(self, run: Run) -> None:
         """Know a run by its id and its directory."""
         self.runs[run.run_id] = run
-        self._by_directory[run.directory.name] = run
+        self._by_directory[run.assignment.directory.name] = run
 
     def link(self, run: Run) -> None:
         """Put a run on the stream to its shadow; fetched work has none."""
-        if run.fetched_for:
-            run.link = self._standalone
+        if run.assignment.fetched_for:
+            run.shadow.link = self._standalone
             self._standalone.add(run)
             return
-        found = self._links.get(run.shadow_address)
+        address = run.assignment.shadow_address
+        found = self._links.get(address)
         if found is None:
-            found = ShadowLink(run.shadow_address, self.own_address, self._link_idle)
-            self._links[run.shadow_address] = found
-        run.link = found
+            found = self._links[address] = ShadowLink(address, self.own_address, self._link_idle)
+        run.shadow.link = found
         found.add(run)
 
     def _link_idle(self, link: ShadowLink) -> None:
         if self._links.get(link.address) is link:
             del self._links[link.address]
 
-    def kill(self, run_id: str, kill: starter_pb2.KillJob) -> None:
+    def kill(self, run_id: str, kill: Kill) -> None:
         """End a job as the startd wants."""
         run = self.runs.get(run_id)
         if run is None:
             self.tell_unknown(run_id)
             return
-        wish = Kill(
-            fast=kill.fast,
-            reason=kill.reason,
-            code=kill.reason_code,
-            subcode=kill.reason_subcode,
-            vacate_s=kill.vacate_s or None,
-            hold=kill.hold,
-        )
-        run.on(events.KillRequested(wish))
+        run.on(events.KillRequested(kill))
 
     def measured(self, run_id: str, pack: bytes) -> None:
         """The startd has measured what a job uses of its devices.
@@ -223,7 +223,7 @@ class JobHost:
         if run is not None:
             value = lookup(ad := unpack_one(pack))
             numbers = {name: value(name) for name in ad}
-            run.measured = {name: number for name, number in numbers.items() if isinstance(number, int | float)}
+            run.reported.devices = {name: number for name, number in numbers.items() if isinstance(number, int | float)}
 
     def suspend(self, run_id: str, resume: bool) -> None:
         """Stop a job, or let it go on."""
@@ -239,24 +239,21 @@ class JobHost:
 
     def tell_unknown(self, run_id: str) -> None:
         """The startd speaks of a run that is not here: it holds no slot."""
-        self.board.post(starter_pb2.JobEvent(run_id=run_id, gone=starter_pb2.JobGone(how="failed")))
+        self.startd.report(run_id, SlotFree(how="failed"))
 
-    def listed(self) -> Iterator[starter_pb2.JobListed]:
-        """The runs that hold a slot, and fetched work whose end the startd has not written down."""
-        for run in self.runs.values():
-            if not run.state.reported_gone or run.fetched_for:
-                yield starter_pb2.JobListed(
-                    run_id=run.run_id,
-                    slot_name=run.slot.name,
-                    pid=run.state.pid,
-                    phase=str(run.state.phase),
-                    suspended=run.state.suspended,
-                )
+    def report_runs(self) -> None:
+        """Answer the startd's request for the list of runs; what the host enforces follows, and ends not noted yet."""
+        runs = tuple(_listed(run) for run in self.runs.values() if _is_listed(run))
+        self.startd.report("", RunList(runs, tuple(self.left), tuple(self.left.repaired)))
+        self.tell_facts()
+        for run in list(self.runs.values()):
+            if run.assignment.fetched_for and run.state.reported_gone:
+                reporting.tell_gone(run)
 
     def end_noted(self, run_id: str) -> None:
         """The startd has written down how fetched work ended."""
         run = self.runs.get(run_id)
-        if run is not None and run.fetched_for:
+        if run is not None and run.assignment.fetched_for:
             run.begin(self._leave(run))
 
     async def _leave(self, run: Run) -> None:
@@ -264,12 +261,6 @@ class JobHost:
         if run.user_log is not None:
             await run.user_log.settle()
         run.on(events.EndAcknowledged())
-
-    def tell_ends_again(self) -> None:
-        """What the startd may not have heard of the ends of fetched work."""
-        for run in list(self.runs.values()):
-            if run.fetched_for and run.state.reported_gone:
-                reporting.tell_gone(run)
 
     # ---- what a run asks for
 
@@ -279,53 +270,50 @@ class JobHost:
         :raises OSError: when the directory cannot be made.
         :raises SlotwiseError: when the job cannot run here.
         """
-        if not run.user:
+        job = run.job
+        if not job.user:
             raise LaunchRefusedError(held("the access point does not say whose job it is", FAILED_TO_CREATE_PROCESS))
-        run.job_ad = job_ad
-        run.job_ad.update(owner_attributes(run.user))
-        if run.fetched_for and not isinstance(lookup(job_ad)("Iwd"), str):
-            run.job_ad["Iwd"] = str(run.directory.scratch)
-        try:
-            run.job = read_job(lookup(job_ad), run.user)
-        except UsageError as error:
-            raise LaunchRefusedError(held(str(error), FAILED_TO_CREATE_PROCESS, errno.EINVAL)) from None
-        if run.job.image and not self.settings.wrapper:  # a wrapper may be what starts containers
-            reason = f"The job is to run in the container {run.job.image}, and this execution point starts none"
+        job.ad = job_ad
+        job.ad.update(owner_attributes(job.user))
+        if run.assignment.fetched_for and not isinstance(job.value("Iwd"), str):
+            job.ad["Iwd"] = str(run.assignment.directory.scratch)
+        view = _read(job)
+        if view.image and not self.settings.wrapper:  # a wrapper may be what starts containers
+            reason = f"The job is to run in the container {view.image}, and this execution point starts none"
             raise LaunchRefusedError(held(reason, FAILED_TO_CREATE_PROCESS, errno.ENOSYS))
-        if wants_encryption(lookup(job_ad)) and not self.disks.encrypts(run):
+        if wants_encryption(job.value) and not self.disks.encrypts(run.scratch):
             reason = "The job asks for an encrypted scratch directory, and did not when it was given one"
             raise LaunchRefusedError(End(How.NOT_STARTED, reason=reason, reason_code=SCRATCH_DIR_ERROR))
         rules = self.settings.users
-        named = run.limits.get("SlotUser")
+        named = run.assignment.limits.get("SlotUser")
         if isinstance(named, str) and named:
-            rules = accounts.with_slot_user(rules, run.slot.name, named)
-        run.identity = accounts.choose(
-            run.job,
-            run.slot,
+            rules = accounts.with_slot_user(rules, run.assignment.slot.name, named)
+        job.identity = accounts.choose(
+            view,
+            run.assignment.slot,
             rules,
-            owner_domain=domain_of(run.user),
+            owner_domain=domain_of(job.user),
             is_root=self.enforcement.root,
-            allow_owner=self._lets_run_as_owner(run),
+            allow_owner=self._lets_run_as_owner(run.assignment, job),
         )
-        run.transfers = self._transfers(run)
-        hooks.check(run, self.settings.hooks)
-        directories.create_scratch(run.directory, run.identity, self.settings.permissions)
+        job.transfers = self._transfers(view, job.identity)
+        hooks.check(run, self.settings)
+        directories.create_scratch(run.assignment.directory, job.identity, self.settings.permissions)
 
-    def _lets_run_as_owner(self, run: Run) -> bool:
-        allowed = self.settings.lets_run_as_owner(run.machine_ad, run.job_ad)
+    def _lets_run_as_owner(self, assignment: Assignment, job: RunJob) -> bool:
+        allowed = self.settings.lets_run_as_owner(assignment.machine_ad, job.ad)
         if allowed is None:
-            _log.warning("%s: STARTER_ALLOW_RUNAS_OWNER is neither true nor false for it: no", run.job_id)
+            _log.warning("%s: STARTER_ALLOW_RUNAS_OWNER is neither true nor false for it: no", assignment.job_id)
         return allowed is True
 
-    def _transfers(self, run: Run) -> bool:
-        assert run.job is not None
-        rules = run.job.transfer
+    def _transfers(self, job: JobView, identity: Identity) -> bool:
+        rules = job.transfer
         if rules.mode in ("YES", "NO"):
             return rules.mode == "YES"
         here = self.settings.file_system_domain.lower()
         shared = bool(here) and rules.file_system_domain.lower() == here
-        name = run.identity.name or pwd.getpwuid(os.geteuid()).pw_name
-        return not (shared and name == run.job.owner)
+        name = identity.name or pwd.getpwuid(os.geteuid()).pw_name
+        return not (shared and name == job.owner)
 
     async def prepare_transfer(self, run: Run) -> None:
         """Have the hook run that comes before the input files.
@@ -333,69 +321,73 @@ class JobHost:
         :raises OSError: when the ads cannot be written.
         :raises SlotwiseError: when the job must not start.
         """
-        self._write_ads(run)
-        await hooks.before_transfer(run, self.settings.hooks)
-        self._reparse_job(run)
+        _write_ads(run)
+        await hooks.before_transfer(run, self.settings)
+        _reparse(run.job)
 
-    def _reparse_job(self, run: Run) -> None:
-        """Read the ad that a hook has changed: it may change the job, but not whose it is."""
-        run.job_ad.update(owner_attributes(run.user))
-        try:
-            run.job = read_job(lookup(run.job_ad), run.user)
-        except UsageError as error:
-            raise LaunchRefusedError(held(str(error), FAILED_TO_CREATE_PROCESS, errno.EINVAL)) from None
+    async def prepare(self, run: Run) -> None:
+        """Write what the job may read, what a restart needs, and the keeper's spec.
 
-    def _write_ads(self, run: Run) -> None:
-        """The ads of job and machine, for programs that run before the job does."""
-        ads = (text(run.job_ad), text(run.machine_ad))
-        write_files(directories.ad_files(run.directory, ads, run.identity.uid))
-
-    async def prepare(self, run: Run) -> KeeperSpec:
-        """Write what the job may read, keep what a restart needs, and compose the keeper's spec."""
-        if run.fetched_for and (log := user_log.of(run)) is not None:
+        :raises OSError: when a file system refuses.
+        :raises SlotwiseError: when the job must not start.
+        """
+        assignment, job = run.assignment, run.job
+        if assignment.fetched_for and (log := user_log.of(run, self.settings.date_form)) is not None:
             await log.create()
             run.user_log = log
-        hooked = hooks.prepares(run, self.settings.hooks)
-        if hooked or (run.transfers and url_transfer.input_urls(run.job_ad)):
-            self._write_ads(run)
-        if run.transfers:
+        hooked = hooks.prepares(run, self.settings)
+        if hooked or (job.transfers and url_transfer.input_urls(job.ad)):
+            _write_ads(run)
+        if job.transfers:
             await url_transfer.fetch(run, self.plugins)
-            if run.job is not None and run.job.transfer.output_files is None:
+            if job.view is not None and job.view.transfer.output_files is None:
                 # What is there now is no output, what the hooks make is.
-                run.before = transfer.listing(run.directory.scratch, run.identity)
+                run.files.before = transfer.listing(assignment.directory.scratch, job.identity)
         if hooked:
-            await hooks.prepare(run, self.settings.hooks)
-            self._reparse_job(run)
+            await hooks.prepare(run, self.settings)
+            _reparse(job)
         self._keep_cgroups()
         group = self._groups.lend() if self.enforcement.tracking == "gid" else None
         if group is None and self.enforcement.tracking == "gid":
             _log.warning("run %s: all tracking GIDs are in use, tracking its processes by ancestry", run.run_id)
-        run.identity = accounts.with_tracking(run.identity, group, self.settings.users)
-        run.cores = self._cores_for(run)
-        around = self._surroundings(run)
-        settings = self._settings_of(run)
-        rules = keeper_spec.cgroup_rules(around, settings)
-        enforced = self.cgroups.has("memory")
-        limit = memory_limit_mib(rules, run.slot.memory_mib) if enforced else None
-        if limit is None and rules.memory_policy == "custom" and settings.hard_memory is not None:
-            _log.warning("run %s: no memory limit, CGROUP_HARD_MEMORY_LIMIT_EXPR does not give a number", run.run_id)
-        run.memory = MemoryRule(
-            limit if limit is not None else run.slot.memory_mib or -1, self.settings.always_hold_on_oom
-        )
-        run.cgrouped = self.cgroups.version != 0
+        job.identity = accounts.with_tracking(job.identity, group, self.settings.users)
+        cores = self._cores_for(run)
+        around = self._surroundings(assignment, job, cores)
+        settings = self._settings_of(assignment)
+        job.enforced = Enforced(self._memory_rule(around, settings), self.cgroups.version != 0, cores)
         spec = keeper_spec.compose(
             around,
             settings,
             self.cgroups,
             notify=self.control / "notices",
             lease=self.lease,
-            lease_s=run.lease_s,
+            lease_s=assignment.lease_s,
             secret=ids.secret(64),
         )
-        ads = (text(run.job_ad), text(run.machine_ad))
-        await self.io_proxy.admit(run, settings.chirp)
-        write_files(directories.start_files(run.directory, ads, save(run), spec))
-        return spec
+        await self.admit_to_io_proxy(run, settings.chirp)
+        ads = (text(job.ad), text(assignment.machine_ad))
+        write_files(directories.start_files(assignment.directory, ads, save(run), spec))
+
+    def _memory_rule(self, around: Surroundings, settings: StarterSettings) -> MemoryRule:
+        """What to make of an OOM of the job."""
+        rules, slot = keeper_spec.cgroup_rules(around, settings), around.slot
+        limit = memory_limit_mib(rules, slot.memory_mib) if self.cgroups.has("memory") else None
+        if limit is None and rules.memory_policy == "custom" and settings.hard_memory is not None:
+            _log.warning("%s: no memory limit, CGROUP_HARD_MEMORY_LIMIT_EXPR does not give a number", around.job.job_id)
+        return MemoryRule(limit if limit is not None else slot.memory_mib or -1, self.settings.always_hold_on_oom)
+
+    async def admit_to_io_proxy(self, run: Run, rules: ChirpRules) -> None:
+        """Let the job speak to its access point, as far as ``rules`` and the job say so.
+
+        :raises OSError: when its directory refuses the file.
+        """
+
+        def request(wish: RemoteIo) -> None:
+            run.shadow.report(wish)
+
+        run.io_proxy = await self.io_proxy.admit(run.assignment, run.job, rules, request)
+        if run.io_proxy is not None:
+            run.reported.by_job = run.io_proxy.attributes
 
     def _keep_cgroups(self) -> None:
         """Make the groups that hold those of jobs again: systemd removes empty ones, as of a unit with Type=oneshot."""
@@ -408,9 +400,9 @@ class JobHost:
             self.enforcement = replace(self.enforcement, cgroups=found)
             self.tell_facts()
 
-    def _settings_of(self, run: Run) -> StarterSettings:
+    def _settings_of(self, assignment: Assignment) -> StarterSettings:
         """The settings for the run's slot; kept for the next run with the same."""
-        told = {name: run.limits.get(name) for name in SLOT_KNOBS}
+        told = {name: assignment.limits.get(name) for name in SLOT_KNOBS}
         key = (id(self.settings), *map(str, told.values()))
         found = self._slot_settings.get(key)
         if found is None:
@@ -419,43 +411,44 @@ class JobHost:
             found = self._slot_settings[key] = for_slot(self.settings, told)
         return found
 
-    def _surroundings(self, run: Run) -> Surroundings:
-        assert run.job is not None
+    def _surroundings(self, assignment: Assignment, job: RunJob, cores: tuple[int, ...]) -> Surroundings:
+        assert job.view is not None
         return Surroundings(
-            job=run.job,
-            slot=run.slot,
-            job_ad=run.job_ad,
-            machine_ad=run.machine_ad,
-            directory=run.directory,
-            identity=run.identity,
-            transfers=run.transfers,
+            job=job.view,
+            slot=assignment.slot,
+            job_ad=job.ad,
+            machine_ad=assignment.machine_ad,
+            directory=assignment.directory,
+            identity=job.identity,
+            transfers=job.transfers,
             root=self.enforcement.root,
-            hidden=self._hidden(run),
-            cores=run.cores,
+            hidden=self._hidden(assignment),
+            cores=cores,
         )
 
     def _cores_for(self, run: Run) -> tuple[int, ...]:
         """The cores that the job is to be bound to; none when it may use all."""
-        rules = self.settings.cores
+        rules, slot = self.settings.cores, run.assignment.slot
         if not rules.is_asked_for:
             return ()
-        if not rules.assigns(run.job_ad):
-            fixed = rules.fixed(run.slot.number)
+        if not rules.assigns(run.job.ad):
+            fixed = rules.fixed(slot.number)
             there = tuple(core for core in fixed if any(core in node for node in self.nodes))
             if fixed and not there:
                 _log.warning(
                     "run %s: the host has none of the cores %s, the job may use all", run.run_id, listed(fixed)
                 )
             return there
-        used = Counter(core for other in self.runs.values() if other is not run for core in other.cores)
-        cores = affinity.choose(max(1, math.ceil(run.slot.cpus)), self.nodes, used)
+        others = (other for other in self.runs.values() if other is not run)
+        used = Counter(core for other in others for core in other.job.enforced.cores)
+        cores = affinity.choose(max(1, math.ceil(slot.cpus)), self.nodes, used)
         _log.info("%s: bound to the cores %s (run %s)", run.job_id, listed(cores), run.run_id)
         return cores
 
-    def _hidden(self, run: Run) -> tuple[gpu_hiding.Device, ...]:
+    def _hidden(self, assignment: Assignment) -> tuple[gpu_hiding.Device, ...]:
         if not (self.settings.hide_gpus and self.enforcement.root and self.gpus):
             return ()
-        return gpu_hiding.hidden(self.gpus, gpu_hiding.assigned_uuids(run.slot, run.machine_ad))
+        return gpu_hiding.hidden(self.gpus, gpu_hiding.assigned_uuids(assignment.slot, assignment.machine_ad))
 
     def take_group(self, group: int) -> None:
         """A run from before a restart has this tracking group."""
@@ -463,29 +456,29 @@ class JobHost:
 
     def spawn(self, run: Run) -> asyncio.Future[int]:
         """Have a keeper forked."""
-        return self.launcher.spawn(run.directory.control)
+        return self.launcher.spawn(run.assignment.directory.control)
 
     def vacate_s(self, run: Run) -> int:
         """Seconds a job may take to leave when nobody says otherwise (MachineMaxVacateTime)."""
-        told = run.limits.get("MachineMaxVacateTime")
+        told = run.assignment.limits.get("MachineMaxVacateTime")
         return int(told) if isinstance(told, int | float) else self.settings.vacate_s
 
     async def dispose(self, run: Run) -> list[str]:
         """Remove directory and volume; returns what could not be removed."""
-        self._groups.give_back(run.identity.tracking_gid)
-        problems = await asyncio.get_running_loop().run_in_executor(None, self.disks.dispose, run)
+        self._groups.give_back(run.job.identity.tracking_gid)
+        problems = await asyncio.get_running_loop().run_in_executor(None, self.disks.dispose, run.scratch)
         if problems:
-            self.cleanup_retry.add(run.run_id, run.directory)
+            self.cleanup_retry.add(run.run_id, run.assignment.directory)
         return problems
 
     def clean_later(self, run: Run) -> None:
         """Remove directory and volume when something kept us from it."""
-        self.cleanup_retry.add(run.run_id, run.directory)
+        self.cleanup_retry.add(run.run_id, run.assignment.directory)
 
     def _leftovers_removed(self, run_id: str) -> None:
         """The leftovers of a run have been removed after all; every list says so until the startd confirms it."""
         self.left.note_repair(run_id)
-        self.board.post(starter_pb2.JobEvent(run_id=run_id, mended=starter_pb2.JobMended()))
+        self.startd.report(run_id, LeftoversRemoved())
 
     def take_over(self, settings: StarterSettings, enforcement: Enforcement) -> None:
         """New knobs, for jobs that start from now on."""
@@ -501,18 +494,51 @@ class JobHost:
 
     def tell_facts(self) -> None:
         """Tell the startd what this host enforces."""
-        facts = common_pb2.AdBatch(pack=pack_one(self.enforcement.attributes()))
-        self.board.post(starter_pb2.JobEvent(host_facts=facts))
+        self.startd.report("", HostFacts(pack_one(self.enforcement.attributes())))
 
     def forget(self, run: Run) -> None:
         """The run is gone."""
-        self.io_proxy.dismiss(run)
+        self.io_proxy.dismiss(run.run_id)
         if self.runs.get(run.run_id) is run:
             del self.runs[run.run_id]
-        self._by_directory.pop(run.directory.name, None)
+        self._by_directory.pop(run.assignment.directory.name, None)
 
     def _notice(self, name: str, what: str) -> None:
         run = self._by_directory.get(name)
         if run is not None:
             with contained(_log, doing_for_run(run.run_id, f"processing {what!r} of its keeper"), run.fail):
                 run.notice(what)
+
+
+def _is_listed(run: Run) -> bool:
+    """The run holds its slot, or is fetched work whose end the startd has not written down."""
+    return not run.state.reported_gone or bool(run.assignment.fetched_for)
+
+
+def _listed(run: Run) -> ListedRun:
+    state = run.state
+    return ListedRun(run.run_id, run.assignment.slot.name, state.pid, str(state.phase), state.suspended)
+
+
+def _read(job: RunJob) -> JobView:
+    """Read the job's ad.
+
+    :raises LaunchRefusedError: when the job cannot be understood: it is put on hold.
+    """
+    try:
+        job.view = read_job(lookup(job.ad), job.user)
+    except UsageError as error:
+        raise LaunchRefusedError(held(str(error), FAILED_TO_CREATE_PROCESS, errno.EINVAL)) from None
+    return job.view
+
+
+def _reparse(job: RunJob) -> None:
+    """Read the ad that a hook has changed: it may change the job, but not whose it is."""
+    job.ad.update(owner_attributes(job.user))
+    _read(job)
+
+
+def _write_ads(run: Run) -> None:
+    """The ads of job and machine, for programs that run before the job does."""
+    ads = (text(run.job.ad), text(run.assignment.machine_ad))
+    write_files(directories.ad_files(run.assignment.directory, ads, run.job.identity.uid))

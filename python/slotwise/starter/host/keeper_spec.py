@@ -14,14 +14,14 @@ from slotwise.execution import environment as environments
 from slotwise.execution.cgroup import plan as cgroup_plan
 from slotwise.execution.cgroup.plan import CgroupRules
 from slotwise.execution.cgroup.probe import CgroupHost
-from slotwise.execution.environment import Places
 from slotwise.execution.exit_status import STARTER_ERROR, End, How
 from slotwise.execution.job_view import NULL_FILE, JobView, SlotView
 from slotwise.execution.keeper_spec import CgroupPlan, Identity, Isolation, KeeperSpec, Limits
 from slotwise.starter.enforcement.gpu_hiding import Device
+from slotwise.starter.enforcement.job_wrapper import WRAPPER_FAILURE
 from slotwise.starter.enforcement.privilege import rights_of
-from slotwise.starter.job.directories import RunDirectory, temporary_source
-from slotwise.starter.job.failures import WRAPPER_FAILURE, LaunchRefusedError
+from slotwise.starter.job.directories import RunDirectory, places_of, temporary_source
+from slotwise.starter.job.failures import LaunchRefusedError
 from slotwise.starter.settings import StarterSettings
 
 #: A hard limit that leaves the host's own.
@@ -99,17 +99,6 @@ def compose(
         poll_s=settings.poll_s,
         proportional=settings.use_pss,
         kill_signal=job.kill.soft,
-    )
-
-
-def places_of(directory: RunDirectory, cwd: str) -> Places:
-    """Where a run's files are for its job and its hooks; ``cwd`` is the job's."""
-    return Places(
-        scratch=str(directory.scratch),
-        job_ad=str(directory.job_ad),
-        machine_ad=str(directory.machine_ad),
-        iwd=cwd,
-        chirp_config=str(directory.ours / ".chirp.config"),
     )
 
 

@@ -40,12 +40,12 @@ async def recover(host: JobHost) -> None:
                 await _ended(directory.control)
             await loop.run_in_executor(None, _clear_away, host, directory)
             continue
-        run.keeper.adopt()
+        run.adopt()
         if fate == "alive":
             alive.append(run)
             run.keeper.watch(int(names[0]))
             run.live.follow()
-            await host.io_proxy.admit(run, host.settings.chirp)
+            await host.admit_to_io_proxy(run, host.settings.chirp)
             _log.info("run %s: reconnected to its keeper %s", run.run_id, names[0])
         else:
             if names:
@@ -55,7 +55,7 @@ async def recover(host: JobHost) -> None:
         restored.append(run)
     for run in restored:  # all at once: a shadow takes a run that is not in the first list for lost
         host.link(run)
-    await loop.run_in_executor(None, _clear_groups, host, {run.directory.name for run in alive}, alive)
+    await loop.run_in_executor(None, _clear_groups, host, {run.assignment.directory.name for run in alive}, alive)
     await loop.run_in_executor(None, _clear_volumes, host)
     await loop.run_in_executor(None, _clear_orphans, host)
 
@@ -107,7 +107,7 @@ def _clear_groups(host: JobHost, _names: set[str], alive: list[Run]) -> None:
 
 
 def _groups_of(run: Run) -> list[str]:
-    fields = (run.directory.control / "spec").read_bytes().split(b"\0")
+    fields = (run.assignment.directory.control / "spec").read_bytes().split(b"\0")
     return [field[8:].decode() for field in fields if field.startswith(b"cg.make=")]
 
 

@@ -33,11 +33,11 @@ async def keep_watch(host: JobHost) -> None:
 async def _keep_lease(host: JobHost) -> None:
     """By itself, so that nothing slow about one run ends the lease of all."""
     while True:
-        if host.board.listening:
+        if host.startd.listening:
             accounts.forget_accounts()
             with contextlib.suppress(OSError):
                 os.utime(host.lease)
-        await asyncio.sleep(_RENEW_S if host.board.listening else 1.0)
+        await asyncio.sleep(_RENEW_S if host.startd.listening else 1.0)
 
 
 async def _keep_looking(host: JobHost) -> None:
@@ -60,46 +60,48 @@ async def _keep_looking(host: JobHost) -> None:
 
 def look_at(host: JobHost, run: Run, now: float) -> None:
     """Do what is due for one run; ``now`` is of the clock that nobody sets."""
-    if run.lost_at is not None and run.lease_s > 0 and now - run.lost_at > run.lease_s:
-        _log.warning("run %s: no contact with the shadow for more than %d s, ending the run", run.run_id, run.lease_s)
+    lease_s = run.assignment.lease_s
+    if run.shadow.lease_expired(lease_s, now):
+        _log.warning("run %s: no contact with the shadow for more than %d s, ending the run", run.run_id, lease_s)
         run.on(events.Unwanted(report_gone=True))
         return
     if run.state.phase is Phase.STARTING and (run.state.unwanted or (run.state.kill and run.state.kill.fast)):
         # The keeper may not have listened yet, and a job that waits for a pipe is never said to have begun.
-        launcher.command(run.directory.control, "hard")
-    if run.state.phase is not Phase.RUNNING or not run.started_at:
+        launcher.command(run.assignment.directory.control, "hard")
+    if not run.executing or not run.job.started_at:
         return
-    settings = host.settings
-    if run.next_update_at is None:
-        began = now - max(0.0, host.clock.now() - run.started_at)
-        run.next_update_at = began + settings.initial_update_s
-        run.next_startd_update_at = began + min(5.0, settings.startd_update_s)
-        run.next_disk_at = began + min(settings.poll_s, settings.initial_update_s)
-    if run.measuring:  # a large directory takes its time; nobody else waits for it
+    settings, due = host.settings, run.schedule
+    if due.shadow_at is None:
+        began = now - max(0.0, host.clock.now() - run.job.started_at)
+        due.shadow_at = began + settings.initial_update_s
+        due.startd_at = began + min(5.0, settings.startd_update_s)
+        due.disk_at = began + min(settings.poll_s, settings.initial_update_s)
+    if due.measuring:  # a large directory takes its time; nobody else waits for it
         return
-    if now >= run.next_update_at or (settings.enforce_disk and now >= run.next_disk_at):
-        run.measuring = True
+    if now >= due.shadow_at or (settings.enforce_disk and now >= due.disk_at):
+        due.measuring = True
         run.begin(_measured(host, run))
-    elif now >= run.next_startd_update_at:
-        run.next_startd_update_at = now + settings.startd_update_s
+    elif now >= due.startd_at:
+        due.startd_at = now + settings.startd_update_s
         reporting.tell_startd_usage(run)
 
 
 async def _measured(host: JobHost, run: Run) -> None:
-    """Measure a run's disk use, and tell what is due; a job that has too much ends."""
+    """Measure a run's disk use, and report what is due; a job that has too much ends."""
+    due = run.schedule
     try:
-        run.disk = await host.disks.measure(run)
+        run.scratch.used = await host.disks.measure(run.scratch)
     finally:
-        run.measuring = False
+        due.measuring = False
         now = host.clock.monotonic()
-        run.next_disk_at = now + max(host.settings.poll_s, 1.0)
-    if run.state.phase is not Phase.RUNNING:
+        due.disk_at = now + max(host.settings.poll_s, 1.0)
+    if not run.executing:
         return
-    full = host.disks.over_limit(run)
+    full = host.disks.over_limit(run.scratch)
     if full is not None:
         run.on(events.Failed(full))
-    elif run.next_update_at is not None and now >= run.next_update_at:
-        run.next_update_at = now + host.settings.update_s
+    elif due.shadow_at is not None and now >= due.shadow_at:
+        due.shadow_at = now + host.settings.update_s
         reporting.update(run)
 
 

@@ -11,20 +11,19 @@ import contextlib
 import errno
 import itertools
 import logging
+from collections.abc import Callable
+from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
 from slotwise import ids
-from slotwise.classad import ClassAd, ExprTree
+from slotwise.classad import ExprTree
 from slotwise.errors import AdSyntaxError
 from slotwise.execution.launcher import write_files
 from slotwise.starter.io_proxy.rules import ChirpRules
 from slotwise.starter.io_proxy.session import Asker, Session, same
-from slotwise.starter.job.ads import lookup
-from slotwise.wire.gen import schedd_pb2
-
-if TYPE_CHECKING:
-    from slotwise.starter.run.run import Run
+from slotwise.starter.job.assignment import Assignment
+from slotwise.starter.job.run_job import RunJob
+from slotwise.starter.messages import RemoteIo, RemoteIoDone
 
 _log = logging.getLogger(__name__)
 
@@ -36,12 +35,16 @@ _FILE = ".chirp.config"
 
 
 class JobIoProxy:
-    """The io proxy of one job."""
+    """The io proxy of one job.
 
-    def __init__(self, run: Run, rules: ChirpRules) -> None:
-        self._run = run
+    :param request: sends a request to the access point, if there is a stream to it.
+    """
+
+    def __init__(self, job: RunJob, rules: ChirpRules, request: Callable[[RemoteIo], None]) -> None:
+        self._job = job
         self._rules = rules
-        wants = lookup(run.job_ad)("WantIOProxy") is True
+        self._request = request
+        wants = _wants(job)
         self.may_use_files = rules.files and wants
         self.may_change = rules.updates and wants
         self.may_delay = rules.delayed
@@ -49,28 +52,28 @@ class JobIoProxy:
         #: Attributes that go with every update from now on.
         self.attributes: dict[str, ExprTree] = {}
         self._serial = itertools.count(1)
-        self._open: dict[int, tuple[schedd_pb2.RemoteIo, asyncio.Future[schedd_pb2.RemoteIoDone]]] = {}
+        self._open: dict[int, tuple[RemoteIo, asyncio.Future[RemoteIoDone]]] = {}
 
-    async def ask(self, **what: object) -> schedd_pb2.RemoteIoDone:
+    async def ask(self, wish: RemoteIo) -> RemoteIoDone:
         """Have something done at the access point; asked again after a break of the stream."""
         number = next(self._serial)
-        request = schedd_pb2.RemoteIo(id=number, **what)  # type: ignore[arg-type]
-        answer: asyncio.Future[schedd_pb2.RemoteIoDone] = asyncio.get_running_loop().create_future()
+        request = replace(wish, id=number)
+        answer: asyncio.Future[RemoteIoDone] = asyncio.get_running_loop().create_future()
         self._open[number] = (request, answer)
-        self._run.say(io=request)
+        self._request(request)
         try:
             return await asyncio.wait_for(answer, _PATIENCE_S)
         except TimeoutError:
-            return schedd_pb2.RemoteIoDone(error=errno.ETIMEDOUT)
+            return RemoteIoDone(error=errno.ETIMEDOUT)
         finally:
             self._open.pop(number, None)
 
     def ask_again(self) -> None:
         """The shadow is back: it may not have heard what is open."""
         for request, _answer in list(self._open.values()):
-            self._run.say(io=request)
+            self._request(request)
 
-    def hear(self, done: schedd_pb2.RemoteIoDone) -> None:
+    def hear(self, done: RemoteIoDone) -> None:
         """The access point has answered."""
         _request, answer = self._open.get(done.id, (None, None))
         if answer is not None and not answer.done():
@@ -101,8 +104,12 @@ class JobIoProxy:
         """An attribute: as it waits for the next update, else as the job's ad has it."""
         if (known := self._known(name)) in self.attributes:
             return str(self.attributes[known])
-        ad: ClassAd = self._run.job_ad
+        ad = self._job.ad
         return str(ad.lookup(name)) if name in ad else None
+
+
+def _wants(job: RunJob) -> bool:
+    return job.value("WantIOProxy") is True
 
 
 class IoProxyListener:
@@ -113,26 +120,29 @@ class IoProxyListener:
         self._server: asyncio.Server | None = None
         self._sessions: set[asyncio.Task[None]] = set()
 
-    async def admit(self, run: Run, rules: ChirpRules) -> None:
-        """Let a job speak: write down for it where and with which secret.
+    async def admit(
+        self, assignment: Assignment, job: RunJob, rules: ChirpRules, request: Callable[[RemoteIo], None]
+    ) -> JobIoProxy | None:
+        """Let a job speak: write down for it where and with which secret. None when it may not.
 
+        :param request: sends a request of the job to its access point.
         :raises OSError: when its directory refuses the file.
         """
-        if not (rules.delayed or lookup(run.job_ad)("WantIOProxy") is True):
-            return
+        if not (rules.delayed or _wants(job)):
+            return None
         if self._server is None:
             self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=1024 * 1024)
-        run.io_proxy = JobIoProxy(run, rules)
-        self._jobs[run.run_id] = run.io_proxy
+        proxy = self._jobs[assignment.run_id] = JobIoProxy(job, rules, request)
         port = self._server.sockets[0].getsockname()[1]
-        text = f"127.0.0.1 {port} {run.io_proxy.secret}\n"
-        who = run.identity
+        text = f"127.0.0.1 {port} {proxy.secret}\n"
+        who = job.identity
         owner = None if who.uid is None or who.gid is None else (who.uid, who.gid)
-        write_files([(str(run.directory.ours / _FILE), 0o600, owner, text.encode())])
+        write_files([(str(assignment.directory.ours / _FILE), 0o600, owner, text.encode())])
+        return proxy
 
-    def dismiss(self, run: Run) -> None:
+    def dismiss(self, run_id: str) -> None:
         """The job is gone."""
-        self._jobs.pop(run.run_id, None)
+        self._jobs.pop(run_id, None)
 
     def _find(self, cookie: str) -> Asker | None:
         found = None

@@ -21,7 +21,7 @@ from slotwise.starter.io_proxy.protocol import (
     open_flags,
     words,
 )
-from slotwise.wire.gen import schedd_pb2
+from slotwise.starter.messages import RemoteIo, RemoteIoDone
 
 #: Most data of one request, bytes; more is asked for in parts by all clients.
 MOST = 16 * 1024 * 1024
@@ -36,7 +36,7 @@ class Asker(Protocol):
     may_change: bool
     may_delay: bool
 
-    def ask(self, **what: object) -> Awaitable[schedd_pb2.RemoteIoDone]:
+    def ask(self, wish: RemoteIo) -> Awaitable[RemoteIoDone]:
         """Have something done at the access point."""
         ...
 
@@ -108,25 +108,25 @@ class Session:
         except (ValueError, asyncio.IncompleteReadError):
             return INVALID, b""
 
-    async def _ask(self, **what: object) -> schedd_pb2.RemoteIoDone:
+    async def _ask(self, wish: RemoteIo) -> RemoteIoDone:
         assert self._job is not None
-        return await self._job.ask(**what)
+        return await self._job.ask(wish)
 
-    async def _plain(self, **what: object) -> Answer:
-        done = await self._ask(**what)
+    async def _plain(self, wish: RemoteIo) -> Answer:
+        done = await self._ask(wish)
         return (error_answer(done.error), b"") if done.error else (0, b"")
 
-    async def _data(self, **what: object) -> Answer:
-        done = await self._ask(**what)
+    async def _data(self, wish: RemoteIo) -> Answer:
+        done = await self._ask(wish)
         return (error_answer(done.error), b"") if done.error else (len(done.data), done.data)
 
     # ---- attributes and the log
 
     async def _get(self, name: str) -> Answer:
-        return await self._data(op="get_attr", name=name)
+        return await self._data(RemoteIo("get_attr", name=name))
 
     async def _set(self, name: str, text: str) -> Answer:
-        return await self._plain(op="set_attr", name=name, text=text)
+        return await self._plain(RemoteIo("set_attr", name=name, text=text))
 
     async def _get_delayed(self, name: str) -> Answer:
         assert self._job is not None
@@ -141,7 +141,7 @@ class Session:
         return (error_answer(error) if error else 0), b""
 
     async def _log(self, text: str) -> Answer:
-        return await self._plain(op="ulog", text=text)
+        return await self._plain(RemoteIo("ulog", text=text))
 
     # ---- open files
 
@@ -154,10 +154,12 @@ class Session:
         reads, writes, appends, truncates, creates, exclusive = flags
         if writes:
             how = (1 if truncates else 0) | (2 if exclusive and creates else 0)
-            done = await self._ask(op="write", name=path, length=how, mode=(int(mode) & 0o777 or 0o644) * creates)
+            done = await self._ask(
+                RemoteIo("write", name=path, length=how, mode=(int(mode) & 0o777 or 0o644) * creates)
+            )
             if done.error:
                 return error_answer(done.error), b""
-        done = await self._ask(op="stat", name=path)
+        done = await self._ask(RemoteIo("stat", name=path))
         if done.error:
             return error_answer(done.error), b""
         number = next(n for n in range(3, 3 + _MOST_OPEN + 1) if n not in self._files)
@@ -181,7 +183,7 @@ class Session:
         found = b""
         while len(found) < length:
             part = min(_PART, length - len(found))
-            done = await self._ask(op="read", name=path, offset=at + len(found), length=part)
+            done = await self._ask(RemoteIo("read", name=path, offset=at + len(found), length=part))
             if done.error:
                 return error_answer(done.error), b""
             found += done.data
@@ -206,7 +208,7 @@ class Session:
     async def _store(self, path: str, data: bytes, at: int) -> Answer:
         for start in range(0, len(data), _PART):
             part = data[start : start + _PART]
-            done = await self._ask(op="write", name=path, data=part, offset=at if at < 0 else at + start)
+            done = await self._ask(RemoteIo("write", name=path, data=part, offset=at if at < 0 else at + start))
             if done.error:
                 return error_answer(done.error), b""
         return len(data), b""
@@ -217,7 +219,7 @@ class Session:
             return BAD_FD, b""
         base = {"0": 0, "1": file.at}.get(whence)
         if whence == "2":
-            done = await self._ask(op="stat", name=file.path)
+            done = await self._ask(RemoteIo("stat", name=file.path))
             if done.error:
                 return error_answer(done.error), b""
             base = int(done.data.split()[7])
@@ -232,7 +234,7 @@ class Session:
     # ---- whole files and directories
 
     async def _get_file(self, path: str) -> Answer:
-        done = await self._ask(op="stat", name=path)
+        done = await self._ask(RemoteIo("stat", name=path))
         if done.error:
             return error_answer(done.error), b""
         size = int(done.data.split()[7])
@@ -242,7 +244,7 @@ class Session:
         size = int(length)
         if not 0 <= size <= MOST:
             return TOO_BIG, b""
-        done = await self._ask(op="write", name=path, length=1, mode=int(mode) & 0o777 or 0o644)
+        done = await self._ask(RemoteIo("write", name=path, length=1, mode=int(mode) & 0o777 or 0o644))
         if done.error:
             return error_answer(done.error), b""
         self._writer.write(b"0\n")
@@ -250,23 +252,23 @@ class Session:
         return await self._store(path, await self._reader.readexactly(size), 0)
 
     async def _stat(self, path: str) -> Answer:
-        done = await self._ask(op="stat", name=path)
+        done = await self._ask(RemoteIo("stat", name=path))
         return (error_answer(done.error), b"") if done.error else (0, done.data)
 
     async def _unlink(self, path: str) -> Answer:
-        return await self._plain(op="unlink", name=path)
+        return await self._plain(RemoteIo("unlink", name=path))
 
     async def _rename(self, path: str, other: str) -> Answer:
-        return await self._plain(op="rename", name=path, text=other)
+        return await self._plain(RemoteIo("rename", name=path, text=other))
 
     async def _make_directory(self, path: str, mode: str) -> Answer:
-        return await self._plain(op="mkdir", name=path, mode=int(mode) & 0o777 or 0o755)
+        return await self._plain(RemoteIo("mkdir", name=path, mode=int(mode) & 0o777 or 0o755))
 
     async def _remove_directory(self, path: str) -> Answer:
-        return await self._plain(op="rmdir", name=path)
+        return await self._plain(RemoteIo("rmdir", name=path))
 
     async def _list(self, path: str) -> Answer:
-        return await self._data(op="getdir", name=path)
+        return await self._data(RemoteIo("getdir", name=path))
 
 
 _Act = Callable[..., Awaitable[Answer]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree, SpecialValue
 from slotwise.classad.long_form import long_form
@@ -25,7 +24,7 @@ def unpack_one(pack: bytes) -> ClassAd:
     return ads[0]
 
 
-def pack_one(attributes: ClassAd | Mapping[str, Any]) -> bytes:
+def pack_one(attributes: ClassAd | Mapping[str, object]) -> bytes:
     """A pack of one ad."""
     return pack_ads([attributes])
 

@@ -20,8 +20,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
+from slotwise.execution.environment import Places
 from slotwise.execution.keeper_spec import Identity, KeeperSpec
 from slotwise.execution.launcher import Entry, remove_tree, write_files
 
@@ -126,6 +126,17 @@ def temporary_source(run: RunDirectory, target: str) -> str:
     return str(run.private / target.strip("/").replace("/", "_"))
 
 
+def places_of(directory: RunDirectory, cwd: str) -> Places:
+    """Where a run's files are for its job and its hooks; ``cwd`` is the job's."""
+    return Places(
+        scratch=str(directory.scratch),
+        job_ad=str(directory.job_ad),
+        machine_ad=str(directory.machine_ad),
+        iwd=cwd,
+        chirp_config=str(directory.ours / ".chirp.config"),
+    )
+
+
 def ad_files(run: RunDirectory, ads: tuple[str, str], uid: int | None) -> list[Entry]:
     """The ads of job and machine, for the job (``uid``) and its hooks to read: its environment is in them, and its
     group may be one that many users have."""
@@ -136,7 +147,7 @@ def ad_files(run: RunDirectory, ads: tuple[str, str], uid: int | None) -> list[E
     ]
 
 
-def start_files(run: RunDirectory, ads: tuple[str, str], kept: Mapping[str, Any], spec: KeeperSpec) -> list[Entry]:
+def start_files(run: RunDirectory, ads: tuple[str, str], kept: Mapping[str, object], spec: KeeperSpec) -> list[Entry]:
     """All that is written when a job starts: ads it may read (job's, machine's), private directories, what a restart
     needs, and last the keeper's spec: a run with a spec can be taken up again."""
     entries = ad_files(run, ads, spec.identity.uid)
@@ -148,13 +159,13 @@ def start_files(run: RunDirectory, ads: tuple[str, str], kept: Mapping[str, Any]
     return entries
 
 
-def recall(run: RunDirectory) -> dict[str, Any] | None:
+def recall(run: RunDirectory) -> dict[str, object] | None:
     """What :func:`start_files` kept; None when it never came to that."""
     try:
-        found: dict[str, Any] = json.loads((run.control / "run.json").read_text())
+        found = json.loads((run.control / "run.json").read_text())
     except (FileNotFoundError, NotADirectoryError, json.JSONDecodeError):
         return None
-    return found
+    return found if isinstance(found, dict) else None
 
 
 def existing(executes: Iterable[Path], control: Path, *, nested: bool = True) -> list[RunDirectory]:

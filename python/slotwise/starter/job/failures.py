@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from pathlib import Path
 
 from slotwise.errors import SlotwiseError
 from slotwise.execution.exit_status import (
@@ -17,11 +16,7 @@ from slotwise.execution.exit_status import (
     held,
 )
 from slotwise.execution.job_view import JobView
-from slotwise.execution.keeper_spec import Identity
-from slotwise.starter.enforcement.privilege import read_small
 
-#: Where a wrapper writes why it failed (_CONDOR_WRAPPER_ERROR_FILE).
-WRAPPER_FAILURE = ".job_wrapper_failure"
 #: Stands for the job while its ad is not known.
 NO_JOB = JobView(job_id="0.0", cmd="", arguments=(), environment={}, iwd="/", stdin="", stdout="", stderr="", owner="")
 
@@ -44,15 +39,6 @@ def scratch_failure(error: OSError) -> End:
     if number in (errno.ENOSPC, errno.EDQUOT):
         return held(reason, OUT_OF_RESOURCES, OUT_OF_DISK_SUBCODE)
     return held(reason, IWD_ERROR, number)
-
-
-def wrapper_failure(scratch: Path, identity: Identity) -> End | None:
-    """What becomes of a job whose wrapper (USER_JOB_WRAPPER) says that it could not start it."""
-    try:
-        said = read_small(scratch / WRAPPER_FAILURE, identity, 1000).strip().replace("\n", "|")
-    except OSError:
-        return None
-    return End(How.EVICTED, reason=f"The job wrapper failed to execute the job: {said}", reason_code=STARTER_ERROR)
 
 
 def failure(error: OSError | SlotwiseError) -> End:

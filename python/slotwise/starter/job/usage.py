@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from dataclasses import dataclass
-from typing import Any
 
 from slotwise.execution.exit_status import End, How
 from slotwise.execution.keeper_spec import KeeperResult, Usage
@@ -34,11 +33,11 @@ class Moment:
     bytes_sent: int = 0
 
 
-def usage_attributes(usage: Usage, disk: Disk, moment: Moment) -> dict[str, Any]:
+def usage_attributes(usage: Usage, disk: Disk, moment: Moment) -> dict[str, object]:
     """Attributes of a running job for the shadow and the startd. ``MemoryUsage`` (an expression) is the caller's."""
     wall_s = moment.now - moment.started_at if moment.started_at else 0.0
     cpu_s = usage.user_s + usage.system_s
-    return {
+    attributes: dict[str, object] = {
         "RemoteUserCpu": round(usage.user_s, 6),
         "RemoteSysCpu": round(usage.system_s, 6),
         "ImageSize": usage.image_kib,
@@ -52,12 +51,15 @@ def usage_attributes(usage: Usage, disk: Disk, moment: Moment) -> dict[str, Any]
         "CpusUsage": round(cpu_s / wall_s, 6) if wall_s > 0 else 0.0,
         "BytesRecvd": float(moment.bytes_received),
         "BytesSent": float(moment.bytes_sent),
-    } | ({"ProportionalSetSizeKb": usage.proportional_kib} if usage.proportional_kib else {})
+    }
+    if usage.proportional_kib:
+        attributes["ProportionalSetSizeKb"] = usage.proportional_kib
+    return attributes
 
 
 def end_attributes(
     end: End, result: KeeperResult | None, disk: Disk, moment: Moment, memory_limit_mib: int
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Attributes of the end of a run."""
     usage = result.usage if result is not None else Usage()
     ad = usage_attributes(usage, disk, moment)
@@ -69,7 +71,7 @@ def end_attributes(
             ad["CpusUsage"] = round((usage.user_s + usage.system_s) / wall_s, 6)
     if end.at_memory_limit and memory_limit_mib > 0:
         ad["ResidentSetSize"] = memory_limit_mib * 1024
-        ad["ImageSize"] = max(ad["ImageSize"], memory_limit_mib * 1024)
+        ad["ImageSize"] = max(usage.image_kib, memory_limit_mib * 1024)
     if end.by_itself:
         ad |= _exit(end.how is How.SIGNALED, end.code)
         ad |= {"JobCoreDumped": end.core, "TerminationPending": True}
@@ -82,12 +84,12 @@ def end_attributes(
     return ad
 
 
-def exit_attributes(result: KeeperResult) -> dict[str, Any]:
+def exit_attributes(result: KeeperResult) -> dict[str, object]:
     """How the job's first process ended, whatever becomes of the job; nothing where nobody knows."""
     return _exit(result.how == "signaled", result.code) if result.how in ("exited", "signaled") else {}
 
 
-def _exit(by_signal: bool, code: int) -> dict[str, Any]:
+def _exit(by_signal: bool, code: int) -> dict[str, object]:
     if not by_signal:
         return {"ExitBySignal": False, "ExitCode": code, "ExitReason": f"exited normally with status {code}"}
     name = signal.strsignal(code) if 0 < code < signal.NSIG else None
@@ -98,7 +100,7 @@ def _exit(by_signal: bool, code: int) -> dict[str, Any]:
     }
 
 
-def _ticket(result: KeeperResult) -> dict[str, Any]:
+def _ticket(result: KeeperResult) -> dict[str, object]:
     number = {"itself": 0, "soft": 1}.get(result.ended_by, 2)
     by_signal = result.how == "signaled"
     return {

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from slotwise.execution.job_view import SlotView
-from slotwise.wire.gen import starter_pb2
+from slotwise.starter.convert import decode_list, encode_list
+from slotwise.starter.messages import Leftover, RunList
 
 #: SlotBrokenCode and SlotBrokenReason, as HTCondor has them.
 CANNOT_CLEAN = (4, "Could not clean up after job")
@@ -26,14 +27,14 @@ class Leftovers:
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / NAME
-        self._known: dict[str, starter_pb2.JobLeft] = {}
+        self._known: dict[str, Leftover] = {}
         self._repaired: dict[str, None] = {}
         with contextlib.suppress(OSError, ValueError):
-            kept = starter_pb2.JobList.FromString(self._path.read_bytes())
+            kept = decode_list(self._path.read_bytes())
             self._known = {left.run_id: left for left in kept.left}
-            self._repaired = dict.fromkeys(kept.mended)
+            self._repaired = dict.fromkeys(kept.repaired)
 
-    def __iter__(self) -> Iterator[starter_pb2.JobLeft]:
+    def __iter__(self) -> Iterator[Leftover]:
         return iter(list(self._known.values()))
 
     @property
@@ -41,10 +42,10 @@ class Leftovers:
         """The runs whose leftovers are gone."""
         return list(self._repaired)
 
-    def note(self, run_id: str, slot: SlotView, code: int, reason: str) -> starter_pb2.JobLeft:
+    def note(self, run_id: str, slot: SlotView, code: int, reason: str) -> Leftover:
         """A run left something; the first reason stays."""
         if run_id not in self._known:
-            self._known[run_id] = starter_pb2.JobLeft(
+            self._known[run_id] = Leftover(
                 run_id=run_id, slot_name=slot.name, reason=reason, code=code, cpus=slot.cpus,
                 memory_mib=slot.memory_mib, disk_kib=slot.disk_kib, assigned=dict(slot.assigned),
             )  # fmt: skip
@@ -74,5 +75,5 @@ class Leftovers:
                 self._path.unlink(missing_ok=True)
                 return
             fresh = self._path.with_suffix(".tmp")
-            fresh.write_bytes(starter_pb2.JobList(left=self._known.values(), mended=self._repaired).SerializeToString())
+            fresh.write_bytes(encode_list(RunList((), tuple(self._known.values()), tuple(self._repaired))))
             fresh.replace(self._path)

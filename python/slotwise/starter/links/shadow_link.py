@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import grpc
 
 from slotwise.daemon.containment import contained
 from slotwise.errors import DeniedError
 from slotwise.ids import doing_for_run
+from slotwise.starter.convert import shadow_message, shadow_report
+from slotwise.starter.messages import FromShadow, Hello, Output, StreamPiece, ToShadow
 from slotwise.wire.channel import uses_tls
 from slotwise.wire.credential import Metadata, TokenCredential
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
@@ -32,14 +34,21 @@ _IDLE_S = 120.0
 class LinkedRun(Protocol):
     """What the link needs of a run."""
 
-    run_id: str
-    token: str
-
-    def hello(self) -> schedd_pb2.RunHello | None:
-        """The greeting on a new stream; None when the run has nothing to say there any more."""
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
         ...
 
-    def hear(self, message: schedd_pb2.ShadowMessage) -> None:
+    @property
+    def token(self) -> str:
+        """Proves to the shadow that the run was assigned by its startd."""
+        ...
+
+    def hello(self) -> Hello:
+        """The greeting on a new stream."""
+        ...
+
+    def hear(self, message: FromShadow) -> None:
         """The shadow said something about this run."""
         ...
 
@@ -84,6 +93,14 @@ class ShadowLink(BundledStream[schedd_pb2.StarterMessage, schedd_pb2.ShadowMessa
         if self.connected:
             self._greet(run)
 
+    def report(self, run_id: str, report: ToShadow) -> None:
+        """Send a run's report."""
+        self.send(shadow_report(run_id, report))
+
+    async def report_piece(self, run_id: str, piece: Output | StreamPiece) -> bool:
+        """Send a part of a file once there is room for it; False when the stream broke."""
+        return await self.send_piece(shadow_report(run_id, piece))
+
     def drop(self, run_id: str) -> None:
         """A run is over, as far as the shadow is concerned."""
         self.runs.pop(run_id, None)
@@ -106,7 +123,7 @@ class ShadowLink(BundledStream[schedd_pb2.StarterMessage, schedd_pb2.ShadowMessa
         """Where the shadows answer."""
         return self.address
 
-    def call(self, opened: grpc.aio.Channel, target: str) -> Any:
+    def call(self, opened: grpc.aio.Channel, target: str) -> object:
         """Shadow."""
         return schedd_pb2_grpc.ScheddStub(opened).Shadow(metadata=self._shown())
 
@@ -139,10 +156,9 @@ class ShadowLink(BundledStream[schedd_pb2.StarterMessage, schedd_pb2.ShadowMessa
             self._hello(run)
 
     def _hello(self, run: LinkedRun) -> None:
-        hello = run.hello()
-        if hello is not None:
-            hello.starter_address = self._own_address
-            self.send(schedd_pb2.StarterMessage(run_id=run.run_id, hello=hello))
+        message = shadow_report(run.run_id, run.hello())
+        message.hello.starter_address = self._own_address
+        self.send(message)
 
     def take(self, messages: list[schedd_pb2.ShadowMessage]) -> None:
         """Hand messages to the runs they are for."""
@@ -150,7 +166,8 @@ class ShadowLink(BundledStream[schedd_pb2.StarterMessage, schedd_pb2.ShadowMessa
             run = self.runs.get(message.run_id)
             if run is not None:
                 with contained(_log, doing_for_run(run.run_id, "processing a message of the shadow"), run.fail):
-                    run.hear(message)
+                    if (known := shadow_message(message)) is not None:
+                        run.hear(known)
 
     def lost(self, *, was_connected: bool) -> None:
         """Tell the runs."""

@@ -9,53 +9,66 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
-from slotwise.wire.gen import schedd_pb2
-
-if TYPE_CHECKING:
-    from slotwise.starter.run.run import Run
+from slotwise.starter.job.assignment import Assignment
+from slotwise.starter.messages import Accepted, FromShadow, Hello, Output, RemoteIo, RemoteIoDone, StreamPiece, ToShadow
 
 _log = logging.getLogger(__name__)
 
 
+class FetchedRun(Protocol):
+    """What a run of fetched work is to the stand-in of its shadow."""
+
+    assignment: Assignment
+
+    def hello(self) -> Hello:
+        """The greeting on a new stream."""
+        ...
+
+    def hear(self, message: FromShadow) -> None:
+        """The shadow said something about this run."""
+        ...
+
+    def fail(self, error: BaseException) -> None:
+        """Something about this run could not be processed: it ends."""
+        ...
+
+
 class Standalone:
-    """All runs without a shadow. Has the methods of :class:`slotwise.starter.links.shadow_link.ShadowLink`."""
+    """All runs without a shadow. A :class:`slotwise.starter.links.shadow_connection.Link`."""
 
     #: Nobody reads along.
     private = True
 
     def __init__(self) -> None:
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[str, FetchedRun] = {}
 
-    def add(self, run: Run) -> None:
+    def add(self, run: FetchedRun) -> None:
         """A run joins: it is accepted."""
-        self._runs[run.run_id] = run
+        self._runs[run.assignment.run_id] = run
         asyncio.get_running_loop().call_soon(self._accept, run)
 
     def drop(self, run_id: str) -> None:
         """A run is over."""
         self._runs.pop(run_id, None)
 
-    def _accept(self, run: Run) -> None:
-        if self._runs.get(run.run_id) is not run:
+    def _accept(self, run: FetchedRun) -> None:
+        assignment = run.assignment
+        if self._runs.get(assignment.run_id) is not run:
             return
-        with contained(_log, doing_for_run(run.run_id, "accepting fetched work"), run.fail):
+        with contained(_log, doing_for_run(assignment.run_id, "accepting fetched work"), run.fail):
             run.hello()
-            accepted = schedd_pb2.RunAccepted(user=run.fetched_for, job_ad=run.fetched_ad)
-            run.hear(schedd_pb2.ShadowMessage(run_id=run.run_id, accepted=accepted))
+            run.hear(Accepted(job_ad=assignment.fetched_ad, user=assignment.fetched_for))
 
-    def send(self, message: schedd_pb2.StarterMessage) -> None:
-        """A run says something: only what the job asks of its access point has an answer."""
-        run = self._runs.get(message.run_id)
-        if run is None or message.WhichOneof("what") != "io":
-            return
-        done = schedd_pb2.RemoteIoDone(id=message.io.id, error=errno.ENOTCONN)
-        answer = schedd_pb2.ShadowMessage(run_id=run.run_id, io=done)
-        asyncio.get_running_loop().call_soon(run.hear, answer)
+    def report(self, run_id: str, report: ToShadow) -> None:
+        """A run reports something: only what the job asks of its access point has an answer."""
+        run = self._runs.get(run_id)
+        if run is not None and isinstance(report, RemoteIo):
+            asyncio.get_running_loop().call_soon(run.hear, RemoteIoDone(id=report.id, error=errno.ENOTCONN))
 
-    async def send_piece(self, message: schedd_pb2.StarterMessage) -> bool:
+    async def report_piece(self, run_id: str, piece: Output | StreamPiece) -> bool:
         """Files go nowhere: they are where the job has written them."""
         return True

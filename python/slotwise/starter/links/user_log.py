@@ -11,19 +11,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from slotwise.execution.exit_status import STARTER_ERROR, End, How
-from slotwise.ids import job_of_run
+from slotwise.execution.keeper_spec import KeeperResult
 from slotwise.model import job_events
-from slotwise.model.job_events import Frame, Usage, stamp
+from slotwise.model.job_events import DateForm, Frame, Usage, stamp
 from slotwise.starter.hooks import child_programs
-from slotwise.starter.job.ads import lookup
+from slotwise.starter.hooks.child_programs import ChildPrograms
+from slotwise.starter.job.assignment import Assignment
 from slotwise.starter.job.failures import LaunchRefusedError
-
-if TYPE_CHECKING:
-    from slotwise.starter.run.run import Run
+from slotwise.starter.job.run_job import RunJob
 
 _log = logging.getLogger(__name__)
 
@@ -35,12 +35,28 @@ _TAIL = 'test -f "$1" || exit 0; exec tail -c 262144 -- "$1"'
 _LIMIT_S, _TRIES = 30.0, 3
 
 
-class UserLog:
-    """The log of one run. Entries are written one after the other in the background, in the order of the calls."""
+class LoggedRun(Protocol):
+    """What the log needs of a run of fetched work."""
 
-    def __init__(self, run: Run, path: str) -> None:
+    assignment: Assignment
+    job: RunJob
+    programs: ChildPrograms
+
+    def begin(self, work: Coroutine[object, object, None]) -> None:
+        """Let work of the run go on by itself."""
+        ...
+
+
+class UserLog:
+    """The log of one run. Entries are written one after the other in the background, in the order of the calls.
+
+    :param date_form: how times are written (DEFAULT_USERLOG_FORMAT_OPTIONS).
+    """
+
+    def __init__(self, run: LoggedRun, path: str, date_form: DateForm) -> None:
         self._run = run
         self.path = path
+        self._date_form = date_form
         self._turn = asyncio.Lock()
         self._may_be_there = True
 
@@ -51,31 +67,31 @@ class UserLog:
         """
         problem = await self._append("")
         if problem:
-            raise _refused(self._run, f"StarterUserLog: {self._run.identity.name or 'the job'} cannot write {problem}")
+            who = self._run.job.identity.name or "the job"
+            raise _refused(self._run, f"StarterUserLog: {who} cannot write {problem}")
         self._may_be_there = False
 
-    def executing(self) -> None:
-        """The job runs since ``started_at``."""
-        self._add(job_events.executing(self._frame(self._run.started_at), self._run.host.own_address, "", {}))
+    def executing(self, address: str) -> None:
+        """The job executes since ``started_at``; ``address``: where the starter is reached."""
+        self._add(job_events.executing(self._frame(self._run.job.started_at), address, "", {}))
 
-    def suspended(self, *, resumed: bool, processes: int) -> None:
+    def suspended(self, now: float, *, resumed: bool, processes: int) -> None:
         """The job was suspended, or goes on."""
-        frame = self._frame(self._run.host.clock.now())
+        frame = self._frame(now)
         self._add(job_events.unsuspended(frame) if resumed else job_events.suspended(frame, processes))
 
-    def ended(self, end: End) -> None:
+    def ended(self, end: End, result: KeeperResult | None, now: float, *, executed: bool) -> None:
         """The run is over. A job that ran to its own end has terminated; what a starter cannot run is its error."""
-        run, result = self._run, self._run.keeper.result
-        frame = self._frame(result.ended_at if result is not None and result.ended_at else run.host.clock.now())
+        frame = self._frame(result.ended_at if result is not None and result.ended_at else now)
         used = result.usage if result is not None else None
         usage = Usage(local_user_s=used.user_s, local_system_s=used.system_s) if used is not None else Usage()
         entry = ""
         if end.how in (How.HELD, How.NOT_STARTED):
             codes = (end.reason_code, end.reason_subcode)
-            entry = job_events.remote_error(frame, run.slot.name, end.reason, *codes)
+            entry = job_events.remote_error(frame, self._run.assignment.slot.name, end.reason, *codes)
         if end.by_itself:
             entry = job_events.terminated(frame, normal=end.how is How.EXITED, code=end.code, usage=usage)
-        elif run.state.executed:
+        elif executed:
             entry += job_events.evicted(frame, usage=usage)
         if entry:
             self._add(entry)
@@ -86,8 +102,8 @@ class UserLog:
             pass
 
     def _frame(self, at: float) -> Frame:
-        cluster, _, proc = job_of_run(self._run.run_id).partition(".")
-        return Frame(int(cluster), int(proc), stamp(at, self._run.host.settings.date_form))
+        cluster, _, proc = self._run.assignment.job_id.partition(".")
+        return Frame(int(cluster), int(proc), stamp(at, self._date_form))
 
     def _add(self, entry: str) -> None:
         self._run.begin(self._write(entry))
@@ -98,7 +114,7 @@ class UserLog:
                 return
             problem = await self._append(entry)
         if problem:
-            _log.error("%s: cannot write StarterUserLog %s", self._run.job_id, problem)
+            _log.error("%s: cannot write StarterUserLog %s", self._run.assignment.job_id, problem)
 
     async def _append(self, entry: str) -> str:
         """Append an entry; returns what keeps it from being written, empty when it is."""
@@ -127,25 +143,24 @@ class UserLog:
     async def _call(self, script: str, given: str) -> child_programs.Answer:
         words = ["sh", "-c", script, "sh", self.path]
         text = given.encode("utf-8", "surrogateescape")
-        return await child_programs.call_for(self._run, words, env={"LC_ALL": "C.UTF-8"}, limit_s=_LIMIT_S, given=text)
+        return await self._run.programs.call(words, env={"LC_ALL": "C.UTF-8"}, limit_s=_LIMIT_S, given=text)
 
 
-def of(run: Run) -> UserLog | None:
+def of(run: LoggedRun, date_form: DateForm) -> UserLog | None:
     """The log that the job's ad names, below Iwd unless its path is absolute; None when it names none.
 
     :raises LaunchRefusedError: when the ad asks for what cannot be written.
     """
-    value = lookup(run.job_ad)
-    path, xml = value("StarterUserLog"), value("StarterUserLogUseXML")
-    if path is None or run.job is None:
+    path, xml = run.job.value("StarterUserLog"), run.job.value("StarterUserLogUseXML")
+    if path is None or run.job.view is None:
         return None
     if not isinstance(path, str) or not path or "\0" in path:
         raise _refused(run, "StarterUserLog of the job is not the name of a file")
     if xml:
         raise _refused(run, "StarterUserLogUseXML: event logs are written as text; take it out of the job's ad")
-    return UserLog(run, str(Path(run.job.iwd) / path))
+    return UserLog(run, str(Path(run.job.view.iwd) / path), date_form)
 
 
-def _refused(run: Run, reason: str) -> LaunchRefusedError:
-    _log.error("%s: %s", run.job_id, reason)
+def _refused(run: LoggedRun, reason: str) -> LaunchRefusedError:
+    _log.error("%s: %s", run.assignment.job_id, reason)
     return LaunchRefusedError(End(How.NOT_STARTED, reason=reason, reason_code=STARTER_ERROR))

@@ -3,21 +3,47 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from slotwise.daemon.containment import cause
 from slotwise.execution import launcher
 from slotwise.execution.exit_status import STARTER_ERROR, End, How, Kill
+from slotwise.starter.job.assignment import Assignment
 from slotwise.starter.job.failures import NO_JOB
+from slotwise.starter.job.run_job import RunJob
+from slotwise.starter.links.shadow_connection import ShadowConnection
+from slotwise.starter.messages import Accepted, Ack, FromShadow, Refused, SlotFree
 from slotwise.starter.run import actions, events
-from slotwise.starter.run.states import Phase
-from slotwise.wire.gen import schedd_pb2, starter_pb2
-
-if TYPE_CHECKING:
-    from slotwise.starter.run.run import Run
+from slotwise.starter.run.reporting import ended
+from slotwise.starter.run.run_host import HostServices
+from slotwise.starter.run.states import Phase, RunState
 
 
-def end(run: Run, error: BaseException) -> None:
+class FailingRun(Protocol):
+    """What the containment of a fault needs of a run."""
+
+    assignment: Assignment
+    job: RunJob
+    shadow: ShadowConnection
+    state: RunState
+    #: The starter failed at it: it is being killed.
+    failed: bool
+
+    @property
+    def host(self) -> HostServices:
+        """What all runs share."""
+        ...
+
+    def on(self, event: events.Event) -> None:
+        """Apply an event."""
+        ...
+
+    def discard(self) -> None:
+        """Clean up, and forget the run."""
+        ...
+
+
+def end(run: FailingRun, error: BaseException) -> None:
     """Kill what runs and let the run end; the job is not to blame, and goes back to its queue."""
     if run.state.phase is Phase.ENDED:
         send_bare_end(run)
@@ -25,33 +51,32 @@ def end(run: Run, error: BaseException) -> None:
     if run.failed:
         return
     run.failed = True
-    run.job = run.job or NO_JOB
+    run.job.view = run.job.view or NO_JOB
     run.on(events.KillRequested(Kill(fast=True, reason=_reason(error), code=STARTER_ERROR)))
 
 
-def give_up(run: Run, error: BaseException) -> None:
+def give_up(run: FailingRun, error: BaseException) -> None:
     """End a run of whose family nothing is left, and for which nothing else would say so."""
-    run.job = run.job or NO_JOB
+    run.job.view = run.job.view or NO_JOB
     run.state = replace(run.state, pid=0, suspended=False)
     run.on(events.Failed(_end(error)))
 
 
-def message_failed(run: Run, message: schedd_pb2.ShadowMessage, error: Exception) -> None:
+def message_failed(run: FailingRun, message: FromShadow, error: Exception) -> None:
     """A message of the shadow could not be processed."""
-    what = message.WhichOneof("what")
-    if what in ("ack", "refused"):
+    if isinstance(message, Ack | Refused):
         run.on(events.Unwanted(report_gone=True))  # the shadow wants no more of it
         return
-    if what == "accepted":
-        run.accepted, run.lost_at = True, None  # it hears the end
+    if isinstance(message, Accepted):
+        run.shadow.accept()  # it hears the end
     end(run, error)
 
 
-def action_failed(run: Run, action: actions.Action, error: Exception) -> None:
+def action_failed(run: FailingRun, action: actions.Action, error: Exception) -> None:
     """Something that was to be done for the run could not be done."""
     match action:
         case actions.ReportGone():
-            run.host.board.post(starter_pb2.JobEvent(run_id=run.run_id, gone=starter_pb2.JobGone(how="failed")))
+            run.host.startd.report(run.assignment.run_id, SlotFree(how="failed"))
         case actions.SendEnd():
             send_bare_end(run)
         case actions.Discard():
@@ -59,32 +84,15 @@ def action_failed(run: Run, action: actions.Action, error: Exception) -> None:
         case actions.Launch() | actions.Relaunch():
             give_up(run, error)
         case actions.StopHard():
-            launcher.command(run.directory.control, "hard")
+            launcher.command(run.assignment.directory.control, "hard")
         case _:
             end(run, error)
 
 
-def left(run: Run, error: Exception) -> None:
-    """Its directory could not be removed, for a reason of our own: that is tried again, and the link forgets it."""
-    if run.link is not None:
-        run.link.drop(run.run_id)
-    run.host.clean_later(run)
-
-
-def send_bare_end(run: Run) -> None:
-    """Tell the shadow how the run ended, without what else there is to report."""
-    told = run.state.end
-    if told is not None:
-        run.say(
-            ended=schedd_pb2.RunEnded(
-                how=str(told.how),
-                code=told.code,
-                reason=told.reason.encode("utf-8", "replace").decode(),
-                reason_code=told.reason_code,
-                reason_subcode=told.reason_subcode,
-                core_dumped=told.core,
-            )
-        )
+def send_bare_end(run: FailingRun) -> None:
+    """Report to the shadow how the run ended, without what else there is to report."""
+    if run.state.end is not None:
+        run.shadow.report(ended(run.state.end))
 
 
 def _end(error: BaseException) -> End:

@@ -5,46 +5,49 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 from slotwise.daemon.user_paths import open_path
 from slotwise.errors import SlotwiseError
+from slotwise.execution.keeper_spec import Identity
 from slotwise.starter.enforcement.privilege import rights_of
+from slotwise.starter.job.directories import RunDirectory
+from slotwise.starter.messages import Peek, PeekedStream, PeekFile
 from slotwise.starter.sessions.launch import SPEC, read_fields
-from slotwise.wire.gen import schedd_pb2
-
-if TYPE_CHECKING:
-    from slotwise.starter.run.run import Run
 
 #: The most bytes of one file in one answer.
 _MOST = 1024 * 1024
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 
-def look(run: Run, wish: schedd_pb2.Peek) -> schedd_pb2.Peek:
-    """The pieces that are asked for; what cannot be read says why."""
+def look(directory: RunDirectory, identity: Identity, wish: Peek) -> Peek:
+    """The pieces that are asked for; what cannot be read says why.
+
+    :param identity: whose rights files are read with.
+    """
     most = min(wish.max_bytes or 1024, _MOST)
-    spec = dict(read_fields(run.directory.control / SPEC))
-    found = schedd_pb2.Peek(max_bytes=most)
-    for file in wish.files:
-        answer = found.files.add(which=file.which, name=file.name)
-        try:
-            with rights_of(run.identity):
-                answer.offset, answer.data = _piece(_opened(run, file, spec), file.offset, most)
-        except OSError as error:
-            answer.error = error.strerror or str(error)
-        except SlotwiseError as error:
-            answer.error = str(error)
-    return found
+    spec = dict(read_fields(directory.control / SPEC))
+    return Peek(tuple(_answer(directory.scratch, identity, file, spec, most) for file in wish.files), most)
 
 
-def _opened(run: Run, file: schedd_pb2.PeekFile, spec: dict[str, str]) -> int:
-    if file.which == schedd_pb2.PeekFile.OUTPUT:
+def _answer(scratch: Path, identity: Identity, file: PeekFile, spec: dict[str, str], most: int) -> PeekFile:
+    answer = replace(file, offset=0)
+    try:
+        with rights_of(identity):
+            offset, data = _piece(_opened(scratch, file, spec), file.offset, most)
+    except OSError as error:
+        return replace(answer, error=error.strerror or str(error))
+    except SlotwiseError as error:
+        return replace(answer, error=str(error))
+    return replace(answer, offset=offset, data=data)
+
+
+def _opened(scratch: Path, file: PeekFile, spec: dict[str, str]) -> int:
+    if file.which is PeekedStream.OUTPUT:
         return open_path(spec["stdout"], _FLAGS)
-    if file.which == schedd_pb2.PeekFile.ERROR:
+    if file.which is PeekedStream.ERROR:
         return open_path(spec["stderr"], _FLAGS)
-    scratch = run.directory.scratch
     path = PurePosixPath(file.name)
     parts = (path.relative_to(scratch) if path.is_relative_to(scratch) else path).parts
     if not parts or (path.is_absolute() and not path.is_relative_to(scratch)) or ".." in parts:

@@ -18,13 +18,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
-from typing import TYPE_CHECKING
 
+from slotwise.starter.messages import BytesTaken, OpenShell, Terminal, VisitData, VisitMessage
 from slotwise.starter.sessions import launch
-from slotwise.wire.gen import schedd_pb2
-
-if TYPE_CHECKING:
-    from slotwise.starter.run.run import Run
 
 _WINDOW = 256 * 1024
 _PIECE = 32 * 1024
@@ -46,7 +42,7 @@ class _Source:
 class Shell:
     """One program with its terminal or pipes. All methods are for the event loop's thread."""
 
-    def __init__(self, say: Callable[..., None]) -> None:
+    def __init__(self, say: Callable[[VisitMessage], None]) -> None:
         self._say = say
         self._process: Popen[bytes] | None = None
         self._sources: list[_Source] = []
@@ -57,19 +53,19 @@ class Shell:
         self._paused = False
         self._terminal = False
 
-    def open(self, run: Run, wish: schedd_pb2.OpenShell) -> None:
-        """Start it.
+    def open(self, control: Path, pid: int, wish: OpenShell) -> None:
+        """Start it beside the job's process ``pid``; ``control`` is the control directory of the run.
 
         :raises OSError: when the host has no process or terminal left.
         """
-        self._terminal = wish.HasField("terminal")
+        self._terminal = wish.terminal is not None
         theirs = self._make_terminal() if self._terminal else self._make_pipes()
-        if self._terminal:
+        if wish.terminal is not None:
             self.resize(wish.terminal)
         words = [
             *(sys.executable, "-I", "-S", str(Path(launch.__file__))),
-            *(str(run.directory.control / launch.SPEC), str(run.state.pid), str(int(self._terminal))),
-            *(wish.terminal.kind, ":".join(wish.shells or _SHELLS), *wish.command),
+            *(str(control / launch.SPEC), str(pid), str(int(self._terminal))),
+            *(wish.terminal.kind if wish.terminal is not None else "", ":".join(wish.shells or _SHELLS), *wish.command),
         ]
         try:
             self._process = Popen(
@@ -81,7 +77,7 @@ class Shell:
         finally:
             for fd in set(theirs):
                 os.close(fd)
-        self._say(taken=0)  # the visitor may begin to speak
+        self._say(BytesTaken(0))  # the visitor may begin to speak
         self._resume()
 
     def _make_terminal(self) -> tuple[int, int, int]:
@@ -100,9 +96,9 @@ class Shell:
 
     # ---- from the visitor
 
-    def write(self, data: schedd_pb2.VisitData) -> None:
+    def write(self, data: VisitData) -> None:
         """What was typed; the last of it closes a pipe."""
-        self._waiting += data.bytes
+        self._waiting += data.data
         self._input_ends = self._input_ends or data.last
         self._feed()
 
@@ -112,7 +108,7 @@ class Shell:
         if self._paused and self._unused < _WINDOW:
             self._resume()
 
-    def resize(self, terminal: schedd_pb2.Terminal) -> None:
+    def resize(self, terminal: Terminal) -> None:
         """The visitor's window has another size."""
         if self._terminal and self._input >= 0:
             size = struct.pack("HHHH", min(terminal.rows, 9999), min(terminal.columns, 9999), 0, 0)
@@ -159,7 +155,7 @@ class Shell:
         except OSError:
             self._waiting.clear()
         if written:
-            self._say(taken=written)
+            self._say(BytesTaken(written))
         if not self._waiting:
             loop.remove_writer(self._input)
             if self._input_ends and not self._terminal:
@@ -189,7 +185,7 @@ class Shell:
             source.open = False
             return
         self._unused += len(data)
-        self._say(data=schedd_pb2.VisitData(bytes=data, error=source.error))
+        self._say(VisitData(data, error=source.error))
         if self._unused >= _WINDOW:
             self._pause()
 

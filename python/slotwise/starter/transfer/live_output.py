@@ -15,17 +15,17 @@ import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from slotwise.clock import Clock
 from slotwise.execution.exit_status import UNABLE_TO_OPEN_OUTPUT, End, held
 from slotwise.execution.job_view import STDERR_NAME
 from slotwise.starter.enforcement.privilege import rights_of
-from slotwise.starter.run import events
-from slotwise.starter.run.states import Phase
-from slotwise.wire.gen import schedd_pb2
-
-if TYPE_CHECKING:
-    from slotwise.starter.run.run import Run
+from slotwise.starter.job.assignment import Assignment
+from slotwise.starter.job.run_job import RunJob
+from slotwise.starter.links.shadow_connection import ShadowConnection
+from slotwise.starter.messages import StreamKept, StreamPiece
+from slotwise.starter.transfer.run_files import RunFiles
 
 _log = logging.getLogger(__name__)
 
@@ -36,6 +36,29 @@ _LOOK_S = 0.25
 #: How often progress is written down while much is written, seconds.
 _NOTE_S = 1.0
 _FILE = "streams"
+
+
+class StreamingRun(Protocol):
+    """What live streams need of a run."""
+
+    assignment: Assignment
+    job: RunJob
+    shadow: ShadowConnection
+    files: RunFiles
+
+    @property
+    def executing(self) -> bool:
+        """The job executes, or is suspended."""
+        ...
+
+    @property
+    def may_send(self) -> bool:
+        """Whether files of the job may go over the link as it is now."""
+        ...
+
+    def cannot_go_on(self, end: End) -> None:
+        """The run ends: a stream cannot be written at the access point."""
+        ...
 
 
 class _BrokenStream(Exception):
@@ -49,7 +72,7 @@ class Progress:
     base: int | None = None
     sent: int = 0
 
-    def take(self, kept: schedd_pb2.StreamKept) -> None:
+    def take(self, kept: StreamKept) -> None:
         """The access point has said how far it is."""
         self.base, self.sent = kept.base, kept.end
 
@@ -62,10 +85,11 @@ class Progress:
 class LiveOutput:
     """The streams of one run. All methods are for the event loop's thread."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: StreamingRun, clock: Clock) -> None:
         self._run = run
+        self._clock = clock
         self._progress: dict[str, Progress] | None = None
-        self._answers: dict[bool, asyncio.Future[schedd_pb2.StreamKept | None]] = {}
+        self._answers: dict[bool, asyncio.Future[StreamKept | None]] = {}
         self._following: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._finishing = False
@@ -75,12 +99,12 @@ class LiveOutput:
 
     def follow(self) -> None:
         """The job runs: send what it writes from now on, or from where a former starter got to."""
-        if self._following is None and self._run.transfers and self._streams():
+        if self._following is None and self._run.job.transfers and self._streams():
             self._finishing = False
             self._following = asyncio.get_running_loop().create_task(self._follow())
             self._following.add_done_callback(self._ended)
 
-    def hear(self, kept: schedd_pb2.StreamKept) -> None:
+    def hear(self, kept: StreamKept) -> None:
         """The access point has answered."""
         answer = self._answers.get(kept.error)
         if answer is not None and not answer.done():
@@ -98,13 +122,13 @@ class LiveOutput:
 
     async def finish(self, problems: list[End]) -> bool:
         """The job is over: send the rest; False when the stream broke. ``problems``: why some cannot be written."""
-        if not self._streams() or not self._run.transfers:
+        if not self._streams() or not self._run.job.transfers:
             return True
         self._finishing = True
         self._wake.set()
         if self._following is not None:
             await asyncio.wait({self._following})
-        if not self._run.accepted:
+        if not self._run.shadow.accepted:
             return False
         try:
             for name in self._streams():
@@ -125,8 +149,8 @@ class LiveOutput:
 
     def _streams(self) -> dict[str, Progress]:
         """The live streams by file name, with where they are."""
-        if self._progress is None and self._run.job is not None:
-            self._progress = {name: Progress() for name in self._run.job.live_streams()}
+        if self._progress is None and self._run.job.view is not None:
+            self._progress = {name: Progress() for name in self._run.job.view.live_streams()}
             if self._progress:
                 self._recall()
         return self._progress or {}
@@ -137,16 +161,16 @@ class LiveOutput:
             with contextlib.suppress(_BrokenStream):
                 for name in self._streams():
                     end = await self._send_all(name)
-                    if end is not None and self._run.state.phase is Phase.RUNNING:
-                        self._run.on(events.Failed(end))
+                    if end is not None and self._run.executing:
+                        self._run.cannot_go_on(end)
                         return
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), _LOOK_S if self._run.accepted else None)
+                await asyncio.wait_for(self._wake.wait(), _LOOK_S if self._run.shadow.accepted else None)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._following = None
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("run %s: streaming stopped: %s", self._run.run_id, error, exc_info=error)
+            _log.error("run %s: streaming stopped: %s", self._run.assignment.run_id, error, exc_info=error)
 
     async def _send_all(self, name: str) -> End | None:
         """Send what is new of a stream: until a piece is not full, or at the job's end to the end of the file.
@@ -163,18 +187,18 @@ class LiveOutput:
                 return held(kept.problem, kept.hold_code or UNABLE_TO_OPEN_OUTPUT, kept.hold_subcode)
             news = progress.base is None or kept.base != progress.base
             progress.take(kept)
-            if news or self._run.host.clock.monotonic() - self._noted_at > _NOTE_S:
+            if news or self._clock.monotonic() - self._noted_at > _NOTE_S:
                 self._note()
             if len(data) < _PIECE and not self._finishing:
                 return None
 
     def _read(self, name: str, progress: Progress) -> bytes:
         """The next piece of a stream; empty when there is none, or when the job has put something else in its place."""
-        path = self._run.directory.scratch / name
+        path = self._run.assignment.directory.scratch / name
         try:
             if progress.base is not None and path.lstat().st_size == progress.sent:
                 return b""
-            with rights_of(self._run.identity):
+            with rights_of(self._run.job.identity):
                 descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
                 try:
                     state = os.fstat(descriptor)
@@ -187,20 +211,20 @@ class LiveOutput:
         except OSError:
             return b""
 
-    async def _send(self, name: str, progress: Progress, data: bytes) -> schedd_pb2.StreamKept:
+    async def _send(self, name: str, progress: Progress, data: bytes) -> StreamKept:
         """Send a piece and wait for its answer.
 
         :raises _BrokenStream: when there is none.
         """
         run = self._run
-        if run.link is None or not run.accepted or run.job is None:
+        if not run.shadow.accepted or run.job.view is None:
             raise _BrokenStream
         if not run.may_send:
-            return schedd_pb2.StreamKept(problem="It is to be encrypted, and the connection to the access point is not")
-        begin, append = progress.base is None, run.job.appends
+            return StreamKept(problem="It is to be encrypted, and the connection to the access point is not")
+        begin, append = progress.base is None, run.job.view.appends
         if begin and append:
             data = b""  # should it have to be sent again, the file would have it twice
-        piece = schedd_pb2.StreamPiece(
+        piece = StreamPiece(
             error=name == STDERR_NAME,
             begin=begin,
             append=begin and append,
@@ -208,11 +232,11 @@ class LiveOutput:
             offset=progress.sent,
             data=data,
         )
-        answer: asyncio.Future[schedd_pb2.StreamKept | None] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[StreamKept | None] = asyncio.get_running_loop().create_future()
         self._answers[piece.error] = answer
-        if not await run.link.send_piece(schedd_pb2.StarterMessage(run_id=run.run_id, stream=piece)):
+        if not await run.shadow.send_piece(piece):
             raise _BrokenStream
-        run.bytes_sent += len(data)
+        run.files.bytes_sent += len(data)
         if (kept := await answer) is None:
             raise _BrokenStream
         return kept
@@ -220,11 +244,11 @@ class LiveOutput:
     # ---- what a starter that is started again knows
 
     def _path(self) -> Path:
-        return self._run.directory.control / _FILE
+        return self._run.assignment.directory.control / _FILE
 
     def _note(self) -> None:
         """Write down where the streams are."""
-        self._noted_at = self._run.host.clock.monotonic()
+        self._noted_at = self._clock.monotonic()
         kept = {name: [p.base, p.sent] for name, p in self._streams().items() if p.base is not None}
         fresh = self._path().with_suffix(".new")
         with contextlib.suppress(OSError):

@@ -21,7 +21,7 @@ from slotwise.execution.exit_status import MAX_OUTPUT_EXCEEDED, TRANSFER_OUTPUT_
 from slotwise.execution.job_view import NULL_FILE, STDERR_NAME, STDOUT_NAME, JobView, TransferRules
 from slotwise.execution.keeper_spec import Identity
 from slotwise.starter.enforcement.privilege import rights_of
-from slotwise.wire.gen import schedd_pb2
+from slotwise.starter.messages import FilePiece
 
 #: Bytes of a piece of a large file.
 PIECE = 512 * 1024
@@ -60,7 +60,7 @@ class Inbox:
         #: Bytes, and whole files.
         self.received = self.files = 0
 
-    def take(self, piece: schedd_pb2.FilePiece) -> None:
+    def take(self, piece: FilePiece) -> None:
         """Write one piece.
 
         :raises OSError: when the file system refuses it (full, read-only, no right).
@@ -80,7 +80,7 @@ class Inbox:
                 self._close()
         self.received += len(piece.data)
 
-    def _file(self, relative: str, piece: schedd_pb2.FilePiece) -> int:
+    def _file(self, relative: str, piece: FilePiece) -> int:
         if self._open is not None and self._open[0] == relative and piece.offset > 0:
             return self._open[1]
         self._close()
@@ -346,7 +346,7 @@ def _tree(path: Path, wanted: str, rules: TransferRules) -> list[Output]:
     return found
 
 
-def pieces(outputs: list[Output], identity: Identity, problems: list[End]) -> Iterator[schedd_pb2.FilePiece]:
+def pieces(outputs: list[Output], identity: Identity, problems: list[End]) -> Iterator[FilePiece]:
     """The pieces of all outputs in order. The rights are taken and given back around each read.
 
     A file that cannot be read, or no longer, is left out, or never gets its last piece: ``problems`` says why.
@@ -354,7 +354,7 @@ def pieces(outputs: list[Output], identity: Identity, problems: list[End]) -> It
     for output in outputs:
         name = os.fsencode(output.name)
         if output.directory:
-            yield schedd_pb2.FilePiece(name=name, mode=output.mode, directory=True, last=True)
+            yield FilePiece(name=name, mode=output.mode, directory=True, last=True)
             continue
         offset = 0
         fd = -1
@@ -367,7 +367,7 @@ def pieces(outputs: list[Output], identity: Identity, problems: list[End]) -> It
                 data = os.read(fd, min(PIECE, left))
                 left -= len(data)
                 last = not data or left == 0
-                yield schedd_pb2.FilePiece(name=name, mode=output.mode, data=data, last=last, offset=offset)
+                yield FilePiece(name=name, mode=output.mode, data=data, last=last, offset=offset)
                 offset += len(data)
         except OSError as error:
             problems.append(_missing(output.path, error))

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from slotwise.classad import ClassAd, parse_ads
 from slotwise.execution.exit_status import TRANSFER_INPUT_ERROR, TRANSFER_OUTPUT_ERROR, End, held
@@ -21,16 +21,26 @@ from slotwise.execution.launcher import write_files
 from slotwise.ids import doing_for_run
 from slotwise.starter.enforcement.privilege import read_small, rights_of
 from slotwise.starter.hooks import child_programs
+from slotwise.starter.hooks.child_programs import ChildPrograms
 from slotwise.starter.job.ads import lookup
+from slotwise.starter.job.assignment import Assignment
 from slotwise.starter.job.failures import LaunchRefusedError
-
-if TYPE_CHECKING:
-    from slotwise.starter.run.run import Run
+from slotwise.starter.job.run_job import RunJob
+from slotwise.starter.transfer.run_files import RunFiles
 
 _PROBE_S, _MOVE_S = 20.0, 3600.0
 #: Most that a plugin may say about its files, bytes.
 _MOST_SAID = 16 * 1024 * 1024
 _PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
+class TransferringRun(Protocol):
+    """What plugins need of a run."""
+
+    assignment: Assignment
+    job: RunJob
+    programs: ChildPrograms
+    files: RunFiles
 
 
 @dataclass(frozen=True)
@@ -90,23 +100,23 @@ def output_urls(ad: ClassAd, names: Iterable[str]) -> dict[str, str]:
     return {name: found[name] for name in names if name in found}
 
 
-async def fetch(run: Run, plugins: Plugins) -> None:
+async def fetch(run: TransferringRun, plugins: Plugins) -> None:
     """Bring the inputs that are URLs into the scratch directory.
 
     :raises LaunchRefusedError: on hold (13) when one cannot be had.
     """
-    files = {url: PurePosixPath(url.partition("://")[2].partition("?")[0]).name for url in input_urls(run.job_ad)}
+    files = {url: PurePosixPath(url.partition("://")[2].partition("?")[0]).name for url in input_urls(run.job.ad)}
     end = await _move(run, plugins, files, upload=False)
     if end is not None:
         raise LaunchRefusedError(end)
 
 
-async def deliver(run: Run, plugins: Plugins, outputs: Mapping[str, str]) -> End | None:
+async def deliver(run: TransferringRun, plugins: Plugins, outputs: Mapping[str, str]) -> End | None:
     """Send outputs (name to URL) away; what the run ends with when one cannot be sent."""
     return await _move(run, plugins, {url: name for name, url in outputs.items()}, upload=True)
 
 
-async def _move(run: Run, plugins: Plugins, files: Mapping[str, str], *, upload: bool) -> End | None:
+async def _move(run: TransferringRun, plugins: Plugins, files: Mapping[str, str], *, upload: bool) -> End | None:
     code, word = (TRANSFER_OUTPUT_ERROR, "output") if upload else (TRANSFER_INPUT_ERROR, "input")
     start = f"Transfer {word} files failure at execution point"
     for method in sorted({method_of(url) for url in files}):
@@ -121,26 +131,26 @@ async def _move(run: Run, plugins: Plugins, files: Mapping[str, str], *, upload:
     return None
 
 
-async def _call(run: Run, program: str, files: Mapping[str, str], *, upload: bool) -> tuple[int, list[str]]:
+async def _call(run: TransferringRun, program: str, files: Mapping[str, str], *, upload: bool) -> tuple[int, list[str]]:
     """One call of a plugin: exit status, and what it says went wrong."""
-    scratch = run.directory.scratch
+    scratch = run.assignment.directory.scratch
     ads = [ClassAd({"Url": url, "LocalFileName": str(scratch / name)}) for url, name in files.items()]
-    asked, said = run.directory.control / "plugin.in", scratch / ".plugin.out"
+    asked, said = run.assignment.directory.control / "plugin.in", scratch / ".plugin.out"
     write_files([(str(asked), 0o644, None, "".join(f"{ad}\n" for ad in ads).encode("utf-8", "surrogateescape"))])
     with contextlib.suppress(OSError):
         said.unlink()  # not what the job itself has put there
     words = [program, "-infile", str(asked), "-outfile", str(said), *(["-upload"] if upload else [])]
-    env = {"_CONDOR_JOB_AD": str(run.directory.job_ad)}
+    env = {"_CONDOR_JOB_AD": str(run.assignment.directory.job_ad)}
     try:
-        called = await child_programs.call_for(run, words, env=env, limit_s=_MOVE_S)
-        child_programs.log_errors(doing_for_run(run.run_id, f"plugin {Path(program).name}"), called)
+        called = await run.programs.call(words, env=env, limit_s=_MOVE_S)
+        child_programs.log_errors(doing_for_run(run.assignment.run_id, f"plugin {Path(program).name}"), called)
         status = called.status
     except OSError as error:
         status = error.errno or 1
     errors: list[str] = []
-    traffic = run.sent if upload else run.received
+    traffic = run.files.sent if upload else run.files.received
     with contextlib.suppress(OSError, ValueError):
-        for answer in parse_ads(read_small(said, run.identity, _MOST_SAID)):
+        for answer in parse_ads(read_small(said, run.job.identity, _MOST_SAID)):
             value = lookup(answer)
             size = value("TransferTotalBytes")
             if value("TransferSuccess") is True:
@@ -155,7 +165,11 @@ async def _call(run: Run, program: str, files: Mapping[str, str], *, upload: boo
     return status, errors
 
 
-def _not_brought(run: Run, files: Mapping[str, str]) -> list[str]:
+def _not_brought(run: TransferringRun, files: Mapping[str, str]) -> list[str]:
     """What is not there although the plugin says nothing of a failure."""
-    with rights_of(run.identity):
-        return [f"{url} was not brought" for url, name in files.items() if not (run.directory.scratch / name).exists()]
+    with rights_of(run.job.identity):
+        return [
+            f"{url} was not brought"
+            for url, name in files.items()
+            if not (run.assignment.directory.scratch / name).exists()
+        ]

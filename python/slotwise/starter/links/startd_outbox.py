@@ -1,26 +1,30 @@
-"""What the startd is told: events of runs, on whatever stream it has at the time."""
+"""What the starter reports to the startd, on whatever stream it has at the time."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
 
+from slotwise.starter.convert import startd_event
+from slotwise.starter.messages import SlotFree, ToStartd
 from slotwise.wire.frames import bundled, encoded_size, take_frame
 from slotwise.wire.gen import starter_pb2
 
 
-class StartdBoard:
-    """Events for the startd. That a slot is free is kept until there is a stream; the rest is in the next list."""
+class StartdOutbox:
+    """Reports for the startd. That a slot is free is kept until there is a stream; the rest is in the next list."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[starter_pb2.JobEvent, int]] = deque()
         self._stir = asyncio.Event()
         self._generation = 0
+        #: The startd has a stream open.
         self.listening = False
 
-    def post(self, event: starter_pb2.JobEvent) -> None:
-        """Tell the startd."""
-        if self.listening or event.WhichOneof("what") == "gone":
+    def report(self, run_id: str, report: ToStartd) -> None:
+        """Report something about a run; about the host if ``run_id`` is empty."""
+        if self.listening or isinstance(report, SlotFree):
+            event = startd_event(run_id, report)
             self._waiting.append((event, encoded_size(event)))
             self._stir.set()
 

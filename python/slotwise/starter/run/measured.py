@@ -1,0 +1,83 @@
+"""What a run uses, as attributes: measured by keeper, disk and the startd's monitors, or set by the job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from slotwise.classad import ExprTree
+from slotwise.execution.exit_status import End
+from slotwise.starter.job import usage
+from slotwise.starter.job.ads import memory_usage_expression
+from slotwise.starter.job.run_job import RunJob
+from slotwise.starter.job.usage import Moment
+from slotwise.starter.run.keeper_link import KeeperLink
+from slotwise.starter.run.states import RunState
+from slotwise.starter.scratch.space import ScratchSpace
+from slotwise.starter.transfer.run_files import RunFiles
+
+
+@dataclass
+class Reported:
+    """Attributes of a run that others than the starter report."""
+
+    #: What the startd's monitors say of the devices that the job has.
+    devices: Mapping[str, int | float] = field(default_factory=dict)
+    #: What the job has set for the next update (chirp).
+    by_job: Mapping[str, ExprTree] = field(default_factory=dict)
+    #: What the hook at the job's end has printed.
+    by_hook: Mapping[str, ExprTree] = field(default_factory=dict)
+
+
+class MeasuredRun(Protocol):
+    """What a run consists of, as far as it uses something."""
+
+    job: RunJob
+    files: RunFiles
+    scratch: ScratchSpace
+    keeper: KeeperLink
+    reported: Reported
+
+    @property
+    def state(self) -> RunState:
+        """Where the run is."""
+        ...
+
+
+def moment(run: MeasuredRun, now: float) -> Moment:
+    """Where the run stands at ``now``."""
+    return Moment(
+        now=now,
+        started_at=run.job.started_at,
+        pid=run.state.pid,
+        suspended=run.state.suspended,
+        cgroup=run.job.enforced.cgrouped,
+        bytes_received=run.files.bytes_received,
+        bytes_sent=run.files.bytes_sent,
+    )
+
+
+def usage_ad(run: MeasuredRun, now: float) -> dict[str, object]:
+    """What the job uses, as attributes."""
+    attributes = usage.usage_attributes(run.keeper.usage(), run.scratch.used, moment(run, now))
+    attributes["MemoryUsage"] = memory_usage_expression()
+    return {**attributes, **run.reported.devices, **run.reported.by_job}
+
+
+def end_ad(run: MeasuredRun, end: End, now: float) -> dict[str, object]:
+    """How the run ends and what it has used, as attributes."""
+    result = run.keeper.result
+    if result is not None:
+        result = replace(result, usage=run.keeper.usage())
+    limit_mib = run.job.enforced.memory.limit_mib
+    attributes = usage.end_attributes(end, result, run.scratch.used, moment(run, now), limit_mib)
+    attributes["MemoryUsage"] = memory_usage_expression()
+    return {**attributes, **run.reported.devices, **run.reported.by_job}
+
+
+def traffic_ad(run: MeasuredRun) -> dict[str, object]:
+    """TransferInputStats and TransferOutputStats, over all runs of the job."""
+    pairs = (("TransferInputStats", run.files.received), ("TransferOutputStats", run.files.sent))
+    found = {name: traffic.attributes(run.job.value(name)) for name, traffic in pairs}
+    return {name: numbers for name, numbers in found.items() if numbers}

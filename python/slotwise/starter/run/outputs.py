@@ -1,0 +1,149 @@
+"""Sends the output files of a run, and those of a checkpoint, to the access point or where their URLs lead."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from dataclasses import replace
+from typing import Protocol
+
+from slotwise.execution.exit_status import TRANSFER_OUTPUT_ERROR, End, held
+from slotwise.starter.job.ads import pack_one
+from slotwise.starter.job.assignment import Assignment
+from slotwise.starter.job.failures import scratch_failure
+from slotwise.starter.job.run_job import RunJob
+from slotwise.starter.links.shadow_connection import ShadowConnection
+from slotwise.starter.messages import Checkpoint, Output
+from slotwise.starter.run import events
+from slotwise.starter.run.measured import MeasuredRun, usage_ad
+from slotwise.starter.run.run_host import HostServices
+from slotwise.starter.transfer import transfer, url_transfer
+from slotwise.starter.transfer.live_output import LiveOutput
+from slotwise.starter.transfer.transfer_stats import OWN
+from slotwise.starter.transfer.url_transfer import TransferringRun
+
+#: Why files that are to be encrypted do not go back.
+NOT_PRIVATE = "The job's files are to be encrypted, and the connection to the access point is not"
+
+
+class SendingRun(TransferringRun, MeasuredRun, Protocol):
+    """What the transfer of outputs needs of a run."""
+
+    shadow: ShadowConnection
+    live: LiveOutput
+
+    @property
+    def host(self) -> HostServices:
+        """What all runs share."""
+        ...
+
+    @property
+    def may_send(self) -> bool:
+        """Whether files of the job may go over the link as it is now."""
+        ...
+
+    def on(self, event: events.Event) -> None:
+        """Apply an event."""
+        ...
+
+
+async def send_outputs(run: SendingRun) -> None:
+    """Send what goes back; a break of the stream leaves it for the next time."""
+    job = run.job.view
+    if job is None or not run.job.transfers:
+        run.on(events.OutputsSent())
+        return
+    only_streams = run.state.outputs == "streams"
+    problems: list[End] = []
+    if not await run.live.finish(problems):
+        return
+    if run.state.outputs == "live":
+        run.on(events.OutputsSent(problems[0] if problems else None))
+        return
+    scratch, identity = run.assignment.directory.scratch, run.job.identity
+    try:
+        try:
+            chosen = transfer.choose(job, scratch, run.files.before, identity, streams_only=only_streams)
+        except transfer.OutputError as error:  # the others go back all the same: they tell what went wrong
+            problems.append(error.end)
+            chosen = error.found
+        away = url_transfer.output_urls(run.job.ad, [output.name for output in chosen if not output.directory])
+        if away and (problem := await url_transfer.deliver(run, run.host.plugins, away)) is not None:
+            problems.append(problem)
+        if not await _send_files(run, [output for output in chosen if output.name not in away], problems):
+            return
+    except OSError as error:
+        problems.append(scratch_failure(error))
+    run.on(events.OutputsSent(_named(run, problems[0]) if problems else None))
+
+
+def _named(run: SendingRun, end: End) -> End:
+    """A file that cannot be sent, with the places that it was to move between, worded like HTCondor's."""
+    if end.reason_code != TRANSFER_OUTPUT_ERROR or end.reason.startswith("Transfer "):
+        return end
+    return replace(
+        end,
+        reason=f"Transfer output files failure at execution point {run.assignment.slot.name} while sending files to "
+        f"{access_point(run.job)}. Details: {end.reason}",
+    )
+
+
+def access_point(job: RunJob) -> str:
+    """The access point in words, as the job's GlobalJobId names it."""
+    value = job.value("GlobalJobId")
+    name = value.partition("#")[0].rpartition("@")[2] if isinstance(value, str) else ""
+    return f"access point {name}" if name else "the access point"
+
+
+def input_failure(assignment: Assignment, job: RunJob, name: str, error: OSError) -> str:
+    """Why an input file cannot be written, worded like HTCondor's."""
+    return (
+        f"Transfer input files failure at execution point {assignment.slot.name} while receiving files from "
+        f"{access_point(job)}. Details: writing to file {name}: (errno {error.errno}) {error.strerror}"
+    )
+
+
+async def send_checkpoint(run: SendingRun) -> None:
+    """Send the files of a checkpoint and say that they are one; a break of the stream leaves it for the next time."""
+    job = run.job.view
+    if job is None or not run.job.transfers:
+        run.on(events.CheckpointStored())  # the files are where the next start will look for them
+        return
+    scratch, identity = run.assignment.directory.scratch, run.job.identity
+    try:
+        chosen = transfer.choose_checkpoint(job, scratch, run.files.before, identity)
+        problems: list[End] = []
+        if not await _send_files(run, chosen, problems):
+            return
+        if problems:
+            raise transfer.OutputError(problems[0])
+    except transfer.OutputError as error:
+        run.on(events.CheckpointStored(_named(run, error.end)))
+        return
+    except OSError as error:
+        run.on(events.CheckpointStored(scratch_failure(error)))
+        return
+    now, result = run.host.clock.now(), run.keeper.result
+    at = result.ended_at if result is not None else now
+    attributes = usage_ad(run, now)
+    attributes["NewlyCommittedTime"] = int(max(0.0, at - run.job.started_at))
+    run.shadow.report(Checkpoint(number=run.keeper.checkpoints, at=int(at), ad=pack_one(attributes)))
+
+
+async def _send_files(run: SendingRun, chosen: list[transfer.Output], problems: list[End]) -> bool:
+    """Send files piece by piece; False when the stream broke. ``problems``: of those that cannot be read, or sent."""
+    if chosen and not run.may_send:
+        problems.append(held(NOT_PRIVATE, TRANSFER_OUTPUT_ERROR, errno.EPROTONOSUPPORT))
+        return True
+    large = sum(output.size for output in chosen) > 4 * transfer.PIECE
+    pieces = transfer.pieces(chosen, run.job.identity, problems)
+    loop = asyncio.get_running_loop()
+    run.files.sent.clear(OWN)
+    while True:
+        piece = await loop.run_in_executor(None, next, pieces, None) if large else next(pieces, None)
+        if piece is None:
+            return True
+        if not await run.shadow.send_piece(Output(piece)):
+            return False
+        run.files.bytes_sent += len(piece.data)
+        run.files.sent.add(OWN, int(piece.last and not piece.directory), len(piece.data))
