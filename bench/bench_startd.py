@@ -108,9 +108,9 @@ def away(p: Point) -> None:
     """Measure, with a keyboard that nobody touches and nothing of the owner's running."""
     far = (10**6, 10**6)
     machine = {"ClockMin": 0, "ClockDay": 1, "CpuIsBusy": False, "CpuBusyTime": 0}
-    p.it.settings.sample = Sampled(machine, dict.fromkeys(p.it.holdings, (0.0, 0.0)), far, far)
-    for h in p.it.holdings.values():
-        p.it.refresh(h, p.now)
+    p.it.settings.sample = Sampled(machine, dict.fromkeys(p.it.slots, (0.0, 0.0)), far, far)
+    for record in p.it.slots:
+        p.it.ads.refresh(record, p.now)
 
 
 def polling(report: Report) -> None:
@@ -124,18 +124,18 @@ def polling(report: Report) -> None:
                     p.now += 5
                     p.forget()
                     began = time.process_time()
-                    sampler.take_sample(p.it, p.knobs, Path("/"), p.now, x)
+                    sampler.HostSampler(Path("/"), x, p.now).sample(p.it.host, p.knobs, p.now)
                     away(p)
                     p.it.poll(p.now)
                     looks.append(time.process_time() - began)
                 for _ in range(3):
                     p.now += 1
                     began = time.process_time()
-                    for h in p.it.holdings.values():
-                        p.it.show(h, p.now)
-                        PackBuilder().update(h.name, {"MyCurrentTime": int(p.now)}, [])
+                    for record in p.it.slots:
+                        p.it.ads.show(record, p.now)
+                        PackBuilder().update(record.name, {"MyCurrentTime": int(p.now)}, [])
                     updates.append(time.process_time() - began)
-                assert sum(h.slot.state_activity[1] == "Busy" for h in p.it.holdings.values()) == 256
+                assert sum(record.slot.state_activity[1] == "Busy" for record in p.it.slots) == 256
                 update_s = sorted(updates)[1]
                 shares = [(look / 5 + update_s / 300) * 100 for look in looks]
                 report.add(
@@ -149,7 +149,7 @@ def polling(report: Report) -> None:
     for _ in range(5):
         p.now += 60
         began = time.process_time()
-        sampler.take_sample(p.it, p.knobs, Path("/"), p.now, XProbe({}))
+        sampler.HostSampler(Path("/"), XProbe({}), p.now).sample(p.it.host, p.knobs, p.now)
         away(p)
         p.it.poll(p.now)
         shares.append((time.process_time() - began) / 60 * 100)

@@ -303,9 +303,9 @@ def benchmarks_run(tmp_path: Path, name: str) -> None:
     """At once, and four hours after that again."""
     d = point(NUM_SLOTS="1", RunBenchmarks=configuration(tmp_path, name).get_str("RunBenchmarks"))
     assert d.place("slot1") == "Unclaimed/Benchmarking"
-    d.it.machine["LastBenchmark"] = int(d.now)
+    d.it.ads.machine["LastBenchmark"] = int(d.now)
     d.poll()
-    d.happen("slot1", ev.BenchmarksDone())
+    d.apply("slot1", ev.BenchmarksDone())
     d.poll(after=4 * 3600 - 60)
     assert d.place("slot1") == "Unclaimed/Idle"
     d.poll(after=60)
@@ -439,10 +439,10 @@ def hibernation(tmp_path: Path) -> None:
     for idle_s, votes in ((9000, ["RAM", "RAM"]), (60, ["NONE", "NONE"])):
         d.now += 8000
         found = []
-        for h in d.it.holdings.values():
-            d.it.refresh(h, d.now)
-            h.ad.update({"KeyboardIdle": idle_s, "LoadAvg": 0.0, "CondorLoadAvg": 0.0})
-            found.append(d.it.settings.policy(h.slot_id, h.type_number).hibernate(h.ad, None, d.now))
+        for record in d.it.slots:
+            d.it.ads.refresh(record, d.now)
+            record.ad.update({"KeyboardIdle": idle_s, "LoadAvg": 0.0, "CondorLoadAvg": 0.0})
+            found.append(d.it.settings.policy(record.slot_id, record.type_number).hibernate(record.ad, None, d.now))
         assert found == votes
 
 
@@ -470,7 +470,7 @@ def schedd_cron(tmp_path: Path) -> None:
 def hooks_that_fetch_work(tmp_path: Path) -> None:
     d = machine(tmp_path, "hooks that fetch work", slots=4)
     settings = d.it.settings
-    keywords = [settings.hook_keyword(h.slot_id, h.type_number) for h in d.it.holdings.values()]
+    keywords = [settings.hook_keyword(record.slot_id, record.type_number) for record in d.it.slots]
     assert keywords == ["DATABASE", "DATABASE", "DATABASE", "WEB"]
     expression = settings.fetching(1, 0).delay
     assert expression is not None

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from slotwise.model.claim import Claim, Run
 from slotwise.model.slot import SlotKind, State
-from slotwise.startd.host import claims, drain
-from slotwise.startd.host.restore import restore
 from slotwise.startd.journal import Journal
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.fsm import next_timer, step, validate
@@ -71,7 +69,7 @@ class OneSlot(RuleBasedStateMachine):
         self.slot = Slot("slot1", SlotKind.STATIC, Owner(), T0, T0)
         self.log = Log(self.slot)
 
-    def happen(self, stimulus: ev.SlotEvent) -> tuple[ev.Action, ...]:
+    def apply(self, stimulus: ev.SlotEvent) -> tuple[ev.Action, ...]:
         outcome = self.log.step(self.slot, stimulus, lambda _: self.facts, self.now)
         self.slot = outcome.slot
         return outcome.actions
@@ -80,17 +78,17 @@ class OneSlot(RuleBasedStateMachine):
     def the_policy_says_otherwise(self, facts: ev.PolicyEval, after: float) -> None:
         self.facts = facts
         self.now += after
-        self.happen(ev.Evaluate())
+        self.apply(ev.Evaluate())
 
     @rule(stimulus=COMMANDS)
     def something_happens(self, stimulus: ev.SlotEvent) -> None:
-        self.happen(stimulus)
+        self.apply(stimulus)
 
     @rule(rank=st.sampled_from([0.0, 1.0, 2.0]), lease=st.sampled_from([60.0, 1200.0]))
     def a_schedd_asks(self, rank: float, lease: float) -> None:
         self.number += 1
         claim = Claim(f"claim-{self.number}", "schedd", self.now, lease, self.now, rank)
-        actions = self.happen(ev.ClaimRequested(claim))
+        actions = self.apply(ev.ClaimRequested(claim))
         answers = [a for a in actions if isinstance(a, ev.ClaimGranted | ev.ClaimQueued | ev.ClaimRefused)]
         assert answers, "a request is always answered or queued"
 
@@ -99,7 +97,7 @@ class OneSlot(RuleBasedStateMachine):
         self.number += 1
         claim = Claim(f"claim-{self.number}", "", self.now, 60.0, self.now, rank, fetched=True)
         before = self.slot.state
-        actions = self.happen(ev.WorkFetched(claim, Run(f"{self.number}.0#f", self.now)))
+        actions = self.apply(ev.WorkFetched(claim, Run(f"{self.number}.0#f", self.now)))
         taken = {type(a) for a in actions if isinstance(a, ev.StartRun | ev.ClaimQueued)}  # both where a claim is idle
         refused = [a for a in actions if isinstance(a, ev.ClaimRefused) and a.claim_id == claim.claim_id]
         assert bool(taken) + len(refused) == 1, "fetched work starts, waits or is refused"
@@ -108,17 +106,17 @@ class OneSlot(RuleBasedStateMachine):
 
     @rule()
     def no_work_is_fetched(self) -> None:
-        self.happen(ev.NoWorkFetched())
+        self.apply(ev.NoWorkFetched())
 
     @rule(why=st.sampled_from(["", "it failed"]))
     def work_is_over(self, why: str) -> None:
-        self.happen(ev.RunGone(unfinished=why))
+        self.apply(ev.RunGone(unfinished=why))
 
     @rule(retirement=st.sampled_from([None, 0.0, 200.0]), vacate=st.sampled_from([None, 5.0, 900.0]))
     def a_job_starts(self, retirement: float | None, vacate: float | None) -> None:
         self.number += 1
         run = Run(f"{self.number}.0#1", self.now, vacate_s=vacate, retirement_s=retirement)
-        actions = self.happen(ev.Activated(run))
+        actions = self.apply(ev.Activated(run))
         assert any(isinstance(a, ev.StartRun | ev.ActivationRefused) for a in actions)
 
     @invariant()
@@ -157,9 +155,9 @@ TestOneSlot.settings = settings(
 def held(p: Point) -> dict[str, object]:
     """Every claim, what it does, and with how much."""
     return {
-        h.name: (h.slot.state_activity, h.slot.claim, h.slot.run, h.total)
-        for h in p.it.holdings.values()
-        if h.slot.claim
+        record.name: (record.slot.state_activity, record.slot.claim, record.slot.run, record.total)
+        for record in p.it.slots
+        if record.slot.claim
     }
 
 
@@ -199,7 +197,7 @@ class WholeMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.claims)
     @rule(index=st.integers(0, 50), fast=st.booleans())
     def a_claim_is_released(self, index: int, fast: bool) -> None:
-        claims.tell_claim(self.p.it, self.known(index), 0, ev.Released(fast=fast), self.p.now)
+        self.p.it.claims.apply(self.known(index), 0, ev.Released(fast=fast), self.p.now)
 
     @precondition(lambda self: self.claims)
     @rule(index=st.integers(0, 50))
@@ -209,45 +207,45 @@ class WholeMachine(RuleBasedStateMachine):
 
     @rule(schedule=st.sampled_from([0, 10, 20]), start=st.sampled_from(["", "TARGET.RequestCpus < 2"]))
     def an_administrator_drains(self, schedule: int, start: str) -> None:
-        if self.p.it.order is None:
+        if self.p.it.drain.state.order is None:
             begin = {"reason": "x", "on_completion": "resume", "check": "", "start": start}
-            drain.begin(self.p.it, schedule=schedule, now=self.p.now, **begin)
+            self.p.it.drain.begin(schedule=schedule, now=self.p.now, **begin)
 
     @rule()
     def draining_is_cancelled(self) -> None:
-        drain.cancel(self.p.it, "", self.p.now)
+        self.p.it.drain.cancel("", self.p.now)
 
     @rule(after=st.sampled_from([0.0, 5.0, 100.0, 1300.0]))
     def time_passes(self, after: float) -> None:
         self.p.poll(after)
-        drain.settle(self.p.it, self.p.now)
+        self.p.it.drain.settle(self.p.now)
 
     @rule()
     def the_startd_is_killed(self) -> None:
         """And starts again: what the journal has is what there was."""
         before = {
-            h.name: (h.slot.state_activity, h.slot.claim, h.slot.run, h.total)
-            for h in self.p.it.holdings.values()
-            if h.slot.claim
+            record.name: (record.slot.state_activity, record.slot.claim, record.slot.run, record.total)
+            for record in self.p.it.slots
+            if record.slot.claim
         }
         capability = self.p["slot1"].capability
         with tempfile.TemporaryDirectory() as directory:
             journal = Journal(Path(directory) / "journal")
-            journal.save(self.p.it.holdings.values(), [])
+            journal.save(self.p.it.slots, [])
             kept = journal.load()
             journal.close()
-        lost = self.p["slot1"].lost
+        lost = self.p["slot1"].withheld_total
         self.p.serial += 1000
         fresh = self.p.again(f"boot{self.p.serial}")
-        restore(fresh.it, kept, unpack_ads, fresh.now)
+        fresh.it.restore(kept, unpack_ads, fresh.now)
         after = {
-            h.name: (h.slot.state_activity, h.slot.claim, h.slot.run, h.total)
-            for h in fresh.it.holdings.values()
-            if h.slot.claim
+            record.name: (record.slot.state_activity, record.slot.claim, record.slot.run, record.total)
+            for record in fresh.it.slots
+            if record.slot.claim
         }
         assert {name: what[1:3] for name, what in after.items()} == {name: what[1:3] for name, what in before.items()}
         assert [what[0] for what in after.values()] == [before[name][0] for name in after]
-        assert fresh.it.holding_of_claim(capability) is None
+        assert fresh.it.claim_ids.slot_of(capability) is None
         assert lost.cpus + fresh["slot1"].free.cpus >= 0
         self.p = fresh
 
@@ -257,17 +255,17 @@ class WholeMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Once all jobs are gone and all leases over, the machine is whole, less what broke."""
-        drain.cancel(self.p.it, "", self.p.now)
+        self.p.it.drain.cancel("", self.p.now)
         for _ in range(3):
-            for h in list(self.p.it.holdings.values()):
-                if h.slot.run:
-                    self.p.gone(h.slot.run.run_id)
+            for record in self.p.it.slots:
+                if record.slot.run:
+                    self.p.gone(record.slot.run.run_id)
             self.p.poll(2000)
         slot = self.p["slot1"]
-        assert list(self.p.it.holdings) == ["slot1@host"]
-        assert slot.free.cpus + slot.lost.cpus == 4
-        assert set(self.p.it.by_claim) == {slot.capability}
-        assert not self.p.it.by_run
+        assert self.p.it.slots.names() == ["slot1@host"]
+        assert slot.free.cpus + slot.withheld_total.cpus == 4
+        assert set(self.p.it.claim_ids.by_id) == {slot.capability}
+        assert not self.p.it.slots.by_run
 
 
 TestWholeMachine = WholeMachine.TestCase

@@ -34,15 +34,15 @@ async def test_the_page_tells_what_the_ads_have(tmp_path: Path) -> None:
 
     def look(host: Host) -> None:
         now = host.clock.now()
-        for h in host.point.holdings.values():
-            host.point.show(h, now)
-            seen.update(name.lower() for name in h.shown)
+        for record in host.point.slots:
+            host.point.ads.show(record, now)
+            seen.update(name.lower() for name in record.shown)
         own.update(name.lower() for name in daemon_ad.daemon_attributes(host.point, now))
 
     async def step(host: Host, local: str, stimulus: Any) -> None:
-        h = host.point.holdings[f"{local}@{host.point.settings.name}"]
-        host.point.happen(h, stimulus, host.clock.now())
-        host.startd.driver.flush()
+        record = host.point.slots[f"{local}@{host.point.settings.name}"]
+        host.point.apply(record, stimulus, host.clock.now())
+        host.startd.dispatcher.flush()
         await host.pass_time(2)
         look(host)
 
@@ -50,7 +50,7 @@ async def test_the_page_tells_what_the_ads_have(tmp_path: Path) -> None:
         look(host)
         facts = pack_ads([{"CgroupVersion": 2, "EnforcesDisk": "volume"}])
         host.starter.tell(starter_pb2.JobEvent(host_facts=common_pb2.AdBatch(pack=facts)))
-        await until(lambda: host.point.abilities)
+        await until(lambda: host.point.ads.starter_abilities)
         job = {"ProjectName": "p", "RemoteNegotiatingGroup": "g", "RemoteAutoregroup": True, "Rank": 0}
         dynamic = (await schedd.claim(host.capability(), job_ad=job_ad(**job))).granted.slots[0].claim_id
         static = (await schedd.claim(host.capability("slot2"), job_ad=job_ad(**job))).granted.slots[0].claim_id

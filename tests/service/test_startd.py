@@ -41,7 +41,7 @@ async def test_a_partitionable_slot_is_carved_used_reused_and_whole_again(tmp_pa
         await schedd.send(claim_id, release=startd_pb2.ReleaseClaim())
         await until(lambda: not host.place("slot1_1"), "the dynamic slot is gone")
         host.point.validate()
-        assert next(iter(host.point.holdings.values())).free == host.point.settings.resources
+        assert next(iter(host.point.slots)).free == host.point.settings.resources
 
 
 async def test_one_request_carves_as_many_slots_as_fit(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ async def test_a_killed_startd_finds_its_claims_and_runs_again(tmp_path: Path) -
         await until(lambda: len(host.starter.runs) == 2)
         old_capability = host.capability()
         rows = Journal(tmp_path / "spool" / "startd.sqlite").load()
-        host.startd.driver.journal = DeafJournal()  # what happens from here on is not known to the next one
+        host.startd.dispatcher.journal = DeafJournal()  # what happens from here on is not known to the next one
         clock, starter = host.clock, host.starter
         runs = dict(starter.runs)
     assert len(rows) == 4
@@ -126,13 +126,13 @@ async def test_a_drain_outlives_a_killed_startd_and_can_be_cancelled(tmp_path: P
         await schedd.activate(claim_id, "1.0#1")
         stub = startd_pb2_grpc.StartdStub(host.channel)
         await stub.Drain(startd_pb2.DrainRequest(reason="kernel", on_completion="resume"), **admin)
-        host.startd.driver.journal = DeafJournal()
+        host.startd.dispatcher.journal = DeafJournal()
         clock, starter, runs = host.clock, host.starter, dict(host.starter.runs)
     starter.runs = runs
     clock.advance(100)
     async with startd_host(tmp_path, text, clock=clock, starter=starter) as host:
         assert host.place("slot1") == "Drained/Retiring" and host.place("slot1_1") == "Claimed/Retiring"
-        ad = host.point.attributes(host.point.holdings[f"slot1@{host.point.settings.name}"], clock.now())
+        ad = host.point.ads.attributes(host.point.slots[f"slot1@{host.point.settings.name}"], clock.now())
         assert (ad["DrainReason"], ad["DrainingRequestId"], ad["LastDrainStartTime"]) == ("kernel", "1", int(START))
         stub = startd_pb2_grpc.StartdStub(host.channel)
         with pytest.raises(grpc.RpcError, match="drains already"):
@@ -197,8 +197,8 @@ async def test_usage_feeds_the_policy(tmp_path: Path) -> None:
         await until(lambda: "1.0#1" in host.starter.runs)
         usage = ClassAd({"ResidentSetSize": 300 * 1024, "MemoryUsage": ExprTree("(ResidentSetSize + 1023) / 1024")})
         host.starter.tell(starter_pb2.JobEvent(run_id="1.0#1", usage=common_pb2.AdBatch(pack=pack_ads([usage]))))
-        await until(lambda: host.point.holdings[f"slot1_1@{host.point.settings.name}"].usage.get("MemoryUsage") == 300)
-        running = next(h for h in host.point.holdings.values() if h.slot.run)
+        await until(lambda: host.point.slots[f"slot1_1@{host.point.settings.name}"].usage.get("MemoryUsage") == 300)
+        running = next(record for record in host.point.slots if record.slot.run)
         assert running.activation.job.ad["MemoryUsage"] == 300
         await host.pass_time(5)
         kill = (await until(lambda: host.starter.told("kill")))[0].kill
@@ -238,8 +238,8 @@ async def test_attributes_from_outside_live_until_a_restart(tmp_path: Path) -> N
     async with startd_host(tmp_path) as host:
         batch = common_pb2.AdBatch(pack=pack_ads([ClassAd({"Temperature": 40})]))
         await startd_pb2_grpc.StartdStub(host.channel).UpdateMachineAd(batch, metadata=metadata("ADMINISTRATOR"))
-        host.point.show(next(iter(host.point.holdings.values())), host.clock.now())
-        assert next(iter(host.point.holdings.values())).ad["Temperature"] == 40
+        host.point.ads.show(next(iter(host.point.slots)), host.clock.now())
+        assert next(iter(host.point.slots)).ad["Temperature"] == 40
 
 
 async def test_ads_reach_a_collector_whole_then_as_changes(tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ async def test_ads_reach_a_collector_whole_then_as_changes(tmp_path: Path) -> No
         await until(lambda: f"slot1_1@{name}" not in collector.private)
         collector.public.clear()
         host.point.outbox.changed[f"slot1@{name}"] = None
-        host.startd.driver.flush()
+        host.startd.dispatcher.flush()
         again = await until(lambda: collector.public.get(f"slot1@{name}"), "the whole ad is sent again")
         assert again["TotalCpus"] == 4
         assert collector.daemons.value(name, "TotalSlots") == 1
@@ -356,8 +356,8 @@ async def test_a_matched_slot_waits_for_its_schedd_and_for_nobody_else(tmp_path:
         notice = startd_pb2.MatchNotice(claim_ids=[first, second, third, "no such claim"])
         await stub.NoticeMatch(notice, metadata=metadata("NEGOTIATOR"))
         assert (host.place("slot1"), host.place("slot2")) == ("Matched/Idle", "Matched/Idle")
-        h = host.point.holdings[f"slot1@{host.point.settings.name}"]
-        assert host.point.attributes(h, host.clock.now())["Requirements"] is False
+        record = host.point.slots[f"slot1@{host.point.settings.name}"]
+        assert host.point.ads.attributes(record, host.clock.now())["Requirements"] is False
         assert (await schedd.claim(third, user="bob@test")).refused.code == 1027
         assert host.place("slot3") == "Unclaimed/Idle", "a match that comes to nothing is over"
         assert (await schedd.claim(third)).refused.code == 1034
@@ -372,7 +372,7 @@ async def test_a_matched_slot_waits_for_its_schedd_and_for_nobody_else(tmp_path:
 @pytest.mark.parametrize(("knob", "name"), [("", "{}"), ("big", "big@{}"), ("a@b", "a@b")])
 async def test_slots_have_the_name_of_their_startd(tmp_path: Path, knob: str, name: str) -> None:
     async with startd_host(tmp_path, f"STARTD_NAME = {knob}\n") as host:
-        assert list(host.point.holdings) == [f"slot1@{name.format(host.startd._hostname)}"]
+        assert host.point.slots.names() == [f"slot1@{name.format(host.startd._hostname)}"]
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -382,8 +382,10 @@ async def test_free_disk_is_measured_again_only_if_so_configured(
     measured = {"TotalDisk": 4_000_000}
     monkeypatch.setattr(sampler.disk, "read", lambda execute: dict(measured))
     async with startd_host(tmp_path, f"RESERVED_DISK = 0\nSTARTD_RECOMPUTE_DISK_FREE = {again}\n") as host:
-        (h,) = host.point.holdings.values()
-        assert h.total.disk_kib == 4_000_000
+        (record,) = host.point.slots
+        assert record.total.disk_kib == 4_000_000
         measured["TotalDisk"] = 3_000_000
-        sampler.take_sample(host.point, host.startd._context.config, tmp_path, host.clock.now(), XProbe({}))
-        assert h.total.disk_kib == (3_000_000 if again else 4_000_000)
+        sampler.HostSampler(tmp_path, XProbe({}), host.clock.now()).sample(
+            host.point.host, host.startd._context.config, host.clock.now()
+        )
+        assert record.total.disk_kib == (3_000_000 if again else 4_000_000)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from slotwise.startd.host import claims as claiming
 from slotwise.startd.publish import daemon_ad
 from slotwise.wire.gen import startd_pb2, startd_pb2_grpc, starter_pb2
 
@@ -19,14 +18,14 @@ async def test_what_a_broken_slot_took_stays_lost_when_the_startd_is_killed(tmp_
     async with startd_host(tmp_path) as host, schedd_at(host) as schedd:
         claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id
         await schedd.activate(claim_id, "1.0#1")
-        claiming.run_gone(host.point, "1.0#1", host.clock.now(), broken="a process cannot be killed")
-        host.startd.driver.flush()
+        host.point.claims.run_gone("1.0#1", host.clock.now(), broken="a process cannot be killed")
+        host.startd.dispatcher.flush()
         await until(lambda: not host.place("slot1_1"), "the broken slot is gone")
-        host.startd.driver.journal = DeafJournal()
+        host.startd.dispatcher.journal = DeafJournal()
         clock = host.clock
     async with startd_host(tmp_path, clock=clock) as host:
-        h = host.point.holdings[f"slot1@{host.point.settings.name}"]
-        ad = host.point.attributes(h, clock.now())
+        record = host.point.slots[f"slot1@{host.point.settings.name}"]
+        ad = host.point.ads.attributes(record, clock.now())
         assert (ad["Cpus"], ad["BrokenSlotCpus"], ad["BrokenSlotMemory"]) == (3, 1, 128)
         told = daemon_ad.daemon_attributes(host.point, clock.now())
         (context,) = told["BrokenContextAds"]
@@ -36,7 +35,7 @@ async def test_what_a_broken_slot_took_stays_lost_when_the_startd_is_killed(tmp_
         assert told["BrokenReasons"] == ["a process cannot be killed"]
         host.point.validate()
     async with startd_host(tmp_path, clock=clock) as host:  # stopped in order: somebody has looked after it
-        assert host.point.holdings[f"slot1@{host.point.settings.name}"].free.cpus == 4
+        assert host.point.slots[f"slot1@{host.point.settings.name}"].free.cpus == 4
 
 
 @pytest.mark.parametrize("types", ["", "NUM_SLOTS = 4\n"], ids=["dynamic", "static"])
@@ -47,21 +46,21 @@ async def test_what_a_job_leaves_while_the_startd_is_away_breaks_its_slot(tmp_pa
         await schedd.activate(claim_id, "1.0#1")
         name = "slot1" if types else "slot1_1"
         assert host.place(name) == "Claimed/Busy"
-        host.startd.driver.journal = DeafJournal()
+        host.startd.dispatcher.journal = DeafJournal()
         clock, starter = host.clock, host.starter
     starter.runs.clear()
     starter.left.append(left)
     async with startd_host(tmp_path, types, clock=clock, starter=starter) as host:
         await until(lambda: starter.told("left_noted"), "the startd has written it down")
-        h = host.point.holdings[f"slot1@{host.point.settings.name}"]
-        ad = host.point.attributes(h, clock.now())
+        record = host.point.slots[f"slot1@{host.point.settings.name}"]
+        ad = host.point.ads.attributes(record, clock.now())
         if types:
             assert (ad["SlotBrokenCode"], ad["Cpus"], ad["Memory"]) == (4, 0, 0)
             assert ad["SlotBrokenReason"] == left.reason and left.reason in str(ad["Requirements"])
         else:
             assert not host.place("slot1_1")
             assert (ad["Cpus"], ad["TotalSlotCpus"], ad["BrokenSlotCpus"], ad["BrokenSlotMemory"]) == (3, 3, 1, 128)
-        host.startd.driver.journal = DeafJournal()
+        host.startd.dispatcher.journal = DeafJournal()
     starter.left.clear()
     async with startd_host(tmp_path, types, clock=clock, starter=starter) as host:  # killed again: still broken
         told = daemon_ad.daemon_attributes(host.point, clock.now())
@@ -105,11 +104,16 @@ async def test_what_a_job_leaves_is_taken_from_its_partitionable_slot_once_it_is
                 starter_pb2.JobEvent(run_id="9.0#1", gone=starter_pb2.JobGone(how="failed", broken=True, left=left))
             )
         await until(lambda: len(host.starter.told("left_noted")) == 2)
-        h = host.point.holdings[f"slot1@{host.point.settings.name}"]
-        assert (len(h.owed), len(h.losses)) == (1, 0)
+        record = host.point.slots[f"slot1@{host.point.settings.name}"]
+        assert (len(record.pending_withheld), len(record.withheld)) == (1, 0)
         await schedd.send(claims[0], release=startd_pb2.ReleaseClaim())
         await until(lambda: not host.place("slot1_1"))
-        assert (len(h.owed), len(h.losses), h.free.cpus, h.lost.cpus) == (0, 1, 0, 1)
+        assert (len(record.pending_withheld), len(record.withheld), record.free.cpus, record.withheld_total.cpus) == (
+            0,
+            1,
+            0,
+            1,
+        )
         host.point.validate()
 
 
@@ -122,15 +126,15 @@ async def test_processes_that_cannot_be_killed_break_a_slot_only_where_that_is_w
         claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id
         await schedd.activate(claim_id, "1.0#1")
         await until(lambda: "1.0#1" in host.starter.runs)
-        name = next(h.name for h in host.point.holdings.values() if h.slot.run is not None)
+        name = next(record.name for record in host.point.slots if record.slot.run is not None)
         left = starter_pb2.JobLeft(
             run_id="1.0#1", slot_name=name, reason="Could not terminate all job processes", code=6
         )
         host.starter.gone("1.0#1", broken=True, left=left)
         await until(lambda: host.starter.told("left_noted"), "the starter may forget it")
-        h = host.point.holdings[name]
-        ad = host.point.attributes(h, host.clock.now())
-        assert h.slot.run is None
+        record = host.point.slots[name]
+        ad = host.point.ads.attributes(record, host.clock.now())
+        assert record.slot.run is None
         if breaks:
             assert (ad["SlotBrokenCode"], ad["SlotBrokenReason"], ad["Cpus"]) == (6, left.reason, 0)
         else:
@@ -147,11 +151,11 @@ async def test_a_broken_dynamic_slot_stays_where_that_is_wanted(tmp_path: Path) 
         host.starter.gone("1.0#1", broken=True)
         await until(lambda: host.place("slot1_1") == "Unclaimed/Idle", "it stays")
         clock = host.clock
-        host.startd.driver.journal = DeafJournal()
+        host.startd.dispatcher.journal = DeafJournal()
     async with startd_host(tmp_path, text, clock=clock) as host:
         assert host.place("slot1_1") == "Owner/Idle"
-        parent = host.point.holdings[f"slot1@{host.point.settings.name}"]
-        assert (parent.free.cpus, parent.lost.cpus) == (3, 0)
+        parent = host.point.slots[f"slot1@{host.point.settings.name}"]
+        assert (parent.free.cpus, parent.withheld_total.cpus) == (3, 0)
         host.point.poll(clock.now())
         host.point.validate()
         stub = startd_pb2_grpc.StartdStub(host.channel)

@@ -27,8 +27,8 @@ def knobs(name: str, program: Path, **more: str) -> str:
 
 
 def shown(host: Host, attribute: str) -> object:
-    (h,) = host.point.holdings.values()
-    return h.shown.get(attribute)
+    (record,) = host.point.slots
+    return record.shown.get(attribute)
 
 
 async def test_a_program_that_goes_on_and_on_is_heard_line_by_line(tmp_path: Path) -> None:
@@ -120,12 +120,12 @@ async def test_names_that_differ_in_case_are_one_attribute(tmp_path: Path) -> No
     odd = script(tmp_path / "odd", "echo cpus = 99; echo 'no name = 1'; echo Odd = 2")
     async with startd_host(tmp_path / "home", text + knobs("odd", odd, MODE="OneShot")) as host:
         await until(lambda: shown(host, "Odd") == 2)
-        (h,) = host.point.holdings.values()
-        assert h.ad["Cpus"] == 4 and "no name" not in h.shown
+        (record,) = host.point.slots
+        assert record.ad["Cpus"] == 4 and "no name" not in record.shown
         write_config(host.home, "")
         config = load(str(host.home.root / "condor_config"), subsystem="STARTD", env={}, home=host.home)
         await host.startd.reconfig(config)
-        assert "Odd" not in h.ad and h.ad["Cpus"] == 4
+        assert "Odd" not in record.ad and record.ad["Cpus"] == 4
 
 
 async def test_benchmarks_run_when_they_are_wanted_and_one_after_another(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from slotwise.classad import ClassAd
-from slotwise.startd.dispatcher import Driver
+from slotwise.startd.dispatcher import Dispatcher
 from slotwise.startd.host.hook_calls import REPLY_FETCH, HookCall
 from slotwise.startd.service import _Session
 from slotwise.table import pack_ads
@@ -31,11 +31,11 @@ def inject(monkeypatch: pytest.MonkeyPatch, injection: Injection, kind: str) -> 
     who, _, what = kind.partition(" ")
     owner, name = {
         "schedd": (_Session, "_handle"),
-        "starter": (Driver, "_starter_event"),
-        "save": (Driver, "_save"),
-        "command": (Driver, "_to_starter"),
-        "message": (Driver, "_event"),
-        "follow": (Driver, "_follow"),
+        "starter": (Dispatcher, "_starter_event"),
+        "save": (Dispatcher, "_save"),
+        "command": (Dispatcher, "_to_starter"),
+        "message": (Dispatcher, "_event"),
+        "follow": (Dispatcher, "_follow"),
     }[who]
 
     def when(*args: Any, **named: Any) -> bool:
@@ -49,8 +49,8 @@ def inject(monkeypatch: pytest.MonkeyPatch, injection: Injection, kind: str) -> 
 def is_whole(host: Host) -> bool:
     """Whether the machine is as it was before there were claims."""
     point = host.point
-    (slot, *others) = point.holdings.values()
-    return not others and slot.free == slot.total and slot.slot.claim is None and not point.by_run
+    (slot, *others) = point.slots
+    return not others and slot.free == slot.total and slot.slot.claim is None and not point.slots.by_run
 
 
 async def use(host: Host, schedd: Schedd, number: int, *, refuse: bool) -> list[str]:
@@ -92,7 +92,7 @@ async def settle(host: Host, tried: str) -> None:
                 host.starter.gone(run_id)
         return is_whole(host)
 
-    await until(settled, f"whole again after {tried}: {list(host.point.holdings)}, {host.starter.runs}")
+    await until(settled, f"whole again after {tried}: {host.point.slots.names()}, {host.starter.runs}")
     host.point.validate()
 
 
@@ -126,8 +126,10 @@ async def test_an_exception_at_any_point_leaves_nothing_behind(
                 async with schedd_at(host, f"schedd{number}@ap") as schedd:
                     runs = await use(host, schedd, number, refuse=kind == "starter refused")
                     if kind == "starter jobs":
-                        host.startd.driver._ask_for_list()
-                        await until(lambda: host.startd.driver._listing is None, "the starter has said what it runs")
+                        host.startd.dispatcher._ask_for_list()
+                        await until(
+                            lambda: host.startd.dispatcher._listing is None, "the starter has said what it runs"
+                        )
                     await settle(host, tried[-1] if tried else "")
                     return runs
             async with schedd_at(host, f"schedd{number}@ap"):  # says that it holds nothing
@@ -163,16 +165,16 @@ async def test_a_journal_that_cannot_be_written_keeps_nobody_from_working(
         claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id
         assert (await schedd.activate(claim_id, "1.0#1")).activated.run_id == "1.0#1"
         await until(lambda: "1.0#1" in host.starter.runs)
-        driver = host.startd.driver
+        dispatcher = host.startd.dispatcher
         told, settled = list[HookCall](), list[str]()
-        monkeypatch.setattr(driver, "hook", told.append)
-        monkeypatch.setattr(driver, "fetched", settled.extend)
-        driver.point.outbox.hooks.append(HookCall("f1.reply", REPLY_FETCH, "slot1@host", "Q", b"", ("accept",), ""))
-        driver.point.outbox.fetched.append("f0")
-        driver.flush()
+        monkeypatch.setattr(dispatcher, "hook", told.append)
+        monkeypatch.setattr(dispatcher, "fetched", settled.extend)
+        dispatcher.point.outbox.hooks.append(HookCall("f1.reply", REPLY_FETCH, "slot1@host", "Q", b"", ("accept",), ""))
+        dispatcher.point.outbox.fetched.append("f0")
+        dispatcher.flush()
         assert not told and not settled, "hooks hear of what a restart does not forget"
         failing = False
-        host.startd.driver.flush()
+        host.startd.dispatcher.flush()
         assert {kept.name.partition("@")[0] for kept in host.startd.journal.load()} >= {"slot1_1"}
         assert [call.call_id for call in told] == ["f1.reply"] and settled == ["f0"], "once they are in the journal"
         assert [call.call_id for call in host.startd.journal.calls()] == ["f1.reply"]

@@ -63,7 +63,7 @@ async def machine(tmp_path: Path, more: str = "") -> AsyncIterator[tuple[Host, S
 
 async def seen(host: Host, collector: Collector, **wanted: Any) -> None:
     """Until the collector has an ad of the machine that says so."""
-    (name,) = [h.name for h in host.point.holdings.values() if h.parent is None]
+    (name,) = [record.name for record in host.point.slots if record.parent is None]
     await until(lambda: all(collector.public.value(name, key) == value for key, value in wanted.items()), str(wanted))
 
 

@@ -32,11 +32,11 @@ async def test_no_lease_ends_because_the_clock_was_set(tmp_path: Path) -> None:
         await schedd.activate(claim_id, "1.0#1")
         for step_s in (3600.0, -7200.0):
             clock.set_by += step_s
-            before = host.point.holdings["slot1_1@" + host.point.settings.name].slot.claim.last_alive
+            before = host.point.slots["slot1_1@" + host.point.settings.name].slot.claim.last_alive
             await host.pass_time(1)
             await until(
                 lambda was=before + step_s: (
-                    host.point.holdings["slot1_1@" + host.point.settings.name].slot.claim.last_alive == was
+                    host.point.slots["slot1_1@" + host.point.settings.name].slot.claim.last_alive == was
                 ),
                 "the lease has moved with the clock",
             )

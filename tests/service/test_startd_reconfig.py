@@ -21,7 +21,7 @@ async def test_reconfig_takes_policy_at_once_and_warns_about_layout(tmp_path: Pa
         assert await host.startd.reconfig(config) == []
         assert host.capability() != former
         assert (await schedd.claim(host.capability())).WhichOneof("what") == "refused"
-        assert next(iter(host.point.holdings.values())).ad["Rack"] == "r7"
+        assert next(iter(host.point.slots)).ad["Rack"] == "r7"
         write_config(host.home, 'NUM_SLOTS = 2\nSTARTD_ATTRS = Rack\nRack = "r8"\n')
         changed = load(str(host.home.root / "condor_config"), subsystem="STARTD", env={}, home=host.home)
         assert "restart" in (await host.startd.reconfig(changed))[0]
@@ -41,7 +41,7 @@ async def test_reconfig_takes_policy_at_once_and_warns_about_layout(tmp_path: Pa
                 await host.startd.reconfig(
                     load(str(host.home.root / "condor_config"), subsystem="STARTD", env={}, home=host.home)
                 )
-        assert next(iter(host.point.holdings.values())).ad["Rack"] == "r8"
+        assert next(iter(host.point.slots)).ad["Rack"] == "r8"
 
 
 async def test_a_reconfig_knows_the_slots_it_has_whatever_became_of_their_devices(tmp_path: Path) -> None:
@@ -50,12 +50,12 @@ async def test_a_reconfig_knows_the_slots_it_has_whatever_became_of_their_device
         "SLOT_TYPE_1 = cpus=1, GPUs=1:Size>1\nNUM_SLOTS_TYPE_1 = 1\nSTARTD_ATTRS = Rack\nRack = 7\n"
     )
     async with startd_host(tmp_path, knobs) as host:
-        (h,) = host.point.holdings.values()
-        assert h.total.devices == {"GPUs": ("B",)} and h.ad["Rack"] == 7
+        (record,) = host.point.slots
+        assert record.total.devices == {"GPUs": ("B",)} and record.ad["Rack"] == 7
         write_config(host.home, knobs + "OFFLINE_MACHINE_RESOURCE_GPUs = B\nSLOT_TYPE_1_Rack =\n")
         config = load(str(host.home.root / "condor_config"), subsystem="STARTD", env={}, home=host.home)
         assert await host.startd.reconfig(config) == []
-        assert "Rack" not in h.ad
+        assert "Rack" not in record.ad
 
 
 async def test_a_reconfig_to_an_owner_expression_without_value_changes_nothing(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ async def test_slots_that_a_fresh_layout_has_no_more_leave_the_collector_too(tmp
         claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id
         await schedd.activate(claim_id, "1.0#1")
         gone = f"slot1_1@{host.point.settings.name}"
-        host.startd.driver.journal = DeafJournal()  # it is killed
+        host.startd.dispatcher.journal = DeafJournal()  # it is killed
         clock, starter, runs, collector = host.clock, host.starter, dict(host.starter.runs), FakeCollector()
     starter.runs = runs
     collector.public.upsert(gone, ClassAd({"Name": gone}))

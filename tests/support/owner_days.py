@@ -9,7 +9,6 @@ from pathlib import Path
 
 from slotwise.config import load
 from slotwise.model.slot import State
-from slotwise.startd.host import claims as claiming
 from slotwise.startd.host.execution_point import ExecutionPoint
 from slotwise.startd.host.outbox import Kill
 from slotwise.startd.settings import Sampled, Settings, machine_resources, slot_types
@@ -91,8 +90,8 @@ class Days(Point):
                 if kill.fast:
                     self.gone(kill.run_id)
             self.forget()
-            claims = [h.slot.claim.claim_id for h in self.it.holdings.values() if h.slot.claim]
-            claiming.keep_alive(self.it, claims, self.now)
+            claims = [record.slot.claim.claim_id for record in self.it.slots if record.slot.claim]
+            self.it.claims.keep_alive(claims, self.now)
             self.notice()
             each()
             self.notice()
@@ -102,12 +101,13 @@ class Days(Point):
         hours, idle = self.hours, self.owner.keyboard_idle(self.hours)
         local = datetime.datetime.fromtimestamp(self.now, datetime.UTC)
         busy = [
-            h
-            for h in self.it.holdings.values()
-            if h.slot.state.state is State.CLAIMED and h.slot.state_activity[1] == "Busy"
+            record
+            for record in self.it.slots
+            if record.slot.state.state is State.CLAIMED and record.slot.state_activity[1] == "Busy"
         ]
         loads = {
-            h.name: (self.owner.load_now(hours) + (h in busy), float(h in busy)) for h in self.it.holdings.values()
+            record.name: (self.owner.load_now(hours) + (record in busy), float(record in busy))
+            for record in self.it.slots
         }
         self._busy_since = (self._busy_since or self.now) if self.owner.load_now(hours) >= 0.5 else 0.0
         busy_for = int(self.now - self._busy_since) if self._busy_since else 0
@@ -121,16 +121,17 @@ class Days(Point):
 
     def use(self, slot: str, **usage: float) -> None:
         """The starter reports what the slot's job uses."""
-        h = self[slot]
-        h.usage.update(usage)
-        assert h.activation is not None
+        record = self[slot]
+        record.usage.update(usage)
+        assert record.activation is not None
         for name, value in usage.items():
-            h.activation.job.ad[name] = value
+            record.activation.job.ad[name] = value
 
     def notice(self) -> None:
         """Write down every slot that is somewhere else than before."""
-        for name, h in self.it.holdings.items():
-            place = "/".join(h.slot.state_activity)
+        for record in self.it.slots:
+            name = record.name
+            place = "/".join(record.slot.state_activity)
             if self._places.get(name) != place:
                 self._places[name] = place
                 day, minute = divmod(round(self.now - MONDAY) // MINUTE, 24 * 60)

@@ -72,17 +72,17 @@ class Host:
 
     def place(self, name: str) -> str:
         """``State/Activity`` of a slot, empty when there is none."""
-        h = self.point.holdings.get(name if "@" in name else f"{name}@{self.point.settings.name}")
-        return "/".join(h.slot.state_activity) if h else ""
+        record = self.point.slots.get(name if "@" in name else f"{name}@{self.point.settings.name}")
+        return "/".join(record.slot.state_activity) if record else ""
 
     def capability(self, name: str = "slot1") -> str:
         """What the negotiator would hand out for a slot."""
-        return str(self.point.holdings[f"{name}@{self.point.settings.name}"].capability)
+        return str(self.point.slots[f"{name}@{self.point.settings.name}"].capability)
 
     async def pass_time(self, seconds: float) -> None:
         """Move the clock and let the startd notice."""
         self.clock.advance(seconds)
-        self.startd.driver.wake.set()
+        self.startd.dispatcher.wake.set()
         await asyncio.sleep(0.02)
 
 
@@ -127,7 +127,7 @@ async def startd_host(
         "startd", home, config, clock, server, checks, credential(["ADVERTISE_STARTD"]), me, env or {}
     )
     startd = Startd(context, starter_alive=lambda pid: True)
-    startd_pb2_grpc.add_StartdServicer_to_server(StartdServicer(startd.driver), server)
+    startd_pb2_grpc.add_StartdServicer_to_server(StartdServicer(startd.dispatcher), server)
     startd.begin()
     await server.start()
     async with channel.open_async(f"unix:{socket}") as opened:

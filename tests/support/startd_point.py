@@ -8,11 +8,10 @@ from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.config import Config
-from slotwise.startd.host import claims
-from slotwise.startd.host.claim_request import Ask
+from slotwise.startd.host.claim_request import ClaimRequest
 from slotwise.startd.host.execution_point import ExecutionPoint
-from slotwise.startd.host.outbox import Granted, Outbox, RefusedRun, ToSchedd
-from slotwise.startd.records.slot_record import Activation, Holding, Job, Terms
+from slotwise.startd.host.outbox import Granted, RefusedRun, ToSchedd
+from slotwise.startd.records.slot_record import Activation, Job, SlotRecord, Terms
 from slotwise.startd.settings import Settings, machine_resources, slot_types
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot_types.custom import CustomResource
@@ -66,12 +65,12 @@ class Point:
         """A fresh execution point of the same host, at the same time."""
         return Point(self.knobs, self.custom, self.machine, self.now, self.serial, boot)
 
-    def __getitem__(self, local: str) -> Holding:
-        return self.it.holdings[f"{local}@host"]
+    def __getitem__(self, local: str) -> SlotRecord:
+        return self.it.slots[f"{local}@host"]
 
     def has(self, local: str) -> bool:
         """Whether there is such a slot."""
-        return f"{local}@host" in self.it.holdings
+        return f"{local}@host" in self.it.slots
 
     def place(self, local: str) -> str:
         """``State/Activity``."""
@@ -80,15 +79,15 @@ class Point:
     def poll(self, after: float = 0.0) -> None:
         """Time passes; policies are looked at."""
         self.now += after
-        for h in list(self.it.holdings.values()):
-            self.it.show(h, self.now)
+        for record in self.it.slots:
+            self.it.ads.show(record, self.now)
         self.it.poll(self.now)
         self.it.validate()
 
-    def happen(self, local: str, stimulus: ev.SlotEvent, after: float = 0.0) -> None:
+    def apply(self, local: str, stimulus: ev.SlotEvent, after: float = 0.0) -> None:
         """Something happens to a slot."""
         self.now += after
-        self.it.happen(self[local], stimulus, self.now)
+        self.it.apply(self[local], stimulus, self.now)
         self.it.validate()
 
     def request(self, local: str = "slot1", wanted: Job | None = None, schedd: str = "schedd", **terms: Any) -> Any:
@@ -98,8 +97,8 @@ class Point:
     def request_id(self, claim_id: str, wanted: Job | None = None, schedd: str = "schedd", **terms: Any) -> Any:
         """As :meth:`request`, by claim id."""
         self.serial += 1
-        ask = Ask(self.serial, claim_id, Terms(schedd, "addr", "ann@test", 300), wanted or job(), **terms)
-        claims.request(self.it, ask, self.now)
+        ask = ClaimRequest(self.serial, claim_id, Terms(schedd, "addr", "ann@test", 300), wanted or job(), **terms)
+        self.it.claims.request(ask, self.now)
         self.it.validate()
         return next((m.what for m in self.it.outbox.schedds if m.serial == self.serial), None)
 
@@ -112,7 +111,7 @@ class Point:
     def activate(self, claim_id: str, run_id: str = "1.0#1", wanted: Job | None = None) -> RefusedRun | None:
         """Start a job; why not, if so."""
         self.serial += 1
-        claims.activate(self.it, claim_id, Activation(self.serial, run_id, "t", "s", wanted or job()), self.now)
+        self.it.claims.activate(claim_id, Activation(self.serial, run_id, "t", "s", wanted or job()), self.now)
         self.it.validate()
         said = next((m.what for m in self.it.outbox.schedds if m.serial == self.serial), None)
         return said if isinstance(said, RefusedRun) else None
@@ -125,14 +124,14 @@ class Point:
 
     def gone(self, run_id: str = "1.0#1", **how: Any) -> None:
         """The run is over."""
-        claims.run_gone(self.it, run_id, self.now, **how)
+        self.it.claims.run_gone(run_id, self.now, **how)
         self.it.validate()
 
     def ad(self, local: str) -> ClassAd:
         """The slot's ad, fresh."""
-        h = self[local]
-        self.it.show(h, self.now)
-        return h.ad
+        record = self[local]
+        self.it.ads.show(record, self.now)
+        return record.ad
 
     def said(self, kind: type) -> list[ToSchedd]:
         """Messages of a kind to schedds since :meth:`forget`."""
@@ -144,7 +143,7 @@ class Point:
 
     def forget(self) -> None:
         """Empty the outbox."""
-        self.it.outbox = Outbox()
+        self.it.take_outbox()
 
 
 def point(custom: list[CustomResource] | None = None, **knobs: str) -> Point:

@@ -29,7 +29,7 @@ class Driven:
     actions: list[ev.Action] = field(default_factory=list)
     numbers: list[int | None] = field(default_factory=list)
 
-    def happen(self, stimulus: ev.SlotEvent, after: float = 0.0, **facts: Any) -> Step:
+    def apply(self, stimulus: ev.SlotEvent, after: float = 0.0, **facts: Any) -> Step:
         """``stimulus`` happens ``after`` seconds later, from when on ``facts`` hold."""
         self.now += after
         self.facts = replace(self.facts, **facts)
@@ -42,7 +42,7 @@ class Driven:
 
     def poll(self, after: float = 0.0, **facts: Any) -> Step:
         """Look at timers and policy."""
-        return self.happen(ev.Evaluate(), after, **facts)
+        return self.apply(ev.Evaluate(), after, **facts)
 
     @property
     def place(self) -> str:
@@ -67,7 +67,7 @@ def unclaimed(kind: SlotKind = SlotKind.STATIC) -> Driven:
 def claimed(**terms: Any) -> Driven:
     """A claimed slot without a job."""
     d = unclaimed()
-    d.happen(ev.ClaimRequested(claim(**terms)))
+    d.apply(ev.ClaimRequested(claim(**terms)))
     assert d.place == f"{State.CLAIMED}/{Activity.IDLE}"
     return d
 
@@ -75,7 +75,7 @@ def claimed(**terms: Any) -> Driven:
 def busy(run: Run | None = None, **facts: Any) -> Driven:
     """A slot with a job."""
     d = claimed()
-    d.happen(ev.Activated(run or Run("1.0#1", T0)), **facts)
+    d.apply(ev.Activated(run or Run("1.0#1", T0)), **facts)
     assert d.place == "Claimed/Busy"
     return d
 

@@ -15,12 +15,6 @@ KNOWN = frozenset(
         "slotwise.cli.common.locate",
         "slotwise.schedd.claims.faults",
         "slotwise.schedd.claims.runs",
-        "slotwise.startd.host.backfill_slots",
-        "slotwise.startd.host.broken_slots",
-        "slotwise.startd.host.drain",
-        "slotwise.startd.host.effects",
-        "slotwise.startd.host.execution_point",
-        "slotwise.startd.host.hook_notices",
     }
 )
 

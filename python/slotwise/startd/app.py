@@ -7,9 +7,10 @@ import contextlib
 import logging
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from slotwise import ids
+from slotwise.classad.evaluate import Value
 from slotwise.config import Config
 from slotwise.daemon.locate import collector_target
 from slotwise.daemon.runtime import DaemonContext
@@ -17,12 +18,13 @@ from slotwise.errors import ConfigError
 from slotwise.model.resources import Resources
 from slotwise.startd import self_shutdown
 from slotwise.startd.cron.service import Cron
-from slotwise.startd.dispatcher import Driver
+from slotwise.startd.dispatcher import Dispatcher
 from slotwise.startd.fetch.service import FetchWork
 from slotwise.startd.fingerprint import network
 from slotwise.startd.fingerprint.self_monitor import SelfMonitor
 from slotwise.startd.fingerprint.x_input import XProbe
-from slotwise.startd.host import claims, drain, is_owner_check, restore
+from slotwise.startd.host import is_owner_check
+from slotwise.startd.host.drain import SavedDrain
 from slotwise.startd.host.execution_point import ExecutionPoint
 from slotwise.startd.job_history import JobHistorySettings
 from slotwise.startd.journal import Journal
@@ -33,7 +35,7 @@ from slotwise.startd.monitor.device_check import DeviceCheck
 from slotwise.startd.power import wake_on_lan
 from slotwise.startd.power.hibernation import Hibernation
 from slotwise.startd.publish.slot_publisher import SlotPublisher
-from slotwise.startd.records.slot_record import Holding
+from slotwise.startd.records.slot_record import SlotRecord
 from slotwise.startd.service import StartdServicer
 from slotwise.startd.settings import Settings, machine_resources, slot_types
 from slotwise.startd.slot import events as ev
@@ -54,7 +56,7 @@ _GATHER_S = 0.05
 async def start(context: DaemonContext) -> Startd:
     """Start the startd of a host."""
     startd = Startd(context)
-    startd_pb2_grpc.add_StartdServicer_to_server(StartdServicer(startd.driver), context.server)
+    startd_pb2_grpc.add_StartdServicer_to_server(StartdServicer(startd.dispatcher), context.server)
     startd.begin()
     return startd
 
@@ -82,47 +84,49 @@ class Startd:
             return ids.claim_id(me, boot, self._sequence)
 
         self.point = ExecutionPoint(settings, self._layout, new_id, now)
-        self._x, self._own = XProbe(context.env), SelfMonitor(now)
-        sampler.take_sample(self.point, config, self._execute, now, self._x, self._own)
-        for h in self.point.holdings.values():  # the first look was without load and idle times
-            self.point.show(h, now)
-        is_owner_check.require(self.point, now)
+        self._sampler = sampler.HostSampler(self._execute, XProbe(context.env), now, SelfMonitor(now))
+        self._sampler.sample(self.point.host, config, now)
+        for record in self.point.slots:  # the first look was without load and idle times
+            self.point.ads.show(record, now)
+        is_owner_check.require(self.point.host, self.point.ads, now)
         self.point.poll(now)
         self._record(config)
-        self.driver = Driver(self.point, self.journal, context.clock)
-        self.driver.history.settings = JobHistorySettings.of(context.config)
-        for h in self.point.holdings.values():
-            if h.slot.broken:
-                _log.error("%s is broken: %s", h.name, h.slot.broken)
-        restore.restore(self.point, self.journal.load(), unpack_ads, now)
-        self._devices = DeviceCheck(self.driver, config, self._custom)
+        self.dispatcher = Dispatcher(self.point, self.journal, context.clock)
+        self.dispatcher.history.settings = JobHistorySettings.of(context.config)
+        for record in self.point.slots:
+            if record.slot.broken:
+                _log.error("%s is broken: %s", record.name, record.slot.broken)
+        self.point.restore(self.journal.load(), unpack_ads, now)
+        self._devices = DeviceCheck(self.dispatcher, config, self._custom)
         self._take_up_drain(now)
         self._link = StarterLink(
             context.home,
             context.credential.family,
-            self.driver.starter_events,
-            self.driver.starter_lists,
+            self.dispatcher.starter_events,
+            self.dispatcher.starter_lists,
             env=context.env,
             alive=starter_alive,
         )
-        self.driver.send_starter = self._link.send
-        self.driver.unsent_starts = self._link.unsent_starts
-        self.driver.starter_address = lambda: self._link.address
-        self.driver.completed = self._drained
+        self.dispatcher.send_starter = self._link.send
+        self.dispatcher.unsent_starts = self._link.unsent_starts
+        self.dispatcher.starter_address = lambda: self._link.address
+        self.dispatcher.completed = self._drained
         self._boinc = boinc.Client(lambda: self._context.config, self.journal, self._filler)
         self._boinc.end_former()
-        self.driver.filler = self._boinc.want
-        self._fetch = FetchWork(self.driver, config, context.clock, context.env, context.home.spool / "fetch")
-        self.driver.hook, self.driver.fetched = self._fetch.tell, self._fetch.settled
-        self.driver.slots_changed = self._fetch.look
-        self._cron = Cron(self.driver, context.clock, context.env)
-        self._benchmarks = Benchmarks(self.driver, context.clock, context.env)
-        self.driver.benchmarks = self._benchmarks.want
-        self._publisher = SlotPublisher(self.driver, self._collector, context.credential, sample=lambda: self._sample())
+        self.dispatcher.filler = self._boinc.want
+        self._fetch = FetchWork(self.dispatcher, config, context.clock, context.env, context.home.spool / "fetch")
+        self.dispatcher.hook, self.dispatcher.fetched = self._fetch.tell, self._fetch.settled
+        self.dispatcher.slots_changed = self._fetch.look
+        self._cron = Cron(self.dispatcher, context.clock, context.env)
+        self._benchmarks = Benchmarks(self.dispatcher, context.clock, context.env)
+        self.dispatcher.benchmarks = self._benchmarks.want
+        self._publisher = SlotPublisher(
+            self.dispatcher, self._collector, context.credential, sample=lambda: self._sample()
+        )
         card = network.default_interface()
         self.hibernation = Hibernation(
             config,
-            self.driver,
+            self.dispatcher,
             self._publisher,
             wake_on_lan.read(card) if card is not None else wake_on_lan.WakeOnLan(),
             lambda: self._sample(),
@@ -134,7 +138,7 @@ class Startd:
     def begin(self) -> None:
         """Start everything that goes on in the background."""
         self._fetch.start()
-        self.driver.flush()
+        self.dispatcher.flush()
         self._link.start()
         self._publisher.start()
         self._cron.follow(self._context.config)
@@ -150,28 +154,30 @@ class Startd:
         settings = self._settings(config, self.point.settings.resources)
         settings.sample = self.point.settings.sample
         settings.set_draining_start(self.point.settings.draining_start)
-        settings.read_all((h.slot_id, h.type_number) for h in self.point.holdings.values())
+        settings.read_all((record.slot_id, record.type_number) for record in self.point.slots)
         changed = self._planned(config, settings) != self._layout
         now = self._context.clock.now()
-        is_owner_check.require_of(self.point, settings, now)
+        is_owner_check.require_of(settings, self.point.host, self.point.ads, now)
         kept = ("LastBenchmark", "Mips", "KFlops")
-        benchmark: dict[str, Any] = {name: self.point.machine[name] for name in kept if name in self.point.machine}
+        benchmark: dict[str, Value] = {
+            name: self.point.ads.machine[name] for name in kept if name in self.point.ads.machine
+        }
         self.point.settings = settings
         self._record(config)
         warnings = [*self._cron.follow(config), *self._benchmarks.follow(config)]
-        self.driver.history.settings = JobHistorySettings.of(config)
+        self.dispatcher.history.settings = JobHistorySettings.of(config)
         self.hibernation.follow(config)
-        self.point.machine = {**settings.machine, **benchmark, **self.hibernation.attributes()}
+        self.point.ads.machine = {**settings.machine, **benchmark, **self.hibernation.attributes()}
         self._devices.follow(config)
         self._fetch.follow(config)
-        for h in list(self.point.holdings.values()):
-            if h.slot.claim is None:
-                self.point.fresh_capability(h)
-            self.point.show(h, now)
+        for record in self.point.slots:
+            if record.slot.claim is None:
+                self.point.claim_ids.renew(record)
+            self.point.ads.show(record, now)
         self.point.poll(now)
-        self.driver.touch_all()
-        self.driver.flush()
-        self.driver.wake.set()
+        self.dispatcher.touch_all()
+        self.dispatcher.flush()
+        self.dispatcher.wake.set()
         if changed:
             warnings.append("the slot types have changed; they take effect when the startd restarts")
         return warnings
@@ -180,10 +186,9 @@ class Startd:
         """End all claims as ``mode`` says, take the ads back, end the starter."""
         await self.hibernation.stop()
         now = self._context.clock.now()
-        for h in list(self.point.holdings.values()):
-            if h.name in self.point.holdings:
-                self.point.happen(h, ev.ShutdownBegun(mode), now)
-        self.driver.flush()
+        for record in self.point.slots:
+            self.point.apply(record, ev.ShutdownBegun(mode), now)
+        self.dispatcher.flush()
         patience = 3.0 if mode == "fast" else None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
@@ -192,7 +197,7 @@ class Startd:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for end in list(self.driver.hang_up.values()):
+        for end in list(self.dispatcher.hang_up.values()):
             end()
         await asyncio.sleep(0)
         await self._fetch.stop()
@@ -202,23 +207,23 @@ class Startd:
         await self._devices.stop()
         await self._publisher.stop()
         await self._link.stop()
-        await self.driver.history.close()
-        restore.forget(self.point)
-        self.driver.flush()
+        await self.dispatcher.history.close()
+        self.point.forget_faults(self._context.clock.now())
+        self.dispatcher.flush()
         self.journal.close()
 
     async def _until_unclaimed(self) -> None:
-        def in_use(h: Holding) -> bool:
-            return h.slot.claim is not None or isinstance(h.slot.state, Backfill)
+        def in_use(record: SlotRecord) -> bool:
+            return record.slot.claim is not None or isinstance(record.slot.state, Backfill)
 
-        while any(map(in_use, self.point.holdings.values())):
+        while any(map(in_use, self.point.slots)):
             await asyncio.sleep(0.05)
 
     # --------------------------------------------------------------------------------------------------- background
 
     async def _poll(self) -> None:
         """Look at policies every POLLING_INTERVAL while slots are in use, at timers when they run out."""
-        clock, driver = self._context.clock, self.driver
+        clock, dispatcher = self._context.clock, self.dispatcher
         jumps, last = ClockJumpDetector(clock), clock.now()
         while True:
             if jump_s := jumps.jump_s():
@@ -231,11 +236,11 @@ class Startd:
             timer = self.point.next_timer(now)
             times = [at for at in (due, timer, self._idle_deadline) if at is not None]
             wait = max(0.01, min(times) - now)
-            driver.wake.clear()
+            dispatcher.wake.clear()
             with contextlib.suppress(TimeoutError):
                 # Not wait_for: that of Python 3.11 loses a cancellation that comes together with the wake.
                 async with asyncio.timeout(wait):
-                    await driver.wake.wait()
+                    await dispatcher.wake.wait()
                 await asyncio.sleep(_GATHER_S)  # many changes, one look
             if jumps.pending():
                 continue
@@ -252,9 +257,9 @@ class Startd:
                 if now >= due:
                     last = now
                     self._sample()
-                claims.drop_stale_activations(self.point, now)
+                self.point.claims.refuse_stale_activations(now)
                 self.point.poll(now)
-                driver.flush()
+                dispatcher.flush()
                 self._still_decides(now)
             except Exception:
                 _log.exception("error while evaluating policies")
@@ -262,34 +267,34 @@ class Startd:
 
     def _clock_was_set(self, by_s: float) -> None:
         _log.warning("the wall clock jumped by %+.0f s: adjusting leases and deadlines of claims and jobs", by_s)
-        for h in self.point.holdings.values():
-            self.point.happen(h, ev.ClockJumped(by_s), self._context.clock.now())
-            self.point.outbox.dirty[h.name] = None
+        for record in self.point.slots:
+            self.point.apply(record, ev.ClockJumped(by_s), self._context.clock.now())
+            self.point.outbox.save(record.name)
         self.hibernation.clock_was_set(by_s)
-        self.point.started_at += by_s  # what keyboards that are not there count from
+        self._sampler.clock_was_set(by_s)
         if self._idle_deadline is not None:
             self._idle_deadline += by_s
-        self.driver.flush()
+        self.dispatcher.flush()
 
     def _sample(self) -> None:
         now = self._context.clock.now()
-        sampler.take_sample(self.point, self._context.config, self._execute, now, self._x, self._own)
-        for h in self.point.holdings.values():
-            self.point.refresh(h, now)
+        self._sampler.sample(self.point.host, self._context.config, now)
+        for record in self.point.slots:
+            self.point.ads.refresh(record, now)
 
     def _still_decides(self, now: float) -> None:
         """IS_OWNER may lose its value while the startd runs; then it stops."""
         if self._context.stop_requested.done():
             return
         try:
-            is_owner_check.require(self.point, now)
+            is_owner_check.require(self.point.host, self.point.ads, now)
         except ConfigError as error:
             _log.error("shutting down: %s", error)
             self._context.request_stop("graceful")
 
     def _no_claim_shutdown(self, now: float) -> None:
         limit = self._context.config.get_float("STARTD_NOCLAIM_SHUTDOWN")
-        if limit <= 0 or any(h.slot.claim for h in self.point.holdings.values()):
+        if limit <= 0 or any(record.slot.claim for record in self.point.slots):
             self._idle_deadline = None
         elif self._idle_deadline is None:
             self._idle_deadline = now + limit
@@ -300,16 +305,16 @@ class Startd:
 
     def _filler(self, name: str, stimulus: ev.SlotEvent) -> None:
         """The backfill client runs, or has gone."""
-        h = self.point.holdings.get(name)
-        if h is not None:
-            self.point.happen(h, stimulus, self._context.clock.now())
-            self.driver.flush()
+        record = self.point.slots.get(name)
+        if record is not None:
+            self.point.apply(record, stimulus, self._context.clock.now())
+            self.dispatcher.flush()
 
     def _drained(self, action: str) -> None:
         """What the drain was for."""
         if action == "reconfig":
-            drain.cancel(self.point, "", self._context.clock.now())
-            self.driver.flush()
+            self.point.drain.cancel("", self._context.clock.now())
+            self.dispatcher.flush()
             self._later(self._reload())
         elif action == "exit":
             _log.info("drained: exiting as the drain request asked")
@@ -322,7 +327,7 @@ class Startd:
             for warning in await self._context.reload():
                 _log.warning("%s", warning)
 
-    def _later(self, what: Coroutine[Any, Any, None]) -> None:
+    def _later(self, what: Coroutine[None, None, None]) -> None:
         self._tasks.append(asyncio.get_running_loop().create_task(what))
 
     # ------------------------------------------------------------------------------------------------------ helpers
@@ -330,7 +335,7 @@ class Startd:
     def _record(self, config: Config) -> None:
         """Write stimuli down if that is wanted; a full disk must not stop the startd."""
         kib = config.get_int("SLOTWISE_STARTD_STIMULI_MAX_KIB")
-        self.point.step = step
+        self.point.transitions.step = step
         if kib <= 0:
             return
         file = StimuliFile(self._context.home.log / "startd-stimuli.jsonl", 1024 * kib)
@@ -340,24 +345,24 @@ class Startd:
                 return file.step(slot, stimulus, judge, now)
             except OSError as error:
                 _log.error("could not record stimuli, giving up: %s", error)
-                self.point.step = step
+                self.point.transitions.step = step
                 return step(slot, stimulus, judge, now)
 
-        self.point.step = recorded
+        self.point.transitions.step = recorded
 
     def _take_up_drain(self, now: float) -> None:
-        record = self.journal.recall("drain")
-        if record is None:
+        saved = self.journal.recall("drain")
+        if saved is None:
             return
         try:
-            drain.take_up(self.point, record, now)
+            self.point.drain.resume(cast(SavedDrain, saved), now)
         except (ConfigError, KeyError, TypeError, ValueError) as error:
             _log.error("could not resume the drain of the previous startd: %s", error)
 
     def _tell_of_power(self, now: float) -> None:
-        self.point.machine.update(self.hibernation.attributes())
-        for h in self.point.holdings.values():
-            self.point.show(h, now)
+        self.point.ads.machine.update(self.hibernation.attributes())
+        for record in self.point.slots:
+            self.point.ads.show(record, now)
 
     def _planned(self, config: Config, settings: Settings) -> list[PlannedSlot]:
         """The slots that the configuration makes of what the machine had when the startd began."""

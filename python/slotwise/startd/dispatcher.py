@@ -6,16 +6,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
 
+from slotwise.classad.values import number
 from slotwise.clock import Clock
 from slotwise.daemon.containment import cause, contained
 from slotwise.ids import doing_for_run
 from slotwise.model.resources import Resources
 from slotwise.model.slot import HOLD_BY_STARTD, BrokenCode, VacateCode
-from slotwise.startd.host import backfill_slots, broken_slots, claim_ids, claims, drain
 from slotwise.startd.host.execution_point import ExecutionPoint
-from slotwise.startd.host.faults import abandon
 from slotwise.startd.host.hook_calls import HookCall
 from slotwise.startd.host.outbox import (
     ActivatedRun,
@@ -36,10 +34,10 @@ from slotwise.startd.host.outbox import (
     ToSchedd,
     ToStarter,
 )
-from slotwise.startd.job_history import JobHistory, JobHistorySettings, record
+from slotwise.startd.job_history import JobHistory, JobHistorySettings, history_ad
 from slotwise.startd.journal import Journal
 from slotwise.startd.records.breakage import Breakage
-from slotwise.startd.records.slot_record import Holding
+from slotwise.startd.records.slot_record import SlotRecord
 from slotwise.startd.slot.states import Cause, Claimed, Cleaning, Suspended
 from slotwise.startd.slot_ad.owner_load import smoothed
 from slotwise.startd.start_params import limits_of
@@ -55,7 +53,7 @@ _LIST_AGAIN_S = 1.0
 Send = Callable[[list[startd_pb2.ClaimEvent]], None]
 
 
-class Driver:
+class Dispatcher:
     """Holds the execution point at the edge. All calls come from the event loop's thread."""
 
     def __init__(self, point: ExecutionPoint, journal: Journal, clock: Clock) -> None:
@@ -93,22 +91,22 @@ class Driver:
         #: When it was, or is to be, asked for them last, on the loop's clock.
         self._list_at: float | None = None
         #: Drains as the journal has them.
-        self._kept: tuple[Any, ...] = drain.state(point)
+        self._kept = point.drain.durable()
 
     def flush(self) -> None:
         """Save what changed, then say and do what was decided."""
         point = self.point
-        for settle in (backfill_slots.settle, drain.settle, claim_ids.settle):
-            with contained(_log, f"settling {settle.__module__.rpartition('.')[2]}"):
-                settle(point, self.clock.now())
-        out, point.outbox = point.outbox, Outbox()
+        for part in (point.backfill_slots, point.drain, point.claim_ids):
+            with contained(_log, f"settling {type(part).__name__}"):
+                part.settle(self.clock.now())
+        out = point.take_outbox()
         with contained(_log, "writing the journal", partial(self._not_saved, out)):
             self._save(out)
-        for entry in out.diary:
-            _log.log(logging.DEBUG if entry.ordinary else logging.INFO, "%s", entry)
+        for entry in out.transitions:
+            _log.log(logging.DEBUG if entry.routine else logging.INFO, "%s", entry)
         self._to_schedds(out.schedds)
         for command in out.starter:
-            names = [command.slot_name] if isinstance(command, Start) else self._slots_of(command.run_id)
+            names = [command.slot_name] if isinstance(command, Start) else point.slots.names_of_run(command.run_id)
             with contained(_log, "passing a command to the starter", partial(self.abandon, names)):
                 self._to_starter(command)
         with contained(_log, "what follows a change of slots"):
@@ -121,13 +119,13 @@ class Driver:
         """
         point = self.point
         if out.dirty or out.removed or out.hooks or out.fetched:
-            changed = [point.holdings[name] for name in out.dirty if name in point.holdings]
+            changed = [point.slots[name] for name in out.dirty if name in point.slots]
             self.journal.save(
-                changed, [name for name in (*out.dirty, *out.removed) if name not in point.holdings],
+                changed, [name for name in (*out.dirty, *out.removed) if name not in point.slots],
                 out.hooks, out.fetched,
             )  # fmt: skip
-        if (state := drain.state(point)) != self._kept:
-            self.journal.remember("drain", drain.kept(point))
+        if (state := point.drain.durable()) != self._kept:
+            self.journal.remember("drain", point.drain.saved())
             self._kept = state
 
     def _not_saved(self, out: Outbox, error: Exception) -> None:
@@ -138,10 +136,6 @@ class Driver:
         self.point.outbox.hooks += out.hooks
         self.point.outbox.fetched += out.fetched
         out.hooks, out.fetched = [], []
-
-    def _slots_of(self, run_id: str) -> list[str]:
-        name = self.point.by_run.get(run_id)
-        return [] if name is None else [name]
 
     def _follow(self, out: Outbox) -> None:
         """Tell the others in this process."""
@@ -170,7 +164,7 @@ class Driver:
     def abandon(self, names: Iterable[str], error: Exception) -> None:
         """A message about these slots could not be processed: their claims end, and the starter is asked what runs."""
         reason = f"The execution point failed to process a message: {cause(error)}"
-        abandon(self.point, names, Cause(VacateCode.EXCEPTION, reason, fast=True), self.clock.now())
+        self.point.faults.abandon(names, Cause(VacateCode.EXCEPTION, reason, fast=True), self.clock.now())
         loop = asyncio.get_running_loop()
         loop.call_soon(self.flush)
         if self._list_at is None or loop.time() >= self._list_at:
@@ -178,13 +172,13 @@ class Driver:
             loop.call_at(self._list_at, self._ask_for_list)
 
     def _ask_for_list(self) -> None:
-        self._listing = {h.slot.run.run_id for h in self.point.holdings.values() if h.slot.run is not None}
+        self._listing = {record.slot.run.run_id for record in self.point.slots if record.slot.run is not None}
         self.send_starter(starter_pb2.JobCommand(list=starter_pb2.ListJobs()))
 
     def touch_all(self) -> None:
         """Every slot's ad is to be sent again."""
-        for name in self.point.holdings:
-            self.point.outbox.changed[name] = None
+        for name in self.point.slots.names():
+            self.point.outbox.advertise(name)
 
     # ------------------------------------------------------------------------------------------------------- schedds
 
@@ -201,7 +195,9 @@ class Driver:
     def _not_told(self, message: ToSchedd, error: Exception) -> None:
         """The schedd misses a message: what that was about ends, and on another stream both sides compare what is."""
         granted = message.what.slots if isinstance(message.what, Granted) else ()
-        names = [self.point.by_claim.get(claim_id) for claim_id in (message.claim_id, *(slot[0] for slot in granted))]
+        names = [
+            self.point.claim_ids.by_id.get(claim_id) for claim_id in (message.claim_id, *(slot[0] for slot in granted))
+        ]
         self.abandon([name for name in names if name is not None], error)
         if (end := self.ends.get(message.schedd)) is not None:
             end()
@@ -235,8 +231,8 @@ class Driver:
 
     def slot_pack(self, name: str) -> bytes:
         """A slot's ad for the wire; empty when the slot has gone meanwhile."""
-        h = self.point.holdings.get(name)
-        return pack_ads([h.ad]) if h is not None else b""
+        record = self.point.slots.get(name)
+        return pack_ads([record.ad]) if record is not None else b""
 
     # ------------------------------------------------------------------------------------------------------- starter
 
@@ -265,24 +261,24 @@ class Driver:
                 self.send_starter(starter_pb2.JobCommand(run_id=run_id, repair_noted=starter_pb2.RepairNoted()))
 
     def _start(self, slot_name: str, run_id: str) -> None:
-        h = self.point.holdings.get(slot_name)
-        if h is None or h.activation is None or h.activation.run_id != run_id:
+        record = self.point.slots.get(slot_name)
+        if record is None or record.activation is None or record.activation.run_id != run_id:
             return
-        self.point.show(h, self.clock.now())
-        claim = h.slot.claim
+        self.point.ads.show(record, self.clock.now())
+        claim = record.slot.claim
         self.told.add(run_id)
         self.send_starter(
             starter_pb2.JobCommand(
                 run_id=run_id,
                 start=starter_pb2.StartJob(
-                    job_ad=h.activation.job.pack,
-                    slot_ad=pack_ads([h.ad]),
-                    slot_name=h.name,
-                    run_token=h.activation.run_token,
-                    shadow_address=h.activation.shadow_address,
-                    limits=pack_ads([limits_of(h, self.point.settings.config, self.point.settings.limits)]),
+                    job_ad=record.activation.job.pack,
+                    slot_ad=pack_ads([record.ad]),
+                    slot_name=record.name,
+                    run_token=record.activation.run_token,
+                    shadow_address=record.activation.shadow_address,
+                    limits=pack_ads([limits_of(record, self.point.settings.config, self.point.settings.limits)]),
                     lease_s=int(claim.lease_s) if claim else 0,
-                    fetched_for=str(h.activation.job.values.get("User", "")) if h.activation.fetched else "",
+                    fetched_for=str(record.activation.job.values.get("User", "")) if record.activation.fetched else "",
                 ),
             )
         )
@@ -292,7 +288,7 @@ class Driver:
         now = self.clock.now()
         for event in events:
             what = event.WhichOneof("what")
-            recover = partial(self._event_failed, event, self._slots_of(event.run_id))
+            recover = partial(self._event_failed, event, self.point.slots.names_of_run(event.run_id))
             with contained(_log, doing_for_run(event.run_id, f"processing {what!r} of the starter"), recover):
                 self._starter_event(event, now)
         self.flush()
@@ -302,7 +298,7 @@ class Driver:
             return
         self.abandon(names, error)
         if event.WhichOneof("what") in ("gone", "refused"):  # the starter does not have the run any more
-            claims.run_gone(self.point, event.run_id, self.clock.now())
+            self.point.claims.run_gone(event.run_id, self.clock.now())
 
     def _starter_event(self, event: starter_pb2.JobEvent, now: float) -> None:
         what = event.WhichOneof("what")
@@ -310,13 +306,13 @@ class Driver:
         if what == "gone":
             self.told.discard(run_id)
             self._note_end(run_id, event.gone.how, now)
-            self.point.statistics.transferred(event.gone.bytes_received, event.gone.bytes_sent)
+            self.point.ads.statistics.transferred(event.gone.bytes_received, event.gone.bytes_sent)
             if event.gone.broken:
                 left = event.gone.left if event.gone.HasField("left") else starter_pb2.JobLeft(run_id=run_id)
                 self._left(left, now, finished=event.gone.finished)
             else:
                 finished = event.gone.finished
-                claims.run_gone(self.point, run_id, now, finished=finished, reason=event.gone.reason)
+                self.point.claims.run_gone(run_id, now, finished=finished, reason=event.gone.reason)
             if event.gone.fetched:
                 self.point.outbox.starter.append(EndNoted(run_id))
         elif what == "refused":
@@ -334,14 +330,19 @@ class Driver:
 
     def _note_end(self, run_id: str, how: str, now: float) -> None:
         """The history of this execution point gets the job that ended."""
-        h = self.point.holdings.get(self.point.by_run.get(run_id, ""))
-        if self.history.is_kept and h is not None and h.activation is not None and h.activation.run_id == run_id:
-            began = h.slot.run.activated_at if h.slot.run is not None else now
-            self.history.add(record(h.activation.job.ad, h.name, how, began, now))
+        record = self.point.slots.of_run(run_id)
+        if (
+            self.history.is_kept
+            and record is not None
+            and record.activation is not None
+            and record.activation.run_id == run_id
+        ):
+            began = record.slot.run.activated_at if record.slot.run is not None else now
+            self.history.add(history_ad(record.activation.job.ad, record.name, how, began, now))
 
     def _repaired(self, run_id: str, now: float) -> None:
         """The leftovers of a run are gone; the starter reports it until it hears that the journal has it."""
-        broken_slots.mended(self.point, run_id, now)
+        self.point.broken_slots.repaired(run_id, now)
         self.point.outbox.starter.append(RepairNoted(run_id))
 
     def _left(self, left: starter_pb2.JobLeft, now: float, *, finished: bool = False) -> None:
@@ -349,49 +350,51 @@ class Driver:
         reason, code = left.reason or "Could not clean up after job", left.code or BrokenCode.UNCLEAN
         if code == BrokenCode.HUNG_PROCESS and not self.point.settings.unkillable_break:
             _log.error("%s: %s (run %s); the slot stays in use", left.slot_name, reason, left.run_id)
-            claims.run_gone(self.point, left.run_id, now, finished=finished)
+            self.point.claims.run_gone(left.run_id, now, finished=finished)
             self.point.outbox.starter.append(Noted(left.run_id))
             return
-        if not claims.run_gone(self.point, left.run_id, now, broken=reason, code=code, finished=finished):
+        if not self.point.claims.run_gone(left.run_id, now, broken=reason, code=code, finished=finished):
             lent = self.point.settings.resources.shared
             devices = {t: tuple(names.split(",")) for t, names in left.assigned.items() if names and t not in lent}
             amounts = Resources(
                 left.cpus, left.memory_mib, left.disk_kib, 0, {tag: len(n) for tag, n in devices.items()}, devices
             )
             breakage = Breakage(reason, code, now, left.run_id)
-            broken_slots.left_behind(self.point, left.slot_name, amounts, breakage, now)
+            self.point.broken_slots.report_leftover(left.slot_name, amounts, breakage, now)
         _log.error("%s is broken: %s (run %s)", left.slot_name, reason, left.run_id)
         self.point.outbox.starter.append(Noted(left.run_id))
 
     def _refused_run(self, run_id: str, reason: str, now: float) -> None:
-        h = self.point.holdings.get(self.point.by_run.get(run_id, ""))
-        if h is not None and h.slot.claim is not None:
-            claim_id, schedd = h.slot.claim.claim_id, h.terms.schedd_name
+        record = self.point.slots.of_run(run_id)
+        if record is not None and record.slot.claim is not None:
+            claim_id, schedd = record.slot.claim.claim_id, record.terms.schedd_name
             self.point.outbox.schedds.append(ToSchedd(schedd, 0, claim_id, RefusedRun(run_id, 1026, reason)))
-        claims.run_gone(self.point, run_id, now, reason=reason)
+        self.point.claims.run_gone(run_id, now, reason=reason)
 
     def _usage(self, run_id: str, pack: bytes, now: float) -> None:
-        h = self.point.holdings.get(self.point.by_run.get(run_id, ""))
-        if h is None:
+        record = self.point.slots.of_run(run_id)
+        if record is None:
             return
         for ad in unpack_ads(pack):
             for name in ad:
-                value: Any = ad.eval(name, None, now=int(now))
+                value = ad.eval(name, None, now=int(now))
                 if isinstance(value, bool | int | float | str):
-                    h.usage[name] = value
-                    if h.activation is not None:  # policies see the job as it is, not as it was submitted
-                        h.activation.job.ad[name] = value
-        self._load_of(h, now)
-        self.point.show(h, now)
+                    record.usage[name] = value
+                    if record.activation is not None:  # policies see the job as it is, not as it was submitted
+                        record.activation.job.ad[name] = value
+        self._load_of(record, now)
+        self.point.ads.show(record, now)
 
-    def _load_of(self, h: Holding, now: float) -> None:
+    def _load_of(self, record: SlotRecord, now: float) -> None:
         """CondorLoadAvg: a moving average over a minute of what the job's processes use."""
-        used = sum(float(h.usage.get(name, 0)) for name in ("RemoteUserCpu", "RemoteSysCpu"))
-        began = h.slot.run.activated_at if h.slot.run is not None else now
-        before_at, before = h.cpu_seen or (began, 0.0)
+        used = sum(number(record.usage.get(name)) for name in ("RemoteUserCpu", "RemoteSysCpu"))
+        began = record.slot.run.activated_at if record.slot.run is not None else now
+        before_at, before = record.cpu_seen or (began, 0.0)
         if now > before_at:
-            h.condor_load = smoothed(h.condor_load, max(0.0, used - before) / (now - before_at), now - before_at)
-            h.cpu_seen = (now, used)
+            record.condor_load = smoothed(
+                record.condor_load, max(0.0, used - before) / (now - before_at), now - before_at
+            )
+            record.cpu_seen = (now, used)
 
     def _host_facts(self, pack: bytes, now: float) -> None:
         """What the starter can do for jobs on this host, and what it cannot, goes into every slot's ad."""
@@ -399,8 +402,8 @@ class Driver:
             facts = {name: ad.eval(name, None, now=int(now)) for name in ad}
             facts["CgroupEnforced"] = bool(facts.get("CgroupVersion"))
             facts["IsEnforcingDiskUsage"] = facts.get("EnforcesDisk") == "volume"
-            if self.point.abilities != facts:
-                self.point.abilities = facts
+            if self.point.ads.starter_abilities != facts:
+                self.point.ads.starter_abilities = facts
                 self.touch_all()
 
     def starter_lists(self, jobs: starter_pb2.JobList, asked_of: set[str] | None = None) -> None:
@@ -410,7 +413,7 @@ class Driver:
         """
         now = self.clock.now()
         listed = {job.run_id for job in jobs.jobs}
-        ours = {h.slot.run.run_id: h.name for h in self.point.holdings.values() if h.slot.run is not None}
+        ours = {record.slot.run.run_id: record.name for record in self.point.slots if record.slot.run is not None}
         for left in jobs.left:
             doing = doing_for_run(left.run_id, "counting what it left behind")
             with contained(_log, doing, partial(self.abandon, [left.slot_name])):
@@ -428,15 +431,15 @@ class Driver:
             if asked_of is None or run_id in asked_of:
                 doing = doing_for_run(run_id, "processing its end")
                 with contained(_log, doing, partial(self.abandon, [ours[run_id]])):
-                    claims.run_gone(self.point, run_id, now)
+                    self.point.claims.run_gone(run_id, now)
         self.told = listed & ours.keys()
         self.flush()
 
     def _agree_on_suspension(self, job: starter_pb2.JobListed) -> None:
         """A command to stop a job, or to let it go on, may have been lost with a stream or a starter."""
-        h = self.point.holdings.get(self.point.by_run.get(job.run_id, ""))
-        if h is None or not isinstance(h.slot.state, Claimed) or h.slot.state.run is None:
+        record = self.point.slots.of_run(job.run_id)
+        if record is None or not isinstance(record.slot.state, Claimed) or record.slot.state.run is None:
             return
-        stopped = isinstance(h.slot.state.doing, Suspended)
-        if job.suspended != stopped and not isinstance(h.slot.state.doing, Cleaning):
+        stopped = isinstance(record.slot.state.doing, Suspended)
+        if job.suspended != stopped and not isinstance(record.slot.state.doing, Cleaning):
             self.point.outbox.starter.append(Freeze(job.run_id, resume=not stopped))

@@ -40,7 +40,7 @@ class JobHistorySettings:
         )
 
 
-def record(ad: ClassAd, slot_name: str, how: str, activated_at: float, now: float) -> ClassAd:
+def history_ad(ad: ClassAd, slot_name: str, how: str, activated_at: float, now: float) -> ClassAd:
     """The ad of a job that ended here."""
     ended = ad.copy()
     ended.update(

@@ -12,7 +12,7 @@ import json
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from slotwise.daemon import database
 from slotwise.errors import HostError
@@ -21,7 +21,7 @@ from slotwise.model.resources import Resources
 from slotwise.startd.host.hook_calls import HookCall
 from slotwise.startd.records.breakage import Breakage, Withheld
 from slotwise.startd.records.saved_slot import SavedSlot
-from slotwise.startd.records.slot_record import Holding, Terms
+from slotwise.startd.records.slot_record import SlotRecord, Terms
 from slotwise.startd.slot import states
 from slotwise.startd.slot.stored_names import stored_class, stored_field
 
@@ -34,6 +34,12 @@ _KINDS: dict[str, type] = {
         states.Counters, Claim, Run, Resources, Terms, Breakage, Withheld,
     )
 }  # fmt: skip
+
+
+#: What JSON holds.
+Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
+#: Names that fields of a slot's record are stored under, where they have another name now.
+_SAVED_AS = {"withheld": "losses", "pending_withheld": "owed"}
 
 
 class Journal:
@@ -56,17 +62,14 @@ class Journal:
 
     def save(
         self,
-        changed: Iterable[Holding],
+        changed: Iterable[SlotRecord],
         gone: Iterable[str],
         calls: Iterable[HookCall] = (),
         settled: Iterable[str] = (),
     ) -> None:
         """Write the slots that changed and forget those that are gone, in one step; with them the calls of hooks that
         follow, and without those whose outcome is in this step."""
-        rows = [
-            (h.name, _record(h), h.request.pack if h.request else b"", h.activation.job.pack if h.activation else b"")
-            for h in changed
-        ]
+        rows = [_row(record) for record in changed]
         try:
             self._db.execute("BEGIN")
             self._db.executemany("INSERT OR REPLACE INTO slots VALUES (?, ?, ?, ?)", rows)
@@ -88,14 +91,16 @@ class Journal:
             try:
                 fields = {key: _decoded(value) for key, value in json.loads(record).items()}
                 activation = fields.pop("activation")
-                coming = fields.pop("coming", None)
+                fetched = fields.pop("coming", None)
+                for field, stored in _SAVED_AS.items():
+                    fields[field] = fields.pop(stored)
                 kept.append(
                     SavedSlot(
                         name=name,
                         request=request,
                         job=job,
                         activation=tuple(activation) if activation else None,
-                        coming=(coming[0], coming[1], base64.b64decode(coming[2])) if coming else None,
+                        fetched_work=(fetched[0], fetched[1], base64.b64decode(fetched[2])) if fetched else None,
                         **fields,
                     )
                 )
@@ -114,8 +119,8 @@ class Journal:
                 continue
         return found
 
-    def remember(self, name: str, value: Any) -> None:
-        """Keep a fact about the startd itself.
+    def remember(self, name: str, value: object) -> None:
+        """Store a fact about the startd itself, which JSON can hold.
 
         :raises HostError: when the file cannot be written.
         """
@@ -124,10 +129,11 @@ class Journal:
         except sqlite3.Error as error:
             raise HostError(f"the startd's journal cannot be written: {error}") from None
 
-    def recall(self, name: str) -> Any:
-        """A fact kept before, or None."""
+    def recall(self, name: str) -> Json:
+        """A fact that was stored before, or None."""
         row = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
-        return json.loads(row[0]) if row else None
+        value: Json = json.loads(row[0]) if row else None
+        return value
 
     def close(self) -> None:
         """Close the file."""
@@ -139,37 +145,47 @@ def _call(call: HookCall) -> tuple[str, str, bytes]:
     return call.call_id, json.dumps(fields, separators=(",", ":")), call.given
 
 
-def _coming(h: Holding) -> tuple[str, str, str] | None:
-    if h.coming is None:
+def _fetched_work(record: SlotRecord) -> tuple[str, str, str] | None:
+    if record.fetched_work is None:
         return None
-    activation = h.coming.activation
-    return activation.run_id, h.coming.claim_id, base64.b64encode(activation.job.pack).decode()
+    activation = record.fetched_work.activation
+    return activation.run_id, record.fetched_work.claim_id, base64.b64encode(activation.job.pack).decode()
 
 
-def _record(h: Holding) -> str:
-    slot = h.slot
-    activation = h.activation
+def _row(record: SlotRecord) -> tuple[str, str, bytes, bytes]:
+    request, activation = record.request, record.activation
+    return (
+        record.name,
+        _fields_of(record),
+        request.pack if request is not None else b"",
+        activation.job.pack if activation is not None else b"",
+    )
+
+
+def _fields_of(record: SlotRecord) -> str:
+    slot = record.slot
+    activation = record.activation
     return json.dumps(
         {
-            "parent": h.parent,
-            "slot_id": h.slot_id,
-            "dslot_id": h.dslot_id,
-            "type_number": h.type_number,
-            "total": _encoded(h.total),
-            "returned": h.returned,
-            "capability": h.capability,
+            "parent": record.parent,
+            "slot_id": record.slot_id,
+            "dslot_id": record.dslot_id,
+            "type_number": record.type_number,
+            "total": _encoded(record.total),
+            "returned": record.returned,
+            "capability": record.capability,
             "state": _encoded(slot.state),
             "entered_state": slot.entered_state,
             "entered_activity": slot.entered_activity,
             "counters": _encoded(slot.counters),
             "broken": slot.broken,
             "broken_code": slot.broken_code,
-            "breakage": _encoded(h.breakage),
-            "losses": _encoded(h.losses),
-            "owed": _encoded(h.owed),
-            "last_run": h.last_run,
-            "terms": _encoded(h.terms),
-            "coming": _coming(h),
+            "breakage": _encoded(record.breakage),
+            "losses": _encoded(record.withheld),
+            "owed": _encoded(record.pending_withheld),
+            "last_run": record.last_run,
+            "terms": _encoded(record.terms),
+            "coming": _fetched_work(record),
             "activation": (activation.run_id, activation.run_token, activation.shadow_address) if activation else None,
         },
         separators=(",", ":"),
@@ -182,33 +198,32 @@ _FIELDS = {
 }
 
 
-def _encoded(value: Any) -> Any:
+def _encoded(value: object) -> Json:
     """Frozen values as JSON, each with the name of its kind."""
-    kind = type(value)
-    if kind in _PLAIN:
-        return value
-    names = _FIELDS.get(kind)
+    names = _FIELDS.get(type(value))
     if names is not None:
-        record: dict[str, Any] = {"": stored_class(kind)}
+        fields: dict[str, Json] = {"": stored_class(type(value))}
         for name, stored in names.items():
-            record[stored] = _encoded(getattr(value, name))
-        return record
-    if kind in (tuple, list):
+            fields[stored] = _encoded(getattr(value, name))
+        return fields
+    if isinstance(value, tuple | list):
         return [_encoded(item) for item in value]
-    if kind is dict:
+    if isinstance(value, dict):
         return {key: _encoded(item) for key, item in value.items()}
-    return value
+    if value is None or isinstance(
+        value, str | int | float | bool
+    ):  # enumerations, too, which JSON has as their values
+        return value
+    raise TypeError(f"{type(value).__name__} has no stored form")
 
 
-_PLAIN = frozenset({str, int, float, bool, type(None)})
-
-
-def _decoded(value: Any) -> Any:
+# Any: which class a stored value becomes, its JSON says; the class's constructor takes the fields that it knows.
+def _decoded(value: Json) -> Any:
     if isinstance(value, dict):
         fields = {key: _decoded(item) for key, item in value.items() if key}
         if "" not in value:
             return fields
-        kind = _KINDS[value[""]]
+        kind = _KINDS[str(value[""])]
         if kind is Resources:
             for name in ("devices", "shared"):
                 fields[name] = {tag: tuple(names) for tag, names in fields.get(name, {}).items()}

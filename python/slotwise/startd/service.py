@@ -15,9 +15,9 @@ from slotwise.daemon.containment import cause, contained
 from slotwise.daemon.questions import Questions
 from slotwise.errors import NotFoundError
 from slotwise.model.slot import SlotKind, VacateCode
-from slotwise.startd.dispatcher import Driver
-from slotwise.startd.host import claims, drain
-from slotwise.startd.host.claim_request import Ask
+from slotwise.startd.dispatcher import Dispatcher
+from slotwise.startd.host.claim_request import ClaimRequest
+from slotwise.startd.host.drain_state import FAST, GRACEFUL, QUICK, schedule_of
 from slotwise.startd.host.outbox import Granted
 from slotwise.startd.publish.daemon_ad import daemon_attributes
 from slotwise.startd.records.slot_record import Activation, Job, Terms
@@ -35,22 +35,22 @@ _log = logging.getLogger(__name__)
 class StartdServicer(startd_pb2_grpc.StartdServicer):
     """Adapts calls to the driver; decides nothing."""
 
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
-        self._questions = Questions(driver.clock)
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        self._questions = Questions(dispatcher.clock)
 
     # -------------------------------------------------------------------------------------------------------- claims
 
     async def Claims(self, requests: AsyncIterator[startd_pb2.ClaimRequest], context: Any) -> AsyncIterator[Any]:
         """One schedd's stream."""
-        session = _Session(self._driver)
-        self._driver.hang_up[session] = session.end
+        session = _Session(self._dispatcher)
+        self._dispatcher.hang_up[session] = session.end
         reader = asyncio.get_running_loop().create_task(session.read(requests))
         try:
             while (frame := await session.frame()) is not None:
                 yield frame
         finally:
-            del self._driver.hang_up[session]
+            del self._dispatcher.hang_up[session]
             reader.cancel()
             session.close()
 
@@ -59,59 +59,58 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
     @answers_errors
     async def Drain(self, request: startd_pb2.DrainRequest, context: Any) -> startd_pb2.DrainReply:
         """Begin to drain."""
-        driver = self._driver
-        request_id = drain.begin(
-            driver.point,
+        dispatcher = self._dispatcher
+        request_id = dispatcher.point.drain.begin(
             schedule=request.schedule,
             reason=request.reason,
             on_completion=request.on_completion,
             check=request.check,
             start=request.start,
             deadline=request.deadline,
-            now=driver.clock.now(),
+            now=dispatcher.clock.now(),
         )
-        what = {drain.GRACEFUL: "gracefully", drain.QUICK: "quickly", drain.FAST: "fast"}
-        how = what[drain.schedule_of(request.schedule)]
+        what = {GRACEFUL: "gracefully", QUICK: "quickly", FAST: "fast"}
+        how = what[schedule_of(request.schedule)]
         _log.info("drain request %s: the machine is drained %s: %s", request_id, how, request.reason or "by command")
-        driver.touch_all()
-        driver.flush()
+        dispatcher.touch_all()
+        dispatcher.flush()
         return startd_pb2.DrainReply(request_id=request_id)
 
     @answers_errors
     async def CancelDrain(self, request: startd_pb2.CancelDrainRequest, context: Any) -> common_pb2.Empty:
         """End draining."""
-        driver = self._driver
-        if (order := driver.point.order) is not None:
+        dispatcher = self._dispatcher
+        if (order := dispatcher.point.drain.state.order) is not None:
             _log.info("drain request %s: cancelled by command", order.request_id)
-        drain.cancel(driver.point, request.request_id, driver.clock.now())
-        driver.touch_all()
-        driver.flush()
+        dispatcher.point.drain.cancel(request.request_id, dispatcher.clock.now())
+        dispatcher.touch_all()
+        dispatcher.flush()
         return common_pb2.Empty()
 
     @answers_errors
     async def Vacate(self, request: startd_pb2.VacateRequest, context: Any) -> common_pb2.Empty:
         """Make jobs leave: those of the named slots, or all."""
-        driver = self._driver
-        now = driver.clock.now()
-        names = _slots_named(driver, list(request.slots))
+        dispatcher = self._dispatcher
+        now = dispatcher.clock.now()
+        names = _slots_named(dispatcher, list(request.slots))
         _log.info("received a command to vacate %s%s", ", ".join(names), ", fast" if request.fast else "")
         for name in names:
-            h = driver.point.holdings.get(name)
-            if h is not None:
-                with contained(_log, f"vacating {name}", partial(driver.abandon, [name])):
-                    driver.point.happen(h, ev.VacateCommanded(request.fast), now)
-        driver.flush()
+            record = dispatcher.point.slots.get(name)
+            if record is not None:
+                with contained(_log, f"vacating {name}", partial(dispatcher.abandon, [name])):
+                    dispatcher.point.apply(record, ev.VacateCommanded(request.fast), now)
+        dispatcher.flush()
         return common_pb2.Empty()
 
     @answers_errors
     async def NoticeMatch(self, request: startd_pb2.MatchNotice, context: Any) -> common_pb2.Empty:
         """The negotiator has matched these slots: they wait for their schedds (NEGOTIATOR_INFORM_STARTD)."""
-        driver = self._driver
+        dispatcher = self._dispatcher
         for claim_id in request.claim_ids:
-            h = driver.point.holding_of_claim(claim_id)
-            if h is not None and h.capability == claim_id and h.kind is SlotKind.STATIC:
-                driver.point.happen(h, ev.MatchNoticed(), driver.clock.now())
-        driver.flush()
+            record = dispatcher.point.claim_ids.slot_of(claim_id)
+            if record is not None and record.capability == claim_id and record.kind is SlotKind.STATIC:
+                dispatcher.point.apply(record, ev.MatchNoticed(), dispatcher.clock.now())
+        dispatcher.flush()
         return common_pb2.Empty()
 
     @answers_errors
@@ -119,51 +118,52 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
         """Merge attributes into every slot's ad until the startd restarts."""
         for ad in unpack_ads(request.pack):
             added = {name: literal_or_expression(str(ad.lookup(name))) for name in ad}
-            self._driver.point.extra.update(added)
-        self._driver.touch_all()
-        self._driver.flush()
+            self._dispatcher.point.ads.added.update(added)
+        self._dispatcher.touch_all()
+        self._dispatcher.flush()
         return common_pb2.Empty()
 
     @answers_errors
     async def Query(self, request: common_pb2.AdQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:
         """This host's slot ads, or the daemon's own (kind StartDaemon), fresh."""
-        point, now = self._driver.point, self._driver.clock.now()
+        point, now = self._dispatcher.point, self._dispatcher.clock.now()
         table = AdTable()
         if request.kind == "StartDaemon":
             table.upsert(point.settings.name, ClassAd(daemon_attributes(point, now)))
         else:
-            drain.publish(point, now)
-            for h in point.holdings.values():
-                point.show(h, now)
-                table.upsert(h.name, h.ad)
+            point.drain.publish(now)
+            for record in point.slots:
+                point.ads.show(record, now)
+                table.upsert(record.name, record.ad)
         constraint = ExprTree(request.constraint) if request.constraint else None
         async for chunk in answer(self._questions, [table], constraint, request):
             yield chunk
 
 
-def _slots_named(driver: Driver, names: list[str]) -> list[str]:
+def _slots_named(dispatcher: Dispatcher, names: list[str]) -> list[str]:
     """Full slot names; ``slot1`` alone is this host's, and a partitionable slot stands for its dynamic ones.
 
     :raises NotFoundError: when a name is none of this host's.
     """
-    holdings = driver.point.holdings
+    slots = dispatcher.point.slots
     if not names:
-        return list(holdings)
+        return slots.names()
     found: list[str] = []
     for name in names:
-        full = name if "@" in name else f"{name}@{driver.point.settings.name}"
-        h = holdings.get(full)
-        if h is None:
-            raise NotFoundError(f"there is no slot {name!r} here", hint=f"slots are {', '.join(sorted(holdings))}")
-        found += [full, *sorted(h.children)]
+        full = name if "@" in name else f"{name}@{dispatcher.point.settings.name}"
+        record = slots.get(full)
+        if record is None:
+            here = ", ".join(sorted(slots.names()))
+            raise NotFoundError(f"there is no slot {name!r} here", hint=f"slots are {here}")
+        found += [full, *sorted(record.children)]
     return found
 
 
 class _Session:
     """One schedd's stream: what it said, and what it is to be told."""
 
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
         self._queue: SendQueue[startd_pb2.ClaimEvent] = SendQueue()
         self._schedd = ""
         self._address = ""
@@ -183,38 +183,39 @@ class _Session:
         """Take in the schedd's requests until it ends the stream."""
         try:
             async for frame in requests:
-                now = self._driver.clock.now()
+                now = self._dispatcher.clock.now()
                 for request in unbundled(frame):
                     self._process(request, now)
-                self._driver.flush()
+                self._dispatcher.flush()
         finally:
             self.end()
 
     def _process(self, request: startd_pb2.ClaimRequest, now: float) -> None:
         """Handle a request; when that fails, the claims that it is about end and the schedd is told."""
-        holdings, by_claim = self._driver.point.holdings, self._driver.point.by_claim
+        point = self._dispatcher.point
         what = request.WhichOneof("what")
-        if what != "hello" and self._driver.streams.get(self._schedd) is not self._send:
+        if what != "hello" and self._dispatcher.streams.get(self._schedd) is not self._send:
             return  # the schedd has opened another stream and said there what it holds
         asked_for = what == "request"
-        before = (by_claim.get(request.claim_id, ""), frozenset(holdings) if asked_for else frozenset())
+        there = frozenset(point.slots.names()) if asked_for else frozenset()
+        before = (point.claim_ids.by_id.get(request.claim_id, ""), there)
         doing = f"processing {what!r} of the schedd {self._schedd}"
         with contained(_log, doing, lambda error: self._failed(request, before, error)):
             self._handle(request, now)
 
     def _failed(self, request: startd_pb2.ClaimRequest, before: tuple[str, frozenset[str]], error: Exception) -> None:
         """``before``: the slot of the request's claim, and all slots if it asks for others."""
-        driver, what = self._driver, request.WhichOneof("what")
+        dispatcher, what = self._dispatcher, request.WhichOneof("what")
         addressed, there = before
         names = [addressed] if addressed else []
         if what == "request":
-            names += [name for name in driver.point.holdings if name not in there]
-            driver.point.outbox.schedds = [
+            names += [name for name in dispatcher.point.slots.names() if name not in there]
+            dispatcher.point.outbox.schedds = [
                 message
-                for message in driver.point.outbox.schedds
+                for message in dispatcher.point.outbox.schedds
                 if not (isinstance(message.what, Granted) and message.serial == request.serial)
             ]
-        driver.abandon(names, error)
+        dispatcher.abandon(names, error)
         reason = f"the execution point failed to process the request: {cause(error)}"
         event = startd_pb2.ClaimEvent(serial=request.serial, claim_id=request.claim_id)
         if what == "request":
@@ -235,14 +236,14 @@ class _Session:
 
     def close(self) -> None:
         """The stream is over; claims live on."""
-        if self._driver.streams.get(self._schedd) is self._send:
-            del self._driver.streams[self._schedd], self._driver.ends[self._schedd]
-            claims.schedd_lost(self._driver.point, self._schedd, self._driver.clock.now())
-            self._driver.flush()
+        if self._dispatcher.streams.get(self._schedd) is self._send:
+            del self._dispatcher.streams[self._schedd], self._dispatcher.ends[self._schedd]
+            self._dispatcher.point.claims.schedd_lost(self._schedd, self._dispatcher.clock.now())
+            self._dispatcher.flush()
 
     def _handle(self, request: startd_pb2.ClaimRequest, now: float) -> None:
         what = request.WhichOneof("what")
-        point = self._driver.point
+        point = self._dispatcher.point
         claim_id = request.claim_id
         log_message("from the schedd %s: %s", self._schedd, request)
         if what == "hello":
@@ -254,42 +255,42 @@ class _Session:
         elif what == "keep_alive":
             unknown = []
             for renewed in (*request.keep_alive.claim_ids, *([claim_id] if claim_id else [])):
-                h = point.holding_of_claim(renewed)
-                names = [h.name] if h is not None else []
-                with contained(_log, "renewing a claim's lease", partial(self._driver.abandon, names)):
-                    unknown += claims.keep_alive(point, [renewed], now)
+                record = point.claim_ids.slot_of(renewed)
+                names = [record.name] if record is not None else []
+                with contained(_log, "renewing a claim's lease", partial(self._dispatcher.abandon, names)):
+                    unknown += point.claims.keep_alive([renewed], now)
             reply = startd_pb2.KeepAliveReply(unknown=unknown)
             self.send([startd_pb2.ClaimEvent(serial=request.serial, claim_id=claim_id, alive=reply)])
         elif what is not None:
             stimulus = _stimulus(what, request)
-            known = claims.tell_claim(point, claim_id, request.serial if what == "release" else 0, stimulus, now)
+            known = point.claims.apply(claim_id, request.serial if what == "release" else 0, stimulus, now)
             if not known and what == "release" and request.serial:
                 ended = startd_pb2.ClaimEnded(reason="the claim is not known (any more)", reason_code=1034)
                 self.send([startd_pb2.ClaimEvent(serial=request.serial, claim_id=claim_id, ended=ended)])
 
     def _hello(self, request: startd_pb2.ClaimRequest, now: float) -> None:
         """Who speaks, and which of its claims live."""
-        hello, driver = request.hello, self._driver
+        hello, dispatcher = request.hello, self._dispatcher
         self._schedd, self._address = hello.schedd_name, hello.schedd_address
-        driver.streams[self._schedd], driver.ends[self._schedd] = self._send, self.end
+        dispatcher.streams[self._schedd], dispatcher.ends[self._schedd] = self._send, self.end
         known = startd_pb2.ClaimsKnown()
         for claim_id in hello.claim_ids:
-            h = driver.point.holding_of_claim(claim_id)
-            claim = h.slot.claim if h is not None else None
-            if h is None or claim is None or claim.claim_id != claim_id:
+            record = dispatcher.point.claim_ids.slot_of(claim_id)
+            claim = record.slot.claim if record is not None else None
+            if record is None or claim is None or claim.claim_id != claim_id:
                 continue
-            claims.keep_alive(driver.point, [claim_id], now)
-            run = h.slot.run or None
-            run_id = run.run_id if run else (h.queued.run_id if h.queued else "")
-            driver.point.show(h, now)
+            dispatcher.point.claims.keep_alive([claim_id], now)
+            run = record.slot.run or None
+            run_id = run.run_id if run else (record.queued.run_id if record.queued else "")
+            dispatcher.point.ads.show(record, now)
             known.claims.append(
                 startd_pb2.ClaimsKnown.One(
                     claim_id=claim_id,
-                    slot_name=h.name,
-                    state=str(h.slot.state.state),
-                    activity=str(h.slot.state.activity),
+                    slot_name=record.name,
+                    state=str(record.slot.state.state),
+                    activity=str(record.slot.state.activity),
                     run_id=run_id,
-                    slot_ad=driver.slot_pack(h.name),
+                    slot_ad=dispatcher.slot_pack(record.name),
                 )
             )
         self.send([startd_pb2.ClaimEvent(serial=request.serial, known=known)])
@@ -297,14 +298,14 @@ class _Session:
 
     def _drop_unclaimed(self, believed: set[str], now: float) -> None:
         """Claims of this schedd that it does not know: their grant was lost on the way. Free them."""
-        for h in list(self._driver.point.holdings.values()):
-            claim = h.slot.claim
-            mine = h.terms.schedd_name == self._schedd and isinstance(h.slot.state, Claimed | Preempting)
+        for record in self._dispatcher.point.slots:
+            claim = record.slot.claim
+            mine = record.terms.schedd_name == self._schedd and isinstance(record.slot.state, Claimed | Preempting)
             mine = mine and claim is not None and not claim.fetched
             if claim is not None and mine and claim.claim_id not in believed:
-                with contained(_log, f"releasing {h.name}", partial(self._driver.abandon, [h.name])):
+                with contained(_log, f"releasing {record.name}", partial(self._dispatcher.abandon, [record.name])):
                     released = ev.Released(fast=True, reason="the schedd does not know the claim")
-                    self._driver.point.happen(h, released, now)
+                    self._dispatcher.point.apply(record, released, now)
 
     def _request(self, request: startd_pb2.ClaimRequest, now: float) -> None:
         asked = request.request
@@ -314,17 +315,16 @@ class _Session:
             self.send([startd_pb2.ClaimEvent(serial=request.serial, claim_id=request.claim_id, refused=refused)])
             return
         terms = Terms(self._schedd, self._address, asked.submitter, asked.alive_interval_s or 300)
-        claims.request(
-            self._driver.point,
-            Ask(
+        self._dispatcher.point.claims.request(
+            ClaimRequest(
                 serial=request.serial,
                 claim_id=request.claim_id,
                 terms=terms,
                 job=job,
                 lease_s=asked.lease_s or None,
                 count=asked.num_dynamic_slots or (0 if asked.claim_pslot_itself else 1),
-                whole=asked.claim_pslot_itself,
-                whole_s=asked.pslot_claim_s,
+                pslot_itself=asked.claim_pslot_itself,
+                pslot_claim_s=asked.pslot_claim_s,
                 want_leftovers=asked.want_leftovers,
                 preempt=tuple(asked.preempt_claim_ids),
             ),
@@ -342,7 +342,7 @@ class _Session:
             self.send([event])
             return
         activation = Activation(request.serial, asked.run_id, asked.run_token, asked.shadow_address, job)
-        claims.activate(self._driver.point, request.claim_id, activation, now, schedd=self._schedd)
+        self._dispatcher.point.claims.activate(request.claim_id, activation, now, schedd=self._schedd)
 
 
 def _job(pack: bytes, user: str, now: float) -> Job | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from slotwise.config import Config
-from slotwise.startd.records.slot_record import Holding
+from slotwise.startd.records.slot_record import SlotRecord
 
 #: Knobs whose values travel with each run, so that a slot may have its own (SLOT<N>_..., SLOT_TYPE_<N>_...).
 _COPIED = (
@@ -14,41 +14,41 @@ _COPIED = (
 )  # fmt: skip
 
 
-def limits_of(h: Holding, config: Config, known: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def limits_of(record: SlotRecord, config: Config, known: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """The ad of limits: amounts, user, times, and the knobs above, spelled as in the configuration.
 
     ``known`` remembers the knobs by slot name as long as the configuration stays.
     """
-    if h.name not in known:
-        known[h.name] = _knobs_of(h, config)
-    run = h.slot.run
+    if record.name not in known:
+        known[record.name] = _knobs_of(record, config)
+    run = record.slot.run
     attributes: dict[str, Any] = {
-        "SlotName": h.name,
-        "SlotId": h.slot_id,
-        "Cpus": h.total.cpus,
-        "Memory": h.total.memory_mib,
-        "Disk": h.total.disk_kib,
-        "VirtualMemory": h.total.swap_kib,
+        "SlotName": record.name,
+        "SlotId": record.slot_id,
+        "Cpus": record.total.cpus,
+        "Memory": record.total.memory_mib,
+        "Disk": record.total.disk_kib,
+        "VirtualMemory": record.total.swap_kib,
         "MachineMaxVacateTime": int(run.machine_vacate_s) if run else 600,
-        **known[h.name],
+        **known[record.name],
     }
-    for tag, names in (*h.total.devices.items(), *h.total.shared.items()):
+    for tag, names in (*record.total.devices.items(), *record.total.shared.items()):
         if names:
             attributes[f"Assigned{tag}"] = ",".join(names)
             attributes[f"EnvironmentFor{tag}"] = " ".join(config.get_list(f"ENVIRONMENT_FOR_Assigned{tag}"))
     return attributes
 
 
-def _knobs_of(h: Holding, config: Config) -> dict[str, Any]:
-    slot_user = config.get(f"SLOT{h.slot_id}_{h.dslot_id}_USER") if h.dslot_id else None
-    slot_user = slot_user or config.get(f"SLOT{h.slot_id}_USER") or config.get("SLOT_USER")
+def _knobs_of(record: SlotRecord, config: Config) -> dict[str, Any]:
+    slot_user = config.get(f"SLOT{record.slot_id}_{record.dslot_id}_USER") if record.dslot_id else None
+    slot_user = slot_user or config.get(f"SLOT{record.slot_id}_USER") or config.get("SLOT_USER")
     attributes: dict[str, Any] = {"KillingTimeout": config.get_int("KILLING_TIMEOUT")}
     if slot_user:
         attributes["SlotUser"] = slot_user.strip()
     for knob in _COPIED:
-        value = config.get(f"SLOT{h.slot_id}_{knob}")
-        if value is None and h.type_number:
-            value = config.get(f"SLOT_TYPE_{h.type_number}_{knob}")
+        value = config.get(f"SLOT{record.slot_id}_{knob}")
+        if value is None and record.type_number:
+            value = config.get(f"SLOT_TYPE_{record.type_number}_{knob}")
         value = value if value is not None else config.get(knob)
         if value is not None and value.strip():
             attributes[knob] = value.strip()

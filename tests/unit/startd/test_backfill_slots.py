@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from slotwise.startd.host import backfill_slots
+from slotwise.startd.host import backfill_amounts
 from slotwise.startd.host.outbox import Kill, Refused
 from slotwise.startd.publish.daemon_ad import daemon_attributes
 from slotwise.startd.slot_types.custom import CustomResource
@@ -25,7 +25,7 @@ def of_both(**knobs: str) -> Point:
 
 def settle(host: Point) -> None:
     """What follows from what was asked before."""
-    backfill_slots.settle(host.it, host.now)
+    host.it.backfill_slots.settle(host.now)
     host.it.validate()
 
 
@@ -200,4 +200,4 @@ def test_nothing_is_in_use_twice_once_the_jobs_have_gone(primary: int) -> None:
             host.gone(f"{number}.0#1")
     settle(host)
     assert len(host["slot2"].children) == 4 - primary
-    assert backfill_slots.spare(host.it.holdings.values()).cpus == 0
+    assert backfill_amounts.spare(host.it.slots).cpus == 0

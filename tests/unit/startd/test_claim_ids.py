@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from slotwise.startd.host import claim_ids, claims, drain
 from slotwise.startd.host.outbox import Granted, Refused
 from slotwise.startd.slot import events as ev
 
@@ -27,17 +26,17 @@ def test_an_id_that_was_used_gives_way_to_another_and_ends_some_time_later() -> 
     p = point(MATCH_TIMEOUT="120")
     capability = p["slot1"].capability
     first = p.claim()
-    claim_ids.settle(p.it, p.now)
+    p.it.claim_ids.settle(p.now)
     fresh = p["slot1"].capability
     assert fresh != capability
     p.now += 119
-    claim_ids.settle(p.it, p.now)
+    p.it.claim_ids.settle(p.now)
     assert isinstance(p.request_id(capability), Granted), "another match of the same cycle"
     assert p["slot1"].capability == fresh, "only the present id's use makes another"
-    claims.tell_claim(p.it, first, 0, ev.Released(), p.now)
+    p.it.claims.apply(first, 0, ev.Released(), p.now)
     p.now += 1
     assert p.request_id(capability).code == 1035, "what was given back is not for those who were matched before"
-    claim_ids.settle(p.it, p.now)
+    p.it.claim_ids.settle(p.now)
     assert p.request_id(capability).code == 1034
     assert isinstance(p.request_id(fresh), Granted)
     p.it.validate()
@@ -46,12 +45,12 @@ def test_an_id_that_was_used_gives_way_to_another_and_ends_some_time_later() -> 
 def test_ids_are_replaced_once_a_second_at_most() -> None:
     p = point()
     p.claim()
-    claim_ids.settle(p.it, p.now)
+    p.it.claim_ids.settle(p.now)
     second = p["slot1"].capability
     p.claim()
-    claim_ids.settle(p.it, p.now + 0.9)
+    p.it.claim_ids.settle(p.now + 0.9)
     assert p["slot1"].capability == second
-    claim_ids.settle(p.it, p.now + 1)
+    p.it.claim_ids.settle(p.now + 1)
     assert p["slot1"].capability != second
 
 
@@ -59,8 +58,8 @@ def test_former_ids_are_void_when_the_machine_drains() -> None:
     p = point()
     capability = p["slot1"].capability
     p.claim()
-    claim_ids.settle(p.it, p.now)
-    drain.begin(p.it, schedule=0, reason="", on_completion="", check="", start="", now=p.now)
+    p.it.claim_ids.settle(p.now)
+    p.it.drain.begin(schedule=0, reason="", on_completion="", check="", start="", now=p.now)
     assert p.request_id(capability).code == 1034
 
 

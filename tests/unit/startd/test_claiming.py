@@ -9,7 +9,6 @@ from unittest.mock import ANY
 import pytest
 from slotwise.classad import ExprTree
 from slotwise.model.resources import Resources
-from slotwise.startd.host import claims, drain
 from slotwise.startd.host.outbox import Ended, Granted, Kill, NowIn, Refused
 from slotwise.startd.publish.daemon_ad import daemon_attributes
 from slotwise.startd.slot import events as ev
@@ -30,7 +29,7 @@ def test_amounts_go_out_and_come_back() -> None:
     assert (child.total.cpus, child.total.memory_mib, child.total.disk_kib) == (2, 1024, 5120)
     assert p["slot1"].free == Resources(2, 3072, 994_880, 500_000)
     assert p.ad("slot1")["NumDynamicSlots"] == 1
-    claims.tell_claim(p.it, claim_id, 0, ev.Released(), p.now)
+    p.it.claims.apply(claim_id, 0, ev.Released(), p.now)
     assert not p.has("slot1_1")
     assert p["slot1"].free == p["slot1"].total
     assert "slot1_1@host" in p.it.outbox.removed
@@ -60,7 +59,7 @@ def test_a_job_without_cpus_gets_one() -> None:
 def test_numbers_of_dynamic_slots_are_used_again() -> None:
     p = point()
     ids = [p.claim() for _ in range(3)]
-    claims.tell_claim(p.it, ids[1], 0, ev.Released(), p.now)
+    p.it.claims.apply(ids[1], 0, ev.Released(), p.now)
     p.claim()
     assert p.has("slot1_2") and not p.has("slot1_4")
 
@@ -213,7 +212,7 @@ def test_a_lost_schedd_withdraws_its_waiting_request() -> None:
     p.run()
     p.request("slot1", schedd="other")
     assert p.place("slot1") == "Claimed/Retiring"
-    claims.schedd_lost(p.it, "other", p.now)
+    p.it.claims.schedd_lost("other", p.now)
     assert p.place("slot1") == "Claimed/Busy"
 
 
@@ -259,7 +258,7 @@ def test_an_activation_that_waits_too_long_is_refused() -> None:
     claim_id = p.run()
     assert p.activate(claim_id, "1.1#1") is None
     p.now += 20
-    claims.drop_stale_activations(p.it, p.now)
+    p.it.claims.refuse_stale_activations(p.now)
     refusal = p.it.outbox.schedds[-1].what
     assert (refusal.run_id, refusal.code) == ("1.1#1", 1028)  # type: ignore[union-attr]
 
@@ -294,7 +293,7 @@ def test_swap_follows_memory_when_told_to() -> None:
 
 def begin(p, schedule: int = 0, **terms: Any) -> str:  # type: ignore[no-untyped-def]
     asked = {"reason": "test", "on_completion": "", "check": "", "start": "", **terms}
-    request_id = drain.begin(p.it, schedule=schedule, now=p.now, **asked)
+    request_id = p.it.drain.begin(schedule=schedule, now=p.now, **asked)
     p.it.validate()
     return request_id
 
@@ -303,8 +302,8 @@ def test_policies_see_the_drain_and_its_deadline_at_once() -> None:
     p = point(MAXJOBRETIREMENTTIME="ifThenElse(Draining =?= true, DrainingDeadline - time(), 7200)", NUM_SLOTS="2")
     p.run("slot1")
     begin(p, deadline=int(p.now) + 900)
-    assert p["slot1"].facts is not None and p["slot1"].facts.machine_retirement_s == 900
-    drain.cancel(p.it, "", p.now)
+    assert p["slot1"].policy is not None and p["slot1"].policy.machine_retirement_s == 900
+    p.it.drain.cancel("", p.now)
     assert "DrainingDeadline" not in p.ad("slot1")
 
 
@@ -313,7 +312,7 @@ def test_an_empty_machine_is_drained_at_once_and_says_so() -> None:
     old = p["slot1"].capability
     begin(p, reason="kernel")
     assert p.place("slot1") == "Drained/Idle"
-    p.it.machine.update(drain.attributes(p.it, p.now))
+    p.it.ads.machine.update(p.it.drain.attributes(p.now))
     ad = p.ad("slot1")
     assert (ad["Draining"], ad["DrainReason"], ad["DrainingRequestId"], ad["Requirements"]) == (
         True,
@@ -322,7 +321,7 @@ def test_an_empty_machine_is_drained_at_once_and_says_so() -> None:
         False,
     )
     assert p.request_id(old).code == 1034
-    drain.cancel(p.it, "", p.now)
+    p.it.drain.cancel("", p.now)
     assert p.place("slot1") == "Unclaimed/Idle"
 
 
@@ -332,9 +331,9 @@ def test_a_second_request_is_refused_and_a_wrong_id_does_not_cancel() -> None:
     with pytest.raises(Exception, match="drains already"):
         begin(p)
     with pytest.raises(Exception, match="request 7"):
-        drain.cancel(p.it, "7", p.now)
-    drain.cancel(p.it, "1", p.now)
-    drain.cancel(p.it, "", p.now)
+        p.it.drain.cancel("7", p.now)
+    p.it.drain.cancel("1", p.now)
+    p.it.drain.cancel("", p.now)
     assert begin(p) == "2"
 
 
@@ -355,9 +354,9 @@ def test_schedules(schedule: int, place: str) -> None:
     begin(p, schedule)
     assert p.place("slot1_1") == place
     assert p.place("slot1") == "Drained/Retiring"
-    assert p.it.book.badput_cpu_s == (0 if schedule == 0 else 100)
+    assert p.it.drain.state.costs.badput_cpu_s == (0 if schedule == 0 else 100)
     p.gone()
-    drain.settle(p.it, p.now)
+    p.it.drain.settle(p.now)
     assert p.place("slot1") == "Drained/Idle"
 
 
@@ -381,7 +380,7 @@ def test_jobs_accepted_while_draining_leave_with_the_last_of_the_others() -> Non
     assert p["slot1_2"].slot.run.accepted_while_draining  # type: ignore[union-attr]
     assert p.ad("slot1_2")["AcceptedWhileDraining"] is True
     p.gone("1.0#1")
-    drain.settle(p.it, p.now)
+    p.it.drain.settle(p.now)
     p.poll(1)
     assert p.place("slot1_2") == "Preempting/Vacating"
     assert isinstance(p.request(wanted=job(Owner="short")), Refused)
@@ -404,7 +403,7 @@ def test_cancelling_lets_retiring_jobs_go_on() -> None:
     p = point(MaxJobRetirementTime="3600")
     p.run()
     begin(p)
-    drain.cancel(p.it, "", p.now + 5)
+    p.it.drain.cancel("", p.now + 5)
     assert p.place("slot1_1") == "Claimed/Busy"
     assert p.place("slot1") == "Unclaimed/Idle"
 
@@ -413,29 +412,29 @@ def test_what_draining_would_cost() -> None:
     p = point(MaxJobRetirementTime="3600", MachineMaxVacateTime="600")
     p.run(wanted=job(RequestCpus=2))
     p.poll(1000)
-    found = drain.attributes(p.it, p.now)
+    found = p.it.drain.attributes(p.now)
     assert found["ExpectedMachineGracefulDrainingBadput"] == 2 * (1000 + 2600)
     assert found["ExpectedMachineQuickDrainingBadput"] == 2 * (1000 + 600)
     assert found["ExpectedMachineGracefulDrainingCompletion"] == p.now + 2600
     assert found["ExpectedMachineQuickDrainingCompletion"] == p.now + 600
     p.poll(3400)  # less retirement left than vacating takes
-    assert drain.attributes(p.it, p.now)["ExpectedMachineGracefulDrainingBadput"] == 2 * (4400 + 600)
+    assert p.it.drain.attributes(p.now)["ExpectedMachineGracefulDrainingBadput"] == 2 * (4400 + 600)
 
 
 def test_a_schedd_may_have_a_partitionable_slot_to_itself_for_a_while() -> None:
     knobs = {"ENABLE_CLAIMABLE_PARTITIONABLE_SLOTS": "true", "MAX_PARTITIONABLE_SLOT_CLAIM_TIME": "600"}
     p = point(**knobs)
     assert p.ad("slot1")["MaxClaimTime"] == 600
-    granted = p.request(whole=True, count=1)
+    granted = p.request(pslot_itself=True, count=1)
     assert [name for _, name in granted.slots] == ["slot1@host", "slot1_1@host"]
     whole = granted.slots[0][0]
     assert p.place("slot1") == "Claimed/Idle"
     assert (p.ad("slot1")["ClaimEndTime"], p.ad("slot1")["RemoteUser"]) == (p.now + 600, "ann@test")
     assert isinstance(p.request(schedd="other"), Refused), "whatever the id: another schedd gets nothing"
-    assert isinstance(p.request_id(whole, whole=True), Refused), "it is claimed already"
+    assert isinstance(p.request_id(whole, pslot_itself=True), Refused), "it is claimed already"
     assert [name for _, name in p.request_id(whole, count=2).slots] == ["slot1_2@host", "slot1_3@host"]
     assert p.activate(granted.slots[1][0]) is None
-    claims.keep_alive(p.it, [h.slot.claim.claim_id for h in p.it.holdings.values() if h.slot.claim], p.now + 590)
+    p.it.claims.keep_alive([record.slot.claim.claim_id for record in p.it.slots if record.slot.claim], p.now + 590)
     p.poll(600)
     assert p.place("slot1") == "Unclaimed/Idle", "its time is up, whatever the schedd says"
     assert p.place("slot1_1") == "Claimed/Busy", "the claims of dynamic slots go on"
@@ -445,19 +444,19 @@ def test_a_schedd_may_have_a_partitionable_slot_to_itself_for_a_while() -> None:
 
 def test_a_claim_of_a_partitionable_slot_ends_when_its_holder_or_a_drain_says_so() -> None:
     p = point(ENABLE_CLAIMABLE_PARTITIONABLE_SLOTS="true")
-    (whole,) = p.request(whole=True, count=0, whole_s=100).slots
+    (whole,) = p.request(pslot_itself=True, count=0, pslot_claim_s=100).slots
     assert p.ad("slot1")["ClaimEndTime"] == p.now + 100
-    claims.tell_claim(p.it, whole[0], 0, ev.Released(), p.now)
+    p.it.claims.apply(whole[0], 0, ev.Released(), p.now)
     assert p.place("slot1") == "Unclaimed/Idle" and p["slot1"].free.cpus == 4
-    p.request(whole=True, count=0)
-    p.happen("slot1", ev.DrainBegun(Draining(0, "1", "why", p.now)))
+    p.request(pslot_itself=True, count=0)
+    p.apply("slot1", ev.DrainBegun(Draining(0, "1", "why", p.now)))
     p.poll(21)
     assert p.place("slot1") == "Drained/Idle"
 
 
 def test_without_leave_a_partitionable_slot_is_only_carved() -> None:
     p = point()
-    assert [name for _, name in p.request(whole=True).slots] == ["slot1_1@host"]
+    assert [name for _, name in p.request(pslot_itself=True).slots] == ["slot1_1@host"]
     assert p.place("slot1") == "Unclaimed/Idle" and "MaxClaimTime" not in p.ad("slot1")
     q = point(ENABLE_CLAIMABLE_PARTITIONABLE_SLOTS="true", CONSUMPTION_POLICY="true")
-    assert isinstance(q.request(whole=True), Refused)
+    assert isinstance(q.request(pslot_itself=True), Refused)

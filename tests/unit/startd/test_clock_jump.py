@@ -30,7 +30,7 @@ def in_use(*stimuli: ev.SlotEvent) -> Point:
     p.poll()
     p.run()
     for stimulus in stimuli:
-        p.happen("slot1", stimulus, after=10)
+        p.apply("slot1", stimulus, after=10)
     return p
 
 
@@ -49,7 +49,7 @@ def in_use(*stimuli: ev.SlotEvent) -> Point:
 @pytest.mark.parametrize("by_s", [7200.0, -7200.0])
 def test_what_is_due_stays_as_far_away(stimuli: tuple[ev.SlotEvent, ...], by_s: float) -> None:
     p = in_use(*stimuli)
-    slot, facts = p["slot1"].slot, p["slot1"].facts
+    slot, facts = p["slot1"].slot, p["slot1"].policy
     assert facts is not None
     due = next_timer(slot, facts, p.now)
     assert due is not None

@@ -128,7 +128,7 @@ def three(**knobs: str) -> Point:
 )
 def test_slots_are_chosen(lines: list[str], slots: list[str]) -> None:
     host = three()
-    host.it.cron.put(ONE, outputs(*lines)[0], AutoPublish.NEVER, host.now)
+    host.it.ads.cron.put(ONE, outputs(*lines)[0], AutoPublish.NEVER, host.now)
     assert [name for name in ("slot1", "slot2", "big3") if host.ad(name).get("Hot") is True] == slots
     for name in ("slot1", "slot2", "big3"):
         assert host.ad(name)["Name"] == f"{name}@host"
@@ -138,7 +138,7 @@ def test_slots_are_chosen(lines: list[str], slots: list[str]) -> None:
 
 def test_a_job_may_be_for_some_slots_only() -> None:
     host = three()
-    host.it.cron.put(
+    host.it.ads.cron.put(
         CronJob("probe", "/x", slots=frozenset({2})), outputs("Hot = true")[0], AutoPublish.NEVER, host.now
     )
     assert "Hot" not in host.ad("slot1")
@@ -147,7 +147,7 @@ def test_a_job_may_be_for_some_slots_only() -> None:
 
 def test_dynamic_slots_have_what_their_partitionable_one_has() -> None:
     host = point()
-    host.it.cron.put(ONE, outputs("Hot = Cpus < 2", "SlotId = 1")[0], AutoPublish.NEVER, host.now)
+    host.it.ads.cron.put(ONE, outputs("Hot = Cpus < 2", "SlotId = 1")[0], AutoPublish.NEVER, host.now)
     host.claim()
     assert host.ad("slot1_1").eval("Hot") is True
     assert host.ad("slot1").eval("Hot") is False
@@ -156,12 +156,12 @@ def test_dynamic_slots_have_what_their_partitionable_one_has() -> None:
 def test_new_output_takes_the_place_of_the_former_and_policies_see_it() -> None:
     host = point(NUM_SLOTS="1", IS_OWNER="Hot =?= true")
     for text, place in (("true", "Owner/Idle"), ("false", "Unclaimed/Idle")):
-        host.it.cron.put(ONE, outputs(f"Hot = {text}")[0], AutoPublish.NEVER, host.now)
+        host.it.ads.cron.put(ONE, outputs(f"Hot = {text}")[0], AutoPublish.NEVER, host.now)
         host.poll()
         assert host.place("slot1") == place
-    host.it.cron.put(ONE, outputs("Cold = 1")[0], AutoPublish.NEVER, host.now)
+    host.it.ads.cron.put(ONE, outputs("Cold = 1")[0], AutoPublish.NEVER, host.now)
     assert "Hot" not in host.ad("slot1")
-    host.it.cron.keep_only([])
+    host.it.ads.cron.keep_only([])
     assert "Cold" not in host.ad("slot1")
 
 

@@ -20,14 +20,14 @@ def work(name: str = "1", rank: float = 0.0) -> ev.WorkFetched:
 
 def working(rank: float = 0.0, **facts: object) -> Driven:
     d = unclaimed()
-    d.happen(work("1", rank), **facts)
+    d.apply(work("1", rank), **facts)
     assert d.place == "Claimed/Busy"
     return d
 
 
 def waiting_for_work() -> Driven:
     d = working()
-    d.happen(GONE)
+    d.apply(GONE)
     assert d.place == "Claimed/Idle"
     return d
 
@@ -43,7 +43,7 @@ def refusals(d: Driven) -> list[str]:
 
 def test_an_unclaimed_slot_takes_it_and_starts_it_at_once() -> None:
     d = unclaimed()
-    d.happen(work())
+    d.apply(work())
     assert (d.numbers, d.place, run_of(d)) == ([5, 11], "Claimed/Busy", "1.0#f")
     assert d.did(ev.ClaimGranted) and d.did(ev.ReplaceClaimId) and d.did(ev.StartRun)
     assert d.slot.counters.job_starts == 1
@@ -52,28 +52,28 @@ def test_an_unclaimed_slot_takes_it_and_starts_it_at_once() -> None:
 def test_a_slot_of_its_owner_takes_it_too() -> None:
     """HTCondor: the policy may allow fetched work while IS_OWNER is true; IS_OWNER counts again once it has ended."""
     d = owner()
-    d.happen(work())
+    d.apply(work())
     assert (d.numbers, d.place) == ([None, 11], "Claimed/Busy")
-    d.happen(GONE)
+    d.apply(GONE)
     assert d.place == "Owner/Idle"
 
 
 def test_benchmarks_give_way() -> None:
     d = unclaimed()
     d.poll(run_benchmarks=True)
-    d.happen(work(), run_benchmarks=False)
+    d.apply(work(), run_benchmarks=False)
     assert d.place == "Claimed/Busy" and d.did(ev.StopBenchmarks)
 
 
 def test_the_idle_claim_serves_the_next_work_and_ends_without_any() -> None:
     d = waiting_for_work()
-    d.happen(work("2", rank=3.0))
+    d.apply(work("2", rank=3.0))
     assert (d.numbers, run_of(d)) == ([11], "2.0#f")
     assert d.slot.claim is not None
     assert (d.slot.claim.claim_id, d.slot.claim.rank, d.slot.claim.activations) == ("fetched-1", 3.0, 2)
     assert not d.did(ev.ClaimGranted)
-    d.happen(GONE)
-    d.happen(ev.NoWorkFetched())
+    d.apply(GONE)
+    d.apply(ev.NoWorkFetched())
     assert (d.numbers[:2], d.place) == ([10, 25], "Unclaimed/Idle")
     assert [action.claim_id for action in d.did(ev.ClaimEnded)] == ["fetched-1"]
 
@@ -82,7 +82,7 @@ def test_the_idle_claim_serves_the_next_work_and_ends_without_any() -> None:
 def test_no_work_changes_nothing_elsewhere(before: object) -> None:
     d = before()  # type: ignore[operator]
     slot = d.slot
-    d.happen(ev.NoWorkFetched())
+    d.apply(ev.NoWorkFetched())
     assert d.slot == slot and not d.actions
 
 
@@ -91,7 +91,7 @@ def test_only_a_higher_rank_displaces_a_claim(rank: float) -> None:
     """As in HTCondor: fetched work has no user whose priority could count, so an equal rank is not enough."""
     for d in (busy(), claimed(), working()):
         before = d.slot
-        d.happen(work("2", rank))
+        d.apply(work("2", rank))
         assert refusals(d) == ["fetched-2"] and d.slot == before
 
 
@@ -99,54 +99,54 @@ def test_only_a_higher_rank_displaces_a_claim(rank: float) -> None:
 def test_a_higher_rank_displaces_it_when_its_job_has_gone(before: object) -> None:
     d = before()  # type: ignore[operator]
     had_job = d.slot.run is not None
-    d.happen(work("2", rank=1.0), suspend=False)
+    d.apply(work("2", rank=1.0), suspend=False)
     if had_job:
         assert d.did(ev.ClaimQueued)
         assert d.place == "Preempting/Vacating"
         assert d.slot.counters.rank_preemptions == 1
-        d.happen(GONE)
+        d.apply(GONE)
     assert d.place == "Claimed/Busy" and run_of(d) == "2.0#f"
 
 
 def test_retirement_of_the_present_job_comes_first_and_the_work_waits() -> None:
     d = busy(machine_retirement_s=3600)
-    d.happen(work("2", rank=1.0))
+    d.apply(work("2", rank=1.0))
     assert d.place == "Claimed/Retiring"
-    d.happen(work("3", rank=1.0))
+    d.apply(work("3", rank=1.0))
     assert refusals(d) == ["fetched-3"], "as good as the work that waits is not better"
-    d.happen(work("4", rank=2.0))
+    d.apply(work("4", rank=2.0))
     assert refusals(d) == ["fetched-2"], "better work takes its place"
     d.poll(3601)
-    d.happen(GONE)
+    d.apply(GONE)
     assert run_of(d) == "4.0#f"
 
 
 def test_a_negotiated_claim_of_higher_rank_displaces_fetched_work() -> None:
     """The manual: a higher-ranked job that is matched with the slot preempts the fetched work."""
     d = working(rank=1.0)
-    d.happen(ev.ClaimRequested(claim("worse", rank=0.5)))
+    d.apply(ev.ClaimRequested(claim("worse", rank=0.5)))
     assert refusals(d) == ["worse"]
-    d.happen(ev.ClaimRequested(claim("better", rank=2.0)))
+    d.apply(ev.ClaimRequested(claim("better", rank=2.0)))
     assert d.place == "Preempting/Vacating"
-    d.happen(GONE)
+    d.apply(GONE)
     assert d.place == "Claimed/Idle" and d.slot.claim is not None and d.slot.claim.claim_id == "better"
 
 
 def test_work_that_waits_is_refused_when_the_slot_is_no_longer_willing() -> None:
     d = busy()
-    d.happen(work("2", rank=1.0))
-    d.happen(GONE, waiting_start=False)
+    d.apply(work("2", rank=1.0))
+    d.apply(GONE, waiting_start=False)
     assert refusals(d) == ["fetched-2"] and d.place == "Unclaimed/Idle"
 
 
 def test_nothing_starts_while_a_job_is_made_to_leave_or_the_slot_is_closed() -> None:
     d = vacating()
-    d.happen(work())
+    d.apply(work())
     assert refusals(d) == ["fetched-1"]
     for stop in (ev.ShutdownBegun("graceful"), ev.FoundBroken("cgroup"), ev.DrainBegun(Draining(0, "1", "x", T0))):
         d = unclaimed()
-        d.happen(stop)
-        d.happen(work())
+        d.apply(stop)
+        d.apply(work())
         assert refusals(d) == ["fetched-1"] and d.slot.claim is None
 
 
@@ -155,7 +155,7 @@ def test_it_has_no_lease_but_a_work_life() -> None:
     d.poll(1e7, worklife_s=1200)
     assert d.place == "Claimed/Busy"
     assert next_timer(d.slot, d.facts, d.now) == float("inf")
-    d.happen(GONE)
+    d.apply(GONE)
     assert d.place == "Unclaimed/Idle", "the claim has served for its work life"
 
 
@@ -167,31 +167,31 @@ def test_the_policy_treats_it_like_any_other_job() -> None:
     assert d.place == "Claimed/Busy"
     d.poll(preempt=True, want_suspend=False)
     assert d.place == "Preempting/Vacating"
-    d.happen(GONE, preempt=False)
+    d.apply(GONE, preempt=False)
     assert d.place == "Unclaimed/Idle"
 
 
 def test_work_that_did_not_come_to_its_end_ends_the_claim() -> None:
     d = working()
-    d.happen(ev.RunGone(unfinished="it could not start"))
+    d.apply(ev.RunGone(unfinished="it could not start"))
     assert d.place == "Unclaimed/Idle"
     (ended,) = d.did(ev.ClaimEnded)
     assert ended.cause.reason == "it could not start" and not ended.cause.tell_schedd
     d = busy()
-    d.happen(ev.RunGone(unfinished="a schedd's claim lives on"))
+    d.apply(ev.RunGone(unfinished="a schedd's claim lives on"))
     assert d.place == "Claimed/Idle"
 
 
 def test_filler_work_is_killed_for_it() -> None:
     d = Driven(Slot("slot1", SlotKind.STATIC, Backfill(), T0, T0), facts=ev.PolicyEval(start_backfill=True))
-    d.happen(ev.BackfillStarted())
-    d.happen(work())
+    d.apply(ev.BackfillStarted())
+    d.apply(work())
     assert d.place == "Backfill/Killing" and d.did(ev.ClaimQueued)
-    d.happen(work("2", rank=9.0))
+    d.apply(work("2", rank=9.0))
     assert refusals(d) == ["fetched-2"]
-    d.happen(ev.BackfillEnded())
+    d.apply(ev.BackfillEnded())
     assert (d.numbers, run_of(d)) == ([32, 11], "1.0#f")
     d = Driven(Slot("slot1", SlotKind.STATIC, Backfill(), T0, T0), facts=ev.PolicyEval(start_backfill=True))
-    d.happen(work())
+    d.apply(work())
     assert (d.numbers, d.place) == ([32, 11], "Claimed/Busy")
     assert isinstance(d.slot.state, Claimed) and d.slot.state.claim.fetched

@@ -10,11 +10,9 @@ from slotwise.errors import UsageError
 from slotwise.model.ownership import LocalDomains
 from slotwise.model.slot import SlotKind
 from slotwise.startd.fetch import offers, schedule, work
-from slotwise.startd.host import claims
-from slotwise.startd.host.restore import restore
 from slotwise.startd.journal import Journal
 from slotwise.startd.records.fetch_attempts import Attempts
-from slotwise.startd.records.slot_record import Holding
+from slotwise.startd.records.slot_record import SlotRecord
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.states import Claimed, Owner, Preempting, Slot, Unclaimed
 from slotwise.table import unpack_ads
@@ -100,7 +98,7 @@ def test_which_slots_ask() -> None:
     silent = [suspended(), vacating(), owner(SlotKind.PARTITIONABLE)]
     assert [schedule.asks(d.slot) for d in (*asking, *silent)] == [True] * 5 + [False] * 3
     d = unclaimed()
-    d.happen(ev.FoundBroken("x"))
+    d.apply(ev.FoundBroken("x"))
     assert not schedule.asks(d.slot)
 
 
@@ -136,9 +134,9 @@ def test_failures_are_tried_again_later_and_later() -> None:
 KNOBS = {"STARTD_JOB_HOOK_KEYWORD": "K", "NUM_SLOTS": "1", "RANK": "TARGET.Liking"}
 
 
-def offer(p: Point, h: Holding, call_id: str = "f1", **attributes: Any) -> bool:
+def offer(p: Point, record: SlotRecord, call_id: str = "f1", **attributes: Any) -> bool:
     ad = ClassAd({"Cmd": "/bin/x", "Owner": "ann", **attributes})
-    return offers.offer(p.it, h, ad, lambda found: work.owner(found, DOMAINS, "", now=p.now), call_id, p.now)
+    return offers.offer(p.it, record, ad, lambda found: work.owner(found, DOMAINS, "", now=p.now), call_id, p.now)
 
 
 def told(p: Point) -> list[tuple[str, ...]]:
@@ -146,26 +144,30 @@ def told(p: Point) -> list[tuple[str, ...]]:
     return [(call.hook, call.slot_name, *call.arguments) for call in p.it.outbox.hooks]
 
 
-def only(p: Point) -> Holding:
-    (h,) = (h for h in p.it.holdings.values() if h.parent is None)
-    return h
+def only(p: Point) -> SlotRecord:
+    (record,) = (record for record in p.it.slots if record.parent is None)
+    return record
 
 
 def test_accepted_work_runs_and_the_hook_gets_both_ads_with_the_claim() -> None:
     p = point(**KNOBS)
-    h = only(p)
-    assert offer(p, h, Item="x")
-    assert h.slot.state_activity == ("Claimed", "Busy") and h.activation is not None and h.activation.fetched
-    assert h.activation.run_id == "1.0#f1" and h.activation.job.values["User"] == "ann@here"
-    assert told(p) == [("REPLY_FETCH", h.name, "accept")]
+    record = only(p)
+    assert offer(p, record, Item="x")
+    assert (
+        record.slot.state_activity == ("Claimed", "Busy")
+        and record.activation is not None
+        and record.activation.fetched
+    )
+    assert record.activation.run_id == "1.0#f1" and record.activation.job.values["User"] == "ann@here"
+    assert told(p) == [("REPLY_FETCH", record.name, "accept")]
     first, _, second = p.it.outbox.hooks[0].given.decode().partition("-----\n")
     assert 'Item = "x"' in first and 'State = "Unclaimed"' in second
-    assert h.slot.claim is not None and f'ClaimId = "{h.slot.claim.claim_id}"' in second
+    assert record.slot.claim is not None and f'ClaimId = "{record.slot.claim.claim_id}"' in second
     p.it.validate()
-    claim_id = h.slot.claim.claim_id
-    assert claims.keep_alive(p.it, [claim_id], p.now) == [claim_id], "no schedd can speak of the claim"
+    claim_id = record.slot.claim.claim_id
+    assert p.it.claims.keep_alive([claim_id], p.now) == [claim_id], "no schedd can speak of the claim"
     for name in ("RemoteUser", "RemoteScheddName", "ClientMachine"):
-        assert p.it.attributes(h, p.now)[name] is None
+        assert p.it.ads.attributes(record, p.now)[name] is None
 
 
 @pytest.mark.parametrize(
@@ -177,12 +179,14 @@ def test_accepted_work_runs_and_the_hook_gets_both_ads_with_the_claim() -> None:
 )  # fmt: skip
 def test_rejected_work_is_told_too(attributes: dict[str, Any], knobs: dict[str, str]) -> None:
     p = point(**{**KNOBS, **knobs})
-    h = only(p)
+    record = only(p)
     ad = {name: value for name, value in {"Cmd": "/bin/x", "Owner": "ann", **attributes}.items() if value is not None}
-    assert not offers.offer(p.it, h, ClassAd(ad), lambda found: work.owner(found, DOMAINS, "", now=p.now), "f1", p.now)
-    assert told(p) == [("REPLY_FETCH", h.name, "reject")]
+    assert not offers.offer(
+        p.it, record, ClassAd(ad), lambda found: work.owner(found, DOMAINS, "", now=p.now), "f1", p.now
+    )
+    assert told(p) == [("REPLY_FETCH", record.name, "reject")]
     assert b"ClaimId" not in p.it.outbox.hooks[0].given
-    assert h.slot.claim is None and h.coming is None and not h.children
+    assert record.slot.claim is None and record.fetched_work is None and not record.children
 
 
 def test_the_requirements_of_the_work_itself_are_not_asked() -> None:
@@ -193,57 +197,57 @@ def test_the_requirements_of_the_work_itself_are_not_asked() -> None:
 
 def test_the_end_of_work_is_told_only_if_it_did_not_come_to_its_end() -> None:
     p = point(**KNOBS)
-    h = only(p)
-    offer(p, h)
-    claims.run_gone(p.it, "1.0#f1", p.now, finished=True)
-    assert h.slot.state_activity == ("Claimed", "Idle")
-    p.it.happen(h, ev.NoWorkFetched(), p.now)
-    assert h.slot.state_activity == ("Unclaimed", "Idle") and told(p) == [("REPLY_FETCH", h.name, "accept")]
-    offer(p, h, "f2")
-    claims.run_gone(p.it, "1.0#f2", p.now, reason="no such program")
-    assert h.slot.state_activity == ("Unclaimed", "Idle")
-    assert told(p)[-1] == ("EVICT_CLAIM", h.name)
+    record = only(p)
+    offer(p, record)
+    p.it.claims.run_gone("1.0#f1", p.now, finished=True)
+    assert record.slot.state_activity == ("Claimed", "Idle")
+    p.it.apply(record, ev.NoWorkFetched(), p.now)
+    assert record.slot.state_activity == ("Unclaimed", "Idle") and told(p) == [("REPLY_FETCH", record.name, "accept")]
+    offer(p, record, "f2")
+    p.it.claims.run_gone("1.0#f2", p.now, reason="no such program")
+    assert record.slot.state_activity == ("Unclaimed", "Idle")
+    assert told(p)[-1] == ("EVICT_CLAIM", record.name)
     given = p.it.outbox.hooks[-1].given.decode()
     accepted = p.it.outbox.hooks[-2].given.decode()
     assert 'VacateReason = "no such program"' in given
     assert given.rpartition("ClaimId")[2] == accepted.rpartition("ClaimId")[2]
-    assert h.attempts.failures == 1
+    assert record.attempts.failures == 1
 
 
 def test_work_that_waits_displaced_by_better_is_given_back() -> None:
     p = point(**KNOBS, MaxJobRetirementTime="3600")
-    h = only(p)
-    offer(p, h, "f1", Liking=1)
-    assert offer(p, h, "f2", Liking=2) and h.slot.state_activity == ("Claimed", "Retiring")
-    assert not offer(p, h, "f3", Liking=2)
-    assert offer(p, h, "f4", Liking=3)
+    record = only(p)
+    offer(p, record, "f1", Liking=1)
+    assert offer(p, record, "f2", Liking=2) and record.slot.state_activity == ("Claimed", "Retiring")
+    assert not offer(p, record, "f3", Liking=2)
+    assert offer(p, record, "f4", Liking=3)
     assert told(p)[1:] == [
-        ("REPLY_FETCH", h.name, "accept"), ("REPLY_FETCH", h.name, "reject"), ("EVICT_CLAIM", h.name),
-        ("REPLY_FETCH", h.name, "accept"),
+        ("REPLY_FETCH", record.name, "accept"), ("REPLY_FETCH", record.name, "reject"), ("EVICT_CLAIM", record.name),
+        ("REPLY_FETCH", record.name, "accept"),
     ]  # fmt: skip
     p.poll(3601)
-    assert isinstance(h.slot.state, Preempting)
-    claims.run_gone(p.it, "1.0#f1", p.now)
-    assert h.slot.run is not None and h.slot.run.run_id == "1.0#f4" and h.coming is None
-    assert h.job is not None and h.activation is not None and h.activation.run_id == "1.0#f4"
-    assert told(p)[-1] == ("EVICT_CLAIM", h.name), "the first did not come to its end"
+    assert isinstance(record.slot.state, Preempting)
+    p.it.claims.run_gone("1.0#f1", p.now)
+    assert record.slot.run is not None and record.slot.run.run_id == "1.0#f4" and record.fetched_work is None
+    assert record.job is not None and record.activation is not None and record.activation.run_id == "1.0#f4"
+    assert told(p)[-1] == ("EVICT_CLAIM", record.name), "the first did not come to its end"
 
 
 def test_a_schedds_better_claim_gets_the_slot_of_work_that_waited() -> None:
     p = point(**KNOBS, MaxJobRetirementTime="3600")
-    h = only(p)
-    offer(p, h, "f1", Liking=1)
-    offer(p, h, "f2", Liking=2)
+    record = only(p)
+    offer(p, record, "f1", Liking=1)
+    offer(p, record, "f2", Liking=2)
     p.request("slot1", wanted=job(Liking=5))
-    assert told(p)[-1] == ("EVICT_CLAIM", h.name) and h.coming is None
-    assert isinstance(h.slot.state, Claimed) and h.slot.state.waiting is not None
-    assert not h.slot.state.waiting.claim.fetched
+    assert told(p)[-1] == ("EVICT_CLAIM", record.name) and record.fetched_work is None
+    assert isinstance(record.slot.state, Claimed) and record.slot.state.waiting is not None
+    assert not record.slot.state.waiting.claim.fetched
 
 
 def test_a_refusal_goes_to_the_schedd_that_asked() -> None:
     p = point(**KNOBS)
-    h = only(p)
-    offer(p, h, "f1", Liking=5)
+    record = only(p)
+    offer(p, record, "f1", Liking=5)
     answer = p.request("slot1", wanted=job(Liking=1))
     assert type(answer).__name__ == "Refused"
 
@@ -251,15 +255,15 @@ def test_a_refusal_goes_to_the_schedd_that_asked() -> None:
 def test_a_partitionable_slot_gives_it_a_dynamic_one() -> None:
     shape = {"SLOT_TYPE_1": "100%", "SLOT_TYPE_1_PARTITIONABLE": "true", "NUM_SLOTS_TYPE_1": "1", "NUM_SLOTS": ""}
     p = point(**{**KNOBS, **shape})
-    h = only(p)
-    assert offer(p, h, RequestCpus=1, RequestMemory=100, RequestDisk=10)
-    (child,) = p.it.children(h)
+    record = only(p)
+    assert offer(p, record, RequestCpus=1, RequestMemory=100, RequestDisk=10)
+    (child,) = p.it.slots.children(record)
     assert child.slot.state_activity == ("Claimed", "Busy") and child.total.memory_mib == 128
     assert told(p) == [("REPLY_FETCH", child.name, "accept")]
     p.it.validate()
-    claims.run_gone(p.it, "1.0#f1", p.now, finished=True)
-    p.it.happen(child, ev.NoWorkFetched(), p.now)
-    assert not h.children
+    p.it.claims.run_gone("1.0#f1", p.now, finished=True)
+    p.it.apply(child, ev.NoWorkFetched(), p.now)
+    assert not record.children
     p.it.validate()
 
 
@@ -269,10 +273,10 @@ def test_a_partitionable_slot_gives_it_a_dynamic_one() -> None:
 def again(p: Point, tmp_path: Any, **knobs: str) -> Point:
     """What a new startd makes of the journal."""
     journal = Journal(tmp_path / "journal")
-    journal.save(p.it.holdings.values(), ())
+    journal.save(p.it.slots, ())
     fresh = point(**{**KNOBS, **knobs})
     fresh.now = p.now
-    restore(fresh.it, journal.load(), unpack_ads, fresh.now)
+    fresh.it.restore(journal.load(), unpack_ads, fresh.now)
     journal.close()
     return fresh
 
@@ -282,17 +286,17 @@ def test_claims_of_fetched_work_are_found_again_with_what_waits(tmp_path: Any) -
     offer(p, only(p), "f1", Liking=1, Item="a")
     offer(p, only(p), "f2", Liking=2, Item="b")
     fresh = again(p, tmp_path, MaxJobRetirementTime="3600")
-    h = only(fresh)
-    assert h.slot.state == only(p).slot.state and h.coming is not None and h.coming.accepted
-    assert h.activation is not None and h.activation.fetched and not told(fresh)
-    claims.run_gone(fresh.it, "1.0#f1", fresh.now, finished=True)
-    assert h.slot.run is not None and h.slot.run.run_id == "1.0#f2"
-    assert h.job is not None and h.job.ad.eval("Item") == "b"
+    record = only(fresh)
+    assert record.slot.state == only(p).slot.state and record.fetched_work is not None and record.fetched_work.accepted
+    assert record.activation is not None and record.activation.fetched and not told(fresh)
+    fresh.it.claims.run_gone("1.0#f1", fresh.now, finished=True)
+    assert record.slot.run is not None and record.slot.run.run_id == "1.0#f2"
+    assert record.job is not None and record.job.ad.eval("Item") == "b"
 
 
 def test_work_whose_slot_is_no_more_is_given_back(tmp_path: Any) -> None:
     p = point(**{**KNOBS, "NUM_SLOTS": "2"})
-    second = list(p.it.holdings.values())[1]
+    _, second = p.it.slots
     offer(p, second, "f1", Item="a")
     fresh = again(p, tmp_path)
     assert told(fresh) == [("EVICT_CLAIM", second.name)]

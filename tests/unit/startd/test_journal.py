@@ -10,7 +10,6 @@ import pytest
 from slotwise.errors import HostError
 from slotwise.model.slot import VacateCode
 from slotwise.startd.host.outbox import Forget
-from slotwise.startd.host.restore import restore
 from slotwise.startd.journal import Journal
 from slotwise.startd.slot import events as ev
 from slotwise.table import unpack_ads
@@ -22,7 +21,7 @@ def test_a_changed_slot_is_replaced_and_a_gone_one_forgotten(tmp_path: Path) -> 
     p = point()
     p.run()
     journal = Journal(tmp_path / "j")
-    journal.save(p.it.holdings.values(), [])
+    journal.save(p.it.slots, [])
     p.gone()
     journal.save([p["slot1_1"]], [])
     assert [(k.name, k.state.activity) for k in journal.load()] == [("slot1@host", "Idle"), ("slot1_1@host", "Idle")]
@@ -33,7 +32,7 @@ def test_a_changed_slot_is_replaced_and_a_gone_one_forgotten(tmp_path: Path) -> 
 def test_rows_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
     p = point()
     journal = Journal(tmp_path / "j")
-    journal.save(p.it.holdings.values(), [])
+    journal.save(p.it.slots, [])
     with sqlite3.connect(tmp_path / "j") as db:
         db.execute("INSERT INTO slots VALUES ('slot9@host', '{broken', '', '')")
     assert [k.name for k in journal.load()] == ["slot1@host"]
@@ -49,9 +48,9 @@ def test_a_claim_whose_slot_no_longer_exists_is_given_up_and_its_run_ended(tmp_p
     p = point(NUM_SLOTS="2")
     p.run("slot2")
     journal = Journal(tmp_path / "j")
-    journal.save(p.it.holdings.values(), [])
+    journal.save(p.it.slots, [])
     fresh = point(NUM_SLOTS="1")
-    assert restore(fresh.it, journal.load(), unpack_ads, fresh.now) == ["1.0#1"]
+    assert fresh.it.restore(journal.load(), unpack_ads, fresh.now) == ["1.0#1"]
     assert [command.run_id for command in fresh.told(Forget)] == ["1.0#1"]
     assert "slot2@host" in fresh.it.outbox.dirty
 
@@ -60,9 +59,9 @@ def test_a_dynamic_slot_that_no_longer_fits_is_given_up(tmp_path: Path) -> None:
     p = point()
     p.run(wanted=job(RequestCpus=4))
     journal = Journal(tmp_path / "j")
-    journal.save(p.it.holdings.values(), [])
+    journal.save(p.it.slots, [])
     fresh = point(NUM_CPUS="2")
-    assert restore(fresh.it, journal.load(), unpack_ads, fresh.now) == ["1.0#1"]
+    assert fresh.it.restore(journal.load(), unpack_ads, fresh.now) == ["1.0#1"]
     fresh.it.validate()
 
 
@@ -76,7 +75,7 @@ def test_facts_about_the_startd_itself(tmp_path: Path) -> None:
 def test_rows_keep_the_names_that_fields_had_when_the_format_was_made(tmp_path: Path) -> None:
     p = point(MaxJobRetirementTime="3600")
     p.run()
-    p.happen("slot1_1", ev.VacateCommanded(), after=1)
+    p.apply("slot1_1", ev.VacateCommanded(), after=1)
     journal = Journal(tmp_path / "journal")
     journal.save([p["slot1_1"]], [])
     ((record,),) = sqlite3.connect(tmp_path / "journal").execute("SELECT record FROM slots").fetchall()

@@ -89,7 +89,7 @@ def test_a_match_that_comes_to_nothing_gives_the_slot_back() -> None:
     """The schedd tries to claim, and there is some error: Owner, and from there Unclaimed at once."""
     host = point(NUM_SLOTS="1")
     old = host["slot1"].capability
-    host.happen("slot1", ev.MatchNoticed())
+    host.apply("slot1", ev.MatchNoticed())
     assert host.place("slot1") == "Matched/Idle"
     assert isinstance(host.request("slot1", job(RequestMemory=999_999)), Refused)
     assert host.place("slot1") == "Unclaimed/Idle"
@@ -116,7 +116,7 @@ def test_running_benchmarks_are_our_own_load(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setattr(sampler.load, "read", lambda: {"TotalLoadAvg": 1.25})
     host = point(NUM_SLOTS="2", RunBenchmarks="Cpus > 0")
     assert host.place("slot1") == host.place("slot2") == "Unclaimed/Benchmarking"
-    sampler.take_sample(host.it, host.knobs, tmp_path, host.now, XProbe({}))
+    sampler.HostSampler(tmp_path, XProbe({}), host.now).sample(host.it.host, host.knobs, host.now)
     loads = host.it.settings.sample.loads
     assert loads["slot1@host"] == (1.25, 1.0)
     assert loads["slot2@host"] == (0.0, 0.0)

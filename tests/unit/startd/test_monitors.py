@@ -9,7 +9,6 @@ from slotwise.cron import jobs
 from slotwise.cron.jobs import AutoPublish, CronJob
 from slotwise.cron.metrics import Metric, parse_metrics
 from slotwise.cron.output import Reader
-from slotwise.startd.host import claims
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot_ad.device_monitors import Monitor, of_job
 from slotwise.startd.slot_types.custom import CustomResource
@@ -33,7 +32,7 @@ def sample(p: Point, number: int) -> None:
             assert reader.line(line) is None
         said = reader.line(f"- {device}")
         assert said is not None
-        p.it.cron.put(MONITOR, said, AutoPublish.NEVER, p.now)
+        p.it.ads.cron.put(MONITOR, said, AutoPublish.NEVER, p.now)
 
 
 def of(p: Point, slot: str) -> dict[str, Any]:
@@ -71,13 +70,13 @@ def test_a_slot_has_the_sum_and_the_peak_of_its_devices_and_a_job_what_it_used()
         "Plain_d1": 12,
     }  # fmt: skip
     assert of(p, "slot1")["DeviceDevAverageUsage"] == 1.92
-    assert p.it.cron.job_usage(1, p["slot1_1"].ad, p.now) == {"DevAverageUsage": 0.5, "DevMemoryUsage": 5.0}
+    assert p.it.ads.cron.job_usage(1, p["slot1_1"].ad, p.now) == {"DevAverageUsage": 0.5, "DevMemoryUsage": 5.0}
     # The next job on the device begins anew, and so does the device once its claim has ended.
     p.gone()
     assert p.activate(claim_id, "2.0#1", job(RequestDev=1)) is None
     assert "DevAverageUsage" not in of(p, "slot1_1")
     p.gone("2.0#1")
-    claims.tell_claim(p.it, claim_id, 0, ev.Released(), p.now)
+    p.it.claims.apply(claim_id, 0, ev.Released(), p.now)
     p.now += 2
     sample(p, 13)
     assert "DevAverageUsage" not in of(p, "slot1") and of(p, "slot1")["DevMemoryUsage"] == 6.0
@@ -97,7 +96,7 @@ def test_what_the_job_has_not_said_stays_as_it_was_measured() -> None:
 
 def test_sums_are_shown_where_they_are_wanted() -> None:
     p = point([DEVICES])
-    p.it.cron.totals = True
+    p.it.ads.cron.totals = True
     for number in (1, 2):
         p.now += 2
         sample(p, number)
@@ -112,7 +111,7 @@ def test_what_is_no_number_is_left_out(caplog: pytest.LogCaptureFixture) -> None
     p.now += 1
     said = reader.end()
     assert said is not None
-    p.it.cron.put(MONITOR, said, AutoPublish.NEVER, p.now)
+    p.it.ads.cron.put(MONITOR, said, AutoPublish.NEVER, p.now)
     assert p.ad("slot1")["Fine"] == 1
     assert not [name for name in p.ad("slot1") if "Dev" in name]
     assert "ignoring UptimeDevSeconds, which is not a number" in caplog.text

@@ -227,7 +227,7 @@ def test_a_slot_reserved_for_interactive_jobs(tmp_path: Path) -> None:
     d.activate(granted.slots[0][0], "1.0#1", job(InteractiveJob=True))
     d.until(2)
     d.gone("1.0#1")
-    d.it.happen(d["slot1"], Released(), d.now)
+    d.it.apply(d["slot1"], Released(), d.now)
     d.until(3)
     assert [event for event in d.events if "slot1" in event] == [
         "Mon 00:00 slot1 Unclaimed/Idle",

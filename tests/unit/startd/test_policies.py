@@ -122,7 +122,7 @@ CONTINUE = ($(SUSPEND)) != True
     d.run("slot1", "1.0#1")
     d.until(3)
     d.gone("1.0#1")
-    d.it.happen(d["slot1"], Released(), d.now)
+    d.it.apply(d["slot1"], Released(), d.now)
     d.until(4)
     assert [event for event in d.events if "slot2" in event] == [
         "Mon 00:00 slot2 Unclaimed/Idle",
@@ -200,5 +200,5 @@ def test_a_latch_keeps_its_date_when_only_measurements_are_brought_up_to_date(tm
     d.sample()
     sample = d.it.settings.sample
     d.it.settings.sample = type(sample)({**sample.machine, "CpuBusyTime": 66}, sample.loads, sample.keyboard)
-    d.it.refresh(d["slot1"], d.now)
+    d.it.ads.refresh(d["slot1"], d.now)
     assert since[0] == 1 and d["slot1"].ad["CpuBusyTime"] == since[1]

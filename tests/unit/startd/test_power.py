@@ -52,10 +52,10 @@ MANUAL = {
 def votes_of(point: Point, keyboard_s: float, load: float, now: float) -> tuple[Any, ...]:
     """What HIBERNATE is for each slot, with these measurements."""
     found = []
-    for h in point.it.holdings.values():
-        point.it.refresh(h, now)
-        h.ad.update({"KeyboardIdle": int(keyboard_s), "LoadAvg": load})
-        found.append(point.it.settings.policy(h.slot_id, h.type_number).hibernate(h.ad, None, now))
+    for record in point.it.slots:
+        point.it.ads.refresh(record, now)
+        record.ad.update({"KeyboardIdle": int(keyboard_s), "LoadAvg": load})
+        found.append(point.it.settings.policy(record.slot_id, record.type_number).hibernate(record.ad, None, now))
     return tuple(found)
 
 
@@ -93,8 +93,8 @@ def test_a_machine_of_the_manual_over_two_days() -> None:
         if 9 <= hour < 17:
             last_key = now
         point.now = now
-        for h in point.it.holdings.values():
-            h.ad["KeyboardIdle"] = int(now - last_key)
+        for record in point.it.slots:
+            record.ad["KeyboardIdle"] = int(now - last_key)
         if isinstance(stage, Asleep):
             asleep.append(hour)
             if hour == 9.0 or hour == 20.0:  # a key wakes it, a job does
@@ -110,7 +110,7 @@ def test_a_machine_of_the_manual_over_two_days() -> None:
             assert action == Sleep(3)
         else:
             assert action == Nothing()
-    awake_at = [hour for hour in range(24) if not any(int(h) == hour for h in asleep)]
+    awake_at = [hour for hour in range(24) if not any(int(record) == hour for record in asleep)]
     assert {10, 11, 12, 16, 21} <= set(awake_at), "while it is needed, and an hour after it was woken"
     assert {3, 8, 19} <= {int(hour) for hour in asleep}
 
@@ -173,11 +173,11 @@ def test_a_machine_that_was_woken_stays_awake_for_an_hour() -> None:
 
 def test_a_job_that_has_to_leave_is_told_why() -> None:
     point = Point(knobs_of_point(NUM_SLOTS_TYPE_1="1", SLOT_TYPE_1="cpus=1"))
-    h = next(iter(point.it.holdings.values()))
-    point.claim(h.name.partition("@")[0])
-    assert h.slot.claim is not None
-    point.it.happen(h, ev.HibernateBegun(), T0 + 5)
-    assert h.slot.claim is None
+    record = next(iter(point.it.slots))
+    point.claim(record.name.partition("@")[0])
+    assert record.slot.claim is not None
+    point.it.apply(record, ev.HibernateBegun(), T0 + 5)
+    assert record.slot.claim is None
     ended = [message for message in point.it.outbox.schedds if hasattr(message.what, "cause")]
     assert ended[-1].what.cause.code == 1016
 

@@ -28,11 +28,11 @@ def recorded(tmp_path: Path) -> Path:
     """The steps of a job that was suspended, and whose machine was then drained."""
     path = tmp_path / "startd-stimuli.jsonl"
     p = point(MaxJobRetirementTime="600", NUM_SLOTS="2")
-    p.it.step = StimuliFile(path, 10**6).step
+    p.it.transitions.step = StimuliFile(path, 10**6).step
     p.run("slot2")
-    p.happen("slot2", ev.SuspendCommanded(), 10)
-    p.happen("slot2", ev.ContinueCommanded(), 10)
-    p.happen("slot2", ev.VacateCommanded(fast=False), 10)
+    p.apply("slot2", ev.SuspendCommanded(), 10)
+    p.apply("slot2", ev.ContinueCommanded(), 10)
+    p.apply("slot2", ev.VacateCommanded(fast=False), 10)
     p.gone()
     return path
 

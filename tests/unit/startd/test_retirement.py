@@ -57,8 +57,8 @@ def test_nice_users_have_none() -> None:
 
 def test_time_in_suspension_is_not_run_time() -> None:
     d = running(ran=100)
-    d.happen(ev.SuspendCommanded())
-    d.happen(ev.ContinueCommanded(), 5000)
+    d.apply(ev.SuspendCommanded())
+    d.apply(ev.ContinueCommanded(), 5000)
     assert remaining(d.slot, d.facts, d.now) == 3500
     d.poll(50)
     assert remaining(d.slot, d.facts, d.now) == 3450
@@ -95,7 +95,7 @@ def test_the_promise_of_activation_holds_whatever_the_policy_says_later() -> Non
 
 def test_without_a_job_there_is_no_retirement() -> None:
     d = running()
-    d.happen(ev.RunGone())
+    d.apply(ev.RunGone())
     assert remaining(d.slot, d.facts, d.now) == 0
     assert expired(d.slot, d.facts, d.now)
 

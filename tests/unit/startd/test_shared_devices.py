@@ -58,7 +58,7 @@ def test_the_journal_keeps_who_has_what(tmp_path: Path) -> None:
     host = point(DATA)
     host.claim(wanted=job(RequestData=1))
     journal = Journal(tmp_path / "journal")
-    journal.save(host.it.holdings.values(), [])
+    journal.save(host.it.slots, [])
     kept = {record.name: record.total for record in journal.load()}
     journal.close()
     assert kept["slot1_1@host"].shared == {"Data": ("genome",)}

@@ -9,7 +9,7 @@ import pytest
 from slotwise.classad import ExprTree
 from slotwise.config import load
 from slotwise.model.resources import Resources
-from slotwise.startd.policy.expressions import JUDGING, Policy, Timers
+from slotwise.startd.policy.expressions import POLICY_KNOBS, Policy, Timers
 from slotwise.startd.policy.slot_config import SlotConfig
 from slotwise.startd.settings import slot_types
 from slotwise.startd.slot import events as ev
@@ -40,7 +40,7 @@ def test_every_policy_is_one(tmp_path: Path, name: str) -> None:
     config = read(tmp_path, f"TOO_MUCH = TotalJobRunTime > 9\nuse POLICY : {name}\n")
     policy = Policy(SlotConfig(config, 1), Timers())
     usual = Policy(SlotConfig(configured(), 1), Timers())
-    changed = {knob for knob in JUDGING if policy.texts[knob] != usual.texts[knob]}
+    changed = {knob for knob in POLICY_KNOBS if policy.texts[knob] != usual.texts[knob]}
     assert changed or name.startswith(("ALWAYS", "STARTD"))
     for knob in ("PREEMPTION_REQUIREMENTS", "PREEMPTION_RANK", "NEGOTIATOR_PRE_JOB_RANK", "NEGOTIATOR_POST_JOB_RANK"):
         text = config.get(knob)
@@ -54,7 +54,7 @@ def test_jobs_that_always_run(tmp_path: Path) -> None:
     it.run("slot1")
     it.until(30)
     assert it.place("slot1") == "Claimed/Busy"
-    it.happen("slot1", ev.VacateCommanded(fast=False))
+    it.apply("slot1", ev.VacateCommanded(fast=False))
     it.until(60)
     assert it.place("slot1") == "Claimed/Retiring", "its retirement outlasts everything"
 
@@ -106,7 +106,10 @@ def test_cpu_usage_is_told_of_idle_slots_too(tmp_path: Path) -> None:
         ({"PREEMPT": "START && RANK > 1"}, set()),  # in every ad
         ({"PREEMPT": 'eval("SUSPEND")'}, {"SUSPEND"}),
         ({"PREEMPT": 'eval(strcat("SUS", "PEND"))'}, {"SUSPEND"}),
-        ({"PREEMPT": "eval(Note)"}, set(JUDGING) - {"START", "RANK", "MAXJOBRETIREMENTTIME", "MACHINEMAXVACATETIME"}),
+        (
+            {"PREEMPT": "eval(Note)"},
+            set(POLICY_KNOBS) - {"START", "RANK", "MAXJOBRETIREMENTTIME", "MACHINEMAXVACATETIME"},
+        ),
     ],
 )
 def test_knobs_that_policy_expressions_read_are_attributes(knobs: dict[str, str], mentioned: set[str]) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from slotwise.startd.host import claims
 from slotwise.startd.slot import events as ev
 
 from tests.support.startd_point import Point, job, point
 
 
 def said(p: Point, *, ordinary: bool = False) -> list[str]:
-    lines = [str(entry) for entry in p.it.outbox.diary if entry.ordinary is ordinary]
+    lines = [str(entry) for entry in p.it.outbox.transitions if entry.routine is ordinary]
     p.forget()
     return lines
 
@@ -26,7 +25,7 @@ def test_a_claim_and_its_jobs_are_told_with_their_user_and_runs() -> None:
         "slot1@host (job 1.0): Claimed/Idle -> Claimed/Busy: activated for ann@test (run 1.0#1)",
         "slot1@host (job 1.0): Claimed/Busy -> Claimed/Idle: the job ended (run 1.0#1)",
     ]
-    claims.tell_claim(p.it, claim_id, 0, ev.Released(reason="no more jobs", code=1009), p.now)
+    p.it.claims.apply(claim_id, 0, ev.Released(reason="no more jobs", code=1009), p.now)
     assert said(p) == ["slot1@host: Claimed/Idle -> Unclaimed/Idle: no more jobs (code 1009)"]
 
 
@@ -38,15 +37,15 @@ def test_what_happens_to_a_job_is_told_with_the_cause() -> None:
     p.poll()
     p.run()
     p.forget()
-    p.it.extra["TimeIsUp"] = True
+    p.it.ads.added["TimeIsUp"] = True
     p.poll(5)
     assert said(p) == ["slot1@host (job 1.0): Claimed/Busy -> Claimed/Suspended: WANT_SUSPEND and SUSPEND are true"]
-    p.it.extra["TimeIsUp"] = 2
+    p.it.ads.added["TimeIsUp"] = 2
     p.poll(5)
     assert said(p) == [
         "slot1@host (job 1.0): Claimed/Suspended -> Claimed/Retiring: PREEMPT expression evaluated to True (code 1011)"
     ]
-    p.happen("slot1", ev.VacateCommanded(fast=True))
+    p.apply("slot1", ev.VacateCommanded(fast=True))
     assert said(p) == [
         "slot1@host (job 1.0): Claimed/Retiring -> Preempting/Killing: "
         "An administrator asked the job to leave (code 1010)"
@@ -58,7 +57,7 @@ def test_a_suspension_by_command_is_told_apart() -> None:
     p.poll()
     p.run()
     p.forget()
-    p.happen("slot1", ev.SuspendCommanded())
+    p.apply("slot1", ev.SuspendCommanded())
     assert said(p) == ["slot1@host (job 1.0): Claimed/Busy -> Claimed/Suspended: suspended by command"]
 
 

@@ -20,7 +20,7 @@ GONE = ev.RunGone()
 
 def matched() -> Driven:
     d = unclaimed()
-    d.happen(ev.MatchNoticed())
+    d.apply(ev.MatchNoticed())
     assert d.place == "Matched/Idle"
     return d
 
@@ -34,7 +34,7 @@ def benchmarking() -> Driven:
 
 
 def draining(d: Driven) -> Driven:
-    d.happen(ev.DrainBegun(ORDER))
+    d.apply(ev.DrainBegun(ORDER))
     return d
 
 
@@ -44,7 +44,7 @@ def drained() -> Driven:
 
 def outbid(d: Driven) -> Driven:
     """A better claim waits."""
-    d.happen(ev.ClaimRequested(claim("better", rank=5)))
+    d.apply(ev.ClaimRequested(claim("better", rank=5)))
     return d
 
 
@@ -63,7 +63,7 @@ def killing() -> Driven:
 
 def waited_for(d: Driven) -> Driven:
     """Preempting, and a claim waits."""
-    d.happen(ev.ClaimRequested(claim("better", rank=5)))
+    d.apply(ev.ClaimRequested(claim("better", rank=5)))
     return d
 
 
@@ -72,27 +72,27 @@ ROWS: dict[int, tuple[Callable[[], Driven], Callable[[Driven], object]]] = {
     1: (owner, lambda d: d.poll(is_owner=False)),
     2: (unclaimed, lambda d: d.poll(is_owner=True)),
     3: (unclaimed, lambda d: d.poll(run_benchmarks=True)),
-    4: (benchmarking, lambda d: d.happen(ev.BenchmarksDone())),
-    5: (unclaimed, lambda d: d.happen(ev.ClaimRequested(claim()))),
-    6: (unclaimed, lambda d: d.happen(ev.MatchNoticed())),
+    4: (benchmarking, lambda d: d.apply(ev.BenchmarksDone())),
+    5: (unclaimed, lambda d: d.apply(ev.ClaimRequested(claim()))),
+    6: (unclaimed, lambda d: d.apply(ev.MatchNoticed())),
     8: (matched, lambda d: d.poll(120)),
-    9: (matched, lambda d: d.happen(ev.ClaimRequested(claim()))),
-    10: (claimed, lambda d: d.happen(ev.Released())),
-    11: (claimed, lambda d: d.happen(ev.Activated(Run("1.0#1", T0)))),
-    12: (busy, lambda d: d.happen(GONE)),
+    9: (matched, lambda d: d.apply(ev.ClaimRequested(claim()))),
+    10: (claimed, lambda d: d.apply(ev.Released())),
+    11: (claimed, lambda d: d.apply(ev.Activated(Run("1.0#1", T0)))),
+    12: (busy, lambda d: d.apply(GONE)),
     13: (lambda: busy(machine_retirement_s=3600), lambda d: d.poll(preempt=True)),
     14: (busy, lambda d: d.poll(want_suspend=True, suspend=True)),
     15: (suspended, lambda d: d.poll(suspend=False, continue_=True)),
     16: (lambda: suspended(machine_retirement_s=3600), lambda d: d.poll(preempt=True, suspend=False)),
-    17: (suspended, lambda d: d.happen(ev.Released())),
+    17: (suspended, lambda d: d.apply(ev.Released())),
     18: (retiring, lambda d: d.poll(3001)),
-    19: (reversibly_retiring, lambda d: d.happen(ev.PreempterWithdrawn())),
+    19: (reversibly_retiring, lambda d: d.apply(ev.PreempterWithdrawn())),
     20: (reversibly_retiring, lambda d: d.poll(want_suspend=True, suspend=True)),
     21: (vacating, lambda d: d.poll(kill=True)),
-    22: (killing, lambda d: d.happen(GONE)),
-    25: (vacating, lambda d: d.happen(GONE)),
+    22: (killing, lambda d: d.apply(GONE)),
+    25: (vacating, lambda d: d.apply(GONE)),
     33: (drained, lambda d: d.poll(all_drained=True)),
-    34: (drained, lambda d: d.happen(ev.DrainEnded())),
+    34: (drained, lambda d: d.apply(ev.DrainEnded())),
     36: (owner, draining),
     37: (unclaimed, draining),
 }
@@ -115,7 +115,7 @@ def test_rows_23_and_24_give_the_slot_to_the_claim_that_waited() -> None:
         assert d.place == "Preempting/Vacating"
         if not soft:
             d.poll(kill=True)
-        d.happen(GONE)
+        d.apply(GONE)
         assert (d.numbers, d.place) == ([number], "Claimed/Idle")
         assert d.slot.claim is not None and d.slot.claim.claim_id == "better"
         assert [action.claim.claim_id for action in d.did(ev.ClaimGranted)] == ["better"]
@@ -125,7 +125,7 @@ def test_row_35_a_drained_machine_goes_back_to_work() -> None:
     d = drained()
     d.poll(all_drained=True)
     assert d.place == "Drained/Idle"
-    d.happen(ev.DrainEnded())
+    d.apply(ev.DrainEnded())
     assert d.numbers == [35, 1]
 
 
@@ -136,14 +136,14 @@ def filling(activity: str = "Busy") -> Driven:
     assert (d.place, d.numbers) == ("Backfill/Idle", [7])
     assert d.did(ev.StartBackfill)
     if activity != "Idle":
-        d.happen(ev.BackfillStarted())
+        d.apply(ev.BackfillStarted())
         assert (d.place, d.numbers) == ("Backfill/Busy", [26])
     return d
 
 
 def test_row_27_a_client_that_ends_by_itself_is_started_again() -> None:
     d = filling()
-    d.happen(ev.BackfillEnded())
+    d.apply(ev.BackfillEnded())
     assert (d.place, d.numbers) == ("Backfill/Idle", [27])
     assert d.did(ev.StartBackfill)
 
@@ -155,7 +155,7 @@ def test_rows_28_29_30_evict_backfill() -> None:
     assert d.did(ev.StopBackfill) == [ev.StopBackfill(hard=False)]
     d.poll(30)
     assert d.did(ev.StopBackfill) == [ev.StopBackfill(hard=True)], "what does not go is killed again"
-    d.happen(ev.BackfillEnded(), start_backfill=False, evict_backfill=False)
+    d.apply(ev.BackfillEnded(), start_backfill=False, evict_backfill=False)
     assert (d.place, d.numbers) == ("Unclaimed/Idle", [29, 30, 1])
     idle = filling("Idle")
     idle.poll(evict_backfill=True, start_backfill=False)
@@ -165,19 +165,19 @@ def test_rows_28_29_30_evict_backfill() -> None:
 def test_rows_31_and_32_a_match_or_a_claim_takes_the_slot_from_the_filler() -> None:
     for activity in ("Idle", "Busy"):
         d = filling(activity)
-        d.happen(ev.ClaimRequested(claim()))
+        d.apply(ev.ClaimRequested(claim()))
         if activity == "Busy":
             assert (d.place, d.numbers, d.did(ev.ClaimGranted)) == ("Backfill/Killing", [28], [])
-            d.happen(ev.ClaimRequested(claim("other")))
+            d.apply(ev.ClaimRequested(claim("other")))
             assert d.did(ev.ClaimRefused)[0].claim_id == "other"
-            d.happen(ev.BackfillEnded(), 5)
+            d.apply(ev.BackfillEnded(), 5)
         assert (d.place, d.numbers[:1]) == ("Claimed/Idle", [32])
         assert d.did(ev.ClaimGranted) and d.slot.claim is not None and d.slot.claim.claimed_at == d.now
         m = filling(activity)
-        m.happen(ev.MatchNoticed())
+        m.apply(ev.MatchNoticed())
         if activity == "Busy":
             assert m.numbers == [28]
-            m.happen(ev.BackfillEnded())
+            m.apply(ev.BackfillEnded())
         assert (m.place, m.numbers) == ("Matched/Idle", [31])
 
 
@@ -187,30 +187,30 @@ def test_rows_31_and_32_a_match_or_a_claim_takes_the_slot_from_the_filler() -> N
 )
 def test_filler_work_ends_when_the_slot_is_wanted_back(stimulus: ev.SlotEvent) -> None:
     d = filling()
-    d.happen(stimulus, start_backfill=False)
+    d.apply(stimulus, start_backfill=False)
     assert d.place == "Backfill/Killing"
-    d.happen(ev.BackfillEnded())
+    d.apply(ev.BackfillEnded())
     assert d.numbers[:2] == [29, 30]
     assert d.place in ("Unclaimed/Idle", "Drained/Retiring")
 
 
 def test_cleaning_lies_between_the_last_report_and_the_end() -> None:
     d = busy()
-    d.happen(ev.RunFinishing())
+    d.apply(ev.RunFinishing())
     assert d.place == "Claimed/Cleaning"
-    d.happen(ev.Activated(Run("1.1#1", T0)))
+    d.apply(ev.Activated(Run("1.1#1", T0)))
     assert d.did(ev.ActivationRefused)[0].code == 1028
-    d.happen(GONE)
+    d.apply(GONE)
     assert (d.numbers, d.place) == ([12], "Claimed/Idle")
 
 
 @pytest.mark.parametrize("stimulus", [ev.Released(), ev.VacateCommanded(fast=True), ev.ShutdownBegun("fast")])
 def test_what_arrives_in_cleaning_is_acted_on_at_its_end(stimulus: ev.SlotEvent) -> None:
     d = busy()
-    d.happen(ev.RunFinishing())
-    d.happen(stimulus)
+    d.apply(ev.RunFinishing())
+    d.apply(stimulus)
     assert d.place == "Claimed/Cleaning" and isinstance(d.slot.state.doing, Cleaning)  # type: ignore[union-attr]
-    d.happen(GONE)
+    d.apply(GONE)
     assert d.place in ("Unclaimed/Idle", "Owner/Idle")
     assert d.did(ev.ClaimEnded)
 
@@ -225,8 +225,8 @@ def test_a_dynamic_slot_with_nothing_to_do_is_deleted(start: Callable[[SlotKind]
 
 def test_a_dynamic_slot_goes_with_its_claim() -> None:
     d = unclaimed(SlotKind.DYNAMIC)
-    d.happen(ev.ClaimRequested(claim()))
-    d.happen(ev.Released())
+    d.apply(ev.ClaimRequested(claim()))
+    d.apply(ev.Released())
     assert d.place == "Delete/None"
 
 

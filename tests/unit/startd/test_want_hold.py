@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from slotwise.startd.host.outbox import Kill
-from slotwise.startd.host.restore import restore
 from slotwise.startd.journal import Journal
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.replay import StimuliFile, replayed
@@ -101,7 +100,7 @@ def test_a_command_during_retirement_does_not_take_the_hold_back(tmp_path: Path,
         "vacate -fast": ev.VacateCommanded(fast=True),
         "off": ev.ShutdownBegun("graceful"),
     }[command]
-    it.it.happen(it["slot1"], stimulus, it.now)
+    it.it.apply(it["slot1"], stimulus, it.now)
     it.kills += it.told(Kill)
     it.until(0.03)
     assert verdict(it.kills[0].cause) == (True, 77, "seen while Busy")
@@ -112,7 +111,7 @@ def test_the_schedd_that_takes_its_job_back_is_not_told_to_hold_it(tmp_path: Pat
     it.poll_s = 1
     it.run("slot1")
     it.until(0.003)
-    it.it.happen(it["slot1"], ev.Released(), it.now)
+    it.it.apply(it["slot1"], ev.Released(), it.now)
     assert [kill.cause.hold for kill in it.told(Kill)] == [False]
 
 
@@ -138,10 +137,10 @@ def test_the_verdict_outlives_the_startd(tmp_path: Path) -> None:
     it.until(0.003)
     assert it.place("slot1") == "Claimed/Retiring"
     journal = Journal(tmp_path / "j")
-    journal.save(it.it.holdings.values(), [])
+    journal.save(it.it.slots, [])
     later = days(tmp_path, COMMON + TRANSIENT, Owner())
     later.poll_s, later.now = 1, it.now
-    assert restore(later.it, journal.load(), unpack_ads, later.now) == []
+    assert later.it.restore(journal.load(), unpack_ads, later.now) == []
     later.until(0.03)
     assert verdict(later.kills[0].cause) == (True, 77, "seen while Busy")
 
@@ -149,7 +148,7 @@ def test_the_verdict_outlives_the_startd(tmp_path: Path) -> None:
 def test_the_steps_can_be_replayed(tmp_path: Path) -> None:
     it = days(tmp_path, COMMON + TRANSIENT, Owner())
     it.poll_s = 1
-    it.it.step = StimuliFile(tmp_path / "steps", 1_000_000).step
+    it.it.transitions.step = StimuliFile(tmp_path / "steps", 1_000_000).step
     it.run("slot1")
     it.until(0.03)
     steps = [replayed(line) for line in (tmp_path / "steps").read_text().splitlines()]
@@ -162,5 +161,5 @@ def test_the_log_says_that_want_hold_was_true(tmp_path: Path) -> None:
     it.run("slot1")
     for _ in range(8):
         it.poll(1)
-    lines = [str(entry) for entry in it.it.outbox.diary]
+    lines = [str(entry) for entry in it.it.outbox.transitions]
     assert any(line.endswith("WANT_HOLD: the owner wants it (code 21, subcode 77)") for line in lines), lines

@@ -23,11 +23,11 @@ from slotwise.daemon.privileges import as_daemon_account
 from slotwise.daemon.program_trust import fault, fault_for_root
 from slotwise.errors import SlotwiseError, UsageError
 from slotwise.model.ownership import LocalDomains
-from slotwise.startd.dispatcher import Driver
+from slotwise.startd.dispatcher import Dispatcher
 from slotwise.startd.fetch import offers, schedule, work
 from slotwise.startd.fetch.programs import Outcome, Programs
 from slotwise.startd.host.hook_calls import FETCH_WORK, HookCall, knob_of, slot_text
-from slotwise.startd.records.slot_record import Holding
+from slotwise.startd.records.slot_record import SlotRecord
 from slotwise.startd.slot import events as ev
 
 _log = logging.getLogger(__name__)
@@ -47,8 +47,10 @@ _MOST_LINES = 20
 class FetchWork:
     """The hooks of one startd that fetch work and hear of it. All calls come from the event loop's thread."""
 
-    def __init__(self, driver: Driver, config: Config, clock: Clock, env: Mapping[str, str], place: Path) -> None:
-        self._driver, self._clock = driver, clock
+    def __init__(
+        self, dispatcher: Dispatcher, config: Config, clock: Clock, env: Mapping[str, str], place: Path
+    ) -> None:
+        self._dispatcher, self._clock = dispatcher, clock
         self._programs = Programs(place, env)
         self._config = config
         self._tasks: set[asyncio.Task[None]] = set()
@@ -61,12 +63,12 @@ class FetchWork:
 
     def start(self) -> None:
         """Take up the calls of a former startd, then ask for work as it becomes time."""
-        calls = self._driver.journal.calls()
+        calls = self._dispatcher.journal.calls()
         self._programs.open([call.call_id for call in calls])
         for call in calls:
             self._running[call.call_id] = call
-            if call.hook == FETCH_WORK and (h := self._slot_of(call)) is not None:
-                h.attempts = h.attempts.begin(self._clock.now())
+            if call.hook == FETCH_WORK and (record := self._slot_of(call)) is not None:
+                record.attempts = record.attempts.begin(self._clock.now())
             self._begin(self._take_up(call))
         self._begin(self._keep())
 
@@ -102,41 +104,46 @@ class FetchWork:
     async def _keep(self) -> None:
         while not self._stopping:
             next_at = self._clock.now() + _LOOK_S
-            for h in list(self._driver.point.holdings.values()):
-                with contained(_log, f"{h.name}: seeing whether to fetch work"):
-                    next_at = min(next_at, self._ask_if_due(h))
+            for record in self._dispatcher.point.slots:
+                with contained(_log, f"{record.name}: seeing whether to fetch work"):
+                    next_at = min(next_at, self._ask_if_due(record))
             self._wake.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(_PACE_S, next_at - self._clock.now())):
                     await self._wake.wait()
                 await asyncio.sleep(_PACE_S)  # many changes, one look
 
-    def _ask_if_due(self, h: Holding) -> float:
+    def _ask_if_due(self, record: SlotRecord) -> float:
         """Ask for work for a slot if it is time; when to look again."""
-        now, point = self._clock.now(), self._driver.point
+        now, point = self._clock.now(), self._dispatcher.point
         never = now + _LOOK_S
-        fetching = point.settings.fetching(h.slot_id, h.type_number)
-        if not fetching.keyword or h.attempts.running or not schedule.asks(h.slot):
+        fetching = point.settings.fetching(record.slot_id, record.type_number)
+        if not fetching.keyword or record.attempts.running or not schedule.asks(record.slot):
             return never
-        point.refresh(h, now)
-        job = h.job.ad if h.job is not None else None
-        delay_s = schedule.delay(fetching.delay.value(h.ad, job, now) if fetching.delay is not None else None)
-        h.attempts = replace(h.attempts, delay_s=delay_s)
-        at = schedule.due_at(h.attempts, h.slot, delay_s)
+        point.ads.refresh(record, now)
+        job = record.job.ad if record.job is not None else None
+        delay_s = schedule.delay(fetching.delay.value(record.ad, job, now) if fetching.delay is not None else None)
+        record.attempts = replace(record.attempts, delay_s=delay_s)
+        at = schedule.due_at(record.attempts, record.slot, delay_s)
         if at > now:
             return at
-        policy = point.settings.policy(h.slot_id, h.type_number)
-        if policy.start(h.ad, None, now) is False:  # no job whatever would be taken: the hook is not asked
+        policy = point.settings.policy(record.slot_id, record.type_number)
+        if policy.start(record.ad, None, now) is False:  # no job whatever would be taken: the hook is not asked
             return never
         path = self._program(knob_of(fetching.keyword, FETCH_WORK))
         if not path:
             return never
-        point.show(h, now)
+        point.ads.show(record, now)
         call = HookCall(
-            f"f{ids.secret(64)}", FETCH_WORK, h.name, fetching.keyword, slot_text(h.ad), parent=h.parent or ""
+            f"f{ids.secret(64)}",
+            FETCH_WORK,
+            record.name,
+            fetching.keyword,
+            slot_text(record.ad),
+            parent=record.parent or "",
         )
-        self._driver.journal.save((), (), [call])
-        h.attempts = h.attempts.begin(now)
+        self._dispatcher.journal.save((), (), [call])
+        record.attempts = record.attempts.begin(now)
         self._running[call.call_id] = call
         self._begin(self._fetch(call, path))
         return never
@@ -176,33 +183,33 @@ class FetchWork:
         else:
             self._told(call, outcome)
 
-    def _slot_of(self, call: HookCall) -> Holding | None:
+    def _slot_of(self, call: HookCall) -> SlotRecord | None:
         """The slot that asked, or the partitionable one that it has gone back to."""
-        holdings = self._driver.point.holdings
+        holdings = self._dispatcher.point.slots
         return holdings.get(call.slot_name) or holdings.get(call.parent)
 
     def _fetched(self, call: HookCall, outcome: Outcome | None) -> None:
         """A hook has ended: its work is offered to the slot. ``outcome`` None: it never began."""
-        now, driver = self._clock.now(), self._driver
+        now, dispatcher = self._clock.now(), self._dispatcher
         ad, problem = (None, "") if outcome is None else self._understood(call, outcome)
-        h = self._slot_of(call)
+        record = self._slot_of(call)
         if problem:
             _log.error("%s: %s: %s", call.slot_name, call.knob, on_one_line(problem))
-        if h is not None:
-            if h.name == call.slot_name:
-                h.attempts = h.attempts.end(now, failed=bool(problem))
-            abandon = partial(driver.abandon, [h.name])
-            with contained(_log, f"{h.name}: taking in what {call.knob} has fetched", abandon):
+        if record is not None:
+            if record.name == call.slot_name:
+                record.attempts = record.attempts.end(now, failed=bool(problem))
+            abandon = partial(dispatcher.abandon, [record.name])
+            with contained(_log, f"{record.name}: taking in what {call.knob} has fetched", abandon):
                 if ad is not None:
-                    offers.offer(driver.point, h, ad, self._owner_of, call.call_id, now)
+                    offers.offer(dispatcher.point, record, ad, self._owner_of, call.call_id, now)
                 elif outcome is not None and not problem:
-                    driver.point.happen(h, ev.NoWorkFetched(), now)
-            if h.name in driver.point.holdings:
-                driver.point.outbox.changed[h.name] = None
+                    dispatcher.point.apply(record, ev.NoWorkFetched(), now)
+            if record.name in dispatcher.point.slots:
+                dispatcher.point.outbox.changed[record.name] = None
         elif ad is not None:
             _log.error("%s: %s has fetched work, and the slot is there no longer", call.slot_name, call.knob)
-        driver.point.outbox.fetched.append(call.call_id)
-        driver.flush()
+        dispatcher.point.outbox.fetched.append(call.call_id)
+        dispatcher.flush()
 
     def _understood(self, call: HookCall, outcome: Outcome) -> tuple[ClassAd | None, str]:
         """The ad that a hook has printed (None: no work), or what is wrong with it."""
@@ -261,8 +268,8 @@ class FetchWork:
         elif outcome.status != 0:
             how = "was killed" if outcome.status is None else f"ended with status {outcome.status}"
             _log.warning("%s: %s %s", call.slot_name, call.knob, how)
-        self._driver.point.outbox.fetched.append(call.call_id)
-        self._driver.flush()
+        self._dispatcher.point.outbox.fetched.append(call.call_id)
+        self._dispatcher.flush()
 
     def settled(self, call_ids: list[str]) -> None:
         """What came of these calls is in the journal."""

@@ -1,51 +1,97 @@
-"""How long the claim id of a partitionable slot is good for.
+"""The claim ids of slots: which slot each belongs to, and how long that of a partitionable slot is valid.
 
 One id carves many dynamic slots, as a cycle of the negotiator may match the slot many times. But a schedd that was
-matched once must not carve for ever: once an id has been used the slot gets another, which the negotiator hears of, and
-the former one is good for MATCH_TIMEOUT more, for the other matches of its cycle. What is left, and what dynamic slots
-give back later, thus belongs to an id that nobody had. HTCondor's ids serve once.
+matched once must not carve for ever: once an id has been used the slot gets another, which is advertised to the
+negotiator, and the previous one stays valid for MATCH_TIMEOUT, for the other matches of its cycle. What is left, and
+what dynamic slots give back later, thus belongs to an id that nobody had. HTCondor's ids serve once.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from slotwise.model.slot import SlotKind
+from slotwise.startd.host.host_state import HostState
+from slotwise.startd.records.slot_record import SlotRecord
+from slotwise.startd.slot.states import Claimed, Preempting
 
-if TYPE_CHECKING:
-    from slotwise.startd.host.execution_point import ExecutionPoint
-    from slotwise.startd.records.slot_record import Holding
-
-#: A slot that is carved all the time gets a fresh id only so often (seconds).
+#: The claim id of a slot that is carved all the time is replaced at most so often (seconds).
 PACE_S = 1.0
 
 
-def carves(h: Holding, claim_id: str, now: float) -> bool:
-    """Whether a claim id that belongs to the slot may claim it now."""
-    return claim_id == h.capability or now < h.former.get(claim_id, now)
+class ClaimIds:
+    """All claim ids by which schedds may refer to slots.
 
+    :param new_id: makes an id that nobody can guess.
+    """
 
-def used(point: ExecutionPoint, h: Holding, claim_id: str, now: float, *, at_once: bool = False) -> None:
-    """Dynamic slots were carved with the id; ``at_once``: the schedd is to be told of the next one."""
-    if claim_id == h.capability:
-        h.spent = True
-        if at_once:
-            _renew(point, h, now)
+    def __init__(self, host: HostState, new_id: Callable[[], str]) -> None:
+        self._host = host
+        self.new_id = new_id
+        #: Names of slots, by claim id.
+        self.by_id: dict[str, str] = {}
 
+    def slot_of(self, claim_id: str) -> SlotRecord | None:
+        """The slot that a claim id belongs to."""
+        return self._host.slots.get(self.by_id.get(claim_id))
 
-def settle(point: ExecutionPoint, now: float) -> None:
-    """Replace ids that were used; forget those whose time is over."""
-    for h in point.holdings.values():
-        if h.kind is not SlotKind.PARTITIONABLE:
-            continue
-        if h.spent and now - h.renewed_at >= PACE_S:
-            _renew(point, h, now)
-        for claim_id in [claim_id for claim_id, until in h.former.items() if now >= until]:
-            point.forget_id(h, claim_id)
+    def is_valid(self, record: SlotRecord, claim_id: str, now: float) -> bool:
+        """Whether a claim id that belongs to the slot may claim it now."""
+        return claim_id == record.capability or now < record.previous_ids.get(claim_id, now)
 
+    def add(self, record: SlotRecord) -> None:
+        """Give a new dynamic slot its claim id."""
+        record.capability = self.new_id()
+        self.by_id[record.capability] = record.name
 
-def _renew(point: ExecutionPoint, h: Holding, now: float) -> None:
-    former = {**h.former, h.capability: now + point.settings.timers.match_s}
-    h.former = {}  # they stay good, unlike those that a fresh capability makes void
-    point.fresh_capability(h, keep=True)
-    h.former, h.renewed_at = former, now
+    def renew(self, record: SlotRecord, *, keep: bool = False) -> None:
+        """Give the slot a new claim id.
+
+        The previous ones become invalid, unless they are to be kept or a claim has them.
+        """
+        if not keep:
+            for claim_id in [record.capability, *record.previous_ids]:
+                self.invalidate(record, claim_id)
+        self.add(record)
+        record.capability_used = False
+        self._host.outbox.touch(record.name)
+
+    def invalidate(self, record: SlotRecord, claim_id: str) -> None:
+        """Invalidate an id of the slot, unless a claim has it."""
+        record.previous_ids.pop(claim_id, None)
+        state = record.slot.state
+        if isinstance(state, Claimed | Preempting):
+            held = {state.claim.claim_id, state.waiting.claim.claim_id if state.waiting is not None else ""}
+            if claim_id in held:
+                return
+        self.by_id.pop(claim_id, None)
+
+    def renew_unclaimed(self) -> None:
+        """Renew the ids that negotiators may still have: those of slots that are not claimed as a whole."""
+        for record in self._host.slots:
+            if record.slot.claim is None or record.kind is SlotKind.PARTITIONABLE:
+                self.renew(record)
+
+    def used(self, record: SlotRecord, claim_id: str, now: float, *, renew: bool = False) -> None:
+        """Note that dynamic slots were carved with the id; ``renew``: replace it now, as the schedd is to get the
+        next one."""
+        if claim_id == record.capability:
+            record.capability_used = True
+            if renew:
+                self._replace(record, now)
+
+    def settle(self, now: float) -> None:
+        """Replace ids that were used, and invalidate those that have expired."""
+        for record in self._host.slots:
+            if record.kind is not SlotKind.PARTITIONABLE:
+                continue
+            if record.capability_used and now - record.renewed_at >= PACE_S:
+                self._replace(record, now)
+            for claim_id in [claim_id for claim_id, until in record.previous_ids.items() if now >= until]:
+                self.invalidate(record, claim_id)
+
+    def _replace(self, record: SlotRecord, now: float) -> None:
+        previous = {**record.previous_ids, record.capability: now + self._host.settings.timers.match_s}
+        record.previous_ids = {}  # they stay valid, unlike those that a renewal invalidates
+        self.renew(record, keep=True)
+        record.previous_ids, record.renewed_at = previous, now

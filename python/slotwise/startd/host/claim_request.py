@@ -1,19 +1,19 @@
-"""What a schedd says when it asks for a claim, whether slot and job suit each other, and the claim that it would be."""
+"""What a schedd asks for when it requests a claim, whether slot and job match, and the claim that it would be."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slotwise.classad.evaluate import attribute, truth, write
+from slotwise.classad import ClassAd
+from slotwise.classad.evaluate import attribute, truth
 from slotwise.model.claim import Claim, lease_length
-from slotwise.startd.host.execution_point import ExecutionPoint
-from slotwise.startd.host.outbox import Refused, ToSchedd
-from slotwise.startd.records.slot_record import Holding, Job, Terms
-from slotwise.startd.slot_ad.attributes import requirements
+from slotwise.startd.host.outbox import Outbox, Refused, ToSchedd
+from slotwise.startd.records.slot_record import Job, SlotRecord, Terms
+from slotwise.startd.settings import Settings
 
 
 @dataclass(frozen=True)
-class Ask:
+class ClaimRequest:
     """A request for a claim."""
 
     serial: int
@@ -24,38 +24,31 @@ class Ask:
     count: int = 1
     want_leftovers: bool = False
     preempt: tuple[str, ...] = ()
-    #: The partitionable slot itself is wanted, for so long (0: as long as may be), besides ``count`` dynamic ones.
-    whole: bool = False
-    whole_s: float = 0
+    #: Whether the partitionable slot itself is requested, besides ``count`` dynamic ones; and for how long (seconds,
+    #: 0: as long as it may be had).
+    pslot_itself: bool = False
+    pslot_claim_s: float = 0
 
 
-def refuse(point: ExecutionPoint, ask: Ask, code: int, reason: str) -> None:
-    """Answer a request with no."""
-    point.outbox.schedds.append(ToSchedd(ask.terms.schedd_name, ask.serial, ask.claim_id, Refused(code, reason)))
+def refuse(outbox: Outbox, request: ClaimRequest, code: int, reason: str) -> None:
+    """Queue a refusal of the request."""
+    what = Refused(code, reason)
+    outbox.schedds.append(ToSchedd(request.terms.schedd_name, request.serial, request.claim_id, what))
 
 
-def new_claim(h: Holding, point: ExecutionPoint, ask: Ask, claim_id: str, now: float) -> Claim:
-    job_lease = ask.lease_s if ask.lease_s else ask.job.values.get("JobLeaseDuration")
-    lease = lease_length(job_lease, ask.terms.alive_interval_s, point.settings.alives_per_lease)
-    rank = point.settings.policy(h.slot_id, h.type_number).rank(h.ad, ask.job.ad, now)
-    return Claim(claim_id, ask.terms.schedd_name, now, lease, now, rank, ask.terms.submitter)
+def new_claim(settings: Settings, record: SlotRecord, request: ClaimRequest, claim_id: str, now: float) -> Claim:
+    """The claim that the request would get on the slot."""
+    job, terms = request.job, request.terms
+    job_lease = request.lease_s if request.lease_s else job.lease_s
+    lease = lease_length(job_lease, terms.alive_interval_s, settings.alives_per_lease)
+    rank = settings.policy(record.slot_id, record.type_number).rank(record.ad, job.ad, now)
+    return Claim(claim_id, terms.schedd_name, now, lease, now, rank, terms.submitter)
 
 
-def why_not_to_its_match(point: ExecutionPoint, h: Holding, job: Job, now: float) -> str | None:
-    """As :func:`why_no_match`, for a slot in Matched: all others are told False, its match is judged as ever."""
-    knobs = point.settings.slot_knobs(h.slot_id, h.type_number)
-    start = point.order.start if point.order is not None else None
-    write(h.ad, {"Requirements": requirements(h, knobs, draining_start=start, to_claim=True)})
-    try:
-        return why_no_match(h, job, now)
-    finally:
-        write(h.ad, {"Requirements": h.shown.get("Requirements")})
-
-
-def why_no_match(h: Holding, job: Job, now: float, *, amounts_checked: bool = False) -> str | None:
-    """Why slot and job do not suit each other; None when they do."""
-    if not truth(attribute(h.ad, "Requirements", job.ad, now=now)):
+def why_no_match(slot_ad: ClassAd, job: Job, now: float) -> str | None:
+    """Why slot and job do not match; None when they do."""
+    if not truth(attribute(slot_ad, "Requirements", job.ad, now=now)):
         return "the machine's Requirements do not accept the job"
-    if "Requirements" in job.ad and not truth(attribute(job.ad, "Requirements", h.ad, now=now)):
+    if "Requirements" in job.ad and not truth(attribute(job.ad, "Requirements", slot_ad, now=now)):
         return "the job's Requirements do not accept the machine"
     return None

@@ -1,130 +1,233 @@
-"""What schedds ask for, decided: claims, carving, activations, releases, keep-alives.
-
-Functions over an :class:`~slotwise.startd.host.execution_point.ExecutionPoint`; answers go to its outbox.
-"""
+"""What schedds ask for, decided: claims, activations, releases, keep-alives. Answers go to the outbox."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from slotwise.classad.evaluate import attribute, truth
+from slotwise.classad.values import number
 from slotwise.model.claim import Run
 from slotwise.model.slot import BrokenCode, SlotKind, State, VacateCode
-from slotwise.startd.host import broken_slots, dynamic_slots
-from slotwise.startd.host import claim_ids as capabilities
-from slotwise.startd.host.claim_request import Ask, new_claim, refuse, why_no_match, why_not_to_its_match
-from slotwise.startd.host.execution_point import ExecutionPoint
+from slotwise.startd.host.breakages import Breakages
+from slotwise.startd.host.claim_ids import ClaimIds
+from slotwise.startd.host.claim_request import ClaimRequest, new_claim, refuse, why_no_match
+from slotwise.startd.host.drain import Drain
+from slotwise.startd.host.dynamic_slots import DynamicSlots, has_claim
+from slotwise.startd.host.host_state import HostState
+from slotwise.startd.host.offline_devices import OfflineDevices
 from slotwise.startd.host.outbox import RefusedRun, ToSchedd
-from slotwise.startd.records.slot_record import Activation, Holding, Job
+from slotwise.startd.host.slot_ads import SlotAds
+from slotwise.startd.host.transitions import ApplyEvent
+from slotwise.startd.records.slot_record import Activation, Job, SlotRecord
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.states import Backfill, Busy, Claimed, Cleaning, Idle, Matched, Suspended
 
-#: How long an activation may wait for the former run's end (seconds).
+#: How long an activation may wait for the end of the previous run (seconds).
 QUEUED_ACTIVATION_S = 20.0
 
 
-def request(point: ExecutionPoint, ask: Ask, now: float) -> None:
-    """A schedd wants a slot, or up to ``count`` like dynamic slots of a partitionable one."""
-    h = point.holding_of_claim(ask.claim_id)
-    if h is None:
-        refuse(point, ask, VacateCode.CLAIM_NOT_FOUND, "no slot has this claim id (any more)")
-    elif not capabilities.carves(h, ask.claim_id, now) and not dynamic_slots.holds_whole(h, ask):
-        refuse(point, ask, VacateCode.OLD_CLAIM, "the claim id is in use already")
-    elif h.kind is SlotKind.PARTITIONABLE and ask.whole and point.settings.pslot_claim_s > 0:
-        dynamic_slots.request_whole(point, h, ask, now)
-    elif h.kind is SlotKind.PARTITIONABLE:
-        dynamic_slots.request_dynamic(point, h, ask, now)
-    else:
-        _request_single(point, h, ask, now)
+class Claims:
+    """The claims on the slots of a host, as schedds ask for them and use them."""
+
+    def __init__(
+        self,
+        host: HostState,
+        claim_ids: ClaimIds,
+        ads: SlotAds,
+        dynamic_slots: DynamicSlots,
+        breakages: Breakages,
+        offline_devices: OfflineDevices,
+        drain: Drain,
+        apply: ApplyEvent,
+    ) -> None:
+        self._host, self._claim_ids, self._ads, self._dynamic_slots = host, claim_ids, ads, dynamic_slots
+        self._breakages, self._offline_devices, self._drain, self._apply = breakages, offline_devices, drain, apply
+
+    def request(self, request: ClaimRequest, now: float) -> None:
+        """Decide on a request for a slot, or for up to ``count`` like dynamic slots of a partitionable one."""
+        record = self._claim_ids.slot_of(request.claim_id)
+        outbox, settings = self._host.outbox, self._host.settings
+        if record is None:
+            refuse(outbox, request, VacateCode.CLAIM_NOT_FOUND, "no slot has this claim id (any more)")
+            return
+        valid = self._claim_ids.is_valid(record, request.claim_id, now)
+        if not valid and not has_claim(record, request.claim_id):
+            refuse(outbox, request, VacateCode.OLD_CLAIM, "the claim id is in use already")
+        elif record.kind is SlotKind.PARTITIONABLE and request.pslot_itself and settings.pslot_claim_s > 0:
+            self._dynamic_slots.request_pslot(record, request, now)
+        elif record.kind is SlotKind.PARTITIONABLE:
+            self._dynamic_slots.request(record, request, now)
+        else:
+            self._request_single(record, request, now)
+
+    def _request_single(self, record: SlotRecord, request: ClaimRequest, now: float) -> None:
+        self._ads.show(record, now)
+        outbox, state = self._host.outbox, record.slot.state
+        matched = isinstance(state, Matched)
+        my = self._ads.open_to_its_match(record) if matched else record.ad
+        mismatch = why_no_match(my, request.job, now)
+        if mismatch is not None:
+            refuse(outbox, request, VacateCode.NO_MATCH, mismatch)
+            if matched:
+                self._apply(record, ev.MatchFailed(), now)
+            return
+        claim = new_claim(self._host.settings, record, request, request.claim_id, now)
+        record.serials[request.claim_id] = request.serial
+        record.requesters[request.claim_id] = request.terms.schedd_name
+        if isinstance(state, Claimed):
+            before = (record.waiting, record.waiting_terms)
+            outcome = self._apply(record, ev.ClaimRequested(claim), now)
+            if any(isinstance(action, ev.ClaimQueued) for action in outcome.actions):
+                record.waiting, record.waiting_terms = request.job, request.terms
+                self._ads.show(record, now)  # policies may refer to PreemptingRank
+                self._apply(record, ev.Evaluate(), now)
+            elif state.waiting is not None:
+                record.waiting, record.waiting_terms = before
+            return
+        if isinstance(state, Backfill) and state.claim is not None:
+            del record.serials[request.claim_id], record.requesters[request.claim_id]
+            refuse(outbox, request, VacateCode.NO_MATCH, "another claim waits for the end of the filler work")
+            return
+        record.request, record.terms = request.job, request.terms
+        self._apply(record, ev.ClaimRequested(claim), now)
+        waits = isinstance(record.slot.state, Backfill) and record.slot.state.claim is not None
+        if record.slot.claim is None and not waits:
+            record.request = None
+
+    # ---------------------------------------------------------------------------------------------------- activation
+
+    def activate(self, claim_id: str, activation: Activation, now: float, *, schedd: str = "") -> None:
+        """Start a job under a claim, at once or as soon as the previous run has ended."""
+        record = self._claim_ids.slot_of(claim_id)
+        if record is None:
+            refused = RefusedRun(activation.run_id, VacateCode.CLAIM_NOT_FOUND, "no such claim")
+            self._host.outbox.schedds.append(ToSchedd(schedd, activation.serial, claim_id, refused))
+            return
+        state = record.slot.state
+        if record.slot.run is not None and record.slot.run.run_id == activation.run_id:
+            return  # repeated after a break of the stream
+        if record.queued is not None and record.queued.run_id == activation.run_id:
+            return
+        if isinstance(state, Claimed) and isinstance(state.doing, Busy | Suspended | Cleaning) and not record.queued:
+            record.queued, record.queued_at = activation, now
+            return
+        record.serials[claim_id] = activation.serial
+        refusal = self._unfit(record, activation.job, now)
+        if refusal is not None:
+            self._host.notify_schedd(record, claim_id, RefusedRun(activation.run_id, *refusal))
+            return
+        before = record.activation
+        record.activation = activation
+        run = run_of(activation, now)
+        self._apply(record, ev.Activated(run), now)
+        if record.slot.run is None or record.slot.run.run_id != activation.run_id:
+            record.activation = before
+
+    def _unfit(self, record: SlotRecord, job: Job, now: float) -> tuple[int, str] | None:
+        if "JobUniverse" not in job.values:
+            return VacateCode.BAD_REQUEST, "the job has no JobUniverse"
+        if record.slot.state.state is not State.CLAIMED:
+            return None  # the state machine says why
+        knobs = self._host.settings.slot_knobs(record.slot_id, record.type_number)
+        if knobs.health and not truth(attribute(record.ad, "Healthy", None, now=now)):
+            return VacateCode.UNHEALTHY, "the slot is not healthy"
+        mismatch = why_no_match(record.ad, job, now)
+        return None if mismatch is None else (VacateCode.NO_MATCH, mismatch)
+
+    def run_gone(
+        self,
+        run_id: str,
+        now: float,
+        *,
+        broken: str | None = None,
+        code: int = BrokenCode.UNCLEAN,
+        finished: bool = False,
+        reason: str = "",
+    ) -> bool:
+        """The starter has cleaned up after a run: the slot is free for the next one. False when no slot has this run.
+
+        :param broken: why the slot must not be used any more; ``code`` is its SlotBrokenCode.
+        :param finished: whether fetched work has completed; ``reason``: why it has not.
+        """
+        slots = self._host.slots
+        record = slots.get(slots.by_run.pop(run_id, None))
+        if record is None or record.slot.run is None or record.slot.run.run_id != run_id:
+            return False
+        if broken is not None:
+            self._breakages.mark(record, broken, code, now, run_id)
+        run, fetched = record.slot.run, _is_fetched(record)
+        record.last_run = run_id
+        self._ads.statistics.ended(now - run.activated_at, run.ran(now), now)
+        record.forget_usage()
+        record.finished = finished
+        unfinished = "" if finished else reason or "The starter has lost the run"
+        if fetched and not finished:
+            record.attempts = record.attempts.work_failed()
+        self._apply(record, ev.RunGone(broken, code, unfinished if fetched else ""), now)
+        record.activation = None if record.slot.run is None else record.activation
+        if record.parent is None and record.slot.run is None:
+            self._offline_devices.withdraw(record)
+        if not any(other.slot.run is not None for other in slots):
+            self._drain.idle_since = now
+        queued, claim = record.queued, record.slot.claim
+        if queued is not None and claim is not None and _is_idle(record):
+            record.queued = None
+            self.activate(claim.claim_id, queued, now)
+        return True
+
+    def refuse_stale_activations(self, now: float) -> None:
+        """Refuse activations that have waited too long for the end of the previous run."""
+        for record in self._host.slots:
+            queued, claim = record.queued, record.slot.claim
+            if queued is not None and now - record.queued_at >= QUEUED_ACTIVATION_S and claim is not None:
+                reason = "the previous job is still being cleaned up"
+                refusal = RefusedRun(queued.run_id, VacateCode.STILL_CLEANING, reason)
+                message = ToSchedd(record.terms.schedd_name, queued.serial, claim.claim_id, refusal)
+                self._host.outbox.schedds.append(message)
+                record.queued = None
+
+    # ----------------------------------------------------------------------------------------------- the claim's life
+
+    def _claimed_with(self, claim_id: str) -> SlotRecord | None:
+        record = self._claim_ids.slot_of(claim_id)
+        claim = record.slot.claim if record is not None else None
+        return record if claim is not None and claim.claim_id == claim_id else None
+
+    def keep_alive(self, claim_ids: Iterable[str], now: float) -> list[str]:
+        """Renew leases; returns the claims that are unknown."""
+        unknown = []
+        for claim_id in claim_ids:
+            record = self._claimed_with(claim_id)
+            if record is None:
+                unknown.append(claim_id)
+            else:
+                self._apply(record, ev.KeptAlive(), now)
+        return unknown
+
+    def apply(self, claim_id: str, serial: int, event: ev.SlotEvent, now: float) -> bool:
+        """Apply an event to a claim; False when there is no such claim. ``serial`` is answered at the claim's end."""
+        record = self._claimed_with(claim_id)
+        if record is None:
+            return False
+        if serial:
+            record.serials[claim_id] = serial
+        self._apply(record, event, now)
+        return True
+
+    def schedd_lost(self, schedd: str, now: float) -> None:
+        """A schedd's stream broke: claims persist, but requests that wait are withdrawn."""
+        for record in self._host.slots:
+            if record.waiting_terms is not None and record.waiting_terms.schedd_name == schedd:
+                record.waiting = record.waiting_terms = None
+                self._apply(record, ev.PreempterWithdrawn(), now)
 
 
-def _request_single(point: ExecutionPoint, h: Holding, ask: Ask, now: float) -> None:
-    point.show(h, now)
-    matched = isinstance(h.slot.state, Matched)
-    mismatch = why_not_to_its_match(point, h, ask.job, now) if matched else why_no_match(h, ask.job, now)
-    if mismatch is not None:
-        refuse(point, ask, VacateCode.NO_MATCH, mismatch)
-        if matched:
-            point.happen(h, ev.MatchFailed(), now)
-        return
-    claim = new_claim(h, point, ask, ask.claim_id, now)
-    h.serials[ask.claim_id], h.askers[ask.claim_id] = ask.serial, ask.terms.schedd_name
-    if isinstance(h.slot.state, Claimed):
-        former = (h.waiting, h.waiting_terms)
-        before = h.slot.state.waiting
-        outcome = point.happen(h, ev.ClaimRequested(claim), now)
-        if any(isinstance(action, ev.ClaimQueued) for action in outcome.actions):
-            h.waiting, h.waiting_terms = ask.job, ask.terms
-            point.show(h, now)  # policies may look at PreemptingRank
-            point.happen(h, ev.Evaluate(), now)
-        elif before is not None:
-            h.waiting, h.waiting_terms = former
-        return
-    if isinstance(h.slot.state, Backfill) and h.slot.state.claim is not None:
-        del h.serials[ask.claim_id], h.askers[ask.claim_id]
-        refuse(point, ask, VacateCode.NO_MATCH, "another claim waits for the end of the filler work")
-        return
-    h.request, h.terms = ask.job, ask.terms
-    point.happen(h, ev.ClaimRequested(claim), now)
-    waits = isinstance(h.slot.state, Backfill) and h.slot.state.claim is not None
-    if h.slot.claim is None and not waits:
-        h.request = None
-
-
-# -------------------------------------------------------------------------------------------------------- activation
-
-
-def activate(point: ExecutionPoint, claim_id: str, what: Activation, now: float, *, schedd: str = "") -> None:
-    """Start a job under a claim, at once or as soon as the former one has gone."""
-    h = point.holding_of_claim(claim_id)
-    if h is None:
-        point.outbox.schedds.append(
-            ToSchedd(
-                schedd, what.serial, claim_id, RefusedRun(what.run_id, VacateCode.CLAIM_NOT_FOUND, "no such claim")
-            )
-        )
-        return
-    state = h.slot.state
-    if h.slot.run is not None and h.slot.run.run_id == what.run_id:
-        return  # said twice, after a break of the stream
-    if h.queued is not None and h.queued.run_id == what.run_id:
-        return
-    if isinstance(state, Claimed) and isinstance(state.doing, Busy | Suspended | Cleaning) and not h.queued:
-        h.queued = replace(what)
-        h.queued_at = now
-        return
-    h.serials[claim_id] = what.serial
-    refusal = _unfit(point, h, what.job, now)
-    if refusal is not None:
-        point.tell(h, claim_id, RefusedRun(what.run_id, *refusal))
-        return
-    former = h.activation
-    h.activation = what
-    run = run_of(what, now)
-    point.happen(h, ev.Activated(run), now)
-    if h.slot.run is None or h.slot.run.run_id != what.run_id:
-        h.activation = former
-
-
-def _unfit(point: ExecutionPoint, h: Holding, job: Job, now: float) -> tuple[int, str] | None:
-    if "JobUniverse" not in job.values:
-        return VacateCode.BAD_REQUEST, "the job has no JobUniverse"
-    if h.slot.state.state is not State.CLAIMED:
-        return None  # the state machine says why
-    knobs = point.settings.slot_knobs(h.slot_id, h.type_number)
-    if knobs.health and not truth(attribute(h.ad, "Healthy", None, now=now)):
-        return VacateCode.UNHEALTHY, "the slot is not healthy"
-    mismatch = why_no_match(h, job, now)
-    return None if mismatch is None else (VacateCode.NO_MATCH, mismatch)
-
-
-def run_of(what: Activation, now: float) -> Run:
+def run_of(activation: Activation, now: float) -> Run:
     """The run that an activation begins, with what the job says of its end."""
-    values = what.job.values
+    values = activation.job.values
     vacate = values.get("JobMaxVacateTime", values.get("KillSigTimeout"))
     return Run(
-        what.run_id,
+        activation.run_id,
         now,
         vacate_s=_seconds(vacate),
         retirement_s=_seconds(values.get("MaxJobRetirementTime")),
@@ -133,93 +236,12 @@ def run_of(what: Activation, now: float) -> Run:
 
 
 def _seconds(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return number(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def run_gone(
-    point: ExecutionPoint,
-    run_id: str,
-    now: float,
-    *,
-    broken: str | None = None,
-    code: int = BrokenCode.UNCLEAN,
-    finished: bool = False,
-    reason: str = "",
-) -> bool:
-    """The starter is done with a run: the slot is free for the next one. False when no slot has this run.
-
-    ``finished``: fetched work came to its end; ``reason``: why it did not.
-    """
-    h = point.holdings.get(point.by_run.pop(run_id, ""))
-    if h is None or h.slot.run is None or h.slot.run.run_id != run_id:
-        return False
-    if broken is not None:
-        broken_slots.mark(point, h, broken, code, now, run_id)
-    h.last_run = run_id
-    point.statistics.ended(now - h.slot.run.activated_at, h.slot.run.ran(now), now)
-    h.usage, h.condor_load, h.cpu_seen = {}, 0.0, None
-    h.finished = finished
-    unfinished = "" if finished else reason or "The starter has lost the run"
-    h.attempts = h.attempts if finished or not _is_fetched(h) else h.attempts.work_failed()
-    point.happen(h, ev.RunGone(broken, code, unfinished if _is_fetched(h) else ""), now)
-    h.activation = None if h.slot.run is None else h.activation
-    if h.parent is None and h.slot.run is None:
-        point.park_offline(h)
-    if not any(other.slot.run is not None for other in point.holdings.values()):
-        point.idle_since = now
-    queued, claim = h.queued, h.slot.claim
-    if queued is not None and claim is not None and _idle(h):
-        h.queued = None
-        activate(point, claim.claim_id, queued, now)
-    return True
+def _is_fetched(record: SlotRecord) -> bool:
+    return record.slot.claim is not None and record.slot.claim.fetched
 
 
-def _is_fetched(h: Holding) -> bool:
-    return h.slot.claim is not None and h.slot.claim.fetched
-
-
-def _idle(h: Holding) -> bool:
-    return isinstance(h.slot.state, Claimed) and isinstance(h.slot.state.doing, Idle)
-
-
-def drop_stale_activations(point: ExecutionPoint, now: float) -> None:
-    """Refuse activations that waited too long for the former run's end."""
-    for h in point.holdings.values():
-        if h.queued is not None and now - h.queued_at >= QUEUED_ACTIVATION_S and h.slot.claim is not None:
-            refusal = RefusedRun(h.queued.run_id, VacateCode.STILL_CLEANING, "the former job is still being cleaned up")
-            point.outbox.schedds.append(ToSchedd(h.terms.schedd_name, h.queued.serial, h.slot.claim.claim_id, refusal))
-            h.queued = None
-
-
-# ------------------------------------------------------------------------------------------------- the claim's life
-
-
-def keep_alive(point: ExecutionPoint, claim_ids: Iterable[str], now: float) -> list[str]:
-    """Renew leases; returns the claims that are unknown."""
-    unknown = []
-    for claim_id in claim_ids:
-        h = point.holding_of_claim(claim_id)
-        if h is None or h.slot.claim is None or h.slot.claim.claim_id != claim_id:
-            unknown.append(claim_id)
-        else:
-            point.happen(h, ev.KeptAlive(), now)
-    return unknown
-
-
-def tell_claim(point: ExecutionPoint, claim_id: str, serial: int, stimulus: ev.SlotEvent, now: float) -> bool:
-    """Something happens to a claim; False when there is no such claim. ``serial`` waits for the claim's end."""
-    h = point.holding_of_claim(claim_id)
-    if h is None or h.slot.claim is None or h.slot.claim.claim_id != claim_id:
-        return False
-    if serial:
-        h.serials[claim_id] = serial
-    point.happen(h, stimulus, now)
-    return True
-
-
-def schedd_lost(point: ExecutionPoint, schedd: str, now: float) -> None:
-    """A schedd's stream broke: claims live on, but requests that wait are withdrawn."""
-    for h in list(point.holdings.values()):
-        if h.waiting_terms is not None and h.waiting_terms.schedd_name == schedd:
-            h.waiting = h.waiting_terms = None
-            point.happen(h, ev.PreempterWithdrawn(), now)
+def _is_idle(record: SlotRecord) -> bool:
+    return isinstance(record.slot.state, Claimed) and isinstance(record.slot.state.doing, Idle)

@@ -1,4 +1,4 @@
-"""What the execution point wants said and done: to schedds, to the starter, to the collector, to the journal.
+"""What follows from the decisions of an execution point: messages, commands, ads to advertise, slots to save.
 
 Deciding code fills an :class:`Outbox`; the edge empties it after each batch, journal first.
 """
@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeAlias
 
+from slotwise.classad.evaluate import Value
 from slotwise.startd.host.hook_calls import HookCall
-from slotwise.startd.host.transition_log import Entry
+from slotwise.startd.host.transition_log import LoggedTransition
 from slotwise.startd.slot.states import Cause
 
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """The slots that a request got, with the claim id of each."""
+    """A request is granted these slots, with the claim id of each."""
 
     slots: tuple[tuple[str, str], ...]
     leftover_claim_id: str = ""
@@ -25,7 +26,7 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why a request got none."""
+    """A request is refused."""
 
     code: int
     reason: str
@@ -40,7 +41,7 @@ class ActivatedRun:
 
 @dataclass(frozen=True, slots=True)
 class RefusedRun:
-    """The job was not started."""
+    """The job is not started."""
 
     run_id: str
     code: int
@@ -49,7 +50,7 @@ class RefusedRun:
 
 @dataclass(frozen=True, slots=True)
 class NowIn:
-    """What a claim does now. Claimed/Idle with a run id: that run is over and the next may start."""
+    """The state of a claim. Claimed/Idle with a run id: that run is over and the next may start."""
 
     state: str
     activity: str
@@ -59,9 +60,13 @@ class NowIn:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The claim is no more."""
+    """The claim has ended."""
 
     cause: Cause
+
+
+#: What a schedd is told about a claim.
+ScheddMessage: TypeAlias = Granted | Refused | ActivatedRun | RefusedRun | NowIn | Ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,7 @@ class ToSchedd:
     schedd: str
     serial: int
     claim_id: str
-    what: Granted | Refused | ActivatedRun | RefusedRun | NowIn | Ended
+    what: ScheddMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +99,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Freeze:
-    """Suspend a run, or let it go on."""
+    """Suspend a run, or resume it."""
 
     run_id: str
     resume: bool
@@ -102,7 +107,7 @@ class Freeze:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """A run that belongs to no claim: end it, clean up, tell nobody."""
+    """A run that belongs to no claim: end it and clean up, without a report."""
 
     run_id: str
 
@@ -119,7 +124,7 @@ class Measured:
     """What cron jobs have measured of the devices of a run, for its job's ad."""
 
     run_id: str
-    attributes: Mapping[str, Any]
+    attributes: Mapping[str, Value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,28 +141,42 @@ class RepairNoted:
     run_id: str
 
 
-ToStarter = Start | Kill | Freeze | Forget | Noted | RepairNoted | Measured | EndNoted
+ToStarter: TypeAlias = Start | Kill | Freeze | Forget | Noted | RepairNoted | Measured | EndNoted
 
 
 @dataclass
 class Outbox:
-    """Gathered since it was emptied last. ``changed`` and ``dirty`` are names of slots, for the ads and the journal."""
+    """Gathered since it was emptied last."""
 
     schedds: list[ToSchedd] = field(default_factory=list)
     starter: list[ToStarter] = field(default_factory=list)
+    #: Names of slots whose ads are to be advertised, and of those that were deleted.
     changed: dict[str, None] = field(default_factory=dict)
     removed: dict[str, None] = field(default_factory=dict)
+    #: Names of slots that the journal is to save.
     dirty: dict[str, None] = field(default_factory=dict)
     #: True: run the benchmarks; False: give them up.
     benchmarks: bool | None = None
     #: What to do now that the machine is drained: exit, restart, reconfig.
     completion: str = ""
-    #: The startd's own ad is to be sent at once.
+    #: The startd's own ad is to be advertised now.
     own_ad: bool = False
-    #: Slots that want the backfill client to run, or need it no more.
+    #: Slots whose backfill client is to be started or stopped.
     fillers: list[tuple[str, str]] = field(default_factory=list)
-    #: Hooks that are to hear of fetched work; and fetches whose outcome is in the other fields.
+    #: Calls of hooks about fetched work; and the ids of those whose outcome is in the other fields.
     hooks: list[HookCall] = field(default_factory=list)
     fetched: list[str] = field(default_factory=list)
     #: Lines for the log.
-    diary: list[Entry] = field(default_factory=list)
+    transitions: list[LoggedTransition] = field(default_factory=list)
+
+    def advertise(self, name: str) -> None:
+        """Advertise the slot's ad."""
+        self.changed[name] = None
+
+    def save(self, name: str) -> None:
+        """Save the slot in the journal."""
+        self.dirty[name] = None
+
+    def touch(self, name: str) -> None:
+        """Save the slot, and advertise its ad."""
+        self.changed[name] = self.dirty[name] = None

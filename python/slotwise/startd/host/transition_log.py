@@ -9,17 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slotwise.model.slot import HOLD_BY_STARTD
-from slotwise.startd.records.slot_record import Holding
+from slotwise.startd.records.slot_record import SlotRecord
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.fsm import Step
 from slotwise.startd.slot.states import Cause, Claimed, Preempting, Retiring, Slot, Suspended
 
 #: Numbers of ordinary transitions: benchmarks.
-_ORDINARY = frozenset({3, 4})
+_ROUTINE = frozenset({3, 4})
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LoggedTransition:
     """A step that led a slot somewhere; ``cause`` is why its claim ends, if it does."""
 
     name: str
@@ -30,10 +30,10 @@ class Entry:
     submitter: str
 
     @property
-    def ordinary(self) -> bool:
+    def routine(self) -> bool:
         """Whether it goes without saying. Rows without a number lead to Cleaning and Delete."""
         rows = self.outcome.trace
-        return self.cause is None and all(row.number in _ORDINARY or row.number is None for row in rows)
+        return self.cause is None and all(row.number in _ROUTINE or row.number is None for row in rows)
 
     def __str__(self) -> str:
         job = f" (job {self.job_id})" if self.job_id else ""
@@ -63,12 +63,20 @@ class Entry:
         return self.outcome.trace[0].trigger
 
 
-def entry(h: Holding, outcome: Step) -> Entry | None:
+def entry(record: SlotRecord, outcome: Step) -> LoggedTransition | None:
     """What is to be said of a step; ``h`` is as it was before. None when the slot stays where it is."""
     if not outcome.trace:
         return None
-    job = h.job_of(outcome.slot) if outcome.slot.run is not None else h.job if h.slot.run is not None else None
-    return Entry(h.name, job.job_id if job else "", h.slot, outcome, _cause(outcome), h.terms.submitter)
+    job = (
+        record.job_of(outcome.slot)
+        if outcome.slot.run is not None
+        else record.job
+        if record.slot.run is not None
+        else None
+    )
+    return LoggedTransition(
+        record.name, job.job_id if job else "", record.slot, outcome, _cause(outcome), record.terms.submitter
+    )
 
 
 def _cause(outcome: Step) -> Cause | None:

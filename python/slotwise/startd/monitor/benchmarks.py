@@ -11,15 +11,15 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Any
+from typing import cast
 
 from slotwise.clock import Clock
 from slotwise.config import Config
 from slotwise.cron import jobs
 from slotwise.cron.jobs import BENCHMARKS, CronJob
 from slotwise.startd.cron.service import Cron
-from slotwise.startd.dispatcher import Driver
-from slotwise.startd.fingerprint import bench
+from slotwise.startd.dispatcher import Dispatcher
+from slotwise.startd.fingerprint import Attributes, bench
 from slotwise.startd.slot import events as ev
 
 _log = logging.getLogger(__name__)
@@ -37,9 +37,9 @@ def kernel_of(job: CronJob) -> str | None:
 class Benchmarks:
     """The benchmarks of a startd. All calls come from the event loop's thread."""
 
-    def __init__(self, driver: Driver, clock: Clock, env: Mapping[str, str]) -> None:
-        self._driver, self._clock = driver, clock
-        self._programs = Cron(driver, clock, env, BENCHMARKS)
+    def __init__(self, dispatcher: Dispatcher, clock: Clock, env: Mapping[str, str]) -> None:
+        self._dispatcher, self._clock = dispatcher, clock
+        self._programs = Cron(dispatcher, clock, env, BENCHMARKS)
         self._kernels: frozenset[str] = frozenset()
         self._task: asyncio.Task[None] | None = None
 
@@ -51,7 +51,7 @@ class Benchmarks:
         self._kernels = frozenset(attribute for attribute in kernels.values() if attribute is not None)
         programs = tuple(job for job in rules.jobs if kernels[job.name] is None)
         for attribute in former - self._kernels:
-            self._driver.point.machine.pop(attribute, None)
+            self._dispatcher.point.ads.machine.pop(attribute, None)
         self._programs.follow(config, replace(rules, jobs=programs))
         return list(rules.faults)
 
@@ -71,19 +71,19 @@ class Benchmarks:
         await self._programs.stop()
 
     async def _run(self) -> None:
-        driver, found = self._driver, dict[str, Any]()
+        dispatcher, found = self._dispatcher, Attributes()
         try:
             if self._kernels:
                 measured = await asyncio.to_thread(bench.read, self._kernels)
-                found = bench.averaged(driver.journal.recall("benchmarks") or {}, measured)
-                driver.journal.remember("benchmarks", found)
+                found = bench.averaged(cast(Attributes, dispatcher.journal.recall("benchmarks") or {}), measured)
+                dispatcher.journal.remember("benchmarks", found)
             await self._programs.demand()
         except Exception:
             _log.exception("error while running benchmarks")
         now = self._clock.now()
-        driver.point.machine.update(found, LastBenchmark=int(now))
-        for h in list(driver.point.holdings.values()):
-            driver.point.show(h, now)
-            driver.point.happen(h, ev.BenchmarksDone(), now)
-        driver.touch_all()
-        driver.flush()
+        dispatcher.point.ads.machine.update(found, LastBenchmark=int(now))
+        for record in dispatcher.point.slots:
+            dispatcher.point.ads.show(record, now)
+            dispatcher.point.apply(record, ev.BenchmarksDone(), now)
+        dispatcher.touch_all()
+        dispatcher.flush()

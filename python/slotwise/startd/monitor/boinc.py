@@ -74,11 +74,11 @@ class Client:
 
     def end_former(self) -> None:
         """End the client of a startd that was killed."""
-        record = self._journal.recall("filler")
-        if record and started_at(record[0]) == record[1]:
-            _log.info("killing the backfill client of the previous startd: %s", record[0])
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(record[0], signal.SIGKILL)
+        match self._journal.recall("filler"):
+            case [int(pid), began] if started_at(pid) == began:
+                _log.info("killing the backfill client of the previous startd: %s", pid)
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(pid, signal.SIGKILL)
 
     async def _keep(self) -> None:
         """Run the client, and again when it ends while somebody wants it."""

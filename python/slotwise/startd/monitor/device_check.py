@@ -13,8 +13,7 @@ from collections.abc import Iterable
 
 from slotwise.config import Config
 from slotwise.errors import ConfigError
-from slotwise.startd.dispatcher import Driver
-from slotwise.startd.host import resource_updates
+from slotwise.startd.dispatcher import Dispatcher
 from slotwise.startd.monitor import sampler
 from slotwise.startd.slot_types.custom import CustomResource, names_in, parse_inventory
 
@@ -27,8 +26,8 @@ class DeviceCheck:
     :param resources: the machine's custom resources as they were found at the start.
     """
 
-    def __init__(self, driver: Driver, config: Config, resources: Iterable[CustomResource]) -> None:
-        self._driver = driver
+    def __init__(self, dispatcher: Dispatcher, config: Config, resources: Iterable[CustomResource]) -> None:
+        self._dispatcher = dispatcher
         self._devices: dict[str, tuple[str, ...]] = {}
         self._lost: dict[str, tuple[str, ...]] = {}
         for resource in resources:
@@ -43,9 +42,9 @@ class DeviceCheck:
         """Heed this configuration from now on."""
         self._config = config
         offline = {tag: tuple(dict.fromkeys([*_configured(config, tag), *self._lost[tag]])) for tag in self._devices}
-        resource_updates.set_offline(self._driver.point, offline)
+        self._dispatcher.point.offline_devices.follow(offline)
         for tag, names in offline.items():
-            self._driver.point.machine[f"Offline{tag}"] = ", ".join(names)
+            self._dispatcher.point.ads.machine[f"Offline{tag}"] = ", ".join(names)
 
     def start(self) -> None:
         """Begin to ask, every SLOTWISE_DEVICE_CHECK_INTERVAL seconds."""
@@ -88,8 +87,8 @@ class DeviceCheck:
             changed, self._lost[tag] = changed or lost != former, lost
         if changed:
             self.follow(self._config)
-            self._driver.touch_all()
-            self._driver.flush()
+            self._dispatcher.touch_all()
+            self._dispatcher.flush()
 
 
 def _configured(config: Config, tag: str) -> tuple[str, ...]:

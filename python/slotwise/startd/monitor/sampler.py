@@ -6,28 +6,29 @@ import shlex
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from slotwise.classad.evaluate import Value
 from slotwise.config import Config
 from slotwise.daemon import own_programs
 from slotwise.daemon.privileges import as_daemon_account
 from slotwise.errors import ConfigError
 from slotwise.model.slot import Activity
 from slotwise.release import CONDOR_VERSION, condor_platform
+from slotwise.startd.fingerprint import Attributes as Facts
 from slotwise.startd.fingerprint import clock, cpu, disk, idle, load, memory, network, platform
 from slotwise.startd.fingerprint.self_monitor import SelfMonitor
 from slotwise.startd.fingerprint.x_input import XProbe
-from slotwise.startd.host import resource_updates
-from slotwise.startd.host.execution_point import ExecutionPoint
+from slotwise.startd.host import machine_amounts
+from slotwise.startd.host.host_state import HostState
 from slotwise.startd.settings import Sampled
 from slotwise.startd.slot_ad.owner_load import LoadOf, share_load
 from slotwise.startd.slot_types import gpu_detection
 from slotwise.startd.slot_types.custom import CustomResource, custom_resources, is_named, names_in
 
 
-def machine_facts(config: Config, env: Mapping[str, str], execute: Path) -> dict[str, Any]:
+def machine_facts(config: Config, env: Mapping[str, str], execute: Path) -> Facts:
     """What does not change while the startd runs."""
-    facts: dict[str, Any] = {
+    facts: Facts = {
         **platform.read(),
         **cpu.read(count_hyperthreads=config.get_bool("COUNT_HYPERTHREAD_CPUS")),
         **memory.read(),
@@ -41,10 +42,10 @@ def machine_facts(config: Config, env: Mapping[str, str], execute: Path) -> dict
 
 
 def machine_attributes(
-    facts: Mapping[str, Any], config: Config, *, hostname: str, address: str, started_at: float
-) -> dict[str, Any]:
+    facts: Mapping[str, bool | int | float | str], config: Config, *, hostname: str, address: str, started_at: float
+) -> dict[str, Value]:
     """The attributes that every slot ad of the machine begins with."""
-    attributes: dict[str, Any] = {
+    attributes: dict[str, Value] = {
         "MyType": "Machine",
         "Machine": hostname,
         "MyAddress": address,
@@ -149,76 +150,87 @@ def run_inventory(tag: str, command: str) -> str:
     raise ConfigError(f"{knob}: {command} failed: {what}", hint="correct it, or remove the knob", key=knob)
 
 
-def custom_attributes(resources: list[CustomResource]) -> dict[str, Any]:
+def custom_attributes(resources: list[CustomResource]) -> dict[str, Value]:
     """``Detected<tag>`` and the properties that all devices share."""
-    attributes: dict[str, Any] = {}
+    attributes: dict[str, Value] = {}
     for resource in resources:
         attributes[f"Detected{resource.tag}"] = ", ".join(resource.devices) if resource.devices else resource.amount
     return attributes
-
-
-def take_sample(
-    point: ExecutionPoint, config: Config, execute: Path, now: float, x: XProbe, own: SelfMonitor | None = None
-) -> None:
-    """Measure load and idle times, and share the load out; what the startd itself takes, too."""
-    settings = point.settings
-    machine_load = float(load.read()["TotalLoadAvg"])
-    slots = []
-    benchmarks = 1.0  # they run one at a time, for the first slot that waits for them
-    for h in sorted(point.holdings.values(), key=lambda h: (h.slot_id, h.dslot_id)):
-        room = h.free.cpus if h.children else h.total.cpus
-        ours = h.condor_load
-        if h.slot.state.activity is Activity.BENCHMARKING:
-            ours, benchmarks = ours + benchmarks, 0.0
-        slots.append(LoadOf(h.name, h.slot.state.state, float(room), ours))
-    loads = share_load(machine_load, slots)
-    boost = config.get_float("DISCONNECTED_KEYBOARD_IDLE_BOOST")
-    real = idle.read(
-        now,
-        point.started_at,
-        console_devices=config.get_list("CONSOLE_DEVICES"),
-        x_input=x.last_input(now),
-    )
-    apart = idle.disconnected(now, point.started_at, boost)
-    machine: dict[str, Any] = {
-        **clock.read(now),
-        **(own.read(now) if own is not None else {}),
-        "TotalLoadAvg": round(machine_load, 2),
-        "TotalCondorLoadAvg": round(sum(condor for _, condor in loads.values()), 2),
-    }
-    _cpu_busy(point, loads, machine, now)
-    _follow(point, config, execute)
-    settings.sample = Sampled(
-        machine,
-        loads,
-        (int(real["KeyboardIdle"]), int(apart["KeyboardIdle"])),
-        (int(real["ConsoleIdle"]), int(apart["ConsoleIdle"])),
-    )
-
-
-def _follow(point: ExecutionPoint, config: Config, execute: Path) -> None:
-    """Swap follows the machine; disk only when STARTD_RECOMPUTE_DISK_FREE says so, as slots' own jobs fill it."""
-    swap = max(0, int(memory.read()["TotalVirtualMemory"]) - int(1024 * config.get_float("RESERVED_SWAP")))
-    free = None
-    if config.get_bool("STARTD_RECOMPUTE_DISK_FREE"):
-        free = max(0, int(disk.read(execute)["TotalDisk"]) - int(1024 * config.get_float("RESERVED_DISK")))
-    if abs(swap - point.settings.resources.swap_kib) > 1024 or free is not None:
-        resource_updates.resize(point, disk_kib=free, swap_kib=swap)
 
 
 #: A slot's load above this counts as busy (HTCondor's CPU_BUSY threshold for CpuBusyTime).
 _BUSY_LOAD = 0.5
 
 
-def _cpu_busy(
-    point: ExecutionPoint, loads: Mapping[str, tuple[float, float]], machine: dict[str, Any], now: float
-) -> None:
-    """CpuIsBusy and CpuBusyTime: since when the load that is not ours has been high."""
-    owner_load = sum(total - condor for total, condor in loads.values())
-    busy = owner_load >= _BUSY_LOAD
-    if busy and point.busy_since is None:
-        point.busy_since = now
-    if not busy:
-        point.busy_since = None
-    machine["CpuIsBusy"] = busy
-    machine["CpuBusyTime"] = int(now - point.busy_since) if point.busy_since is not None else 0
+class HostSampler:
+    """Measures load, idle times and free amounts, again and again.
+
+    :param execute: EXECUTE, whose file system has the disk of the slots.
+    :param started_at: when the startd began: keyboards that are not there count as idle since then.
+    :param own: measures the startd itself.
+    """
+
+    def __init__(self, execute: Path, x: XProbe, started_at: float, own: SelfMonitor | None = None) -> None:
+        self._execute, self._x, self._own = execute, x, own
+        self._started_at = started_at
+        #: Since when load that is not ours has been high.
+        self._busy_since: float | None = None
+
+    def clock_was_set(self, by_s: float) -> None:
+        """The wall clock jumped by so many seconds."""
+        self._started_at += by_s
+
+    def sample(self, host: HostState, config: Config, now: float) -> None:
+        """Measure, and share the load out among the slots."""
+        machine_load = float(load.read()["TotalLoadAvg"])
+        slots = []
+        benchmarks = 1.0  # they run one at a time, for the first slot that waits for them
+        for record in sorted(host.slots, key=lambda record: (record.slot_id, record.dslot_id)):
+            room = record.free.cpus if record.children else record.total.cpus
+            ours = record.condor_load
+            if record.slot.state.activity is Activity.BENCHMARKING:
+                ours, benchmarks = ours + benchmarks, 0.0
+            slots.append(LoadOf(record.name, record.slot.state.state, float(room), ours))
+        loads = share_load(machine_load, slots)
+        real = idle.read(
+            now,
+            self._started_at,
+            console_devices=config.get_list("CONSOLE_DEVICES"),
+            x_input=self._x.last_input(now),
+        )
+        boost = config.get_float("DISCONNECTED_KEYBOARD_IDLE_BOOST")
+        disconnected = idle.disconnected(now, self._started_at, boost)
+        machine: dict[str, Value] = {
+            **clock.read(now),
+            **(self._own.read(now) if self._own is not None else {}),
+            "TotalLoadAvg": round(machine_load, 2),
+            "TotalCondorLoadAvg": round(sum(condor for _, condor in loads.values()), 2),
+            **self._cpu_busy(loads, now),
+        }
+        self._follow(host, config)
+        host.settings.sample = Sampled(
+            machine,
+            loads,
+            (int(real["KeyboardIdle"]), int(disconnected["KeyboardIdle"])),
+            (int(real["ConsoleIdle"]), int(disconnected["ConsoleIdle"])),
+        )
+
+    def _cpu_busy(self, loads: Mapping[str, tuple[float, float]], now: float) -> dict[str, Value]:
+        """CpuIsBusy and CpuBusyTime: since when the load that is not ours has been high."""
+        owner_load = sum(total - condor for total, condor in loads.values())
+        busy = owner_load >= _BUSY_LOAD
+        if busy and self._busy_since is None:
+            self._busy_since = now
+        if not busy:
+            self._busy_since = None
+        since = self._busy_since
+        return {"CpuIsBusy": busy, "CpuBusyTime": int(now - since) if since is not None else 0}
+
+    def _follow(self, host: HostState, config: Config) -> None:
+        """Swap follows the machine; disk only when STARTD_RECOMPUTE_DISK_FREE says so, as slots' own jobs fill it."""
+        swap = max(0, int(memory.read()["TotalVirtualMemory"]) - int(1024 * config.get_float("RESERVED_SWAP")))
+        free = None
+        if config.get_bool("STARTD_RECOMPUTE_DISK_FREE"):
+            free = max(0, int(disk.read(self._execute)["TotalDisk"]) - int(1024 * config.get_float("RESERVED_DISK")))
+        if abs(swap - host.settings.resources.swap_kib) > 1024 or free is not None:
+            machine_amounts.resize(host, disk_kib=free, swap_kib=swap)

@@ -17,8 +17,8 @@ from slotwise.startd.policy.slot_config import SlotConfig
 from slotwise.startd.slot.events import PolicyEval
 from slotwise.startd.slot.states import Claimed, Hold, Preempting, Slot
 
-#: Knobs that judge a slot and its job.
-JUDGING = (
+#: Knobs that decide about a slot and its job.
+POLICY_KNOBS = (
     "START",
     "SUSPEND",
     "CONTINUE",
@@ -73,7 +73,7 @@ class Policy:
         self.texts: dict[str, str] = {}
         self._compiled: dict[str, Expression] = {}
         written: list[str] = []
-        for knob in JUDGING:
+        for knob in POLICY_KNOBS:
             name = _FORMER[knob] if knob in _FORMER and (config.get(_FORMER[knob]) or "").strip() else knob
             text = config.get_text(name)
             self.texts[knob] = new_syntax(text)
@@ -95,12 +95,12 @@ class Policy:
         #: Knobs that others read by name (``PREEMPT = SUSPEND && ...``); the slot's ad must have them.
         self.mentioned = _mentioned(self.texts, written)
         #: The owner's PREEMPT says itself what is to be done about conflicts of backfill slots.
-        self.judges_conflicts = any(
+        self.handles_conflicts = any(
             "resourceconflict" in config.get_text(name).lower() for name in self._compiled if name.startswith("PREEMPT")
         )
         #: What is said of a job that is held without WANT_HOLD_REASON.
         self._held_without_reason = _held_without_reason(self.texts["WANT_HOLD"])
-        self._special = {name.rpartition("_")[2] for name in self._compiled if name not in JUDGING}
+        self._special = {name.rpartition("_")[2] for name in self._compiled if name not in POLICY_KNOBS}
         self._draining_start: Expression | None = None
 
     def set_draining_start(self, expression: Expression | None) -> None:
@@ -130,7 +130,7 @@ class Policy:
         """How much the machine likes a job; what is no number counts as 0."""
         return number(self.value("RANK", my, job, now))
 
-    def facts(self, slot: Slot, my: ClassAd, job: ClassAd | None, now: float, universe: int = 5) -> PolicyEval:
+    def evaluate(self, slot: Slot, my: ClassAd, job: ClassAd | None, now: float, universe: int = 5) -> PolicyEval:
         """What the policy says about ``slot``; only what its state asks about is evaluated.
 
         ``my`` must show the slot as it is (State, Activity, times).

@@ -13,7 +13,7 @@ from slotwise.classad.evaluate import Value
 from slotwise.config import Config
 from slotwise.daemon.containment import contained
 from slotwise.model.slot import State
-from slotwise.startd.dispatcher import Driver
+from slotwise.startd.dispatcher import Dispatcher
 from slotwise.startd.power import decision, methods
 from slotwise.startd.power.decision import Asleep, Awake, Clearing, Rules, Stage, Usage
 from slotwise.startd.power.levels import OFF, listed, name_of
@@ -40,16 +40,21 @@ class Hibernation:
     """
 
     def __init__(
-        self, config: Config, driver: Driver, publisher: SlotPublisher, card: WakeOnLan, sample: Callable[[], None]
+        self,
+        config: Config,
+        dispatcher: Dispatcher,
+        publisher: SlotPublisher,
+        card: WakeOnLan,
+        sample: Callable[[], None],
     ) -> None:
-        self._driver = driver
+        self._dispatcher = dispatcher
         self._publisher = publisher
         self._card = card
         self._sample = sample
         self._method = methods.find(config)
         self._wait_s = 0.0
         self._watts: dict[str, float] = {}
-        self._unclaimed_since: float | None = driver.clock.now()
+        self._unclaimed_since: float | None = dispatcher.clock.now()
         self._rules = Rules()
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -77,7 +82,7 @@ class Hibernation:
         self._watts = {"IdleWatts": idle_watts, "AsleepWatts": asleep_watts} if idle_watts > 0 else {}
         if self._rules.interval_s != former and isinstance(self.stage, Awake):
             _log.info("hibernation is %s", "enabled" if self._rules.interval_s > 0 else "disabled")
-            self.stage = decision.begin(self._rules, self._driver.clock.now())
+            self.stage = decision.begin(self._rules, self._dispatcher.clock.now())
             self._changed.set()
 
     def attributes(self) -> dict[str, Any]:
@@ -95,22 +100,22 @@ class Hibernation:
 
     def watch(self, now: float) -> None:
         """Note in the slots' ads since when nothing of the machine is claimed (UnclaimedSince)."""
-        point = self._driver.point
-        claimed = any(h.slot.claim is not None for h in point.holdings.values())
+        point = self._dispatcher.point
+        claimed = any(record.slot.claim is not None for record in point.slots)
         if claimed == (self._unclaimed_since is None):
             return
         self._unclaimed_since = None if claimed else now
-        point.machine.update(self.attributes())
-        for h in point.holdings.values():
-            point.show(h, now)
-        self._driver.touch_all()
-        self._driver.flush()
+        point.ads.machine.update(self.attributes())
+        for record in point.slots:
+            point.ads.show(record, now)
+        self._dispatcher.touch_all()
+        self._dispatcher.flush()
 
     def clock_was_set(self, by_s: float) -> None:
         """The wall clock was set: times that are counted from move with it."""
         if self._unclaimed_since is not None:
             self._unclaimed_since += by_s
-            self._driver.point.machine.update(self.attributes())
+            self._dispatcher.point.ads.machine.update(self.attributes())
         if isinstance(self.stage, Awake):
             self.stage = Awake(self.stage.look_at + by_s)
             self._changed.set()
@@ -136,7 +141,7 @@ class Hibernation:
                 await self._happen(self._look())
 
     def _recover(self, error: Exception) -> None:
-        self.stage = decision.begin(self._rules, self._driver.clock.now())
+        self.stage = decision.begin(self._rules, self._dispatcher.clock.now())
         self._speak()
 
     def _pause_s(self) -> float | None:
@@ -144,24 +149,26 @@ class Hibernation:
             return _LOOK_S
         if self._rules.interval_s <= 0:
             return None
-        return min(max(0.0, self.stage.look_at - self._driver.clock.now()), self._rules.interval_s)
+        return min(max(0.0, self.stage.look_at - self._dispatcher.clock.now()), self._rules.interval_s)
 
     def _look(self) -> decision.Look:
-        point, now = self._driver.point, self._driver.clock.now()
+        point, now = self._dispatcher.point, self._dispatcher.clock.now()
         if not isinstance(self.stage, Awake):
             return decision.Look((), self._usage())
         self._sample()
         self.watch(now)
         votes: list[Value] = []
-        for h in point.holdings.values():
-            point.refresh(h, now)
+        for record in point.slots:
+            point.ads.refresh(record, now)
             votes.append(
-                point.settings.policy(h.slot_id, h.type_number).hibernate(h.ad, h.job.ad if h.job else None, now)
+                point.settings.policy(record.slot_id, record.type_number).hibernate(
+                    record.ad, record.job.ad if record.job else None, now
+                )
             )
         return decision.Look(tuple(votes), self._usage())
 
     def _usage(self) -> Usage:
-        slots = [h.slot for h in self._driver.point.holdings.values()]
+        slots = [record.slot for record in self._dispatcher.point.slots]
         return Usage(
             frozenset(slot.claim.claim_id for slot in slots if slot.claim is not None),
             any(slot.state.state is State.MATCHED for slot in slots),
@@ -169,7 +176,7 @@ class Hibernation:
         )
 
     async def _happen(self, event: decision.Event) -> None:
-        self.stage, action = decision.step(self.stage, event, self._rules, self._driver.clock.now())
+        self.stage, action = decision.step(self.stage, event, self._rules, self._dispatcher.clock.now())
         match action:
             case decision.Complain(why):
                 _log.error("this machine cannot do what HIBERNATE asks for: %s", why)
@@ -188,34 +195,33 @@ class Hibernation:
                 self._speak()
 
     def _clear(self) -> None:
-        point, now = self._driver.point, self._driver.clock.now()
-        for name in list(point.holdings):
-            if (h := point.holdings.get(name)) is not None:
-                point.happen(h, ev.HibernateBegun(), now)
-        self._driver.flush()
+        point, now = self._dispatcher.point, self._dispatcher.clock.now()
+        for record in point.slots:
+            point.apply(record, ev.HibernateBegun(), now)
+        self._dispatcher.flush()
 
     async def _tell(self) -> decision.Told:
-        self._driver.point.machine.update(self.attributes())
+        self._dispatcher.point.ads.machine.update(self.attributes())
         await self._publisher.pause()
         acknowledged = await self._publisher.tell_offline(_ACKNOWLEDGE_S)
         return decision.Told(acknowledged, self._usage())
 
     def _speak(self) -> None:
         """This machine is there, whatever its offline ads say."""
-        self._driver.point.machine.update(self.attributes())
+        self._dispatcher.point.ads.machine.update(self.attributes())
         self._sample()
         if not self._publisher.running:
             self._publisher.start()
-        self._driver.touch_all()
-        self._driver.flush()
-        self._driver.wake.set()
+        self._dispatcher.touch_all()
+        self._dispatcher.flush()
+        self._dispatcher.wake.set()
 
     async def _sleep(self, level: int) -> bool:
         """Run the method, and be there again when the machine has slept; whether it has."""
-        point = self._driver.point
-        for h in point.holdings.values():  # who comes with an id of before is told that it is void
-            point.fresh_capability(h)
-        self._driver.flush()
+        point = self._dispatcher.point
+        for record in point.slots:  # who comes with an id of before is told that it is void
+            point.claim_ids.renew(record)
+        self._dispatcher.flush()
         before, began = _asleep_so_far(), time.monotonic()
         done = True
         for command in self._method.commands[level]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from slotwise.startd.host import backfill_slots, broken_slots
 from slotwise.startd.host.execution_point import ExecutionPoint
+from slotwise.startd.slot_ad.attributes import Attributes
 
 #: What the daemon's ad has in common with the slots' ads.
 _MACHINE = (
@@ -18,26 +16,25 @@ _MACHINE = (
 )  # fmt: skip
 
 
-def daemon_attributes(point: ExecutionPoint, now: float) -> dict[str, Any]:
+def daemon_attributes(point: ExecutionPoint, now: float) -> Attributes:
     """The ad."""
-    shown = {**point.machine, **point.settings.sample.machine, **point.abilities}
-    slots = point.holdings.values()
-    attributes: dict[str, Any] = {
+    shown = point.ads.machine_attributes()
+    attributes: Attributes = {
         **{name: shown[name] for name in _MACHINE if shown.get(name) is not None},
         **{name: value for name, value in shown.items() if name.startswith("MonitorSelf")},
-        **point.abilities,
-        **point.cron.of_machine(now),
+        **point.ads.starter_abilities,
+        **point.ads.cron.of_machine(now),
         "MyType": "StartDaemon",
         "Name": point.settings.name,
         "MyCurrentTime": int(now),
-        "TotalSlots": len(point.holdings),
-        "NumDynamicSlots": sum(1 for h in slots if h.parent is not None),
+        "TotalSlots": len(point.slots),
+        "NumDynamicSlots": sum(1 for record in point.slots if record.parent is not None),
         "TotalCpus": point.settings.resources.cpus,
         "TotalMemory": point.settings.resources.memory_mib,
         "TotalDisk": point.settings.resources.disk_kib,
-        **backfill_slots.daemon_attributes(point),
-        **point.statistics.attributes(now),
-        **point.statistics.transfer_attributes(),
+        **point.backfill_slots.daemon_attributes(),
+        **point.ads.statistics.attributes(now),
+        **point.ads.statistics.transfer_attributes(),
     }
-    attributes.update(broken_slots.daemon_attributes(point))
+    attributes.update(point.breakages.daemon_attributes())
     return attributes

@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterable
 
 import grpc
 
-from slotwise.classad.evaluate import Expr, tree_of
+from slotwise.classad.evaluate import Expr, Value, tree_of
 from slotwise.daemon.publish import AdUpdate, Publisher
 from slotwise.errors import PeerUnavailableError
 from slotwise.model.slot import SlotKind
-from slotwise.startd.dispatcher import Driver
-from slotwise.startd.host import drain
+from slotwise.startd.dispatcher import Dispatcher
 from slotwise.startd.publish.daemon_ad import daemon_attributes
-from slotwise.startd.records.slot_record import Holding
+from slotwise.startd.records.slot_record import SlotRecord
 from slotwise.table import PackBuilder, split_pack
 from slotwise.wire.channel import open_async
 from slotwise.wire.credential import Credential
@@ -41,22 +40,22 @@ class SlotPublisher(Publisher):
 
     def __init__(
         self,
-        driver: Driver,
+        dispatcher: Dispatcher,
         target: Callable[[], str],
         credential: Credential,
         *,
         sample: Callable[[], None] = lambda: None,
     ) -> None:
-        self._driver = driver
-        self._slots = SlotSource(driver, sample)
+        self._dispatcher = dispatcher
+        self._slots = SlotSource(dispatcher, sample)
         super().__init__(
             self._slots,
             target,
             credential,
-            interval_s=lambda: driver.point.settings.timers.update_s,
+            interval_s=lambda: dispatcher.point.settings.timers.update_s,
             gather_s=GATHER_S,
         )
-        driver.ads_changed = self.publish
+        dispatcher.ads_changed = self.publish
 
     async def pause(self) -> None:
         """Say nothing until :meth:`start`, which sends whole ads again; the collector keeps what it has."""
@@ -65,7 +64,7 @@ class SlotPublisher(Publisher):
 
     async def tell_offline(self, timeout_s: float) -> bool:
         """Have the collector keep the ads of all slots as offline; whether it has acknowledged each of them."""
-        slots = len(self._driver.point.holdings)
+        slots = len(self._dispatcher.point.slots)
         packs = [update.pack for update in self._slots.whole_slots() if not update.private]
         self._slots.sent.clear()
         pieces = [piece for pack in packs for piece in split_pack(pack, PIECE)]
@@ -92,11 +91,13 @@ class SlotPublisher(Publisher):
 class SlotSource:
     """The ads of slots and of the startd, and what the collector has of them."""
 
-    def __init__(self, driver: Driver, sample: Callable[[], None]) -> None:
-        self._driver = driver
+    def __init__(self, dispatcher: Dispatcher, sample: Callable[[], None]) -> None:
+        self._dispatcher = dispatcher
         self._sample = sample
         #: Slots that the collector has from this stream, and the capability it was told for each.
         self.sent: dict[str, str] = {}
+        #: The attributes that were sent last, by slot.
+        self._attributes: dict[str, dict[str, Value]] = {}
         self._updates: dict[str, int] = {}
 
     def whole(self) -> Iterable[AdUpdate]:
@@ -106,8 +107,8 @@ class SlotSource:
     def changes(self) -> Iterable[AdUpdate]:
         """Slots that changed, and the startd if its own ad is to be sent with them."""
         updates = self._changed_slots()
-        if self._driver.own_ad:
-            self._driver.own_ad = False
+        if self._dispatcher.own_ad:
+            self._dispatcher.own_ad = False
             updates.append(self._daemon())
         return updates
 
@@ -115,120 +116,123 @@ class SlotSource:
         """All slots as they are measured now."""
         self._sample()
         daemon = self._daemon()
-        self._driver.touch_all()
-        self._driver.flush()
+        self._dispatcher.touch_all()
+        self._dispatcher.flush()
         return [daemon, *self.changes()]
 
     def missing(self, keys: Iterable[str]) -> None:
         """Send these slots whole."""
         for key in keys:
-            if key in self._driver.point.holdings:
+            if key in self._dispatcher.point.slots:
                 self.sent.pop(key, None)
-                self._driver.unsent[key] = None
+                self._dispatcher.unsent[key] = None
 
     def advertised(self) -> Iterable[tuple[str, list[str]]]:
         """What the collector has; the startd's own ad is with its slots."""
-        return [(_SLOTS, list(self.sent)), (_DAEMON, [self._driver.point.settings.name])] if self.sent else []
+        return [(_SLOTS, list(self.sent)), (_DAEMON, [self._dispatcher.point.settings.name])] if self.sent else []
 
     # --------------------------------------------------------------------------------------------------------- packs
 
     def whole_slots(self) -> list[AdUpdate]:
         """All slots, whole, and the end of those that went while there was no stream, or no startd."""
-        driver = self._driver
+        dispatcher = self._dispatcher
         self.sent.clear()
-        gone = [name for name in driver.gone if name not in driver.point.holdings]
-        driver.unsent.clear()
-        driver.gone.clear()
+        gone = [name for name in dispatcher.gone if name not in dispatcher.point.slots]
+        dispatcher.unsent.clear()
+        dispatcher.gone.clear()
         public, private = PackBuilder(), PackBuilder()
         for name in gone:
             self._updates.pop(name, None)
+            self._attributes.pop(name, None)
             public.remove(name)
             private.remove(name)
-        drain.publish(driver.point, driver.clock.now())
-        for h in sorted(driver.point.holdings.values(), key=_after_its_children):
-            self._upsert(h, public, private)
+        dispatcher.point.drain.publish(dispatcher.clock.now())
+        for record in sorted(dispatcher.point.slots, key=_after_its_children):
+            self._upsert(record, public, private)
         return _slot_updates(public, private)
 
     def _changed_slots(self) -> list[AdUpdate]:
         """What changed since the last time: removals, new slots whole, else changed attributes."""
-        driver = self._driver
-        unsent, gone = list(driver.unsent), list(driver.gone)
-        driver.unsent.clear()
-        driver.gone.clear()
+        dispatcher = self._dispatcher
+        unsent, gone = list(dispatcher.unsent), list(dispatcher.gone)
+        dispatcher.unsent.clear()
+        dispatcher.gone.clear()
         public, private = PackBuilder(), PackBuilder()
-        drain.publish(driver.point, driver.clock.now())
+        dispatcher.point.drain.publish(dispatcher.clock.now())
         for name in gone:
             if self.sent.pop(name, None) is not None:
                 self._updates.pop(name, None)
+                self._attributes.pop(name, None)
                 public.remove(name)
                 private.remove(name)
-        holdings = driver.point.holdings
-        waiting = sorted((holdings[name] for name in unsent if name in holdings), key=_after_its_children)
-        for h in waiting:
-            name = h.name
+        slots = dispatcher.point.slots
+        waiting = sorted((slots[name] for name in unsent if name in slots), key=_after_its_children)
+        for record in waiting:
+            name = record.name
             if name not in self.sent:
-                self._upsert(h, public, private)
+                self._upsert(record, public, private)
                 continue
-            self._update(h, public)
-            if self.sent[name] != h.capability:
-                self._private(h, private)
+            self._update(record, public)
+            if self.sent[name] != record.capability:
+                self._private(record, private)
         # What is new of a dynamic slot is also in the lists of the slot that it was carved from.
-        shown = {h.name for h in waiting}
-        for name in {h.parent: None for h in waiting if h.parent is not None and h.parent not in shown}:
-            parent = holdings.get(name)
-            if parent is not None and name in self.sent and driver.point.show_children(parent):
+        shown = {record.name for record in waiting}
+        for of in dict.fromkeys(record.parent for record in waiting):
+            parent = slots.get(of) if of not in shown else None
+            if parent is not None and parent.name in self.sent and dispatcher.point.ads.show_children(parent):
                 self._delta(parent, public)
         return _slot_updates(public, private)
 
     def _daemon(self) -> AdUpdate:
         """The startd's own ad, whole; nothing when ENABLE_STARTD_DAEMON_AD says no."""
-        point = self._driver.point
+        point = self._dispatcher.point
         wanted = point.settings.config.get_text("ENABLE_STARTD_DAEMON_AD").lower()
         if wanted in ("false", "no", "0"):
             return AdUpdate(_DAEMON, b"")
         builder = PackBuilder()
-        builder.upsert(point.settings.name, daemon_attributes(point, self._driver.clock.now()))
+        builder.upsert(point.settings.name, daemon_attributes(point, self._dispatcher.clock.now()))
         return AdUpdate(_DAEMON, builder.finish())
 
-    def _upsert(self, h: Holding, public: PackBuilder, private: PackBuilder) -> None:
-        self._driver.point.show(h, self._driver.clock.now())
-        ad = h.ad.copy()
-        ad["UpdateSequenceNumber"] = self._next_number(h)
-        public.upsert(h.name, ad)
-        h.sent = h.shown
-        self._private(h, private)
+    def _upsert(self, record: SlotRecord, public: PackBuilder, private: PackBuilder) -> None:
+        self._dispatcher.point.ads.show(record, self._dispatcher.clock.now())
+        ad = record.ad.copy()
+        ad["UpdateSequenceNumber"] = self._next_number(record)
+        public.upsert(record.name, ad)
+        self._attributes[record.name] = record.shown
+        self._private(record, private)
 
-    def _update(self, h: Holding, public: PackBuilder) -> None:
-        self._driver.point.show(h, self._driver.clock.now())
-        self._delta(h, public)
+    def _update(self, record: SlotRecord, public: PackBuilder) -> None:
+        self._dispatcher.point.ads.show(record, self._dispatcher.clock.now())
+        self._delta(record, public)
 
-    def _delta(self, h: Holding, public: PackBuilder) -> None:
-        before, now = h.sent, h.shown
+    def _delta(self, record: SlotRecord, public: PackBuilder) -> None:
+        before, now = self._attributes.get(record.name, {}), record.shown
         delta = {name: value for name, value in now.items() if name not in before or before[name] != value}
         removed = [name for name in before if name not in now]
         plain = {name: tree_of(value) if isinstance(value, Expr) else value for name, value in delta.items()}
-        plain["UpdateSequenceNumber"] = self._next_number(h)
-        public.update(h.name, plain, removed)
-        h.sent = now
+        plain["UpdateSequenceNumber"] = self._next_number(record)
+        public.update(record.name, plain, removed)
+        self._attributes[record.name] = now
 
-    def _private(self, h: Holding, private: PackBuilder) -> None:
-        children = [child.slot.claim.claim_id for child in self._driver.point.children(h) if child.slot.claim]
+    def _private(self, record: SlotRecord, private: PackBuilder) -> None:
+        claims = (child.slot.claim for child in self._dispatcher.point.slots.children(record))
+        children = [claim.claim_id for claim in claims if claim is not None]
         private.upsert(
-            h.name,
+            record.name,
             {
                 "MyType": "Machine",
-                "Name": h.name,
-                "MyAddress": h.shown.get("MyAddress", ""),
-                "Capability": h.capability,
-                "ClaimId": h.capability,
+                "Name": record.name,
+                "MyAddress": record.shown.get("MyAddress", ""),
+                "Capability": record.capability,
+                "ClaimId": record.capability,
                 "ChildClaimIds": children,
             },
         )
-        self.sent[h.name] = h.capability
+        self.sent[record.name] = record.capability
 
-    def _next_number(self, h: Holding) -> int:
-        self._updates[h.name] = self._updates.get(h.name, 0) + 1
-        return self._updates[h.name]
+    def _next_number(self, record: SlotRecord) -> int:
+        self._updates[record.name] = self._updates.get(record.name, 0) + 1
+        return self._updates[record.name]
 
 
 def _slot_updates(public: PackBuilder, private: PackBuilder) -> list[AdUpdate]:
@@ -241,6 +245,6 @@ def _slot_updates(public: PackBuilder, private: PackBuilder) -> list[AdUpdate]:
     return updates
 
 
-def _after_its_children(h: Holding) -> bool:
+def _after_its_children(record: SlotRecord) -> bool:
     """Sorts slots so that one that lists others comes after them."""
-    return h.kind is SlotKind.PARTITIONABLE
+    return record.kind is SlotKind.PARTITIONABLE

@@ -30,12 +30,12 @@ class SavedSlot:
     broken_code: int
     breakage: Breakage | None
     #: What broken dynamic slots withhold, and what is to be withheld once it is free.
-    losses: list[Withheld]
-    owed: list[Withheld]
+    withheld: list[Withheld]
+    pending_withheld: list[Withheld]
     last_run: str
     terms: Terms
     activation: tuple[str, str, str] | None
     request: bytes
     job: bytes
     #: Fetched work that has yet to start: its run, its claim, and its ad.
-    coming: tuple[str, str, bytes] | None = None
+    fetched_work: tuple[str, str, bytes] | None = None

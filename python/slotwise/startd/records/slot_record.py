@@ -1,12 +1,12 @@
-"""What the startd keeps about a slot besides its state: amounts, capability, ads, the job, what waits."""
+"""What the startd knows of a slot besides its state: amounts, claim ids, ads, the job, what waits."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from slotwise.classad import ClassAd
-from slotwise.classad.evaluate import attribute
+from slotwise.classad.evaluate import Value, attribute
+from slotwise.classad.values import whole
 from slotwise.model.ownership import owner_attributes
 from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind
@@ -26,11 +26,11 @@ JOB_NAMES = (
 
 @dataclass(frozen=True)
 class Job:
-    """A job's ad as it came, with its owner by the schedd's word, and what the startd needs of it."""
+    """A job's ad as it was received, with the owner that the schedd names, and what the startd needs of it."""
 
     pack: bytes
     ad: ClassAd
-    values: dict[str, Any]
+    values: dict[str, Value]
 
     @classmethod
     def of(cls, pack: bytes, ad: ClassAd, slot_ad: ClassAd | None, now: float, *, user: str = "") -> Job:
@@ -47,7 +47,13 @@ class Job:
     @property
     def universe(self) -> int:
         """JobUniverse; 5 where it does not say."""
-        return int(self.values.get("JobUniverse", 5))
+        return whole(self.values.get("JobUniverse"), 5)
+
+    @property
+    def lease_s(self) -> float | None:
+        """JobLeaseDuration (seconds), where it is a number."""
+        value = self.values.get("JobLeaseDuration")
+        return value if isinstance(value, int | float) else None
 
     @property
     def job_id(self) -> str:
@@ -84,7 +90,7 @@ class Activation:
 
 
 @dataclass(frozen=True)
-class Coming:
+class FetchedWork:
     """Fetched work that was accepted and is to start with its claim, once the slot is free for it."""
 
     activation: Activation
@@ -94,12 +100,11 @@ class Coming:
 
 
 @dataclass
-class Holding:
-    """A slot and what belongs to it.
+class SlotRecord:
+    """A slot and what belongs to it (HTCondor: Resource).
 
     ``total`` is what the slot was made of; ``free`` what a partitionable slot has left (equal to ``total`` for others).
-    ``capability`` is the id that a schedd may claim the slot with now. ``serials`` has the requests whose answer is
-    still open, by claim id.
+    ``capability`` is the id that a schedd may claim the slot with now.
     """
 
     slot: Slot
@@ -108,57 +113,59 @@ class Holding:
     total: Resources
     free: Resources
     capability: str = ""
-    #: Ids that a partitionable slot had before, and until when they may still be used.
-    former: dict[str, float] = field(default_factory=dict)
-    #: The present id was used; and when it was made.
-    spent: bool = False
+    #: Ids that a partitionable slot had before, and until when they are still valid.
+    previous_ids: dict[str, float] = field(default_factory=dict)
+    #: Whether the present id was used; and when it was made.
+    capability_used: bool = False
     renewed_at: float = 0.0
     parent: str | None = None
     dslot_id: int = 0
-    #: A slot of a backfill type; what of it the primary slots are in use of, if so: names joined by commas.
+    children: set[str] = field(default_factory=set)
+    #: Whether it is a slot of a backfill type; what of it primary slots use, if so: names joined by commas.
     backfill: bool = False
     conflict: str = ""
-    ad: ClassAd = field(default_factory=ClassAd)
+    #: Amounts were given to the partitionable slot before the job was gone (pslot preemption).
+    returned: bool = False
+    #: Devices that are offline, by tag; they belong to the slot but not to its amounts.
+    offline_devices: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    #: What broken dynamic slots withhold, in all and one by one; and what is to be withheld once it is free.
+    withheld_total: Resources = field(default_factory=Resources)
+    withheld: list[Withheld] = field(default_factory=list)
+    pending_withheld: list[Withheld] = field(default_factory=list)
+    #: Why the slot itself is broken, if so.
+    breakage: Breakage | None = None
+    #: Who claims the slot, the job that it was claimed for, and the one that runs.
     terms: Terms = field(default_factory=Terms)
     request: Job | None = None
     activation: Activation | None = None
-    #: Fetched work that has yet to start; whether that of the run which has just gone came to its end.
-    coming: Coming | None = None
+    #: The activation that waits for the end of the previous run, and since when.
+    queued: Activation | None = None
+    queued_at: float = 0.0
+    #: The job and the client of the claim that waits for the end of the present one.
+    waiting: Job | None = None
+    waiting_terms: Terms | None = None
+    #: Serials of the requests that have yet to be answered, and the schedds that made them, by claim id.
+    serials: dict[str, int] = field(default_factory=dict)
+    requesters: dict[str, str] = field(default_factory=dict)
+    #: Fetched work that has yet to start; whether that of the run which has just ended completed.
+    fetched_work: FetchedWork | None = None
     finished: bool = False
     #: When hooks were asked for work for this slot.
     attempts: Attempts = field(default_factory=Attempts)
     #: The run that ended last on this slot.
     last_run: str = ""
-    queued: Activation | None = None
-    queued_at: float = 0.0
-    waiting: Job | None = None
-    waiting_terms: Terms | None = None
-    usage: dict[str, Any] = field(default_factory=dict)
+    #: The usage of the job as the starter reported it last, and the load that the job makes.
+    usage: dict[str, Value] = field(default_factory=dict)
     condor_load: float = 0.0
-    #: When the job's cpu time was told last, and how much it was (seconds).
+    #: When the job's CPU time was reported last, and how much it was (seconds).
     cpu_seen: tuple[float, float] | None = None
-    serials: dict[str, int] = field(default_factory=dict)
-    #: Who asked, by claim id, while the answer is open.
-    askers: dict[str, str] = field(default_factory=dict)
-    children: set[str] = field(default_factory=set)
-    #: Amounts were given to the partitionable slot before the job was gone (pslot preemption).
-    returned: bool = False
-    #: Devices that are offline, by tag; they belong to the slot but not to its amounts.
-    parked: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    ad: ClassAd = field(default_factory=ClassAd)
+    #: The attributes as :attr:`ad` has them; replaced, never changed, as others may refer to it.
+    shown: dict[str, Value] = field(default_factory=dict)
     #: Values of STARTD_LATCH_EXPRS and when they changed last.
     latches: dict[str, tuple[int, int]] = field(default_factory=dict)
-    #: What dynamic slots that broke took with them, in all and one by one; and what they have yet to take.
-    lost: Resources = field(default_factory=Resources)
-    losses: list[Withheld] = field(default_factory=list)
-    owed: list[Withheld] = field(default_factory=list)
-    #: Why the slot itself is broken, if so.
-    breakage: Breakage | None = None
-    #: The attributes as :attr:`ad` has them; replaced, never changed, as others may hold it.
-    shown: dict[str, Any] = field(default_factory=dict)
-    #: The attributes as the collector was told them last.
-    sent: dict[str, Any] = field(default_factory=dict)
-    #: What the policy said last; for timers and the ad.
-    facts: PolicyEval | None = None
+    #: The last evaluation of the owner's policy; for timers and the ad.
+    policy: PolicyEval | None = None
 
     @property
     def name(self) -> str:
@@ -177,7 +184,26 @@ class Holding:
 
     def job_of(self, slot: Slot) -> Job | None:
         """The job of a state that this slot is in or may enter."""
-        run, coming = slot.run, self.coming
-        if run is not None and coming is not None and coming.activation.run_id == run.run_id:
-            return coming.activation.job
+        run, fetched = slot.run, self.fetched_work
+        if run is not None and fetched is not None and fetched.activation.run_id == run.run_id:
+            return fetched.activation.job
         return self.activation.job if self.activation and run else self.request
+
+    def child(self, slot: Slot, amounts: Resources, number: int) -> SlotRecord:
+        """A dynamic slot of this one; the caller takes its amounts out of what this slot has left."""
+        return SlotRecord(
+            slot,
+            self.slot_id,
+            self.type_number,
+            amounts,
+            amounts,
+            parent=self.name,
+            dslot_id=number,
+            backfill=self.backfill,
+            ad=self.ad.copy(),
+            shown=self.shown,
+        )
+
+    def forget_usage(self) -> None:
+        """The run has ended: the next one begins without usage."""
+        self.usage, self.condor_load, self.cpu_seen = {}, 0.0, None

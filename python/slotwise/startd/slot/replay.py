@@ -25,7 +25,7 @@ from slotwise.startd.slot.stored_names import stored_class, stored_field
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LoggedStep:
     """An event, and the results of each evaluation of the policy during its step, in order."""
 
     at: float
@@ -38,7 +38,7 @@ class Log:
     """Records the steps of one slot, so that they can be taken again."""
 
     first: Slot
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[LoggedStep] = field(default_factory=list)
 
     def step(self, slot: Slot, event: ev.SlotEvent, evaluate: ev.EvaluatePolicy, now: float) -> Step:
         """A step that is remembered."""
@@ -49,7 +49,7 @@ class Log:
             return asked[-1]
 
         outcome = step(slot, event, remembering, now)
-        self.entries.append(Entry(now, event, tuple(asked)))
+        self.entries.append(LoggedStep(now, event, tuple(asked)))
         return outcome
 
     def replay(self) -> Slot:

@@ -7,40 +7,44 @@ layer is a function from what the startd knows to attributes; nothing here reads
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TypeAlias
 
-from slotwise.classad.evaluate import Expr, attribute
+from slotwise.classad.evaluate import Expr, Value, attribute
 from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind, State
 from slotwise.startd.policy.slot_knobs import SlotKnobs
-from slotwise.startd.records.slot_record import Holding
+from slotwise.startd.records.slot_record import SlotRecord
+from slotwise.startd.slot.events import PolicyEval
 from slotwise.startd.slot.retirement import own_remaining
-from slotwise.startd.slot.states import Claimed, Preempting
+from slotwise.startd.slot.states import Claimed, Preempting, Slot
 from slotwise.startd.slot_types.devices import device_attribute
 
+#: Attributes of an ad by name; None: not in the ad.
+Attributes: TypeAlias = dict[str, Value]
 
-def within_limits(h: Holding, consumption: Mapping[str, str]) -> Expr:
+
+def within_limits(record: SlotRecord, consumption: Mapping[str, str]) -> Expr:
     """WithinResourceLimits: whether a job's requests fit. A request that is not there makes it UNDEFINED: no match."""
-    custom = list(h.total.tags)
+    custom = list(record.total.tags)
     if consumption:
-        terms = [f"MY.{tag} >= MY.Consumption{tag}" for tag in ("Cpus", "Memory", "Disk", *h.total.custom)]
+        terms = [f"MY.{tag} >= MY.Consumption{tag}" for tag in ("Cpus", "Memory", "Disk", *record.total.custom)]
         return Expr(" && ".join(f"({term})" for term in terms))
     terms = []
     for tag in ("Cpus", "Memory", "Disk"):
         fits = f"TARGET.Request{tag} <= MY.{tag}"
         if tag == "Cpus":
             fits = "(TARGET.RequestCpus =?= undefined || TARGET.RequestCpus <= MY.Cpus)"
-        terms.append(f"MY.{tag} > 0 && {fits}" if h.kind is SlotKind.PARTITIONABLE else fits)
+        terms.append(f"MY.{tag} > 0 && {fits}" if record.kind is SlotKind.PARTITIONABLE else fits)
     for tag in custom:
         terms.append(f"(TARGET.Request{tag} =?= undefined || TARGET.Request{tag} <= MY.{tag})")
     return Expr(" && ".join(f"({term})" for term in terms))
 
 
 def requirements(
-    h: Holding, knobs: SlotKnobs, *, draining_start: str | None, to_claim: bool = False
+    record: SlotRecord, knobs: SlotKnobs, *, draining_start: str | None, to_claim: bool = False
 ) -> Expr | str | bool:
     """What Requirements says in the slot's present state; ``to_claim``: to the schedd that it was matched with."""
-    slot = h.slot
+    slot = record.slot
     if slot.broken:
         return f"The slot is broken: {slot.broken}"
     closed = (State.PREEMPTING,) if to_claim else (State.MATCHED, State.PREEMPTING)
@@ -50,15 +54,15 @@ def requirements(
         return False
     parts = [*(["Healthy"] if knobs.health else []), *knobs.clauses]
     parts += ["START" if draining_start is None else f"({draining_start})", "WithinResourceLimits"]
-    parts += knobs.dynamic_clauses if h.kind is SlotKind.DYNAMIC else knobs.own_clauses
+    parts += knobs.dynamic_clauses if record.kind is SlotKind.DYNAMIC else knobs.own_clauses
     return Expr(" && ".join(f"({part})" for part in parts))
 
 
-def amounts(h: Holding, machine: Resources, free: Resources) -> dict[str, Any]:
+def amounts(record: SlotRecord, machine: Resources, free: Resources) -> Attributes:
     """Cpus, Memory and the rest: what is ``free``, what the slot has, what the machine has."""
-    whole, lost = h.total, h.lost
-    broken = h.slot.broken is not None
-    attributes: dict[str, Any] = {
+    whole, lost = record.total, record.withheld_total
+    broken = record.slot.broken is not None
+    attributes: Attributes = {
         "Cpus": 0 if broken else free.cpus,
         "Memory": 0 if broken else free.memory_mib,
         "Disk": free.disk_kib,
@@ -99,28 +103,29 @@ def _listed(tag: str, names: Iterable[str]) -> Expr:
     return Expr("{ " + ", ".join(dict.fromkeys(device_attribute(tag, name) for name in names)) + " }")
 
 
-def identity(h: Holding) -> dict[str, Any]:
+def identity(record: SlotRecord) -> Attributes:
     """Which slot it is."""
-    attributes: dict[str, Any] = {
-        "Name": h.name,
-        "SlotID": h.slot_id,
-        "SlotType": str(h.kind),
-        "SlotTypeID": -h.type_number if h.kind is SlotKind.DYNAMIC and h.type_number else h.type_number,
-        "PartitionableSlot": True if h.kind is SlotKind.PARTITIONABLE else None,
-        "DynamicSlot": True if h.kind is SlotKind.DYNAMIC else None,
-        "BackfillSlot": True if h.backfill else None,
+    attributes: Attributes = {
+        "Name": record.name,
+        "SlotID": record.slot_id,
+        "SlotType": str(record.kind),
+        "SlotTypeID": -record.type_number
+        if record.kind is SlotKind.DYNAMIC and record.type_number
+        else record.type_number,
+        "PartitionableSlot": True if record.kind is SlotKind.PARTITIONABLE else None,
+        "DynamicSlot": True if record.kind is SlotKind.DYNAMIC else None,
+        "BackfillSlot": True if record.backfill else None,
     }
-    if h.kind is SlotKind.DYNAMIC:
-        attributes["DSlotId"] = h.dslot_id
-        attributes["ParentSlotId"] = h.slot_id
-        attributes["SlotTypeID"] = -max(1, h.type_number)
+    if record.kind is SlotKind.DYNAMIC:
+        attributes["DSlotId"] = record.dslot_id
+        attributes["ParentSlotId"] = record.slot_id
+        attributes["SlotTypeID"] = -max(1, record.type_number)
     return attributes
 
 
-def state_of(h: Holding, now: float) -> dict[str, Any]:
-    """State, activity, and since when; the attributes that policies look at most."""
-    slot = h.slot
-    attributes: dict[str, Any] = {
+def state_of(slot: Slot, now: float) -> Attributes:
+    """State, activity, and since when: the attributes that policies refer to most."""
+    attributes: Attributes = {
         "State": str(slot.state.state),
         "Activity": str(slot.state.activity),
         "EnteredCurrentState": int(slot.entered_state),
@@ -134,11 +139,11 @@ def state_of(h: Holding, now: float) -> dict[str, Any]:
     return attributes
 
 
-def history_of(h: Holding, now: float) -> dict[str, Any]:
+def history_of(record: SlotRecord, now: float) -> Attributes:
     """Total times."""
     return {
         f"TotalTime{state}{activity}": int(seconds)
-        for (state, activity), seconds in h.slot.time_in(now).items()
+        for (state, activity), seconds in record.slot.time_in(now).items()
         if seconds >= 1
     }
 
@@ -153,32 +158,32 @@ CLAIM_NAMES = (
 )  # fmt: skip
 
 
-def _accounting_name(h: Holding, values: dict[str, Any]) -> str | None:
+def _accounting_name(record: SlotRecord, values: Attributes) -> Value:
     """Whom the negotiator charges when the job names an accounting group: the submitter, domain and all."""
     named = values.get("AccountingGroup")
-    return (h.terms.submitter or named) if named else None
+    return (record.terms.submitter or named) if named else None
 
 
-def claim_of(h: Holding, now: float, policy_facts: Any | None) -> dict[str, Any]:
-    """Who holds the slot, what runs, who waits. ``policy_facts``: to tell the retirement that is left."""
-    attributes: dict[str, Any] = dict.fromkeys(CLAIM_NAMES)
-    state = h.slot.state
+def claim_of(record: SlotRecord, now: float, policy: PolicyEval | None) -> Attributes:
+    """Who holds the slot, what runs, who waits. ``policy``: to tell the retirement that is left."""
+    attributes: Attributes = dict.fromkeys(CLAIM_NAMES)
+    state = record.slot.state
     if not isinstance(state, Claimed | Preempting):
         attributes["CurrentRank"] = 0.0
         return attributes
-    job, run = h.job, h.slot.run
+    job, run = record.job, record.slot.run
     values = job.values if job else {}
     attributes.update(
-        RemoteUser=h.terms.submitter or values.get("User"),
-        RemoteOwner=values.get("User") or values.get("Owner") or h.terms.submitter or None,
-        AccountingGroup=_accounting_name(h, values),
+        RemoteUser=record.terms.submitter or values.get("User"),
+        RemoteOwner=values.get("User") or values.get("Owner") or record.terms.submitter or None,
+        AccountingGroup=_accounting_name(record, values),
         RemoteGroup=values.get("RemoteGroup") or values.get("AcctGroup") or "<none>",
         RemoteNegotiatingGroup=values.get("RemoteNegotiatingGroup"),
         RemoteAutoregroup=values.get("RemoteAutoregroup"),
         RemoteProject=values.get("ProjectName"),
         ConcurrencyLimits=values.get("ConcurrencyLimits"),
-        RemoteScheddName=h.terms.schedd_name,
-        ClientMachine=h.terms.schedd_name.rpartition("@")[2],
+        RemoteScheddName=record.terms.schedd_name,
+        ClientMachine=record.terms.schedd_name.rpartition("@")[2],
         CurrentRank=state.claim.rank,
         PublicClaimId=f"{state.claim.claim_id.rpartition('#')[0]}#...",
     )
@@ -197,27 +202,27 @@ def claim_of(h: Holding, now: float, policy_facts: Any | None) -> dict[str, Any]
             GlobalJobId=values.get("GlobalJobId"),
             JobUniverse=values.get("JobUniverse"),
             JobStart=int(run.activated_at),
-            LastPeriodicCheckpoint=h.usage.get("LastCheckpointTime", int(run.activated_at)),
+            LastPeriodicCheckpoint=record.usage.get("LastCheckpointTime", int(run.activated_at)),
             TotalJobRunTime=int(ran),
             TotalJobSuspendTime=int(stood),
             AcceptedWhileDraining=True if run.accepted_while_draining else None,
         )
-    if policy_facts is not None and run is not None:
-        left = own_remaining(h.slot, policy_facts, run, now)
+    if policy is not None and run is not None:
+        left = own_remaining(record.slot, policy, run, now)
         attributes["RetirementTimeRemaining"] = int(max(0.0, min(left, 2**31 - 1)))
     else:
         attributes["RetirementTimeRemaining"] = 0
-    if state.waiting is not None and h.waiting is not None:
+    if state.waiting is not None and record.waiting is not None:
         attributes["PreemptingRank"] = state.waiting.claim.rank
-        attributes["PreemptingUser"] = h.waiting_terms.submitter if h.waiting_terms else None
-        attributes["PreemptingOwner"] = h.waiting.values.get("Owner")
-        attributes["PreemptingConcurrencyLimits"] = h.waiting.values.get("ConcurrencyLimits")
+        attributes["PreemptingUser"] = record.waiting_terms.submitter if record.waiting_terms else None
+        attributes["PreemptingOwner"] = record.waiting.values.get("Owner")
+        attributes["PreemptingConcurrencyLimits"] = record.waiting.values.get("ConcurrencyLimits")
     return attributes
 
 
-def fetches_of(h: Holding) -> dict[str, Any]:
+def fetches_of(record: SlotRecord) -> Attributes:
     """When hooks were asked for work, and the seconds from then to the next time (-1: not known yet)."""
-    tried = h.attempts
+    tried = record.attempts
     return {
         "LastFetchWorkSpawned": int(tried.began),
         "LastFetchWorkCompleted": int(tried.ended),
@@ -225,36 +230,36 @@ def fetches_of(h: Holding) -> dict[str, Any]:
     }
 
 
-def children_of(children: Sequence[Holding], names: Sequence[str]) -> dict[str, Any]:
+def children_of(children: Sequence[SlotRecord], names: Sequence[str]) -> Attributes:
     """``Child<attr>`` lists of a partitionable slot, one entry per dynamic slot."""
-    attributes: dict[str, Any] = {"NumDynamicSlots": len(children)}
+    attributes: Attributes = {"NumDynamicSlots": len(children)}
     for name in names:
         attributes[f"Child{name}"] = [child.shown.get(name) for child in children]
     return attributes
 
 
-def slots_of(holdings: Iterable[Holding], me: Holding, names: Sequence[str]) -> dict[str, Any]:
+def slots_of(slots: Iterable[SlotRecord], me: SlotRecord, names: Sequence[str]) -> Attributes:
     """``slot<n>_<attr>`` of the other slots (STARTD_SLOT_ATTRS)."""
     return {
         f"{other.name.partition('@')[0]}_{name}": other.shown[name]
-        for other in holdings
+        for other in slots
         if other is not me
         for name in names
         if name in other.shown
     }
 
 
-def job_attrs_of(h: Holding, names: Sequence[str], now: float) -> dict[str, Any]:
+def job_attrs_of(record: SlotRecord, names: Sequence[str], now: float) -> Attributes:
     """What the slot ad repeats of the job: usage as the starter reports it, the rest from its ad."""
-    if not isinstance(h.slot.state, Claimed | Preempting):
+    if not isinstance(record.slot.state, Claimed | Preempting):
         return dict.fromkeys(names)
-    job = h.job
-    attributes: dict[str, Any] = {}
+    job = record.job
+    attributes: Attributes = {}
     for name in names:
-        if name in h.usage:
-            attributes[name] = h.usage[name]
-        elif job is not None and h.slot.run is not None:
-            attributes[name] = attribute(job.ad, name, h.ad, now=now)
+        if name in record.usage:
+            attributes[name] = record.usage[name]
+        elif job is not None and record.slot.run is not None:
+            attributes[name] = attribute(job.ad, name, record.ad, now=now)
         else:
             attributes[name] = None
     return attributes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from slotwise.errors import ConfigError
-from slotwise.startd.host import claims, resource_updates
+from slotwise.startd.host import machine_amounts
 from slotwise.startd.host.outbox import Granted, Refused
 from slotwise.startd.settings import Sampled
 from slotwise.startd.slot import events as ev
@@ -21,7 +21,7 @@ def gpus(p: Point, local: str) -> tuple[str, ...]:
 
 def test_swap_and_disk_keep_their_parts() -> None:
     p = point(SLOT_TYPE_1="25%", NUM_SLOTS_TYPE_1="2")
-    resource_updates.resize(p.it, disk_kib=2_000_000, swap_kib=1_000_000)
+    machine_amounts.resize(p.it.host, disk_kib=2_000_000, swap_kib=1_000_000)
     p.it.validate()
     assert (p["slot1"].total.disk_kib, p["slot2"].free.swap_kib) == (500_000, 250_000)
     assert p.ad("slot1")["TotalDisk"] == 2_000_000
@@ -30,7 +30,7 @@ def test_swap_and_disk_keep_their_parts() -> None:
 def test_a_partitionable_slot_never_has_less_than_it_gave_out() -> None:
     p = point()
     p.claim(wanted=job(RequestDisk=900_000))
-    resource_updates.resize(p.it, disk_kib=500_000)
+    machine_amounts.resize(p.it.host, disk_kib=500_000)
     p.it.validate()
     assert p["slot1"].free.disk_kib == 0
     assert p["slot1_1"].total.disk_kib >= 900_000
@@ -39,16 +39,16 @@ def test_a_partitionable_slot_never_has_less_than_it_gave_out() -> None:
 def test_a_device_that_goes_offline_in_use_stays_until_released() -> None:
     p = point([GPUS])
     claim_id = p.run(wanted=job(RequestGPUs=1))
-    resource_updates.set_offline(p.it, {"GPUs": ("a", "b")})
+    p.it.offline_devices.follow({"GPUs": ("a", "b")})
     p.it.validate()
     assert gpus(p, "slot1") == ("c",)
     assert p.ad("slot1_1")["AssignedGPUs"] == "a"
     p.gone()
-    claims.tell_claim(p.it, claim_id, 0, ev.Released(), p.now)
+    p.it.claims.apply(claim_id, 0, ev.Released(), p.now)
     p.it.validate()
     assert gpus(p, "slot1") == ("c",)
     assert p.ad("slot1")["TotalSlotGPUs"] == 1
-    resource_updates.set_offline(p.it, {"GPUs": ()})
+    p.it.offline_devices.follow({"GPUs": ()})
     p.it.validate()
     assert sorted(gpus(p, "slot1")) == ["a", "b", "c"]
 
@@ -118,10 +118,10 @@ def test_requirements_by_state() -> None:
         NUM_SLOTS="1", STARTD_HEALTH_EXPRS="DiskFine", DiskFine="true", SLOT_REQUIREMENTS_CLAUSES="Nice", Nice="true"
     )
     assert "Healthy" in str(p.ad("slot1")["Requirements"]) and "Nice" in str(p.ad("slot1")["Requirements"])
-    p.happen("slot1", ev.MatchNoticed())
+    p.apply("slot1", ev.MatchNoticed())
     assert p.ad("slot1")["Requirements"] is False
-    p.happen("slot1", ev.Evaluate(), 200)
-    p.happen("slot1", ev.FoundBroken("fan"))
+    p.apply("slot1", ev.Evaluate(), 200)
+    p.apply("slot1", ev.FoundBroken("fan"))
     assert "fan" in p.ad("slot1")["Requirements"]
     assert p.ad("slot1")["SlotBrokenReason"] == "fan"
 
@@ -129,7 +129,7 @@ def test_requirements_by_state() -> None:
 def test_an_unhealthy_slot_starts_nothing() -> None:
     p = point(STARTD_HEALTH_EXPRS="DiskFine", DiskFine="Sick =!= true")
     claim_id = p.claim()
-    p.it.extra["Sick"] = True
+    p.it.ads.added["Sick"] = True
     p.ad("slot1_1")
     assert p.activate(claim_id).code == 1036  # type: ignore[union-attr]
 
@@ -138,8 +138,8 @@ def test_times_of_job_and_claim() -> None:
     p = point()
     claim_id = p.run()
     p.poll(100)
-    p.happen("slot1_1", ev.SuspendCommanded())
-    p.happen("slot1_1", ev.ContinueCommanded(), 50)
+    p.apply("slot1_1", ev.SuspendCommanded())
+    p.apply("slot1_1", ev.ContinueCommanded(), 50)
     p.poll(10)
     ad = p.ad("slot1_1")
     assert (ad["TotalJobRunTime"], ad["TotalJobSuspendTime"], ad["JobStart"]) == (110, 50, int(p.now) - 160)
@@ -149,7 +149,7 @@ def test_times_of_job_and_claim() -> None:
     ad = p.ad("slot1_1")
     assert (ad["TotalJobRunTime"], ad["TotalClaimRunTime"], ad["TotalClaimSuspendTime"]) == (7, 117, 50)
     assert ad["TotalTimeClaimedSuspended"] == 50
-    claims.tell_claim(p.it, claim_id, 0, ev.Released(fast=True), p.now)
+    p.it.claims.apply(claim_id, 0, ev.Released(fast=True), p.now)
     p.gone("1.1#1")
     assert not p.has("slot1_1")
 
@@ -158,10 +158,10 @@ def test_health_is_judged_by_expressions_and_unknown_is_well() -> None:
     p = point(STARTD_HEALTH_EXPRS="DiskFine, Fans > 2, Nobody.Knows", DiskFine="Sick =!= true")
     ad = p.ad("slot1")
     assert (ad.eval("Healthy"), ad.eval("HealthFactor")) == (1, pytest.approx(1 / 3))
-    p.it.extra["Fans"] = 1
+    p.it.ads.added["Fans"] = 1
     assert p.ad("slot1").eval("Healthy") == 0
     assert isinstance(p.request(), Refused)
-    p.it.extra["Fans"] = 3
+    p.it.ads.added["Fans"] = 3
     assert isinstance(p.request(), Granted)
     with pytest.raises(ConfigError, match="STARTD_HEALTH_EXPRS"):
         point(STARTD_HEALTH_EXPRS="1 +")

@@ -1,0 +1,27 @@
+"""What all parts of an execution point work on: the configuration in force, the slots, and the outbox."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from slotwise.startd.host.outbox import Outbox, ScheddMessage, ToSchedd
+from slotwise.startd.host.slots import Slots
+from slotwise.startd.records.slot_record import SlotRecord
+from slotwise.startd.settings import Settings
+
+
+@dataclass
+class HostState:
+    """The slots of a host, and what is to be told and done about them.
+
+    ``settings`` is replaced by a reconfiguration, ``outbox`` when it is emptied: parts look at them here each time.
+    """
+
+    settings: Settings
+    slots: Slots = field(default_factory=Slots)
+    outbox: Outbox = field(default_factory=Outbox)
+
+    def notify_schedd(self, record: SlotRecord, claim_id: str, what: ScheddMessage, schedd: str | None = None) -> None:
+        """Queue a message to the schedd of a claim; it answers the request about the claim that is still open."""
+        serial = record.serials.pop(claim_id, 0)
+        self.outbox.schedds.append(ToSchedd(schedd or record.terms.schedd_name, serial, claim_id, what))
