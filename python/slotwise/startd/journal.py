@@ -12,7 +12,7 @@ import json
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from slotwise.daemon import database
 from slotwise.errors import HostError
@@ -23,7 +23,7 @@ from slotwise.startd.records.breakage import Breakage, Withheld
 from slotwise.startd.records.saved_slot import SavedSlot
 from slotwise.startd.records.slot_record import SlotRecord, Terms
 from slotwise.startd.slot import states
-from slotwise.startd.slot.stored_names import stored_class, stored_field
+from slotwise.startd.slot.stored_names import Json, stored_class, stored_field
 
 _KINDS: dict[str, type] = {
     stored_class(kind): kind
@@ -36,8 +36,6 @@ _KINDS: dict[str, type] = {
 }  # fmt: skip
 
 
-#: What JSON holds.
-Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 #: Names that fields of a slot's record are stored under, where they have another name now.
 _SAVED_AS = {"withheld": "losses", "pending_withheld": "owed"}
 

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.evaluate import literal_or_expression
@@ -25,6 +24,7 @@ from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.states import Claimed, Preempting
 from slotwise.table import AdTable, unpack_ads
 from slotwise.wire.claim_text import log_message
+from slotwise.wire.context import Context
 from slotwise.wire.frames import SendQueue, unbundled
 from slotwise.wire.gen import common_pb2, startd_pb2, startd_pb2_grpc
 from slotwise.wire.status import answers_errors
@@ -41,7 +41,9 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
 
     # -------------------------------------------------------------------------------------------------------- claims
 
-    async def Claims(self, requests: AsyncIterator[startd_pb2.ClaimRequest], context: Any) -> AsyncIterator[Any]:
+    async def Claims(
+        self, requests: AsyncIterator[startd_pb2.ClaimRequest], context: Context
+    ) -> AsyncIterator[startd_pb2.ClaimEvent]:
         """One schedd's stream."""
         session = _Session(self._dispatcher)
         self._dispatcher.hang_up[session] = session.end
@@ -57,7 +59,7 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
     # -------------------------------------------------------------------------------------------------- administrators
 
     @answers_errors
-    async def Drain(self, request: startd_pb2.DrainRequest, context: Any) -> startd_pb2.DrainReply:
+    async def Drain(self, request: startd_pb2.DrainRequest, context: Context) -> startd_pb2.DrainReply:
         """Begin to drain."""
         dispatcher = self._dispatcher
         request_id = dispatcher.point.drain.begin(
@@ -77,7 +79,7 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
         return startd_pb2.DrainReply(request_id=request_id)
 
     @answers_errors
-    async def CancelDrain(self, request: startd_pb2.CancelDrainRequest, context: Any) -> common_pb2.Empty:
+    async def CancelDrain(self, request: startd_pb2.CancelDrainRequest, context: Context) -> common_pb2.Empty:
         """End draining."""
         dispatcher = self._dispatcher
         if (order := dispatcher.point.drain.state.order) is not None:
@@ -88,7 +90,7 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
         return common_pb2.Empty()
 
     @answers_errors
-    async def Vacate(self, request: startd_pb2.VacateRequest, context: Any) -> common_pb2.Empty:
+    async def Vacate(self, request: startd_pb2.VacateRequest, context: Context) -> common_pb2.Empty:
         """Make jobs leave: those of the named slots, or all."""
         dispatcher = self._dispatcher
         now = dispatcher.clock.now()
@@ -103,7 +105,7 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
         return common_pb2.Empty()
 
     @answers_errors
-    async def NoticeMatch(self, request: startd_pb2.MatchNotice, context: Any) -> common_pb2.Empty:
+    async def NoticeMatch(self, request: startd_pb2.MatchNotice, context: Context) -> common_pb2.Empty:
         """The negotiator has matched these slots: they wait for their schedds (NEGOTIATOR_INFORM_STARTD)."""
         dispatcher = self._dispatcher
         for claim_id in request.claim_ids:
@@ -114,7 +116,7 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
         return common_pb2.Empty()
 
     @answers_errors
-    async def UpdateMachineAd(self, request: common_pb2.AdBatch, context: Any) -> common_pb2.Empty:
+    async def UpdateMachineAd(self, request: common_pb2.AdBatch, context: Context) -> common_pb2.Empty:
         """Merge attributes into every slot's ad until the startd restarts."""
         for ad in unpack_ads(request.pack):
             added = {name: literal_or_expression(str(ad.lookup(name))) for name in ad}
@@ -124,7 +126,7 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
         return common_pb2.Empty()
 
     @answers_errors
-    async def Query(self, request: common_pb2.AdQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:
+    async def Query(self, request: common_pb2.AdQuery, context: Context) -> AsyncIterator[common_pb2.AdChunk]:
         """This host's slot ads, or the daemon's own (kind StartDaemon), fresh."""
         point, now = self._dispatcher.point, self._dispatcher.clock.now()
         table = AdTable()

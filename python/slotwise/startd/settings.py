@@ -5,16 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.evaluate import (
     Expr,
     Expression,
+    Value,
     compiled,
     device_property,
     knob_expression,
     literal_or_expression,
+    number,
 )
 from slotwise.config import Config
 from slotwise.config.view import DEFAULT
@@ -37,7 +38,7 @@ _log = logging.getLogger(__name__)
 class Sampled:
     """What is measured again and again, for all slots: load, idle times, free disk."""
 
-    machine: Mapping[str, Any] = field(default_factory=dict)
+    machine: Mapping[str, Value] = field(default_factory=dict)
     #: LoadAvg and CondorLoadAvg by slot name.
     loads: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     #: What slots connected to the keyboard (the console) see, and what the others see.
@@ -59,7 +60,7 @@ class Settings:
 
     config: Config
     name: str
-    machine: Mapping[str, Any]
+    machine: Mapping[str, Value]
     resources: Resources
     timers: Timers = field(default_factory=Timers)
     device_properties: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
@@ -82,7 +83,7 @@ class Settings:
     console_slots: int = 0
     draining_start: Expression | None = None
     #: Knobs that travel with runs, by slot name, once read.
-    limits: dict[str, dict[str, Any]] = field(default_factory=dict)
+    limits: dict[str, dict[str, Value]] = field(default_factory=dict)
     #: Knobs that were set to nothing, in capitals.
     _empty: frozenset[str] = frozenset()
     _policies: dict[tuple[int, int], Policy] = field(default_factory=dict)
@@ -94,7 +95,7 @@ class Settings:
 
     @classmethod
     def of(
-        cls, config: Config, machine: Mapping[str, Any], resources: Resources, custom: list[CustomResource], name: str
+        cls, config: Config, machine: Mapping[str, Value], resources: Resources, custom: list[CustomResource], name: str
     ) -> Settings:
         """Read the knobs that hold for the whole startd."""
         timers = Timers(
@@ -206,9 +207,9 @@ class Settings:
                 ad[attribute] = ExprTree(property_) if isinstance(property_, Expr) else property_
         return ad
 
-    def devices_of(self, amounts: Resources) -> dict[str, Any]:
+    def devices_of(self, amounts: Resources) -> dict[str, Value]:
         """The ads of the devices that a slot was made of, and the properties that all of a kind share."""
-        attributes: dict[str, Any] = {}
+        attributes: dict[str, Value] = {}
         for tag, names in (*amounts.devices.items(), *amounts.shared.items()):
             for name in names:
                 if (tag, name) not in self._devices:
@@ -226,11 +227,11 @@ class Settings:
             choice = self._choices[tag, constraint] = Choice.of(constraint, names, key=f"constraint of {tag}")
         return choice.suits(name, self.device(tag, name))
 
-    def expression(self, text: str) -> Any:
+    def expression(self, text: str) -> Value:
         """A knob's text as an attribute: a plain value where it is a literal, else an expression."""
         return literal_or_expression(text)
 
-    def sampled(self, name: str, slot_id: int) -> dict[str, Any]:
+    def sampled(self, name: str, slot_id: int) -> dict[str, Value]:
         """What was measured last, as a slot sees it."""
         sample = self.sample
         load, condor = sample.loads.get(name, (0.0, 0.0))
@@ -248,7 +249,7 @@ class Settings:
         names += config.get_list(f"SLOT{slot_id}_STARTD_ATTRS")
         if type_number:
             names += config.get_list(f"SLOT_TYPE_{type_number}_STARTD_ATTRS")
-        attrs = {}
+        attrs: dict[str, Value] = {}
         for name in config.get_list("STARTD_EXPRS"):  # as in HTCondor, the value is that of the whole machine
             if text := config.get_str(name).strip():
                 attrs[name] = knob_expression(name, text)
@@ -319,16 +320,16 @@ def filler_wanted(config: Config) -> bool:
     return bool(config.get_text("BOINC_Executable"))
 
 
-def machine_resources(config: Config, facts: Mapping[str, Any], custom: list[CustomResource]) -> Resources:
+def machine_resources(config: Config, facts: Mapping[str, Value], custom: list[CustomResource]) -> Resources:
     """What the startd may give out: detected amounts, overridden by NUM_CPUS and MEMORY, less what is reserved."""
     for knob in ("NUM_CPUS", "MEMORY", "RESERVED_MEMORY", "RESERVED_DISK", "RESERVED_SWAP"):
         if (config.find_float(knob) or 0) < 0:
             raise ConfigError(f"{knob} is negative", hint="0 or no value: what is detected", key=knob)
-    cpus = config.get_float("NUM_CPUS") or float(facts.get("DetectedCpus", 1))
-    memory = config.find_float("MEMORY") or float(facts.get("DetectedMemory", 1))
+    cpus = config.get_float("NUM_CPUS") or number(facts.get("DetectedCpus"), 1)
+    memory = config.find_float("MEMORY") or number(facts.get("DetectedMemory"), 1)
     memory = max(1.0, memory - config.get_float("RESERVED_MEMORY"))
-    disk = max(0.0, float(facts.get("TotalDisk", 0)) - 1024 * config.get_float("RESERVED_DISK"))
-    swap = max(0.0, float(facts.get("TotalVirtualMemory", 0)) - 1024 * config.get_float("RESERVED_SWAP"))
+    disk = max(0.0, number(facts.get("TotalDisk")) - 1024 * config.get_float("RESERVED_DISK"))
+    swap = max(0.0, number(facts.get("TotalVirtualMemory")) - 1024 * config.get_float("RESERVED_SWAP"))
     return Resources(
         int(cpus) if cpus == int(cpus) else cpus,
         int(memory),
@@ -351,25 +352,27 @@ def slot_types(config: Config, resources: Resources) -> list[SlotType]:
     types = []
     most = config.get_int("MAX_SLOT_TYPES")
     prefix = config.get_text("STARTD_RESOURCE_PREFIX")
-    for number in range(1, most + 1):
-        text = config.get(f"SLOT_TYPE_{number}")
-        count = config.get(f"NUM_SLOTS_TYPE_{number}")
+    for type_number in range(1, most + 1):
+        text = config.get(f"SLOT_TYPE_{type_number}")
+        count = config.get(f"NUM_SLOTS_TYPE_{type_number}")
         if text is None and count is None:
             continue
-        shares = parse_shares(text or "auto", list(resources.tags), key=f"SLOT_TYPE_{number}")
+        shares = parse_shares(text or "auto", list(resources.tags), key=f"SLOT_TYPE_{type_number}")
         for tag, constraint in shares.constraints.items():
             devices = resources.devices.get(tag) or resources.shared.get(tag, ())
-            Choice.of(constraint, devices, key=f"SLOT_TYPE_{number} (constraint of {tag})")
+            Choice.of(constraint, devices, key=f"SLOT_TYPE_{type_number} (constraint of {tag})")
             if not devices:
-                _log.warning("SLOT_TYPE_%s: %s has no named devices, so %r chooses nothing", number, tag, constraint)
+                _log.warning(
+                    "SLOT_TYPE_%s: %s has no named devices, so %r chooses nothing", type_number, tag, constraint
+                )
         types.append(
             SlotType(
-                number,
-                _how_many(config, f"NUM_SLOTS_TYPE_{number}"),
+                type_number,
+                _how_many(config, f"NUM_SLOTS_TYPE_{type_number}"),
                 shares,
-                config.get_bool(f"SLOT_TYPE_{number}_PARTITIONABLE"),
-                (config.get(f"SLOT_TYPE_{number}_NAME_PREFIX") or prefix).strip(),
-                config.get_bool(f"SLOT_TYPE_{number}_BACKFILL"),
+                config.get_bool(f"SLOT_TYPE_{type_number}_PARTITIONABLE"),
+                (config.get(f"SLOT_TYPE_{type_number}_NAME_PREFIX") or prefix).strip(),
+                config.get_bool(f"SLOT_TYPE_{type_number}_BACKFILL"),
             )
         )
     if any(slot_type.count for slot_type in types):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from slotwise.classad.evaluate import Value
 from slotwise.config import Config
 from slotwise.startd.records.slot_record import SlotRecord
 
@@ -14,7 +13,7 @@ _COPIED = (
 )  # fmt: skip
 
 
-def limits_of(record: SlotRecord, config: Config, known: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def limits_of(record: SlotRecord, config: Config, known: dict[str, dict[str, Value]]) -> dict[str, Value]:
     """The ad of limits: amounts, user, times, and the knobs above, spelled as in the configuration.
 
     ``known`` remembers the knobs by slot name as long as the configuration stays.
@@ -22,7 +21,7 @@ def limits_of(record: SlotRecord, config: Config, known: dict[str, dict[str, Any
     if record.name not in known:
         known[record.name] = _knobs_of(record, config)
     run = record.slot.run
-    attributes: dict[str, Any] = {
+    attributes: dict[str, Value] = {
         "SlotName": record.name,
         "SlotId": record.slot_id,
         "Cpus": record.total.cpus,
@@ -39,10 +38,10 @@ def limits_of(record: SlotRecord, config: Config, known: dict[str, dict[str, Any
     return attributes
 
 
-def _knobs_of(record: SlotRecord, config: Config) -> dict[str, Any]:
+def _knobs_of(record: SlotRecord, config: Config) -> dict[str, Value]:
     slot_user = config.get(f"SLOT{record.slot_id}_{record.dslot_id}_USER") if record.dslot_id else None
     slot_user = slot_user or config.get(f"SLOT{record.slot_id}_USER") or config.get("SLOT_USER")
-    attributes: dict[str, Any] = {"KillingTimeout": config.get_int("KILLING_TIMEOUT")}
+    attributes: dict[str, Value] = {"KillingTimeout": config.get_int("KILLING_TIMEOUT")}
     if slot_user:
         attributes["SlotUser"] = slot_user.strip()
     for knob in _COPIED:

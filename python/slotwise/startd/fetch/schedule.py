@@ -6,6 +6,7 @@ is tried again later and later, which HTCondor does not do: there a hook that fa
 
 from __future__ import annotations
 
+from slotwise.backoff import Backoff
 from slotwise.classad.evaluate import Value
 from slotwise.model.slot import Activity, SlotKind, State
 from slotwise.startd.records.fetch_attempts import Attempts
@@ -15,8 +16,8 @@ from slotwise.startd.slot.states import Slot
 DEFAULT_DELAY_S = 300
 #: The least time between two attempts, but for a claim that has just become idle.
 LEAST_S = 1.0
-#: After the first failure, and after many.
-_FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 5.0, 600.0
+#: The least time after a failure.
+_BACKOFF = Backoff(first_s=5.0, factor=2.0, most_s=600.0)
 
 #: Where a slot asks: HTCondor asks on while a job runs, as what is fetched may be liked better.
 _ASKS = frozenset(
@@ -51,5 +52,5 @@ def due_at(attempts: Attempts, slot: Slot, delay_s: int) -> float:
     if not (fresh and wait_s == 0.0):
         wait_s = max(wait_s, LEAST_S)
     if attempts.failures:
-        wait_s = max(wait_s, min(_LONGEST_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(attempts.failures - 1, 10)))
+        wait_s = max(wait_s, _BACKOFF.delay_s(attempts.failures))
     return attempts.ended + wait_s

@@ -11,7 +11,6 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from slotwise import ids
 from slotwise.classad import ClassAd
@@ -286,7 +285,7 @@ class FetchWork:
             if line.strip():
                 _log.warning("%s: %s: %s", call.slot_name, call.knob, on_one_line(line.rstrip()))
 
-    def _begin(self, what: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, what: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(what)
         self._tasks.add(task)
         task.add_done_callback(self._ended)

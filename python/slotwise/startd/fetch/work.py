@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.classad.evaluate import attribute
+from slotwise.classad.evaluate import Value, attribute
 from slotwise.errors import AdSyntaxError, UsageError
 from slotwise.model.ownership import LocalDomains, domain_of, owner_of
 
@@ -32,7 +31,7 @@ def read(output: bytes) -> ClassAd | None:
     """
     if len(output) > LONGEST:
         raise UsageError(f"it printed more than {LONGEST >> 10} KiB")
-    found: dict[str, Any] = {}
+    found: dict[str, Value] = {}
     for number, line in enumerate(output.decode("utf-8", "surrogateescape").split("\n"), 1):
         if not line.strip():
             continue
@@ -58,7 +57,7 @@ def completed(ad: ClassAd, keyword: str, *, static: bool, now: float) -> ClassAd
 
     :param static: the slot gives the job all that it has, so that the job need not say what it wants.
     """
-    wanted: Mapping[str, Any] = {
+    wanted: Mapping[str, Value] = {
         "ClusterId": 1, "ProcId": 0, "JobUniverse": 5, "HookKeyword": keyword, **(_LEAST_REQUESTS if static else {}),
     }  # fmt: skip
     job = ClassAd({})

@@ -16,6 +16,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+from slotwise.backoff import Backoff
 from slotwise.config import Config
 from slotwise.daemon.privileges import root_files
 from slotwise.daemon.spawn import as_account, program
@@ -25,7 +26,7 @@ from slotwise.startd.slot import events as ev
 _log = logging.getLogger(__name__)
 
 #: A client that ends at once is started again after so long, doubled each time (seconds).
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S, _SOON_S = 1.0, 300.0, 10.0
+_BACKOFF, _SOON_S = Backoff(first_s=1.0, factor=2.0, most_s=300.0), 10.0
 
 Report = Callable[[str, ev.SlotEvent], None]
 
@@ -82,7 +83,7 @@ class Client:
 
     async def _keep(self) -> None:
         """Run the client, and again when it ends while somebody wants it."""
-        pause_s = _FIRST_PAUSE_S
+        failures = 0
         clock = asyncio.get_running_loop().time
         while self._wanted:
             began = clock()
@@ -90,8 +91,8 @@ class Client:
                 self._process = await self._spawn()
             except (OSError, ValueError, KeyError) as error:
                 _log.error("could not start the backfill client: %s", error)
-                await asyncio.sleep(pause_s)
-                pause_s = min(_LONGEST_PAUSE_S, 2 * pause_s)
+                failures += 1
+                await asyncio.sleep(_BACKOFF.delay_s(failures))
                 continue
             self._told = False
             self._journal.remember("filler", [self._process.pid, started_at(self._process.pid)])
@@ -106,9 +107,9 @@ class Client:
             _log.info("the backfill client exited: %s", status)
             for slot in gone:
                 self._report(slot, ev.BackfillEnded())
-            pause_s = min(_LONGEST_PAUSE_S, 2 * pause_s) if clock() - began < _SOON_S else _FIRST_PAUSE_S
+            failures = failures + 1 if clock() - began < _SOON_S else 0
             if self._wanted:
-                await asyncio.sleep(pause_s)
+                await asyncio.sleep(_BACKOFF.delay_s(failures + 1))
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         config = self._knobs()

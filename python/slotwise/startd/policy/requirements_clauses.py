@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-from typing import Any
 
-from slotwise.classad.evaluate import Expr, knob_expression
+from slotwise.classad.evaluate import Expr, Value, knob_expression
 from slotwise.startd.policy.slot_config import SlotConfig
 
 _log = logging.getLogger(__name__)
@@ -25,7 +24,7 @@ def clause_names(config: SlotConfig, knob: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def health_attributes(config: SlotConfig) -> dict[str, Any]:
+def health_attributes(config: SlotConfig) -> dict[str, Value]:
     """STARTD_HEALTH_EXPRS: HealthExprs, HealthFactor and Healthy, which is true unless one of them is false.
 
     The knob is a list of expressions; names of knobs among them become attributes, too.

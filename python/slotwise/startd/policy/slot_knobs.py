@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from slotwise.classad.evaluate import Expr, Expression
+from slotwise.classad.evaluate import Expression, Value
 
 #: Attributes of the running job that every slot ad repeats (HTCondor's built-in STARTD_JOB_ATTRS).
 JOB_ATTRS = (
@@ -26,7 +26,7 @@ CHILD_ATTRS = (
 class SlotKnobs:
     """What the configuration adds to one slot's ad, per slot because knobs may be."""
 
-    attrs: Mapping[str, Expr | int] = field(default_factory=dict)
+    attrs: Mapping[str, Value] = field(default_factory=dict)
     job_attrs: Sequence[str] = JOB_ATTRS
     child_attrs: Sequence[str] = CHILD_ATTRS
     slot_attrs: Sequence[str] = ()

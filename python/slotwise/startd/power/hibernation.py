@@ -7,7 +7,6 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
-from typing import Any
 
 from slotwise.classad.evaluate import Value
 from slotwise.config import Config
@@ -85,7 +84,7 @@ class Hibernation:
             self.stage = decision.begin(self._rules, self._dispatcher.clock.now())
             self._changed.set()
 
-    def attributes(self) -> dict[str, Any]:
+    def attributes(self) -> dict[str, Value]:
         """What every slot's ad says of sleeping and waking."""
         level = 0 if isinstance(self.stage, Awake | Clearing) else self.stage.level
         return {

@@ -11,10 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from slotwise.classad import ClassAd
-from slotwise.classad.evaluate import Expression
+from slotwise.classad.evaluate import Expression, Value
 from slotwise.startd.power import decision
 from slotwise.startd.power.decision import Asleep, Awake, Rules, Usage
 from slotwise.startd.power.levels import name_of
@@ -237,7 +236,7 @@ class _Replay:
                 break
         return tuple(votes)
 
-    def _shown(self, name: str, busy: bool, load: float) -> dict[str, Any]:
+    def _shown(self, name: str, busy: bool, load: float) -> dict[str, Value]:
         entered = int(self._entered[name])
         since = self._unclaimed_since
         return {

@@ -407,6 +407,7 @@ def _abandoned(ctx: TransitionContext, event: ev.Abandoned) -> None:
     ctx.preempt(Cause(VacateCode.EXCEPTION, event.reason, fast=True))
 
 
+#: The handler of each event. Any: each takes the class that it is listed with.
 HANDLERS: dict[type, Callable[[TransitionContext, Any], None]] = {
     ev.Evaluate: _evaluate,
     ev.MatchNoticed: _matched,

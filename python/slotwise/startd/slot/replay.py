@@ -21,7 +21,7 @@ from slotwise.startd.slot import events as ev
 from slotwise.startd.slot import states
 from slotwise.startd.slot.fsm import Step, step
 from slotwise.startd.slot.states import Slot
-from slotwise.startd.slot.stored_names import stored_class, stored_field
+from slotwise.startd.slot.stored_names import Json, stored_class, stored_field
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,21 +151,24 @@ def masked(claim_id: str) -> str:
     return f"{public}#sha256:{hashlib.sha256(secret.encode()).hexdigest()[:16]}"
 
 
-def _encoded(value: Any) -> Any:
-    if dataclasses.is_dataclass(value):
+def _encoded(value: object) -> Json:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
         kind = type(value)
         fields = {stored_field(kind, f.name): _encoded(getattr(value, f.name)) for f in dataclasses.fields(value)}
         if "claim_id" in fields:
-            fields["claim_id"] = masked(fields["claim_id"])
+            fields["claim_id"] = masked(str(fields["claim_id"]))
         return {"": stored_class(kind), **fields}
     if isinstance(value, Mapping):
         return {"": "map", "pairs": [[_encoded(key), _encoded(item)] for key, item in value.items()]}
     if isinstance(value, tuple | list):
         return [_encoded(item) for item in value]
-    return value
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    raise TypeError(f"{type(value).__name__} has no stored form")
 
 
-def _decoded(value: Any) -> Any:
+# Any: the JSON says which class a value becomes, and whose constructor takes the fields.
+def _decoded(value: Json) -> Any:
     if isinstance(value, list):
         return tuple(_decoded(item) for item in value)
     if not isinstance(value, dict):
@@ -173,6 +176,6 @@ def _decoded(value: Any) -> Any:
     fields = {name: _decoded(item) for name, item in value.items() if name}
     if value.get("") == "map":
         return dict(fields["pairs"])
-    kind = _KINDS[value[""]]
+    kind = _KINDS[str(value[""])]
     made = [f.name for f in dataclasses.fields(kind) if f.init]
     return kind(**{name: fields[stored_field(kind, name)] for name in made})

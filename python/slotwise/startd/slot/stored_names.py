@@ -1,9 +1,14 @@
-"""The names under which values of the state machine are stored: in the journal and in recorded steps.
+"""The form in which values of the state machine are stored: in the journal and in recorded steps.
 
 Both files outlive a startd, so a class or field that gets another name here keeps its stored one.
 """
 
 from __future__ import annotations
+
+from typing import TypeAlias
+
+#: What JSON holds.
+Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 
 #: Stored names of classes that have another name now.
 _CLASSES = {

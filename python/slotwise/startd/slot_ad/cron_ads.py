@@ -10,10 +10,9 @@ import logging
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.classad.evaluate import Expr, attribute, truth
+from slotwise.classad.evaluate import Expr, Value, attribute, truth
 from slotwise.cron.jobs import CRON, AutoPublish, CronJob
 from slotwise.cron.metrics import Metric
 from slotwise.cron.output import Output
@@ -28,7 +27,7 @@ CHOOSING = frozenset({"name", "slotid", "slotmergeconstraint", "slotname", "slot
 @dataclass(frozen=True)
 class _Ad:
     job: CronJob
-    attributes: dict[str, Any]
+    attributes: dict[str, Value]
     ad: ClassAd
     updated_at: float
     #: What is known of the ad's device, if the job has metrics; the same for all samples of it.
@@ -70,9 +69,9 @@ class Published:
     def __bool__(self) -> bool:
         return bool(self._ads)
 
-    def attributes(self, slot_id: int, slot: ClassAd, now: float) -> dict[str, Any]:
+    def attributes(self, slot_id: int, slot: ClassAd, now: float) -> dict[str, Value]:
         """What goes into a slot's ad; ``slot`` is that ad as it is."""
-        merged: dict[str, Any] = {}
+        merged: dict[str, Value] = {}
         chosen = self._of_slot(slot_id, slot, now)
         for said in chosen:
             merged.update(_merged(said))
@@ -84,7 +83,7 @@ class Published:
         ads = (said for said in self._ads.values() if not said.job.slots or slot_id in said.job.slots)
         return [said for said in ads if _chosen(said, slot, now)]
 
-    def _of_devices(self, monitors: Iterable[Monitor], now: float) -> dict[str, Any]:
+    def _of_devices(self, monitors: Iterable[Monitor], now: float) -> dict[str, Value]:
         return of_device(monitors, now - self.started_at, totals=self.totals)
 
     def _monitors(self, slot_id: int, slot: ClassAd, now: float) -> list[Monitor]:
@@ -102,13 +101,13 @@ class Published:
         for monitor in self._monitors(slot_id, slot, now):
             monitor.job_ends()
 
-    def job_usage(self, slot_id: int, slot: ClassAd, now: float) -> dict[str, Any]:
+    def job_usage(self, slot_id: int, slot: ClassAd, now: float) -> dict[str, Value]:
         """What the job on a slot has used of its devices, for its ad."""
         return of_job(self._monitors(slot_id, slot, now))
 
-    def of_machine(self, now: float) -> dict[str, Any]:
+    def of_machine(self, now: float) -> dict[str, Value]:
         """What goes into the startd's own ad: what is not for certain slots."""
-        merged: dict[str, Any] = {}
+        merged: dict[str, Value] = {}
         for said in self._ads.values():
             if not said.job.slots and not any(name.lower() in CHOOSING for name in said.attributes):
                 merged.update(_merged(said))
@@ -117,7 +116,9 @@ class Published:
         return merged
 
 
-def _measured(job: CronJob, attributes: dict[str, Any], ad: ClassAd, monitor: Monitor, now: float) -> dict[str, Any]:
+def _measured(
+    job: CronJob, attributes: dict[str, Value], ad: ClassAd, monitor: Monitor, now: float
+) -> dict[str, Value]:
     """Give a sample to its monitor; the attributes that are no metrics."""
     metrics = {metric.attribute.lower(): metric for metric in job.metrics}
     sample: dict[Metric, float] = {}
@@ -134,11 +135,11 @@ def _measured(job: CronJob, attributes: dict[str, Any], ad: ClassAd, monitor: Mo
     return {name: value for name, value in attributes.items() if name.lower() not in metrics}
 
 
-def _ad_of(attributes: dict[str, Any]) -> ClassAd:
+def _ad_of(attributes: dict[str, Value]) -> ClassAd:
     return ClassAd({name: ExprTree(value) if isinstance(value, Expr) else value for name, value in attributes.items()})
 
 
-def _merged(said: _Ad) -> dict[str, Any]:
+def _merged(said: _Ad) -> dict[str, Value]:
     found = {name: value for name, value in said.attributes.items() if name.lower() not in CHOOSING}
     return {**found, f"{said.job.prefix}LastUpdate": int(said.updated_at)}
 

@@ -8,10 +8,10 @@ greatest, of theirs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from slotwise.classad.evaluate import Value
 from slotwise.cron.metrics import Metric
 
 
@@ -52,10 +52,10 @@ class Monitor:
         return self.totals.get(metric, 0.0) - (self.began_with or {}).get(metric, 0.0)
 
 
-def of_device(monitors: Iterable[Monitor], uptime_s: float, *, totals: bool) -> dict[str, Any]:
+def of_device(monitors: Iterable[Monitor], uptime_s: float, *, totals: bool) -> dict[str, Value]:
     """What a slot's ad says of all its devices since the startd began, ``uptime_s`` ago. ``totals``: sums as they are,
     too (ADVERTISE_CMR_UPTIME_SECONDS)."""
-    attributes: dict[str, Any] = {}
+    attributes: dict[str, Value] = {}
     for metric, values in _values(monitors, lambda m: m.totals).items():
         whole = metric.joined(values)
         if metric.peak:
@@ -68,10 +68,10 @@ def of_device(monitors: Iterable[Monitor], uptime_s: float, *, totals: bool) -> 
     return attributes
 
 
-def of_job(monitors: Iterable[Monitor]) -> dict[str, Any]:
+def of_job(monitors: Iterable[Monitor]) -> dict[str, Value]:
     """What the job on these devices has used: the average over whole samples, and the peak."""
     monitors = list(monitors)
-    attributes: dict[str, Any] = {
+    attributes: dict[str, Value] = {
         f"{metric.resource}Usage": metric.joined(values)
         for metric, values in _values(monitors, lambda m: m.peaks).items()
     }
@@ -85,7 +85,9 @@ def of_job(monitors: Iterable[Monitor]) -> dict[str, Any]:
     return attributes
 
 
-def _values(monitors: Iterable[Monitor], part: Any) -> dict[Metric, list[float]]:
+def _values(
+    monitors: Iterable[Monitor], part: Callable[[Monitor], Mapping[Metric, float]]
+) -> dict[Metric, list[float]]:
     found: dict[Metric, list[float]] = {}
     for monitor in monitors:
         for metric, value in part(monitor).items():

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from slotwise.classad.evaluate import Value
 from slotwise.model.windows import Ring, Window
 from slotwise.startd.slot.states import Counters
 
@@ -44,7 +44,7 @@ class Durations:
         self.count += other.count
         self.total += other.total
 
-    def attributes(self, name: str) -> dict[str, Any]:
+    def attributes(self, name: str) -> dict[str, Value]:
         """``<name>Avg``, ``Count``, ``Min``, ``Max``; nothing before the first."""
         if not self.count:
             return {}
@@ -101,10 +101,10 @@ class Statistics:
         self.received_mb += received_bytes / 2**20
         self.sent_mb += sent_bytes / 2**20
 
-    def attributes(self, now: float) -> Mapping[str, Any]:
+    def attributes(self, now: float) -> Mapping[str, Value]:
         """All of it."""
         quanta = list(self._quanta.values(now))
-        attributes: dict[str, Any] = dict(self.counts)
+        attributes: dict[str, Value] = dict(self.counts)
         for name in self.counts:
             attributes[f"Recent{name}"] = sum(quantum.counts.get(name, 0) for quantum in quanta)
         for name, durations in self.durations.items():
@@ -115,7 +115,7 @@ class Statistics:
             attributes.update(recent.attributes(f"Recent{name}"))
         return attributes
 
-    def transfer_attributes(self) -> dict[str, Any]:
+    def transfer_attributes(self) -> dict[str, Value]:
         """Totals and averages per job, for the startd's own ad."""
         jobs = max(1, self.transfers)
         return {

@@ -12,10 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from slotwise.classad import ClassAd
-from slotwise.classad.evaluate import Expression, compiled, truth
+from slotwise.classad.evaluate import Expression, Value, compiled, truth
 from slotwise.errors import ConfigError
 
 _NAME = re.compile(r"[^\s\",<>=!&|?(){}\[\]]+")
@@ -54,7 +53,7 @@ class Choice:
         return names_device(self.expression.value(properties, None, 0), device)
 
 
-def names_device(value: Any, device: str) -> bool:
+def names_device(value: Value, device: str) -> bool:
     """Whether a constraint's value chooses a device: its id or a list with it, else as a truth value."""
     if isinstance(value, str):
         return device.lower() in _names_in(value)
