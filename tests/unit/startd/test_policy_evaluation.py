@@ -37,8 +37,6 @@ def test_only_events_and_restoration_change_the_state_of_a_slot() -> None:
         if name.startswith("slot/"):
             continue  # the state machine's own context
         for node in ast.walk(ast.parse(path.read_text())):
-            targets = node.targets if isinstance(node, ast.Assign) else []
-            inner = [part for target in targets for part in ast.walk(target)]
-            if any(isinstance(part, ast.Attribute) and part.attr == "slot" for part in inner):
+            if isinstance(node, ast.Attribute) and node.attr == "slot" and isinstance(node.ctx, ast.Store):
                 found.add(name)
     assert found == _WRITERS
