@@ -267,7 +267,9 @@ class _Session:
             stimulus = _stimulus(what, request)
             known = point.claims.apply(claim_id, request.serial if what == "release" else 0, stimulus, now)
             if not known and what == "release" and request.serial:
-                ended = startd_pb2.ClaimEnded(reason="the claim is not known (any more)", reason_code=1034)
+                ended = startd_pb2.ClaimEnded(
+                    reason="the claim is not known (any more)", reason_code=VacateCode.CLAIM_NOT_FOUND
+                )
                 self.send([startd_pb2.ClaimEvent(serial=request.serial, claim_id=claim_id, ended=ended)])
 
     def _hello(self, request: startd_pb2.ClaimRequest, now: float) -> None:

@@ -28,6 +28,7 @@ from slotwise.startd.host.offline_devices import OfflineDevices
 from slotwise.startd.host.outbox import Outbox
 from slotwise.startd.host.policy_evaluation import PolicyEvaluation
 from slotwise.startd.host.restore import Restoration, Unpack
+from slotwise.startd.host.run_reports import RunReports
 from slotwise.startd.host.slot_ads import SlotAds
 from slotwise.startd.host.slots import Slots
 from slotwise.startd.host.transitions import Transitions
@@ -73,6 +74,7 @@ class ExecutionPoint:
             self.host, self.claim_ids, self.ads, self.dynamic_slots, self.breakages, self.offline_devices, self.drain,
             self.apply,
         )  # fmt: skip
+        self.run_reports = RunReports(self.host, self.claims, self.broken_slots, self.ads)
         for planned in layout:
             self._add_planned(planned, now)
 
