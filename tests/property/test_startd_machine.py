@@ -228,13 +228,13 @@ class WholeMachine(RuleBasedStateMachine):
             for record in self.p.it.slots
             if record.slot.claim
         }
-        capability = self.p["slot1"].capability
+        capability = self.p["slot1"].ids.current
         with tempfile.TemporaryDirectory() as directory:
             journal = Journal(Path(directory) / "journal")
             journal.save(self.p.it.slots, [])
             kept = journal.load()
             journal.close()
-        lost = self.p["slot1"].withheld_total
+        lost = self.p["slot1"].withheld.total
         self.p.serial += 1000
         fresh = self.p.again(f"boot{self.p.serial}")
         fresh.it.restore(kept, unpack_ads, fresh.now)
@@ -263,8 +263,8 @@ class WholeMachine(RuleBasedStateMachine):
             self.p.poll(2000)
         slot = self.p["slot1"]
         assert self.p.it.slots.names() == ["slot1@host"]
-        assert slot.free.cpus + slot.withheld_total.cpus == 4
-        assert set(self.p.it.claim_ids.by_id) == {slot.capability}
+        assert slot.free.cpus + slot.withheld.total.cpus == 4
+        assert set(self.p.it.claim_ids.by_id) == {slot.ids.current}
         assert not self.p.it.slots.by_run
 
 

@@ -197,7 +197,9 @@ async def test_usage_feeds_the_policy(tmp_path: Path) -> None:
         await until(lambda: "1.0#1" in host.starter.runs)
         usage = ClassAd({"ResidentSetSize": 300 * 1024, "MemoryUsage": ExprTree("(ResidentSetSize + 1023) / 1024")})
         host.starter.tell(starter_pb2.JobEvent(run_id="1.0#1", usage=common_pb2.AdBatch(pack=pack_ads([usage]))))
-        await until(lambda: host.point.slots[f"slot1_1@{host.point.settings.name}"].usage.get("MemoryUsage") == 300)
+        await until(
+            lambda: host.point.slots[f"slot1_1@{host.point.settings.name}"].usage.attributes.get("MemoryUsage") == 300
+        )
         running = next(record for record in host.point.slots if record.slot.run)
         assert running.activation.job.ad["MemoryUsage"] == 300
         await host.pass_time(5)

@@ -105,10 +105,15 @@ async def test_what_a_job_leaves_is_taken_from_its_partitionable_slot_once_it_is
             )
         await until(lambda: len(host.starter.told("left_noted")) == 2)
         record = host.point.slots[f"slot1@{host.point.settings.name}"]
-        assert (len(record.pending_withheld), len(record.withheld)) == (1, 0)
+        assert (len(record.withheld.pending), len(record.withheld.entries)) == (1, 0)
         await schedd.send(claims[0], release=startd_pb2.ReleaseClaim())
         await until(lambda: not host.place("slot1_1"))
-        assert (len(record.pending_withheld), len(record.withheld), record.free.cpus, record.withheld_total.cpus) == (
+        assert (
+            len(record.withheld.pending),
+            len(record.withheld.entries),
+            record.free.cpus,
+            record.withheld.total.cpus,
+        ) == (
             0,
             1,
             0,
@@ -155,7 +160,7 @@ async def test_a_broken_dynamic_slot_stays_where_that_is_wanted(tmp_path: Path) 
     async with startd_host(tmp_path, text, clock=clock) as host:
         assert host.place("slot1_1") == "Owner/Idle"
         parent = host.point.slots[f"slot1@{host.point.settings.name}"]
-        assert (parent.free.cpus, parent.withheld_total.cpus) == (3, 0)
+        assert (parent.free.cpus, parent.withheld.total.cpus) == (3, 0)
         host.point.poll(clock.now())
         host.point.validate()
         stub = startd_pb2_grpc.StartdStub(host.channel)

@@ -122,7 +122,7 @@ class Days(Point):
     def use(self, slot: str, **usage: float) -> None:
         """The starter reports what the slot's job uses."""
         record = self[slot]
-        record.usage.update(usage)
+        record.usage.attributes.update(usage)
         assert record.activation is not None
         for name, value in usage.items():
             record.activation.job.ad[name] = value

@@ -77,7 +77,7 @@ class Host:
 
     def capability(self, name: str = "slot1") -> str:
         """What the negotiator would hand out for a slot."""
-        return str(self.point.slots[f"{name}@{self.point.settings.name}"].capability)
+        return str(self.point.slots[f"{name}@{self.point.settings.name}"].ids.current)
 
     async def pass_time(self, seconds: float) -> None:
         """Move the clock and let the startd notice."""

@@ -92,7 +92,7 @@ class Point:
 
     def request(self, local: str = "slot1", wanted: Job | None = None, schedd: str = "schedd", **terms: Any) -> Any:
         """A schedd asks for a slot; its answer, None if it must wait."""
-        return self.request_id(self[local].capability, wanted, schedd, **terms)
+        return self.request_id(self[local].ids.current, wanted, schedd, **terms)
 
     def request_id(self, claim_id: str, wanted: Job | None = None, schedd: str = "schedd", **terms: Any) -> Any:
         """As :meth:`request`, by claim id."""

@@ -144,10 +144,10 @@ def _call(call: HookCall) -> tuple[str, str, bytes]:
 
 
 def _fetched_work(record: SlotRecord) -> tuple[str, str, str] | None:
-    if record.fetched_work is None:
+    if record.fetch.work is None:
         return None
-    activation = record.fetched_work.activation
-    return activation.run_id, record.fetched_work.claim_id, base64.b64encode(activation.job.pack).decode()
+    activation = record.fetch.work.activation
+    return activation.run_id, record.fetch.work.claim_id, base64.b64encode(activation.job.pack).decode()
 
 
 def _row(record: SlotRecord) -> tuple[str, str, bytes, bytes]:
@@ -171,7 +171,7 @@ def _fields_of(record: SlotRecord) -> str:
             "type_number": record.type_number,
             "total": _encoded(record.total),
             "returned": record.returned,
-            "capability": record.capability,
+            "capability": record.ids.current,
             "state": _encoded(slot.state),
             "entered_state": slot.entered_state,
             "entered_activity": slot.entered_activity,
@@ -179,8 +179,8 @@ def _fields_of(record: SlotRecord) -> str:
             "broken": slot.broken,
             "broken_code": slot.broken_code,
             "breakage": _encoded(record.breakage),
-            "losses": _encoded(record.withheld),
-            "owed": _encoded(record.pending_withheld),
+            "losses": _encoded(record.withheld.entries),
+            "owed": _encoded(record.withheld.pending),
             "last_run": record.last_run,
             "terms": _encoded(record.terms),
             "coming": _fetched_work(record),

@@ -110,7 +110,7 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
         dispatcher = self._dispatcher
         for claim_id in request.claim_ids:
             record = dispatcher.point.claim_ids.slot_of(claim_id)
-            if record is not None and record.capability == claim_id and record.kind is SlotKind.STATIC:
+            if record is not None and record.ids.current == claim_id and record.kind is SlotKind.STATIC:
                 dispatcher.point.apply(record, ev.MatchNoticed(), dispatcher.clock.now())
         dispatcher.flush()
         return common_pb2.Empty()
@@ -285,7 +285,7 @@ class _Session:
                 continue
             dispatcher.point.claims.keep_alive([claim_id], now)
             run = record.slot.run or None
-            run_id = run.run_id if run else (record.queued.run_id if record.queued else "")
+            run_id = run.run_id if run else (record.queued.activation.run_id if record.queued else "")
             dispatcher.point.ads.show(record, now)
             known.claims.append(
                 startd_pb2.ClaimsKnown.One(

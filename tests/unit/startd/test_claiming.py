@@ -309,7 +309,7 @@ def test_policies_see_the_drain_and_its_deadline_at_once() -> None:
 
 def test_an_empty_machine_is_drained_at_once_and_says_so() -> None:
     p = point()
-    old = p["slot1"].capability
+    old = p["slot1"].ids.current
     begin(p, reason="kernel")
     assert p.place("slot1") == "Drained/Idle"
     p.it.ads.machine.update(p.it.drain.attributes(p.now))

@@ -186,7 +186,7 @@ def test_rejected_work_is_told_too(attributes: dict[str, Any], knobs: dict[str, 
     )
     assert told(p) == [("REPLY_FETCH", record.name, "reject")]
     assert b"ClaimId" not in p.it.outbox.hooks[0].given
-    assert record.slot.claim is None and record.fetched_work is None and not record.children
+    assert record.slot.claim is None and record.fetch.work is None and not record.children
 
 
 def test_the_requirements_of_the_work_itself_are_not_asked() -> None:
@@ -211,7 +211,7 @@ def test_the_end_of_work_is_told_only_if_it_did_not_come_to_its_end() -> None:
     accepted = p.it.outbox.hooks[-2].given.decode()
     assert 'VacateReason = "no such program"' in given
     assert given.rpartition("ClaimId")[2] == accepted.rpartition("ClaimId")[2]
-    assert record.attempts.failures == 1
+    assert record.fetch.attempts.failures == 1
 
 
 def test_work_that_waits_displaced_by_better_is_given_back() -> None:
@@ -228,7 +228,7 @@ def test_work_that_waits_displaced_by_better_is_given_back() -> None:
     p.poll(3601)
     assert isinstance(record.slot.state, Preempting)
     p.it.claims.run_gone("1.0#f1", p.now)
-    assert record.slot.run is not None and record.slot.run.run_id == "1.0#f4" and record.fetched_work is None
+    assert record.slot.run is not None and record.slot.run.run_id == "1.0#f4" and record.fetch.work is None
     assert record.job is not None and record.activation is not None and record.activation.run_id == "1.0#f4"
     assert told(p)[-1] == ("EVICT_CLAIM", record.name), "the first did not come to its end"
 
@@ -239,7 +239,7 @@ def test_a_schedds_better_claim_gets_the_slot_of_work_that_waited() -> None:
     offer(p, record, "f1", Liking=1)
     offer(p, record, "f2", Liking=2)
     p.request("slot1", wanted=job(Liking=5))
-    assert told(p)[-1] == ("EVICT_CLAIM", record.name) and record.fetched_work is None
+    assert told(p)[-1] == ("EVICT_CLAIM", record.name) and record.fetch.work is None
     assert isinstance(record.slot.state, Claimed) and record.slot.state.waiting is not None
     assert not record.slot.state.waiting.claim.fetched
 
@@ -287,7 +287,7 @@ def test_claims_of_fetched_work_are_found_again_with_what_waits(tmp_path: Any) -
     offer(p, only(p), "f2", Liking=2, Item="b")
     fresh = again(p, tmp_path, MaxJobRetirementTime="3600")
     record = only(fresh)
-    assert record.slot.state == only(p).slot.state and record.fetched_work is not None and record.fetched_work.accepted
+    assert record.slot.state == only(p).slot.state and record.fetch.work is not None and record.fetch.work.accepted
     assert record.activation is not None and record.activation.fetched and not told(fresh)
     fresh.it.claims.run_gone("1.0#f1", fresh.now, finished=True)
     assert record.slot.run is not None and record.slot.run.run_id == "1.0#f2"

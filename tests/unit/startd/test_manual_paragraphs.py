@@ -88,7 +88,7 @@ def test_is_owner_by_its_former_name() -> None:
 def test_a_match_that_comes_to_nothing_gives_the_slot_back() -> None:
     """The schedd tries to claim, and there is some error: Owner, and from there Unclaimed at once."""
     host = point(NUM_SLOTS="1")
-    old = host["slot1"].capability
+    old = host["slot1"].ids.current
     host.apply("slot1", ev.MatchNoticed())
     assert host.place("slot1") == "Matched/Idle"
     assert isinstance(host.request("slot1", job(RequestMemory=999_999)), Refused)

@@ -90,7 +90,7 @@ def test_what_the_job_has_not_said_stays_as_it_was_measured() -> None:
     sample(p, 3)
     sample(p, 4)
     assert of(p, "slot1_1")["DevMemoryUsage"] == 4.0
-    p["slot1_1"].usage["DevMemoryUsage"] = 9.0
+    p["slot1_1"].usage.attributes["DevMemoryUsage"] = 9.0
     assert of(p, "slot1_1")["DevMemoryUsage"] == 9.0
 
 

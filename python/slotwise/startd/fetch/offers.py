@@ -20,7 +20,7 @@ from slotwise.startd.fetch import work
 from slotwise.startd.host import claims
 from slotwise.startd.host.execution_point import ExecutionPoint
 from slotwise.startd.host.hook_calls import REPLY_FETCH, two_ads
-from slotwise.startd.records.slot_record import Activation, FetchedWork, Job, SlotRecord, Terms
+from slotwise.startd.records.slot_record import Activation, FetchedWork, Job, SlotRecord, Terms, WaitingClient
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.states import Cause, Claimed
 from slotwise.table import pack_ads
@@ -83,7 +83,7 @@ def _take(point: ExecutionPoint, record: SlotRecord, job: Job, user: str, call_i
     reasons: list[str] = []
 
     def claim(child: SlotRecord) -> None:
-        child.attempts = record.attempts.end(now, failed=False)  # the slot has just got what was fetched
+        child.fetch.attempts = record.fetch.attempts.end(now, failed=False)  # the slot has just got what was fetched
         found = _take_here(point, child, job, user, call_id, now)
         if isinstance(found, str):
             reasons.append(found)
@@ -100,10 +100,10 @@ def _take_here(
     claim = Claim(point.claim_ids.new_id(), "", now, lease_s, now, rank, user, fetched=True)
     activation = Activation(0, f"{job.job_id}#{call_id}", "", "", job, fetched=True)
     run = claims.run_of(activation, now)
-    former = record.fetched_work, record.request, record.terms
+    former = record.fetch.work, record.request, record.terms
     terms = Terms("", "", user)
     in_use = isinstance(record.slot.state, Claimed)
-    displaced, record.fetched_work = record.fetched_work, FetchedWork(activation, claim.claim_id)
+    displaced, record.fetch.work = record.fetch.work, FetchedWork(activation, claim.claim_id)
     if not in_use:
         record.request, record.terms = job, terms
     outcome = point.apply(record, ev.WorkFetched(claim, run), now)
@@ -111,17 +111,17 @@ def _take_here(
     if displaced is not None and kinds & {ev.ClaimQueued, ev.StartRun}:
         point.hooks.not_started(record, displaced, Cause(VacateCode.PREEMPTED_BY_RANK, "better work was fetched"))
     if ev.StartRun in kinds:
-        record.request, record.terms, record.waiting, record.waiting_terms = job, terms, None, None
+        record.request, record.terms, record.waiting = job, terms, None
         return record
     if ev.ClaimQueued in kinds:
-        record.fetched_work = FetchedWork(activation, claim.claim_id, accepted=True)
+        record.fetch.work = FetchedWork(activation, claim.claim_id, accepted=True)
         if in_use:
-            record.waiting, record.waiting_terms = job, terms
+            record.waiting = WaitingClient(job, terms)
         point.outbox.save(record.name)
         point.ads.show(record, now)  # policies may look at PreemptingRank
         point.apply(record, ev.Evaluate(), now)
         return record
-    record.fetched_work, record.request, record.terms = former
+    record.fetch.work, record.request, record.terms = former
     refusals = (action for action in outcome.actions if isinstance(action, ev.ClaimRefused))
     return next(
         (action.reason for action in refusals if action.claim_id == claim.claim_id), "the slot does not take it"
@@ -130,6 +130,6 @@ def _take_here(
 
 def _claim_of_work(record: SlotRecord) -> str:
     """The id of the claim that the work just taken has, or will have."""
-    if record.fetched_work is not None:
-        return record.fetched_work.claim_id
+    if record.fetch.work is not None:
+        return record.fetch.work.claim_id
     return record.slot.claim.claim_id if record.slot.claim is not None else ""

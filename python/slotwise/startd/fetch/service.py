@@ -67,7 +67,7 @@ class FetchWork:
         for call in calls:
             self._running[call.call_id] = call
             if call.hook == FETCH_WORK and (record := self._slot_of(call)) is not None:
-                record.attempts = record.attempts.begin(self._clock.now())
+                record.fetch.attempts = record.fetch.attempts.begin(self._clock.now())
             self._begin(self._take_up(call))
         self._begin(self._keep())
 
@@ -117,13 +117,13 @@ class FetchWork:
         now, point = self._clock.now(), self._dispatcher.point
         never = now + _LOOK_S
         fetching = point.settings.fetching(record.slot_id, record.type_number)
-        if not fetching.keyword or record.attempts.running or not schedule.asks(record.slot):
+        if not fetching.keyword or record.fetch.attempts.running or not schedule.asks(record.slot):
             return never
         point.ads.refresh(record, now)
         job = record.job.ad if record.job is not None else None
         delay_s = schedule.delay(fetching.delay.value(record.ad, job, now) if fetching.delay is not None else None)
-        record.attempts = replace(record.attempts, delay_s=delay_s)
-        at = schedule.due_at(record.attempts, record.slot, delay_s)
+        record.fetch.attempts = replace(record.fetch.attempts, delay_s=delay_s)
+        at = schedule.due_at(record.fetch.attempts, record.slot, delay_s)
         if at > now:
             return at
         policy = point.settings.policy(record.slot_id, record.type_number)
@@ -142,7 +142,7 @@ class FetchWork:
             parent=record.parent or "",
         )
         self._dispatcher.journal.save((), (), [call])
-        record.attempts = record.attempts.begin(now)
+        record.fetch.attempts = record.fetch.attempts.begin(now)
         self._running[call.call_id] = call
         self._begin(self._fetch(call, path))
         return never
@@ -196,7 +196,7 @@ class FetchWork:
             _log.error("%s: %s: %s", call.slot_name, call.knob, on_one_line(problem))
         if record is not None:
             if record.name == call.slot_name:
-                record.attempts = record.attempts.end(now, failed=bool(problem))
+                record.fetch.attempts = record.fetch.attempts.end(now, failed=bool(problem))
             abandon = partial(dispatcher.abandon, [record.name])
             with contained(_log, f"{record.name}: taking in what {call.knob} has fetched", abandon):
                 if ad is not None:

@@ -44,8 +44,8 @@ class Breakages:
         if broken and not child.returned:
             self.mark(child, broken, child.slot.broken_code, now)
             breakage = child.breakage or Breakage(broken, child.slot.broken_code, now)
-            parent.withheld_total = parent.withheld_total.plus(child.total)
-            parent.withheld.append(Withheld(child.name, child.total, breakage))
+            parent.withheld.total = parent.withheld.total.plus(child.total)
+            parent.withheld.entries.append(Withheld(child.name, child.total, breakage))
         elif not child.returned:
             parent.free = parent.free.plus(child.total)
         withhold_pending(parent)
@@ -54,7 +54,7 @@ class Breakages:
         """``BrokenSlots``, ``BrokenReasons`` and ``BrokenContextAds`` of the startd's own ad, by slot."""
         entries: list[Withheld] = []
         for record in self._host.slots:
-            entries += record.withheld + record.pending_withheld
+            entries += record.withheld.entries + record.withheld.pending
             if record.slot.broken:
                 breakage = record.breakage or Breakage(record.slot.broken, record.slot.broken_code)
                 entries.append(Withheld(record.name, record.total, breakage))

@@ -17,7 +17,7 @@ from slotwise.startd.host.host_state import HostState
 from slotwise.startd.host.slot_ads import SlotAds
 from slotwise.startd.host.transitions import ApplyEvent
 from slotwise.startd.host.withheld_amounts import withhold_pending
-from slotwise.startd.records.breakage import Breakage, Withheld
+from slotwise.startd.records.breakage import Breakage, Withheld, WithheldAmounts
 from slotwise.startd.records.slot_record import SlotRecord
 from slotwise.startd.slot import events as ev
 
@@ -44,9 +44,9 @@ class BrokenSlots:
         parent = slots.get(f"{local.rpartition('_')[0]}@{host}")
         if parent is None or parent.kind is not SlotKind.PARTITIONABLE:
             return
-        known = (*parent.withheld, *parent.pending_withheld)
+        known = (*parent.withheld.entries, *parent.withheld.pending)
         if all(entry.breakage.run_id != breakage.run_id for entry in known):
-            parent.pending_withheld.append(Withheld(name, amounts, replace(breakage, at=now)))
+            parent.withheld.pending.append(Withheld(name, amounts, replace(breakage, at=now)))
             withhold_pending(parent)
             self._host.outbox.own_ad = True
             self._host.outbox.touch(parent.name)
@@ -68,16 +68,16 @@ class BrokenSlots:
             return breakage is not None and breakage.run_id == run_id and breakage.code in _CLEANABLE
 
         for record in self._host.slots:
-            back = [entry for entry in record.withheld if clean(entry.breakage)]
-            pending = [entry for entry in record.pending_withheld if not clean(entry.breakage)]
+            back = [entry for entry in record.withheld.entries if clean(entry.breakage)]
+            pending = [entry for entry in record.withheld.pending if not clean(entry.breakage)]
             broken = record.slot.broken is not None and clean(record.breakage)
-            if not back and not broken and len(pending) == len(record.pending_withheld):
+            if not back and not broken and len(pending) == len(record.withheld.pending):
                 continue
             for entry in back:
-                record.withheld.remove(entry)
-                record.withheld_total = record.withheld_total.minus(entry.amounts)
+                record.withheld.entries.remove(entry)
+                record.withheld.total = record.withheld.total.minus(entry.amounts)
                 record.free = record.free.plus(entry.amounts)
-            record.pending_withheld = pending
+            record.withheld.pending = pending
             withhold_pending(record)
             if broken:
                 record.breakage = None
@@ -91,8 +91,7 @@ class BrokenSlots:
     def clear(self, now: float) -> None:
         """Forget all breakages, at an orderly stop: whoever starts the startd again has looked after them."""
         for record in self._host.slots:
-            if record.withheld or record.pending_withheld or record.slot.broken:
-                record.withheld, record.pending_withheld = [], []
-                record.withheld_total, record.breakage = Resources(), None
+            if record.withheld.entries or record.withheld.pending or record.slot.broken:
+                record.withheld, record.breakage = WithheldAmounts(), None
                 self._apply(record, ev.Repaired(), now)
                 self._host.outbox.save(record.name)

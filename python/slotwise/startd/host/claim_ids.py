@@ -37,12 +37,12 @@ class ClaimIds:
 
     def is_valid(self, record: SlotRecord, claim_id: str, now: float) -> bool:
         """Whether a claim id that belongs to the slot may claim it now."""
-        return claim_id == record.capability or now < record.previous_ids.get(claim_id, now)
+        return claim_id == record.ids.current or now < record.ids.previous.get(claim_id, now)
 
     def add(self, record: SlotRecord) -> None:
         """Give a new dynamic slot its claim id."""
-        record.capability = self.new_id()
-        self.by_id[record.capability] = record.name
+        record.ids.current = self.new_id()
+        self.by_id[record.ids.current] = record.name
 
     def renew(self, record: SlotRecord, *, keep: bool = False) -> None:
         """Give the slot a new claim id.
@@ -50,15 +50,15 @@ class ClaimIds:
         The previous ones become invalid, unless they are to be kept or a claim has them.
         """
         if not keep:
-            for claim_id in [record.capability, *record.previous_ids]:
+            for claim_id in [record.ids.current, *record.ids.previous]:
                 self.invalidate(record, claim_id)
         self.add(record)
-        record.capability_used = False
+        record.ids.used = False
         self._host.outbox.touch(record.name)
 
     def invalidate(self, record: SlotRecord, claim_id: str) -> None:
         """Invalidate an id of the slot, unless a claim has it."""
-        record.previous_ids.pop(claim_id, None)
+        record.ids.previous.pop(claim_id, None)
         state = record.slot.state
         if isinstance(state, Claimed | Preempting):
             held = {state.claim.claim_id, state.waiting.claim.claim_id if state.waiting is not None else ""}
@@ -75,8 +75,8 @@ class ClaimIds:
     def used(self, record: SlotRecord, claim_id: str, now: float, *, renew: bool = False) -> None:
         """Note that dynamic slots were carved with the id; ``renew``: replace it now, as the schedd is to get the
         next one."""
-        if claim_id == record.capability:
-            record.capability_used = True
+        if claim_id == record.ids.current:
+            record.ids.used = True
             if renew:
                 self._replace(record, now)
 
@@ -85,13 +85,13 @@ class ClaimIds:
         for record in self._host.slots:
             if record.kind is not SlotKind.PARTITIONABLE:
                 continue
-            if record.capability_used and now - record.renewed_at >= PACE_S:
+            if record.ids.used and now - record.ids.renewed_at >= PACE_S:
                 self._replace(record, now)
-            for claim_id in [claim_id for claim_id, until in record.previous_ids.items() if now >= until]:
+            for claim_id in [claim_id for claim_id, until in record.ids.previous.items() if now >= until]:
                 self.invalidate(record, claim_id)
 
     def _replace(self, record: SlotRecord, now: float) -> None:
-        previous = {**record.previous_ids, record.capability: now + self._host.settings.timers.match_s}
-        record.previous_ids = {}  # they stay valid, unlike those that a renewal invalidates
+        previous = {**record.ids.previous, record.ids.current: now + self._host.settings.timers.match_s}
+        record.ids.previous = {}  # they stay valid, unlike those that a renewal invalidates
         self.renew(record, keep=True)
-        record.previous_ids, record.renewed_at = previous, now
+        record.ids.previous, record.ids.renewed_at = previous, now

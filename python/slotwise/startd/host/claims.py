@@ -18,7 +18,14 @@ from slotwise.startd.host.offline_devices import OfflineDevices
 from slotwise.startd.host.outbox import RefusedRun, ToSchedd
 from slotwise.startd.host.slot_ads import SlotAds
 from slotwise.startd.host.transitions import ApplyEvent
-from slotwise.startd.records.slot_record import Activation, Job, SlotRecord
+from slotwise.startd.records.slot_record import (
+    Activation,
+    Job,
+    JobUsage,
+    QueuedActivation,
+    SlotRecord,
+    WaitingClient,
+)
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.states import Backfill, Busy, Claimed, Cleaning, Idle, Matched, Suspended
 
@@ -75,14 +82,14 @@ class Claims:
         record.serials[request.claim_id] = request.serial
         record.requesters[request.claim_id] = request.terms.schedd_name
         if isinstance(state, Claimed):
-            before = (record.waiting, record.waiting_terms)
+            before = record.waiting
             outcome = self._apply(record, ev.ClaimRequested(claim), now)
             if any(isinstance(action, ev.ClaimQueued) for action in outcome.actions):
-                record.waiting, record.waiting_terms = request.job, request.terms
+                record.waiting = WaitingClient(request.job, request.terms)
                 self._ads.show(record, now)  # policies may refer to PreemptingRank
                 self._apply(record, ev.Evaluate(), now)
             elif state.waiting is not None:
-                record.waiting, record.waiting_terms = before
+                record.waiting = before
             return
         if isinstance(state, Backfill) and state.claim is not None:
             del record.serials[request.claim_id], record.requesters[request.claim_id]
@@ -106,10 +113,10 @@ class Claims:
         state = record.slot.state
         if record.slot.run is not None and record.slot.run.run_id == activation.run_id:
             return  # repeated after a break of the stream
-        if record.queued is not None and record.queued.run_id == activation.run_id:
+        if record.queued is not None and record.queued.activation.run_id == activation.run_id:
             return
         if isinstance(state, Claimed) and isinstance(state.doing, Busy | Suspended | Cleaning) and not record.queued:
-            record.queued, record.queued_at = activation, now
+            record.queued = QueuedActivation(activation, now)
             return
         record.serials[claim_id] = activation.serial
         refusal = self._unfit(record, activation.job, now)
@@ -158,11 +165,11 @@ class Claims:
         run, fetched = record.slot.run, _is_fetched(record)
         record.last_run = run_id
         self._ads.statistics.ended(now - run.activated_at, run.ran(now), now)
-        record.forget_usage()
-        record.finished = finished
+        record.usage = JobUsage()
+        record.fetch.finished = finished
         unfinished = "" if finished else reason or "The starter has lost the run"
         if fetched and not finished:
-            record.attempts = record.attempts.work_failed()
+            record.fetch.attempts = record.fetch.attempts.work_failed()
         self._apply(record, ev.RunGone(broken, code, unfinished if fetched else ""), now)
         record.activation = None if record.slot.run is None else record.activation
         if record.parent is None and record.slot.run is None:
@@ -172,17 +179,17 @@ class Claims:
         queued, claim = record.queued, record.slot.claim
         if queued is not None and claim is not None and _is_idle(record):
             record.queued = None
-            self.activate(claim.claim_id, queued, now)
+            self.activate(claim.claim_id, queued.activation, now)
         return True
 
     def refuse_stale_activations(self, now: float) -> None:
         """Refuse activations that have waited too long for the end of the previous run."""
         for record in self._host.slots:
             queued, claim = record.queued, record.slot.claim
-            if queued is not None and now - record.queued_at >= QUEUED_ACTIVATION_S and claim is not None:
+            if queued is not None and now - queued.since >= QUEUED_ACTIVATION_S and claim is not None:
                 reason = "the previous job is still being cleaned up"
-                refusal = RefusedRun(queued.run_id, VacateCode.STILL_CLEANING, reason)
-                message = ToSchedd(record.terms.schedd_name, queued.serial, claim.claim_id, refusal)
+                refusal = RefusedRun(queued.activation.run_id, VacateCode.STILL_CLEANING, reason)
+                message = ToSchedd(record.terms.schedd_name, queued.activation.serial, claim.claim_id, refusal)
                 self._host.outbox.schedds.append(message)
                 record.queued = None
 
@@ -217,8 +224,8 @@ class Claims:
     def schedd_lost(self, schedd: str, now: float) -> None:
         """A schedd's stream broke: claims persist, but requests that wait are withdrawn."""
         for record in self._host.slots:
-            if record.waiting_terms is not None and record.waiting_terms.schedd_name == schedd:
-                record.waiting = record.waiting_terms = None
+            if record.waiting is not None and record.waiting.terms.schedd_name == schedd:
+                record.waiting = None
                 self._apply(record, ev.PreempterWithdrawn(), now)
 
 

@@ -64,7 +64,7 @@ class DynamicSlots:
             return
         leftovers = request.want_leftovers and settings.gives_leftovers
         self._claim_ids.used(record, request.claim_id, now, renew=leftovers)
-        left = (record.capability, record.name) if leftovers else ("", "")
+        left = (record.ids.current, record.name) if leftovers else ("", "")
         answer = Granted(tuple(granted), *left)
         outbox.schedds.append(ToSchedd(request.terms.schedd_name, request.serial, request.claim_id, answer))
 
@@ -109,7 +109,7 @@ class DynamicSlots:
             if child.name in self._host.slots:
                 self._apply(child, ev.Evaluate(), now)
             return "the dynamic slot does not take it"
-        self._claim_ids.used(record, record.capability, now)
+        self._claim_ids.used(record, record.ids.current, now)
         self._host.outbox.touch(record.name)
         self._ads.show(child, now)
         return child
@@ -170,7 +170,7 @@ class DynamicSlots:
     ) -> tuple[str, str] | None:
         """Carve one dynamic slot and claim it: claim id and name. None when the policy would end the claim."""
         child = self._add_child(record, taken, now)
-        name, claim_id = child.name, child.capability
+        name, claim_id = child.name, child.ids.current
         child.request, child.terms = request.job, request.terms
         claim = new_claim(self._host.settings, child, request, claim_id, now)
         self._apply(child, ev.ClaimRequested(claim), now, quiet=True)

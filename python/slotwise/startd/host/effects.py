@@ -22,7 +22,7 @@ from slotwise.startd.host.outbox import (
     ToSchedd,
 )
 from slotwise.startd.host.slot_ads import SlotAds
-from slotwise.startd.records.slot_record import SlotRecord
+from slotwise.startd.records.slot_record import JobUsage, SlotRecord
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.states import Cause, Claimed, Preempting
 
@@ -91,10 +91,10 @@ class Effects:
 
     def _start(self, record: SlotRecord, action: ev.StartRun, now: float) -> None:
         self._host.slots.by_run[action.run.run_id] = record.name
-        record.finished = False
-        fetched = record.fetched_work
+        record.fetch.finished = False
+        fetched = record.fetch.work
         if fetched is not None and fetched.activation.run_id == action.run.run_id:
-            record.activation, record.fetched_work = fetched.activation, None
+            record.activation, record.fetch.work = fetched.activation, None
         self._ads.cron.job_begins(record.slot_id, record.ad, now)
         self._host.outbox.starter.append(Start(record.name, action.run.run_id))
         claim = record.slot.claim
@@ -109,9 +109,8 @@ class Effects:
             self._drain.costs.badput_cpu_s += record.total.cpus * run.ran(now)
 
     def _claim_granted(self, record: SlotRecord, action: ev.ClaimGranted, now: float) -> None:
-        if record.waiting is not None and record.waiting_terms is not None:
-            record.request, record.terms = record.waiting, record.waiting_terms
-            record.waiting = record.waiting_terms = None
+        if record.waiting is not None:
+            record.request, record.terms, record.waiting = record.waiting.job, record.waiting.terms, None
         self._ads.show(record, now)
         claim_id = action.claim.claim_id
         record.requesters.pop(claim_id, None)
@@ -119,18 +118,18 @@ class Effects:
             self._host.notify_schedd(record, claim_id, Granted(((claim_id, record.name),)))
 
     def _claim_refused(self, record: SlotRecord, action: ev.ClaimRefused) -> None:
-        fetched = record.fetched_work
+        fetched = record.fetch.work
         if fetched is not None and fetched.claim_id == action.claim_id:
             if fetched.accepted:
-                record.fetched_work = None
+                record.fetch.work = None
                 self._hooks.not_started(record, fetched, Cause(action.code, action.reason))
         else:
-            waiting = record.waiting_terms.schedd_name if record.waiting_terms else None
+            waiting = record.waiting.terms.schedd_name if record.waiting else None
             requester = record.requesters.pop(action.claim_id, "") or waiting
             self._host.notify_schedd(record, action.claim_id, Refused(action.code, action.reason), requester)
         state = record.slot.state
         if not isinstance(state, Claimed | Preempting) or state.waiting is None:
-            record.waiting = record.waiting_terms = None
+            record.waiting = None
 
     def _claim_changed(self, record: SlotRecord, action: ev.ClaimChanged, now: float) -> None:
         if action.activity is Activity.IDLE:
@@ -147,22 +146,22 @@ class Effects:
         if activation is not None:
             host.slots.by_run.pop(activation.run_id, None)
         if (queued := record.queued) is not None:
-            refusal = RefusedRun(queued.run_id, VacateCode.CLAIM_NOT_FOUND, "the claim has ended")
-            host.outbox.schedds.append(ToSchedd(schedd, queued.serial, action.claim_id, refusal))
+            refusal = RefusedRun(queued.activation.run_id, VacateCode.CLAIM_NOT_FOUND, "the claim has ended")
+            host.outbox.schedds.append(ToSchedd(schedd, queued.activation.serial, action.claim_id, refusal))
         if activation is not None and activation.fetched:
-            if not record.finished:
+            if not record.fetch.finished:
                 self._hooks.evicted(record, activation, action.claim_id, action.cause)
         elif schedd and (action.cause.tell_schedd or action.claim_id in record.serials):
             host.notify_schedd(record, action.claim_id, Ended(action.cause))
         record.activation = record.queued = record.request = None
         record.serials.pop(action.claim_id, None)
-        record.forget_usage()
+        record.usage = JobUsage()
 
     def delete(self, record: SlotRecord, now: float) -> None:
         """Delete a dynamic slot; its partitionable slot gets its amounts back."""
         slots, outbox = self._host.slots, self._host.outbox
         slots.remove(record)
-        self._claim_ids.by_id.pop(record.capability, None)
+        self._claim_ids.by_id.pop(record.ids.current, None)
         outbox.changed.pop(record.name, None)
         outbox.save(record.name)
         outbox.removed[record.name] = None

@@ -157,7 +157,7 @@ class ExecutionPoint:
                 raise InvariantError(f"{record.name} has given out more than it had: {record.free}")
             if record.kind is SlotKind.PARTITIONABLE:
                 parts = [child.total for child in self.slots.children(record) if not child.returned]
-                whole = total([record.free, record.withheld_total, *parts])
+                whole = total([record.free, record.withheld.total, *parts])
                 if _amounts(whole) != _amounts(record.total):
                     raise InvariantError(f"{record.name}: {whole} in parts, {record.total} in all")
         for claim_id, name in self.claim_ids.by_id.items():

@@ -84,7 +84,7 @@ class Faults:
     def _recount(self, record: SlotRecord) -> None:
         """What a partitionable slot has left is what it was made of less what its dynamic slots have and withhold."""
         record.children = {child.name for child in self._host.slots if child.parent == record.name}
-        free = record.total.minus(record.withheld_total)
+        free = record.total.minus(record.withheld.total)
         for child in self._host.slots.children(record):
             if not child.returned:
                 free = free.minus(child.total)
@@ -103,10 +103,10 @@ def _ids(record: SlotRecord) -> list[str]:
     if isinstance(state, Claimed | Preempting) and state.waiting is not None:
         claims.append(state.waiting.claim)
     held = [claim.claim_id for claim in claims if not claim.fetched]  # no schedd knows those of fetched work
-    return [*held, record.capability, *record.previous_ids]
+    return [*held, record.ids.current, *record.ids.previous]
 
 
 def _needs_id(record: SlotRecord) -> bool:
     """Whether the slot shows an id that a claim has, or had."""
     claim = record.slot.claim
-    return claim is not None and claim.claim_id == record.capability
+    return claim is not None and claim.claim_id == record.ids.current

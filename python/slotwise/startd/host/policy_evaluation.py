@@ -48,7 +48,7 @@ class PolicyEvaluation:
                 all_drained=all_drained(self._host.slots, besides=record),
             )
         if record.waiting is not None and isinstance(slot.state, Preempting | Claimed):
-            waiting_start = policy.start(my, record.waiting.ad, now, record.waiting.universe)
+            waiting_start = policy.start(my, record.waiting.job.ad, now, record.waiting.job.universe)
             found = replace(found, waiting_start=waiting_start)
         if record.conflict and not policy.handles_conflicts and isinstance(slot.state, Claimed):
             found = replace(found, preempt=True, want_suspend=False, conflict=record.conflict)

@@ -19,7 +19,7 @@ from slotwise.startd.host.outbox import Forget
 from slotwise.startd.host.slot_ads import SlotAds
 from slotwise.startd.host.withheld_amounts import withhold
 from slotwise.startd.records.saved_slot import SavedSlot
-from slotwise.startd.records.slot_record import Activation, FetchedWork, Job, SlotRecord, Terms
+from slotwise.startd.records.slot_record import Activation, FetchedWork, Job, SlotRecord, Terms, WaitingClient
 from slotwise.startd.slot.states import Cause, Claimed, Owner, Preempting, Slot, Waiting
 
 Unpack = Callable[[bytes], list[ClassAd]]
@@ -98,8 +98,8 @@ class Restoration:
             record.breakage = saved.breakage
         record.slot = slot
         if record.kind is SlotKind.PARTITIONABLE:  # as far as the slot of the present layout still has it
-            known = record.pending_withheld
-            record.pending_withheld = [entry for entry in saved.pending_withheld if entry not in known]
+            known = record.withheld.pending
+            record.withheld.pending = [entry for entry in saved.pending_withheld if entry not in known]
             for entry in saved.withheld:
                 withhold(record, entry)
         self._host.outbox.touch(record.name)
@@ -162,8 +162,8 @@ class Restoration:
         job = self._job(pack)
         if job is None:
             return None
-        record.fetched_work = FetchedWork(Activation(0, run_id, "", "", job, fetched=True), claim_id, accepted=True)
-        record.waiting, record.waiting_terms = job, Terms("", "", state.waiting.claim.submitter)
+        record.fetch.work = FetchedWork(Activation(0, run_id, "", "", job, fetched=True), claim_id, accepted=True)
+        record.waiting = WaitingClient(job, Terms("", "", state.waiting.claim.submitter))
         return state.waiting
 
     def _job(self, pack: bytes) -> Job | None:

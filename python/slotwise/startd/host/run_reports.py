@@ -114,7 +114,7 @@ class RunReports:
             for name in ad:
                 value = ad.eval(name, None, now=int(now))
                 if isinstance(value, bool | int | float | str):
-                    record.usage[name] = value
+                    record.usage.attributes[name] = value
                     if record.activation is not None:  # policies see the job as it is, not as it was submitted
                         record.activation.job.ad[name] = value
         _update_load(record, now)
@@ -149,10 +149,10 @@ def _own(amounts: Resources, shared: Iterable[str]) -> Resources:
 
 def _update_load(record: SlotRecord, now: float) -> None:
     """CondorLoadAvg: a moving average over a minute of what the job's processes use."""
-    used = sum(number(record.usage.get(name)) for name in ("RemoteUserCpu", "RemoteSysCpu"))
+    used = sum(number(record.usage.attributes.get(name)) for name in ("RemoteUserCpu", "RemoteSysCpu"))
     began = record.slot.run.activated_at if record.slot.run is not None else now
-    before_at, before = record.cpu_seen or (began, 0.0)
+    before_at, before = record.usage.cpu_seen or (began, 0.0)
     since_s = now - before_at
     if since_s > 0:
-        record.condor_load = smoothed(record.condor_load, max(0.0, used - before) / since_s, since_s)
-        record.cpu_seen = (now, used)
+        record.usage.condor_load = smoothed(record.usage.condor_load, max(0.0, used - before) / since_s, since_s)
+        record.usage.cpu_seen = (now, used)

@@ -16,16 +16,16 @@ def withhold(parent: SlotRecord, entry: Withheld) -> bool:
         return False
     if not left.nowhere_negative():
         return False
-    parent.free, parent.withheld_total = left, parent.withheld_total.plus(entry.amounts)
-    parent.withheld.append(entry)
+    parent.free, parent.withheld.total = left, parent.withheld.total.plus(entry.amounts)
+    parent.withheld.entries.append(entry)
     return True
 
 
 def withhold_pending(parent: SlotRecord) -> None:
     """Withhold what is pending, as far as it is free by now."""
-    for entry in list(parent.pending_withheld):
+    for entry in list(parent.withheld.pending):
         if withhold(parent, entry):
-            parent.pending_withheld.remove(entry)
+            parent.withheld.pending.remove(entry)
 
 
 def numbers_in_use(parent: SlotRecord) -> set[int]:
@@ -33,7 +33,6 @@ def numbers_in_use(parent: SlotRecord) -> set[int]:
 
     The cgroups of these are named after the slots, so that a job in a slot of the same name would share them.
     """
-    names = (
-        entry.name.partition("@")[0] for entry in parent.withheld if entry.breakage.code == BrokenCode.HUNG_PROCESS
-    )
-    return {int(number) for name in names if (number := name.rpartition("_")[2]).isdecimal()}
+    hung = [entry.name for entry in parent.withheld.entries if entry.breakage.code == BrokenCode.HUNG_PROCESS]
+    numbers = (name.partition("@")[0].rpartition("_")[2] for name in hung)
+    return {int(number) for number in numbers if number.isdecimal()}

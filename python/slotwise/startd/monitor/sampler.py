@@ -187,7 +187,7 @@ class HostSampler:
         benchmarks = 1.0  # they run one at a time, for the first slot that waits for them
         for record in sorted(host.slots, key=lambda record: (record.slot_id, record.dslot_id)):
             room = record.free.cpus if record.children else record.total.cpus
-            ours = record.condor_load
+            ours = record.usage.condor_load
             if record.slot.state.activity is Activity.BENCHMARKING:
                 ours, benchmarks = ours + benchmarks, 0.0
             slots.append(LoadOf(record.name, record.slot.state.state, float(room), ours))

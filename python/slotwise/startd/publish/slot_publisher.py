@@ -173,7 +173,7 @@ class SlotSource:
                 self._upsert(record, public, private)
                 continue
             self._update(record, public)
-            if self.sent[name] != record.capability:
+            if self.sent[name] != record.ids.current:
                 self._private(record, private)
         # What is new of a dynamic slot is also in the lists of the slot that it was carved from.
         shown = {record.name for record in waiting}
@@ -223,12 +223,12 @@ class SlotSource:
                 "MyType": "Machine",
                 "Name": record.name,
                 "MyAddress": record.shown.get("MyAddress", ""),
-                "Capability": record.capability,
-                "ClaimId": record.capability,
+                "Capability": record.ids.current,
+                "ClaimId": record.ids.current,
                 "ChildClaimIds": children,
             },
         )
-        self.sent[record.name] = record.capability
+        self.sent[record.name] = record.ids.current
 
     def _next_number(self, record: SlotRecord) -> int:
         self._updates[record.name] = self._updates.get(record.name, 0) + 1

@@ -27,3 +27,13 @@ class Withheld:
     name: str
     amounts: Resources
     breakage: Breakage
+
+
+@dataclass
+class WithheldAmounts:
+    """What broken dynamic slots withhold from a partitionable slot: in all, one by one, and what is to be withheld
+    once it is free."""
+
+    total: Resources = field(default_factory=Resources)
+    entries: list[Withheld] = field(default_factory=list)
+    pending: list[Withheld] = field(default_factory=list)

@@ -10,7 +10,7 @@ from slotwise.classad.values import whole
 from slotwise.model.ownership import owner_attributes
 from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind
-from slotwise.startd.records.breakage import Breakage, Withheld
+from slotwise.startd.records.breakage import Breakage, WithheldAmounts
 from slotwise.startd.records.fetch_attempts import Attempts
 from slotwise.startd.slot.events import PolicyEval
 from slotwise.startd.slot.states import Slot
@@ -99,12 +99,64 @@ class FetchedWork:
     accepted: bool = False
 
 
+@dataclass(frozen=True)
+class QueuedActivation:
+    """An activation that waits for the end of the previous run, since when."""
+
+    activation: Activation
+    since: float
+
+
+@dataclass(frozen=True)
+class WaitingClient:
+    """Who waits for the end of the present claim, and the job."""
+
+    job: Job
+    terms: Terms
+
+
+@dataclass
+class OfferedIds:
+    """The claim ids that a slot is offered with; whether the current one was used, and when it was made.
+
+    ``previous``: those that a partitionable slot had before, and until when they are still valid.
+    """
+
+    current: str = ""
+    previous: dict[str, float] = field(default_factory=dict)
+    used: bool = False
+    renewed_at: float = 0.0
+
+
+@dataclass
+class JobUsage:
+    """The usage of the job as the starter reported it last, and the load that the job makes.
+
+    ``cpu_seen``: when its CPU time was reported last, and how much that was (seconds).
+    """
+
+    attributes: dict[str, Value] = field(default_factory=dict)
+    condor_load: float = 0.0
+    cpu_seen: tuple[float, float] | None = None
+
+
+@dataclass
+class FetchState:
+    """The fetched work of a slot that has yet to start, and when hooks were asked for some.
+
+    ``finished``: the work of the run that has just ended completed.
+    """
+
+    work: FetchedWork | None = None
+    finished: bool = False
+    attempts: Attempts = field(default_factory=Attempts)
+
+
 @dataclass
 class SlotRecord:
     """A slot and what belongs to it (HTCondor: Resource).
 
     ``total`` is what the slot was made of; ``free`` what a partitionable slot has left (equal to ``total`` for others).
-    ``capability`` is the id that a schedd may claim the slot with now.
     """
 
     slot: Slot
@@ -112,12 +164,7 @@ class SlotRecord:
     type_number: int
     total: Resources
     free: Resources
-    capability: str = ""
-    #: Ids that a partitionable slot had before, and until when they are still valid.
-    previous_ids: dict[str, float] = field(default_factory=dict)
-    #: Whether the present id was used; and when it was made.
-    capability_used: bool = False
-    renewed_at: float = 0.0
+    ids: OfferedIds = field(default_factory=OfferedIds)
     parent: str | None = None
     dslot_id: int = 0
     children: set[str] = field(default_factory=set)
@@ -128,37 +175,22 @@ class SlotRecord:
     returned: bool = False
     #: Devices that are offline, by tag; they belong to the slot but not to its amounts.
     offline_devices: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    #: What broken dynamic slots withhold, in all and one by one; and what is to be withheld once it is free.
-    withheld_total: Resources = field(default_factory=Resources)
-    withheld: list[Withheld] = field(default_factory=list)
-    pending_withheld: list[Withheld] = field(default_factory=list)
+    withheld: WithheldAmounts = field(default_factory=WithheldAmounts)
     #: Why the slot itself is broken, if so.
     breakage: Breakage | None = None
     #: Who claims the slot, the job that it was claimed for, and the one that runs.
     terms: Terms = field(default_factory=Terms)
     request: Job | None = None
     activation: Activation | None = None
-    #: The activation that waits for the end of the previous run, and since when.
-    queued: Activation | None = None
-    queued_at: float = 0.0
-    #: The job and the client of the claim that waits for the end of the present one.
-    waiting: Job | None = None
-    waiting_terms: Terms | None = None
+    queued: QueuedActivation | None = None
+    waiting: WaitingClient | None = None
     #: Serials of the requests that have yet to be answered, and the schedds that made them, by claim id.
     serials: dict[str, int] = field(default_factory=dict)
     requesters: dict[str, str] = field(default_factory=dict)
-    #: Fetched work that has yet to start; whether that of the run which has just ended completed.
-    fetched_work: FetchedWork | None = None
-    finished: bool = False
-    #: When hooks were asked for work for this slot.
-    attempts: Attempts = field(default_factory=Attempts)
+    fetch: FetchState = field(default_factory=FetchState)
     #: The run that ended last on this slot.
     last_run: str = ""
-    #: The usage of the job as the starter reported it last, and the load that the job makes.
-    usage: dict[str, Value] = field(default_factory=dict)
-    condor_load: float = 0.0
-    #: When the job's CPU time was reported last, and how much it was (seconds).
-    cpu_seen: tuple[float, float] | None = None
+    usage: JobUsage = field(default_factory=JobUsage)
     ad: ClassAd = field(default_factory=ClassAd)
     #: The attributes as :attr:`ad` has them; replaced, never changed, as others may refer to it.
     shown: dict[str, Value] = field(default_factory=dict)
@@ -184,7 +216,7 @@ class SlotRecord:
 
     def job_of(self, slot: Slot) -> Job | None:
         """The job of a state that this slot is in or may enter."""
-        run, fetched = slot.run, self.fetched_work
+        run, fetched = slot.run, self.fetch.work
         if run is not None and fetched is not None and fetched.activation.run_id == run.run_id:
             return fetched.activation.job
         return self.activation.job if self.activation and run else self.request
@@ -203,7 +235,3 @@ class SlotRecord:
             ad=self.ad.copy(),
             shown=self.shown,
         )
-
-    def forget_usage(self) -> None:
-        """The run has ended: the next one begins without usage."""
-        self.usage, self.condor_load, self.cpu_seen = {}, 0.0, None

@@ -60,7 +60,7 @@ def requirements(
 
 def amounts(record: SlotRecord, machine: Resources, free: Resources) -> Attributes:
     """Cpus, Memory and the rest: what is ``free``, what the slot has, what the machine has."""
-    whole, lost = record.total, record.withheld_total
+    whole, lost = record.total, record.withheld.total
     broken = record.slot.broken is not None
     attributes: Attributes = {
         "Cpus": 0 if broken else free.cpus,
@@ -202,7 +202,7 @@ def claim_of(record: SlotRecord, now: float, policy: PolicyEval | None) -> Attri
             GlobalJobId=values.get("GlobalJobId"),
             JobUniverse=values.get("JobUniverse"),
             JobStart=int(run.activated_at),
-            LastPeriodicCheckpoint=record.usage.get("LastCheckpointTime", int(run.activated_at)),
+            LastPeriodicCheckpoint=record.usage.attributes.get("LastCheckpointTime", int(run.activated_at)),
             TotalJobRunTime=int(ran),
             TotalJobSuspendTime=int(stood),
             AcceptedWhileDraining=True if run.accepted_while_draining else None,
@@ -214,15 +214,15 @@ def claim_of(record: SlotRecord, now: float, policy: PolicyEval | None) -> Attri
         attributes["RetirementTimeRemaining"] = 0
     if state.waiting is not None and record.waiting is not None:
         attributes["PreemptingRank"] = state.waiting.claim.rank
-        attributes["PreemptingUser"] = record.waiting_terms.submitter if record.waiting_terms else None
-        attributes["PreemptingOwner"] = record.waiting.values.get("Owner")
-        attributes["PreemptingConcurrencyLimits"] = record.waiting.values.get("ConcurrencyLimits")
+        attributes["PreemptingUser"] = record.waiting.terms.submitter
+        attributes["PreemptingOwner"] = record.waiting.job.values.get("Owner")
+        attributes["PreemptingConcurrencyLimits"] = record.waiting.job.values.get("ConcurrencyLimits")
     return attributes
 
 
 def fetches_of(record: SlotRecord) -> Attributes:
     """When hooks were asked for work, and the seconds from then to the next time (-1: not known yet)."""
-    tried = record.attempts
+    tried = record.fetch.attempts
     return {
         "LastFetchWorkSpawned": int(tried.began),
         "LastFetchWorkCompleted": int(tried.ended),
@@ -256,8 +256,8 @@ def job_attrs_of(record: SlotRecord, names: Sequence[str], now: float) -> Attrib
     job = record.job
     attributes: Attributes = {}
     for name in names:
-        if name in record.usage:
-            attributes[name] = record.usage[name]
+        if name in record.usage.attributes:
+            attributes[name] = record.usage.attributes[name]
         elif job is not None and record.slot.run is not None:
             attributes[name] = attribute(job.ad, name, record.ad, now=now)
         else:
