@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,7 @@ async def settle(host: Host, tried: str) -> None:
 async def test_an_exception_at_any_point_leaves_nothing_behind(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    injection = Injection("/slotwise/startd/", ("dispatcher.py Driver.flush",))
+    injection = Injection("/slotwise/startd/", ("dispatcher.py Dispatcher.flush",))
     inject(monkeypatch, injection, kind)
     monkeypatch.setattr("slotwise.startd.dispatcher._LIST_AGAIN_S", 0.02)
     async with startd_host(tmp_path) as host:
@@ -167,8 +168,7 @@ async def test_a_journal_that_cannot_be_written_keeps_nobody_from_working(
         await until(lambda: "1.0#1" in host.starter.runs)
         dispatcher = host.startd.dispatcher
         told, settled = list[HookCall](), list[str]()
-        monkeypatch.setattr(dispatcher, "hook", told.append)
-        monkeypatch.setattr(dispatcher, "fetched", settled.extend)
+        dispatcher.connect(replace(dispatcher.recipients, run_hook=told.append, fetches_saved=settled.extend))
         dispatcher.point.outbox.hooks.append(HookCall("f1.reply", REPLY_FETCH, "slot1@host", "Q", b"", ("accept",), ""))
         dispatcher.point.outbox.fetched.append("f0")
         dispatcher.flush()

@@ -18,7 +18,7 @@ from slotwise.errors import ConfigError
 from slotwise.model.resources import Resources
 from slotwise.startd import self_shutdown
 from slotwise.startd.cron.service import Cron
-from slotwise.startd.dispatcher import Dispatcher
+from slotwise.startd.dispatcher import Dispatcher, Recipients
 from slotwise.startd.fetch.service import FetchWork
 from slotwise.startd.fingerprint import network
 from slotwise.startd.fingerprint.self_monitor import SelfMonitor
@@ -107,21 +107,27 @@ class Startd:
             env=context.env,
             alive=starter_alive,
         )
-        self.dispatcher.send_starter = self._link.send
-        self.dispatcher.unsent_starts = self._link.unsent_starts
-        self.dispatcher.starter_address = lambda: self._link.address
-        self.dispatcher.completed = self._drained
         self._boinc = boinc.Client(lambda: self._context.config, self.journal, self._filler)
         self._boinc.end_former()
-        self.dispatcher.filler = self._boinc.want
         self._fetch = FetchWork(self.dispatcher, config, context.clock, context.env, context.home.spool / "fetch")
-        self.dispatcher.hook, self.dispatcher.fetched = self._fetch.tell, self._fetch.settled
-        self.dispatcher.slots_changed = self._fetch.look
         self._cron = Cron(self.dispatcher, context.clock, context.env)
         self._benchmarks = Benchmarks(self.dispatcher, context.clock, context.env)
-        self.dispatcher.benchmarks = self._benchmarks.want
         self._publisher = SlotPublisher(
             self.dispatcher, self._collector, context.credential, sample=lambda: self._sample()
+        )
+        self.dispatcher.connect(
+            Recipients(
+                send_starter=self._link.send,
+                unsent_starts=self._link.unsent_starts,
+                starter_address=lambda: self._link.address,
+                ads_changed=self._publisher.publish,
+                slots_changed=self._fetch.look,
+                run_benchmarks=self._benchmarks.want,
+                drained=self._drained,
+                run_backfill=self._boinc.want,
+                run_hook=self._fetch.tell,
+                fetches_saved=self._fetch.settled,
+            )
         )
         card = network.default_interface()
         self.hibernation = Hibernation(

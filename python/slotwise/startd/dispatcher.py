@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 
 from slotwise.clock import Clock
 from slotwise.daemon.containment import cause, contained
+from slotwise.errors import InvariantError
 from slotwise.ids import doing_for_run
 from slotwise.model.slot import VacateCode
 from slotwise.startd import starter_messages
@@ -32,6 +34,35 @@ _LIST_AGAIN_S = 1.0
 Send = Callable[[list[startd_pb2.ClaimEvent]], None]
 
 
+@dataclass(frozen=True)
+class Recipients:
+    """Where decisions go, besides the journal and the schedds."""
+
+    send_starter: Callable[[starter_pb2.JobCommand], None]
+    #: Runs whose start still waits for a stream to the starter; and where its shadow reaches the starter.
+    unsent_starts: Callable[[], set[str]]
+    starter_address: Callable[[], str]
+    #: Ads are to be advertised; slots have changed in some way.
+    ads_changed: Callable[[], None]
+    slots_changed: Callable[[], None]
+    #: True: run the benchmarks; False: give them up.
+    run_benchmarks: Callable[[bool], None]
+    #: The machine is drained: exit, restart, reconfig.
+    drained: Callable[[str], None]
+    #: ``start`` or ``stop`` the backfill client for a slot.
+    run_backfill: Callable[[str, str], None]
+    run_hook: Callable[[HookCall], None]
+    #: The outcome of these calls of hooks is in the journal.
+    fetches_saved: Callable[[list[str]], None]
+
+
+def _nowhere(*_: object) -> None:
+    raise InvariantError("the startd decided something before it was wired")
+
+
+_NOBODY = Recipients(_nowhere, set, str, _nowhere, _nowhere, _nowhere, _nowhere, _nowhere, _nowhere, _nowhere)
+
+
 class Dispatcher:
     """Holds the execution point at the edge. All calls come from the event loop's thread."""
 
@@ -44,18 +75,7 @@ class Dispatcher:
         self.ends: dict[str, Callable[[], None]] = {}
         #: Ends each open stream of claims, in an orderly way.
         self.hang_up: dict[object, Callable[[], None]] = {}
-        self.send_starter: Callable[[starter_pb2.JobCommand], None] = lambda command: None
-        #: Runs whose start still waits for a stream to the starter.
-        self.unsent_starts: Callable[[], set[str]] = set
-        self.starter_address: Callable[[], str] = lambda: ""
-        self.ads_changed: Callable[[], None] = lambda: None
-        self.slots_changed: Callable[[], None] = lambda: None
-        self.benchmarks: Callable[[bool], None] = lambda run: None
-        self.completed: Callable[[str], None] = lambda action: None
-        self.filler: Callable[[str, str], None] = lambda name, what: None
-        #: A hook is to hear of fetched work; and fetches are settled.
-        self.hook: Callable[[HookCall], None] = lambda call: None
-        self.fetched: Callable[[list[str]], None] = lambda call_ids: None
+        self.recipients = _NOBODY
         self.history = JobHistory(JobHistorySettings())
         self.wake = asyncio.Event()
         #: Slots whose ads have yet to be advertised, and those that are gone.
@@ -69,6 +89,10 @@ class Dispatcher:
         self._list_at: float | None = None
         #: Drains as the journal has them.
         self._kept = point.drain.durable()
+
+    def connect(self, recipients: Recipients) -> None:
+        """Pass decisions on to these from now on."""
+        self.recipients = recipients
 
     def flush(self) -> None:
         """Save what changed, then say and do what was decided."""
@@ -124,19 +148,19 @@ class Dispatcher:
             self.unsent[name] = None
         self.own_ad = self.own_ad or out.own_ad
         if out.changed or out.removed:
-            self.ads_changed()
-            self.slots_changed()
+            self.recipients.ads_changed()
+            self.recipients.slots_changed()
             self.wake.set()
         if out.benchmarks is not None:
-            self.benchmarks(out.benchmarks)
+            self.recipients.run_benchmarks(out.benchmarks)
         if out.completion:
-            self.completed(out.completion)
+            self.recipients.drained(out.completion)
         for name, what in out.fillers:
-            self.filler(name, what)
+            self.recipients.run_backfill(name, what)
         for call in out.hooks:
-            self.hook(call)
+            self.recipients.run_hook(call)
         if out.fetched:
-            self.fetched(out.fetched)
+            self.recipients.fetches_saved(out.fetched)
 
     def abandon(self, names: Iterable[str], error: Exception) -> None:
         """A message about these slots could not be processed: their claims end, and the starter is asked what runs."""
@@ -150,7 +174,7 @@ class Dispatcher:
 
     def _ask_for_list(self) -> None:
         self._listing = {record.slot.run.run_id for record in self.point.slots if record.slot.run is not None}
-        self.send_starter(starter_messages.list_runs())
+        self.recipients.send_starter(starter_messages.list_runs())
 
     def touch_all(self) -> None:
         """Every slot's ad is to be sent again."""
@@ -180,7 +204,7 @@ class Dispatcher:
             end()
 
     def _event(self, message: ToSchedd) -> startd_pb2.ClaimEvent:
-        return claim_event(message, self.slot_pack, self.starter_address())
+        return claim_event(message, self.slot_pack, self.recipients.starter_address())
 
     def slot_pack(self, name: str) -> bytes:
         """A slot's ad for the wire; empty when the slot has gone meanwhile."""
@@ -191,7 +215,7 @@ class Dispatcher:
 
     def _to_starter(self, command: ToStarter) -> None:
         if not isinstance(command, Start):
-            self.send_starter(starter_messages.command(command))
+            self.recipients.send_starter(starter_messages.command(command))
             return
         record = self.point.slots.get(command.slot_name)
         if record is None or record.activation is None or record.activation.run_id != command.run_id:
@@ -199,7 +223,7 @@ class Dispatcher:
         self.point.ads.show(record, self.clock.now())
         start = starter_messages.start(record, self.point.settings)
         if start is not None:
-            self.send_starter(start)
+            self.recipients.send_starter(start)
 
     def starter_events(self, events: list[starter_pb2.JobEvent]) -> None:
         """Take in what the starter reports of runs."""
@@ -264,12 +288,12 @@ class Dispatcher:
             with contained(_log, doing_for_run(run_id, "counting what was repaired"), partial(self.abandon, [])):
                 reports.repaired(run_id, now)
         for run_id in sorted(listed - ours.keys()):
-            self.send_starter(starter_messages.command(Forget(run_id)))
+            self.recipients.send_starter(starter_messages.command(Forget(run_id)))
         for job in jobs.jobs:
             doing = doing_for_run(job.run_id, "checking whether it is suspended")
             with contained(_log, doing, partial(self.abandon, [job.slot_name])):
                 reports.agree_on_suspension(starter_messages.listed_run(job))
-        for run_id in sorted(ours.keys() - listed - self.unsent_starts()):
+        for run_id in sorted(ours.keys() - listed - self.recipients.unsent_starts()):
             if asked_of is None or run_id in asked_of:
                 doing = doing_for_run(run_id, "processing its end")
                 with contained(_log, doing, partial(self.abandon, [ours[run_id]])):

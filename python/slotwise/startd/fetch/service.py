@@ -184,8 +184,8 @@ class FetchWork:
 
     def _slot_of(self, call: HookCall) -> SlotRecord | None:
         """The slot that asked, or the partitionable one that it has gone back to."""
-        holdings = self._dispatcher.point.slots
-        return holdings.get(call.slot_name) or holdings.get(call.parent)
+        slots = self._dispatcher.point.slots
+        return slots.get(call.slot_name) or slots.get(call.parent)
 
     def _fetched(self, call: HookCall, outcome: Outcome | None) -> None:
         """A hook has ended: its work is offered to the slot. ``outcome`` None: it never began."""

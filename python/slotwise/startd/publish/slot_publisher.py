@@ -55,7 +55,6 @@ class SlotPublisher(Publisher):
             interval_s=lambda: dispatcher.point.settings.timers.update_s,
             gather_s=GATHER_S,
         )
-        dispatcher.ads_changed = self.publish
 
     async def pause(self) -> None:
         """Say nothing until :meth:`start`, which sends whole ads again; the collector keeps what it has."""
