@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from slotwise.classad import ClassAd
 from slotwise.classad.evaluate import compiled
-from slotwise.startd.power.decision import Rules
-from slotwise.startd.power.what_if import Outcome, Plan, Run, base_slot, replay
+from slotwise.model.power.decision import Rules
+from slotwise.model.power.what_if import Outcome, Plan, Run, base_slot, replay
 
 HOUR, DAY = 3600.0, 86400.0
 SINCE = 1_000_000.0

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.classad import UNDEFINED, ClassAd
-from slotwise.startd.power.decision import Awake, Clearing, Telling
+from slotwise.model.power.decision import Awake, Clearing, Telling
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import collector_pb2, startd_pb2
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from slotwise.classad import ClassAd, ExprTree
+from slotwise.cli.jobs import match_report as text
 from slotwise.cli.jobs.match_analysis import accepts, bare, clauses_of, fit, steps_of
-from slotwise.cli.render import fit as text
 from slotwise.cli.render.ads import as_table
 from slotwise.matchmaking.hints import hints
 

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.cli.common import output_format
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import parse
-from slotwise.cli.common.output_format import Form
-from slotwise.cli.render import jobviews
+from slotwise.cli.render import jobviews, output_format
 from slotwise.cli.render.layout import Item, Layout, ranges, unique_rows
+from slotwise.cli.render.output_format import Form
 from slotwise.cli.render.poolviews import VIEWS
 from slotwise.cli.render.printas import FUNCTIONS, READS, Scene
 from slotwise.cli.render.printformat import parse as parse_format

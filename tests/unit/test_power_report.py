@@ -11,10 +11,9 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slotwise.cli.pool import power_report
+from slotwise.cli.pool import power_plot, power_report
 from slotwise.cli.pool.power_report import text_of
 from slotwise.cli.pool.sleep_hours import Day, days_before, report
-from slotwise.cli.render import power_plot
 from slotwise.errors import UsageError
 from slotwise.wire.gen.collector_pb2 import Sleep
 

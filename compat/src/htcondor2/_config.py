@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
-from typing import Any
 
 from classad2 import ClassAd
 from slotwise.config import Config, knobs, load
@@ -12,11 +11,14 @@ from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
 from htcondor2 import _pool
 from htcondor2._errors import as_htcondor
 
+#: What a knob is, by its type.
+Value = bool | int | float | str
+
 _subsystem = "TOOL"
 _root: str | None = None
 
 
-class Param(MutableMapping[str, Any]):
+class Param(MutableMapping[str, Value]):
     """The configuration as programs of this host read it. Values that are set hold in this process alone."""
 
     def __init__(self) -> None:
@@ -30,12 +32,12 @@ class Param(MutableMapping[str, Any]):
     @property
     def _knobs(self) -> Config:
         if self._config is None:
-            call = _pool.caller()
+            pool = _pool.pool()
             with as_htcondor():
-                self._config = load(_root, subsystem=_subsystem, env=call.env, home=call.home)
+                self._config = load(_root, subsystem=_subsystem, env=pool.env, home=pool.home)
         return self._config
 
-    def __getitem__(self, key: str) -> Any:
+    def __getitem__(self, key: str) -> Value:
         if not isinstance(key, str):
             raise TypeError("key must be a string")
         if key.lower() in self._own:
@@ -45,7 +47,7 @@ class Param(MutableMapping[str, Any]):
             raise KeyError(key)
         return value
 
-    def __setitem__(self, key: str, value: str) -> None:
+    def __setitem__(self, key: str, value: Value) -> None:
         if not isinstance(key, str):
             raise TypeError("key must be a string")
         if not isinstance(value, str):
@@ -78,6 +80,7 @@ def reload_config(root_config_file: str | None = None) -> None:
     global _root
     _root = root_config_file
     param.forget()
+    _pool.forget()
 
 
 class RemoteParam(MutableMapping[str, str]):
@@ -88,8 +91,7 @@ class RemoteParam(MutableMapping[str, str]):
         self._cache: dict[str, str] = {}
 
     def _stub(self) -> daemon_pb2_grpc.DaemonStub:
-        found: daemon_pb2_grpc.DaemonStub = _pool.stub(daemon_pb2_grpc.DaemonStub, "daemon", self._address)
-        return found
+        return _pool.stub(daemon_pb2_grpc.DaemonStub, self._address)
 
     def refresh(self) -> None:
         """Forget what was looked up."""
@@ -100,7 +102,8 @@ class RemoteParam(MutableMapping[str, str]):
             raise TypeError("key must be a string")
         if key not in self._cache:
             request = daemon_pb2.ConfigValuesRequest(names=[key])
-            reply = _pool.asked("the daemon", lambda: self._stub().ConfigValues(request, timeout=60))
+            with _pool.calling("the daemon"):
+                reply = self._stub().ConfigValues(request, timeout=60)
             if key not in reply.values:
                 raise KeyError(key)
             self._cache[key] = reply.values[key]
@@ -112,7 +115,8 @@ class RemoteParam(MutableMapping[str, str]):
         if not isinstance(value, str):
             raise TypeError("value must be a string")
         request = daemon_pb2.SetConfigRequest(name=key, value=value, runtime=True)
-        _pool.asked("the daemon", lambda: self._stub().SetConfig(request, timeout=60))
+        with _pool.calling("the daemon"):
+            self._stub().SetConfig(request, timeout=60)
         self._cache[key] = value
 
     def __delitem__(self, key: str) -> None:

@@ -56,29 +56,30 @@ def send_command(ad: ClassAd, dc: DaemonCommand, target: str | None = None) -> N
     address = _pool.address_of(ad, "daemon")
     command = DaemonCommand(dc)
     if command is DaemonCommand.Reconfig:
-        daemon = _pool.stub(daemon_pb2_grpc.DaemonStub, "daemon", address)
-        reply = _pool.asked("the daemon", lambda: daemon.Reconfig(common_pb2.Empty(), timeout=60))
+        with _pool.calling("the daemon"):
+            daemon = _pool.stub(daemon_pb2_grpc.DaemonStub, address)
+            reply = daemon.Reconfig(common_pb2.Empty(), timeout=60)
         for warning in reply.warnings:
             warnings.warn(warning, stacklevel=2)
         return
     if command in _ENDS:
-        request = daemon_pb2.ShutdownRequest(mode=_ENDS[command])
-        daemon = _pool.stub(daemon_pb2_grpc.DaemonStub, "daemon", address)
-        _pool.asked("the daemon", lambda: daemon.Shutdown(request, timeout=60))
+        with _pool.calling("the daemon"):
+            daemon = _pool.stub(daemon_pb2_grpc.DaemonStub, address)
+            daemon.Shutdown(daemon_pb2.ShutdownRequest(mode=_ENDS[command]), timeout=60)
         return
     if found is not AdType.Master:
         raise HTCondorException(f"{command.name} is for masters, and the ad is of a {_NAMES.get(found, kind)}")
-    master = _pool.stub(daemon_pb2_grpc.MasterStub, "master", address)
-    names = [target.lower()] if target else []
-    if command in (DaemonCommand.Restart, DaemonCommand.RestartPeaceful):
-        _pool.asked("the master", lambda: master.Restart(daemon_pb2.DaemonNames(names=names)))
-    elif command in (DaemonCommand.DaemonOn, DaemonCommand.DaemonsOn):
-        _pool.asked("the master", lambda: master.StartDaemons(daemon_pb2.DaemonNames(names=names)))
-    elif command in _MODES:
-        stop = daemon_pb2.StopRequest(names=names, mode=_MODES[command], at_once=True)
-        _pool.asked("the master", lambda: master.StopDaemons(stop))
-    else:
-        raise HTCondorException(f"{command.name} is not a command of this master")
+    names = daemon_pb2.DaemonNames(names=[target.lower()] if target else [])
+    with _pool.calling("the master"):
+        master = _pool.stub(daemon_pb2_grpc.MasterStub, address)
+        if command in (DaemonCommand.Restart, DaemonCommand.RestartPeaceful):
+            master.Restart(names)
+        elif command in (DaemonCommand.DaemonOn, DaemonCommand.DaemonsOn):
+            master.StartDaemons(names)
+        elif command in _MODES:
+            master.StopDaemons(daemon_pb2.StopRequest(names=names.names, mode=_MODES[command], at_once=True))
+        else:
+            raise HTCondorException(f"{command.name} is not a command of this master")
 
 
 def ping(location: str | ClassAd, authz: str | None = None, security: object = None) -> ClassAd:
@@ -89,8 +90,8 @@ def ping(location: str | ClassAd, authz: str | None = None, security: object = N
     address = location if isinstance(location, str) else location.get("MyAddress")
     if not isinstance(address, str):
         raise ValueError("Address not available in location argument.")
-    daemon = _pool.stub(daemon_pb2_grpc.DaemonStub, "daemon", address)
-    reply = _pool.asked("the daemon", lambda: daemon.Ping(daemon_pb2.PingRequest(), timeout=20))
+    with _pool.calling("the daemon"):
+        reply = _pool.stub(daemon_pb2_grpc.DaemonStub, address).Ping(daemon_pb2.PingRequest(), timeout=20)
     answer = ClassAd({"RemoteVersion": CONDOR_VERSION, "AuthorizationSucceeded": True})
     for ours, theirs in (("daemon", "RemoteName"), ("identity", "MyRemoteUserName")):
         if value := getattr(reply, ours, ""):

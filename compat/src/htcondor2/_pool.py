@@ -1,65 +1,83 @@
-"""How the modules reach daemons: as the commands of the pool do, with the caller's token, certificate or account."""
+"""How the modules reach daemons: by slotwise.client, with the caller's token, certificate or account."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
 
 import grpc
 from classad2 import ClassAd
-from slotwise.cli.common.invocation import Invocation
-from slotwise.errors import SlotwiseError
-from slotwise.table import unpack_ads
+from slotwise.client import locate
+from slotwise.client.daemon import BlockingClient, target_of_address
+from slotwise.client.pool import Pool
+from slotwise.errors import PeerUnavailableError, SlotwiseError
 from slotwise.wire.status import to_error
 
 from htcondor2._errors import HTCondorException
 
-_Reply = TypeVar("_Reply")
+_Client = TypeVar("_Client", bound=BlockingClient)
+_Stub = TypeVar("_Stub")
 
+#: What names the pool and the caller.
+_NAMING = ("SLOTWISE_HOME", "CONDOR_CONFIG", "CONDOR_HOST", "_CONDOR_CONDOR_HOST", "SLOTWISE_TOKEN_FILE", "HOME")
 #: Open channels of this process, by target.
 _channels: dict[str, grpc.Channel] = {}
+#: Clients of this process by class, address, and the environment in which they were made.
+_clients: dict[tuple[type[BlockingClient], str | None, tuple[str | None, ...]], BlockingClient] = {}
 
 
-def caller(pool: str | None = None, name: str | None = None) -> Invocation:
-    """The present process as a caller of the pool that its environment names, or of another one."""
-    call = Invocation.of_process()
-    call.channels = _channels
-    return call.aimed(pool, name)
+def pool() -> Pool:
+    """The pool that the environment of this process names."""
+    return Pool(dict(os.environ), channels=_channels)
 
 
-def stub(stub_class: Callable[[grpc.Channel], Any], daemon: str, address: str | None = None) -> Any:
-    """A stub for a daemon of this pool, or for the one at ``address`` (MyAddress of an ad).
+def client(kind: type[_Client], address: str | None = None) -> _Client:
+    """A client of a daemon of this pool, or of the one at ``address`` (MyAddress of an ad).
 
-    :raises HTCondorException: the daemon cannot be found.
+    :raises SlotwiseError: the daemon cannot be found.
     """
-    call = caller()
+    key = (kind, address, tuple(os.environ.get(name) for name in _NAMING))
+    found = _clients.get(key)
+    if not isinstance(found, kind):
+        found = _clients[key] = kind(address=address)
+    return found
+
+
+def forget() -> None:
+    """Find daemons, and read the configuration, anew."""
+    while _clients:
+        _clients.popitem()[1].close()
+
+
+def stub(stub_class: Callable[[grpc.Channel], _Stub], address: str) -> _Stub:
+    """A stub for the daemon at ``address`` (MyAddress of an ad)."""
+    return stub_class(pool().open(target_of_address(address)))
+
+
+def here(daemon: str) -> frozenset[str]:
+    """The targets at which the daemon of this home answers; none when there is none."""
     try:
-        return stub_class(call.open(address) if address else call.channel(daemon))
-    except SlotwiseError as error:
-        raise HTCondorException(str(error)) from error
+        return locate.local_targets(pool(), daemon)
+    except SlotwiseError:
+        return frozenset()
 
 
-def asked(peer: str, call: Callable[[], _Reply]) -> _Reply:
-    """What a call brings back.
+@contextmanager
+def calling(peer: str) -> Iterator[None]:
+    """A call of a daemon.
 
     :raises HTCondorException: the daemon cannot be reached, or refuses.
     """
     try:
-        return call()
+        yield
     except grpc.RpcError as error:
         raise HTCondorException(str(to_error(error, peer=peer))) from error
     except SlotwiseError as error:
+        if isinstance(error, PeerUnavailableError):
+            forget()  # it may come back elsewhere
         raise HTCondorException(str(error)) from error
-
-
-def ads(peer: str, chunks: Callable[[], Iterable[Any]]) -> list[ClassAd]:
-    """The ads of a streamed reply."""
-    return asked(peer, lambda: [ClassAd._of(ad) for chunk in chunks() if chunk.data for ad in unpack_ads(chunk.data)])
-
-
-def account() -> str:
-    """Who calls: the account's name."""
-    return caller().account
 
 
 def address_of(location: ClassAd, what: str) -> str:
@@ -76,4 +94,4 @@ def address_of(location: ClassAd, what: str) -> str:
     return found
 
 
-__all__ = ["account", "address_of", "ads", "asked", "caller", "stub"]
+__all__ = ["address_of", "calling", "client", "forget", "here", "pool", "stub"]

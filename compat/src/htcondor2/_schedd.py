@@ -7,17 +7,13 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import grpc
 from classad2 import ClassAd, ClassAdException, ExprTree, quote
 from slotwise.classad import ClassAd as NativeAd
-from slotwise.cli.jobs import spool as spooling
-from slotwise.client import messages
-from slotwise.client.retry import Keys
-from slotwise.config import load
-from slotwise.errors import SlotwiseError, SubmitError
-from slotwise.submit import Submission, parse
-from slotwise.table import unpack_ads
-from slotwise.wire.gen import common_pb2, negotiator_pb2, negotiator_pb2_grpc, schedd_pb2, schedd_pb2_grpc
+from slotwise.classad import ExprTree as NativeExpr
+from slotwise.client import Negotiator
+from slotwise.client import Schedd as Client
+from slotwise.client.descriptions import ReadOptions
+from slotwise.client.totals import QueueTotals
 
 from htcondor2 import _pool
 from htcondor2._collector import Collector
@@ -25,11 +21,10 @@ from htcondor2._enums import AdType, JobAction, QueryOpt, TransactionFlag
 from htcondor2._errors import HTCondorException
 from htcondor2._submit import DEFAULT_ITEMS, Submit, SubmitResult
 
-_Act = schedd_pb2.ActRequest
 _ACTIONS = {
-    JobAction.Hold: _Act.HOLD, JobAction.Release: _Act.RELEASE, JobAction.Remove: _Act.REMOVE,
-    JobAction.RemoveX: _Act.REMOVE_FORCE, JobAction.Vacate: _Act.VACATE, JobAction.VacateFast: _Act.VACATE_FAST,
-    JobAction.Suspend: _Act.SUSPEND, JobAction.Continue: _Act.CONTINUE,
+    JobAction.Hold: "hold", JobAction.Release: "release", JobAction.Remove: "remove",
+    JobAction.RemoveX: "remove_force", JobAction.Vacate: "vacate", JobAction.VacateFast: "vacate_fast",
+    JobAction.Suspend: "suspend", JobAction.Continue: "continue",
 }  # fmt: skip
 _TOTALS = {
     "TotalSuccess": "success", "TotalNotFound": "not_found", "TotalBadStatus": "bad_status",
@@ -49,11 +44,9 @@ class Schedd:
         else:
             self._addr = _pool.address_of(location, "schedd")
             self._version = location.get("CondorVersion")
-        self._keys = Keys()
 
-    def _stub(self) -> schedd_pb2_grpc.ScheddStub:
-        found: schedd_pb2_grpc.ScheddStub = _pool.stub(schedd_pb2_grpc.ScheddStub, "schedd", self._addr)
-        return found
+    def _client(self) -> Client:
+        return _pool.client(Client, self._addr)
 
     # ---- looking
 
@@ -72,13 +65,14 @@ class Schedd:
         wanted = QueryOpt(opts)
         if wanted & ~(QueryOpt.DefaultMyJobsOnly | QueryOpt.SummaryOnly | QueryOpt.AutoCluster):
             raise HTCondorException(f"this schedd has no query with {wanted!r}")
-        asked = messages.job_query(
-            str(constraint), list(projection), max(0, limit), bool(wanted & QueryOpt.DefaultMyJobsOnly)
-        )
         if wanted & QueryOpt.AutoCluster:
             raise HTCondorException("this schedd shows no autoclusters")
-        asked.totals_only = bool(wanted & QueryOpt.SummaryOnly)
-        return _each(_pool.ads("the schedd", lambda: self._stub().Query(asked)), callback)
+        mine = bool(wanted & QueryOpt.DefaultMyJobsOnly)
+        with _pool.calling("the schedd"):
+            if wanted & QueryOpt.SummaryOnly:
+                return _each([_summary(self._client().totals(str(constraint), mine=mine))], callback)
+            found = self._client().query(str(constraint), list(projection), limit=max(0, limit), mine=mine)
+        return _each([ClassAd._of(ad) for ad in found], callback)
 
     def xquery(
         self,
@@ -99,11 +93,11 @@ class Schedd:
         since: int | str | ExprTree | None = None,
     ) -> list[ClassAd]:
         """Jobs that have left the queue, newest first, until ``since`` (a job, a cluster or an expression)."""
-        asked = schedd_pb2.HistoryQuery(since=_since(since))
-        asked.query.constraint = "" if constraint is None else str(constraint)
-        asked.query.projection.extend(projection)
-        asked.query.limit = max(0, match)
-        return _pool.ads("the schedd", lambda: self._stub().History(asked))
+        wanted = "" if constraint is None else str(constraint)
+        ends = _since(since)
+        with _pool.calling("the schedd"):
+            found = self._client().history(wanted, list(projection), limit=max(0, match), since=ends)
+        return [ClassAd._of(ad) for ad in found]
 
     def jobEpochHistory(self, *_: object, **__: object) -> list[ClassAd]:
         """Refused: this schedd's epochs are read from its JOB_EPOCH_HISTORY file (`slotwise history -epochs`).
@@ -121,9 +115,8 @@ class Schedd:
 
     def get_claims(self, constraint: str | ExprTree | None = None, projection: Sequence[str] = ()) -> list[ClassAd]:
         """The slots that this schedd has claimed, as the collector knows them."""
-        mine = _pool.ads(
-            "the schedd", lambda: self._stub().Query(messages.job_query("JobStatus == 2", ["RemoteHost"], 0, False))
-        )
+        with _pool.calling("the schedd"):
+            mine = self._client().query("JobStatus == 2", ["RemoteHost"])
         hosts = sorted({str(ad["RemoteHost"]) for ad in mine if "RemoteHost" in ad})
         if not hosts:
             return []
@@ -140,11 +133,10 @@ class Schedd:
         code = 0
         if isinstance(reason, tuple):
             reason, code = reason
-        request = schedd_pb2.ActRequest(
-            action=_ACTIONS[action], jobs=_selection(job_spec), reason=reason or "Python-initiated action", subcode=code
-        )
-        reply = _pool.asked("the schedd", lambda: self._stub().Act(request))
-        totals = dict(reply.totals)
+        jobs = _jobs(job_spec)
+        with _pool.calling("the schedd"):
+            done = self._client().act(_ACTIONS[action], jobs, reason=reason or "Python-initiated action", subcode=code)
+        totals = done.totals
         result = ClassAd({ours: totals.get(name, 0) for ours, name in _TOTALS.items()})
         result["TotalError"] = totals.get("error", 0)
         result["TotalJobAds"] = 0
@@ -159,15 +151,15 @@ class Schedd:
         flags: TransactionFlag = TransactionFlag.Default,
     ) -> ClassAd:
         """Set an attribute of jobs to an expression, whose text is given. Returns how many were changed."""
-        request = schedd_pb2.EditRequest(jobs=_selection(job_spec))
-        request.set[attr] = str(value)
-        reply = _pool.asked("the schedd", lambda: self._stub().Edit(request))
-        return ClassAd({"TotalSuccess": dict(reply.totals).get("success", 0)})
+        jobs = _jobs(job_spec)
+        with _pool.calling("the schedd"):
+            done = self._client().edit(jobs, {attr: NativeExpr(str(value))})
+        return ClassAd({"TotalSuccess": done.succeeded})
 
     def reschedule(self) -> None:
         """Ask the negotiator for a cycle."""
-        negotiator = _pool.stub(negotiator_pb2_grpc.NegotiatorStub, "negotiator")
-        _pool.asked("the negotiator", lambda: negotiator.Reschedule(negotiator_pb2.RescheduleRequest(), timeout=60))
+        with _pool.calling("the negotiator"):
+            _pool.client(Negotiator).reschedule()
 
     # ---- submitting
 
@@ -186,73 +178,30 @@ class Schedd:
         if not isinstance(description, Submit):
             raise TypeError("description must be an htcondor2.Submit object")
         text = description.description(count, itemdata, queue)
-        call = _pool.caller()
-        try:
-            config = load(subsystem="SUBMIT", env=call.env, home=call.home)
-
-            def read(first: int | None) -> Submission:
-                before = [f"MY.JobSubmitMethod = {method}"] if (method := description.getSubmitMethod()) >= 0 else []
-                return parse(
-                    text, filename="<python>", config=config, env=call.env, owner=call.account, before=before,
-                    check_support=True, spool=spool, first_cluster=first,
-                )  # fmt: skip
-
-            made = read(None)
-            if not made.count:
-                raise SubmitError("no jobs queued", hint="give a count, or a queue statement")
-            if len(made.clusters) > 1:
-                raise SubmitError("a Submit object has one queue statement")
-            stub = self._stub()
-            first = 0
-            if made.mentions_cluster:
-                reserve = schedd_pb2.ReserveClustersRequest(count=1)
-                first = int(_pool.asked("the schedd", lambda: stub.ReserveClusters(reserve)).first)
-                made = read(first)
-            if spool:
-                spooling.check(made.clusters[0].job(proc) for proc in range(made.count))
-            parts = messages.parts(made, first, self._keys.next(), False)
-            result = messages.result(_pool.asked("the schedd", lambda: stub.Submit(parts)), made)
-        except SlotwiseError as error:
-            raise HTCondorException(str(error)) from error
+        options = ReadOptions(spool=spool, method=description.getSubmitMethod(), one_cluster=True)
+        with _pool.calling("the schedd"):
+            result = self._client().submit(text, options=options)
         for warning in result.warnings:
             warnings.warn(warning, stacklevel=2)
-        ad = made.clusters[0].ad
+        ad = NativeAd() if result.submission is None else result.submission.clusters[0].ad
         ad["ClusterId"] = result.cluster
-        spooled = None
-        if spool:
-            spooled = [(f"{result.cluster}.{proc}", _job(made, proc)) for proc in range(made.count)]
-        return SubmitResult(result.cluster, result.count, ClassAd._of(ad), spooled)
+        return SubmitResult(result.cluster, result.count, ClassAd._of(ad), result if spool else None)
 
     def spool(self, result: SubmitResult) -> None:
         """Send the input files of jobs that were submitted with ``spool``.
 
         :raises ValueError: they were not.
         """
-        jobs = result._spooled
-        if jobs is None:
+        if result._spooled is None:
             raise ValueError("result must have come from submit() with spool set")
-        pairs = [(name, ad._native) for name, ad in jobs]
-        try:
-            parts = spooling.parts(pairs, _pool.account())
-            _pool.asked("the schedd", lambda: self._stub().Spool(parts))
-        except SlotwiseError as error:
-            raise HTCondorException(str(error)) from error
+        with _pool.calling("the schedd"):
+            self._client().spool(result._spooled)
 
     def retrieve(self, job_spec: JobSpec) -> None:
         """Fetch what jobs that were submitted with ``spool`` have left, to where they were submitted."""
-        try:
-            pieces = self._stub().FetchSandboxes(_selection(job_spec))
-            arrivals: spooling.Arrivals | None = None
-            for piece in pieces:
-                if piece.ad:
-                    arrivals = spooling.Arrivals(unpack_ads(piece.ad)[0], None)
-                if piece.HasField("file") and arrivals is not None:
-                    arrivals.take(piece.file)
-        except SlotwiseError as error:
-            raise HTCondorException(str(error)) from error
-        except grpc.RpcError as error:
-            failure: grpc.RpcError = error
-            _pool.asked("the schedd", lambda: _again(failure))
+        jobs = _jobs(job_spec)
+        with _pool.calling("the schedd"):
+            self._client().retrieve(jobs)
 
     # ---- records of users
 
@@ -264,8 +213,8 @@ class Schedd:
         limit: int = -1,
     ) -> list[Any]:
         """The records of the access point's users."""
-        asked = common_pb2.AdQuery(kind="Owner", constraint=str(constraint), projection=projection)
-        found = _pool.ads("the schedd", lambda: self._stub().Users(asked))
+        with _pool.calling("the schedd"):
+            found = [ClassAd._of(ad) for ad in self._client().users(str(constraint), projection)]
         return _each(found[:limit] if limit >= 0 else found, callback)
 
     def queryProjectAds(self, *_: object, **__: object) -> list[Any]:
@@ -274,28 +223,25 @@ class Schedd:
 
     def addUserRec(self, user_spec: str | list[str]) -> ClassAd:
         """Make records of users."""
-        return self._users(schedd_pb2.UsersEdit.ADD, user_spec)
+        return self._users("add", user_spec)
 
     def enableUserRec(self, user_spec: str | list[str] | ExprTree) -> ClassAd:
         """Let users submit again."""
-        return self._users(schedd_pb2.UsersEdit.ENABLE, user_spec)
+        return self._users("enable", user_spec)
 
     def disableUserRec(self, user_spec: str | list[str] | ExprTree, reason: str | None = None) -> ClassAd:
         """Let users submit no more."""
-        return self._users(schedd_pb2.UsersEdit.DISABLE, user_spec, reason or "")
+        return self._users("disable", user_spec, reason or "")
 
     def removeUserRec(self, user_spec: str | list[str] | ExprTree) -> ClassAd:
         """Remove records of users."""
-        return self._users(schedd_pb2.UsersEdit.REMOVE, user_spec)
+        return self._users("remove", user_spec)
 
-    def _users(self, what: Any, spec: str | list[str] | ExprTree, reason: str = "") -> ClassAd:
-        request = schedd_pb2.UsersEdit(what=what, reason=reason)
-        if isinstance(spec, ExprTree):
-            request.constraint = str(spec)
-        else:
-            request.names.extend([spec] if isinstance(spec, str) else spec)
-        reply = _pool.asked("the schedd", lambda: self._stub().EditUsers(request, timeout=60))
-        return ClassAd({"Result": 0, "NumChanged": reply.changed})
+    def _users(self, change: str, spec: str | list[str] | ExprTree, reason: str = "") -> ClassAd:
+        users = spec._native if isinstance(spec, ExprTree) else [spec] if isinstance(spec, str) else spec
+        with _pool.calling("the schedd"):
+            changed = self._client().edit_users(change, users, reason=reason)
+        return ClassAd({"Result": 0, "NumChanged": changed})
 
     # ---- what this access point does not do
 
@@ -316,13 +262,13 @@ class Schedd:
     import_exported_job_results = unexport_jobs = export_jobs
 
 
-def _again(error: grpc.RpcError) -> None:
-    raise error
-
-
-def _job(made: Submission, proc: int) -> ClassAd:
-    ad: NativeAd = made.clusters[0].job(proc)
-    return ClassAd._of(ad)
+def _summary(totals: QueueTotals) -> ClassAd:
+    """The ad of QueryOpt.SummaryOnly: jobs by state, of the query, the caller (My) and everybody (Allusers)."""
+    ad = ClassAd({"MyType": "Summary"})
+    for prefix, counts in (("", totals.query), ("My", totals.mine), ("Allusers", totals.everyone)):
+        for state, number in vars(counts).items():
+            ad[f"{prefix}{state.capitalize()}"] = number
+    return ad
 
 
 def _each(found: list[ClassAd], callback: Callable[[ClassAd], Any] | None) -> list[Any]:
@@ -341,8 +287,8 @@ def _since(since: object) -> str:
     return since
 
 
-def _selection(spec: object) -> schedd_pb2.JobSelection:
-    """Which jobs are meant.
+def _jobs(spec: object) -> str | list[str]:
+    """Which jobs are meant: ids, or a constraint.
 
     :raises TypeError: nothing that names jobs.
     :raises ValueError: a text that does not.
@@ -354,11 +300,11 @@ def _selection(spec: object) -> schedd_pb2.JobSelection:
             raise TypeError("All elements of the job_spec list must be strings.")
         if not all(re.fullmatch(r"\d+(\.\d+)?", one) for one in spec):
             raise ValueError("All elements of the job_spec list must be strings of the form clusterID[.procID]")
-        return schedd_pb2.JobSelection(ids=spec)
+        return spec
     if isinstance(spec, int):
-        return schedd_pb2.JobSelection(ids=[str(spec)])
+        return [str(spec)]
     if isinstance(spec, str) and re.fullmatch(r"\d+(\.\d+)?", spec):
-        return schedd_pb2.JobSelection(ids=[spec])
+        return [spec]
     if isinstance(spec, str):
         try:
             ExprTree(spec)
@@ -366,4 +312,4 @@ def _selection(spec: object) -> schedd_pb2.JobSelection:
             raise ValueError(
                 "The job_spec string must be a clusterID[.procID] or the string form of an ExprTree."
             ) from None
-    return schedd_pb2.JobSelection(constraint=str(spec))
+    return str(spec)

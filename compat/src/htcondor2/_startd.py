@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from classad2 import ClassAd
-from slotwise.wire.gen import startd_pb2, startd_pb2_grpc
+from slotwise.client import Startd as Client
+from slotwise.client.startd import SCHEDULES, Completion, Drain, Schedule
 
 from htcondor2 import _pool
 from htcondor2._enums import CompletionType, DrainType, VacateType
 from htcondor2._errors import HTCondorException
+
+_SCHEDULES: dict[DrainType, Schedule] = {DrainType(number): name for name, number in SCHEDULES.items()}
+_COMPLETIONS: dict[CompletionType, Completion] = {
+    CompletionType.Nothing: "nothing", CompletionType.Resume: "resume", CompletionType.Exit: "exit",
+    CompletionType.Restart: "restart", CompletionType.Reconfig: "reconfig",
+}  # fmt: skip
 
 
 class Startd:
@@ -16,9 +23,8 @@ class Startd:
     def __init__(self, location: ClassAd | None = None) -> None:
         self._addr = None if location is None else _pool.address_of(location, "startd")
 
-    def _stub(self) -> startd_pb2_grpc.StartdStub:
-        found: startd_pb2_grpc.StartdStub = _pool.stub(startd_pb2_grpc.StartdStub, "startd", self._addr)
-        return found
+    def _client(self) -> Client:
+        return _pool.client(Client, self._addr)
 
     def drainJobs(
         self,
@@ -33,16 +39,17 @@ class Startd:
             raise TypeError("check_expr must be a string")
         if start_expr is not None and not isinstance(start_expr, str):
             raise TypeError("start_expr must be a string")
-        request = startd_pb2.DrainRequest(
-            schedule=int(drain_type), reason=reason or "by Python", check=check_expr or "", start=start_expr or "",
-            on_completion=CompletionType(on_completion).name.lower(),
+        how = Drain(
+            _SCHEDULES[DrainType(drain_type)], reason or "by Python", _COMPLETIONS[CompletionType(on_completion)],
+            check_expr or "", start_expr or "",
         )  # fmt: skip
-        return str(_pool.asked("the startd", lambda: self._stub().Drain(request, timeout=60)).request_id)
+        with _pool.calling("the startd"):
+            return self._client().drain(how)
 
     def cancelDrainJobs(self, request_id: str | None = None) -> None:
         """End a drain: the one with this id, or whichever there is."""
-        request = startd_pb2.CancelDrainRequest(request_id=request_id or "")
-        _pool.asked("the startd", lambda: self._stub().CancelDrain(request, timeout=60))
+        with _pool.calling("the startd"):
+            self._client().cancel_drain(request_id or "")
 
     def vacateSlot(self, slot_name: str | None = None, vacate_fast: VacateType = VacateType.Graceful) -> None:
         """Make one slot give up its job."""
@@ -55,8 +62,8 @@ class Startd:
         self._vacate([], vacate_fast)
 
     def _vacate(self, slots: list[str], how: VacateType) -> None:
-        request = startd_pb2.VacateRequest(slots=slots, fast=VacateType(how) is VacateType.Fast)
-        _pool.asked("the startd", lambda: self._stub().Vacate(request, timeout=60))
+        with _pool.calling("the startd"):
+            self._client().vacate(slots, fast=VacateType(how) is VacateType.Fast)
 
     def history(self, *_: object, **__: object) -> list[ClassAd]:
         """Refused: read the file that STARTD_HISTORY names on the execution point (`slotwise history -startd`).

@@ -9,6 +9,7 @@ from typing import Any
 
 from classad2 import ClassAd
 from slotwise import submit as language
+from slotwise.client import SubmitResult as Submitted
 from slotwise.errors import SlotwiseError, SubmitError
 
 from htcondor2._enums import SubmitMethod
@@ -266,7 +267,7 @@ def _statement(key: str, value: str) -> str:
 class SubmitResult:
     """What a submission queued."""
 
-    def __init__(self, cluster: int, num_procs: int, ad: ClassAd, spooled: list[tuple[str, ClassAd]] | None) -> None:
+    def __init__(self, cluster: int, num_procs: int, ad: ClassAd, spooled: Submitted | None) -> None:
         self._cluster, self._num_procs, self._clusterad, self._spooled = cluster, num_procs, ad, spooled
 
     def cluster(self) -> int:

@@ -1,17 +1,63 @@
-"""Slotwise from Python: submit jobs, look at them, act on them.
+"""Slotwise from Python: submit jobs, look at them, act on them, and ask the daemons of any pool.
 
 >>> schedd = Schedd()                                       # the pool named by SLOTWISE_HOME
 >>> result = schedd.submit({"executable": "/bin/sleep", "arguments": "10"}, count=5)
 >>> schedd.query(f"ClusterId == {result.cluster}", ["ProcId", "JobStatus"])
 >>> schedd.act("hold", f"ClusterId == {result.cluster}", reason="later")
 
-:class:`AsyncSchedd` has the same calls as coroutines; many may be under way at once, and the schedd makes those that
-arrive together durable together. :class:`EventLog` reads job event logs.
+:class:`Collector`, :class:`Negotiator` and :class:`Startd` talk to the other daemons. Each class has a twin for asyncio
+(:class:`AsyncSchedd`, ...) with the same calls as coroutines; many may be under way at once, and the schedd makes those
+that arrive together durable together. :class:`EventLog` reads job event logs.
 """
 
-from slotwise.client.blocking import Schedd
-from slotwise.client.coroutines import AsyncSchedd
-from slotwise.client.event_log import EventLog
-from slotwise.client.messages import ActResult, Description, SubmitResult
+from __future__ import annotations
 
-__all__ = ["ActResult", "AsyncSchedd", "Description", "EventLog", "Schedd", "SubmitResult"]
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from slotwise.client.collector import AsyncCollector, Collector
+    from slotwise.client.descriptions import Description
+    from slotwise.client.event_log import EventLog
+    from slotwise.client.messages import ActResult, SubmitResult
+    from slotwise.client.negotiator import AsyncNegotiator, Negotiator
+    from slotwise.client.schedd import AsyncSchedd, Schedd
+    from slotwise.client.startd import AsyncStartd, Startd
+
+#: Where each name is defined; loaded when it is used, so that who needs one part does not load all.
+_MODULES = {
+    "ActResult": "messages",
+    "AsyncCollector": "collector",
+    "AsyncNegotiator": "negotiator",
+    "AsyncSchedd": "schedd",
+    "AsyncStartd": "startd",
+    "Collector": "collector",
+    "Description": "descriptions",
+    "EventLog": "event_log",
+    "Negotiator": "negotiator",
+    "Schedd": "schedd",
+    "Startd": "startd",
+    "SubmitResult": "messages",
+}
+
+__all__ = [
+    "ActResult",
+    "AsyncCollector",
+    "AsyncNegotiator",
+    "AsyncSchedd",
+    "AsyncStartd",
+    "Collector",
+    "Description",
+    "EventLog",
+    "Negotiator",
+    "Schedd",
+    "Startd",
+    "SubmitResult",
+]
+
+
+def __getattr__(name: str) -> object:
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{module}"), name)

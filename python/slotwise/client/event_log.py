@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import select
 import time
@@ -119,6 +118,8 @@ class EventLog:
 
 def _wait_for_change(path: Path, longest_s: float, grown: Callable[[], bool]) -> None:
     """Wait until the file is written to, or for ``longest_s``: by inotify, else by waiting alone."""
+    import ctypes  # who reads a log to its end needs none of it
+
     libc = ctypes.CDLL(None, use_errno=True)
     watcher = libc.inotify_init1(_IN_CLOEXEC)
     if watcher < 0:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from slotwise.classad import ClassAd, ExprTree
+from slotwise.classad import ClassAd, ExprTree, Value
+from slotwise.client.spool import without_log
 from slotwise.errors import UsageError
 from slotwise.submit import Submission
-from slotwise.wire.gen import schedd_pb2
+from slotwise.wire.gen import common_pb2, schedd_pb2
 from slotwise.wire.sizes import PIECE
 
-#: The text of a submit description, or its statements.
-Description = str | Mapping[str, Any]
+#: Jobs: a constraint or a job's id as text or expression, or ids.
+Jobs = str | ExprTree | Iterable[str]
 
 _ACTIONS = {
     "remove": schedd_pb2.ActRequest.REMOVE,
@@ -24,6 +24,13 @@ _ACTIONS = {
     "continue": schedd_pb2.ActRequest.CONTINUE,
     "vacate": schedd_pb2.ActRequest.VACATE,
     "vacate_fast": schedd_pb2.ActRequest.VACATE_FAST,
+}
+_USER_CHANGES = {
+    "add": schedd_pb2.UsersEdit.ADD,
+    "enable": schedd_pb2.UsersEdit.ENABLE,
+    "disable": schedd_pb2.UsersEdit.DISABLE,
+    "edit": schedd_pb2.UsersEdit.EDIT,
+    "remove": schedd_pb2.UsersEdit.REMOVE,
 }
 #: Jobs to a message; submissions that have more, or more bytes than a piece, go in parts.
 ONE_MESSAGE = 5_000
@@ -36,6 +43,10 @@ class SubmitResult:
     clusters: tuple[int, ...]
     counts: tuple[int, ...]
     warnings: tuple[str, ...] = ()
+    #: Number of each cluster's first job here.
+    first_procs: tuple[int, ...] = field(default=(), repr=False)
+    #: What was submitted, whose files :meth:`Schedd.spool` sends.
+    submission: Submission | None = field(default=None, repr=False, compare=False)
 
     @property
     def cluster(self) -> int:
@@ -60,28 +71,38 @@ class ActResult:
         return self.totals.get("success", 0)
 
 
-def text(description: Description, count: int | None) -> tuple[str, str | None]:
-    """Text of a description, and the queue statement's arguments if they do not stand in it."""
-    if isinstance(description, str):
-        return description, str(count) if count is not None else None
-    lines = [f"{key} = {_value(value)}" for key, value in description.items()]
-    return "\n".join(lines) + "\n", str(1 if count is None else count)
+@dataclass(frozen=True)
+class Sending:
+    """How a submission travels.
+
+    :param key: what tells it from all others: one that is sent twice is queued once.
+    :param first: its first cluster id when reserved, else 0.
+    :param spool: its files follow, and its event log begins at the access point.
+    :param client: the program that submits, for the schedd's log.
+    """
+
+    key: bytes
+    first: int = 0
+    spool: bool = False
+    client: str = "python"
+
+    def cluster_id(self, place: int) -> int:
+        """The id of the cluster at ``place``, 0 when the schedd gives it one."""
+        return self.first + place if self.first else 0
+
+    def pack(self, ads: bytes) -> bytes:
+        """A pack of ads as the schedd gets it."""
+        return without_log(ads) if self.spool else ads
 
 
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
-
-
-def bundle(submission: Submission, first: int, key: bytes) -> schedd_pb2.SubmitBundle:
-    """A submission as one message; ``first`` is its first cluster id when reserved, else 0."""
-    made = schedd_pb2.SubmitBundle(client="python", key=key)
+def bundle(submission: Submission, how: Sending) -> schedd_pb2.SubmitBundle:
+    """A submission as one message."""
+    made = schedd_pb2.SubmitBundle(client=how.client, key=how.key)
     for place, cluster in enumerate(submission.clusters):
         made.clusters.add(
-            cluster_ad=cluster.pack(),
-            procs=schedd_pb2.ProcBatch(count=cluster.count, deltas=cluster.deltas()),
-            cluster_id=first + place if first else 0,
+            cluster_ad=how.pack(cluster.pack()),
+            procs=schedd_pb2.ProcBatch(count=cluster.count, deltas=how.pack(cluster.deltas())),
+            cluster_id=how.cluster_id(place),
         )
     return made
 
@@ -91,22 +112,24 @@ def weight(made: schedd_pb2.SubmitBundle) -> int:
     return sum(len(cluster.cluster_ad) + len(cluster.procs.deltas) + 64 for cluster in made.clusters)
 
 
-def small_bundle(submission: Submission, first: int, key: bytes) -> schedd_pb2.SubmitBundle | None:
+def small_bundle(submission: Submission, how: Sending) -> schedd_pb2.SubmitBundle | None:
     """A submission as one message; None when it has to go in parts."""
     if submission.count > ONE_MESSAGE:
         return None
-    made = bundle(submission, first, key)
+    made = bundle(submission, how)
     return made if weight(made) <= PIECE else None
 
 
-def parts(submission: Submission, first: int, key: bytes, again: bool) -> Iterator[schedd_pb2.SubmitPart]:
+def parts(submission: Submission, how: Sending, again: bool) -> Iterator[schedd_pb2.SubmitPart]:
     """A submission in parts; ``again`` when it was sent before."""
-    yield schedd_pb2.SubmitPart(key=key, again=again)
+    yield schedd_pb2.SubmitPart(key=how.key, again=again)
     for place, cluster in enumerate(submission.clusters):
-        opened = schedd_pb2.ClusterSubmission(cluster_ad=cluster.pack(), cluster_id=first + place if first else 0)
-        yield schedd_pb2.SubmitPart(open_cluster=opened)
+        ad = how.pack(cluster.pack())
+        yield schedd_pb2.SubmitPart(
+            open_cluster=schedd_pb2.ClusterSubmission(cluster_ad=ad, cluster_id=how.cluster_id(place))
+        )
         for count, deltas in cluster.batches():
-            yield schedd_pb2.SubmitPart(more_procs=schedd_pb2.ProcBatch(count=count, deltas=deltas))
+            yield schedd_pb2.SubmitPart(more_procs=schedd_pb2.ProcBatch(count=count, deltas=how.pack(deltas)))
     yield schedd_pb2.SubmitPart(commit=True)
 
 
@@ -116,10 +139,12 @@ def result(reply: schedd_pb2.SubmitReply, submission: Submission) -> SubmitResul
         tuple(cluster.cluster_id for cluster in reply.clusters),
         tuple(cluster.num_procs for cluster in reply.clusters),
         (*submission.warnings, *reply.warnings),
+        tuple(cluster.first_proc for cluster in reply.clusters),
+        submission,
     )
 
 
-def selection(jobs: str | ExprTree | Iterable[str]) -> schedd_pb2.JobSelection:
+def selection(jobs: Jobs) -> schedd_pb2.JobSelection:
     """A constraint, or ids."""
     if isinstance(jobs, str | ExprTree):
         words = str(jobs)
@@ -140,25 +165,69 @@ def action(name: str) -> schedd_pb2.ActRequest.Action:
     return found
 
 
-def act(name: str, jobs: str | ExprTree | Iterable[str], reason: str, subcode: int) -> schedd_pb2.ActRequest:
+def act(name: str, jobs: Jobs, reason: str, subcode: int) -> schedd_pb2.ActRequest:
     """An action on jobs."""
     return schedd_pb2.ActRequest(action=action(name), jobs=selection(jobs), reason=reason, subcode=subcode)
 
 
-def job_query(constraint: str, projection: Sequence[str], limit: int, mine: bool) -> schedd_pb2.JobQuery:
-    """A query for ads of jobs."""
-    query = schedd_pb2.JobQuery(mine_only=mine)
+def job_query(
+    constraint: str, projection: Sequence[str], limit: int = 0, mine: bool = False, totals: bool = False
+) -> schedd_pb2.JobQuery:
+    """A query for ads of jobs; with ``totals`` for the numbers of jobs alone."""
+    query = schedd_pb2.JobQuery(mine_only=mine, totals_only=totals)
     query.query.constraint = constraint
     query.query.projection.extend(projection)
     query.query.limit = limit
     return query
 
 
-def edit(jobs: str | Iterable[str], attributes: Mapping[str, Any]) -> schedd_pb2.EditRequest:
+def acted(reply: schedd_pb2.ActReply) -> ActResult:
+    """The numbers of a reply."""
+    return ActResult(dict(reply.totals))
+
+
+def users_query(constraint: str, projection: Sequence[str]) -> common_pb2.AdQuery:
+    """A query for records of users."""
+    return common_pb2.AdQuery(kind="Owner", constraint=constraint, projection=projection)
+
+
+def history_query(constraint: str, projection: Sequence[str], limit: int, since: str) -> schedd_pb2.HistoryQuery:
+    """A query for jobs that have left the queue; ``since``: a job, a cluster or an expression at which it ends."""
+    query = schedd_pb2.HistoryQuery(since=since)
+    query.query.CopyFrom(job_query(constraint, projection, limit).query)
+    return query
+
+
+def users_edit(
+    what: str, users: Iterable[str] | ExprTree, reason: str, attributes: Mapping[str, Value]
+) -> schedd_pb2.UsersEdit:
+    """A change of the records of users.
+
+    :raises UsageError: when there is no such change.
+    """
+    if what not in _USER_CHANGES:
+        raise UsageError(f"there is no change {what!r} of users", hint=f"one of {', '.join(_USER_CHANGES)}")
+    request = schedd_pb2.UsersEdit(what=_USER_CHANGES[what], reason=reason)
+    if isinstance(users, ExprTree):
+        request.constraint = str(users)
+    else:
+        request.names.extend([users] if isinstance(users, str) else users)
+    for name, text in _texts(attributes):
+        request.set[name] = text
+    return request
+
+
+def edit(jobs: Jobs, attributes: Mapping[str, Value]) -> schedd_pb2.EditRequest:
     """A change of attributes to values or expressions."""
-    holder = ClassAd()
     request = schedd_pb2.EditRequest(jobs=selection(jobs))
+    for name, text in _texts(attributes):
+        request.set[name] = text
+    return request
+
+
+def _texts(attributes: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
+    """Attributes with the texts of their values or expressions."""
+    holder = ClassAd()
     for name, value in attributes.items():
         holder[name] = value
-        request.set[name] = str(holder.lookup(name))
-    return request
+        yield name, str(holder.lookup(name))

@@ -1,74 +1,154 @@
-"""The pool that a client talks to, and how it reads descriptions."""
+"""A pool as one caller reaches it: its home on this host or the collector of another, and what the caller shows."""
 
 from __future__ import annotations
 
 import os
 import pwd
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from slotwise.client import messages
-from slotwise.client.messages import Description
+import grpc
+
+from slotwise.client import certificate
 from slotwise.config import Config, load
-from slotwise.errors import SubmitError
+from slotwise.errors import DeniedError
 from slotwise.home import PoolHome
-from slotwise.submit import Submission, parse
-from slotwise.wire import address
-from slotwise.wire.credential import Metadata, TokenCredential, UserCredential
-from slotwise.wire.token import find_token
+from slotwise.wire import channel
+from slotwise.wire.credential import Credential, HostCredential, TokenCredential, UserCredential
+from slotwise.wire.keys import PoolSecrets
+from slotwise.wire.token import DAEMON_LEVELS, find_token
+
+#: How long a token lasts that is made for one caller, in seconds: an hour, for those that follow something.
+_MOMENT_S = 3600
 
 
+@dataclass
 class Pool:
-    """What both clients know of their pool."""
+    """The pool that ``env`` names (SLOTWISE_HOME, CONDOR_CONFIG), or the one whose collector is at ``collector``.
 
-    def __init__(self, home: str | Path | None, token: str | None, env: Mapping[str, str] | None) -> None:
-        self.env = dict(os.environ if env is None else env)
+    :param collector: ``host:port`` of another pool's collector; None: that of the environment's pool.
+    :param cwd: the directory that the name of a token's file is relative to.
+    :param channels: open channels by target; who makes many pools keeps one cache.
+    :param token: the caller's token; None: what SLOTWISE_TOKEN_FILE, the token directories or the account give.
+    """
+
+    env: Mapping[str, str]
+    collector: str | None = None
+    cwd: Path = field(default_factory=Path.cwd)
+    channels: dict[str, grpc.Channel] = field(default_factory=dict, repr=False)
+    token: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def of_process(
+        cls,
+        home: str | Path | None = None,
+        env: Mapping[str, str] | None = None,
+        collector: str | None = None,
+        token: str | None = None,
+    ) -> Pool:
+        """The pool that this process means: ``home`` in place of the environment's SLOTWISE_HOME."""
+        named = dict(os.environ if env is None else env)
         if home is not None:
-            self.env["SLOTWISE_HOME"] = str(home)
-        self.home = PoolHome.from_env(self.env).require_trusted()
-        self._credential = (
-            UserCredential(self.env, lambda: find_token(self.home, self.env, lambda: self.config))
-            if token is None
-            else TokenCredential(token)
-        )
-        self.target = address.lookup(self.home, "schedd").local
-        self._config: Config | None = None
-        try:
-            self.owner = pwd.getpwuid(os.getuid()).pw_name
-        except KeyError:
-            self.owner = self.env.get("USER", "")
-
-    def metadata(self) -> Metadata:
-        """What the caller shows to the schedd, with each call.
-
-        :raises DeniedError: when a token could be read on its way.
-        """
-        return self._credential.metadata(self.target)
+            named["SLOTWISE_HOME"] = str(home)
+        return cls(named, collector, token=token)
 
     @property
-    def config(self) -> Config:
-        """The configuration that submissions read."""
-        if self._config is None:
-            self._config = load(subsystem="SUBMIT", env=self.env, home=self.home)
-        return self._config
+    def home(self) -> PoolHome:
+        """The pool's home on this host.
 
-    def read(self, description: Description, count: int | None, first_cluster: int = 0) -> Submission:
-        """The submission that a description makes.
-
-        :raises SubmitError: for a description that makes no jobs, or that is wrong.
+        :raises DeniedError: when it is another user's.
         """
-        text, queue = messages.text(description, count)
-        submission = parse(
-            text,
-            filename="<python>",
-            cwd=os.getcwd(),  # noqa: PTH109 - many times a second
-            env=self.env,
-            config=self.config,
-            queue_args=queue,
-            check_support=True,
-            owner=self.owner,
-            first_cluster=first_cluster or None,
-        )
-        if not submission.count:
-            raise SubmitError("no jobs queued", hint="give a count, or a queue statement")
-        return submission
+        return PoolHome.from_env(self.env).require_trusted()
+
+    @property
+    def account(self) -> str:
+        """The account of this process; what the environment says where the host knows none."""
+        try:
+            return pwd.getpwuid(os.getuid()).pw_name
+        except KeyError:
+            return self.env.get("USER", "")
+
+    def knobs(self) -> Config:
+        """The configuration as commands read it."""
+        return load(None, env=self.env, home=self.home)
+
+    # ------------------------------------------------------------------------------------------------------- channels
+
+    def open(self, target: str) -> grpc.Channel:
+        """A channel to a gRPC target, open from an earlier call or new, that shows who calls: the caller's token, or
+        where there is none the caller's certificate, to a port that takes certificates.
+
+        :raises DeniedError: when the daemon does not accept the certificate.
+        """
+        credential = self.credential()
+        target = self.reached(target, credential)
+        return channel.showing(self.plain(target), credential, target)
+
+    def reached(self, target: str, credential: Credential) -> str:
+        """The target at which the caller proves itself: another port of the same daemon for one without a token, but
+        with a certificate.
+
+        :raises DeniedError: when the daemon does not accept the certificate.
+        """
+        if not target.startswith("unix:"):
+            certificate.trust_configured(self.knobs)
+            at_hand = not isinstance(credential, UserCredential) or credential.is_at_hand()
+            if channel.own_certificate() and not at_hand:
+                return certificate.certificate_target(target, self.plain)
+        return target
+
+    def plain(self, target: str) -> grpc.Channel:
+        """A channel to a gRPC target that shows no token."""
+        found = self.channels.get(target)
+        if found is None:
+            found = self.channels[target] = channel.open_blocking(target)
+        return found
+
+    def close(self) -> None:
+        """Close all channels."""
+        while self.channels:
+            self.channels.popitem()[1].close()
+
+    # ------------------------------------------------------------------------------------------------------ credentials
+
+    def proves_itself(self) -> bool:
+        """Whether the caller has something to show at other hosts: a token, what stands for one, or a certificate.
+
+        :raises DeniedError: when a token that was named is no good.
+        """
+        certificate.trust_configured(self.knobs)
+        if channel.own_certificate():
+            return True
+        credential = self.credential()
+        return not isinstance(credential, UserCredential) or credential.is_at_hand()
+
+    def credential(self) -> Credential:
+        """What the caller shows."""
+        if self.token is not None:
+            return TokenCredential(self.token)
+        env = dict(self.env)
+        if named := env.get("SLOTWISE_TOKEN_FILE"):
+            env["SLOTWISE_TOKEN_FILE"] = str(self.cwd / named)  # the command server has a directory of its own
+        return UserCredential(env, lambda: find_token(self.home, env, self.knobs), self._own_credential)
+
+    def _own_credential(self) -> Credential | None:
+        """What the owner of the pool's home shows at other hosts: a token made for the moment, where this host is the
+        central manager, else what the host's daemons show."""
+        from slotwise.daemon import owner
+
+        secrets = PoolSecrets(self.home)
+        try:
+            config = self.knobs()
+            if secrets.is_central:
+                identity, levels = owner.local_identity(os.geteuid(), config)
+                return TokenCredential(secrets.mint(identity, levels, now=time.time(), lifetime_s=_MOMENT_S))
+            if secrets.token_file.exists():
+                levels = tuple({level for each in DAEMON_LEVELS.values() for level in each})
+                name = f"condor@{config.get('FULL_HOSTNAME') or ''}"
+                word = secrets.token_file.read_text().strip()
+                return HostCredential(name, secrets.host_key(), lambda: word, levels, time.time)
+        except (OSError, DeniedError):
+            return None  # another user's home: its secrets are closed
+        return None

@@ -7,14 +7,17 @@ unless it already has, and gives the answer of then. Cluster ids that were reser
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import grpc
+from google.protobuf.message import Message
 
+from slotwise.backoff import Backoff
 from slotwise.errors import PeerUnavailableError, SlotwiseError
 from slotwise.wire.status import detail_of, to_error
 
@@ -22,8 +25,7 @@ T = TypeVar("T")
 _PEER = "the schedd"
 #: Statuses of calls that broke, besides UNAVAILABLE, when they carry no error of the schedd's.
 _BROKEN = frozenset((grpc.StatusCode.CANCELLED, grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL))
-_PAUSE_FIRST_S = 0.05
-_PAUSE_MOST_S = 1.0
+_PAUSES = Backoff(first_s=0.05, factor=2.0, most_s=1.0)
 
 
 def error_of_call(failure: grpc.RpcError | SlotwiseError) -> SlotwiseError:
@@ -42,7 +44,7 @@ def lost() -> PeerUnavailableError:
     )
 
 
-async def stated(call: grpc.aio.StreamUnaryCall[Any, T]) -> T:
+async def stated(call: grpc.aio.StreamUnaryCall[Message, T]) -> T:
     """The reply to a stream of requests.
 
     A server that refuses a stream ends it while the client still sends. For the message that can no longer be sent
@@ -52,7 +54,7 @@ async def stated(call: grpc.aio.StreamUnaryCall[Any, T]) -> T:
     """
     first: list[grpc.aio.AioRpcError] = []
 
-    def keep(ended: grpc.aio.StreamUnaryCall[Any, T]) -> None:
+    def keep(ended: grpc.aio.StreamUnaryCall[Message, T]) -> None:
         # The call has ended: nothing of this waits.
         code, details, metadata = (_at_once(part()) for part in (ended.code, ended.details, ended.trailing_metadata))
         first.append(grpc.aio.AioRpcError(code, grpc.aio.Metadata(), metadata, details))
@@ -64,11 +66,12 @@ async def stated(call: grpc.aio.StreamUnaryCall[Any, T]) -> T:
         raise first[0] if first and failure.code() is grpc.StatusCode.INTERNAL else failure from None
 
 
-def _at_once(known: Coroutine[Any, Any, Any]) -> Any:
+def _at_once(known: Coroutine[object, None, T]) -> T:
     try:
         known.send(None)
     except StopIteration as end:
-        return end.value
+        found: T = end.value
+        return found
     known.close()
     raise RuntimeError("the status of a call that has ended is not there")
 
@@ -86,10 +89,11 @@ class RetryPolicy:
 
     def pauses(self) -> Iterator[float]:
         """Seconds to wait before each further attempt after a break; ends when it is time to give up."""
-        pause, deadline = _PAUSE_FIRST_S, time.monotonic() + self.most_s
-        while self.reached and time.monotonic() + pause < deadline:
+        deadline = time.monotonic() + self.most_s
+        for pause in map(_PAUSES.delay_s, itertools.count(1)):
+            if not self.reached or time.monotonic() + pause >= deadline:
+                return
             yield pause
-            pause = min(_PAUSE_MOST_S, pause * 2)
 
     async def acall(self, attempt: Callable[[bool], Awaitable[T]]) -> T:
         """As :meth:`call`, for coroutines."""

@@ -10,15 +10,15 @@ import contextlib
 import queue
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
 
 import grpc
 
 from slotwise.client.messages import weight
 from slotwise.client.retry import RetryPolicy, error_of_call, lost
 from slotwise.errors import PeerUnavailableError, SlotwiseError
-from slotwise.wire.gen import schedd_pb2
+from slotwise.wire.credential import Metadata
+from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.sizes import PIECE
 from slotwise.wire.status import error_of
 
@@ -38,14 +38,21 @@ class BlockingStream:
     :param gather_s: how long a submission waits for others that can go with it.
     """
 
-    def __init__(self, stub: Any, metadata: Callable[[], Any], patience: RetryPolicy, *, gather_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        stub: schedd_pb2_grpc.ScheddStub,
+        metadata: Callable[[], Metadata],
+        patience: RetryPolicy,
+        *,
+        gather_s: float = 0.0,
+    ) -> None:
         self._stub = stub
         self._metadata = metadata
         self._patience = patience
         self._gather_s = gather_s
         self._answers: deque[schedd_pb2.SubmitAnswer] = deque()
         self._unanswered: deque[schedd_pb2.SubmitBundle] = deque()
-        self._call: Any = None
+        self._call: grpc.Call | None = None
         self._out: queue.SimpleQueue[schedd_pb2.SubmitBundle | None] = queue.SimpleQueue()
 
     def send(self, bundle: schedd_pb2.SubmitBundle) -> None:
@@ -91,9 +98,12 @@ class BlockingStream:
             self._out.put(bundle)
         self._call = self._stub.SubmitMany(_frames(self._out, self._gather_s), metadata=self._metadata())
 
-    def _read(self) -> Any:
+    def _read(self) -> Iterable[schedd_pb2.SubmitAnswer]:
+        if self._call is None:
+            raise lost()
         try:
-            return next(self._call).answers
+            frame: schedd_pb2.SubmitAnswers = next(self._call)
+            return frame.answers
         except grpc.RpcError as failure:
             raise error_of_call(failure) from None
         except StopIteration:
@@ -125,7 +135,9 @@ _Waiting = tuple[schedd_pb2.SubmitBundle, "asyncio.Future[schedd_pb2.SubmitReply
 class AsyncStream:
     """For the tasks of one event loop; many may wait for their answers."""
 
-    def __init__(self, stub: Any, metadata: Callable[[], Any], patience: RetryPolicy) -> None:
+    def __init__(
+        self, stub: schedd_pb2_grpc.ScheddStub, metadata: Callable[[], Metadata], patience: RetryPolicy
+    ) -> None:
         self._stub = stub
         self._metadata = metadata
         self._patience = patience
@@ -188,7 +200,7 @@ class AsyncStream:
             writer.cancel()
             call.cancel()
 
-    async def _write(self, call: Any, out: asyncio.Queue[schedd_pb2.SubmitBundle]) -> None:
+    async def _write(self, call: grpc.aio.StreamStreamCall, out: asyncio.Queue[schedd_pb2.SubmitBundle]) -> None:
         with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):  # the reader tells why
             while True:
                 frame = [await out.get()]

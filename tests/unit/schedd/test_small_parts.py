@@ -13,8 +13,9 @@ from slotwise.schedd.jobs.round_attrs import rounded, with_rounded
 from slotwise.schedd.jobs.selection import constraint_of
 from slotwise.schedd.jobs.values import Expr, decode, encode, literal
 from slotwise.schedd.transfer import spooling
-from slotwise.schedd.transfer.files import FilePlan, TransferError, parse_remaps, split_list
+from slotwise.schedd.transfer.files import FilePlan, TransferError
 from slotwise.schedd.transfer.results import destination
+from slotwise.transfer.lists import parse_remaps, split_list
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slotwise.startd.power import methods, wake_on_lan
-from slotwise.startd.power.decision import (
+from slotwise.model.power.decision import (
     Asleep,
     Awake,
     Clear,
@@ -32,7 +31,8 @@ from slotwise.startd.power.decision import (
     agreed,
     step,
 )
-from slotwise.startd.power.levels import level_of, levels_in, listed, name_of
+from slotwise.model.power.levels import level_of, levels_in, listed, name_of
+from slotwise.startd.power import methods, wake_on_lan
 from slotwise.startd.slot import events as ev
 
 from tests.support.configured import configured

@@ -7,10 +7,10 @@ import json
 from typing import Any, NoReturn
 
 from slotwise.classad import ClassAd
+from slotwise.cli.common.cycle_input import epoch, read_input
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.parser import HelpFormatter
 from slotwise.cli.jobs import analyze_local
-from slotwise.cli.pool.negotiate import epoch, read_input
 from slotwise.cli.render.negotiation import table
 from slotwise.errors import NotFoundError, UsageError
 from slotwise.matchmaking.analysis import analyze, counted

@@ -9,7 +9,7 @@ import grpc
 from slotwise.classad import ClassAd, SpecialValue, quote
 from slotwise.classad.values import Value, whole
 from slotwise.cli.common.invocation import Invocation
-from slotwise.cli.render import fit as text
+from slotwise.cli.jobs import match_report as text
 
 _CONDITIONS = {7: "StartSchedulerUniverse", 12: "StartLocalUniverse"}
 

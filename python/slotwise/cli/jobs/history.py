@@ -12,15 +12,14 @@ from typing import Any
 import grpc
 
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.cli.common import output_format
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, Parsed, parse
-from slotwise.cli.common.output_format import Form
 from slotwise.cli.jobs import queues
 from slotwise.cli.jobs.history_files import Source, read_sources
 from slotwise.cli.jobs.q import job_id
-from slotwise.cli.render import jobviews
+from slotwise.cli.render import jobviews, output_format
 from slotwise.cli.render.layout import Layout
+from slotwise.cli.render.output_format import Form
 from slotwise.cli.render.printas import Scene
 from slotwise.errors import AdSyntaxError, NotFoundError, UsageError
 from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc

@@ -9,15 +9,15 @@ from typing import Any
 
 import grpc
 
-from slotwise.cli.common import output_format
+from slotwise import __version__
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, Parsed, parse
-from slotwise.cli.common.output_format import Form
 from slotwise.cli.jobs import queues
 from slotwise.cli.jobs.queues import Queue
 from slotwise.cli.render import jobs as tables
-from slotwise.cli.render import jobviews
+from slotwise.cli.render import jobviews, output_format
 from slotwise.cli.render.layout import Layout, unique_rows
+from slotwise.cli.render.output_format import Form
 from slotwise.cli.render.printas import Scene
 from slotwise.errors import AdSyntaxError, UsageError
 from slotwise.wire.gen import common_pb2, schedd_pb2
@@ -83,9 +83,8 @@ def main(args: list[str], inv: Invocation) -> int:
         inv.out(USAGE)
         return 0
     if parsed.has("version"):
-        from slotwise.cli.main import dispatch
-
-        return dispatch(["version"], inv)
+        inv.out(f"slotwise {__version__}")
+        return 0
     if inv.called and (refusal := _refused_by_htcondor(parsed)):
         inv.err(f"Error: {refusal}")
         return 1

@@ -13,8 +13,8 @@ from slotwise.classad import ClassAd, quote
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Parsed
 from slotwise.cli.jobs import analyze_local, match_analysis, queues
+from slotwise.cli.jobs import match_report as text
 from slotwise.cli.render import ads as whole
-from slotwise.cli.render import fit as text
 from slotwise.errors import NotFoundError, UsageError
 from slotwise.matchmaking.hints import hints
 from slotwise.table import unpack_ads
@@ -146,8 +146,8 @@ def reverse(slot: ClassAd, jobs: list[ClassAd]) -> str:
 
 def _report(job: ClassAd, parsed: Parsed, inv: Invocation) -> dict[str, Any]:
     """How the negotiator sees the job: its own input, or that of files."""
+    from slotwise.cli.common.cycle_input import read_input
     from slotwise.cli.jobs.analyze import ask_pool
-    from slotwise.cli.pool.negotiate import read_input
     from slotwise.matchmaking.analysis import analyze as judged
 
     slots, jobs = parsed.value("slotads"), parsed.value("jobads")

@@ -15,9 +15,9 @@ import grpc
 
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Parsed
-from slotwise.cli.common.output_format import as_lines
 from slotwise.cli.render import ads as whole
 from slotwise.cli.render import jobs as tables
+from slotwise.cli.render.output_format import as_lines
 from slotwise.errors import NotFoundError, PeerUnavailableError, UsageError
 from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error

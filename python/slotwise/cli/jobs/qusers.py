@@ -7,10 +7,10 @@ import time
 import grpc
 
 from slotwise.classad import ClassAd, new_syntax, quote
-from slotwise.cli.common import output_format
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, Parsed, parse
-from slotwise.cli.common.output_format import Form
+from slotwise.cli.render import output_format
+from slotwise.cli.render.output_format import Form
 from slotwise.cli.render.printas import Scene
 from slotwise.cli.render.printformat import parse as print_format
 from slotwise.errors import DeniedError, NotFoundError, SlotwiseError, UsageError

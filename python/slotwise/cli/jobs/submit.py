@@ -116,7 +116,7 @@ def _submit(parsed: Parsed, inv: Invocation) -> int:
                 inv.out(f"{cluster.count} job(s) submitted to cluster {number}.")
         return status
     if asked.spool:
-        from slotwise.cli.jobs.spool import check
+        from slotwise.client.spool import check
 
         check(made.job(proc) for made in submission.clusters for proc in range(made.count))
     first = 0
@@ -126,7 +126,7 @@ def _submit(parsed: Parsed, inv: Invocation) -> int:
     reply = submit_rpc.send(inv, parsed, submission, first, spool=asked.spool)
     _report(inv, asked, submission, reply)
     if asked.spool:
-        submit_rpc.spool(inv, parsed, submission, reply, inv.account)
+        submit_rpc.spool(inv, parsed, submission, reply)
     if parsed.has("interactive"):
         return interactive.visit(f"{reply.clusters[0].cluster_id}.0", parsed, inv)
     return 0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from slotwise.errors import HostError
 
@@ -14,16 +14,39 @@ if TYPE_CHECKING:
     from slotwise.cli.common.options import Parsed
     from slotwise.config import Config
     from slotwise.submit import Submission
+    from slotwise.wire.gen import schedd_pb2
 
-#: Submissions up to this many jobs go in one message.
-_ONE_MESSAGE = 5_000
-_TIMEOUT_S = 600.0
-#: How long a schedd that went away is waited for.
+_TIMEOUT_S, _PING_S = 600.0, 5.0
+#: How long a schedd that went away is waited for, in seconds.
 _PATIENCE_S = 20.0
 
+Reply = TypeVar("Reply")
 
-def _call(inv: Invocation, parsed: Parsed, method: str, request: Callable[[bool], Any]) -> Any:
-    """Ask the schedd; ``request`` is told whether it was sent before.
+
+class ScheddCalls(Protocol):
+    """The calls of the schedd that a submission makes."""
+
+    def ReserveClusters(
+        self, request: schedd_pb2.ReserveClustersRequest, *, timeout: float
+    ) -> schedd_pb2.ReserveClustersReply:
+        """Cluster ids for who submits."""
+        ...
+
+    def SubmitOne(self, request: schedd_pb2.SubmitBundle, *, timeout: float) -> schedd_pb2.SubmitReply:
+        """A submission in one message."""
+        ...
+
+    def Submit(self, request: Iterable[schedd_pb2.SubmitPart], *, timeout: float) -> schedd_pb2.SubmitReply:
+        """A submission in parts."""
+        ...
+
+    def Spool(self, request: Iterable[schedd_pb2.SpoolPart], *, timeout: float) -> schedd_pb2.ActReply:
+        """Files of jobs that were submitted."""
+        ...
+
+
+def _call(inv: Invocation, parsed: Parsed, ask: Callable[[ScheddCalls, bool], Reply]) -> Reply:
+    """Ask the schedd; ``ask`` is told whether it was asked before.
 
     A schedd of this machine that goes away comes back while its master lives, and is waited for that long.
     """
@@ -32,28 +55,24 @@ def _call(inv: Invocation, parsed: Parsed, method: str, request: Callable[[bool]
 
     patience = RetryPolicy(_PATIENCE_S)
     patience.reached = inv.pool is None and inv.daemon_name is None and holder(inv.home, "master") is not None
-
-    def attempt(again: bool) -> Any:
-        return getattr(_stub(inv, parsed), method)(request(again), timeout=_TIMEOUT_S)
-
-    return patience.call(attempt)
+    return patience.call(lambda again: ask(_stub(inv, parsed), again))
 
 
-def _stub(inv: Invocation, parsed: Parsed) -> Any:
+def _stub(inv: Invocation, parsed: Parsed) -> ScheddCalls:
     from slotwise.wire.gen import schedd_pb2_grpc
 
     address = parsed.value("address")
     if address is not None:
-        return schedd_pb2_grpc.ScheddStub(inv.open(address.strip("<>").partition("?")[0]))
+        found: ScheddCalls = schedd_pb2_grpc.ScheddStub(inv.open(address.strip("<>").partition("?")[0]))
+        return found
     return inv.stub(schedd_pb2_grpc.ScheddStub, "schedd")
 
 
 def capabilities(inv: Invocation, parsed: Parsed, config: Config) -> int:
     """What this access point can do with a submission, and the commands that the configuration adds."""
     from slotwise import _native
-    from slotwise.cli.pool.ping import greeting
 
-    name, version = greeting(inv, "schedd", parsed.value("address"))
+    name, version = _greeting(inv, parsed.value("address"))
     inv.out(f"Schedd {name} ({version}) has these capabilities:")
     for what, how in (
         ("Universes", "vanilla, scheduler, local"),
@@ -71,6 +90,24 @@ def capabilities(inv: Invocation, parsed: Parsed, config: Config) -> int:
     return 0
 
 
+def _greeting(inv: Invocation, address: str | None) -> tuple[str, str]:
+    """Name and version of the schedd.
+
+    :raises PeerUnavailableError: when it does not answer.
+    """
+    import grpc
+
+    from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
+    from slotwise.wire.status import to_error
+
+    channel = inv.open(address.strip("<>")) if address else inv.channel("schedd")
+    try:
+        reply = daemon_pb2_grpc.DaemonStub(channel).Ping(daemon_pb2.PingRequest(), timeout=_PING_S)
+    except grpc.RpcError as failure:
+        raise to_error(failure, peer="schedd") from None
+    return reply.name, reply.version
+
+
 def _help(place: str) -> str:
     """A URL as it is, of a file its text."""
     if "://" in place:
@@ -86,61 +123,28 @@ def reserve(inv: Invocation, parsed: Parsed, count: int) -> int:
     from slotwise.wire.gen import schedd_pb2
 
     asked = schedd_pb2.ReserveClustersRequest(count=count)
-    reply = _call(inv, parsed, "ReserveClusters", lambda again: asked)
-    return int(reply.first)
+    return _call(inv, parsed, lambda stub, again: stub.ReserveClusters(asked, timeout=_TIMEOUT_S)).first
 
 
-def send(inv: Invocation, parsed: Parsed, submission: Submission, first: int, *, spool: bool) -> Any:
+def send(inv: Invocation, parsed: Parsed, submission: Submission, first: int, *, spool: bool) -> schedd_pb2.SubmitReply:
     """One message when the submission is small, else a stream; all of it or nothing is queued, and nothing twice."""
-    from slotwise.wire.gen import schedd_pb2 as pb
-    from slotwise.wire.sizes import PIECE
+    from slotwise.client import messages
 
-    key = os.urandom(16)
+    how = messages.Sending(os.urandom(16), first, spool=spool, client="slotwise submit")
+    bundle = messages.small_bundle(submission, how)
 
-    def packed(data: bytes) -> bytes:
-        if not spool:
-            return data
-        from slotwise.cli.jobs.spool import without_log
+    def attempt(stub: ScheddCalls, again: bool) -> schedd_pb2.SubmitReply:
+        if bundle is None:
+            return stub.Submit(messages.parts(submission, how, again), timeout=_TIMEOUT_S)
+        bundle.again = again
+        return stub.SubmitOne(bundle, timeout=_TIMEOUT_S)
 
-        return without_log(data)
-
-    def head(index: int) -> Any:
-        cluster_id = first + index if first else 0
-        return pb.ClusterSubmission(cluster_ad=packed(submission.clusters[index].pack()), cluster_id=cluster_id)
-
-    if submission.count <= _ONE_MESSAGE:
-        bundle = pb.SubmitBundle(client="slotwise submit", key=key)
-        for index, cluster in enumerate(submission.clusters):
-            part = head(index)
-            part.procs.count = cluster.count
-            part.procs.deltas = packed(cluster.deltas())
-            bundle.clusters.append(part)
-        if bundle.ByteSize() <= PIECE:
-
-            def sent(again: bool) -> Any:
-                bundle.again = again
-                return bundle
-
-            return _call(inv, parsed, "SubmitOne", sent)
-
-    def parts(again: bool) -> Iterator[Any]:
-        yield pb.SubmitPart(key=key, again=again)
-        for index, cluster in enumerate(submission.clusters):
-            yield pb.SubmitPart(open_cluster=head(index))
-            for count, deltas in cluster.batches():
-                yield pb.SubmitPart(more_procs=pb.ProcBatch(count=count, deltas=packed(deltas)))
-        yield pb.SubmitPart(commit=True)
-
-    return _call(inv, parsed, "Submit", parts)
+    return _call(inv, parsed, attempt)
 
 
-def spool(inv: Invocation, parsed: Parsed, submission: Submission, reply: Any, owner: str) -> None:
+def spool(inv: Invocation, parsed: Parsed, submission: Submission, reply: schedd_pb2.SubmitReply) -> None:
     """Send the files of the jobs that were queued; with the last of them the jobs are released."""
-    from slotwise.cli.jobs.spool import parts
+    from slotwise.client.spool import parts, spooled_jobs
 
-    def jobs() -> Iterator[tuple[str, Any]]:
-        for made, cluster in zip(submission.clusters, reply.clusters, strict=True):
-            for proc in range(made.count):
-                yield f"{cluster.cluster_id}.{cluster.first_proc + proc}", made.job(proc)
-
-    _call(inv, parsed, "Spool", lambda again: parts(jobs(), owner))
+    firsts = [(cluster.cluster_id, cluster.first_proc) for cluster in reply.clusters]
+    _call(inv, parsed, lambda stub, again: stub.Spool(parts(spooled_jobs(submission, firsts)), timeout=_TIMEOUT_S))

@@ -8,7 +8,7 @@ import grpc
 
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, parse
-from slotwise.cli.jobs.spool import Arrivals
+from slotwise.client.spool import Arrivals, arrive
 from slotwise.errors import DeniedError, UsageError
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc, schedd_pb2, schedd_pb2_grpc
@@ -86,10 +86,7 @@ def _fetch(inv: Invocation, chosen: schedd_pb2.JobSelection, target: str | None,
                 chosen.all = False
             _require_own(stub, chosen, ping.identity)
         for piece in stub.FetchSandboxes(chosen):
-            if piece.ad:
-                arrivals[piece.job] = Arrivals(unpack_ads(piece.ad)[0], directory)
-            else:
-                arrivals[piece.job].take(piece.file)
+            arrive(piece, arrivals, directory)
     except grpc.RpcError as error:
         raise to_error(error, peer="the schedd") from None
     if not arrivals:

@@ -11,17 +11,14 @@ from slotwise.classad import ClassAd, ExprTree, quote
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, parse
 from slotwise.cli.render.ads import read_stream
+from slotwise.client.collector import advertise_requests, refusals
 from slotwise.errors import SlotwiseError, UsageError
-from slotwise.table import PackBuilder, pack_ads
+from slotwise.model.ad_kinds import COMMAND_WORDS, GENERIC
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc
 from slotwise.wire.status import to_error
 
 #: Kinds of ads by the word in a command (UPDATE_STARTD_AD, INVALIDATE_MASTER_ADS); empty: as their MyType says.
-_KINDS = {
-    "STARTD": "Machine", "SCHEDD": "Scheduler", "MASTER": "DaemonMaster", "COLLECTOR": "Collector",
-    "NEGOTIATOR": "Negotiator", "SUBMITTOR": "Submitter", "LICENSE": "License", "STORAGE": "Storage",
-    "ACCOUNTING": "Accounting", "GRID": "Grid", "HAD": "HAD", "CKPT_SRVR": "CkptServer", "AD_GENERIC": "",
-}  # fmt: skip
+_KINDS = {**COMMAND_WORDS, "AD_GENERIC": ""}
 _OPTIONS = [
     *(Option(name, least) for name, least in (
         ("help", 1), ("tcp", 1), ("udp", 1), ("multiple", 1), ("with-ack", 1), ("debug", 1), ("version", 1))),
@@ -76,23 +73,8 @@ class _How:
 
 
 def _send(ads: list[ClassAd], kind: str, stub: collector_pb2_grpc.CollectorStub, inv: Invocation, how: _How) -> int:
-    requests = []
-    for ad in ads:
-        name, mine = ad.eval("Name"), ad.get("MyType")
-        if not isinstance(name, str) or not name:
-            raise SlotwiseError("an ad has no Name", hint='write `Name = "something"`; it tells one ad from another')
-        wanted = kind or (mine if isinstance(mine, str) else "") or "Generic"
-        ad["MyType"] = wanted
-        pack = pack_ads([ad], keys=[name])
-        if how.merge:
-            builder = PackBuilder()
-            builder.update(name, {attribute: ad.lookup(attribute) for attribute in ad})
-            pack = builder.finish()
-        requests.append(collector_pb2.AdvertiseRequest(kind=wanted, pack=pack, goes_offline=how.goes_offline))
-    refused: list[str] = []
-    for reply in stub.Advertise(iter(requests)):
-        refused += reply.refused
-        refused += [f"there is no ad {key} to merge this into" for key in reply.resend]
+    requests = advertise_requests(ads, kind, merge=how.merge, goes_offline=how.goes_offline)
+    refused = [why for reply in stub.Advertise(iter(requests)) for why in refusals(reply)]
     for why in refused:
         inv.err(f"ERROR: {why}")
     inv.out(f"Sent {len(ads) - len(refused)} of {len(ads)} ad{'s' if len(ads) > 1 else ''} to the collector.")
@@ -103,7 +85,7 @@ def _take_back(ads: list[ClassAd], kind: str, stub: collector_pb2_grpc.Collector
     removed = 0
     for ad in ads:
         target = ad.get("TargetType")
-        request = collector_pb2.InvalidateRequest(kind=kind or (target if isinstance(target, str) else "") or "Generic")
+        request = collector_pb2.InvalidateRequest(kind=kind or (target if isinstance(target, str) else "") or GENERIC)
         if "Requirements" in ad:
             asked = ad["Requirements"]
             request.constraint = str(asked) if isinstance(asked, ExprTree) else quote(str(asked))

@@ -171,25 +171,6 @@ def _ping(inv: Invocation, name: str) -> dict[str, object]:
     }
 
 
-def greeting(inv: Invocation, daemon: str, address: str | None = None) -> tuple[str, str]:
-    """Name and version of a daemon.
-
-    :raises PeerUnavailableError: when it does not answer.
-    """
-    import grpc
-
-    from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
-    from slotwise.wire.status import to_error
-
-    channel = inv.open(address.strip("<>")) if address else inv.channel(daemon)
-    try:
-        stub = daemon_pb2_grpc.DaemonStub(channel)
-        reply = stub.Ping(daemon_pb2.PingRequest(), timeout=_TIMEOUT_S)
-    except grpc.RpcError as failure:
-        raise to_error(failure, peer=daemon) from None
-    return reply.name, reply.version
-
-
 def _print_table(inv: Invocation, rows: list[dict[str, object]]) -> None:
     inv.out(f"{'DAEMON':<11} {'ANSWERS':<8} {'IDENTITY':<28} SCOPES")
     for row in rows:

@@ -9,10 +9,10 @@ from typing import Any
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Parsed
-from slotwise.cli.common.output_format import Form
 from slotwise.cli.render import pool
 from slotwise.cli.render.ads import as_table, chosen, json_array, json_lines, long_text, read_stream, xml_text
 from slotwise.cli.render.layout import sort_key
+from slotwise.cli.render.output_format import Form
 from slotwise.errors import UsageError
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import collector_pb2_grpc, common_pb2, startd_pb2_grpc

@@ -46,7 +46,7 @@ def main(args: list[str], inv: Invocation) -> int:
         raise UsageError(f"-days {count} is not a number of days", hint=f"1 to {_MOST_DAYS}")
     picture = parsed.value("plot")
     if picture is not None:
-        from slotwise.cli.render import power_plot
+        from slotwise.cli.pool import power_plot
 
         power_plot.require(picture)  # before anything is asked
     now = time.time()

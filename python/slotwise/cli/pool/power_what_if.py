@@ -21,9 +21,9 @@ from slotwise.cli.render.ads import read_file
 from slotwise.cli.render.table import Column, table
 from slotwise.daemon.history_file import parts_of
 from slotwise.errors import ConfigError, NotFoundError, UsageError
-from slotwise.startd.power.decision import Rules
-from slotwise.startd.power.levels import WORDS, level_of
-from slotwise.startd.power.what_if import Outcome, Plan, Run, base_slot, replay
+from slotwise.model.power.decision import Rules
+from slotwise.model.power.levels import WORDS, level_of
+from slotwise.model.power.what_if import Outcome, Plan, Run, base_slot, replay
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import collector_pb2_grpc, common_pb2, schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error

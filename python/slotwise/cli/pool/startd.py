@@ -6,13 +6,13 @@ import json
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, parse
 from slotwise.cli.render.table import Column, table
+from slotwise.daemon.registry import replay_of_slots
 from slotwise.errors import HostError, UsageError
-from slotwise.startd.slot.replay import Replayed, replayed
+from slotwise.model.slot_step import ReplayedStep
 
 USAGE = """usage: slotwise startd replay [options] FILE ...
   Takes every recorded step of every slot again: the slot as it was, what happened, and what the policy said.
@@ -36,67 +36,67 @@ def main(args: list[str], inv: Invocation) -> int:
     if len(parsed.words) < 2:
         raise UsageError("replay needs a file", hint="`slotwise config val LOG` names the directory")
     slot = parsed.value("slot")
-    rows = [row for name in parsed.words[1:] for row in _rows(inv.path(name))]
-    rows = [row for row in rows if slot is None or slot in (row["Slot"], row["Slot"].partition("@")[0])]
-    different = sum(not row["Same"] for row in rows)
-    shown = [row for row in rows if not row["Same"]] if parsed.has("different") else rows
+    steps = [step for name in parsed.words[1:] for step in _steps(inv.path(name))]
+    steps = [step for step in steps if slot is None or slot in (step.slot, step.slot.partition("@")[0])]
+    different = sum(not step.same for step in steps)
+    shown = [step for step in steps if not step.same] if parsed.has("different") else steps
     if parsed.has("json"):
-        inv.out(json.dumps(shown, indent=1))
+        inv.out(json.dumps([_row(step) for step in shown], indent=1))
     else:
         inv.stdout.write(_table(shown))
-        slots = Counter(row["Slot"] for row in rows)
-        fate = "all end as they did" if not different else f"{different} end otherwise than they did"
-        inv.out(f"{len(rows)} steps of {len(slots)} slots: {fate}")
+        slots = Counter(step.slot for step in steps)
+        outcome = "all end as they did" if not different else f"{different} end otherwise than they did"
+        inv.out(f"{len(steps)} steps of {len(slots)} slots: {outcome}")
     return 1 if different else 0
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
+def _steps(path: Path) -> list[ReplayedStep]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise HostError(f"the file cannot be read: {error}", path=str(path)) from None
-    rows = []
+    replay = replay_of_slots()
+    steps = []
     for number, line in enumerate(lines, 1):
         try:
-            rows.append(_row(replayed(line)))
+            steps.append(replay(line))
         except ValueError as error:
             raise UsageError(
                 f"{path}:{number}: {error}", hint="give a file that a startd of this version wrote"
             ) from None
-    return rows
+    return steps
 
 
-def _row(step: Replayed) -> dict[str, Any]:
+def _row(step: ReplayedStep) -> dict[str, object]:
+    """A step for programs."""
     return {
         "At": step.at,
-        "Slot": step.before.name,
-        "Stimulus": type(step.event).__name__,
-        "Before": "/".join(step.before.state_activity),
+        "Slot": step.slot,
+        "Stimulus": step.stimulus,
+        "Before": step.before,
         "Transitions": [
-            {"Number": row.number, "Trigger": row.trigger, "To": [f"{s}/{a}" for s, a in row.after]}
-            for row in step.now.trace
+            {"Number": taken.number, "Trigger": taken.trigger, "To": list(taken.after)} for taken in step.transitions
         ],
-        "After": "/".join(step.now.slot.state_activity),
-        "Recorded": "/".join(step.then.state_activity),
-        "Actions": [type(action).__name__ for action in step.now.actions],
+        "After": step.after,
+        "Recorded": step.recorded,
+        "Actions": list(step.actions),
         "Same": step.same,
     }
 
 
-def _table(rows: list[dict[str, Any]]) -> str:
+def _table(steps: list[ReplayedStep]) -> str:
     columns = [Column(h) for h in ("Time", "Slot", "Stimulus", "Before", "Transitions", "After", "To do", "")]
-    return table(columns, [_cells(row) for row in rows])
+    return table(columns, [_cells(step) for step in steps])
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
-    numbers = [str(taken["Number"]) if taken["Number"] is not None else "-" for taken in row["Transitions"]]
+def _cells(step: ReplayedStep) -> list[str]:
     return [
-        datetime.fromtimestamp(row["At"]).strftime("%m-%d %H:%M:%S"),
-        row["Slot"].partition("@")[0],
-        row["Stimulus"],
-        row["Before"],
-        " ".join(numbers),
-        row["After"],
-        " ".join(row["Actions"]),
-        "" if row["Same"] else f"recorded: {row['Recorded']}",
+        datetime.fromtimestamp(step.at).strftime("%m-%d %H:%M:%S"),
+        step.slot.partition("@")[0],
+        step.stimulus,
+        step.before,
+        " ".join(str(taken.number) if taken.number is not None else "-" for taken in step.transitions),
+        step.after,
+        " ".join(step.actions),
+        "" if step.same else f"recorded: {step.recorded}",
     ]

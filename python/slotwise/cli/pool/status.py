@@ -8,15 +8,15 @@ from dataclasses import replace
 
 import grpc
 
+from slotwise import __version__
 from slotwise.classad import ClassAd, quote
-from slotwise.cli.common import output_format
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, Parsed, parse
-from slotwise.cli.common.output_format import Form
 from slotwise.cli.pool.pool_ads import PoolAds
-from slotwise.cli.render import compact, pool
+from slotwise.cli.render import compact, output_format, pool
 from slotwise.cli.render.ads import chosen
 from slotwise.cli.render.layout import Layout
+from slotwise.cli.render.output_format import Form
 from slotwise.cli.render.poolviews import VIEWS, View
 from slotwise.cli.render.printas import Scene
 from slotwise.errors import UsageError
@@ -75,9 +75,8 @@ def main(args: list[str], inv: Invocation) -> int:
         inv.out(USAGE)
         return 0
     if parsed.has("version"):
-        from slotwise.cli.main import dispatch
-
-        return dispatch(["version"], inv)
+        inv.out(f"slotwise {__version__}")
+        return 0
     inv = inv.aimed(parsed.value("pool"))
     if inv.called and parsed.has("compact") and parsed.has("run"):
         inv.err("Error:  arg (-compact) contradicts arg 1 (-run)")

@@ -18,8 +18,8 @@ from slotwise.schedd.claims.records import Run
 from slotwise.schedd.transfer.files import STDERR, STDOUT, FilePlan, TransferError
 from slotwise.schedd.transfer.results import destination, is_special, make_parents, write_all
 from slotwise.schedd.transfer.transfers import Transfers
-from slotwise.schedd.user_files import safe_open
 from slotwise.schedd.user_files.owner_rights import as_owner
+from slotwise.transfer import safe_open
 from slotwise.wire.gen import schedd_pb2
 
 

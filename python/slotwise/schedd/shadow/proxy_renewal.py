@@ -20,10 +20,12 @@ from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.storage.committer import Committer
-from slotwise.schedd.transfer.files import SMALL_MOST, FilePlan
+from slotwise.schedd.transfer.files import FilePlan
 from slotwise.schedd.transfer.transfers import Transfers
-from slotwise.schedd.user_files import proxies, safe_open
+from slotwise.schedd.user_files import proxies
 from slotwise.schedd.user_files.owner_rights import as_owner
+from slotwise.transfer import safe_open
+from slotwise.transfer.pieces import SMALL_MOST
 from slotwise.wire.gen import schedd_pb2
 
 _log = logging.getLogger(__name__)

@@ -6,8 +6,9 @@ import os
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from slotwise.schedd.transfer.files import Piece, TransferError
+from slotwise.schedd.transfer.files import TransferError
 from slotwise.schedd.transfer.spooling import SandboxPart, SpooledPart
+from slotwise.transfer.pieces import Piece
 from slotwise.wire.gen import schedd_pb2
 
 

@@ -14,12 +14,10 @@ from dataclasses import dataclass, field
 from slotwise.classad import ClassAd, SpecialValue
 from slotwise.errors import SlotwiseError
 from slotwise.model.reason_codes import Hold
-from slotwise.schedd.user_files import safe_open
 from slotwise.schedd.user_files.owner_rights import as_owner
+from slotwise.transfer.lists import is_null, parse_remaps, split_list
+from slotwise.transfer.pieces import Piece, pieces
 
-PIECE = 512 * 1024
-#: Files up to this size travel, and are kept, in one piece.
-SMALL_MOST = 256 * 1024
 STDOUT = "_condor_stdout"
 STDERR = "_condor_stderr"
 
@@ -109,55 +107,6 @@ def file_plan(ad: ClassAd, account: str, fallback_account: str, limits_mib: tupl
     )
 
 
-@dataclass(frozen=True)
-class Piece:
-    """Part of a file on its way to the job."""
-
-    name: str
-    mode: int
-    data: bytes
-    offset: int
-    last: bool
-    directory: bool = False
-
-
-def is_null(name: str) -> bool:
-    """Whether a file name of the ad means: no file."""
-    return name in ("", "/dev/null", "NUL")
-
-
-def split_list(text: str) -> tuple[str, ...]:
-    """The names of a transfer list: separated by commas, blanks around them dropped."""
-    return tuple(name for name in (part.strip() for part in text.split(",")) if name)
-
-
-def parse_remaps(text: str) -> dict[str, str]:
-    """``a=b; c=d/e`` as a mapping; a backslash makes the next character plain."""
-    remaps: dict[str, str] = {}
-    words: list[str] = [""]
-    source: str | None = None
-    escaped = False
-    for char in text + ";":
-        if escaped:
-            words[-1] += char
-            escaped = False
-        elif char == "\\":
-            escaped = True
-        elif char == "=" and source is None:
-            source, words = words[-1].strip(), [""]
-        elif char == ";":
-            if source:
-                remaps[source] = words[-1].strip()
-            source, words = None, [""]
-        else:
-            words[-1] += char
-    return remaps
-
-
-#: Contents of small files sent often (executables above all), by identity of the file.
-_cache: dict[tuple[str, str], tuple[tuple[int, int, int, int], Piece]] = {}
-
-
 def input_pieces(plan: FilePlan) -> Iterator[Piece]:
     """Every input file, piece by piece. Reads as the owner.
 
@@ -181,14 +130,14 @@ def _all_pieces(plan: FilePlan) -> Iterator[Piece]:
         _check_iwd(plan.iwd)
         for path, name, executable in _inputs(plan):
             try:
-                yield from _pieces(path, name, executable=executable)
+                yield from pieces(path, name, executable=executable)
             except OSError as error:
                 raise _input_error(path, error) from None
     if plan.spooled:
         try:
             for entry in sorted(os.scandir(plan.spooled), key=lambda e: e.name):
                 if plan.appends or entry.name not in (STDOUT, STDERR):
-                    yield from _pieces(entry.path, entry.name)
+                    yield from pieces(entry.path, entry.name)
         except OSError as error:
             raise _input_error(plan.spooled, error) from None
 
@@ -223,56 +172,6 @@ def _inputs(plan: FilePlan) -> Iterator[tuple[str, str, bool]]:
             yield path, "", False
         else:
             yield path, os.path.basename(name), False
-
-
-def _pieces(path: str, name: str, *, executable: bool = False) -> Iterator[Piece]:
-    state = os.stat(path)
-    if stat.S_ISDIR(state.st_mode):
-        if name and os.path.islink(path):  # it may lead anywhere, or round in circles
-            raise OSError(errno.ELOOP, "links to directories are not transferred; name the directory itself", path)
-        yield from _directory(path, name, state.st_mode)
-        return
-    mode = stat.S_IMODE(state.st_mode) | (0o111 if executable else 0)
-    if state.st_size <= SMALL_MOST:
-        # The owner's right to read is checked each time, whoever read the file before.
-        descriptor = safe_open.regular(path)
-        try:
-            state = os.fstat(descriptor)  # of the file that is read, whatever the path led to a moment ago
-            identity = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)
-            known = _cache.get((path, name))
-            if known is not None and known[0] == identity and known[1].mode == mode:
-                yield known[1]
-                return
-            data = b""
-            while chunk := os.read(descriptor, SMALL_MOST + 1):
-                data += chunk
-        finally:
-            os.close(descriptor)
-        piece = Piece(name, mode, data, 0, True)
-        if executable:
-            if len(_cache) > 200:
-                _cache.clear()
-            _cache[(path, name)] = (identity, piece)
-        yield piece
-        return
-    with open(safe_open.regular(path), "rb") as stream:
-        offset, last = 0, False
-        # What somebody adds while it is sent does not go with it: a log that grows as fast as it goes has no end.
-        left = os.fstat(stream.fileno()).st_size
-        while not last:
-            data = stream.read(min(PIECE, left))
-            left -= len(data)
-            last = not data or left == 0
-            yield Piece(name, mode, data, offset, last)
-            offset += len(data)
-
-
-def _directory(path: str, name: str, mode: int) -> Iterator[Piece]:
-    if name:
-        yield Piece(name, stat.S_IMODE(mode), b"", 0, True, directory=True)
-    for entry in sorted(os.scandir(path), key=lambda e: e.name):
-        if not stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode):  # no file, and nothing is missed without it
-            yield from _pieces(entry.path, os.path.join(name, entry.name))
 
 
 def _input_error(path: str, error: OSError) -> TransferError:

@@ -20,9 +20,11 @@ from typing import BinaryIO
 
 from slotwise.daemon.user_paths import open_path
 from slotwise.model.reason_codes import Hold
-from slotwise.schedd.transfer.files import SMALL_MOST, STDERR, STDOUT, FilePlan, Piece, TransferError, is_null
-from slotwise.schedd.user_files import safe_open
+from slotwise.schedd.transfer.files import STDERR, STDOUT, FilePlan, TransferError
 from slotwise.schedd.user_files.owner_rights import OWN, as_owner
+from slotwise.transfer import safe_open
+from slotwise.transfer.lists import is_null
+from slotwise.transfer.pieces import SMALL_MOST, Piece
 
 #: Ends of the names of a directory in SPOOL while it is written, and while its successor takes its place.
 _FRESH, _FORMER = ".new", ".old"

@@ -19,9 +19,10 @@ from slotwise.classad import ClassAd
 from slotwise.daemon.privileges import files_of, root_files
 from slotwise.errors import HostError, UsageError
 from slotwise.schedd.jobs.values import Changes
-from slotwise.schedd.transfer.files import PIECE, is_null, split_list
-from slotwise.schedd.user_files import safe_open
 from slotwise.schedd.user_files.owner_rights import Account, account, as_owner
+from slotwise.transfer import safe_open
+from slotwise.transfer.lists import is_null, split_list
+from slotwise.transfer.pieces import PIECE
 
 _KEPT = ("Iwd", "Cmd", "In", "Out", "Err", "TransferInput", "TransferOutputRemaps", "x509userproxy")
 

@@ -30,10 +30,10 @@ from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.selection import JobSelection, constraint_of, parse_id
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.storage.committer import Committer
-from slotwise.schedd.transfer.files import Piece
 from slotwise.schedd.transfer.spool_directories import Sandbox, inputs_of, relocated
 from slotwise.schedd.user_files import proxies
 from slotwise.table import pack_ads
+from slotwise.transfer.pieces import Piece
 from slotwise.wire import audit
 from slotwise.wire.token import Identity
 

@@ -25,10 +25,11 @@ from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.transfer.convert import ShadowStream, end_inputs, send_input
-from slotwise.schedd.transfer.files import FilePlan, Piece, TransferError, file_plan, input_pieces, named
+from slotwise.schedd.transfer.files import FilePlan, TransferError, file_plan, input_pieces, named
 from slotwise.schedd.transfer.results import Results, spooled_files
 from slotwise.schedd.transfer.transfer_queue import TransferQueue
 from slotwise.schedd.transfer.transfer_status import TransferStatus
+from slotwise.transfer.pieces import Piece
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")

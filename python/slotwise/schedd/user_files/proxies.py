@@ -14,8 +14,8 @@ from slotwise.errors import UsageError
 from slotwise.model import proxy
 from slotwise.model.reason_codes import Hold
 from slotwise.schedd.jobs.values import Changes
-from slotwise.schedd.user_files import safe_open
 from slotwise.schedd.user_files.owner_rights import as_owner
+from slotwise.transfer import safe_open
 
 _FILE = "x509userproxy"
 #: What a proxy tells of its user.

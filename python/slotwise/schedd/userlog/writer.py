@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from slotwise.daemon.user_paths import open_path
 from slotwise.model.job_events import END, split_entries
-from slotwise.schedd.user_files import safe_open
 from slotwise.schedd.user_files.owner_rights import as_owner
 from slotwise.schedd.userlog.planned_text import PlannedText
+from slotwise.transfer import safe_open
 
 _log = logging.getLogger(__name__)
 

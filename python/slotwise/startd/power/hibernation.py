@@ -1,4 +1,4 @@
-"""Carries out what :mod:`slotwise.startd.power.decision` decides, on the machine that it is about."""
+"""Carries out what :mod:`slotwise.model.power.decision` decides, on the machine that it is about."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from collections.abc import Callable
 from slotwise.classad.evaluate import Value
 from slotwise.config import Config
 from slotwise.daemon.containment import contained
+from slotwise.model.power import decision
+from slotwise.model.power.decision import Asleep, Awake, Clearing, Rules, Stage, Usage
+from slotwise.model.power.levels import OFF, listed, name_of
 from slotwise.model.slot import State
 from slotwise.startd.dispatcher import Dispatcher
-from slotwise.startd.power import decision, methods
-from slotwise.startd.power.decision import Asleep, Awake, Clearing, Rules, Stage, Usage
-from slotwise.startd.power.levels import OFF, listed, name_of
+from slotwise.startd.power import methods
 from slotwise.startd.power.wake_on_lan import WakeOnLan
 from slotwise.startd.publish.slot_publisher import SlotPublisher
 from slotwise.startd.slot import events as ev

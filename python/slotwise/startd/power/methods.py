@@ -21,7 +21,7 @@ from slotwise.config import Config
 from slotwise.daemon.privileges import root_files
 from slotwise.daemon.program_trust import fault_for_root
 from slotwise.errors import SlotwiseError
-from slotwise.startd.power.levels import level_of, levels_in, name_of
+from slotwise.model.power.levels import level_of, levels_in, name_of
 
 _log = logging.getLogger(__name__)
 #: A program that says what the machine can do has so long (seconds).

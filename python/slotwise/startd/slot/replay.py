@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.model import claim
+from slotwise.model.slot_step import ReplayedStep, Transition
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot import states
 from slotwise.startd.slot.fsm import Step, step
@@ -141,6 +142,28 @@ def replayed(line: str) -> Replayed:
         return Replayed(at, event, before, record["after"], record["actions"], outcome)
     except (KeyError, TypeError, AttributeError, StopIteration) as error:
         raise ValueError(f"not a step of a slot: {error!r}") from None
+
+
+def retold(line: str) -> ReplayedStep:
+    """A line of the file taken again, in words.
+
+    :raises ValueError: when the line is not one of the file.
+    """
+    taken = replayed(line)
+    return ReplayedStep(
+        at=taken.at,
+        slot=taken.before.name,
+        stimulus=type(taken.event).__name__,
+        before="/".join(taken.before.state_activity),
+        transitions=tuple(
+            Transition(row.number, row.trigger, tuple(f"{state}/{activity}" for state, activity in row.after))
+            for row in taken.now.trace
+        ),
+        after="/".join(taken.now.slot.state_activity),
+        recorded="/".join(taken.then.state_activity),
+        actions=tuple(type(action).__name__ for action in taken.now.actions),
+        same=taken.same,
+    )
 
 
 def masked(claim_id: str) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from slotwise.startd.power.levels import OFF, level_of, listed, name_of
+from slotwise.model.power.levels import OFF, level_of, listed, name_of
 
 
 @dataclass(frozen=True)

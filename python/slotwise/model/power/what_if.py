@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 from slotwise.classad import ClassAd
 from slotwise.classad.evaluate import Expression, Value
-from slotwise.startd.power import decision
-from slotwise.startd.power.decision import Asleep, Awake, Rules, Usage
-from slotwise.startd.power.levels import name_of
+from slotwise.model.power import decision
+from slotwise.model.power.decision import Asleep, Awake, Rules, Usage
+from slotwise.model.power.levels import name_of
 
 #: KeyboardIdle of a machine whose keyboard nobody has touched.
 _NEVER = 2**31 - 1

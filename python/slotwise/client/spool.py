@@ -7,12 +7,13 @@ import posixpath
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from slotwise.classad import ClassAd
 from slotwise.errors import SubmitError
-from slotwise.schedd.transfer.files import FilePlan, TransferError, input_pieces, is_null, parse_remaps, split_list
+from slotwise.submit import Submission
 from slotwise.table import pack_ads, unpack_ads
+from slotwise.transfer.lists import is_null, parse_remaps, split_list
+from slotwise.transfer.pieces import pieces
 from slotwise.wire.gen import schedd_pb2
 
 
@@ -49,7 +50,14 @@ def sources(ad: ClassAd) -> list[Source]:
     return found
 
 
-def parts(jobs: Iterable[tuple[str, ClassAd]], owner: str) -> Iterator[schedd_pb2.SpoolPart]:
+def spooled_jobs(submission: Submission, firsts: Iterable[tuple[int, int]]) -> Iterator[tuple[str, ClassAd]]:
+    """The jobs of a submission with their ids; ``firsts``: each cluster's id, and the number of its first job."""
+    for cluster, (cluster_id, first) in zip(submission.clusters, firsts, strict=True):
+        for proc in range(cluster.count):
+            yield f"{cluster_id}.{first + proc}", cluster.job(proc)
+
+
+def parts(jobs: Iterable[tuple[str, ClassAd]]) -> Iterator[schedd_pb2.SpoolPart]:
     """The files of jobs (id, ad), each once however many jobs want it; then the commit.
 
     :raises SubmitError: names a file that cannot be read.
@@ -61,21 +69,18 @@ def parts(jobs: Iterable[tuple[str, ClassAd]], owner: str) -> Iterator[schedd_pb
         for source in sources(ad):
             wanted.setdefault(source, []).append(name)
     for source, names in wanted.items():
-        plan = FilePlan(
-            owner=owner,
-            iwd="/",
-            executable=source.path if source.executable else "",
-            inputs=() if source.executable else (source.path,),
-        )
         try:
-            for piece in input_pieces(plan):
+            for piece in pieces(source.path, posixpath.basename(source.path), executable=source.executable):
                 part = schedd_pb2.SpoolPart(jobs=names)
                 part.file.name = os.fsencode(posixpath.join(source.below, piece.name))
                 part.file.mode, part.file.data, part.file.offset = piece.mode, piece.data, piece.offset
                 part.file.last, part.file.directory = piece.last, piece.directory
                 yield part
-        except TransferError as error:
-            raise SubmitError(f"cannot spool {source.path}: {error.message}") from None
+        except OSError as error:
+            raise SubmitError(
+                f"cannot spool {source.path}: reading from file {error.filename or source.path}: "
+                f"(errno {error.errno or 0}) {error.strerror or error}"
+            ) from None
     yield schedd_pb2.SpoolPart(jobs=ids, commit=True)
 
 
@@ -131,7 +136,7 @@ class Arrivals:
         value = self._ad.get(name)
         return value if isinstance(value, str) else ""
 
-    def take(self, piece: Any) -> Path:
+    def take(self, piece: schedd_pb2.FilePiece) -> Path:
         """Write a piece; a file is under its own name only when it is whole."""
         name = posixpath.normpath(os.fsdecode(piece.name))
         if _leads_out(name):
@@ -158,6 +163,14 @@ class Arrivals:
         except OSError as error:
             raise SubmitError(f"cannot write {target}: {error.strerror}") from None
         return target
+
+
+def arrive(piece: schedd_pb2.SandboxPiece, arrivals: dict[str, Arrivals], directory: Path | None) -> None:
+    """Take a piece of a sandbox: its job's ad, with which the job's arrivals begin, or part of a file."""
+    if piece.ad:
+        arrivals[piece.job] = Arrivals(unpack_ads(piece.ad)[0], directory)
+    else:
+        arrivals[piece.job].take(piece.file)
 
 
 def _leads_out(name: str) -> bool:

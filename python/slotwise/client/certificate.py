@@ -1,0 +1,73 @@
+"""Proof by a certificate: at which port a daemon takes it, and whether it is any good."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import grpc
+
+from slotwise.config import Config
+from slotwise.errors import DeniedError
+from slotwise.wire import channel, tls
+from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
+
+_TIMEOUT_S = 20.0
+
+
+def trust_configured(load: Callable[[], Config]) -> None:
+    """Let channels to other machines use TLS as the configuration says, unless the process does already."""
+    if not channel.uses_tls():
+        config = load()
+        certificate = tls.own_certificate(config)
+        channel.use_tls(
+            tls.client_credentials(config, shows=bool(certificate)),
+            cleartext=config.get_bool("SLOTWISE_ALLOW_CLEARTEXT"),
+            certificate=certificate if _by_certificate(config) else "",
+        )
+
+
+def _by_certificate(config: Config) -> bool:
+    """Whether users may prove themselves by a certificate, as SEC_CLIENT_AUTHENTICATION_METHODS says."""
+    methods = config.get("SEC_CLIENT_AUTHENTICATION_METHODS") or config.get("SEC_DEFAULT_AUTHENTICATION_METHODS") or ""
+    return "SSL" in methods.upper().replace(",", " ").split()
+
+
+def certificate_target(target: str, plain: Callable[[str], grpc.Channel]) -> str:
+    """Where the daemon at ``target`` takes callers that prove themselves by a certificate: ``target`` itself where it
+    takes none, or does not answer.
+
+    :param plain: opens a channel that shows no token.
+    :raises DeniedError: when the own certificate has expired, or the daemon does not accept it.
+    """
+    file = channel.own_certificate()
+    _require_current(file)
+    try:
+        port = _ping(plain(target)).certificate_port
+    except grpc.RpcError:
+        return target
+    if not port:
+        return target
+    found = f"{target.rpartition(':')[0]}:{port}"
+    try:
+        _ping(plain(found))
+    except grpc.RpcError as error:
+        raise DeniedError(
+            f"{found} does not accept the certificate in {file}: {error.details()}",
+            hint="an authority in AUTH_SSL_SERVER_CAFILE or AUTH_SSL_SERVER_CADIR of that daemon must have signed it",
+        ) from None
+    return found
+
+
+def _ping(opened: grpc.Channel) -> daemon_pb2.PingReply:
+    reply: daemon_pb2.PingReply = daemon_pb2_grpc.DaemonStub(opened).Ping(daemon_pb2.PingRequest(), timeout=_TIMEOUT_S)
+    return reply
+
+
+def _require_current(file: str) -> None:
+    from cryptography import x509
+
+    ends = x509.load_pem_x509_certificate(Path(file).read_bytes()).not_valid_after_utc
+    if ends <= datetime.now(UTC):
+        raise DeniedError(f"the certificate in {file} has expired on {ends:%Y-%m-%d}", hint="renew it")

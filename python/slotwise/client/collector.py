@@ -1,0 +1,180 @@
+"""The collector: ads of the pool, and where its daemons answer; blocking and for asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from slotwise.classad import ClassAd, quote
+from slotwise.client.daemon import AsyncClient, BlockingClient
+from slotwise.client.locate import local_targets
+from slotwise.errors import NotFoundError, SlotwiseError
+from slotwise.model.ad_kinds import GENERIC, MY_TYPES
+from slotwise.table import PackBuilder, pack_ads
+from slotwise.wire.gen import collector_pb2, collector_pb2_grpc, common_pb2
+
+#: What an ad has to have for its daemon to be reached.
+LOCATING = ("MyAddress", "AddressV1", "CondorVersion", "CondorPlatform", "Name", "Machine", "MyType")
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where a daemon answers.
+
+    :param address: what ``Schedd(address=...)`` and its like take.
+    :param ad: the ad that says so, as far as it is about places and versions.
+    """
+
+    name: str
+    machine: str
+    address: str
+    ad: ClassAd
+
+    @classmethod
+    def of(cls, ad: ClassAd) -> Location:
+        """The place in an ad."""
+
+        def text(name: str) -> str:
+            value = ad.get(name)
+            return value if isinstance(value, str) else ""
+
+        return cls(text("Name"), text("Machine"), text("MyAddress"), ad)
+
+
+def ad_query(kind: str, constraint: str, projection: Sequence[str], limit: int = 0) -> common_pb2.AdQuery:
+    """A query for ads of a kind: a MyType, or a name such as ``startd`` (:mod:`slotwise.model.ad_kinds`)."""
+    return common_pb2.AdQuery(
+        kind=MY_TYPES.get(kind.lower(), kind), constraint=constraint, projection=projection, limit=limit
+    )
+
+
+def locating_query(daemon: str, name: str | None) -> common_pb2.AdQuery:
+    """A query for the daemons of a kind, or for the one of this name: a startd's may be that of its machine.
+
+    :raises NotFoundError: there are no such daemons.
+    """
+    if daemon not in MY_TYPES:
+        raise NotFoundError(f"there are no daemons of the kind {daemon!r}", hint=f"one of {', '.join(MY_TYPES)}")
+    if name is None:
+        return ad_query(daemon, "", LOCATING)
+    attribute = "Machine" if daemon == "startd" and "@" not in name else "Name"
+    return ad_query(daemon, f"{attribute} == {quote(name)}", LOCATING)
+
+
+def own_first(found: Sequence[ClassAd], here: frozenset[str]) -> Location | None:
+    """The daemon that answers at one of the targets ``here``, else the first."""
+    own = next((ad for ad in found if ad.get("MyAddress") in here), None)
+    first = own if own is not None else next(iter(found), None)
+    return None if first is None else Location.of(first)
+
+
+def advertise_requests(
+    ads: Iterable[ClassAd], kind: str = "", *, merge: bool = False, goes_offline: bool = False
+) -> list[collector_pb2.AdvertiseRequest]:
+    """Messages that put ads into the collector, each under its Name.
+
+    :param kind: MyType of the ads; empty: what each says itself, else Generic.
+    :param merge: the attributes go into the ads of these names that are there.
+    :param goes_offline: the machines sleep from now on; their ads become offline, and are kept.
+    :raises SlotwiseError: an ad has no Name.
+    """
+    requests = []
+    for given in ads:
+        ad = given.copy()
+        name, own = ad.eval("Name"), ad.get("MyType")
+        if not isinstance(name, str) or not name:
+            raise SlotwiseError("an ad has no Name", hint='write `Name = "something"`; it tells one ad from another')
+        wanted = kind or (own if isinstance(own, str) else "") or GENERIC
+        ad["MyType"] = wanted
+        if merge:
+            builder = PackBuilder()
+            builder.update(name, {attribute: ad.lookup(attribute) for attribute in ad})
+            pack = builder.finish()
+        else:
+            pack = pack_ads([ad], keys=[name])
+        requests.append(collector_pb2.AdvertiseRequest(kind=wanted, pack=pack, goes_offline=goes_offline))
+    return requests
+
+
+def refusals(reply: collector_pb2.AdvertiseReply) -> list[str]:
+    """Why the collector did not take ads, each with the ad's name."""
+    return [*reply.refused, *(f"there is no ad {key} to merge this into" for key in reply.resend)]
+
+
+class Collector(BlockingClient):
+    """A pool's collector: that of the environment's pool, or ``pool`` (``host:port``).
+
+    The parameters are those of :class:`~slotwise.client.daemon.BlockingClient`.
+    """
+
+    daemon = "collector"
+    stub_class = collector_pb2_grpc.CollectorStub
+
+    def query(
+        self, kind: str = "any", constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0
+    ) -> list[ClassAd]:
+        """The ads of a kind (``startd`` for slots, ``schedd``, ``submitter``, ..., or a MyType) for which
+        ``constraint`` is true."""
+        return self._ads(self._stub.Query, ad_query(kind, constraint, projection, limit))
+
+    def locate(self, daemon: str, name: str | None = None) -> Location | None:
+        """Where a daemon answers; None when the pool has none of that name. Without a name: this host's, else any."""
+        found = self._ads(self._stub.Query, locating_query(daemon, name))
+        here = local_targets(self._at.pool, daemon) if name is None else frozenset[str]()
+        return own_first(found, here)
+
+    def locate_all(self, daemon: str) -> list[Location]:
+        """Where each daemon of a kind answers."""
+        return [Location.of(ad) for ad in self._ads(self._stub.Query, locating_query(daemon, None))]
+
+    def advertise(self, ads: Iterable[ClassAd], kind: str = "", *, merge: bool = False) -> list[str]:
+        """Put ads into the collector, each under its Name; why it did not take some, with their names.
+
+        ``kind``, where given, becomes their MyType. With ``merge`` their attributes go into the ads that are there.
+
+        :raises SlotwiseError: an ad has no Name.
+        """
+        requests = advertise_requests(ads, kind, merge=merge)
+        return [why for reply in self._replies(self._stub.Advertise, iter(requests)) for why in refusals(reply)]
+
+    def invalidate(self, kind: str, names: Iterable[str] = (), constraint: str = "") -> int:
+        """Take ads of a kind out of the collector, by name or by a constraint; how many have left."""
+        request = collector_pb2.InvalidateRequest(
+            kind=MY_TYPES.get(kind.lower(), kind), keys=names, constraint=constraint
+        )
+        return int(self._ask(self._stub.Invalidate, request).removed)
+
+
+class AsyncCollector(AsyncClient):
+    """As :class:`Collector`, in coroutines. Make it inside a running event loop."""
+
+    daemon = "collector"
+    stub_class = collector_pb2_grpc.CollectorStub
+
+    async def query(
+        self, kind: str = "any", constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0
+    ) -> list[ClassAd]:
+        """The ads of a kind for which ``constraint`` is true. See :meth:`Collector.query`."""
+        return await self._ads(self._stub.Query, ad_query(kind, constraint, projection, limit))
+
+    async def locate(self, daemon: str, name: str | None = None) -> Location | None:
+        """Where a daemon answers; None when the pool has none of that name. Without a name: this host's, else any."""
+        found = await self._ads(self._stub.Query, locating_query(daemon, name))
+        here = local_targets(self._at.pool, daemon) if name is None else frozenset[str]()
+        return own_first(found, here)
+
+    async def locate_all(self, daemon: str) -> list[Location]:
+        """Where each daemon of a kind answers."""
+        return [Location.of(ad) for ad in await self._ads(self._stub.Query, locating_query(daemon, None))]
+
+    async def advertise(self, ads: Iterable[ClassAd], kind: str = "", *, merge: bool = False) -> list[str]:
+        """Put ads into the collector. See :meth:`Collector.advertise`."""
+        requests = advertise_requests(ads, kind, merge=merge)
+        return [why for reply in await self._replies(self._stub.Advertise, iter(requests)) for why in refusals(reply)]
+
+    async def invalidate(self, kind: str, names: Iterable[str] = (), constraint: str = "") -> int:
+        """Take ads of a kind out of the collector, by name or by a constraint; how many have left."""
+        request = collector_pb2.InvalidateRequest(
+            kind=MY_TYPES.get(kind.lower(), kind), keys=names, constraint=constraint
+        )
+        return int((await self._ask(self._stub.Invalidate, request)).removed)

@@ -1,0 +1,94 @@
+"""Reads submit descriptions: text, or statements as a mapping, with the configuration of who submits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from slotwise.classad import Value
+from slotwise.config import Config, load
+from slotwise.errors import SubmitError
+from slotwise.home import PoolHome
+from slotwise.submit import Submission, parse
+
+#: The text of a submit description, or its statements.
+Description: TypeAlias = "str | Mapping[str, Value | Path]"
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How a description is read.
+
+    :param spool: its files travel with the submission (``submit -spool``).
+    :param method: JobSubmitMethod of its jobs; below 0: that of submissions from Python.
+    :param one_cluster: a second queue statement is an error.
+    """
+
+    spool: bool = False
+    method: int = -1
+    one_cluster: bool = False
+
+
+#: Input files stay where they are.
+USUAL = ReadOptions()
+
+
+class DescriptionReader:
+    """Reads descriptions for one pool and one account."""
+
+    def __init__(self, home: PoolHome, env: Mapping[str, str], owner: str) -> None:
+        self._home = home
+        self._env = env
+        self._owner = owner
+        self._config: Config | None = None
+
+    @property
+    def config(self) -> Config:
+        """The configuration that submissions read, loaded at the first look."""
+        if self._config is None:
+            self._config = load(subsystem="SUBMIT", env=self._env, home=self._home)
+        return self._config
+
+    def read(
+        self, description: Description, count: int | None, first_cluster: int = 0, options: ReadOptions = USUAL
+    ) -> Submission:
+        """The submission that a description makes.
+
+        :raises SubmitError: for a description that makes no jobs, or that is wrong.
+        """
+        text, queue = text_of(description, count)
+        submission = parse(
+            text,
+            filename="<python>",
+            cwd=os.getcwd(),  # noqa: PTH109 - many times a second
+            env=self._env,
+            config=self.config,
+            queue_args=queue,
+            before=[f"MY.JobSubmitMethod = {options.method}"] if options.method >= 0 else [],
+            check_support=True,
+            spool=options.spool,
+            owner=self._owner,
+            first_cluster=first_cluster or None,
+        )
+        if not submission.count:
+            raise SubmitError("no jobs queued", hint="give a count, or a queue statement")
+        if options.one_cluster and len(submission.clusters) > 1:
+            raise SubmitError("the description has several queue statements", hint="submit each on its own")
+        return submission
+
+
+def text_of(description: Description, count: int | None) -> tuple[str, str | None]:
+    """Text of a description, and the queue statement's arguments if they do not stand in it."""
+    if isinstance(description, str):
+        return description, str(count) if count is not None else None
+    lines = [f"{key} = {_word(value)}" for key, value in description.items()]
+    return "\n".join(lines) + "\n", str(1 if count is None else count)
+
+
+def _word(value: Value | Path) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

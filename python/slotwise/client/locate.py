@@ -1,0 +1,104 @@
+"""Where the daemons of a pool answer: this machine's files, or a collector."""
+
+from __future__ import annotations
+
+import grpc
+
+from slotwise.classad import quote
+from slotwise.client.pool import Pool
+from slotwise.errors import NotFoundError, PeerUnavailableError, UsageError
+from slotwise.model.ad_kinds import MY_TYPES
+from slotwise.table import unpack_ads
+from slotwise.wire import address
+from slotwise.wire.gen import collector_pb2_grpc, common_pb2
+from slotwise.wire.status import to_error
+
+_TIMEOUT_S = 20.0
+
+
+def target_of(pool: Pool, daemon: str, name: str | None = None) -> str:
+    """The gRPC target of a daemon of the pool; of the one called ``name``, where there is a name.
+
+    Without a daemon of this home, the configuration's COLLECTOR_HOST is asked.
+
+    :raises PeerUnavailableError: when there is none.
+    :raises NotFoundError: when the pool has no such daemon.
+    """
+    if pool.collector is None and name is None:
+        try:
+            return address.lookup(pool.home, daemon).local
+        except PeerUnavailableError:
+            if address.configured_collector(pool.knobs()) is None:
+                raise
+    if daemon == "collector":
+        return _collector(pool)
+    asked = _collector(pool) if pool.collector is not None else _relay(pool, "collector") or _collector(pool)
+    return _advertised(pool, asked, daemon, name)
+
+
+def reading_target(pool: Pool, daemon: str, name: str | None = None) -> str:
+    """Where questions to ``daemon`` of the central manager are answered for this caller: by itself, or by this host's
+    master, which passes them on, for who has nothing to show at other hosts.
+
+    :raises PeerUnavailableError: when there is none.
+    """
+    if pool.collector is None and name is None and (found := _relay(pool, daemon)) is not None:
+        return found
+    return target_of(pool, daemon, name)
+
+
+def local_targets(pool: Pool, daemon: str) -> frozenset[str]:
+    """The targets at which the daemon of this home answers, near and far; none when it has not been started."""
+    try:
+        found = address.lookup(pool.home, daemon)
+    except PeerUnavailableError:
+        return frozenset()
+    return frozenset((found.target, found.local))
+
+
+def _relay(pool: Pool, daemon: str) -> str | None:
+    def local(name: str) -> str:
+        try:
+            return address.lookup(pool.home, name).local
+        except PeerUnavailableError:
+            return ""
+
+    master = local("master")
+    if local(daemon) or not master.startswith("unix:") or pool.proves_itself():
+        return None
+    return master
+
+
+def _collector(pool: Pool) -> str:
+    if pool.collector is not None:
+        if ":" not in pool.collector:
+            raise UsageError(f"-pool {pool.collector} has no port", hint="write it as host:port")
+        return pool.collector
+    try:
+        return address.lookup(pool.home, "collector").local
+    except PeerUnavailableError:
+        found = address.configured_collector(pool.knobs())
+        if found is None:
+            raise
+        return found
+
+
+def _advertised(pool: Pool, collector: str, daemon: str, name: str | None) -> str:
+    attribute = "Machine" if daemon == "startd" else "Name"
+    query = common_pb2.AdQuery(
+        kind=MY_TYPES[daemon],
+        constraint=f"{attribute} == {quote(name)}" if name else "",
+        projection=["MyAddress"],
+        limit=1,
+    )
+    stub = collector_pb2_grpc.CollectorStub(pool.open(collector))
+    try:
+        replies = list(stub.Query(query, timeout=_TIMEOUT_S))
+    except grpc.RpcError as error:
+        raise to_error(error, peer=f"the collector at {collector}") from None
+    for reply in replies:
+        for ad in unpack_ads(reply.data) if reply.data else ():
+            target = ad.get("MyAddress")
+            if isinstance(target, str) and target:
+                return target
+    raise NotFoundError(f"the pool has no {daemon}" + (f" named {name}" if name else ""))

@@ -1,0 +1,323 @@
+"""The schedd: its queue, submissions to it, its users; blocking and for asyncio."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import grpc
+
+from slotwise.classad import ClassAd, ExprTree, Value
+from slotwise.client import messages, spool
+from slotwise.client.cluster_ids import ReservedIds
+from slotwise.client.daemon import AsyncClient, BlockingClient
+from slotwise.client.descriptions import USUAL, Description, DescriptionReader, ReadOptions
+from slotwise.client.messages import ActResult, Jobs, Sending, SubmitResult
+from slotwise.client.retry import Keys, RetryPolicy, stated
+from slotwise.client.streams import AsyncStream, BlockingStream
+from slotwise.client.totals import QueueTotals
+from slotwise.errors import UsageError
+from slotwise.submit import Submission
+from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
+from slotwise.wire.status import to_error
+
+#: Submissions that may wait for their answers in ``submit_many``.
+_AHEAD = 256
+#: How long one of them waits for others to share its frame, in seconds.
+_GATHER_S = 0.002
+
+
+class Schedd(BlockingClient):
+    """An access point's schedd: this host's, or that of another pool or name.
+
+    :param patience_s: how long submissions wait for a schedd that went away; none of them is queued twice.
+
+    The other parameters are those of :class:`~slotwise.client.daemon.BlockingClient`.
+    """
+
+    daemon = "schedd"
+    stub_class = schedd_pb2_grpc.ScheddStub
+
+    def __init__(
+        self,
+        home: str | Path | None = None,
+        *,
+        pool: str | None = None,
+        name: str | None = None,
+        address: str | None = None,
+        token: str | None = None,
+        env: Mapping[str, str] | None = None,
+        patience_s: float = 30.0,
+    ) -> None:
+        super().__init__(home, pool=pool, name=name, address=address, token=token, env=env)
+        self._reader = DescriptionReader(self._at.pool.home, self._at.pool.env, self._at.pool.account)
+        self._ids = ReservedIds()
+        self._keys = Keys()
+        self._patience = RetryPolicy(patience_s)
+        self._local = threading.local()
+        self._streams: weakref.WeakSet[BlockingStream] = weakref.WeakSet()
+
+    def close(self) -> None:
+        """Close the connection."""
+        for stream in list(self._streams):
+            stream.close()
+        super().close()
+
+    # ----------------------------------------------------------------------------------------------------- submitting
+
+    def submit(self, description: Description, count: int | None = None, options: ReadOptions = USUAL) -> SubmitResult:
+        """Queue the jobs of a submit description (its text, or its statements as a mapping); all of them or none.
+
+        ``count`` takes the place of the description's queue statement. Durable when it returns. With
+        ``ReadOptions(spool=True)`` the jobs are held until :meth:`spool` has sent their files.
+
+        :raises SubmitError: the description makes no jobs, is wrong, or names files to spool that cannot be read.
+        """
+        submission, first = self._read(description, count, options)
+        if options.spool:
+            spool.check(ad for cluster in submission.clusters for ad in map(cluster.job, range(cluster.count)))
+        return self._submit(submission, Sending(self._keys.next(), first, spool=options.spool))
+
+    def submit_many(self, descriptions: Iterable[Description]) -> Iterator[SubmitResult]:
+        """Queue many submissions, each of which stands or falls alone; results in the order of the descriptions.
+
+        Several are under way at once: results come while later descriptions are read. The first refusal is raised in
+        its place; of the submissions behind it some may be queued already. Cluster ids mostly ascend, but not always:
+        descriptions that name their cluster, and those sent again after a break, may have lower or higher ones.
+        """
+        stream = BlockingStream(self._stub, self._at.metadata, self._patience, gather_s=_GATHER_S)
+        waiting: deque[Submission] = deque()
+        try:
+            for description in descriptions:
+                submission, first = self._read(description, None)
+                how = Sending(self._keys.next(), first)
+                bundle = messages.small_bundle(submission, how)
+                if bundle is None:
+                    while waiting:
+                        yield messages.result(stream.answer(), waiting.popleft())
+                    yield self._submit(submission, how)
+                    continue
+                stream.send(bundle)
+                waiting.append(submission)
+                if len(waiting) >= _AHEAD:
+                    yield messages.result(stream.answer(), waiting.popleft())
+            while waiting:
+                yield messages.result(stream.answer(), waiting.popleft())
+        finally:
+            stream.close()
+
+    def _read(
+        self, description: Description, count: int | None, options: ReadOptions = USUAL
+    ) -> tuple[Submission, int]:
+        """The submission, and its first cluster id when its text needs that before it is sent, else 0."""
+        candidate = self._ids.likely()
+        submission = self._reader.read(description, count, candidate, options)
+        if not submission.mentions_cluster:
+            return submission, 0
+        first = self._ids.take(len(submission.clusters), self._reserve)
+        if first != candidate:
+            submission = self._reader.read(description, count, first, options)
+        return submission, first
+
+    def _reserve(self, count: int) -> int:
+        asked = schedd_pb2.ReserveClustersRequest(count=count)
+        reply = self._patience.call(lambda again: self._stub.ReserveClusters(asked, metadata=self._at.metadata()))
+        return int(reply.first)
+
+    def _submit(self, submission: Submission, how: Sending) -> SubmitResult:
+        if (bundle := messages.small_bundle(submission, how)) is not None:
+            stream = self._own_stream()
+            stream.send(bundle)
+            return messages.result(stream.answer(), submission)
+
+        def send(again: bool) -> schedd_pb2.SubmitReply:
+            parts = messages.parts(submission, how, again)
+            reply: schedd_pb2.SubmitReply = self._stub.Submit(parts, metadata=self._at.metadata())
+            return reply
+
+        return messages.result(self._patience.call(send), submission)
+
+    def _own_stream(self) -> BlockingStream:
+        """This thread's stream of submissions."""
+        stream: BlockingStream | None = getattr(self._local, "stream", None)
+        if stream is None:
+            stream = self._local.stream = BlockingStream(self._stub, self._at.metadata, self._patience)
+            self._streams.add(stream)
+        return stream
+
+    def spool(self, submitted: SubmitResult) -> None:
+        """Send the input files of jobs that were submitted with ``ReadOptions(spool=True)``, which releases them.
+
+        :raises SubmitError: names a file that cannot be read.
+        :raises UsageError: ``submitted`` comes from elsewhere.
+        """
+        if submitted.submission is None:
+            raise UsageError("these jobs were submitted elsewhere", hint="give the result of Schedd.submit")
+        firsts = zip(submitted.clusters, submitted.first_procs, strict=True)
+        self._ask(self._stub.Spool, spool.parts(spool.spooled_jobs(submitted.submission, firsts)), None)
+
+    def retrieve(self, jobs: Jobs, directory: str | Path | None = None) -> int:
+        """Fetch what spooled jobs have left, to where they were submitted or into ``directory``; how many files.
+
+        :raises SubmitError: a file cannot be written.
+        """
+        arrivals: dict[str, spool.Arrivals] = {}
+        try:
+            for piece in self._stub.FetchSandboxes(messages.selection(jobs), metadata=self._at.metadata()):
+                spool.arrive(piece, arrivals, Path(directory) if directory is not None else None)
+        except grpc.RpcError as failure:
+            raise to_error(failure, peer=self._at.peer) from None
+        return sum(each.count for each in arrivals.values())
+
+    # --------------------------------------------------------------------------------------------------------- looking
+
+    def query(
+        self, constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0, mine: bool = False
+    ) -> list[ClassAd]:
+        """Jobs in the queue for which ``constraint`` is true."""
+        return self._ads(self._stub.Query, messages.job_query(constraint, projection, limit, mine))
+
+    def totals(self, constraint: str = "", *, mine: bool = False) -> QueueTotals:
+        """The numbers of jobs for which ``constraint`` is true, of the caller's, and of everybody's, by state."""
+        *_, last = self._replies(self._stub.Query, messages.job_query(constraint, (), mine=mine, totals=True))
+        return QueueTotals.parse(last.data)
+
+    def history(
+        self, constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0, since: str = ""
+    ) -> list[ClassAd]:
+        """Jobs that have left the queue, newest first, until ``since`` (a job, a cluster or an expression)."""
+        return self._ads(self._stub.History, messages.history_query(constraint, projection, limit, since))
+
+    def users(self, constraint: str = "", projection: Sequence[str] = ()) -> list[ClassAd]:
+        """The records of the access point's users."""
+        return self._ads(self._stub.Users, messages.users_query(constraint, projection))
+
+    # ---------------------------------------------------------------------------------------------------------- acting
+
+    def act(self, action: str, jobs: Jobs, *, reason: str = "", subcode: int = 0) -> ActResult:
+        """``remove``, ``remove_force``, ``hold``, ``release``, ``suspend``, ``continue``, ``vacate`` or ``vacate_fast``
+        jobs: a constraint, or ids."""
+        return messages.acted(self._ask(self._stub.Act, messages.act(action, jobs, reason, subcode), None))
+
+    def edit(self, jobs: Jobs, attributes: Mapping[str, Value]) -> ActResult:
+        """Set attributes of jobs to values or expressions (:class:`~slotwise.classad.ExprTree`)."""
+        return messages.acted(self._ask(self._stub.Edit, messages.edit(jobs, attributes), None))
+
+    def edit_users(
+        self,
+        change: str,
+        users: Iterable[str] | ExprTree,
+        *,
+        reason: str = "",
+        attributes: Mapping[str, Value] | None = None,
+    ) -> int:
+        """``add``, ``enable``, ``disable``, ``edit`` or ``remove`` records of users: names, or a constraint; how many
+        were changed."""
+        request = messages.users_edit(change, users, reason, attributes or {})
+        return int(self._ask(self._stub.EditUsers, request).changed)
+
+
+class AsyncSchedd(AsyncClient):
+    """As :class:`Schedd`, in coroutines. Make it inside a running event loop."""
+
+    daemon = "schedd"
+    stub_class = schedd_pb2_grpc.ScheddStub
+
+    def __init__(
+        self,
+        home: str | Path | None = None,
+        *,
+        pool: str | None = None,
+        name: str | None = None,
+        address: str | None = None,
+        token: str | None = None,
+        env: Mapping[str, str] | None = None,
+        patience_s: float = 30.0,
+    ) -> None:
+        super().__init__(home, pool=pool, name=name, address=address, token=token, env=env)
+        self._reader = DescriptionReader(self._at.pool.home, self._at.pool.env, self._at.pool.account)
+        self._ids = ReservedIds()
+        self._keys = Keys()
+        self._patience = RetryPolicy(patience_s)
+        self._stream = AsyncStream(self._stub, self._at.metadata, self._patience)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._stream.close()
+        await super().close()
+
+    async def submit(self, description: Description, count: int | None = None) -> SubmitResult:
+        """Queue the jobs of a submit description; all of them or none. Many of these may be under way at once."""
+        submission, first = await self._read(description, count)
+        how = Sending(self._keys.next(), first)
+        if (bundle := messages.small_bundle(submission, how)) is not None:
+            return messages.result(await self._stream.submit(bundle), submission)
+
+        async def send(again: bool) -> schedd_pb2.SubmitReply:
+            parts = messages.parts(submission, how, again)
+            reply: schedd_pb2.SubmitReply = await stated(self._stub.Submit(parts, metadata=self._at.metadata()))
+            return reply
+
+        return messages.result(await self._patience.acall(send), submission)
+
+    async def _read(self, description: Description, count: int | None) -> tuple[Submission, int]:
+        """The submission, and its first cluster id when its text needs that before it is sent, else 0."""
+        candidate = self._ids.likely()
+        submission = self._reader.read(description, count, candidate)
+        if not submission.mentions_cluster:
+            return submission, 0
+        needed = len(submission.clusters)
+        if not self._ids.enough(needed):
+            asked = schedd_pb2.ReserveClustersRequest(count=self._ids.block(needed))
+            reply = await self._patience.acall(
+                lambda again: self._stub.ReserveClusters(asked, metadata=self._at.metadata())
+            )
+            self._ids.refill(reply.first, asked.count)
+        first = self._ids.use(needed)
+        if first != candidate:
+            submission = self._reader.read(description, count, first)
+        return submission, first
+
+    async def query(
+        self, constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0, mine: bool = False
+    ) -> list[ClassAd]:
+        """Jobs in the queue for which ``constraint`` is true."""
+        return await self._ads(self._stub.Query, messages.job_query(constraint, projection, limit, mine))
+
+    async def totals(self, constraint: str = "", *, mine: bool = False) -> QueueTotals:
+        """The numbers of jobs, by state. See :meth:`Schedd.totals`."""
+        *_, last = await self._replies(self._stub.Query, messages.job_query(constraint, (), mine=mine, totals=True))
+        return QueueTotals.parse(last.data)
+
+    async def history(
+        self, constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0, since: str = ""
+    ) -> list[ClassAd]:
+        """Jobs that have left the queue, newest first, until ``since`` (a job, a cluster or an expression)."""
+        return await self._ads(self._stub.History, messages.history_query(constraint, projection, limit, since))
+
+    async def users(self, constraint: str = "", projection: Sequence[str] = ()) -> list[ClassAd]:
+        """The records of the access point's users."""
+        return await self._ads(self._stub.Users, messages.users_query(constraint, projection))
+
+    async def act(self, action: str, jobs: Jobs, *, reason: str = "", subcode: int = 0) -> ActResult:
+        """Act on jobs: a constraint, or ids. See :meth:`Schedd.act`."""
+        return messages.acted(await self._ask(self._stub.Act, messages.act(action, jobs, reason, subcode), None))
+
+    async def edit(self, jobs: Jobs, attributes: Mapping[str, Value]) -> ActResult:
+        """Set attributes of jobs to values or expressions."""
+        return messages.acted(await self._ask(self._stub.Edit, messages.edit(jobs, attributes), None))
+
+    async def edit_users(
+        self,
+        change: str,
+        users: Iterable[str] | ExprTree,
+        *,
+        reason: str = "",
+        attributes: Mapping[str, Value] | None = None,
+    ) -> int:
+        """Change records of users. See :meth:`Schedd.edit_users`."""
+        request = messages.users_edit(change, users, reason, attributes or {})
+        return int((await self._ask(self._stub.EditUsers, request)).changed)

@@ -1,0 +1,114 @@
+"""The startd: the slots of one machine, draining and vacating them; blocking and for asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from slotwise.classad import ClassAd
+from slotwise.client.daemon import AsyncClient, BlockingClient
+from slotwise.table import pack_ads
+from slotwise.wire.gen import common_pb2, startd_pb2, startd_pb2_grpc
+
+Schedule = Literal["graceful", "quick", "fast"]
+Completion = Literal["nothing", "resume", "exit", "restart", "reconfig"]
+
+#: DrainSchedule: jobs keep their retirement time, their vacate time only, or are killed.
+SCHEDULES: Mapping[Schedule, int] = {"graceful": 0, "quick": 10, "fast": 20}
+
+
+@dataclass(frozen=True)
+class Drain:
+    """How a machine is drained (manual page of condor_drain).
+
+    :param schedule: ``graceful``: jobs keep their retirement time; ``quick``: their vacate time only; ``fast``: they
+        are killed.
+    :param on_completion: what the startd does when the machine is empty.
+    :param check: must be true for every slot, else nothing happens.
+    :param start: jobs for which it is true may start while others retire.
+    :param deadline: epoch seconds, for the machine's policy (DrainingDeadline); 0: none.
+    """
+
+    schedule: Schedule = "graceful"
+    reason: str = "by Python"
+    on_completion: Completion = "nothing"
+    check: str = ""
+    start: str = ""
+    deadline: int = 0
+
+    def request(self) -> startd_pb2.DrainRequest:
+        """The message that asks for it."""
+        return startd_pb2.DrainRequest(
+            schedule=SCHEDULES[self.schedule],
+            reason=self.reason,
+            on_completion=self.on_completion,
+            check=self.check,
+            start=self.start,
+            deadline=self.deadline,
+        )
+
+
+def slot_query(constraint: str, projection: Sequence[str]) -> common_pb2.AdQuery:
+    """A query for the ads of slots."""
+    return common_pb2.AdQuery(kind="Machine", constraint=constraint, projection=projection)
+
+
+class Startd(BlockingClient):
+    """A machine's startd: this host's, or that of another pool, name or address.
+
+    The parameters are those of :class:`~slotwise.client.daemon.BlockingClient`.
+    """
+
+    daemon = "startd"
+    stub_class = startd_pb2_grpc.StartdStub
+
+    def slots(self, constraint: str = "", projection: Sequence[str] = ()) -> list[ClassAd]:
+        """The slots' ads as the startd has them now, which the collector hears of a little later."""
+        return self._ads(self._stub.Query, slot_query(constraint, projection))
+
+    def drain(self, how: Drain = Drain()) -> str:
+        """Drain the machine; returns the request's id, with which it is cancelled.
+
+        :raises SlotwiseError: the machine drains already, or ``check`` is not true for all slots.
+        """
+        return str(self._ask(self._stub.Drain, how.request()).request_id)
+
+    def cancel_drain(self, request_id: str = "") -> None:
+        """End a drain: the one with this id, or whichever there is."""
+        self._ask(self._stub.CancelDrain, startd_pb2.CancelDrainRequest(request_id=request_id))
+
+    def vacate(self, slots: Iterable[str] = (), *, fast: bool = False) -> None:
+        """Make slots give up their jobs, all of the machine when none is named; ``fast``: they are killed."""
+        self._ask(self._stub.Vacate, startd_pb2.VacateRequest(slots=slots, fast=fast))
+
+    def update_machine_ad(self, attributes: ClassAd) -> None:
+        """Add attributes to the ads of the machine's slots, until its startd restarts."""
+        self._ask(self._stub.UpdateMachineAd, common_pb2.AdBatch(pack=pack_ads([attributes])))
+
+
+class AsyncStartd(AsyncClient):
+    """As :class:`Startd`, in coroutines. Make it inside a running event loop."""
+
+    daemon = "startd"
+    stub_class = startd_pb2_grpc.StartdStub
+
+    async def slots(self, constraint: str = "", projection: Sequence[str] = ()) -> list[ClassAd]:
+        """The slots' ads as the startd has them now."""
+        return await self._ads(self._stub.Query, slot_query(constraint, projection))
+
+    async def drain(self, how: Drain = Drain()) -> str:
+        """Drain the machine; returns the request's id. See :meth:`Startd.drain`."""
+        return str((await self._ask(self._stub.Drain, how.request())).request_id)
+
+    async def cancel_drain(self, request_id: str = "") -> None:
+        """End a drain: the one with this id, or whichever there is."""
+        await self._ask(self._stub.CancelDrain, startd_pb2.CancelDrainRequest(request_id=request_id))
+
+    async def vacate(self, slots: Iterable[str] = (), *, fast: bool = False) -> None:
+        """Make slots give up their jobs, all of the machine when none is named; ``fast``: they are killed."""
+        await self._ask(self._stub.Vacate, startd_pb2.VacateRequest(slots=slots, fast=fast))
+
+    async def update_machine_ad(self, attributes: ClassAd) -> None:
+        """Add attributes to the ads of the machine's slots, until its startd restarts."""
+        await self._ask(self._stub.UpdateMachineAd, common_pb2.AdBatch(pack=pack_ads([attributes])))

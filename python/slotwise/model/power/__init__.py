@@ -1,0 +1,1 @@
+"""Machines that sleep: the levels, the decision when to sleep, and what it would have saved. Pure."""

@@ -1,0 +1,41 @@
+"""A recorded step of a slot, taken again: what happened, and what came of it then and now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """A transition that a step took.
+
+    :param number: its row in the table of transitions; None: it has none there.
+    :param after: state/activity that it led to, one for each way that the table has.
+    """
+
+    number: int | None
+    trigger: str
+    after: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedStep:
+    """A step that was taken again.
+
+    :param at: when it happened, seconds since the epoch.
+    :param stimulus: name of the event.
+    :param before: state/activity before it.
+    :param after: state/activity that it ends in now; ``recorded``: in which it ended then.
+    :param actions: what is to be done because of it.
+    :param same: whether it ends as it did, and the same is to be done.
+    """
+
+    at: float
+    slot: str
+    stimulus: str
+    before: str
+    transitions: tuple[Transition, ...]
+    after: str
+    recorded: str
+    actions: tuple[str, ...]
+    same: bool

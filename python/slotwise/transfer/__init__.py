@@ -1,0 +1,1 @@
+"""File transfer, as far as access points and those who submit share it."""

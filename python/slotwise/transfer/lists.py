@@ -1,0 +1,36 @@
+"""The lists of files in a job's ad: transfer lists, and renames of output files. Pure."""
+
+from __future__ import annotations
+
+
+def is_null(name: str) -> bool:
+    """Whether a file name of the ad means: no file."""
+    return name in ("", "/dev/null", "NUL")
+
+
+def split_list(text: str) -> tuple[str, ...]:
+    """The names of a transfer list: separated by commas, blanks around them dropped."""
+    return tuple(name for name in (part.strip() for part in text.split(",")) if name)
+
+
+def parse_remaps(text: str) -> dict[str, str]:
+    """``a=b; c=d/e`` as a mapping; a backslash makes the next character plain."""
+    remaps: dict[str, str] = {}
+    words: list[str] = [""]
+    source: str | None = None
+    escaped = False
+    for char in text + ";":
+        if escaped:
+            words[-1] += char
+            escaped = False
+        elif char == "\\":
+            escaped = True
+        elif char == "=" and source is None:
+            source, words = words[-1].strip(), [""]
+        elif char == ";":
+            if source:
+                remaps[source] = words[-1].strip()
+            source, words = None, [""]
+        else:
+            words[-1] += char
+    return remaps
