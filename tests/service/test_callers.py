@@ -197,7 +197,7 @@ async def outcome(opened: grpc.aio.Channel, name: str, kind: tuple[bool, bool], 
 
 @pytest.mark.parametrize("kind", CALLERS)
 async def test_who_may_call_what(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call.backoff, "most_s", 0.0)  # how long the refused have to wait is seen elsewhere
+    monkeypatch.setattr(call.delays, "most_s", 0.0)  # how long the refused have to wait is seen elsewhere
     config = tmp_path / "condor_config"
     config.write_text(LISTS)
     authorizer = Authorizer("SCHEDD")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from slotwise.wire import channel, server
-from slotwise.wire.call import Backoff, network_of
+from slotwise.wire.call import RefusalDelays, network_of
 from slotwise.wire.connections import ConnectionBounds
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc
 
@@ -124,7 +124,7 @@ def test_addresses_that_one_host_may_have_count_as_one(host: str, counted: str) 
 
 
 def test_who_shows_wrong_tokens_from_many_addresses_of_a_network_waits() -> None:
-    waits = Backoff(lambda: 0.0)
+    waits = RefusalDelays(lambda: 0.0)
     said = [waits.failed(f"<[2001:db8:1:2::{n:x}]:5000>") for n in range(30)]
     assert said[:10] == [0.0] * 10 and said[-1] == 2.0
     assert waits.failed("<[2001:db8:1:3::1]:5000>") == 0.0

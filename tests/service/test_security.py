@@ -69,7 +69,7 @@ async def outcome(
 
 
 async def test_nobody_may_do_anything_but_ping(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call.backoff, "most_s", 0.0)
+    monkeypatch.setattr(call.delays, "most_s", 0.0)
     async with serving(*ADD) as opened:
         for method in METHODS:
             for shown in ((), (("authorization", "Bearer nonsense"),)):

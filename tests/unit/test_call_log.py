@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 import pytest
-from slotwise.wire.call import Backoff, RefusalLog, method_name, peer_of
+from slotwise.wire.call import RefusalDelays, RefusalLog, method_name, peer_of
 from slotwise.wire.claim_text import shown
 from slotwise.wire.gen import startd_pb2
 
@@ -98,7 +98,7 @@ def test_claim_messages_show_neither_secrets_nor_tokens() -> None:
 
 def test_who_shows_wrong_tokens_waits_longer_and_longer_by_address() -> None:
     at = [100.0]
-    backoff = Backoff(lambda: at[0])
+    backoff = RefusalDelays(lambda: at[0])
     waits = [backoff.failed(f"<10.0.0.9:{n}>") for n in range(18)]
     assert waits == [0.0] * 10 + [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0]
     assert backoff.failed("<10.0.0.8:1>") == 0.0
@@ -107,7 +107,7 @@ def test_who_shows_wrong_tokens_waits_longer_and_longer_by_address() -> None:
 
 
 def test_many_addresses_cost_no_memory() -> None:
-    backoff = Backoff()
+    backoff = RefusalDelays()
     for n in range(5000):
         backoff.failed(f"<10.0.{n >> 8}.{n & 255}:1>")
     assert len(backoff._failures) <= 1000

@@ -21,6 +21,7 @@ import grpc
 from google.protobuf.message import Message
 
 from slotwise.authorization.policy import Decision
+from slotwise.backoff import Backoff
 from slotwise.wire import audit
 from slotwise.wire.context import Context, Request
 from slotwise.wire.token import Claims, Identity
@@ -122,7 +123,7 @@ class RefusalLog:
             audit.refused(None, *line)
 
 
-class Backoff:
+class RefusalDelays:
     """Makes those wait who show wrong tokens: the first few of an address are answered at once, the next ones later and
     later. Nobody whose token is good waits."""
 
@@ -130,7 +131,8 @@ class Backoff:
         self._now = now
         #: Failures by host, and when the last one was.
         self._failures: dict[str, tuple[int, float]] = {}
-        self.most_s = _WAIT_MOST_S
+        #: The longest wait, in seconds.
+        self.most_s = _WAITS.most_s
 
     def failed(self, peer: str) -> float:
         """Count a failure of a caller at ``peer``; how long its answer has to wait, in seconds."""
@@ -142,13 +144,15 @@ class Backoff:
         if len(self._failures) >= _CALLERS_MOST and host not in self._failures:
             self._failures.clear()
         self._failures[host] = (count + 1, now)
-        return min(self.most_s, _WAIT_FIRST_S * 2.0 ** min(count - _FREE, 30)) if count >= _FREE else 0.0
+        return min(self.most_s, _WAITS.delay_s(count - _FREE + 1)) if count >= _FREE else 0.0
 
 
-#: Failures that cost nothing, the wait after the next one and the longest, and when failures are forgotten, in seconds.
-_FREE, _WAIT_FIRST_S, _WAIT_MOST_S, _FORGOTTEN_S = 10, 0.05, 2.0, 60.0
+#: Failures that cost nothing, and when failures are forgotten, in seconds.
+_FREE, _FORGOTTEN_S = 10, 60.0
+#: The waits after those.
+_WAITS = Backoff(first_s=0.05, factor=2.0, most_s=2.0)
 
-backoff = Backoff()
+delays = RefusalDelays()
 refusals = RefusalLog()
 
 

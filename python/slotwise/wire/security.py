@@ -633,5 +633,5 @@ async def _refuse(error: DeniedError, method: str, context: Context) -> NoReturn
     peer = call.peer_of(context)
     call.refused(peer, call.method_name(method), error.message, denied=True)
     if isinstance(error, UnauthenticatedError):
-        await asyncio.sleep(call.backoff.failed(peer))
+        await asyncio.sleep(call.delays.failed(peer))
     await abort(context, error)
