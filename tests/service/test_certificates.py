@@ -34,7 +34,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture(autouse=True)
 def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(calls.backoff, "most_s", 0.0)
+    monkeypatch.setattr(calls.delays, "most_s", 0.0)
     yield
     channel.use_tls(None)
 
