@@ -133,22 +133,6 @@ impl Bitmap {
         })
     }
 
-    /// The first row at or after `from`.
-    pub fn next_from(&self, from: usize) -> Option<usize> {
-        if from >= self.len {
-            return None;
-        }
-        let mut at = from / 64;
-        let mut word = self.words[at] & (u64::MAX << (from % 64));
-        loop {
-            if word != 0 {
-                return Some(at * 64 + word.trailing_zeros() as usize);
-            }
-            at += 1;
-            word = *self.words.get(at)?;
-        }
-    }
-
     /// The 64-row words, lowest rows first.
     pub fn words(&self) -> &[u64] {
         &self.words
@@ -204,7 +188,5 @@ mod tests {
         assert_eq!(x.iter().count(), x.count());
         assert_eq!(x.count_and(&y), and.count());
         assert_eq!(Bitmap::full(150).count(), 150);
-        assert_eq!(x.next_from(1), Some(3));
-        assert_eq!(x.next_from(148), None);
     }
 }

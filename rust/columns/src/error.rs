@@ -39,17 +39,3 @@ pub enum TableError {
         error: String,
     },
 }
-
-impl TableError {
-    /// The stable code.
-    pub fn code(&self) -> &'static str {
-        match self {
-            TableError::BadPack { .. } => "TB101",
-            TableError::PackVersion(_) => "TB102",
-            TableError::TooManyAttributes(_) => "TB103",
-            TableError::BadExpression { .. } => "TB104",
-            TableError::BadQuery(_) => "TB105",
-            TableError::BadLine { .. } => "TB106",
-        }
-    }
-}

@@ -16,15 +16,6 @@ pub fn group_part(submitter: &str) -> &str {
     local.rsplit_once('.').map_or("", |(group, _)| group)
 }
 
-/// User part without group and domain.
-#[must_use]
-pub fn user_part(submitter: &str) -> &str {
-    let local = submitter
-        .rsplit_once('@')
-        .map_or(submitter, |(local, _)| local);
-    local.rsplit_once('.').map_or(local, |(_, user)| user)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -32,11 +23,8 @@ mod tests {
     #[test]
     fn parts_split_at_the_last_dot_and_at() {
         let name = "a.b.joe@x.org";
-        assert_eq!(
-            (group_part(name), user_part(name), domain_of(name)),
-            ("a.b", "joe", "x.org")
-        );
-        assert_eq!((group_part("joe@x"), user_part("joe@x")), ("", "joe"));
+        assert_eq!((group_part(name), domain_of(name)), ("a.b", "x.org"));
+        assert_eq!((group_part("joe@x"), domain_of("joe@x")), ("", "x"));
         assert_eq!((group_part("joe"), domain_of("joe")), ("", ""));
     }
 }

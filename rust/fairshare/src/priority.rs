@@ -111,15 +111,6 @@ impl AccountRecord {
         self.uncharged_time -= elapsed;
         self.weighted_uncharged_time -= elapsed * weight;
     }
-
-    /// Books a slot released at `now`: the part of the interval it was held stays charged.
-    pub fn book_release(&mut self, now: i64, weight: f64) {
-        let elapsed = (now - self.last_update).max(0) as f64;
-        self.resources_used = (self.resources_used - 1.0).max(0.0);
-        self.weighted_resources_used = (self.weighted_resources_used - weight).max(0.0);
-        self.uncharged_time += elapsed;
-        self.weighted_uncharged_time += elapsed * weight;
-    }
 }
 
 /// Knobs that decide the factor of a submitter without a stored one.
@@ -235,16 +226,6 @@ mod tests {
         record.age(100, DAY, 0.0);
         assert_eq!(record.accumulated_usage, 40.0);
         assert_eq!(record.weighted_accumulated_usage, 80.0);
-    }
-
-    #[test]
-    fn a_release_is_charged_up_to_its_time() {
-        let mut record = used(3.0);
-        record.resources_used = 1.0;
-        record.book_release(30, 3.0);
-        record.age(100, DAY, 0.0);
-        assert_eq!(record.accumulated_usage, 30.0);
-        assert_eq!(record.weighted_accumulated_usage, 90.0);
     }
 
     #[test]

@@ -34,14 +34,3 @@ pub enum CycleError {
         problem: String,
     },
 }
-
-impl CycleError {
-    /// The stable code.
-    #[must_use]
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::BadKnob { .. } | Self::UnreadableKnob { .. } => "NG101",
-            Self::BadInput { .. } => "NG102",
-        }
-    }
-}
