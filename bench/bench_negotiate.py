@@ -33,22 +33,22 @@ def check(outcome: CycleOutcome, scenario: Scenario, slots: AdTable, requests: A
     :raises AssertionError: naming the rule.
     """
     columns = outcome.match_columns()
-    taken = columns["slot"]
+    taken = columns.slot
     capacity = scenario.slots * (scenario.cores if scenario.partitionable else 1)
     if not scenario.partitionable:
         assert len(set(taken)) == len(taken), "a slot was given twice"
     assert len(taken) <= min(capacity, scenario.demand), "more matches than slots or jobs"
-    rejected = sum(row["count"] for row in outcome.rejections())
-    held = sum(row["held_back"][1] for row in outcome.submitters() if row["held_back"])
+    rejected = sum(row.count for row in outcome.rejections())
+    held = sum(row.held_back[1] for row in outcome.submitters() if row.held_back)
     assert len(taken) + rejected + held >= min(scenario.demand, capacity) * 0.9, "jobs were forgotten"
     if scenario.claimed and "PREEMPTION_REQUIREMENTS" in scenario.knobs:
-        assert any(columns["preempts"]), "nobody was preempted"
+        assert any(columns.preempts), "nobody was preempted"
     step = max(1, len(outcome) // 200)
     for match in outcome.matches()[::step]:
-        job, slot = requests.get(match["request"]), slots.get(match["slot"])
+        job, slot = requests.get(match.request), slots.get(match.slot)
         assert job is not None and slot is not None
         if not scenario.partitionable:
-            assert job.symmetric_match(slot, now=NOW), f"{match['slot']} does not match {match['request']}"
+            assert job.symmetric_match(slot, now=NOW), f"{match.slot} does not match {match.request}"
 
 
 def one(scenario: Scenario) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def one(scenario: Scenario) -> dict[str, Any]:
         "again": again,
         "changed": changed,
         "matches": len(outcome),
-        "classes": outcome.statistics()["slot_classes"],
+        "classes": outcome.statistics().slot_classes,
         "prepare": statistics.median(p["prepare_s"] for p in phases),
         "bytes_per_slot": slots.memory_bytes / scenario.slots,
         "peak_mib": _peak_mib(),

@@ -20,6 +20,7 @@ from slotwise.defrag import decide
 from slotwise.defrag.rules import DefragRules
 from slotwise.matchmaking import kept_machines
 from slotwise.matchmaking.engine import Accounting, CycleOutcome, Engine, Knobs
+from slotwise.matchmaking.rows import KeptMachine
 from slotwise.schedd.claims.excess import Excess, ExcessBook
 from slotwise.schedd.jobs.durations import Durations
 from slotwise.table import AdTable
@@ -141,7 +142,7 @@ class Simulation:
         self.waiting = 0
         self.urgent = False
         self.result = Result(self.jobs)
-        self.reservations: list[dict[str, Any]] = []
+        self.reservations: list[KeptMachine] = []
         #: Called after each cycle.
         self.look: Callable[[Simulation, CycleOutcome], None] | None = None
 
@@ -301,17 +302,17 @@ class Simulation:
         self.result.cycle_s += outcome.timings()["total_s"]
         self.accounting = outcome.accounting()
         for match in outcome.matches():
-            queue = self.queues[match["submitter"]][int(self.requests.value(match["request"], "RequestCpus"))]
+            queue = self.queues[match.submitter][int(self.requests.value(match.request, "RequestCpus"))]
             if queue:
-                self._claim(match["slot"], match["submitter"], queue.popleft())
+                self._claim(match.slot, match.submitter, queue.popleft())
         self.reservations = outcome.reservations()
         told = (*outcome.excess(), *kept_machines.claims_to_end(self.reservations, self.slots))
         excess = [
             Excess(
-                row["submitter"],
-                dict(zip(row["slots"], row["weights"], strict=True)),
-                sum(row["weights"]) - row["weight"],
-                until=row.get("until", 0.0),
+                row.submitter,
+                dict(zip(row.slots, row.weights, strict=True)),
+                sum(row.weights) - row.weight,
+                until=row.until,
             )
             for row in told
         ]

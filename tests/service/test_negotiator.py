@@ -283,8 +283,8 @@ async def test_a_snapshot_is_what_the_last_cycle_was_given_whatever_changed_sinc
     files = await saved(pool)
     assert b"CpusIdle" not in files["slots.ads"] and b"slot4@h" not in files["slots.ads"]
     outcome = read_snapshot(files).run()
-    assert [m["slot"] for m in outcome.matches()] == [m["slot"] for m in json.loads(files["outcome.json"])["matches"]]
-    assert sorted(m["slot"] for m in outcome.matches()) == sorted(matched)
+    assert [m.slot for m in outcome.matches()] == [m["slot"] for m in json.loads(files["outcome.json"])["matches"]]
+    assert sorted(m.slot for m in outcome.matches()) == sorted(matched)
 
 
 async def test_a_job_is_analyzed_where_the_slots_are(pool: Harness) -> None:
@@ -315,7 +315,7 @@ async def test_a_user_map_puts_submitters_of_a_domain_into_a_group() -> None:
             await pool.cycle()
             told = {s.submitter: len(s.matches) for batch in pool.schedd.offers for s in batch.submitters}
             assert told == {"ann@far": 1, "bob@d": 1}
-            priorities = {s["name"]: s["factor"] for s in pool.negotiator.cycles.history.cycles[0].submitters}
+            priorities = {s.name: s.factor for s in pool.negotiator.cycles.history.cycles[0].submitters}
             assert priorities == {"guests.ann@far": 7, "bob@d": 1000}
     finally:
         forget_user_maps()

@@ -5,9 +5,13 @@ from pathlib import Path
 
 import pytest
 from slotwise.errors import BusyError, NotFoundError, UsageError
+from slotwise.matchmaking.engine import Accounting, Engine, Knobs
 from slotwise.matchmaking.reports import CycleReport, accounting_ads
 from slotwise.negotiator.accountant import Books
 from slotwise.negotiator.store import AccountingStore
+from slotwise.table import AdTable
+
+from tests.support.negotiation.rows import group
 
 
 def test_a_leased_setting_comes_back_when_the_lease_is_over() -> None:
@@ -147,8 +151,9 @@ def test_what_is_edited_while_a_cycle_runs_stays() -> None:
 
 
 def test_accounting_ads_name_the_group_that_there_is() -> None:
-    groups = [{"name": name} for name in ("<none>", "phys", "phys.hep")]
-    last = CycleReport(1, "timer", 0.0, 1.0, 0.0, 0.0, {}, {}, [], [], groups, 1, [], 0)
+    groups = [group(name) for name in ("<none>", "phys", "phys.hep")]
+    nothing = Engine().run(AdTable(), AdTable(), None, Knobs(), Accounting(), 0).statistics()
+    last = CycleReport(1, "timer", 0.0, 1.0, 0.0, 0.0, {}, nothing, [], [], groups, 1, [], 0)
     names = ("john.doe@d", "ann@d", "Phys.ann@d", "phys.hep.kim@d", "phys.bio.kim@d", "phys.john.doe@d")
     ads = accounting_ads({name: {} for name in names}, {}, last, "n", now=5)
     found = [ads[name]["AccountingGroup"] for name in names]

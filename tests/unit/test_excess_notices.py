@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from slotwise.matchmaking.rows import ClaimsToReturn
 from slotwise.negotiator.excess import ExcessNotices
 from slotwise.table import AdTable
 from slotwise.wire.gen.schedd_pb2 import MatchBatch
@@ -11,11 +10,11 @@ from slotwise.wire.gen.schedd_pb2 import MatchBatch
 BLANK = MatchBatch(cycle=7, negotiator_name="n")
 
 
-def row(schedd: str = "ap", weight: float = 1.0) -> dict[str, Any]:
-    return {"submitter": "ann@d", "schedd": schedd, "slots": ["s1", "s2", "s3"], "weights": [1.0] * 3, "weight": weight}
+def row(schedd: str = "ap", weight: float = 1.0) -> ClaimsToReturn:
+    return ClaimsToReturn("ann@d", schedd, ["s1", "s2", "s3"], [1.0] * 3, weight)
 
 
-def told(notices: ExcessNotices, *rows: dict[str, Any]) -> dict[str, MatchBatch]:
+def told(notices: ExcessNotices, *rows: ClaimsToReturn) -> dict[str, MatchBatch]:
     batches: dict[str, MatchBatch] = {}
     notices.add_to(batches, rows, 60.0, BLANK)
     return batches

@@ -107,10 +107,10 @@ def test_a_job_that_asks_for_the_suggested_value_gets_that_many_slots(
     job = ClassAd({"RequestX": wanted} if wanted is not None else {})
     job["Requirements"] = ExprTree(f"TARGET.X {op} MY.RequestX")
     table = as_table([ClassAd({} if value is None else {"X": value}) for value in values])
-    for hint in hints(table.clause_counts(job)):
-        if hint["nearest"] is None:
+    for row in table.clause_counts(job):
+        if row.hint is None or row.hint.nearest is None:
             continue
-        job["RequestX"] = hint["nearest"]["value"]
+        job["RequestX"] = row.hint.nearest.value
         (clause,) = table.clause_counts(job)
-        assert clause["passes"] == hint["nearest"]["slots"] > 0
-        assert clause["hint"] is None
+        assert clause.passes == row.hint.nearest.slots > 0
+        assert clause.hint is None

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+
 from hypothesis import given
 from hypothesis import strategies as st
-from slotwise.negotiator.in_flight import GIVE_UP_S, InFlight
+from slotwise.negotiator.amended_slots import amended
+from slotwise.negotiator.in_flight import GIVE_UP_S, InFlight, Offered
 from slotwise.table import AdTable
 from slotwise.wire.gen.schedd_pb2 import MatchFate
+
+from tests.support.negotiation.rows import made_match
 
 
 def table(*slots: dict[str, object]) -> AdTable:
@@ -20,18 +25,21 @@ def text(of: AdTable) -> bytes:
     return of.long_text()
 
 
-def match(slot: str, **carve: float) -> dict[str, object]:
-    return {"slot": slot, "submitter": "ann@d", "rank": 0.0, "carve": carve}
+def offered(slot: str, match_id: int = 0, limits: str | None = None, **carve: float) -> Offered:
+    return Offered(made_match(slot, carve=carve, limits=limits), match_id)
+
+
+def seen(flight: InFlight, slots: AdTable, now: float) -> AbstractContextManager[None]:
+    return amended(slots, flight.amendments(slots, now))
 
 
 def test_a_matched_slot_looks_claimed_for_the_length_of_a_cycle() -> None:
     slots = table({"Name": "s1", "Cpus": 1})
     before = text(slots)
     flight = InFlight()
-    flight.note(slots, [match("s1")], now=0)
-    flight.overlay(slots, now=1)
-    assert slots.value("s1", "State") == "Claimed" and slots.value("s1", "RemoteUser") == "ann@d"
-    flight.restore(slots)
+    flight.note(slots, [offered("s1")], now=0)
+    with seen(flight, slots, 1):
+        assert slots.value("s1", "State") == "Claimed" and slots.value("s1", "RemoteUser") == "ann@d"
     assert text(slots) == before
 
 
@@ -39,12 +47,11 @@ def test_a_carved_slot_has_less_and_stand_ins_carry_the_rest() -> None:
     slots = table({"Name": "p", "Cpus": 8, "Memory": 800, "SlotWeight": 8})
     before = text(slots)
     flight = InFlight()
-    flight.note(slots, [match("p", Cpus=2, Memory=100), match("p", Cpus=1, Memory=100)], now=0)
-    flight.overlay(slots, now=1)
-    assert slots.value("p", "Cpus") == 5 and slots.value("p", "Memory") == 600
-    stand_ins = [key for key in slots.keys() if key != "p"]  # noqa: SIM118 - a table is no dict
-    assert sorted(slots.value(key, "SlotWeight") for key in stand_ins) == [1.0, 2.0]
-    flight.restore(slots)
+    flight.note(slots, [offered("p", Cpus=2, Memory=100), offered("p", Cpus=1, Memory=100)], now=0)
+    with seen(flight, slots, 1):
+        assert slots.value("p", "Cpus") == 5 and slots.value("p", "Memory") == 600
+        stand_ins = [key for key in slots.keys() if key != "p"]  # noqa: SIM118 - a table is not a dict
+        assert sorted(slots.value(key, "SlotWeight") for key in stand_ins) == [1.0, 2.0]
     assert text(slots) == before
 
 
@@ -52,29 +59,23 @@ def test_matches_hold_their_concurrency_limits_before_a_slot_tells_them() -> Non
     slots = table({"Name": "s1", "Cpus": 1}, {"Name": "p", "Cpus": 8})
     before = text(slots)
     flight = InFlight()
-    rows = [match("s1"), match("p", Cpus=1)]
-    flight.note(slots, [row | {"limits": "dice:2"} for row in rows], now=0)
-    flight.overlay(slots, now=1)
-    held = [slots.value(key, "ConcurrencyLimits") for key in slots.keys() if key != "p"]  # noqa: SIM118
-    assert held == ["dice:2", "dice:2"]
-    flight.restore(slots)
+    flight.note(slots, [offered("s1", limits="dice:2"), offered("p", limits="dice:2", Cpus=1)], now=0)
+    with seen(flight, slots, 1):
+        held = [slots.value(key, "ConcurrencyLimits") for key in slots.keys() if key != "p"]  # noqa: SIM118
+        assert held == ["dice:2", "dice:2"]
     assert text(slots) == before
 
 
 def test_news_of_the_slot_end_it_and_so_does_time() -> None:
     slots = table({"Name": "s1", "Cpus": 1}, {"Name": "s2", "Cpus": 1}, {"Name": "s3", "Cpus": 1})
     flight = InFlight()
-    flight.note(slots, [match("s1"), match("s2"), match("s3")], now=0)
+    flight.note(slots, [offered("s1"), offered("s2"), offered("s3")], now=0)
     slots.update("s1", {"UpdateSequenceNumber": 2, "State": "Claimed"})
     slots.remove("s3")
     flight.settle(slots, now=0.1)
     assert len(flight) == 1
     flight.settle(slots, now=GIVE_UP_S)
     assert len(flight) == 0
-
-
-def told(match_id: int, slot: str, **carve: float) -> dict[str, object]:
-    return match(slot, **carve) | {"schedd": "ap", "match_id": match_id}
 
 
 def over(match_id: int, count: int = 1) -> MatchFate:
@@ -85,7 +86,7 @@ def test_a_match_hides_its_slot_until_its_access_point_says_what_became_of_it() 
     slots = table({"Name": "s1", "Cpus": 1}, {"Name": "s2", "Cpus": 1})
     flight = InFlight()
     flight.hear([], ["ap"])
-    flight.note(slots, [told(1, "s1"), told(2, "s2")], now=0)
+    flight.note(slots, [offered("s1", 1), offered("s2", 2)], now=0)
     slots.update("s1", {"UpdateSequenceNumber": 2})  # sent before the claim was asked for
     flight.settle(slots, now=1)
     assert len(flight) == 2
@@ -102,7 +103,7 @@ def test_pieces_of_a_partitionable_slot_are_told_apart_by_the_slots_claimed_thro
     slots = table({"Name": "p", "Cpus": 8, "Memory": 800, "SlotWeight": 8})
     flight = InFlight()
     flight.hear([], ["ap"])
-    flight.note(slots, [told(7, "p", Cpus=2)] * 3, now=0)
+    flight.note(slots, [offered("p", 7, Cpus=2)] * 3, now=0)
     claimed = MatchFate(match_id=7, what=MatchFate.CLAIMED, slot_names=["p_1", "p_2"])
     flight.hear([claimed, over(7)], ["ap"])
     assert len(flight) == 2
@@ -115,18 +116,17 @@ def test_pieces_of_a_partitionable_slot_are_told_apart_by_the_slots_claimed_thro
 
 def test_offline_and_unknown_slots_are_not_waited_for() -> None:
     flight = InFlight()
-    flight.note(table({"Name": "s1"}), [match("s1") | {"offline": True}, match("nowhere")], now=0)
+    flight.note(table({"Name": "s1"}), [Offered(made_match("s1", offline=True)), offered("nowhere")], now=0)
     assert len(flight) == 0
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=12))
-def test_an_overlay_taken_back_leaves_the_table_as_it_was(matches: list[tuple[int, int]]) -> None:
+def test_amendments_leave_the_table_as_it_was(matches: list[tuple[int, int]]) -> None:
     slots = table(*({"Name": f"s{n}", "Cpus": 4, "Memory": 100} for n in range(4)))
     before = text(slots)
     flight = InFlight()
     for number, (slot, cpus) in enumerate(matches):
-        flight.note(slots, [match(f"s{slot}", **({"Cpus": cpus} if cpus else {}))], now=number)
-        flight.overlay(slots, now=number)
-        assert all(slots.value(f"s{n}", "Cpus") >= 0 for n in range(4))
-        flight.restore(slots)
+        flight.note(slots, [offered(f"s{slot}", **({"Cpus": cpus} if cpus else {}))], now=number)
+        with seen(flight, slots, number):
+            assert all(slots.value(f"s{n}", "Cpus") >= 0 for n in range(4))
         assert text(slots) == before

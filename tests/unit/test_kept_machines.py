@@ -7,10 +7,9 @@ from typing import Any
 from slotwise.matchmaking import kept_machines
 from slotwise.table import AdTable
 
-KEPT: dict[str, Any] = {
-    "slot": "slot1@h", "submitter": "big@d", "job": "9.0", "starts_at": 1_000.0, "gives_up_at": 2_000.0,
-    "claims": ["slot1_1@h", "slot1_2@h", "slot1_3@h"],
-}  # fmt: skip
+from tests.support.negotiation.rows import kept_machine, rejection
+
+KEPT = kept_machine("slot1@h", "big@d", "9.0", ["slot1_1@h", "slot1_2@h", "slot1_3@h"])
 
 
 def slots(**more: Any) -> AdTable:
@@ -23,18 +22,18 @@ def slots(**more: Any) -> AdTable:
 
 
 def test_each_holder_is_to_give_all_its_claims_back_but_for_jobs_that_end_in_time() -> None:
-    rows = {row["submitter"]: row for row in kept_machines.claims_to_end([KEPT], slots())}
-    assert rows["ann@d"]["slots"] == ["slot1_1@h", "slot1_3@h"] and rows["ben@d"]["slots"] == ["slot1_2@h"]
-    assert sum(rows["ann@d"]["weights"]) - rows["ann@d"]["weight"] == 0
-    assert rows["ann@d"]["until"] == 1_000.0
-    assert rows["ann@d"]["reason"] == "slot1@h is kept for job 9.0 of big@d"
+    rows = {row.submitter: row for row in kept_machines.claims_to_end([KEPT], slots())}
+    assert rows["ann@d"].slots == ["slot1_1@h", "slot1_3@h"] and rows["ben@d"].slots == ["slot1_2@h"]
+    assert sum(rows["ann@d"].weights) - rows["ann@d"].weight == 0
+    assert rows["ann@d"].until == 1_000.0
+    assert rows["ann@d"].reason == "slot1@h is kept for job 9.0 of big@d"
 
 
 def test_the_job_is_told_which_machine_and_when() -> None:
-    rejected = {"submitter": "big@d", "autocluster": "9.0", "reason": kept_machines.RESERVED, "count": 1}
-    other = rejected | {"submitter": "ann@d", "reason": "no match found"}
+    rejected = rejection("big@d", "9.0", kept_machines.RESERVED)
+    other = rejection("ann@d", "9.0", "no match found")
     told = kept_machines.explained([rejected, other], [KEPT])
-    assert told[0]["reason"].startswith("a machine is reserved: slot1@h, expected to be ready by 19")
+    assert told[0].reason.startswith("a machine is reserved: slot1@h, expected to be ready by 19")
     assert told[1] == other
 
 

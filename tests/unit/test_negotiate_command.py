@@ -243,7 +243,7 @@ def test_an_engine_gives_what_a_new_one_gives(shell: Shell) -> None:
     slots.update("slot1@h", {"Memory": 100}, [])
     warm = engine.run(slots, jobs, None, knobs, accounting, NOW).matches()
     assert warm == Engine().run(slots, jobs, None, knobs, accounting, NOW).matches()
-    assert "slot1@h" not in {match["slot"] for match in warm}
+    assert "slot1@h" not in {match.slot for match in warm}
 
 
 def test_an_engine_sees_a_table_that_took_the_place_of_another(shell: Shell) -> None:

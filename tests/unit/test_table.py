@@ -274,5 +274,5 @@ def test_definitions_that_double_do_not_double_what_a_hint_costs() -> None:
         (row,) = table.clause_counts(job)
     finally:
         limit_evaluations(1 << 40, None)
-    assert row["clause"] == "D39 == 0" and row["passes"] == 0
+    assert row.clause == "D39 == 0" and row.passes == 0
     assert len(str(ExprTree("D39 == 0").residual(job))) < 1_000_000

@@ -105,7 +105,7 @@ def test_a_cycle_asks_the_maps_and_notices_new_ones(tmp_path: Path) -> None:
     engine = Engine()
 
     def matched() -> list[str]:
-        return [match["job"] for match in given.run(engine).matches()]
+        return [match.job for match in given.run(engine).matches()]
 
     assert matched() == []
     knobs = "SCHEDD_CLASSAD_USER_MAP_NAMES = groups\nCLASSAD_USER_MAPDATA_groups = * {} physics,bio\n"

@@ -10,7 +10,6 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from slotwise.errors import UsageError
 from slotwise.matchmaking.engine import Accounting
@@ -62,7 +61,7 @@ def _from_json(text: str, source: str) -> Accounting:
     known = isinstance(data, dict) and (not data or data.keys() & _PARTS)
     if not known or not isinstance(data.get("submitters", []), list):
         raise UsageError(f"{source} is no accounting state", hint='{"submitters": [{"name": "user@domain", ...}]}')
-    records: dict[str, dict[str, Any]] = {}
+    records: dict[str, dict[str, float]] = {}
     for entry in data.get("submitters", []):
         if not isinstance(entry, dict) or not isinstance(entry.get("name"), str) or not entry["name"]:
             raise UsageError(f"{source}: a submitter has no name", hint='each needs "name": "user@domain"')
@@ -97,15 +96,15 @@ def _from_userprio(text: str) -> Accounting:
         if found:
             name, number, value = found.groups()
             entries.setdefault(number or f"ad{block}", {})[name.lower()] = value.strip('"')
-    records: dict[str, dict[str, Any]] = {}
+    records: dict[str, dict[str, float]] = {}
     for entry in entries.values():
         if "name" in entry:
             records[entry["name"]] = _userprio_record(entry)
     return Accounting(records)
 
 
-def _userprio_record(entry: Mapping[str, str]) -> dict[str, Any]:
-    record: dict[str, Any] = {}
+def _userprio_record(entry: Mapping[str, str]) -> dict[str, float]:
+    record: dict[str, float] = {}
     for attribute, field in _USERPRIO.items():
         if attribute in entry:
             record[field] = _number(entry[attribute])
@@ -130,7 +129,7 @@ def _number(text: str) -> float:
 def dump_accounting(state: Accounting) -> str:
     """The JSON form of an accounting state, whole."""
     submitters = [{"name": name, **record} for name, record in sorted(state.records.items())]
-    data: dict[str, Any] = {"submitters": submitters}
+    data: dict[str, object] = {"submitters": submitters}
     if state.remainder_times:
         data["remainder_times"] = dict(sorted(state.remainder_times.items()))
     if state.reservations:

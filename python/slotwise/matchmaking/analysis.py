@@ -2,59 +2,72 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.values import whole
 from slotwise.matchmaking import kept_machines
-from slotwise.matchmaking.engine import CycleOutcome, Engine, Row
+from slotwise.matchmaking.engine import CycleOutcome, Engine
 from slotwise.matchmaking.hints import hints
+from slotwise.matchmaking.rows import Group, JobExplanation, KeptMachine, Rejection, Submitter
 from slotwise.matchmaking.snapshot import CycleInput
 
 _STATUS = {2: "running", 3: "removed", 4: "completed", 5: "held", 6: "transferring its output", 7: "suspended"}
 
 
-def analyze(given: CycleInput, job: ClassAd, engine: Engine | None = None) -> dict[str, Any]:
-    """Everything that keeps a job from running, as values.
+def analyze(given: CycleInput, job: ClassAd, engine: Engine | None = None) -> dict[str, object]:
+    """Everything that keeps a job from running, as a JSON object.
 
     :param engine: one that knows the slots from cycles before spares reading them.
     """
     engine = engine or Engine()
     view = engine.explain(given.slots, given.requests, job, given.knobs, given.accounting, given.now)
-    outcome = given.run(engine)
     name = f"{job.eval('ClusterId')}.{job.eval('ProcId')}"
-    fate = _fate(outcome, job, name, view["submitter"])
-    report = {
+    fate = _fate(given.run(engine), job, name, view.submitter)
+    status = _status(job)
+    return {
         "job": name,
-        "submitter": view["submitter"],
-        "status": _status(job),
-        "slots": view["slots"],
+        "submitter": view.submitter,
+        "status": status,
+        "slots": view.slots,
         "requirements": {
-            "job_accepts": view["job_accepts"],
-            "slots_accept": view["slot_accepts"],
-            "matches": view["matches"],
-            "clauses": [{key: row[key] for key in ("clause", "passes", "without")} for row in view["clauses"]],
-            "hints": hints(view["clauses"]),
+            "job_accepts": view.job_accepts,
+            "slots_accept": view.slot_accepts,
+            "matches": view.matches,
+            "clauses": [{"clause": row.clause, "passes": row.passes, "without": row.without} for row in view.clauses],
+            "hints": hints(view.clauses),
             "unmet": _unmet(job, view),
             "relax": _relax(view),
-            "refused_by": [{"clause": text, "slots": count} for text, count in view["refused_by"]],
+            "refused_by": [{"clause": text, "slots": count} for text, count in view.refused_by],
         },
         "matching_slots": {
-            key: view[key] for key in ("free", "held_by_submitter", "protected", "preemptable", "offline", "trimmed")
+            "free": view.free,
+            "held_by_submitter": view.held_by_submitter,
+            "protected": view.protected,
+            "preemptable": view.preemptable,
+            "offline": view.offline,
+            "trimmed": view.trimmed,
         },
-        **fate,
+        "would_match": fate.would_match,
+        "autocluster": fate.autocluster,
+        "jobs_alike": fate.jobs_alike,
+        "rejections": [
+            {"reason": row.reason, "count": row.count, "slots": row.slots.as_dict()} for row in fate.rejections
+        ],
+        "reservation": fate.reservation and fate.reservation.as_dict(),
+        "submitter_limits": fate.limits and fate.limits.as_dict(),
+        "group": fate.group and fate.group.as_dict(),
+        "verdict": _verdict(status, view, fate),
     }
-    report["verdict"] = _verdict(report)
-    return report
 
 
-def _unmet(job: ClassAd, view: Row) -> list[Row]:
+def _unmet(job: ClassAd, view: JobExplanation) -> list[dict[str, str]]:
     """The clauses of the job's Requirements that no slot satisfies, each with its place in their text."""
     requirements = job.get("Requirements")
     if not isinstance(requirements, ExprTree):
         return []
-    nobody = {ExprTree(clause["clause"]).canonical_hash for clause in view["clauses"] if not clause["passes"]}
-    unmet: dict[int, Row] = {}
+    nobody = {ExprTree(row.clause).canonical_hash for row in view.clauses if not row.passes}
+    unmet: dict[int, dict[str, str]] = {}
     for clause in ExprTree(str(requirements), spans=True).conjuncts():
         if clause.canonical_hash in nobody:
             unmet.setdefault(clause.canonical_hash, {"clause": str(clause), "excerpt": clause.excerpt()})
@@ -69,69 +82,81 @@ def _status(job: ClassAd) -> str:
     return text
 
 
-def _relax(view: Row) -> Row | None:
+def _relax(view: JobExplanation) -> dict[str, str | int] | None:
     """The clause whose removal lets most slots match, when that is more than now."""
-    clauses = [clause for clause in view["clauses"] if clause["without"] > view["job_accepts"]]
+    clauses = [row for row in view.clauses if row.without > view.job_accepts]
     if not clauses:
         return None
-    best = max(clauses, key=lambda clause: clause["without"])
-    return {"clause": best["clause"], "slots": best["without"]}
+    best = max(clauses, key=lambda row: row.without)
+    return {"clause": best.clause, "slots": best.without}
 
 
-def _fate(outcome: CycleOutcome, job: ClassAd, name: str, submitter: str) -> Row:
-    """What a cycle now would do with the job, and what bounds its submitter."""
-    matched = next((m for m in outcome.matches() if m["job"] == name), None)
-    cluster = next((r for r in outcome.requests() if name in r["jobs"]), None)
-    first = cluster["autocluster"] if cluster else name
-    rejections = [
-        {"reason": r["reason"], "count": r["count"], "slots": r["slots"]}
-        for r in outcome.rejections()
-        if r["submitter"] == submitter
-        and (r["autocluster"] == first or r["autocluster_id"] == job.get("AutoClusterId"))
-    ]
-    reserved = next((r for r in outcome.reservations() if r["job"] == first and r["submitter"] == submitter), None)
-    mine = next((s for s in outcome.submitters() if s["name"] == submitter), None)
-    groups = [g for g in outcome.groups() if mine is not None and g["name"] == mine["group"]]
-    return {
-        "would_match": None if matched is None else matched["slot"],
-        "autocluster": first,
-        "jobs_alike": cluster["count"] if cluster else None,
-        "rejections": rejections,
-        "reservation": reserved,
-        "submitter_limits": mine,
-        "group": groups[0] if groups and len(outcome.groups()) > 1 else None,
-    }
+@dataclass(frozen=True)
+class _Fate:
+    """What a cycle now would do with a job, and what bounds its submitter."""
+
+    #: Slot that the job would get.
+    would_match: str | None
+    #: First job of its autocluster.
+    autocluster: str
+    jobs_alike: int | None
+    rejections: list[Rejection]
+    reservation: KeptMachine | None
+    limits: Submitter | None
+    group: Group | None
 
 
-def _verdict(report: Row) -> str:
-    if report["status"] != "idle":
-        return f"The job is {report['status']}."
-    if report["would_match"]:
-        return f"The next cycle would give it {report['would_match']}."
-    needs = report["requirements"]
-    if (reserved := report["reservation"]) is not None:
-        expected, ends = (kept_machines.minute(reserved[name]) for name in ("starts_at", "gives_up_at"))
+def _fate(outcome: CycleOutcome, job: ClassAd, name: str, submitter: str) -> _Fate:
+    matched = next((row for row in outcome.matches() if row.job == name), None)
+    cluster = next((row for row in outcome.requests() if name in row.jobs), None)
+    first = cluster.autocluster if cluster else name
+    autocluster_id = job.get("AutoClusterId")
+    limits = next((row for row in outcome.submitters() if row.name == submitter), None)
+    groups = outcome.groups()
+    return _Fate(
+        would_match=None if matched is None else matched.slot,
+        autocluster=first,
+        jobs_alike=cluster.count if cluster else None,
+        rejections=[
+            row
+            for row in outcome.rejections()
+            if row.submitter == submitter and (row.autocluster == first or row.autocluster_id == autocluster_id)
+        ],
+        reservation=next(
+            (row for row in outcome.reservations() if row.job == first and row.submitter == submitter), None
+        ),
+        limits=limits,
+        group=next((row for row in groups if limits and row.name == limits.group), None) if len(groups) > 1 else None,
+    )
+
+
+def _verdict(status: str, view: JobExplanation, fate: _Fate) -> str:
+    if status != "idle":
+        return f"The job is {status}."
+    if fate.would_match:
+        return f"The next cycle would give it {fate.would_match}."
+    if (kept := fate.reservation) is not None:
+        expected, ends = kept_machines.minute(kept.starts_at), kept_machines.minute(kept.gives_up_at)
         return (
-            f"{reserved['slot']} is kept for it and takes no jobs but such as end in time: expected to be ready by "
+            f"{kept.slot} is kept for it and takes no jobs but such as end in time: expected to be ready by "
             f"{expected}, given up at {ends}."
         )
-    if not report["slots"]:
+    if not view.slots:
         return "There are no slots."
-    if not needs["job_accepts"]:
+    if not view.job_accepts:
         return "No slot satisfies the job's Requirements."
-    if not needs["matches"]:
+    if not view.matches:
         return "Every slot that the job would take refuses it."
-    if report["rejections"]:
-        reasons = ", ".join(dict.fromkeys(r["reason"] for r in report["rejections"]))
+    if fate.rejections:
+        reasons = ", ".join(dict.fromkeys(row.reason for row in fate.rejections))
         if reasons == "no match found":
-            return f"{counted(needs['matches'])} match, but are held, or go to jobs that are served before it."
-        return f"{counted(needs['matches'])} match, but the cycle rejects the job: {reasons}."
-    if report["matching_slots"]["held_by_submitter"] == needs["matches"]:
-        return f"{counted(needs['matches'])} match, and all of them run jobs of {report['submitter']} already."
-    held = (report["submitter_limits"] or {}).get("held_back")
-    if held:
-        return f"{counted(needs['matches'])} match, but {report['submitter']} is held back: {held[0]}."
-    return f"{counted(needs['matches'])} match; none is free for it now."
+            return f"{counted(view.matches)} match, but are held, or go to jobs that are served before it."
+        return f"{counted(view.matches)} match, but the cycle rejects the job: {reasons}."
+    if view.held_by_submitter == view.matches:
+        return f"{counted(view.matches)} match, and all of them run jobs of {view.submitter} already."
+    if fate.limits is not None and fate.limits.held_back:
+        return f"{counted(view.matches)} match, but {view.submitter} is held back: {fate.limits.held_back[0]}."
+    return f"{counted(view.matches)} match; none is free for it now."
 
 
 def counted(number: int) -> str:

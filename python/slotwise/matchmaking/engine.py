@@ -11,15 +11,26 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from slotwise import _native
 from slotwise.classad import ClassAd
 from slotwise.config import Config
+from slotwise.matchmaking.rows import (
+    ClaimsToReturn,
+    CycleStatistics,
+    Group,
+    JobExplanation,
+    KeptMachine,
+    Match,
+    MatchColumns,
+    Record,
+    Rejection,
+    Request,
+    Submitter,
+    Waiting,
+)
 from slotwise.table import AdTable
 
-#: A dictionary as the core returns it.
-Row = dict[str, Any]
 #: Slot, submitter, first job, epoch seconds of the expected start and of giving it up, whether it was given up.
 Reservation = tuple[str, str, str, float, float, bool]
 
@@ -52,8 +63,7 @@ class Knobs:
     @property
     def interval_s(self) -> int:
         """Seconds between cycles."""
-        interval: int = self.core.interval_s
-        return interval
+        return self.core.interval_s
 
 
 def _with(values: Mapping[str, str], knob: str, value: str) -> dict[str, str]:
@@ -77,120 +87,102 @@ def _own_name(name: str) -> str:
 class Accounting:
     """Accounting state between cycles, a value.
 
-    ``records`` by submitter or group name hold ``priority``, ``factor``, ``ceiling``, ``floor``, usages in
-    (weighted) slot-seconds and times in epoch seconds; what is missing has its default. ``remainder_times`` say
-    when each group last got a remainder slot.
+    ``records`` are by submitter or group name; ``remainder_times`` say when each group last got a remainder slot.
     """
 
-    records: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    records: Mapping[str, Record] = field(default_factory=dict)
     remainder_times: Mapping[str, float] = field(default_factory=dict)
     #: Slots kept for large requests, and those given up.
     reservations: tuple[Reservation, ...] = ()
     #: What submitters were entitled to hold after the cycle before, by weight, while others waited for their slots.
     entitled: Mapping[str, float] = field(default_factory=dict)
 
-    def as_dict(self) -> dict[str, Any]:
+    def parts(
+        self,
+    ) -> tuple[dict[str, dict[str, float | None]], dict[str, float], list[Reservation], dict[str, float]]:
         """The form the core takes."""
-        return {
-            "records": {name: dict(record) for name, record in self.records.items()},
-            "remainder_times": dict(self.remainder_times),
-            "reservations": list(self.reservations),
-            "entitled": dict(self.entitled),
-        }
+        records = {name: dict(record) for name, record in self.records.items()}
+        return records, dict(self.remainder_times), list(self.reservations), dict(self.entitled)
 
 
 class CycleOutcome:
-    """What a cycle decided. Lists are made when asked for; ``match_columns`` is the compact form."""
+    """What a cycle decided. Rows are made when they are asked for; ``match_columns`` is the compact form."""
 
     __slots__ = ("core",)
 
-    def __init__(self, core: Any) -> None:
+    def __init__(self, core: _native.CycleOutcome) -> None:
         self.core = core
 
     def __len__(self) -> int:
         return len(self.core)
 
-    def matches(self) -> list[Row]:
-        """Matches in the order they were made.
+    def matches(self) -> list[Match]:
+        """Matches in the order they were made."""
+        return self.core.matches()
 
-        ``job`` (cluster.proc of the representative's position where known), ``request`` (key of the request ad),
-        ``slot`` (key of the slot ad), ``submitter``, ``schedd``, ``rank``, ``cost`` (weight charged), ``carve``
-        (amounts by resource for a partitionable slot), ``preempts`` (user or None), ``preemption`` (``rank`` or
-        ``priority``), ``evicts`` (names of dynamic slots), ``offline``, ``claimable``, ``limits`` (string for
-        MatchedConcurrencyLimits) and ``group`` (negotiated under).
-        """
-        return list(self.core.matches())
-
-    def match_columns(self) -> dict[str, Any]:
+    def match_columns(self) -> MatchColumns:
         """Matches as columns: native-endian int32 and float64 buffers, and lists of names."""
-        return dict(self.core.match_columns())
+        return self.core.match_columns()
 
-    def rejections(self) -> list[Row]:
+    def rejections(self) -> list[Rejection]:
         """Autoclusters that were considered and got nothing (more): reason, count of jobs, slots by cause."""
-        return list(self.core.rejections())
+        return self.core.rejections()
 
-    def waiting(self) -> list[Row]:
+    def waiting(self) -> list[Waiting]:
         """Requests held back by a limit, quota, ceiling or time limit without having been considered to their end.
 
         ``reason`` is in the words of rejections. Of one submitter and access point the first 100.
         """
-        return list(self.core.waiting())
+        return self.core.waiting()
 
-    def requests(self) -> list[Row]:
-        """Requests: key, autocluster (its first job), submitter, access point, count, jobs where they are named."""
-        return list(self.core.requests())
+    def requests(self) -> list[Request]:
+        """Requests in the order they were served."""
+        return self.core.requests()
 
-    def submitters(self) -> list[Row]:
+    def submitters(self) -> list[Submitter]:
         """Submitters: priority, factor, share and limit of the first spin, matches, jobs held back and why."""
-        return list(self.core.submitters())
+        return self.core.submitters()
 
-    def groups(self) -> list[Row]:
+    def groups(self) -> list[Group]:
         """Groups: quotas, demand, allocation, usage, matches."""
-        return list(self.core.groups())
+        return self.core.groups()
 
-    def reservations(self) -> list[Row]:
-        """Machines kept for large requests.
+    def reservations(self) -> list[KeptMachine]:
+        """Machines kept for large requests."""
+        return self.core.reservations()
 
-        ``slot``, ``submitter``, ``job``, when it ``starts_at`` and is given up (``gives_up_at``, epoch seconds), and
-        the ``claims`` that have to end before.
-        """
-        return list(self.core.reservations())
-
-    def excess(self) -> list[Row]:
-        """Claims to be given back between jobs, because others wait for them.
-
-        ``submitter``, ``schedd``, ``slots`` with their ``weights``, and the ``weight`` to be given back: the first of
-        these slots whose jobs end.
-        """
-        return list(self.core.excess())
+    def excess(self) -> list[ClaimsToReturn]:
+        """Claims to be given back between jobs, because others wait for them."""
+        rows = self.core.excess()
+        return [ClaimsToReturn(row.submitter, row.schedd, row.slots, row.weights, row.weight) for row in rows]
 
     def accounting(self) -> Accounting:
         """The accounting state after the cycle, to be stored."""
-        state = self.core.accounting()
-        return Accounting(state["records"], state["remainder_times"], tuple(state["reservations"]), state["entitled"])
+        records, remainder_times, reservations, entitled = self.core.accounting()
+        return Accounting(records, remainder_times, tuple(reservations), entitled)
 
-    def statistics(self) -> Row:
+    def statistics(self) -> CycleStatistics:
         """Counts for the negotiator ad."""
-        return dict(self.core.statistics())
+        return self.core.statistics()
 
     def timings(self) -> dict[str, float]:
         """Seconds by phase."""
-        return dict(self.core.timings())
+        return self.core.timings()
 
     @property
     def warnings(self) -> list[str]:
         """What was ignored, and why."""
-        return list(self.core.warnings)
+        return self.core.warnings
 
     @property
     def significant_attributes(self) -> list[str]:
         """Job attributes the cycle looked at: access points group jobs by them."""
-        return list(self.core.significant_attributes)
+        return self.core.significant_attributes
 
     @property
     def match_expressions(self) -> list[str]:
         """Names of the attributes that NEGOTIATOR_MATCH_EXPRS inserts into slots."""
-        return list(self.core.match_expressions)
+        return self.core.match_expressions
 
 
 class Engine:
@@ -212,19 +204,14 @@ class Engine:
     ) -> CycleOutcome:
         """One cycle; see :func:`run_cycle`."""
         entries = None if submitters is None else submitters.native
-        made = self.core.run(slots.native, requests.native, entries, knobs.core, accounting.as_dict(), now)
+        made = self.core.run(slots.native, requests.native, entries, knobs.core, accounting.parts(), now)
         return CycleOutcome(made)
 
     def explain(
         self, slots: AdTable, jobs: AdTable, job: ClassAd, knobs: Knobs, accounting: Accounting, now: int
-    ) -> Row:
-        """Why a job does not run: what each clause lets pass, who refuses it, what became of slots that match.
-
-        ``clauses`` of the job's Requirements with the slots that pass and those that would match ``without`` it;
-        ``refused_by`` clauses of slots; counts of matching slots that are ``free``, ``held_by_submitter``,
-        ``protected`` by PREEMPTION_REQUIREMENTS, ``preemptable``, ``offline`` and ``trimmed`` by cause.
-        """
-        return dict(self.core.explain(slots.native, jobs.native, job, knobs.core, accounting.as_dict(), now))
+    ) -> JobExplanation:
+        """Why a job does not run: what each clause lets pass, who refuses it, what became of slots that match."""
+        return self.core.explain(slots.native, jobs.native, job, knobs.core, accounting.parts(), now)
 
 
 def run_cycle(

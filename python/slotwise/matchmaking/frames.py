@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from types import ModuleType
+from typing import TYPE_CHECKING, cast
 
 from slotwise.errors import UsageError
 from slotwise.matchmaking.snapshot import CycleInput
@@ -11,17 +13,18 @@ from slotwise.matchmaking.snapshot import CycleInput
 if TYPE_CHECKING:
     import polars as pl
 
-Row = dict[str, Any]
+#: The report of ``slotwise negotiate``; its parts are lists of JSON objects.
+Report = Mapping[str, list[dict[str, object]]]
 
 
-def outcome_frames(report: Row) -> dict[str, pl.DataFrame]:
+def outcome_frames(report: Report) -> dict[str, pl.DataFrame]:
     """The parts of a report as frames: matches, rejections, submitters, groups.
 
     :raises UsageError: when polars is not installed.
     """
     polars = _polars()
     matches = [{k: v for k, v in m.items() if k not in ("carve", "evicts")} for m in report["matches"]]
-    rejections = [{k: v for k, v in r.items() if k != "slots"} | r["slots"] for r in report["rejections"]]
+    rejections = [_flat(rejection) for rejection in report["rejections"]]
     submitters = [{k: v for k, v in s.items() if k != "held_back"} for s in report["submitters"]]
     parts = {
         "matches": matches,
@@ -30,6 +33,13 @@ def outcome_frames(report: Row) -> dict[str, pl.DataFrame]:
         "groups": report["groups"],
     }
     return {name: _rows_frame(polars, name, rows) for name, rows in parts.items()}
+
+
+def _flat(rejection: dict[str, object]) -> dict[str, object]:
+    """A rejection with its counts of slots as columns."""
+    slots = rejection["slots"]
+    assert isinstance(slots, dict)
+    return {key: value for key, value in rejection.items() if key != "slots"} | slots
 
 
 #: Columns of parts that may have no row, or nothing in a column, by kind: a reader finds them all the same.
@@ -42,7 +52,7 @@ _COLUMNS = {
 }
 
 
-def _rows_frame(polars: Any, name: str, rows: list[Row]) -> pl.DataFrame:
+def _rows_frame(polars: ModuleType, name: str, rows: list[dict[str, object]]) -> pl.DataFrame:
     kinds = {"str": polars.String, "float": polars.Float64, "int": polars.Int64}
     columns = (column.split(":") for column in _COLUMNS.get(name, "").split())
     schema = {column: kinds[kind] for column, kind in columns}
@@ -52,7 +62,7 @@ def _rows_frame(polars: Any, name: str, rows: list[Row]) -> pl.DataFrame:
     return cast("pl.DataFrame", polars.DataFrame(rows, infer_schema_length=None, schema_overrides=known))
 
 
-def write_parquet(directory: Path, given: CycleInput, report: Row) -> list[Path]:
+def write_parquet(directory: Path, given: CycleInput, report: Report) -> list[Path]:
     """Write slots, jobs and the outcome as Parquet files; returns their paths.
 
     :raises UsageError: when polars is not installed.
@@ -69,7 +79,7 @@ def write_parquet(directory: Path, given: CycleInput, report: Row) -> list[Path]
     return written
 
 
-def _polars() -> Any:
+def _polars() -> ModuleType:
     try:
         import polars
     except ImportError:

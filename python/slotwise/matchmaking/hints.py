@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from slotwise.classad import ExprTree, quote
+from slotwise.matchmaking.rows import ClauseCount, ClauseHint, NearestValue
 
-Row = dict[str, Any]
 
-
-def hints(clauses: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """The hints among the clauses of a job's Requirements, each with its ``clause`` and as ``text``.
+def hints(clauses: Iterable[ClauseCount]) -> list[dict[str, object]]:
+    """The hints among the clauses of a job's Requirements as JSON objects, each with its ``clause`` and as ``text``.
 
     ``nearest``: the value that comes nearest, of all slots, and how many have it; None unless no slot satisfies the
     clause. ``among_rest``: the same of the slots that satisfy all other clauses. ``command``: what the job would set.
     """
-    found = []
-    for row in clauses:
-        if row["hint"] is not None:
-            hint = {"clause": row["clause"], **row["hint"], "command": _command(row["hint"]["job_attribute"])}
-            found.append(hint | {"text": _text(hint)})
-    return found
+    return [_hint(row.clause, row.hint) for row in clauses if row.hint is not None]
+
+
+def _hint(clause: str, hint: ClauseHint) -> dict[str, object]:
+    command = _command(hint.job_attribute)
+    return {
+        "clause": clause,
+        "attribute": hint.attribute,
+        "wanted": hint.wanted,
+        "job_attribute": hint.job_attribute,
+        "relation": hint.relation,
+        "strict": hint.strict,
+        "known": hint.known,
+        "nearest": _nearest(hint.nearest),
+        "among_rest": _nearest(hint.among_rest),
+        "command": command,
+        "text": _text(hint, command),
+    }
+
+
+def _nearest(found: NearestValue | None) -> dict[str, object] | None:
+    return None if found is None else {"value": found.value, "slots": found.slots}
 
 
 def _command(attribute: str | None) -> str | None:
@@ -31,25 +45,27 @@ def _command(attribute: str | None) -> str | None:
     return f"request_{attribute[len('request') :].lower()}"
 
 
-def _text(hint: Row) -> str:
-    name, relation = hint["attribute"], hint["relation"]
-    if not hint["known"]:
+def _text(hint: ClauseHint, command: str | None) -> str:
+    name, relation = hint.attribute, hint.relation
+    if not hint.known:
         return f"{name}: no slot has this attribute"
-    nearest, rest = hint["nearest"], hint["among_rest"]
+    nearest, rest = hint.nearest, hint.among_rest
+    others = "of the slots that satisfy all other conditions"
     if nearest is None:
-        return f"{name}: of the slots that satisfy all other conditions the {relation} is {_of(rest, hint)}"
-    text = f"{name}: {relation} is {_of(nearest, hint)}"
+        return f"{name}: {others} the {relation} is {_of(rest, hint, command)}"
+    text = f"{name}: {relation} is {_of(nearest, hint, command)}"
     if rest is not None and rest != nearest:
-        text += f"; of the slots that satisfy all other conditions the {relation} is {_of(rest, hint)}"
+        text += f"; {others} the {relation} is {_of(rest, hint, command)}"
     return text
 
 
-def _of(found: Mapping[str, Any], hint: Row) -> str:
+def _of(found: NearestValue | None, hint: ClauseHint, command: str | None) -> str:
     """A value, and how many slots one gets by asking for it."""
-    value = found["value"]
+    assert found is not None, "a hint names a value of all slots or of the rest"
+    value = found.value
     shown = quote(value) if isinstance(value, str) else ExprTree(value).print_old()
-    slots = "1 slot" if found["slots"] == 1 else f"{found['slots']} slots"
-    if hint["command"] is None:
+    slots = "1 slot" if found.slots == 1 else f"{found.slots} slots"
+    if command is None:
         return f"{shown}, of {slots}"
-    how = "=" if not hint["strict"] else "below" if hint["relation"] == "largest" else "above"
-    return f"{shown}; {slots} with {hint['command']} {how} {shown}"
+    how = "=" if not hint.strict else "below" if hint.relation == "largest" else "above"
+    return f"{shown}; {slots} with {command} {how} {shown}"

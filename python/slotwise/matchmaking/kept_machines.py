@@ -4,55 +4,62 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
 
+from slotwise.classad.values import Value
+from slotwise.matchmaking.rows import ClaimsToReturn, KeptMachine, Rejection
 from slotwise.table import AdTable
 
 #: The reason of a request for which a machine is kept.
 RESERVED = "a machine is reserved"
-Row = Mapping[str, Any]
+#: What the ad of a kept machine says.
+KeptAttributes = dict[str, str | int]
 
 
-def claims_to_end(reservations: Iterable[Row], slots: AdTable) -> list[dict[str, Any]]:
-    """The claims on kept machines that have to end, in the form of :meth:`CycleOutcome.excess`."""
-    rows: dict[tuple[str, str, str], dict[str, Any]] = {}
+def claims_to_end(reservations: Iterable[KeptMachine], slots: AdTable) -> list[ClaimsToReturn]:
+    """The claims on kept machines that have to end, by machine, access point and holder."""
+    found: dict[tuple[str, str, str], ClaimsToReturn] = {}
     for kept in reservations:
-        for slot in kept["claims"]:
+        held: dict[tuple[str, str], list[str]] = {}
+        for slot in kept.claims:
             if slot not in slots:
                 continue
             schedd, holder = slots.value(slot, "RemoteScheddName"), slots.value(slot, "AccountingGroup")
             if not isinstance(holder, str):
                 holder = slots.value(slot, "RemoteUser")
-            if not isinstance(schedd, str) or not isinstance(holder, str):
-                continue
-            row = rows.setdefault(
-                (kept["slot"], schedd, holder),
-                {
-                    "submitter": holder,
-                    "schedd": schedd,
-                    "slots": [],
-                    "weights": [],
-                    "weight": 0.0,
-                    "until": float(kept["starts_at"]),
-                    "reason": f"{kept['slot']} is kept for job {kept['job']} of {kept['submitter']}",
-                },
+            if isinstance(schedd, str) and isinstance(holder, str):
+                held.setdefault((schedd, holder), []).append(slot)
+        for (schedd, holder), names in held.items():
+            reason = f"{kept.slot} is kept for job {kept.job} of {kept.submitter}"
+            weights = [1.0] * len(names)
+            found[kept.slot, schedd, holder] = ClaimsToReturn(
+                holder, schedd, names, weights, float(len(names)), until=kept.starts_at, reason=reason
             )
-            row["slots"].append(slot)
-            row["weights"].append(1.0)
-            row["weight"] += 1.0
-    return list(rows.values())
+    return list(found.values())
 
 
-def explained(rejections: Iterable[dict[str, Any]], reservations: Iterable[Row]) -> list[dict[str, Any]]:
+def explained(rejections: Iterable[Rejection], reservations: Iterable[KeptMachine]) -> list[Rejection]:
     """Rejections, with the machine and the time where one is kept."""
-    of = {(kept["submitter"], kept["job"]): kept for kept in reservations}
+    of = {(kept.submitter, kept.job): kept for kept in reservations}
     out = []
     for row in rejections:
-        kept = of.get((row["submitter"], row["autocluster"]))
-        if row["reason"] == RESERVED and kept is not None:
-            row = row | {"reason": f"{RESERVED}: {kept['slot']}, expected to be ready by {minute(kept['starts_at'])}"}
+        kept = of.get((row.submitter, row.autocluster))
+        if row.reason == RESERVED and kept is not None:
+            row = _with_reason(row, f"{RESERVED}: {kept.slot}, expected to be ready by {minute(kept.starts_at)}")
         out.append(row)
     return out
+
+
+def _with_reason(row: Rejection, reason: str) -> Rejection:
+    return Rejection(
+        autocluster=row.autocluster,
+        autocluster_id=row.autocluster_id,
+        submitter=row.submitter,
+        schedd=row.schedd,
+        request=row.request,
+        reason=reason,
+        count=row.count,
+        slots=row.slots,
+    )
 
 
 def minute(moment: float) -> str:
@@ -60,25 +67,27 @@ def minute(moment: float) -> str:
     return datetime.fromtimestamp(60 * -(-moment // 60)).strftime("%Y-%m-%d %H:%M")
 
 
-def attributes(reservations: Iterable[Row]) -> dict[str, dict[str, Any]]:
+def attributes(reservations: Iterable[KeptMachine]) -> dict[str, KeptAttributes]:
     """What the ads of kept machines say, by slot."""
     return {
-        kept["slot"]: {
-            "ReservedFor": kept["submitter"],
-            "ReservedForJob": kept["job"],
-            "ReservedUntil": int(kept["starts_at"]),
-            "ReservationEnds": int(kept["gives_up_at"]),
+        kept.slot: {
+            "ReservedFor": kept.submitter,
+            "ReservedForJob": kept.job,
+            "ReservedUntil": int(kept.starts_at),
+            "ReservationEnds": int(kept.gives_up_at),
         }
         for kept in reservations
     }
 
 
 def changes(
-    before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[str, Any]], slots: AdTable
-) -> dict[str, dict[str, Any]]:
+    before: Mapping[str, KeptAttributes], after: Mapping[str, KeptAttributes], slots: AdTable
+) -> dict[str, dict[str, Value]]:
     """Attributes to be merged into slot ads; None takes one away."""
     times = ("ReservedUntil", "ReservationEnds")
-    out = {slot: dict(ad) for slot, ad in after.items() if any(slots.value(slot, name) != ad[name] for name in times)}
+    out: dict[str, dict[str, Value]] = {
+        slot: dict(ad) for slot, ad in after.items() if any(slots.value(slot, name) != ad[name] for name in times)
+    }
     for slot in before.keys() - after.keys():
         if slot in slots:
             out[slot] = dict.fromkeys(before[slot])

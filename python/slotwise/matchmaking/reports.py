@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+
+from slotwise.classad.values import Value
+from slotwise.matchmaking.rows import (
+    CycleStatistics,
+    Group,
+    KeptMachine,
+    Record,
+    Refusal,
+    Rejection,
+    Submitter,
+    Waiting,
+    json_value,
+)
 
 PREFIX = "LastNegotiationCycle"
 #: The reason of jobs that their submitter's share keeps waiting while slots are free.
@@ -15,7 +26,7 @@ _SHARE_USED_UP = "submitter limit exceeded"
 
 @dataclass(frozen=True)
 class CycleReport:
-    """One cycle, as statistics, ``slotwise negotiator`` and the log tell it. Times in seconds."""
+    """One cycle, for statistics, ``slotwise negotiator`` and the log. Times in seconds."""
 
     number: int
     why: str
@@ -24,18 +35,18 @@ class CycleReport:
     gather_s: float
     dispatch_s: float
     timings: Mapping[str, float]
-    statistics: Mapping[str, Any]
-    submitters: list[dict[str, Any]]
-    rejections: list[dict[str, Any]]
-    groups: list[dict[str, Any]]
+    statistics: CycleStatistics
+    submitters: list[Submitter]
+    rejections: list[Rejection]
+    groups: list[Group]
     schedds: int
     failed_schedds: list[str]
     matches: int
     #: Matches that end a claim.
     preemptions: int = 0
-    reservations: list[dict[str, Any]] = field(default_factory=list)
+    reservations: list[KeptMachine] = field(default_factory=list)
     #: Requests that a limit held back before they were considered to their end.
-    waiting: list[dict[str, Any]] = field(default_factory=list)
+    waiting: list[Waiting] = field(default_factory=list)
 
     @property
     def duration_s(self) -> float:
@@ -47,44 +58,32 @@ class CycleReport:
         """Whether slots stayed free that the next cycle may give away, as no share had room for a whole one."""
         if not self.matches:
             return False
-        return any(row["reason"] == _SHARE_USED_UP for row in (*self.waiting, *self.rejections))
+        refused: tuple[Refusal, ...] = (*self.waiting, *self.rejections)
+        return any(row.reason == _SHARE_USED_UP for row in refused)
 
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON, which knows no infinity: a limit that is none becomes null."""
-        told: dict[str, Any] = finite(self._as_dict())
-        return told
-
-    def _as_dict(self) -> dict[str, Any]:
-        return {
-            "cycle": self.number,
-            "why": self.why,
-            "started_at": self.started_at,
-            "duration_s": self.duration_s,
-            "gather_s": self.gather_s,
-            "dispatch_s": self.dispatch_s,
-            "timings": dict(self.timings),
-            "statistics": dict(self.statistics),
-            "matches": self.matches,
-            "preemptions": self.preemptions,
-            "schedds": self.schedds,
-            "failed_schedds": self.failed_schedds,
-            "submitters": self.submitters,
-            "rejections": self.rejections,
-            "groups": self.groups,
-            "reservations": self.reservations,
-            "waiting": self.waiting,
-        }
-
-
-def finite(value: Any) -> Any:
-    """For JSON, which knows no infinity: a limit that is none becomes null."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: finite(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(one) for one in value]
-    return value
+    def as_json(self) -> object:
+        """The cycle as a JSON object; an infinite limit becomes null."""
+        return json_value(
+            {
+                "cycle": self.number,
+                "why": self.why,
+                "started_at": self.started_at,
+                "duration_s": self.duration_s,
+                "gather_s": self.gather_s,
+                "dispatch_s": self.dispatch_s,
+                "timings": self.timings,
+                "statistics": self.statistics,
+                "matches": self.matches,
+                "preemptions": self.preemptions,
+                "schedds": self.schedds,
+                "failed_schedds": self.failed_schedds,
+                "submitters": self.submitters,
+                "rejections": self.rejections,
+                "groups": self.groups,
+                "reservations": self.reservations,
+                "waiting": self.waiting,
+            }
+        )
 
 
 @dataclass
@@ -94,9 +93,9 @@ class History:
     length: int = 3
     cycles: deque[CycleReport] = field(default_factory=lambda: deque(maxlen=101))
 
-    def attributes(self) -> dict[str, Any]:
+    def attributes(self) -> dict[str, Value]:
         """Statistics for the negotiator ad: suffix 0 is the newest cycle."""
-        attributes: dict[str, Any] = {}
+        attributes: dict[str, Value] = {}
         kept = list(self.cycles)
         for index, cycle in enumerate(kept[: self.length]):
             former = kept[index + 1] if index + 1 < len(kept) else None
@@ -104,7 +103,7 @@ class History:
         return attributes
 
 
-def _one(cycle: CycleReport, former: CycleReport | None) -> dict[str, Any]:
+def _one(cycle: CycleReport, former: CycleReport | None) -> dict[str, Value]:
     stats, timings = cycle.statistics, cycle.timings
     match_s = float(timings.get("match_s", 0.0))
     period_s = cycle.started_at - former.started_at if former else 0.0
@@ -118,42 +117,42 @@ def _one(cycle: CycleReport, former: CycleReport | None) -> dict[str, Any]:
         "Phase3Duration": round(float(timings.get("sort_s", 0.0)), 6),
         "Phase4Duration": round(match_s + cycle.dispatch_s, 6),
         "PrefetchDuration": round(cycle.gather_s, 6),
-        "TotalSlots": stats.get("total_slots", 0),
-        "TrimmedSlots": stats.get("trimmed_slots", 0),
-        "CandidateSlots": stats.get("candidate_slots", 0),
-        "SlotShareIter": stats.get("rounds", 0),
-        "Pies": stats.get("pies", 0),
-        "PieSpins": stats.get("spins", 0),
+        "TotalSlots": stats.total_slots,
+        "TrimmedSlots": stats.trimmed_slots,
+        "CandidateSlots": stats.candidate_slots,
+        "SlotShareIter": stats.rounds,
+        "Pies": stats.pies,
+        "PieSpins": stats.spins,
         "NumSchedulers": cycle.schedds,
-        "ActiveSubmitterCount": stats.get("active_submitters", 0),
-        "NumIdleJobs": stats.get("idle_jobs", 0),
-        "NumJobsConsidered": stats.get("jobs_considered", 0),
+        "ActiveSubmitterCount": stats.active_submitters,
+        "NumIdleJobs": stats.idle_jobs,
+        "NumJobsConsidered": stats.jobs_considered,
         "Matches": cycle.matches,
-        "Rejections": stats.get("rejections", 0),
+        "Rejections": stats.rejections,
         "MatchRate": round(cycle.matches / match_s, 3) if match_s > 0 else 0.0,
         "MatchRateSustained": round(cycle.matches / period_s, 3) if period_s > 0 else 0.0,
-        "ScheddsOutOfTime": ",".join([*stats.get("schedds_out_of_time", []), *cycle.failed_schedds]),
-        "SubmittersOutOfTime": ",".join(stats.get("submitters_out_of_time", [])),
+        "ScheddsOutOfTime": ",".join([*stats.schedds_out_of_time, *cycle.failed_schedds]),
+        "SubmittersOutOfTime": ",".join(stats.submitters_out_of_time),
         "SubmittersFailed": "",
-        "SubmittersShareLimit": ",".join(stats.get("submitters_share_limit", [])),
+        "SubmittersShareLimit": ",".join(stats.submitters_share_limit),
     }
 
 
 def accounting_ads(
-    records: Mapping[str, Mapping[str, Any]],
-    leases: Mapping[tuple[str, str], tuple[Any, float]],
+    records: Mapping[str, Record],
+    leases: Mapping[tuple[str, str], tuple[float | None, float]],
     last: CycleReport | None,
     negotiator_name: str,
     now: float,
     default_factor: float = 1000.0,
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, dict[str, Value]]:
     """Accounting ads by name, of submitters and groups, with attributes as HTCondor names them."""
-    shares = {row["name"]: row for row in last.submitters} if last else {}
-    groups = {row["name"]: row for row in last.groups} if last else {}
+    shares = {row.name: row for row in last.submitters} if last else {}
+    groups = {row.name: row for row in last.groups} if last else {}
     known = {name.lower(): name for name in groups} if last else None
-    ads: dict[str, dict[str, Any]] = {}
+    ads: dict[str, dict[str, Value]] = {}
     for name, record in sorted(records.items()):
-        ads[name] = _submitter_ad(name, record, shares.get(name, {}), negotiator_name, now, default_factor)
+        ads[name] = _submitter_ad(name, record, shares.get(name), negotiator_name, now, default_factor)
         ads[name]["AccountingGroup"] = _group_of(name, known)
         for setting in ("factor", "ceiling", "floor"):
             lease = leases.get((name, setting))
@@ -164,37 +163,36 @@ def accounting_ads(
             ads[name] |= _group(groups[name])
     for name, group in groups.items():
         if name not in ads:
-            ads[name] = _submitter_ad(name, {}, {}, negotiator_name, now, default_factor) | _group(group)
+            ads[name] = _submitter_ad(name, {}, None, negotiator_name, now, default_factor) | _group(group)
     return ads
 
 
 def _submitter_ad(
-    name: str,
-    record: Mapping[str, Any],
-    share: Mapping[str, Any],
-    negotiator_name: str,
-    now: float,
-    default_factor: float,
-) -> dict[str, Any]:
+    name: str, record: Record, share: Submitter | None, negotiator_name: str, now: float, default_factor: float
+) -> dict[str, Value]:
+    def held(field_name: str, otherwise: float = 0.0) -> float:
+        found = record.get(field_name, otherwise)
+        return otherwise if found is None else found
+
     factor = float(record.get("factor") or default_factor)
     return {
         "MyType": "Accounting",
         "Name": name,
         "NegotiatorName": negotiator_name,
-        "Priority": float(record.get("priority", 0.5)) * factor,
-        "RealPriority": float(record.get("priority", 0.5)),
+        "Priority": float(held("priority", 0.5)) * factor,
+        "RealPriority": float(held("priority", 0.5)),
         "PriorityFactor": factor,
-        "Ceiling": int(record.get("ceiling", -1)),
-        "Floor": int(record.get("floor", 0)),
-        "ResourcesUsed": int(record.get("resources_used", 0)),
-        "WeightedResourcesUsed": float(record.get("weighted_resources_used", 0.0)),
-        "AccumulatedUsage": float(record.get("accumulated_usage", 0.0)),
-        "WeightedAccumulatedUsage": float(record.get("weighted_accumulated_usage", 0.0)),
-        "BeginUsageTime": int(record.get("begin_usage_time", 0)),
-        "LastUsageTime": int(record.get("last_usage_time", 0)),
-        "LastUpdate": int(record.get("last_update", now)),
-        "SubmitterShare": float(share.get("share") or 0.0),
-        "SubmitterLimit": float(share.get("limit") or 0.0),
+        "Ceiling": int(held("ceiling", -1)),
+        "Floor": int(held("floor")),
+        "ResourcesUsed": int(held("resources_used")),
+        "WeightedResourcesUsed": float(held("weighted_resources_used")),
+        "AccumulatedUsage": float(held("accumulated_usage")),
+        "WeightedAccumulatedUsage": float(held("weighted_accumulated_usage")),
+        "BeginUsageTime": int(held("begin_usage_time")),
+        "LastUsageTime": int(held("last_usage_time")),
+        "LastUpdate": int(held("last_update", now)),
+        "SubmitterShare": share.share or 0.0 if share else 0.0,
+        "SubmitterLimit": share.limit or 0.0 if share else 0.0,
         "IsAccountingGroup": False,
     }
 
@@ -214,15 +212,15 @@ def _group_of(name: str, known: Mapping[str, str] | None) -> str:
     return known.get(group, "<none>")
 
 
-def _group(group: Mapping[str, Any]) -> dict[str, Any]:
+def _group(group: Group) -> dict[str, Value]:
     return {
         "IsAccountingGroup": True,
-        "AccountingGroup": group["name"],
-        "EffectiveQuota": float(group.get("quota", 0.0)),
-        "ConfigQuota": float(group.get("config_quota", 0.0)),
-        "SubtreeQuota": float(group.get("subtree_quota", 0.0)),
-        "GroupSortKey": float(group.get("sort_key", 0.0)),
-        "SurplusPolicy": group.get("surplus", "no"),
-        "Requested": float(group.get("requested", 0.0)),
-        "WeightedResourcesUsed": float(group.get("usage", 0.0)),
+        "AccountingGroup": group.name,
+        "EffectiveQuota": group.quota,
+        "ConfigQuota": group.config_quota,
+        "SubtreeQuota": group.subtree_quota,
+        "GroupSortKey": group.sort_key,
+        "SurplusPolicy": group.surplus,
+        "Requested": group.requested,
+        "WeightedResourcesUsed": group.usage,
     }

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from slotwise.errors import BusyError, NotFoundError, UsageError
 from slotwise.matchmaking.engine import Reservation
+from slotwise.matchmaking.rows import Record
 
 #: Settings that can be leased, with the value that means "never set".
-SETTINGS: dict[str, Any] = {"factor": None, "ceiling": -1, "floor": 0}
+SETTINGS: dict[str, float | None] = {"factor": None, "ceiling": -1, "floor": 0}
 _MINIMUM = {"factor": 1.0, "ceiling": -1.0, "floor": 0.0}
 MIN_PRIORITY = 0.5
 #: Largest number that an edit may bring: sums and products of such numbers stay numbers.
 _MOST = 1e15
 
-Record = dict[str, Any]
+#: An account that is edited.
+Account = dict[str, float | None]
 
 
 @dataclass
@@ -28,14 +29,14 @@ class Books:
     """Accounting state: records by submitter or group, leases by (name, setting), remainder times by group, and
     slots kept for large requests."""
 
-    records: dict[str, Record] = field(default_factory=dict)
-    leases: dict[tuple[str, str], tuple[Any, float]] = field(default_factory=dict)
+    records: dict[str, Account] = field(default_factory=dict)
+    leases: dict[tuple[str, str], tuple[float | None, float]] = field(default_factory=dict)
     remainder_times: dict[str, float] = field(default_factory=dict)
     reservations: tuple[Reservation, ...] = ()
     #: What submitters were entitled to hold after the last cycle, while others waited; not kept over a restart.
     entitled: dict[str, float] = field(default_factory=dict)
 
-    def take_over(self, before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[str, Any]]) -> None:
+    def take_over(self, before: Mapping[str, Record], after: Mapping[str, Record]) -> None:
         """Take the records that a cycle made of those it was given, ``before``; what was edited meanwhile stays."""
         edited, self.records = self.records, {name: dict(record) for name, record in after.items()}
         for name in edited.keys() | before.keys():
@@ -50,7 +51,7 @@ class Books:
                 else:
                     record.pop(key, None)
 
-    def record(self, name: str, now: float) -> Record:
+    def record(self, name: str, now: float) -> Account:
         """The record of ``name``, made when there is none."""
         found = self.records.get(name)
         if found is None:
@@ -103,7 +104,7 @@ class Books:
             self._restore(name, setting, self.leases.pop((name, setting))[0])
         return over
 
-    def _restore(self, name: str, setting: str, former: Any) -> None:
+    def _restore(self, name: str, setting: str, former: float | None) -> None:
         record = self.records.get(name)
         if record is None:
             return

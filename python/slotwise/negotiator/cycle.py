@@ -7,8 +7,8 @@ import functools
 import itertools
 import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from slotwise.classad import ExprTree
 from slotwise.config import Config
@@ -16,14 +16,16 @@ from slotwise.daemon.merging import merge_into_slots
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import PeerUnavailableError
 from slotwise.matchmaking import kept_machines as kept
-from slotwise.matchmaking.engine import Accounting, CycleOutcome, Engine, Knobs, Row
+from slotwise.matchmaking.engine import Accounting, CycleOutcome, Engine, Knobs
 from slotwise.matchmaking.reports import CycleReport, History
+from slotwise.matchmaking.rows import Refusal
 from slotwise.negotiator.accountant import Books
+from slotwise.negotiator.amended_slots import Amendment, amended
 from slotwise.negotiator.cycle_log import CycleLog
 from slotwise.negotiator.dispatch import Offers, build_offers, send_offers
 from slotwise.negotiator.excess import ExcessNotices
 from slotwise.negotiator.gather import AccessPoint, Asking, Channels, Demand, gather
-from slotwise.negotiator.in_flight import InFlight
+from slotwise.negotiator.in_flight import InFlight, Offered
 from slotwise.negotiator.last_input import LastInput
 from slotwise.negotiator.mirror import Mirror
 from slotwise.negotiator.notices import notices_of, send_notices
@@ -31,6 +33,7 @@ from slotwise.negotiator.offline import offline_updates
 from slotwise.negotiator.revaluation import Revaluation
 from slotwise.negotiator.schedule import CycleTiming
 from slotwise.negotiator.store import AccountingStore
+from slotwise.table import AdTable
 from slotwise.wire import address
 from slotwise.wire.gen.schedd_pb2 import MatchBatch
 
@@ -107,7 +110,7 @@ class Cycles:
     asked_by: dict[str, AccessPoint] = field(default_factory=dict)
     _number: int = 0
     #: What the ads of kept machines were last told, by slot.
-    _kept: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _kept: dict[str, kept.KeptAttributes] = field(default_factory=dict)
     _used: Knobs | None = None
     #: Ids of matches; those of a former negotiator are smaller.
     _match_ids: Iterator[int] = field(init=False)
@@ -161,19 +164,20 @@ class Cycles:
             (
                 row
                 for row in (*outcome.excess(), *kept.claims_to_end(reservations, self.mirror.slots))
-                if row["schedd"] in points
+                if row.schedd in points
             ),
             self.settings.timing.interval_s,
             MatchBatch(cycle=self._number, negotiator_name=self.settings.name),
         )
         failed = await send_offers(offers, points, self.channels, self.context.credential, self.settings.timeout_s)
-        told = [row for row in offers.made if demand.origins[row["request"]][0] not in failed]
+        told = [offered for offered in offers.made if demand.origins[offered.match.request][0] not in failed]
+        matches = [offered.match for offered in told]
         if len(told) < len(offers.made):
             _log.warning("could not deliver %d matches to their schedds", len(offers.made) - len(told))
         await self._log_matches(told, offers, outcome, demand, points)
         self.in_flight.note(self.mirror.slots, told, clock.monotonic())
         ads = kept.attributes(reservations)
-        updates = offline_updates(told, self.mirror.slots, demand, points, now)
+        updates = offline_updates(matches, self.mirror.slots, demand, points, now)
         for slot, changed in kept.changes(self._kept, ads, self.mirror.slots).items():
             updates.setdefault(slot, {}).update(changed)
         self._kept = ads
@@ -181,11 +185,23 @@ class Cycles:
         dispatched = clock.monotonic()
         self._book(accounting, outcome)
         report = CycleReport(
-            **self._facts(outcome, why, started_at, len(told), points, demand),
-            preemptions=sum(1 for row in told if row["preempts"] is not None),
+            number=self._number,
+            why=why,
+            started_at=started_at,
             ended_at=started_at + (clock.monotonic() - began),
             gather_s=gathered - began,
             dispatch_s=dispatched - decided,
+            timings=outcome.timings(),
+            statistics=outcome.statistics(),
+            submitters=outcome.submitters(),
+            rejections=kept.explained(outcome.rejections(), reservations),
+            groups=outcome.groups(),
+            schedds=schedds,
+            failed_schedds=demand.failed,
+            matches=len(told),
+            preemptions=sum(1 for row in matches if row.preempts is not None),
+            reservations=reservations,
+            waiting=outcome.waiting(),
         )
         self.history.cycles.appendleft(report)
         self.log.finished(report)
@@ -194,12 +210,11 @@ class Cycles:
         return report
 
     async def _log_matches(
-        self, told: list[Row], offers: Offers, outcome: CycleOutcome, demand: Demand, points: dict[str, AccessPoint]
+        self, told: list[Offered], offers: Offers, outcome: CycleOutcome, demand: Demand, points: dict[str, AccessPoint]
     ) -> None:
         def write() -> None:
             self.log.matched(told, demand, points, offers)
-            rejected = itertools.chain(kept.explained(outcome.rejections(), outcome.reservations()), outcome.waiting())
-            self.log.rejected(rejected, demand, points, self.context.clock.monotonic())
+            self.log.rejected(refusals(outcome), demand, points, self.context.clock.monotonic())
 
         if len(told) <= _FEW:
             write()
@@ -213,19 +228,24 @@ class Cycles:
         charged a whole cycle interval.
         """
         async with self.lock:
-            slots = self.mirror.slots
             accounting = self.accounting()
-            self.mirror.hold()
-            try:
-                self.in_flight.overlay(slots, self.context.clock.monotonic())
+            with self.mirror.held() as slots, amended(slots, self._in_flight(slots)):
                 now = int(self.context.clock.now())
                 outcome = await self._run_engine(Demand(), self._knobs_used(), accounting, now)
-            finally:
-                self.in_flight.restore(slots)
-                self.mirror.release()
             # Nobody was asked for requests: what hangs on them stays as the last cycle left it.
             self.books.take_over(accounting.records, outcome.accounting().records)
             self.save()
+
+    @contextmanager
+    def slots_to_match(self) -> Iterator[AdTable]:
+        """The slots as a cycle sees them now; the mirror waits meanwhile."""
+        with self.mirror.held() as slots:
+            replacements = self.revaluation.replacements(slots, self.settings.reeval_expr)
+            with amended(slots, itertools.chain(replacements, self._in_flight(slots))):
+                yield slots
+
+    def _in_flight(self, slots: AdTable) -> Iterator[Amendment]:
+        return self.in_flight.amendments(slots, self.context.clock.monotonic())
 
     def _knobs_used(self) -> Knobs:
         """Those of the last cycle, as long as they hold: the engine has its slots in order for them."""
@@ -262,12 +282,7 @@ class Cycles:
     async def _decide(
         self, demand: Demand, knobs: Knobs, accounting: Accounting, now: int
     ) -> tuple[CycleOutcome, Offers]:
-        mirror = self.mirror
-        slots = mirror.slots
-        mirror.hold()
-        try:
-            self.revaluation.overlay(slots, self.settings.reeval_expr)
-            self.in_flight.overlay(slots, self.context.clock.monotonic())
+        with self.slots_to_match() as slots:
             self._number += 1
             if len(demand):
                 await self._note_input(demand, knobs, accounting, now)
@@ -276,27 +291,22 @@ class Cycles:
             build = functools.partial(
                 build_offers,
                 outcome.matches(),
-                itertools.chain(kept.explained(outcome.rejections(), outcome.reservations()), outcome.waiting()),
+                refusals(outcome),
                 demand,
                 slots,
-                mirror.capabilities,
+                self.mirror.capabilities,
                 cycle=self._number,
                 negotiator_name=self.settings.name,
                 match_exprs=self.settings.match_exprs,
                 ids=self._match_ids,
             )
             offers = build() if len(outcome) <= _FEW else await asyncio.to_thread(build)
-        finally:
-            # Also when putting it on has failed half-way.
-            self.in_flight.restore(slots)
-            self.revaluation.restore(slots)
-            mirror.release()
         for warning in outcome.warnings:
             _log.warning("%s", warning)
         if offers.unclaimable:
             _log.warning("%d matched slots have no claim id yet, skipped in this cycle", len(offers.unclaimable))
         self.significant = tuple(outcome.significant_attributes)
-        self.revaluation.matched(offers.made)
+        self.revaluation.matched(offered.match for offered in offers.made)
         return outcome, offers
 
     async def _note_input(self, demand: Demand, knobs: Knobs, accounting: Accounting, now: int) -> None:
@@ -325,30 +335,11 @@ class Cycles:
         books = self.books
         self.store.save(books.records, books.leases, books.remainder_times, books.reservations)
 
-    def _facts(
-        self,
-        outcome: CycleOutcome,
-        why: str,
-        started_at: float,
-        matches: int,
-        points: dict[str, AccessPoint],
-        demand: Demand,
-    ) -> dict[str, Any]:
-        return {
-            "number": self._number,
-            "why": why,
-            "started_at": started_at,
-            "timings": outcome.timings(),
-            "statistics": outcome.statistics(),
-            "submitters": outcome.submitters(),
-            "rejections": kept.explained(outcome.rejections(), outcome.reservations()),
-            "waiting": outcome.waiting(),
-            "groups": outcome.groups(),
-            "reservations": outcome.reservations(),
-            "schedds": len(points) - len(demand.failed),
-            "failed_schedds": demand.failed,
-            "matches": matches,
-        }
+
+def refusals(outcome: CycleOutcome) -> Iterator[Refusal]:
+    """The requests that got nothing, or nothing more, with the reason as their access points are told it."""
+    yield from kept.explained(outcome.rejections(), outcome.reservations())
+    yield from outcome.waiting()
 
 
 #: Slots times requests up to which a cycle is quicker than the way to a thread and back.

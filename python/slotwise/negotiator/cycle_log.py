@@ -9,10 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
-from slotwise.matchmaking.engine import CycleOutcome, Row
+from slotwise.matchmaking.engine import CycleOutcome
 from slotwise.matchmaking.reports import CycleReport
+from slotwise.matchmaking.rows import Refusal, Rejection, SlotCounts
 from slotwise.negotiator.dispatch import Offers
 from slotwise.negotiator.gather import AccessPoint, Demand
+from slotwise.negotiator.in_flight import Offered
 from slotwise.observe.log import ALSO_ALWAYS, category
 
 _log = logging.getLogger(__name__)
@@ -59,44 +61,47 @@ class CycleLog:
         for row in outcome.submitters():
             _log.info(
                 "  Negotiated with %s: priority %.2f, share %.2f slots, %d matched%s",
-                row["name"],
-                row["effective_priority"],
-                row["limit"],
-                row["matched"],
-                _held_back(row["held_back"]),
+                row.name,
+                row.effective_priority,
+                row.limit,
+                row.matched,
+                _held_back(row.held_back),
             )
 
-    def matched(self, made: Iterable[Row], demand: Demand, points: Mapping[str, AccessPoint], offers: Offers) -> None:
+    def matched(
+        self, made: Iterable[Offered], demand: Demand, points: Mapping[str, AccessPoint], offers: Offers
+    ) -> None:
         """A line for each match ``made`` that its schedd has taken."""
         told = (match for batch in offers.batches.values() for group in batch.submitters for match in group.matches)
         addresses = {match.slot_name: match.startd_address for match in told}
-        for row in made:
-            schedd, submitter, _, first_job = demand.origins[row["request"]]
-            slot = row["slot"]
+        for row in (offered.match for offered in made):
+            schedd, submitter, _, first_job = demand.origins[row.request]
+            slot = row.slot
             _match.log(
                 ALSO_ALWAYS,
                 "      Matched %s %s <%s> preempting %s <%s> %s%s",
-                row.get("job") or first_job,
+                row.job or first_job,
                 submitter,
                 _target(points, schedd),
-                row["preempts"] or "none",
+                row.preempts or "none",
                 addresses.get(slot, ""),
                 slot,
-                " (offline)" if row.get("offline") else "",
+                " (offline)" if row.offline else "",
             )
 
-    def rejected(self, rows: Iterable[Row], demand: Demand, points: Mapping[str, AccessPoint], now: float) -> None:
+    def rejected(self, rows: Iterable[Refusal], demand: Demand, points: Mapping[str, AccessPoint], now: float) -> None:
         """A line for each request that got nothing, or nothing more; for the same reason once in a while."""
         self._rejected = {key: known for key, known in self._rejected.items() if now - known[1] < AGAIN_S}
         for row in rows:
-            schedd, submitter, _, job = demand.origins[row["request"]]
-            reason = str(row["reason"])
+            schedd, submitter, _, job = demand.origins[row.request]
+            reason = row.reason
             if self._rejected.get((schedd, job), ("", 0.0))[0] == reason:
                 continue
             self._rejected[schedd, job] = (reason, now)
             _match.info("      Rejected %s %s <%s>: %s", job, submitter, _target(points, schedd), reason)
-            if (slots := row.get("slots")) and any(slots.values()):
-                _match.debug("        matching slots left out for %s: %s", job, _counts(slots))
+            slots = row.slots if isinstance(row, Rejection) else None
+            if slots is not None and (counts := _counts(slots)):
+                _match.debug("        matching slots left out for %s: %s", job, counts)
 
     def finished(self, report: CycleReport) -> None:
         """The cycle's end."""
@@ -118,8 +123,8 @@ def _held_back(found: tuple[str, int] | None) -> str:
     return f", {found[1]} jobs held back: {found[0]}" if found else ""
 
 
-def _counts(slots: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {cause.replace('_', ' ')}" for cause, count in slots.items() if count)
+def _counts(slots: SlotCounts) -> str:
+    return ", ".join(f"{count} {cause.replace('_', ' ')}" for cause, count in slots.as_dict().items() if count)
 
 
 def _target(points: Mapping[str, AccessPoint], schedd: str) -> str:

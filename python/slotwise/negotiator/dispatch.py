@@ -6,12 +6,13 @@ import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import grpc
 
 from slotwise.classad import ClassAd, ExprTree
+from slotwise.matchmaking.rows import Match, Refusal
 from slotwise.negotiator.gather import AccessPoint, Channels, Demand
+from slotwise.negotiator.in_flight import Offered
 from slotwise.table import AdTable, pack_ads
 from slotwise.wire.credential import Credential
 from slotwise.wire.gen import schedd_pb2
@@ -22,8 +23,6 @@ _EXPR_PREFIX = "NegotiatorMatchExpr"
 #: What an offline slot, or one that is not to be claimed, has in place of a claim id.
 NO_CLAIM = "null"
 
-Row = dict[str, Any]
-
 
 @dataclass
 class Offers:
@@ -31,13 +30,13 @@ class Offers:
 
     batches: dict[str, schedd_pb2.MatchBatch] = field(default_factory=dict)
     #: Matches without a claim id: the slot's startd has not told the collector one (yet).
-    unclaimable: list[Row] = field(default_factory=list)
-    made: list[Row] = field(default_factory=list)
+    unclaimable: list[Match] = field(default_factory=list)
+    made: list[Offered] = field(default_factory=list)
 
 
 def build_offers(
-    matches: Iterable[Row],
-    rejections: Iterable[Row],
+    matches: Iterable[Match],
+    refusals: Iterable[Refusal],
     demand: Demand,
     slots: AdTable,
     capabilities: AdTable,
@@ -63,20 +62,20 @@ def build_offers(
         return found
 
     for row in matches:
-        schedd, submitter, autocluster, first_job = demand.origins[row["request"]]
+        schedd, submitter, autocluster, first_job = demand.origins[row.request]
         claim_id = _claim_id(row, capabilities)
         if claim_id is None:
             offers.unclaimable.append(row)
             continue
-        offers.made.append(row)
         told = part(schedd, submitter).matches
-        slot = row["slot"]
+        slot = row.slot
         if told and _continues(told[-1], autocluster, slot, row):
             told[-1].count += 1
-            row["match_id"] = told[-1].match_id
+            offers.made.append(Offered(row, told[-1].match_id))
             continue
-        row["match_id"] = next(ids) if ids is not None and claim_id != NO_CLAIM else 0
-        extra = (str(row.get("limits") or ""), str(row.get("group") or ""))
+        match_id = next(ids) if ids is not None and claim_id != NO_CLAIM else 0
+        offers.made.append(Offered(row, match_id))
+        extra = (row.limits or "", row.group)
         pack = packs.get((slot, *extra))
         if pack is None:
             pack = packs[(slot, *extra)] = _slot_pack(slots, slot, row, match_exprs or {})
@@ -88,37 +87,32 @@ def build_offers(
             preempt_claim_ids=_evicted(row, capabilities),
             slot_ad=pack,
             count=1,
-            first_job_id=row.get("job") or first_job,
-            match_id=row["match_id"],
+            first_job_id=row.job or first_job,
+            match_id=match_id,
         )
-    for row in rejections:
-        schedd, submitter, autocluster, _ = demand.origins[row["request"]]
-        part(schedd, submitter).rejections.add(
-            autocluster_id=autocluster, reason=str(row["reason"]), count=int(row["count"])
-        )
+    for refusal in refusals:
+        schedd, submitter, autocluster, _ = demand.origins[refusal.request]
+        part(schedd, submitter).rejections.add(autocluster_id=autocluster, reason=refusal.reason, count=refusal.count)
     return offers
 
 
-def _continues(last: schedd_pb2.Match, autocluster: int, slot: str, row: Row) -> bool:
+def _continues(last: schedd_pb2.Match, autocluster: int, slot: str, row: Match) -> bool:
     """Whether a match is one more carving of the same partitionable slot for the same autocluster."""
-    return bool(
-        row.get("carve") and last.slot_name == slot and last.autocluster_id == autocluster and not row.get("evicts")
-    )
+    return bool(row.carve and last.slot_name == slot and last.autocluster_id == autocluster and not row.evicts)
 
 
-def _claim_id(row: Row, capabilities: AdTable) -> str | None:
-    if row.get("offline") or row.get("claimable") is False:
+def _claim_id(row: Match, capabilities: AdTable) -> str | None:
+    if row.offline or not row.claimable:
         return NO_CLAIM
-    slot = row["slot"]
-    if slot not in capabilities:
+    if row.slot not in capabilities:
         return None
-    found = capabilities.value(slot, "ClaimId")
+    found = capabilities.value(row.slot, "ClaimId")
     return found if isinstance(found, str) and found else None
 
 
-def _evicted(row: Row, capabilities: AdTable) -> list[str]:
+def _evicted(row: Match, capabilities: AdTable) -> list[str]:
     ids = []
-    for name in row.get("evicts") or ():
+    for name in row.evicts:
         if name in capabilities:
             found = capabilities.value(name, "ClaimId")
             if isinstance(found, str):
@@ -134,18 +128,18 @@ def _address(slots: AdTable, slot: str) -> str:
     return ""
 
 
-def _slot_pack(slots: AdTable, slot: str, row: Row, match_exprs: Mapping[str, str]) -> bytes:
+def _slot_pack(slots: AdTable, slot: str, row: Match, match_exprs: Mapping[str, str]) -> bytes:
     ad = slots.get(slot)
     if ad is None:
         ad = ClassAd({"Name": slot})
     for name, text in match_exprs.items():
         full = name if name.startswith(_EXPR_PREFIX) else _EXPR_PREFIX + name
         ad[full] = ExprTree(text)
-    if row.get("limits"):
-        ad["MatchedConcurrencyLimits"] = str(row["limits"])
-    group = row.get("group")
+    if row.limits:
+        ad["MatchedConcurrencyLimits"] = row.limits
+    group = row.group
     if group and group != "<none>":
-        ad["RemoteGroup"] = str(row["submitter"]).rpartition("@")[0].rpartition(".")[0] or group
+        ad["RemoteGroup"] = row.submitter.rpartition("@")[0].rpartition(".")[0] or group
         ad["RemoteNegotiatingGroup"] = group
     return pack_ads([ad])
 

@@ -8,9 +8,9 @@ holds until the next word; one that was told something is also told when nothing
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
+from slotwise.matchmaking.rows import ClaimsToReturn
 from slotwise.table import AdTable
 from slotwise.wire.gen import schedd_pb2
 
@@ -34,7 +34,7 @@ class ExcessNotices:
     def add_to(
         self,
         batches: dict[str, schedd_pb2.MatchBatch],
-        excess: Iterable[Mapping[str, Any]],
+        excess: Iterable[ClaimsToReturn],
         interval_s: float,
         blank: schedd_pb2.MatchBatch,
     ) -> None:
@@ -45,18 +45,18 @@ class ExcessNotices:
         told: dict[tuple[str, str], float] = {}
         self._awaited = set()
         for row in excess:
-            batch = _batch(batches, row["schedd"], blank)
+            batch = _batch(batches, row.schedd, blank)
             batch.excess.add(
-                submitter=row["submitter"],
-                slot_names=row["slots"],
-                weights=row["weights"],
-                keep=sum(row["weights"]) - row["weight"],
-                until=row.get("until", 0.0),
-                reason=row.get("reason", ""),
+                submitter=row.submitter,
+                slot_names=row.slots,
+                weights=row.weights,
+                keep=sum(row.weights) - row.weight,
+                until=row.until,
+                reason=row.reason,
             )
             batch.excess_lasts_s = max(1, int(_LASTS_INTERVALS * interval_s))
-            told[row["submitter"], row["schedd"]] = row["weight"]
-            self._awaited.update(row["slots"])
+            told[row.submitter, row.schedd] = row.weight
+            self._awaited.update(row.slots)
         for submitter, schedd in told.keys() - self._told.keys():
             text = "Others wait for claims of %s: %s is to give back %g as jobs end"
             _log.info(text, submitter, schedd, told[submitter, schedd])

@@ -1,7 +1,7 @@
 """Matches that the startds have not reported yet.
 
 Between an offer and the slot's next ad, the mirror still shows the slot as it was. A cycle that comes meanwhile must
-not give it away again, and must charge it to its submitter. So for the length of a cycle the slot table is *overlaid*:
+not give it away again, and must charge it to its submitter. So for the length of a cycle the slot table is *amended*:
 a matched static slot looks claimed, a partitionable slot has less left and a stand-in row carries what was carved.
 
 An access point tells what became of its matches whenever it is asked for requests: a match that came to nothing stops
@@ -11,10 +11,12 @@ point that does not tell are judged by time and by newer ads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from slotwise.classad.values import Value
+from slotwise.matchmaking.rows import Match
+from slotwise.negotiator.amended_slots import Amendment
 from slotwise.table import AdTable
 from slotwise.wire.gen import schedd_pb2
 
@@ -29,12 +31,25 @@ _NEWS_S = 2.0
 _SETTLE_S = 0.5
 
 
+#: What differs between an ad and a newer one of the same slot.
+_Sequence = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Offered:
+    """A match as it is offered to its access point."""
+
+    match: Match
+    #: Number by which the access point reports what became of it; 0 for one that makes no claim.
+    id: int = 0
+
+
 @dataclass
 class _Match:
     slot: str
     submitter: str
     made_at: float
-    sequence: Any
+    sequence: _Sequence
     rank: float
     #: Amounts by resource taken from a partitionable slot, empty for a slot given whole.
     carve: Mapping[str, float]
@@ -54,39 +69,37 @@ class InFlight:
 
     def __init__(self) -> None:
         self._by_slot: dict[str, list[_Match]] = {}
-        self._undo: list[tuple[str, dict[str, Any] | None, list[str]]] = []
         self._tellers: set[str] = set()
 
     def __len__(self) -> int:
         return sum(len(matches) for matches in self._by_slot.values())
 
-    def note(self, table: AdTable, rows: list[dict[str, Any]], now: float) -> None:
-        """Remember the matches of a cycle. ``table`` is the mirror without overlay."""
-        for row in rows:
-            slot = row["slot"]
-            if slot not in table or row.get("offline") or row.get("claimable") is False:
+    def note(self, table: AdTable, offered: Iterable[Offered], now: float) -> None:
+        """Remember the matches of a cycle. ``table`` is the mirror as the collector has it."""
+        for one in offered:
+            row = one.match
+            if row.slot not in table or row.offline or not row.claimable:
                 continue
-            if table.value(slot, "WantAdRevaluate") is True:
+            if table.value(row.slot, "WantAdRevaluate") is True:
                 continue  # it takes several
-            carve = row.get("carve") or {}
+            carve = row.carve
             match = _Match(
-                slot,
-                row["submitter"],
+                row.slot,
+                row.submitter,
                 now,
-                _sequence(table, slot),
-                float(row.get("rank") or 0.0),
+                _sequence(table, row.slot),
+                row.rank,
                 carve,
-                limits=str(row.get("limits") or ""),
-                id=row.get("match_id", 0),
-                told=bool(row.get("match_id")) and row.get("schedd", "") in self._tellers,
+                limits=row.limits or "",
+                id=one.id,
+                told=bool(one.id) and row.schedd in self._tellers,
             )
-            before = self._by_slot.setdefault(slot, [])
-            if carve:
-                for name in carve:
-                    left = before[-1].expected.get(name) if before else None
-                    if left is None:
-                        left = _number(table, slot, name)
-                    match.expected[name] = left - float(carve[name])
+            before = self._by_slot.setdefault(row.slot, [])
+            for name, amount in carve.items():
+                left = before[-1].expected.get(name) if before else None
+                if left is None:
+                    left = _number(table, row.slot, name)
+                match.expected[name] = left - amount
             before.append(match)
 
     def hear(self, fates: Iterable[schedd_pb2.MatchFate], tellers: Iterable[str]) -> None:
@@ -131,74 +144,57 @@ class InFlight:
             default=None,
         )
 
-    def overlay(self, table: AdTable, now: float) -> None:
-        """Make the table look as if all matches were reported; :meth:`restore` takes that back."""
-        assert not self._undo
+    def amendments(self, table: AdTable, now: float) -> Iterator[Amendment]:
+        """What makes ``table`` look as if all matches were reported."""
         self.settle(table, now)
         for slot, matches in self._by_slot.items():
             whole = [m for m in matches if not m.carve]
             if whole:
-                self._look_claimed(table, slot, whole[-1])
+                yield _claimed(slot, whole[-1])
             carved = [m for m in matches if m.carve]
             if carved:
-                self._carve(table, slot, carved)
+                yield from _carved(table, slot, carved)
 
-    def _look_claimed(self, table: AdTable, slot: str, match: _Match) -> None:
-        look = {
+
+def _claimed(slot: str, match: _Match) -> Amendment:
+    return Amendment(slot, {"State": "Claimed", "Activity": "Idle", **_holder(match)})
+
+
+def _carved(table: AdTable, slot: str, matches: list[_Match]) -> Iterator[Amendment]:
+    """What is left of a partitionable slot, and a stand-in for each dynamic slot."""
+    left = {
+        name: max(0.0, min(expected, _number(table, slot, name))) for name, expected in matches[-1].expected.items()
+    }
+    cpus = _number(table, slot, "Cpus")
+    weight = _number(table, slot, "SlotWeight") or cpus
+    yield Amendment(slot, {name: _plain(amount) for name, amount in left.items()})
+    for number, match in enumerate(matches):
+        key = f"{slot}#match{number}"
+        taken = float(match.carve.get("Cpus", match.carve.get("cpus", 1.0)))
+        ad: dict[str, Value] = {
+            "MyType": "Machine",
+            "Name": key,
             "State": "Claimed",
             "Activity": "Idle",
-            "RemoteUser": match.submitter,
-            "RemoteOwner": match.submitter,
-            "AccountingGroup": match.submitter,
-            "CurrentRank": match.rank,
-            **_limits(match),
+            "DynamicSlot": True,
+            "Cpus": _plain(taken),
+            "SlotWeight": weight * taken / cpus if cpus else taken,
+            "Requirements": False,
+            "Start": False,
+            **_holder(match),
         }
-        self._change(table, slot, look)
+        yield Amendment(key, ad)
 
-    def _carve(self, table: AdTable, slot: str, matches: list[_Match]) -> None:
-        left = {}
-        for name, expected in matches[-1].expected.items():
-            left[name] = max(0.0, min(expected, _number(table, slot, name)))
-        weight = _number(table, slot, "SlotWeight") or _number(table, slot, "Cpus")
-        cpus = _number(table, slot, "Cpus")
-        self._change(table, slot, {name: _plain(amount) for name, amount in left.items()})
-        for number, match in enumerate(matches):
-            key = f"{slot}#match{number}"
-            taken = float(match.carve.get("Cpus", match.carve.get("cpus", 1.0)))
-            ad = {
-                "MyType": "Machine",
-                "Name": key,
-                "State": "Claimed",
-                "Activity": "Idle",
-                "DynamicSlot": True,
-                "RemoteUser": match.submitter,
-                "RemoteOwner": match.submitter,
-                "AccountingGroup": match.submitter,
-                "Cpus": _plain(taken),
-                "SlotWeight": weight * taken / cpus if cpus else taken,
-                "CurrentRank": match.rank,
-                "Requirements": False,
-                "Start": False,
-                **_limits(match),
-            }
-            table.upsert(key, ad)
-            self._undo.append((key, None, []))
 
-    def _change(self, table: AdTable, slot: str, look: dict[str, Any]) -> None:
-        ad = table.get(slot)
-        assert ad is not None
-        former = {name: ad.lookup(name) for name in look if name in ad}
-        self._undo.append((slot, former, [name for name in look if name not in ad]))
-        table.update(slot, look)
-
-    def restore(self, table: AdTable) -> None:
-        """Take the overlay back."""
-        for key, former, added in reversed(self._undo):
-            if former is None:
-                table.remove(key)
-            else:
-                table.update(key, former, added)
-        self._undo.clear()
+def _holder(match: _Match) -> dict[str, Value]:
+    """What the ad of a claimed slot says of its claim."""
+    return {
+        "RemoteUser": match.submitter,
+        "RemoteOwner": match.submitter,
+        "AccountingGroup": match.submitter,
+        "CurrentRank": match.rank,
+        **({"ConcurrencyLimits": match.limits} if match.limits else {}),
+    }
 
 
 def _patience(match: _Match, table: AdTable) -> float:
@@ -222,16 +218,12 @@ def _settled(match: _Match, table: AdTable, now: float) -> bool:
     return all(_number(table, match.slot, name) <= left + 1e-9 for name, left in match.expected.items())
 
 
-def _sequence(table: AdTable, slot: str) -> Any:
+def _sequence(table: AdTable, slot: str) -> _Sequence:
     """What differs between an ad and a newer one of the same slot: LastHeardFrom alone has a grain of a second."""
     return tuple(
         str(table.value(slot, name))
         for name in ("UpdateSequenceNumber", "State", "Activity", "EnteredCurrentState", "Cpus", "RemoteUser")
     )
-
-
-def _limits(match: _Match) -> dict[str, str]:
-    return {"ConcurrencyLimits": match.limits} if match.limits else {}
 
 
 def _number(table: AdTable, slot: str, name: str) -> float:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import grpc
@@ -19,7 +20,7 @@ _SLOTS, _CAPABILITIES, _SCHEDDS = ("Machine", False), ("Machine", True), ("Sched
 
 
 class Mirror(ReconnectingStream[collector_pb2.SubscribeReply]):
-    """Slots, their capabilities, and access points. While :meth:`hold` lasts, changes wait.
+    """Slots, their capabilities, and access points. Changes wait for the end of :meth:`held`.
 
     :param changed: called after slots have changed.
     :param joined: called when an access point has come up, for the first time or again.
@@ -35,7 +36,7 @@ class Mirror(ReconnectingStream[collector_pb2.SubscribeReply]):
         self._lives: set[tuple[str, str]] = set()
         self._tables: dict[tuple[str, bool], AdTable] = {}
         self._arriving: dict[tuple[str, bool], AdTable] = {}
-        self._held: list[collector_pb2.SubscribeReply] | None = None
+        self._waiting: list[collector_pb2.SubscribeReply] | None = None
         #: Set once the starting set has come.
         self.complete = asyncio.Event()
         self.start()
@@ -55,15 +56,16 @@ class Mirror(ReconnectingStream[collector_pb2.SubscribeReply]):
         """Ads of access points by name."""
         return self._tables.setdefault(_SCHEDDS, AdTable())
 
-    def hold(self) -> None:
-        """Keep the tables as they are until :meth:`release`: a cycle works on them."""
-        self._held = []
-
-    def release(self) -> None:
-        """Apply what came meanwhile, and go on."""
-        held, self._held = self._held or [], None
-        for reply in held:
-            self._take(reply)
+    @contextmanager
+    def held(self) -> Iterator[AdTable]:
+        """The slots, for a cycle to work on: changes of all tables that come meanwhile are applied at the end."""
+        self._waiting = []
+        try:
+            yield self.slots
+        finally:
+            waiting, self._waiting = self._waiting or [], None
+            for reply in waiting:
+                self._take(reply)
 
     # ---- the subscription
 
@@ -74,18 +76,18 @@ class Mirror(ReconnectingStream[collector_pb2.SubscribeReply]):
     def call(self, opened: grpc.aio.Channel, target: str) -> Any:
         """Subscribe. The starting set replaces what is here only once it is complete."""
         self._arriving = {which: AdTable() for which in (_SLOTS, _CAPABILITIES, _SCHEDDS)}
-        if self._held is not None:
-            self._held = []
+        if self._waiting is not None:
+            self._waiting = []
         request = collector_pb2.SubscribeRequest(kinds=_KINDS, include_private=True)
         shown = self._context.credential.metadata(target)
         return collector_pb2_grpc.CollectorStub(opened).Subscribe(request, metadata=shown)
 
     def received(self, frame: collector_pb2.SubscribeReply) -> None:
-        """Apply changes, or keep them until :meth:`release`."""
-        if self._held is None:
+        """Apply changes, or keep them for the end of :meth:`held`."""
+        if self._waiting is None:
             self._take(frame)
         else:
-            self._held.append(frame)
+            self._waiting.append(frame)
 
     def _take(self, reply: collector_pb2.SubscribeReply) -> None:
         which = (reply.kind, reply.private)

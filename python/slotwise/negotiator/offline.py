@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree
+from slotwise.classad.values import Value
+from slotwise.matchmaking.rows import Match
 from slotwise.negotiator.gather import AccessPoint, Demand
 from slotwise.table import AdTable
 
@@ -18,23 +19,23 @@ _NUMBERED = re.compile(r"^([^0-9@]+)[0-9][^@]*(@.*)$")
 
 
 def offline_updates(
-    matches: Iterable[Mapping[str, Any]],
+    matches: Iterable[Match],
     slots: AdTable,
     demand: Demand,
     points: Mapping[str, AccessPoint],
     now: int,
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, dict[str, Value]]:
     """Attributes to be merged into slot ads, by slot: those of each sleeping slot that was matched, and of slot 1."""
     wanted: dict[str, dict[str, tuple[str, int, int]]] = {}
     for row in matches:
-        if not row.get("offline") or row["slot"] not in slots:
+        if not row.offline or row.slot not in slots:
             continue
-        schedd, _, autocluster, _ = demand.origins[row["request"]]
-        count = demand.requests.value(row["request"], "ResourceRequestCount")
+        schedd, _, autocluster, _ = demand.origins[row.request]
+        count = demand.requests.value(row.request, "ResourceRequestCount")
         target = points[schedd].target if schedd in points else schedd
         entry = (target, autocluster, count if isinstance(count, int) else 1)
-        wanted.setdefault(row["slot"], {})[row["request"]] = entry
-    updates: dict[str, dict[str, Any]] = {}
+        wanted.setdefault(row.slot, {})[row.request] = entry
+    updates: dict[str, dict[str, Value]] = {}
     for slot, requests in wanted.items():
         records = [
             str(ExprTree(ClassAd({"Scheduler": schedd, "AutoclusterID": autocluster, "RequestCount": count})))

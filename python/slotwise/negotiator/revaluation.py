@@ -7,10 +7,11 @@ decides (the old ad is MY, the new one TARGET; by default a greater UpdateSequen
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from slotwise.classad import ClassAd, ExprTree
+from slotwise.matchmaking.rows import Match
+from slotwise.negotiator.amended_slots import Replacement
 from slotwise.table import AdTable
 
 
@@ -19,13 +20,13 @@ class Revaluation:
 
     def __init__(self) -> None:
         self._stash: dict[str, ClassAd] = {}
-        self._shown: dict[str, ClassAd] = {}
 
-    def overlay(self, table: AdTable, expr: ExprTree) -> None:
-        """Show cycles the stashed ads in place of those that do not replace them; :meth:`restore` takes that back."""
+    def replacements(self, table: AdTable, expr: ExprTree) -> list[Replacement]:
+        """The stashed ads that the present ones do not take the place of, for a cycle to see."""
         if not self._stash and table.count("WantAdRevaluate") == 0:
-            return
+            return []
         seen: dict[str, ClassAd] = {}
+        kept: list[Replacement] = []
         for key in table.query_keys("WantAdRevaluate && UpdateSequenceNumber >= 0"):
             new = table.get(key)
             assert new is not None
@@ -35,20 +36,14 @@ class Revaluation:
                 seen[key] = new
             else:
                 seen[key] = old
-                self._shown[key] = new
-                table.upsert(key, old)
+                kept.append(Replacement(key, old))
         self._stash = seen
+        return kept
 
-    def restore(self, table: AdTable) -> None:
-        """Take the overlay back."""
-        for key, ad in self._shown.items():
-            table.upsert(key, ad)
-        self._shown.clear()
-
-    def matched(self, matches: Iterable[Mapping[str, Any]]) -> None:
+    def matched(self, matches: Iterable[Match]) -> None:
         """Count the matches of a cycle."""
         for row in matches:
-            ad = self._stash.get(row["slot"])
+            ad = self._stash.get(row.slot)
             if ad is not None:
                 before = ad.eval("CurMatches") if "CurMatches" in ad else 0
                 ad["CurMatches"] = (before if isinstance(before, int) else 0) + 1

@@ -14,6 +14,7 @@ from slotwise.errors import NotFoundError, UsageError
 from slotwise.matchmaking.analysis import analyze
 from slotwise.matchmaking.engine import CycleOutcome, Engine
 from slotwise.matchmaking.reports import accounting_ads
+from slotwise.matchmaking.rows import json_value
 from slotwise.matchmaking.snapshot import CycleInput, snapshot_files
 from slotwise.negotiator.cycle import Cycles
 from slotwise.negotiator.gather import AccessPoint, gather
@@ -156,25 +157,17 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
             points = cycles.points().values()
             demand = await gather(points, cycles.channels, cycles.context.credential, cycles.asking())
             cycles.in_flight.hear(demand.fates, demand.tellers)
-            slots = cycles.mirror.slots
-            cycles.mirror.hold()
-            try:
-                cycles.revaluation.overlay(slots, cycles.settings.reeval_expr)
-                cycles.in_flight.overlay(slots, cycles.context.clock.monotonic())
+            with cycles.slots_to_match() as slots:
                 accounting, now = cycles.accounting(), int(self._now)
                 given = CycleInput(slots, demand.requests, demand.submitters, cycles.knobs, accounting, now)
                 return await asyncio.to_thread(work, given)
-            finally:
-                cycles.in_flight.restore(slots)
-                cycles.revaluation.restore(slots)
-                cycles.mirror.release()
 
     @answers_errors
     async def LastCycle(self, request: common_pb2.Empty, context: Context) -> negotiator_pb2.LastCycleReply:
         """The last cycle, as JSON."""
         if not self._cycles.history.cycles:
             raise NotFoundError("no cycle has run yet")
-        return negotiator_pb2.LastCycleReply(json=json.dumps(self._cycles.history.cycles[0].as_dict()))
+        return negotiator_pb2.LastCycleReply(json=json.dumps(self._cycles.history.cycles[0].as_json()))
 
 
 def _files(given: CycleInput, outcome: CycleOutcome) -> dict[str, bytes]:
@@ -184,4 +177,4 @@ def _files(given: CycleInput, outcome: CycleOutcome) -> dict[str, bytes]:
         "submitters": outcome.submitters(),
         "groups": outcome.groups(),
     }
-    return snapshot_files(given, json.dumps(told, indent=1) + "\n")
+    return snapshot_files(given, json.dumps(json_value(told), indent=1) + "\n")

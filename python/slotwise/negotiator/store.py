@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from slotwise.daemon import database
 from slotwise.matchmaking.engine import Reservation
+from slotwise.matchmaking.rows import Record
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS record (name TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;
@@ -24,8 +24,8 @@ CREATE TABLE IF NOT EXISTS kept_machine (
 DROP TABLE IF EXISTS reservation;
 """
 
-#: A lease on a setting: (former value or None, when it ends).
-Lease = tuple[Any, float]
+#: A lease on a setting: (former value or None, when it ends in epoch seconds).
+Lease = tuple[float | None, float]
 
 
 class AccountingStore:
@@ -44,7 +44,7 @@ class AccountingStore:
         """Close the file."""
         self._database.close()
 
-    def records(self) -> dict[str, dict[str, Any]]:
+    def records(self) -> dict[str, dict[str, float | None]]:
         """All records by name."""
         rows = self._database.execute("SELECT name, body FROM record").fetchall()
         self._written = dict(rows)
@@ -67,7 +67,7 @@ class AccountingStore:
 
     def save(
         self,
-        records: Mapping[str, Mapping[str, Any]],
+        records: Mapping[str, Record],
         leases: Mapping[tuple[str, str], Lease],
         remainder_times: Mapping[str, float],
         reservations: tuple[Reservation, ...] = (),

@@ -13,6 +13,7 @@ from slotwise.table.allowance import Allowance, question_most
 if TYPE_CHECKING:
     import polars
 
+    from slotwise._native import ClauseCount
     from slotwise.classad import ClassAd, ExprTree
 
 T = TypeVar("T")
@@ -394,8 +395,8 @@ class AdTable:
         asked = _asked(constraint, None, limit, target, now)
         return _bounded(self.native.values, list(names), asked)
 
-    def clause_counts(self, job: ClassAd, now: int = 0) -> list[dict[str, Any]]:
-        """The clauses of a job's Requirements over the ads, each ``{clause, passes, without, hint}``.
+    def clause_counts(self, job: ClassAd, now: int = 0) -> list[ClauseCount]:
+        """The clauses of a job's Requirements over the ads.
 
         *passes* ads satisfy it, *without* satisfy all others. *hint*, of a clause that keeps the job from all ads and
         compares an attribute with a constant: the nearest values (see ``slotwise.matchmaking.hints``), else None.

@@ -380,11 +380,11 @@ def alike(one: Any, other: Any) -> bool:
 def seen_by_engine(pool: Drawn) -> dict[str, Any]:
     """What the engine decided, in terms that the model has, too."""
     outcome = pool.engine()
-    matches = [(m["job"], m["slot"], m["preempts"], m["preemption"], m["cost"]) for m in outcome.matches()]
+    matches = [(m.job, m.slot, m.preempts, m.preemption, m.cost) for m in outcome.matches()]
     # The engine joins jobs that differ in nothing the cycle looks at, the model only equal ones.
-    rejections = sorted({(r["submitter"], r["reason"]) for r in outcome.rejections()})
-    shares = {s["name"]: (s["share"], s["limit"]) for s in outcome.submitters() if s["share"] is not None}
-    quotas = {g["name"]: g["quota"] for g in outcome.groups()} if len(outcome.groups()) > 1 else {}
+    rejections = sorted({(r.submitter, r.reason) for r in outcome.rejections()})
+    shares = {s.name: (s.share, s.limit) for s in outcome.submitters() if s.share is not None}
+    quotas = {g.name: g.quota for g in outcome.groups()} if len(outcome.groups()) > 1 else {}
     return {"matches": matches, "rejections": rejections, "shares": shares, "quotas": quotas}
 
 

@@ -14,7 +14,6 @@ from slotwise.cli.jobs import analyze_local
 from slotwise.cli.render.negotiation import table
 from slotwise.errors import NotFoundError, UsageError
 from slotwise.matchmaking.analysis import analyze, counted
-from slotwise.matchmaking.engine import Row
 from slotwise.matchmaking.snapshot import CycleInput
 
 DESCRIPTION = """Says why a job does not run: each clause of its Requirements with the number of slots that pass, the
@@ -111,7 +110,7 @@ def _job_of_pool(name: str, inv: Invocation) -> ClassAd:
     raise NotFoundError(f"there is no job {_proc(name)} in the queue")
 
 
-def render(report: Row) -> str:
+def render(report: dict[str, Any]) -> str:
     """The analysis as text."""
     needs, slots = report["requirements"], report["matching_slots"]
     parts = [f"Job {report['job']} of {report['submitter']}: {report['verdict']}"]
@@ -151,7 +150,7 @@ def render(report: Row) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _limits(report: Row) -> str:
+def _limits(report: dict[str, Any]) -> str:
     mine, group = report["submitter_limits"], report["group"]
     if mine is None:
         return ""

@@ -12,10 +12,13 @@ from slotwise.cli.common.cycle_input import epoch, read_input
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.parser import HelpFormatter
 from slotwise.errors import UsageError
-from slotwise.matchmaking.engine import CycleOutcome, Engine, Row
-from slotwise.matchmaking.reports import finite
+from slotwise.matchmaking.engine import CycleOutcome, Engine
+from slotwise.matchmaking.rows import Match, Submitter, json_value
 from slotwise.matchmaking.simulate import occupy
 from slotwise.matchmaking.snapshot import CycleInput
+
+#: The report, or a part of it, as a JSON object: programs read it, and ``cli.render.negotiation`` shows it.
+Row = dict[str, Any]
 
 DESCRIPTION = """Runs the negotiator on slot ads (condor_status -long) and job ads (condor_q -long), and shows who
 gets what and why others get nothing. --snapshot replays a directory saved with `slotwise negotiator snapshot`."""
@@ -68,7 +71,7 @@ def main(args: list[str], inv: Invocation) -> int:
         except OSError as error:
             raise UsageError(f"cannot write to {asked.parquet}: {error.strerror}") from None
     if asked.json:
-        inv.out(json.dumps(finite(report)))
+        inv.out(json.dumps(json_value(report)))
     else:
         from slotwise.cli.render.negotiation import render
 
@@ -112,11 +115,11 @@ def report_of(outcome: CycleOutcome, ingest_s: float) -> dict[str, Any]:
     timings = outcome.timings()
     report: dict[str, Any] = {
         "matches": [_match(row) for row in outcome.matches()],
-        "rejections": outcome.rejections(),
+        "rejections": [{**row.as_dict(), "slots": row.slots.as_dict()} for row in outcome.rejections()],
         "submitters": [_submitter(row) for row in outcome.submitters()],
-        "groups": outcome.groups(),
-        "reservations": outcome.reservations(),
-        "statistics": outcome.statistics(),
+        "groups": [row.as_dict() for row in outcome.groups()],
+        "reservations": [row.as_dict() for row in outcome.reservations()],
+        "statistics": outcome.statistics().as_dict(),
         "timings": {
             "ingest_s": ingest_s,
             "prepare_s": timings["prepare_s"],
@@ -130,18 +133,19 @@ def report_of(outcome: CycleOutcome, ingest_s: float) -> dict[str, Any]:
     return report
 
 
-def _match(row: Row) -> Row:
+def _match(row: Match) -> Row:
+    found = row.as_dict()
     kept = ("job", "slot", "preempts", "preemption", "rank", "submitter", "cost", "group")
-    match = {key: row[key] for key in kept}
+    match = {key: found[key] for key in kept}
     for key in ("carve", "evicts", "offline"):
-        if row[key]:
-            match[key] = row[key]
+        if found[key]:
+            match[key] = found[key]
     return match
 
 
-def _submitter(row: Row) -> Row:
-    held = row["held_back"]
-    row = {key: value for key, value in row.items() if key != "held_back"}
-    if held:
-        row["held_back"] = {"reason": held[0], "count": held[1]}
-    return row
+def _submitter(row: Submitter) -> Row:
+    found = row.as_dict()
+    del found["held_back"]
+    if row.held_back:
+        found["held_back"] = {"reason": row.held_back[0], "count": row.held_back[1]}
+    return found

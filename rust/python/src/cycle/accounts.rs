@@ -1,10 +1,12 @@
 //! Accounting state as Python passes and stores it.
 
+use std::collections::HashMap;
+
 use ::fairshare::AccountRecord;
 use ::negotiator::Accounts;
 use ::negotiator::reservation::Kept;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::PyDict;
 
 fn field<'py, T>(given: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<T>>
 where
@@ -63,38 +65,33 @@ pub(super) fn record_to<'py>(
     Ok(out)
 }
 
-pub(super) fn accounts_from(given: &Bound<'_, PyDict>, now: i64) -> PyResult<Accounts> {
+/// A kept machine: slot, submitter, job, expected start, giving up (epoch seconds), whether it was given up.
+pub(super) type KeptParts = (String, String, String, f64, f64, bool);
+/// Accounting state as `CycleEngine` takes it: see `CycleOutcome::accounting`.
+pub(super) type AccountingParts<'py> = (
+    Bound<'py, PyDict>,
+    HashMap<String, f64>,
+    Vec<KeptParts>,
+    HashMap<String, f64>,
+);
+
+pub(super) fn accounts_from(given: AccountingParts<'_>, now: i64) -> PyResult<Accounts> {
+    let (records, remainder_times, reservations, entitled) = given;
     let mut accounts = Accounts::default();
-    if let Some(records) = field::<Bound<'_, PyDict>>(given, "records")? {
-        for (name, record) in records {
-            let record = record_from(record.cast::<PyDict>()?, now)?;
-            accounts.records.insert(name.extract()?, record);
-        }
+    for (name, record) in records {
+        let record = record_from(record.cast::<PyDict>()?, now)?;
+        accounts.records.insert(name.extract()?, record);
     }
-    if let Some(times) = field::<Bound<'_, PyDict>>(given, "remainder_times")? {
-        for (name, time) in times {
-            accounts
-                .remainder_times
-                .insert(name.extract()?, time.extract()?);
-        }
-    }
-    if let Some(entitled) = field::<Bound<'_, PyDict>>(given, "entitled")? {
-        for (name, weight) in entitled {
-            accounts.entitled.insert(name.extract()?, weight.extract()?);
-        }
-    }
-    if let Some(kept) = field::<Bound<'_, PyList>>(given, "reservations")? {
-        for one in kept {
-            let (slot, submitter, job, starts_at, gives_up_at, given_up) = one.extract()?;
-            accounts.reservations.push(Kept {
-                slot,
-                submitter,
-                job,
-                starts_at,
-                gives_up_at,
-                given_up,
-            });
-        }
-    }
+    accounts.remainder_times.extend(remainder_times);
+    accounts.entitled.extend(entitled);
+    let kept = |(slot, submitter, job, starts_at, gives_up_at, given_up): KeptParts| Kept {
+        slot,
+        submitter,
+        job,
+        starts_at,
+        gives_up_at,
+        given_up,
+    };
+    accounts.reservations = reservations.into_iter().map(kept).collect();
     Ok(accounts)
 }

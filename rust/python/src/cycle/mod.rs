@@ -1,7 +1,9 @@
 //! Binding of the crate `negotiator`: one call a cycle, results in bulk.
 
 mod accounts;
+mod explanation;
 mod outcome;
+mod rows;
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -12,16 +14,15 @@ use ::negotiator::{
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 use rustc_hash::FxHashMap;
 
-use accounts::accounts_from;
+use accounts::{AccountingParts, accounts_from};
+use explanation::JobExplanation;
 use outcome::CycleOutcome;
 
 use crate::classad::PyAd;
 use crate::keys::Keys;
 use crate::table::PyAdTable;
-use crate::table::explained::clause_rows;
 
 /// Seconds since the call began.
 struct Clock(Instant);
@@ -98,13 +99,12 @@ impl CycleEngine {
         }
     }
 
+    /// One cycle. With `submitters` None, `requests` are job ads as `condor_q -long` lists them.
+    #[pyo3(signature = (slots, requests, submitters, knobs, accounting, now))]
     #[allow(
         clippy::too_many_arguments,
         reason = "the parts of a snapshot, as Python passes them"
     )]
-    /// One cycle. With `submitters` None, `requests` are job ads as `condor_q -long` lists them.
-    #[pyo3(signature = (slots, requests, submitters, knobs, accounting, now))]
-    #[allow(clippy::too_many_arguments)] // What Python passes; taken apart at once.
     fn run(
         &self,
         py: Python<'_>,
@@ -112,7 +112,7 @@ impl CycleEngine {
         requests: &Bound<'_, PyAdTable>,
         submitters: Option<&Bound<'_, PyAdTable>>,
         knobs: &CycleKnobs,
-        accounting: &Bound<'_, PyDict>,
+        accounting: AccountingParts<'_>,
         now: i64,
     ) -> PyResult<CycleOutcome> {
         let accounts = accounts_from(accounting, now)?;
@@ -178,22 +178,21 @@ impl CycleEngine {
         made.map_err(|error| refused(py, &error))
     }
 
+    /// Why a job does not run: clauses with counts of slots, and what became of slots that match.
     #[allow(
         clippy::too_many_arguments,
         reason = "the parts of a snapshot, as Python passes them"
     )]
-    /// Why a job does not run: clauses with counts of slots, and what became of slots that match.
-    #[allow(clippy::too_many_arguments)] // What Python passes; taken apart at once.
-    fn explain<'py>(
+    fn explain(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         slots: &Bound<'_, PyAdTable>,
         jobs: &Bound<'_, PyAdTable>,
         job: &Bound<'_, PyAd>,
         knobs: &CycleKnobs,
-        accounting: &Bound<'_, PyDict>,
+        accounting: AccountingParts<'_>,
         now: i64,
-    ) -> PyResult<Bound<'py, PyDict>> {
+    ) -> PyResult<JobExplanation> {
         let accounts = accounts_from(accounting, now)?;
         let (slots, jobs) = (slots.get(), jobs.get());
         let job = job.borrow().ad.clone();
@@ -209,23 +208,7 @@ impl CycleEngine {
             };
             explain(&asked, config, &accounts, &mut memory, now)
         });
-        let out = PyDict::new(py);
-        let told = &view.explanation;
-        out.set_item("submitter", &view.submitter)?;
-        out.set_item("slots", told.rows)?;
-        out.set_item("job_accepts", told.job_accepts)?;
-        out.set_item("slot_accepts", told.slot_accepts)?;
-        out.set_item("matches", told.matches)?;
-        out.set_item("clauses", clause_rows(py, &told.job_clauses)?)?;
-        out.set_item("refused_by", told.refused_by.clone())?;
-        out.set_item("excluded", view.excluded)?;
-        out.set_item("free", view.free)?;
-        out.set_item("held_by_submitter", view.held_by_submitter)?;
-        out.set_item("preemptable", view.preemptable)?;
-        out.set_item("protected", view.protected)?;
-        out.set_item("offline", view.offline)?;
-        out.set_item("trimmed", view.trimmed.clone())?;
-        Ok(out)
+        Ok(JobExplanation::of(view))
     }
 }
 
@@ -233,5 +216,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<CycleKnobs>()?;
     module.add_class::<CycleEngine>()?;
     module.add_class::<CycleOutcome>()?;
-    Ok(())
+    module.add_class::<JobExplanation>()?;
+    rows::register(module)
 }

@@ -1,11 +1,17 @@
 //! What a cycle decided, told to Python in bulk.
 
-use ::negotiator::Demand;
-use ::negotiator::outcome::{Outcome, SlotCounts};
-use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList};
+use std::collections::BTreeMap;
 
-use super::accounts::record_to;
+use ::negotiator::outcome::{self, Outcome};
+use ::negotiator::{Demand, request};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::accounts::{KeptParts, record_to};
+use super::rows::{
+    Amounts, CycleStatistics, Excess, Group, KeptMachine, Match, MatchColumns, Rejection, Request,
+    SlotCounts, Submitter, Waiting,
+};
 use crate::keys::Keys;
 
 /// What a cycle decided.
@@ -25,13 +31,52 @@ pub(crate) struct CycleOutcome {
     pub(super) plan_s: f64,
 }
 
-fn slot_counts<'py>(py: Python<'py>, counts: &SlotCounts) -> PyResult<Bound<'py, PyDict>> {
-    let out = PyDict::new(py);
-    out.set_item("protected", counts.protected)?;
-    out.set_item("prefer_running", counts.prefer_running)?;
-    out.set_item("too_heavy", counts.too_heavy)?;
-    out.set_item("limited", counts.limited)?;
-    Ok(out)
+/// Accounting state as it crosses the boundary: records, times of remainder slots, kept machines (slot, submitter,
+/// job, expected start, giving up, given up), and what submitters are entitled to.
+type Accounting<'py> = (
+    Bound<'py, PyDict>,
+    BTreeMap<String, f64>,
+    Vec<KeptParts>,
+    BTreeMap<String, f64>,
+);
+
+fn owned<'a>(keys: impl Iterator<Item = &'a str>) -> Vec<String> {
+    keys.map(str::to_owned).collect()
+}
+
+impl CycleOutcome {
+    fn request_of(&self, at: u32) -> (&request::Request, &request::Submitter) {
+        let request = &self.demand.requests[at as usize];
+        (request, &self.demand.submitters[request.submitter])
+    }
+
+    fn match_row(&self, made: &outcome::Match, slot: &str) -> Match {
+        let (request, submitter) = self.request_of(made.request);
+        let preempted = made.preempted.as_ref();
+        let carve = made.carve.iter();
+        Match {
+            job: made.job.map(|job| job.to_string()),
+            slot: slot.to_owned(),
+            request: self.request_keys.get(made.request as usize).to_owned(),
+            autocluster: request.autocluster,
+            submitter: submitter.name.clone(),
+            schedd: submitter.schedd.clone(),
+            rank: made.rank,
+            cost: made.cost,
+            carve: Amounts(
+                carve
+                    .map(|(name, amount)| (name.to_text().into_owned(), *amount))
+                    .collect(),
+            ),
+            preempts: preempted.map(|claim| claim.user.clone()),
+            preemption: preempted.map(|claim| claim.kind.name().to_owned()),
+            evicts: preempted.map_or_else(Vec::new, |claim| claim.dynamic_slots.clone()),
+            offline: made.offline,
+            claimable: !made.unclaimable,
+            limits: made.limits.clone(),
+            group: self.outcome.groups[made.group as usize].name.clone(),
+        }
+    }
 }
 
 #[pymethods]
@@ -40,305 +85,230 @@ impl CycleOutcome {
         self.outcome.matches.len()
     }
 
-    /// Matches as dictionaries, in the order they were made.
-    fn matches<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let out = PyList::empty(py);
-        for (made, slot) in self.outcome.matches.iter().zip(self.slot_keys.iter()) {
-            let row = PyDict::new(py);
-            let request = &self.demand.requests[made.request as usize];
-            let submitter = &self.demand.submitters[request.submitter];
-            row.set_item("job", made.job.map(|j| j.to_string()))?;
-            row.set_item("slot", slot)?;
-            row.set_item("request", self.request_keys.get(made.request as usize))?;
-            row.set_item("autocluster", request.autocluster)?;
-            row.set_item("submitter", &submitter.name)?;
-            row.set_item("schedd", &submitter.schedd)?;
-            row.set_item("rank", made.rank)?;
-            row.set_item("cost", made.cost)?;
-            let carve = PyDict::new(py);
-            for (name, amount) in &made.carve {
-                carve.set_item(name.to_text(), amount)?;
-            }
-            row.set_item("carve", carve)?;
-            row.set_item("preempts", made.preempted.as_ref().map(|p| p.user.as_str()))?;
-            row.set_item("preemption", made.preempted.as_ref().map(|p| p.kind.name()))?;
-            let evicted = made.preempted.as_ref().map(|p| p.dynamic_slots.clone());
-            row.set_item("evicts", evicted.unwrap_or_default())?;
-            row.set_item("offline", made.offline)?;
-            row.set_item("claimable", !made.unclaimable)?;
-            row.set_item("limits", made.limits.as_deref())?;
-            row.set_item("group", &self.outcome.groups[made.group as usize].name)?;
-            out.append(row)?;
-        }
-        Ok(out)
+    /// Matches in the order they were made.
+    fn matches(&self) -> Vec<Match> {
+        let rows = self.outcome.matches.iter().zip(self.slot_keys.iter());
+        rows.map(|(made, slot)| self.match_row(made, slot))
+            .collect()
     }
 
-    /// Matches as columns: (job cluster, job proc, rank, cost) as native-endian bytes, and slots.
-    fn match_columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    /// Matches as columns.
+    fn match_columns(&self) -> MatchColumns {
         let matches = &self.outcome.matches;
-        let out = PyDict::new(py);
-        let mut cluster = Vec::with_capacity(matches.len() * 4);
-        let mut proc = Vec::with_capacity(matches.len() * 4);
-        let mut rank = Vec::with_capacity(matches.len() * 8);
-        let mut cost = Vec::with_capacity(matches.len() * 8);
-        let mut request = Vec::with_capacity(matches.len() * 4);
+        let (mut cluster, mut proc) = (Vec::new(), Vec::new());
         for made in matches {
             let (c, p) = made.job.map_or((-1, -1), |job| (job.cluster, job.proc));
             cluster.extend_from_slice(&c.to_ne_bytes());
             proc.extend_from_slice(&p.to_ne_bytes());
-            rank.extend_from_slice(&made.rank.to_ne_bytes());
-            cost.extend_from_slice(&made.cost.to_ne_bytes());
-            request.extend_from_slice(&made.request.to_ne_bytes());
         }
-        out.set_item("cluster", PyBytes::new(py, &cluster))?;
-        out.set_item("proc", PyBytes::new(py, &proc))?;
-        out.set_item("rank", PyBytes::new(py, &rank))?;
-        out.set_item("cost", PyBytes::new(py, &cost))?;
-        out.set_item("request", PyBytes::new(py, &request))?;
-        out.set_item("slot", self.slot_keys.iter().collect::<Vec<_>>())?;
-        let preempts = matches
-            .iter()
-            .map(|m| m.preempted.as_ref().map(|p| p.user.clone()));
-        out.set_item("preempts", preempts.collect::<Vec<_>>())?;
-        let names: Vec<&str> = self
-            .demand
-            .requests
-            .iter()
-            .map(|r| self.demand.submitters[r.submitter].name.as_str())
-            .collect();
-        out.set_item("request_submitter", names)?;
-        let labels: Vec<String> = self
-            .demand
-            .requests
-            .iter()
-            .map(|r| r.first_job.to_string())
-            .collect();
-        out.set_item("request_autocluster", labels)?;
-        Ok(out)
+        let preempted = |made: &outcome::Match| made.preempted.as_ref().map(|p| p.user.clone());
+        let requests = &self.demand.requests;
+        MatchColumns {
+            cluster,
+            proc,
+            rank: matches.iter().flat_map(|m| m.rank.to_ne_bytes()).collect(),
+            cost: matches.iter().flat_map(|m| m.cost.to_ne_bytes()).collect(),
+            request: matches
+                .iter()
+                .flat_map(|m| m.request.to_ne_bytes())
+                .collect(),
+            slot: self.slot_keys.iter().map(str::to_owned).collect(),
+            preempts: matches.iter().map(preempted).collect(),
+            request_submitter: requests
+                .iter()
+                .map(|r| self.demand.submitters[r.submitter].name.clone())
+                .collect(),
+            request_autocluster: requests.iter().map(|r| r.first_job.to_string()).collect(),
+        }
     }
 
     /// Rejections by autocluster and reason.
-    fn rejections<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let out = PyList::empty(py);
-        for rejection in &self.outcome.rejections {
-            let request = &self.demand.requests[rejection.request as usize];
-            let submitter = &self.demand.submitters[request.submitter];
-            let row = PyDict::new(py);
-            row.set_item("autocluster", request.first_job.to_string())?;
-            row.set_item("autocluster_id", request.autocluster)?;
-            row.set_item("submitter", &submitter.name)?;
-            row.set_item("schedd", &submitter.schedd)?;
-            row.set_item("request", self.request_keys.get(rejection.request as usize))?;
-            row.set_item("reason", rejection.reason.to_string())?;
-            row.set_item("count", rejection.count)?;
-            row.set_item("slots", slot_counts(py, &rejection.slots)?)?;
-            out.append(row)?;
-        }
-        Ok(out)
+    fn rejections(&self) -> Vec<Rejection> {
+        let row = |rejection: &outcome::Rejection| {
+            let (request, submitter) = self.request_of(rejection.request);
+            let slots = &rejection.slots;
+            Rejection {
+                autocluster: request.first_job.to_string(),
+                autocluster_id: request.autocluster,
+                submitter: submitter.name.clone(),
+                schedd: submitter.schedd.clone(),
+                request: self.request_keys.get(rejection.request as usize).to_owned(),
+                reason: rejection.reason.to_string(),
+                count: rejection.count,
+                slots: SlotCounts {
+                    protected: slots.protected,
+                    prefer_running: slots.prefer_running,
+                    too_heavy: slots.too_heavy,
+                    limited: slots.limited,
+                },
+            }
+        };
+        self.outcome.rejections.iter().map(row).collect()
     }
 
     /// Requests that were neither served to their end nor rejected, and why.
-    fn waiting<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let out = PyList::empty(py);
-        for waiting in &self.outcome.waiting {
-            let request = &self.demand.requests[waiting.request as usize];
-            let row = PyDict::new(py);
-            row.set_item("autocluster", request.first_job.to_string())?;
-            row.set_item("submitter", &self.demand.submitters[request.submitter].name)?;
-            row.set_item("request", self.request_keys.get(waiting.request as usize))?;
-            row.set_item("reason", waiting.reason)?;
-            row.set_item("count", waiting.count)?;
-            out.append(row)?;
-        }
-        Ok(out)
+    fn waiting(&self) -> Vec<Waiting> {
+        let row = |waiting: &outcome::Waiting| {
+            let (request, submitter) = self.request_of(waiting.request);
+            Waiting {
+                autocluster: request.first_job.to_string(),
+                submitter: submitter.name.clone(),
+                request: self.request_keys.get(waiting.request as usize).to_owned(),
+                reason: waiting.reason.to_owned(),
+                count: waiting.count,
+            }
+        };
+        self.outcome.waiting.iter().map(row).collect()
     }
 
-    /// Requests: first job, autocluster, submitter, jobs where they are named.
-    fn requests<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let out = PyList::empty(py);
-        for (request, key) in self.demand.requests.iter().zip(self.request_keys.iter()) {
-            let row = PyDict::new(py);
-            row.set_item("request", key)?;
-            row.set_item("autocluster", request.first_job.to_string())?;
-            row.set_item("autocluster_id", request.autocluster)?;
-            row.set_item("submitter", &self.demand.submitters[request.submitter].name)?;
-            row.set_item("schedd", &self.demand.submitters[request.submitter].schedd)?;
-            row.set_item("count", request.count)?;
-            row.set_item(
-                "jobs",
-                request
-                    .jobs
-                    .iter()
-                    .map(ToString::to_string)
-                    .collect::<Vec<_>>(),
-            )?;
-            out.append(row)?;
-        }
-        Ok(out)
+    /// Requests in the order they were served.
+    fn requests(&self) -> Vec<Request> {
+        let rows = self.demand.requests.iter().zip(self.request_keys.iter());
+        rows.map(|(request, key)| {
+            let submitter = &self.demand.submitters[request.submitter];
+            Request {
+                request: key.to_owned(),
+                autocluster: request.first_job.to_string(),
+                autocluster_id: request.autocluster,
+                submitter: submitter.name.clone(),
+                schedd: submitter.schedd.clone(),
+                count: request.count,
+                jobs: request.jobs.iter().map(ToString::to_string).collect(),
+            }
+        })
+        .collect()
     }
 
     /// Submitters with share, limit and matches.
-    fn submitters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let out = PyList::empty(py);
-        for report in &self.outcome.submitters {
-            let row = PyDict::new(py);
-            row.set_item("name", &report.name)?;
-            row.set_item("group", &report.group)?;
-            row.set_item("priority", report.priority)?;
-            row.set_item("factor", report.factor)?;
-            row.set_item("effective_priority", report.priority * report.factor)?;
-            row.set_item("share", report.share)?;
-            row.set_item("limit", report.limit)?;
-            row.set_item("matched", report.matched)?;
-            row.set_item("usage", report.usage)?;
-            row.set_item(
-                "held_back",
-                report.held_back.map(|(why, count)| (why.text(), count)),
-            )?;
-            out.append(row)?;
-        }
-        Ok(out)
+    fn submitters(&self) -> Vec<Submitter> {
+        let row = |report: &outcome::SubmitterReport| Submitter {
+            name: report.name.clone(),
+            group: report.group.clone(),
+            priority: report.priority,
+            factor: report.factor,
+            effective_priority: report.priority * report.factor,
+            share: report.share,
+            limit: report.limit,
+            matched: report.matched,
+            usage: report.usage,
+            held_back: report
+                .held_back
+                .map(|(why, count)| (why.text().to_owned(), count)),
+        };
+        self.outcome.submitters.iter().map(row).collect()
     }
 
     /// Groups with quota, allocation and usage.
-    fn groups<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let out = PyList::empty(py);
-        for report in &self.outcome.groups {
-            let row = PyDict::new(py);
-            row.set_item("name", &report.name)?;
-            row.set_item("quota", report.quota)?;
-            row.set_item("config_quota", report.config_quota)?;
-            row.set_item("static", report.is_static)?;
-            row.set_item("subtree_quota", report.subtree_quota)?;
-            row.set_item("requested", report.requested)?;
-            row.set_item("allocated", report.allocated)?;
-            row.set_item("usage", report.usage)?;
-            row.set_item("matched", report.matched)?;
-            let policy = match (report.autoregroup, report.accept_surplus) {
+    fn groups(&self) -> Vec<Group> {
+        let row = |report: &outcome::GroupReport| Group {
+            name: report.name.clone(),
+            quota: report.quota,
+            config_quota: report.config_quota,
+            r#static: report.is_static,
+            subtree_quota: report.subtree_quota,
+            requested: report.requested,
+            allocated: report.allocated,
+            usage: report.usage,
+            matched: report.matched,
+            surplus: match (report.autoregroup, report.accept_surplus) {
                 (true, _) => "regroup",
                 (false, true) => "byquota",
                 (false, false) => "no",
-            };
-            row.set_item("surplus", policy)?;
-            row.set_item("sort_key", report.sort_key)?;
-            out.append(row)?;
-        }
-        Ok(out)
+            }
+            .to_owned(),
+            sort_key: report.sort_key,
+        };
+        self.outcome.groups.iter().map(row).collect()
     }
 
     /// Machines kept for large requests.
-    fn reservations<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let out = PyList::empty(py);
+    fn reservations(&self) -> Vec<KeptMachine> {
         let mut claims = self.waited_keys.iter();
-        for (kept, slot) in self
-            .outcome
-            .reservations
-            .iter()
-            .zip(self.reserved_keys.iter())
-        {
-            let row = PyDict::new(py);
-            let request = &self.demand.requests[kept.request as usize];
-            row.set_item("job", request.first_job.to_string())?;
-            row.set_item("slot", slot)?;
-            row.set_item("submitter", &self.demand.submitters[request.submitter].name)?;
-            row.set_item("starts_at", kept.starts_at)?;
-            row.set_item("gives_up_at", kept.gives_up_at)?;
-            let slots: Vec<&str> = claims.by_ref().take(kept.claims.len()).collect();
-            row.set_item("claims", slots)?;
-            out.append(row)?;
-        }
-        Ok(out)
+        let kept = self.outcome.reservations.iter();
+        kept.zip(self.reserved_keys.iter())
+            .map(|(kept, slot)| {
+                let (request, submitter) = self.request_of(kept.request);
+                KeptMachine {
+                    job: request.first_job.to_string(),
+                    slot: slot.to_owned(),
+                    submitter: submitter.name.clone(),
+                    starts_at: kept.starts_at,
+                    gives_up_at: kept.gives_up_at,
+                    claims: owned(claims.by_ref().take(kept.claims.len())),
+                }
+            })
+            .collect()
     }
 
-    /// What submitters are to give back between jobs: submitter, schedd, slots, their weights, weight to give back.
-    fn excess<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let out = PyList::empty(py);
+    /// What submitters are to give back between jobs.
+    fn excess(&self) -> Vec<Excess> {
         let mut keys = self.excess_keys.iter();
-        for one in &self.outcome.excess {
-            let slots: Vec<&str> = keys.by_ref().take(one.claims.len()).collect();
-            let weights: Vec<f64> = one.claims.iter().map(|(_, weight)| *weight).collect();
-            let row = PyDict::new(py);
-            row.set_item("submitter", &one.user)?;
-            row.set_item("schedd", &one.schedd)?;
-            row.set_item("slots", slots)?;
-            row.set_item("weights", weights)?;
-            row.set_item("weight", one.weight)?;
-            out.append(row)?;
-        }
-        Ok(out)
+        let row = |one: &outcome::Excess| Excess {
+            submitter: one.user.clone(),
+            schedd: one.schedd.clone(),
+            slots: owned(keys.by_ref().take(one.claims.len())),
+            weights: one.claims.iter().map(|(_, weight)| *weight).collect(),
+            weight: one.weight,
+        };
+        self.outcome.excess.iter().map(row).collect()
     }
 
-    /// Accounting state to be stored.
-    fn accounting<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    /// Accounting state to be stored, in the form that `CycleEngine.run` takes.
+    fn accounting<'py>(&self, py: Python<'py>) -> PyResult<Accounting<'py>> {
         let records = PyDict::new(py);
         let mut names: Vec<&String> = self.outcome.records.keys().collect();
         names.sort_unstable();
         for name in names {
             records.set_item(name, record_to(py, &self.outcome.records[name])?)?;
         }
-        let out = PyDict::new(py);
-        out.set_item("records", records)?;
-        let times: std::collections::BTreeMap<_, _> = self.outcome.remainder_times.iter().collect();
-        out.set_item("remainder_times", times)?;
-        let kept = PyList::empty(py);
-        for (one, slot) in self
-            .outcome
-            .reservations
-            .iter()
-            .zip(self.reserved_keys.iter())
-        {
-            let request = &self.demand.requests[one.request as usize];
-            let submitter = &self.demand.submitters[request.submitter].name;
-            kept.append((
-                slot,
-                submitter,
-                request.first_job.to_string(),
-                one.starts_at,
-                one.gives_up_at,
-                false,
-            ))?;
-        }
-        for one in &self.outcome.given_up {
-            kept.append((
-                &one.slot,
-                &one.submitter,
-                &one.job,
+        let times: BTreeMap<_, _> = self.outcome.remainder_times.clone().into_iter().collect();
+        let kept = self.outcome.reservations.iter();
+        let kept = kept.zip(self.reserved_keys.iter()).map(|(one, slot)| {
+            let (request, submitter) = self.request_of(one.request);
+            let job = request.first_job.to_string();
+            let submitter = submitter.name.clone();
+            let slot = slot.to_owned();
+            (slot, submitter, job, one.starts_at, one.gives_up_at, false)
+        });
+        let given_up = self.outcome.given_up.iter().map(|one| {
+            let (slot, submitter, job) = (&one.slot, &one.submitter, &one.job);
+            let names = (slot.clone(), submitter.clone(), job.clone());
+            (
+                names.0,
+                names.1,
+                names.2,
                 one.starts_at,
                 one.gives_up_at,
                 true,
-            ))?;
-        }
-        out.set_item("reservations", kept)?;
-        let entitled = PyDict::new(py);
-        for (name, weight) in &self.outcome.entitled {
-            entitled.set_item(name, weight)?;
-        }
-        out.set_item("entitled", entitled)?;
-        Ok(out)
+            )
+        });
+        let reservations = kept.chain(given_up).collect();
+        let entitled = self.outcome.entitled.clone().into_iter().collect();
+        Ok((records, times, reservations, entitled))
     }
 
     /// Counts for the negotiator ad.
-    fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn statistics(&self) -> CycleStatistics {
         let s = &self.outcome.statistics;
-        let out = PyDict::new(py);
-        out.set_item("total_slots", s.total_slots)?;
-        out.set_item("trimmed_slots", s.trimmed_slots)?;
-        out.set_item("candidate_slots", s.candidate_slots)?;
-        out.set_item("slot_classes", s.slot_classes)?;
-        out.set_item("rounds", s.rounds)?;
-        out.set_item("pies", s.pies)?;
-        out.set_item("spins", s.spins)?;
-        out.set_item("jobs_considered", s.jobs_considered)?;
-        out.set_item("idle_jobs", s.idle_jobs)?;
-        out.set_item("matches", self.outcome.matches.len())?;
-        out.set_item("rejections", s.rejections)?;
-        out.set_item("active_submitters", s.active_submitters)?;
-        out.set_item("active_schedds", s.active_schedds)?;
-        out.set_item("pool_weight", s.pool_weight)?;
-        out.set_item("submitters_out_of_time", &s.submitters_out_of_time)?;
-        out.set_item("schedds_out_of_time", &s.schedds_out_of_time)?;
-        out.set_item("submitters_share_limit", &s.submitters_share_limit)?;
-        Ok(out)
+        CycleStatistics {
+            total_slots: s.total_slots,
+            trimmed_slots: s.trimmed_slots,
+            candidate_slots: s.candidate_slots,
+            slot_classes: s.slot_classes,
+            rounds: s.rounds,
+            pies: s.pies,
+            spins: s.spins,
+            jobs_considered: s.jobs_considered,
+            idle_jobs: s.idle_jobs,
+            matches: self.outcome.matches.len(),
+            rejections: s.rejections,
+            active_submitters: s.active_submitters,
+            active_schedds: s.active_schedds,
+            pool_weight: s.pool_weight,
+            submitters_out_of_time: s.submitters_out_of_time.clone(),
+            schedds_out_of_time: s.schedds_out_of_time.clone(),
+            submitters_share_limit: s.submitters_share_limit.clone(),
+        }
     }
 
     /// Seconds by phase.

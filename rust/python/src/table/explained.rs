@@ -1,60 +1,110 @@
 //! Clauses of a job's Requirements with their counts, for Python.
 
 use ::classad::{Ad, Expr};
-use ::columns::{AdTable, ClauseCount, EvalSettings, Hint, Matcher, Nearest, Relation};
+use ::columns::{AdTable, EvalSettings, Matcher, Relation};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
 
 use crate::classad::convert::to_python;
 
-/// A list of dicts: clause, passes, without, hint (None, or a dict).
-pub(crate) fn clause_rows<'py>(
-    py: Python<'py>,
-    clauses: &[ClauseCount],
-) -> PyResult<Bound<'py, PyList>> {
-    let rows = PyList::empty(py);
-    for clause in clauses {
-        let row = PyDict::new(py);
-        row.set_item("clause", &clause.text)?;
-        row.set_item("passes", clause.passes)?;
-        row.set_item("without", clause.without)?;
-        let hint = clause.hint.as_ref().map(|hint| hint_row(py, hint));
-        row.set_item("hint", hint.transpose()?)?;
-        rows.append(row)?;
+/// A literal, converted when it is asked for.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Literal(Expr);
+
+impl<'py> IntoPyObject<'py> for &Literal {
+    type Target = PyAny;
+    type Output = Bound<'py, PyAny>;
+    type Error = PyErr;
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
+        match &self.0 {
+            Expr::Lit(value) => to_python(py, value),
+            _ => Ok(py.None().into_bound(py)),
+        }
     }
-    Ok(rows)
 }
 
-fn hint_row<'py>(py: Python<'py>, hint: &Hint) -> PyResult<Bound<'py, PyDict>> {
-    let row = PyDict::new(py);
-    row.set_item("attribute", hint.attribute.to_text().into_owned())?;
-    row.set_item("wanted", value_of(py, &hint.wanted)?)?;
-    let asked = hint.asked.as_ref().map(|name| name.to_text().into_owned());
-    row.set_item("job_attribute", asked)?;
-    let relation = match hint.relation {
-        Relation::Largest => "largest",
-        Relation::Smallest => "smallest",
-        Relation::Closest => "closest",
-    };
-    row.set_item("relation", relation)?;
-    row.set_item("strict", hint.strict)?;
-    row.set_item("known", hint.known)?;
-    let nearest = |found: &Option<Nearest>| -> PyResult<Option<Bound<'py, PyDict>>> {
-        let Some(found) = found else { return Ok(None) };
-        let row = PyDict::new(py);
-        row.set_item("value", value_of(py, &found.value)?)?;
-        row.set_item("slots", found.rows)?;
-        Ok(Some(row))
-    };
-    row.set_item("nearest", nearest(&hint.nearest)?)?;
-    row.set_item("among_rest", nearest(&hint.among_rest)?)?;
-    Ok(row)
+/// A value of slots, and how many have it.
+#[pyclass(frozen, get_all, eq, module = "slotwise._native")]
+#[derive(Clone, PartialEq)]
+pub(crate) struct NearestValue {
+    /// The value.
+    value: Literal,
+    /// Slots that have it.
+    slots: usize,
 }
 
-fn value_of<'py>(py: Python<'py>, literal: &Expr) -> PyResult<Option<Bound<'py, PyAny>>> {
-    match literal {
-        Expr::Lit(value) => to_python(py, value).map(Some),
-        _ => Ok(None),
+impl NearestValue {
+    fn of(found: &::columns::Nearest) -> Self {
+        Self {
+            value: Literal(found.value.clone()),
+            slots: found.rows,
+        }
+    }
+}
+
+/// What a clause that keeps a job from all slots would have to ask for instead.
+#[pyclass(frozen, get_all, eq, module = "slotwise._native")]
+#[derive(Clone, PartialEq)]
+pub(crate) struct ClauseHint {
+    /// Attribute of slots that the clause compares.
+    attribute: String,
+    /// What it is compared with.
+    wanted: Literal,
+    /// Attribute of the job that says what is wanted, if one does.
+    job_attribute: Option<String>,
+    /// What `nearest` is among the values: `largest`, `smallest` or `closest`.
+    relation: &'static str,
+    /// The clause wants more, or less, than what it names.
+    strict: bool,
+    /// Some slot has the attribute.
+    known: bool,
+    /// Of all slots; none unless no slot satisfies the clause.
+    nearest: Option<NearestValue>,
+    /// Of the slots that satisfy all other clauses.
+    among_rest: Option<NearestValue>,
+}
+
+impl ClauseHint {
+    fn of(hint: &::columns::Hint) -> Self {
+        let asked = hint.asked.as_ref();
+        Self {
+            attribute: hint.attribute.to_text().into_owned(),
+            wanted: Literal(hint.wanted.clone()),
+            job_attribute: asked.map(|name| name.to_text().into_owned()),
+            relation: match hint.relation {
+                Relation::Largest => "largest",
+                Relation::Smallest => "smallest",
+                Relation::Closest => "closest",
+            },
+            strict: hint.strict,
+            known: hint.known,
+            nearest: hint.nearest.as_ref().map(NearestValue::of),
+            among_rest: hint.among_rest.as_ref().map(NearestValue::of),
+        }
+    }
+}
+
+/// A clause of a job's Requirements over the slots of a table.
+#[pyclass(frozen, get_all, eq, module = "slotwise._native")]
+#[derive(Clone, PartialEq)]
+pub(crate) struct ClauseCount {
+    /// Its text.
+    clause: String,
+    /// Slots that satisfy it.
+    passes: usize,
+    /// Slots that satisfy all other clauses.
+    without: usize,
+    /// Of a clause that keeps the job from all slots and compares an attribute with a constant.
+    hint: Option<ClauseHint>,
+}
+
+impl ClauseCount {
+    pub(crate) fn of(counted: &::columns::ClauseCount) -> Self {
+        Self {
+            clause: counted.text.clone(),
+            passes: counted.passes,
+            without: counted.without,
+            hint: counted.hint.as_ref().map(ClauseHint::of),
+        }
     }
 }
 
@@ -66,5 +116,12 @@ pub(super) fn counted(table: &AdTable, job: &Ad, now: i64) -> Vec<ClauseCount> {
     };
     let mut matcher = Matcher::new(settings);
     matcher.refresh(table, settings);
-    matcher.clause_counts(table, job)
+    let counts = matcher.clause_counts(table, job);
+    counts.iter().map(ClauseCount::of).collect()
+}
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<NearestValue>()?;
+    module.add_class::<ClauseHint>()?;
+    module.add_class::<ClauseCount>()
 }

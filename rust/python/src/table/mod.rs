@@ -345,15 +345,14 @@ impl PyAdTable {
     }
 
     /// The clauses of a job's Requirements over all ads.
-    fn clause_counts<'py>(
+    fn clause_counts(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         job: &Bound<'_, PyAd>,
         now: i64,
-    ) -> PyResult<Bound<'py, PyList>> {
+    ) -> Vec<explained::ClauseCount> {
         let job = job.borrow().ad.clone();
-        let clauses = py.detach(|| explained::counted(&self.read(), &job, now));
-        explained::clause_rows(py, &clauses)
+        py.detach(|| explained::counted(&self.read(), &job, now))
     }
 
     /// The rows of a question as an Arrow stream capsule.
@@ -406,6 +405,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<LoadReport>()?;
     module.add_class::<PyTextLoader>()?;
     module.add_class::<PackBuilder>()?;
+    explained::register(module)?;
     module.add_function(wrap_pyfunction!(packs::pack_ads, module)?)?;
     module.add_function(wrap_pyfunction!(packs::limit_evaluations, module)?)?;
     module.add_function(wrap_pyfunction!(packs::begin_allowance, module)?)?;
