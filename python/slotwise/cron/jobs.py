@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import re
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,7 +14,8 @@ from enum import StrEnum
 from slotwise.classad.evaluate import Expression, compiled
 from slotwise.config import Config
 from slotwise.cron.metrics import Metric, parse_metrics
-from slotwise.errors import ConfigError
+from slotwise.errors import ConfigError, UsageError
+from slotwise.execution.arguments import in_double_quotes, split_new, split_old
 
 _log = logging.getLogger(__name__)
 
@@ -132,7 +132,7 @@ def read(config: Config, family: str = CRON, named: str = "") -> CronRules:
             continue
         try:
             jobs[name.lower()] = _job(name, knobs, family, config.get_text("LOG"))
-        except (ConfigError, ValueError) as error:
+        except (ConfigError, UsageError, ValueError) as error:
             faults.append(f"the cron job {name} does not run: {error}")
     for fault in faults:
         _log.error("%s", fault)
@@ -236,15 +236,20 @@ def period(text: str) -> float:
 
 
 def _arguments(text: str) -> tuple[str, ...]:
-    """Words; in double quotes: with single quotes around those that have blanks."""
-    if len(text) > 1 and text[0] == text[-1] == '"':
-        return tuple(shlex.split(text[1:-1].replace('""', '\\"')))
-    return tuple(text.split())
+    """The words of a command line in either syntax.
+
+    :raises UsageError: when a quote is left open.
+    """
+    quoted = in_double_quotes(text)
+    return tuple(split_old(text) if quoted is None else split_new(quoted))
 
 
 def environment(text: str) -> dict[str, str]:
-    """``A=1;B=2``, or in double quotes ``A=1 B='2 3'``."""
-    quoted = len(text) > 1 and text[0] == text[-1] == '"'
-    items = shlex.split(text[1:-1].replace('""', '\\"')) if quoted else text.split(";")
+    """``A=1;B=2``, or in double quotes ``A=1 B='2 3'``; what is not NAME=VALUE is left out.
+
+    :raises UsageError: when a quote is left open.
+    """
+    quoted = in_double_quotes(text)
+    items = text.split(";") if quoted is None else split_new(quoted)
     pairs = (item.strip().partition("=") for item in items)
     return {name: value for name, equals, value in pairs if equals}

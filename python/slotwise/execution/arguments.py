@@ -7,9 +7,8 @@ normally ``;``. HTCondor manual, condor_submit, "arguments" and "environment".
 
 from __future__ import annotations
 
+from slotwise import _native
 from slotwise.errors import UsageError
-
-_BLANK = " \t\n\r"
 
 
 def split_new(text: str) -> list[str]:
@@ -17,45 +16,21 @@ def split_new(text: str) -> list[str]:
 
     :raises UsageError: when a quote is left open.
     """
-    words: list[str] = []
-    word: list[str] | None = None
-    at = 0
-    while at < len(text):
-        char = text[at]
-        if char in _BLANK:
-            if word is not None:
-                words.append("".join(word))
-                word = None
-            at += 1
-            continue
-        word = word if word is not None else []
-        if char != "'":
-            word.append(char)
-            at += 1
-            continue
-        quoted, at = _quoted(text, at + 1)
-        word.append(quoted)
-    if word is not None:
-        words.append("".join(word))
+    words, open_quote = _native.split_arguments(text)
+    if open_quote is not None:
+        position = len(text.encode(errors="surrogateescape")[:open_quote].decode(errors="surrogateescape"))
+        raise UsageError(
+            f"unbalanced single quote at position {position} of {text!r}", hint="write '' for a quote inside quotes"
+        )
     return words
 
 
-def _quoted(text: str, start: int) -> tuple[str, int]:
-    """What stands between the quotes from ``start`` on, and where it goes on behind them."""
-    found: list[str] = []
-    at = start
-    while at < len(text):
-        if text[at] != "'":
-            found.append(text[at])
-            at += 1
-        elif text[at + 1 : at + 2] == "'":
-            found.append("'")
-            at += 2
-        else:
-            return "".join(found), at + 1
-    raise UsageError(
-        f"unbalanced single quote at position {start} of {text!r}", hint="write '' for a quote inside quotes"
-    )
+def in_double_quotes(text: str) -> str | None:
+    """New-syntax text that is inside double quotes, as the configuration has it (``""`` is one); None without them."""
+    text = text.strip()
+    if len(text) < 2 or text[0] != '"' or text[-1] != '"':
+        return None
+    return text[1:-1].replace('""', '"')
 
 
 def split_old(text: str) -> list[str]:
@@ -88,11 +63,9 @@ def _entry(word: str) -> tuple[str, str]:
 
 
 def environment_either(text: str) -> dict[str, str]:
-    """Configuration text: new syntax inside double quotes (``""`` is one), else old.
+    """The entries of configuration text: new syntax inside double quotes, else old.
 
     :raises UsageError: when an entry is not understood.
     """
-    stripped = text.strip()
-    if len(stripped) >= 2 and stripped[0] == stripped[-1] == '"':
-        return environment_new(stripped[1:-1].replace('""', '"'))
-    return environment_old(stripped)
+    quoted = in_double_quotes(text)
+    return environment_old(text.strip()) if quoted is None else environment_new(quoted)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from slotwise.classad import ExprTree, new_syntax
 from slotwise.config import Config
-from slotwise.errors import AdSyntaxError, ConfigError
+from slotwise.errors import AdSyntaxError, ConfigError, UsageError
+from slotwise.execution.arguments import in_double_quotes, split_new
 
 
 @dataclass(frozen=True)
@@ -58,33 +59,13 @@ def words_of(text: str) -> tuple[str, ...]:
 
     :raises ConfigError: for a quote without its end.
     """
-    text = text.strip()
-    if not text:
-        return ()
-    if text.startswith('"'):
-        if not text.endswith('"') or len(text) < 2:
-            raise _no_command(text, "the double quote has no end")
-        text = text[1:-1].replace('""', '"')
-    words: list[str] = []
-    word: str | None = None
-    quoted = False
-    at = 0
-    while at < len(text):
-        letter = text[at]
-        at += 1
-        if letter == "'":
-            if quoted and text[at : at + 1] == "'":
-                word, at = f"{word or ''}'", at + 1
-            else:
-                quoted, word = not quoted, word or ""
-        elif letter.isspace() and not quoted:
-            words += [word] if word is not None else []
-            word = None
-        else:
-            word = (word or "") + letter
-    if quoted:
-        raise _no_command(text, "a single quote has no end")
-    return tuple([*words, word] if word is not None else words)
+    inner = in_double_quotes(text)
+    if inner is None and text.strip().startswith('"'):
+        raise _no_command(text, "the double quote has no end")
+    try:
+        return tuple(split_new(text if inner is None else inner))
+    except UsageError:
+        raise _no_command(text, "a single quote has no end") from None
 
 
 def _no_command(text: str, why: str) -> ConfigError:

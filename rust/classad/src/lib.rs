@@ -3,6 +3,7 @@
 pub mod ad;
 pub mod allowance;
 pub mod analysis;
+pub mod arguments;
 pub mod builtins;
 pub mod coerce;
 pub mod error;

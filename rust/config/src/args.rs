@@ -1,40 +1,24 @@
-//! Command lines in HTCondor's old and new syntax.
+//! Command lines in HTCondor's old and new syntax, around `classad::arguments`.
 //!
 //! Old: words separated by blanks, a double quote only as `\"`. New: the whole in double quotes (a double quote inside
 //! is doubled); within, single quotes group words and a single quote inside them is doubled.
 
 use crate::lines::is_space;
+use classad::arguments;
+
+fn texts(words: Vec<Vec<u8>>) -> Vec<String> {
+    let text = |word| String::from_utf8(word).unwrap_or_default(); // pieces of a text between ASCII characters
+    words.into_iter().map(text).collect()
+}
 
 /// Splits new-syntax text (without the outer double quotes) into arguments.
 ///
 /// # Errors
 /// A sentence about an open quote.
 pub fn split_v2(text: &str) -> Result<Vec<String>, String> {
-    let mut found = Vec::new();
-    let mut current: Option<String> = None;
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '\'' => {
-                let word = current.get_or_insert_default();
-                loop {
-                    match chars.next() {
-                        None => return Err(format!("unbalanced quote starting here: '{text}")),
-                        Some('\'') if chars.peek() == Some(&'\'') => {
-                            chars.next();
-                            word.push('\'');
-                        }
-                        Some('\'') => break,
-                        Some(c) => word.push(c),
-                    }
-                }
-            }
-            ' ' | '\t' | '\n' | '\r' => found.extend(current.take()),
-            c => current.get_or_insert_default().push(c),
-        }
-    }
-    found.extend(current);
-    Ok(found)
+    arguments::split_v2(text.as_bytes())
+        .map(texts)
+        .map_err(|_| format!("unbalanced quote starting here: '{text}"))
 }
 
 /// Takes the outer double quotes off new-syntax text and undoubles those inside; `None` when it does not start so.
@@ -114,36 +98,9 @@ pub fn split_either(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// Joins arguments as the new syntax stores them in a job ad: quotes around each blank and single quote.
+/// Joins arguments as the new syntax stores them in a job ad.
 #[must_use]
 pub fn join_v2(arguments: &[String]) -> String {
-    let mut out = String::new();
-    for (at, argument) in arguments.iter().enumerate() {
-        if at > 0 {
-            out.push(' ');
-        }
-        if argument.is_empty() {
-            out.push_str("''");
-            continue;
-        }
-        let start = out.len();
-        for c in argument.chars() {
-            if !matches!(c, ' ' | '\t' | '\n' | '\r' | '\'') {
-                out.push(c);
-                continue;
-            }
-            // A quoted section that ends right here goes on.
-            if out.len() > start && out.ends_with('\'') {
-                out.pop();
-            } else {
-                out.push('\'');
-            }
-            if c == '\'' {
-                out.push('\'');
-            }
-            out.push(c);
-            out.push('\'');
-        }
-    }
-    out
+    let words = arguments.iter().map(String::as_bytes);
+    String::from_utf8(arguments::join_v2(words)).unwrap_or_default() // texts with ASCII between them
 }

@@ -49,6 +49,14 @@ def test_quoted_arguments_and_environments() -> None:
     assert (job.arguments, job.environment) == (("one", "two words"), {"A": "1", "B": "2 3"})
 
 
+def test_quoted_arguments_are_read_as_those_of_jobs() -> None:
+    (job,) = read(
+        STARTD_CRON_probe_EXECUTABLE="/bin/probe", STARTD_CRON_probe_PERIOD="1",
+        STARTD_CRON_probe_ARGS="\"a\\b 'it''s' \"\"c\"\"\"",
+    )  # fmt: skip
+    assert job.arguments == ("a\\b", "it's", '"c"')
+
+
 @pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("5m", 300), ("2H", 7200), ("1 m", 60)])
 def test_periods(text: str, seconds: float) -> None:
     assert jobs.period(text) == seconds

@@ -2,88 +2,11 @@
 
 use super::Env;
 use super::lists::strings;
+use crate::arguments::{is_blank, join_v2, split_v1, split_v2};
 use crate::eval::{Evaluator, Frame, Outcome};
 use crate::expr::Expr;
 use crate::value::Value;
 use std::collections::BTreeMap;
-
-fn is_blank(b: u8) -> bool {
-    matches!(b, b' ' | b'\t' | b'\n' | b'\r')
-}
-
-/// Splits at blanks; single quotes protect them, a doubled one is itself. `None`: a quote has no end.
-fn split_quoted(text: &[u8]) -> Option<Vec<Vec<u8>>> {
-    let mut all = Vec::new();
-    let mut word: Option<Vec<u8>> = None;
-    let mut at = 0;
-    while at < text.len() {
-        match text[at] {
-            b'\'' => {
-                let word = word.get_or_insert_default();
-                at += 1;
-                loop {
-                    match (text.get(at)?, text.get(at + 1)) {
-                        (b'\'', Some(b'\'')) => {
-                            word.push(b'\'');
-                            at += 2;
-                        }
-                        (b'\'', _) => break,
-                        (b, _) => {
-                            word.push(*b);
-                            at += 1;
-                        }
-                    }
-                }
-            }
-            b if is_blank(b) => all.extend(word.take()),
-            b => word.get_or_insert_default().push(b),
-        }
-        at += 1;
-    }
-    all.extend(word);
-    Some(all)
-}
-
-fn split_blank(text: &[u8]) -> Vec<Vec<u8>> {
-    text.split(|b| is_blank(*b))
-        .filter(|w| !w.is_empty())
-        .map(<[u8]>::to_vec)
-        .collect()
-}
-
-/// Adds a word to a quoted list, quoting only the bytes that need it.
-fn push_quoted(out: &mut Vec<u8>, word: &[u8]) {
-    if !out.is_empty() {
-        out.push(b' ');
-    }
-    if word.is_empty() {
-        out.extend_from_slice(b"''");
-    }
-    for &b in word {
-        if is_blank(b) || b == b'\'' {
-            if out.last() == Some(&b'\'') {
-                out.pop();
-            } else {
-                out.push(b'\'');
-            }
-            if b == b'\'' {
-                out.push(b'\'');
-            }
-            out.push(b);
-            out.push(b'\'');
-        } else {
-            out.push(b);
-        }
-    }
-}
-
-fn join_quoted<'w>(words: impl IntoIterator<Item = &'w [u8]>) -> Vec<u8> {
-    let mut out = Vec::new();
-    for word in words {
-        push_quoted(&mut out, word);
-    }
-    out
-}
 
 /// Which notation the second argument asks for; `None` if it is neither 1 nor 2.
 fn notation(
@@ -109,9 +32,9 @@ pub(super) fn args_to_list(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -
         return Ok(Value::Error);
     };
     let words = if notation == 1 {
-        Some(split_blank(text))
+        Some(split_v1(text))
     } else {
-        split_quoted(text)
+        split_v2(text).ok()
     };
     Ok(words.map_or(Value::Error, |words| {
         strings(words.iter().map(Vec::as_slice))
@@ -134,7 +57,7 @@ pub(super) fn list_to_args(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -
     }
     let words = words.iter().map(|w| w.as_bytes());
     if notation == 2 {
-        return Ok(Value::Str(join_quoted(words).into()));
+        return Ok(Value::Str(join_v2(words).into()));
     }
     let mut out = Vec::new();
     for word in words {
@@ -179,7 +102,7 @@ impl Environment {
                 None => name.clone(),
             })
             .collect();
-        join_quoted(words.iter().map(Vec::as_slice))
+        join_v2(words.iter().map(Vec::as_slice))
     }
 }
 
@@ -220,7 +143,7 @@ pub(super) fn merge_environment(e: &mut Evaluator<'_>, args: &[Expr], frame: Fra
             Value::Str(s) => s.as_bytes(),
             _ => return Ok(Value::Error),
         };
-        let Some(entries) = split_quoted(text) else {
+        let Ok(entries) = split_v2(text) else {
             return Ok(Value::Error);
         };
         if !entries.iter().all(|entry| environment.set(entry)) {
