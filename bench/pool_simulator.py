@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slotwise.classad import ClassAd
+from slotwise.classad.values import whole
 from slotwise.defrag import decide
 from slotwise.defrag.rules import DefragRules
 from slotwise.matchmaking import kept_machines
@@ -302,7 +303,7 @@ class Simulation:
         self.result.cycle_s += outcome.timings()["total_s"]
         self.accounting = outcome.accounting()
         for match in outcome.matches():
-            queue = self.queues[match.submitter][int(self.requests.value(match.request, "RequestCpus"))]
+            queue = self.queues[match.submitter][whole(self.requests.value(match.request, "RequestCpus"))]
             if queue:
                 self._claim(match.slot, match.submitter, queue.popleft())
         self.reservations = outcome.reservations()

@@ -12,6 +12,7 @@ import grpc
 import pytest
 from slotwise.classad import ClassAd, ExprTree, define_user_map
 from slotwise.classad.machine import forget_user_maps
+from slotwise.classad.values import number, whole
 from slotwise.clock import SystemClock
 from slotwise.matchmaking.snapshot import read_snapshot
 from slotwise.negotiator.store import AccountingStore
@@ -346,10 +347,10 @@ async def test_usage_is_charged_between_cycles() -> None:
         await until(lambda: pool.negotiator.cycles.books.records.get("ann@d", {}).get("weighted_resources_used") == 1)
         cycles = len(pool.negotiator.cycles.history.cycles)
         books = pool.negotiator.cycles.books
-        await until(lambda: books.records["ann@d"]["weighted_accumulated_usage"] > 0)
+        await until(lambda: number(books.records["ann@d"]["weighted_accumulated_usage"]) > 0)
         await pool.slots(slot(1, UpdateSequenceNumber=2))
         await until(lambda: books.records["ann@d"]["weighted_resources_used"] == 0)
-        assert books.records["ann@d"]["weighted_accumulated_usage"] < 10
+        assert number(books.records["ann@d"]["weighted_accumulated_usage"]) < 10
         assert len(pool.negotiator.cycles.history.cycles) == cycles
 
 
@@ -378,8 +379,8 @@ async def test_a_machine_kept_for_a_large_job_is_kept_over_cycles_and_restarts()
         books = pool.negotiator.cycles.books
         kept = books.reservations
         assert [one[:3] for one in kept] == [("slot1@h", "abe@d", "1.0")]
-        updates = books.records["eve@d"]["last_update"]
-        await until(lambda: books.records["eve@d"]["last_update"] > updates)
+        updates = number(books.records["eve@d"]["last_update"])
+        await until(lambda: number(books.records["eve@d"]["last_update"]) > updates)
         assert books.reservations == kept, "charging usage ends no reservation"
         await pool.restart()
         assert pool.negotiator.cycles.books.reservations == kept
@@ -404,7 +405,7 @@ async def test_the_collector_hears_of_matches_with_sleeping_slots(pool: Harness)
     (record,) = matches.eval("OfflineMatches")
     assert (record["AutoclusterID"], record["RequestCount"]) == (1, 3)
     last = machines.value("slot2@h", "MachineLastMatchTime")
-    assert machines.value("slot1@h", "slot2_MachineLastMatchTime") == last > 0
+    assert machines.value("slot1@h", "slot2_MachineLastMatchTime") == last and whole(last) > 0
     assert machines.value("slot2@h", "Cpus") == 1
 
 

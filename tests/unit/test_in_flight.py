@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 
 from hypothesis import given
 from hypothesis import strategies as st
+from slotwise.classad.values import Value, number
 from slotwise.negotiator.amended_slots import amended
 from slotwise.negotiator.in_flight import GIVE_UP_S, InFlight, Offered
 from slotwise.table import AdTable
@@ -14,7 +15,7 @@ from slotwise.wire.gen.schedd_pb2 import MatchFate
 from tests.support.negotiation.rows import made_match
 
 
-def table(*slots: dict[str, object]) -> AdTable:
+def table(*slots: dict[str, Value]) -> AdTable:
     made = AdTable()
     for ad in slots:
         made.upsert(str(ad["Name"]), {"State": "Unclaimed", "Activity": "Idle", "UpdateSequenceNumber": 1} | ad)
@@ -51,7 +52,7 @@ def test_a_carved_slot_has_less_and_stand_ins_carry_the_rest() -> None:
     with seen(flight, slots, 1):
         assert slots.value("p", "Cpus") == 5 and slots.value("p", "Memory") == 600
         stand_ins = [key for key in slots.keys() if key != "p"]  # noqa: SIM118 - a table is not a dict
-        assert sorted(slots.value(key, "SlotWeight") for key in stand_ins) == [1.0, 2.0]
+        assert sorted(number(slots.value(key, "SlotWeight")) for key in stand_ins) == [1.0, 2.0]
     assert text(slots) == before
 
 
@@ -125,8 +126,8 @@ def test_amendments_leave_the_table_as_it_was(matches: list[tuple[int, int]]) ->
     slots = table(*({"Name": f"s{n}", "Cpus": 4, "Memory": 100} for n in range(4)))
     before = text(slots)
     flight = InFlight()
-    for number, (slot, cpus) in enumerate(matches):
-        flight.note(slots, [offered(f"s{slot}", **({"Cpus": cpus} if cpus else {}))], now=number)
-        with seen(flight, slots, number):
-            assert all(slots.value(f"s{n}", "Cpus") >= 0 for n in range(4))
+    for at, (slot, cpus) in enumerate(matches):
+        flight.note(slots, [offered(f"s{slot}", Cpus=cpus) if cpus else offered(f"s{slot}")], now=at)
+        with seen(flight, slots, at):
+            assert all(number(slots.value(f"s{n}", "Cpus"), -1) >= 0 for n in range(4))
         assert text(slots) == before

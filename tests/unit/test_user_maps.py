@@ -104,7 +104,7 @@ def test_a_cycle_asks_the_maps_and_notices_new_ones(tmp_path: Path) -> None:
     given = CycleInput(slots, jobs, None, Knobs(), Accounting(), NOW)
     engine = Engine()
 
-    def matched() -> list[str]:
+    def matched() -> list[str | None]:
         return [match.job for match in given.run(engine).matches()]
 
     assert matched() == []

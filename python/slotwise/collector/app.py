@@ -7,6 +7,7 @@ import contextlib
 import logging
 from pathlib import Path
 
+from slotwise.classad.values import whole
 from slotwise.collector.ad_log import AdLog
 from slotwise.collector.expiry import Expiry
 from slotwise.collector.offline import OfflineAds, OfflineRules
@@ -104,7 +105,7 @@ class Collector:
     def _totals(self) -> dict[str, int | float | str]:
         slots = self.store.table("Machine")
         submitters = self.store.table("Submitter")
-        states = {str(state): int(count) for state, count in slots.count_by(["State"])}
+        states = {str(state): whole(count) for state, count in slots.count_by(["State"])}
         totals: dict[str, int | float | str] = {
             "CollectorIpAddr": self._context.address.target,
             "HostsTotal": len(slots),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Literal, ParamSpec, Protocol, TypeVar
 
 from slotwise import _native
 from slotwise.errors import BusyError
@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
     from slotwise._native import ClauseCount
     from slotwise.classad import ClassAd, ExprTree
+    from slotwise.classad.values import Value
 
 T = TypeVar("T")
+P = ParamSpec("P")
 #: In what form rows are wanted: a pack without or with keys, ``Name = value`` lines, JSON objects.
 Form = Literal["pack", "keyed", "long", "json"]
 
@@ -50,7 +52,7 @@ def _asked(
     target: ClassAd | None,
     now: int,
     rows: tuple[int, int] | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     return {
         "constraint": constraint,
         "projection": None if projection is None else list(projection),
@@ -61,12 +63,12 @@ def _asked(
     }
 
 
-def _bounded(work: Callable[..., T], *arguments: Any) -> T:
+def _bounded(work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     """What a question to a table answers; refused when its expressions take too much work."""
     if (most := question_most()) is None:
-        return work(*arguments)
+        return work(*arguments, **named)
     with Allowance(most) as allowance:
-        answer = work(*arguments)
+        answer = work(*arguments, **named)
     if allowance.exhausted:
         raise too_much(most)
     return answer
@@ -127,14 +129,14 @@ class AdTable:
 
     # ---- one ad
 
-    def upsert(self, key: str, ad: ClassAd | Mapping[str, Any], received_at: float = 0.0) -> None:
+    def upsert(self, key: str, ad: ClassAd | Mapping[str, Value], received_at: float = 0.0) -> None:
         """Makes *ad* the ad of *key*. *received_at* (seconds) is what :meth:`expire` looks at."""
         self.native.upsert(key, ad, received_at)
 
     def update(
         self,
         key: str,
-        delta: ClassAd | Mapping[str, Any],
+        delta: ClassAd | Mapping[str, Value],
         removed: Sequence[str] = (),
         received_at: float = 0.0,
     ) -> bool:
@@ -153,7 +155,7 @@ class AdTable:
         """The ad of *key*, attributes in the order of the table's columns."""
         return self.native.get(key)
 
-    def value(self, key: str, name: str) -> Any:
+    def value(self, key: str, name: str) -> Value:
         """One attribute of one ad, evaluated. KeyError without the ad, UNDEFINED without the attribute."""
         return self.native.value(key, name)
 
@@ -179,7 +181,7 @@ class AdTable:
         keys: Sequence[str],
         deltas: bytes | Sequence[ClassAd] | None = None,
         *,
-        columns: Mapping[str, Iterable[Any]] | None = None,
+        columns: Mapping[str, Iterable[Value]] | None = None,
         received_at: float = 0.0,
     ) -> None:
         """Makes an ad for each key: the template, then its delta (a pack in the order of the keys, or ads), then
@@ -284,7 +286,7 @@ class AdTable:
         *,
         target: ClassAd | None = None,
         now: int = 0,
-    ) -> list[tuple[Any, ...]]:
+    ) -> list[tuple[Value, ...]]:
         """Tuples of the values of *names* (attributes or expressions), each with the number of ads that have them."""
         asked = _asked(constraint, None, None, target, now)
         return _bounded(self.native.count_by, list(names), asked)
@@ -313,7 +315,7 @@ class AdTable:
 
     def counts_by_in_slices(
         self, names: Sequence[str], constraint: ExprTree | str | None = None, *, now: int = 0
-    ) -> Iterator[list[tuple[Any, ...]]]:
+    ) -> Iterator[list[tuple[Value, ...]]]:
         """As :meth:`count_by`, in slices, of which each counts for itself."""
         wanted = list(names)
         return self._slices(
@@ -387,7 +389,7 @@ class AdTable:
         *,
         target: ClassAd | None = None,
         now: int = 0,
-    ) -> list[list[Any]]:
+    ) -> list[list[Value]]:
         """A list for each of *names* (attributes or expressions): its value for each ad, evaluated.
 
         Equal values are one Python object.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slotwise import _native
 
 if TYPE_CHECKING:
     from slotwise.classad import ClassAd
+    from slotwise.classad.values import Value
 
 
 class PackBuilder:
@@ -32,11 +33,11 @@ class PackBuilder:
         """Bytes so far."""
         return self._native.size
 
-    def upsert(self, key: str, ad: ClassAd | Mapping[str, Any]) -> None:
+    def upsert(self, key: str, ad: ClassAd | Mapping[str, Value]) -> None:
         """The ad of *key* is *ad*."""
         self._native.upsert(key, ad)
 
-    def update(self, key: str, delta: ClassAd | Mapping[str, Any], removed: Sequence[str] = ()) -> None:
+    def update(self, key: str, delta: ClassAd | Mapping[str, Value], removed: Sequence[str] = ()) -> None:
         """These attributes of the ad of *key* changed, *removed* are gone."""
         self._native.update(key, delta, list(removed))
 
@@ -53,7 +54,7 @@ class PackBuilder:
         return self._native.finish()
 
 
-def pack_ads(ads: Iterable[ClassAd | Mapping[str, Any]], keys: Sequence[str] | None = None) -> bytes:
+def pack_ads(ads: Iterable[ClassAd | Mapping[str, Value]], keys: Sequence[str] | None = None) -> bytes:
     """Ads as a pack; with *keys*, applying it makes them the ads of those keys."""
     return _native.pack_ads(ads, None if keys is None else list(keys))
 
