@@ -13,7 +13,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 from harness import Report
 from slotwise.classad import ClassAd, ExprTree
@@ -61,7 +63,7 @@ def whole_batches() -> list[bytes]:
     packs = []
     for start in range(0, ADS, BATCH):
         ads = [slot(n, 1) for n in range(start, min(ADS, start + BATCH))]
-        packs.append(pack_ads(ads, [ad["Name"] for ad in ads]))
+        packs.append(pack_ads(ads, [str(ad["Name"]) for ad in ads]))
     return packs
 
 
@@ -94,7 +96,7 @@ def delta_batches(sequence: int) -> list[bytes]:
 async def advertise(stub: collector_pb2_grpc.CollectorStub, metadata: object, packs: list[bytes]) -> float:
     """Seconds to send the packs and have every one acknowledged."""
 
-    async def requests():  # type: ignore[no-untyped-def]
+    async def requests() -> AsyncIterator[collector_pb2.AdvertiseRequest]:
         for serial, pack in enumerate(packs):
             yield collector_pb2.AdvertiseRequest(kind="Machine", pack=pack, serial=serial)
 
@@ -108,7 +110,7 @@ async def advertise(stub: collector_pb2_grpc.CollectorStub, metadata: object, pa
     return seconds
 
 
-async def ask(stub: collector_pb2_grpc.CollectorStub, metadata: object, **words: object) -> tuple[float, bytes, int]:
+async def ask(stub: collector_pb2_grpc.CollectorStub, metadata: object, **words: Any) -> tuple[float, bytes, int]:
     """Seconds, data and number of ads of a query."""
     parts, total = [], 0
     start = time.perf_counter()

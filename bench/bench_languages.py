@@ -88,7 +88,7 @@ def make_jobs(report: Report, directory: Path) -> None:
         return sum(jobs for cluster in sweep().clusters for jobs, _ in cluster.batches())
 
     cluster = sweep().clusters[0]
-    assert cluster.job(JOBS - 1)["Args"].startswith(f"{JOBS - 1} {JOBS - 1:05d}")
+    assert str(cluster.job(JOBS - 1)["Args"]).startswith(f"{JOBS - 1} {JOBS - 1:05d}")
     assert packed() == JOBS
     report.add(f"{JOBS:,} jobs of one description, all different", "s", timed(sweep, repeat=3), target="< 1")
     report.add(f"{JOBS:,} jobs, with what goes to the schedd", "s", timed(packed, repeat=3), reference="24")

@@ -9,7 +9,9 @@ from __future__ import annotations
 import resource
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from harness import Report, timed
 from slotwise.classad import ClassAd
@@ -85,9 +87,10 @@ def ask(report: Report, table: AdTable, slots: int) -> None:
     """Questions over all ads."""
     constraint = 'State == "Unclaimed" && Memory > 3000 && OpSysMajorVer >= 9 && LoadAvg < 0.1'
     projection = ["Name", "Cpus", "Memory", "State", "Activity", "LoadAvg"]
+    all_ads: list[Mapping[str, Any]] = [*unpack_ads(table.query(projection=[*projection, "OpSysMajorVer"]))]
     expected = sum(
         bool(ad["State"] == "Unclaimed" and ad["Memory"] > 3000 and ad["OpSysMajorVer"] >= 9 and ad["LoadAvg"] < 0.1)
-        for ad in unpack_ads(table.query(projection=[*projection, "OpSysMajorVer"]))
+        for ad in all_ads
     )
     assert table.count(constraint) == expected > 0
     values = [t * 1e3 for t in timed(lambda: table.query(constraint, projection))]

@@ -19,6 +19,7 @@ import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ AIM = 0.88
 
 
 @cache
-def recorded() -> list[dict[str, str]]:
+def recorded() -> list[dict[str, Any]]:
     return [json.loads(line) for line in (HERE / "commands.jsonl").read_text().splitlines()]
 
 
@@ -48,9 +49,10 @@ def _masked(text: str, names: dict[str, str], account: str, host: str) -> str:
     return re.sub(rf"\b{re.escape(host)}\b", "HOST", text)
 
 
-def _theirs(row: dict[str, str]) -> tuple[str, str, str]:
+def _theirs(row: dict[str, Any]) -> tuple[str, str, int]:
     names = {"peer@127-0-0-1.peer.local": "HOST", "127-0-0-1.peer.local": "HOST", "peer1": "USER1"}
-    return (*(_masked(row[name], names, "peer", "127-0-0-1") for name in ("out", "err")), row["status"])
+    out, err = (_masked(row[name], names, "peer", "127-0-0-1") for name in ("out", "err"))
+    return out, err, row["status"]
 
 
 @pytest.fixture(scope="module")
@@ -67,14 +69,9 @@ def ours() -> Iterator[list[tuple[str, str, int]]]:
             work = Path(directory) / "work"
             work.mkdir()
             account, host = pwd.getpwuid(os.getuid()).pw_name, socket.gethostname()
+            own = {f"{account}1": "USER1", f"slot1@{host}": "slot1@HOST"}
             yield [
-                (
-                    *(
-                        _masked(text, {f"{account}1": "USER1", f"slot1@{host}": "slot1@HOST"}, account, host)
-                        for text in (answer.out, answer.err)
-                    ),
-                    answer.status,
-                )
+                (_masked(answer.out, own, account, host), _masked(answer.err, own, account, host), answer.status)
                 for answer in command_cases.play(work, env, PATIENCE, at_once=4)
             ]
             pool.down()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from slotwise.wire.gen import schedd_pb2
 
@@ -13,7 +15,7 @@ EVICTED = schedd_pb2.RunEnded.EVICTED
 HELD = schedd_pb2.RunEnded.HELD
 #: Counts its starts in a file; writes a checkpoint at each but the third.
 COUNTS = "n=$(cat n 2>/dev/null || echo 0); n=$((n+1)); echo $n > n; echo start $n; [ $n -ge 3 ] || exit 85; echo x > x"
-RULES = {"WantFTOnCheckpoint": True, "SuccessCheckpointExitCode": 85, "TransferCheckpoint": "n"}
+RULES: dict[str, Any] = {"WantFTOnCheckpoint": True, "SuccessCheckpointExitCode": 85, "TransferCheckpoint": "n"}
 
 
 def counting(bench: StarterBench, script: str = COUNTS, **ad: object) -> str:

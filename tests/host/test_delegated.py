@@ -7,11 +7,13 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from slotwise.execution.cgroup.probe import V1_WANTED, CgroupHost
 from slotwise.wire.gen import schedd_pb2
 
+from tests.support.ads import number_of, texts_of
 from tests.support.hiding import HIDER, hidden_pid, let_go
 from tests.support.patience import PATIENCE
 from tests.support.starter_bench import StarterBench, is_alive, job_python, processes_below, starter_bench
@@ -21,7 +23,7 @@ EXITED, HELD = schedd_pb2.RunEnded.EXITED, schedd_pb2.RunEnded.HELD
 EVICTED = schedd_pb2.RunEnded.EVICTED
 NOBODY = 65534
 MOUNT = Path("/sys/fs/cgroup")
-WITHOUT_ROOT = {"CREATE_CGROUP_WITHOUT_ROOT": "true"}
+WITHOUT_ROOT: dict[str, Any] = {"CREATE_CGROUP_WITHOUT_ROOT": "true"}
 HOG = "b = bytearray()\nwhile True: b += bytes(8 << 20)"
 
 
@@ -89,7 +91,7 @@ async def test_limits_hold_in_a_delegated_subtree(delegated: tuple[Path, ...], c
         facts = await bench.facts()
         assert facts.eval("CgroupVersion") == cgroups.version and facts.eval("EnforcesMemory") is True
         assert facts.eval("ProcessTracking") == "cgroup" and facts.eval("HasUserSwitch") is False
-        gaps = facts.eval("EnforcementGaps")
+        gaps = texts_of(facts, "EnforcementGaps")
         assert any("not root" in gap for gap in gaps)
         run = bench.submit(job_python(), "-S", "-c", HOG, slot={"Memory": 48})
         ended = await bench.ended(run)
@@ -99,7 +101,10 @@ async def test_limits_hold_in_a_delegated_subtree(delegated: tuple[Path, ...], c
         assert (await bench.ended(run)).how == EXITED
         assert bench.output(run) == f"{NOBODY}\n"
         end = bench.shadow.runs[run].end_ad
-        assert end.eval("RemoteUserCpu") + end.eval("RemoteSysCpu") >= 0.25 and end.eval("CgroupEnforced") is True
+        assert (
+            number_of(end, "RemoteUserCpu") + number_of(end, "RemoteSysCpu") >= 0.25
+            and end.eval("CgroupEnforced") is True
+        )
         bomb = "import os, time\nwhile True:\n  try: os.fork()\n  except OSError: time.sleep(0.01)"
         run = bench.submit(job_python(), "-S", "-c", bomb)
         await bench.running(run)
@@ -143,7 +148,7 @@ async def test_without_the_knob_nothing_is_touched_and_the_gaps_are_told(delegat
     async with starter_bench(NOBODY, delegated) as bench:
         facts = await bench.facts()
         assert facts.eval("CgroupVersion") == 0 and facts.eval("ProcessTracking") == "descent"
-        gaps = " ".join(facts.eval("EnforcementGaps"))
+        gaps = " ".join(texts_of(facts, "EnforcementGaps"))
         for words in ("CREATE_CGROUP_WITHOUT_ROOT", "memory is measured", "CPU shares", "number of processes"):
             assert words in gaps and words in bench.log()
         run = bench.submit(job_python(), "-S", "-c", HIDER)

@@ -103,8 +103,8 @@ async def test_a_killed_starter_leaves_no_mount_and_no_key(knobs: dict[str, Any]
 
 
 async def test_a_promise_that_cannot_be_kept_is_refused(root: None, loop_mounts: None) -> None:
-    without = {"STARTD_ENFORCE_DISK_LIMITS": "false"}
-    forbidden = {
+    without: dict[str, Any] = {"STARTD_ENFORCE_DISK_LIMITS": "false"}
+    forbidden: dict[str, Any] = {
         "STARTD_ENFORCE_DISK_LIMITS": "true", "SLOTWISE_SCRATCH_VOLUMES": "loop",
         "DISABLE_EXECUTE_DIRECTORY_ENCRYPTION": "true", "ENCRYPT_EXECUTE_DIRECTORY": "true",
     }  # fmt: skip
@@ -119,11 +119,9 @@ async def test_a_promise_that_cannot_be_kept_is_refused(root: None, loop_mounts:
 
 
 async def test_a_starter_that_cannot_encrypt_all_runs_nothing(root: None) -> None:
-    bench = StarterBench
     with pytest.raises(AssertionError, match="ENCRYPT_EXECUTE_DIRECTORY is true, and this host cannot encrypt"):
-        async with starter_bench(ENCRYPT_EXECUTE_DIRECTORY="true", STARTD_ENFORCE_DISK_LIMITS="false") as bench:
+        async with starter_bench(ENCRYPT_EXECUTE_DIRECTORY="true", STARTD_ENFORCE_DISK_LIMITS="false"):
             pass
-    del bench
 
 
 async def nothing_left(bench: StarterBench) -> None:

@@ -11,12 +11,13 @@ import pytest
 from slotwise.execution.cgroup.probe import probe
 from slotwise.wire.gen import schedd_pb2
 
+from tests.support.ads import nested_in
 from tests.support.hiding import HIDER, hidden_pid, let_go
 from tests.support.starter_bench import StarterBench, job_python, segments, starter_bench
 
 pytestmark = pytest.mark.host
 EVICTED = schedd_pb2.RunEnded.EVICTED
-WITHOUT_CGROUPS = {"BASE_CGROUP": ""}
+WITHOUT_CGROUPS: dict[str, Any] = {"BASE_CGROUP": ""}
 
 
 def _alive(pid: int) -> bool:
@@ -145,7 +146,7 @@ async def test_a_soft_kill_lets_the_job_leave_with_its_own_signal(root: None) ->
         ended = await bench.ended(run)
         assert (ended.how, ended.reason_code, ended.reason) == (EVICTED, 1011, "the owner is back")
         assert bench.output(run, "farewell") == "bye\n"
-        assert bench.shadow.runs[run].end_ad.eval("ToE")["How"] == "DEACTIVATE_CLAIM"
+        assert nested_in(bench.shadow.runs[run].end_ad, "ToE")["How"] == "DEACTIVATE_CLAIM"
 
 
 @pytest.mark.parametrize("knobs", [{}, WITHOUT_CGROUPS], ids=["cgroup", "signals"])
@@ -161,7 +162,7 @@ async def test_a_job_that_ignores_the_soft_kill_is_killed_hard(root: None, knobs
         ended = await bench.ended(run)
         assert (ended.how, ended.reason_code) == (EVICTED, 1014)
         assert not _processes_of(bench)
-        ticket = bench.shadow.runs[run].end_ad.eval("ToE")
+        ticket = nested_in(bench.shadow.runs[run].end_ad, "ToE")
         assert (ticket["How"], ticket["ExitBySignal"]) == ("DEACTIVATE_CLAIM_FORCIBLY", True)
 
 
@@ -175,7 +176,7 @@ async def test_a_suspended_job_is_continued_before_a_soft_kill(root: None) -> No
         await bench.eventually(lambda: startd.of(run, "suspended"), "it is suspended")
         startd.command(run, kill={"reason_code": 1010, "vacate_s": 60})
         assert (await bench.ended(run)).how == EVICTED
-        assert bench.shadow.runs[run].end_ad.eval("ToE")["How"] == "DEACTIVATE_CLAIM"
+        assert nested_in(bench.shadow.runs[run].end_ad, "ToE")["How"] == "DEACTIVATE_CLAIM"
 
 
 #: Forks as fast as it can, each process in a session of its own, without environment; only the account is limited.

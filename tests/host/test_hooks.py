@@ -16,6 +16,7 @@ from slotwise.ids import job_of_run
 from slotwise.wire.gen import schedd_pb2
 
 from tests.host.test_plugins import with_shelf
+from tests.support.ads import number_of
 from tests.support.starter_bench import StarterBench, starter_bench
 
 pytestmark = pytest.mark.host
@@ -105,9 +106,8 @@ async def test_a_hook_that_fails_holds_the_job_or_sends_it_back(script: str, how
 async def test_the_jobs_keyword_counts_where_it_has_hooks() -> None:
     async with starter_bench() as bench:
         await configured(bench, OTHER_HOOK_PREPARE_JOB=program(bench, "prepare", "exit 1"))
-        plain, wants, strange = (
-            bench.submit("/bin/true", **ad) for ad in ({}, {"HookKeyword": "other"}, {"HookKeyword": "x"})
-        )
+        ads: tuple[dict[str, Any], ...] = ({}, {"HookKeyword": "other"}, {"HookKeyword": "x"})
+        plain, wants, strange = (bench.submit("/bin/true", **ad) for ad in ads)
         assert [(await bench.ended(run)).how for run in (plain, wants, strange)] == [EXITED, HELD, EXITED]
 
 
@@ -282,10 +282,10 @@ async def test_the_exit_hook_is_told_how_the_job_ended(
         ad = given(bench, "exit")
         assert {name: ad.eval(name) for name in facts} == facts
         assert ad.eval("JobState") == "Exited" and ad.eval("Owner") == "ann" and ad.eval("JobPid") == pid
-        assert began <= ad.eval("JobStartDate") <= time.time()
+        assert began <= number_of(ad, "JobStartDate") <= time.time()
         if how == "exit":
             # It counts from the end of the spawn, a moment after the job's own sleep has begun.
-            assert 0.2 <= ad.eval("JobDuration") < 60
+            assert 0.2 <= number_of(ad, "JobDuration") < 60
             assert "VacateReason" not in ad
         assert seen(bench, "exit.args") == f"{how}|"
         assert env.items() <= environment(bench, "exit").items()

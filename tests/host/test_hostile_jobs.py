@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from slotwise.wire.gen import schedd_pb2
 
 from tests.host.test_plugins import with_shelf
+from tests.support.ads import number_of
 from tests.support.starter_bench import StarterBench, job_python, starter_bench
 
 pytestmark = pytest.mark.host
@@ -132,14 +134,16 @@ for _ in range(2500):
 
 
 @pytest.mark.parametrize("knobs", [{}, {"STARTD_ENFORCE_DISK_LIMITS": "true", "SLOTWISE_SCRATCH_VOLUMES": "none"}])
-async def test_a_tree_deeper_than_any_path_is_measured_and_removed(knobs: dict[str, str]) -> None:
+async def test_a_tree_deeper_than_any_path_is_measured_and_removed(knobs: dict[str, Any]) -> None:
     async with starter_bench(CGROUP_POLLING_INTERVAL=0.2, STARTER_INITIAL_UPDATE_INTERVAL=1, **knobs) as bench:
         script = f"{DEEP}\nos.chdir(os.environ['_CONDOR_SCRATCH_DIR'])\nopen('made', 'w')\n"
         script += "import time\nwhile not os.path.exists('stop'): time.sleep(0.05)"
         run = bench.submit(job_python(), "-S", "-c", script, slot={"Disk": 500_000})
         await bench.eventually(lambda: list(bench.execute.glob("dir_*/scratch/made")), "the tree is made")
         updates = bench.shadow.runs[run].updates
-        await bench.eventually(lambda: any(ad.eval("ScratchDirFileCount") >= 1 for ad in updates), "it is measured")
+        await bench.eventually(
+            lambda: any(number_of(ad, "ScratchDirFileCount") >= 1 for ad in updates), "it is measured"
+        )
         next(iter(bench.execute.glob("dir_*/scratch"))).joinpath("stop").touch()
         ended = await bench.ended(run)
         assert (ended.how, ended.code) == (EXITED, 0), ended.reason
@@ -167,7 +171,7 @@ async def test_a_job_that_waits_for_a_pipe_can_be_told_to_go(stream: str) -> Non
         place.chmod(0o777)
         os.mkfifo(place / "pipe")
         (place / "pipe").chmod(0o666)
-        ad: dict[str, object] = {"Out": "/dev/null", "Err": "/dev/null", stream: "pipe"}
+        ad: dict[str, Any] = {"Out": "/dev/null", "Err": "/dev/null", stream: "pipe"}
         waits = bench.submit("/bin/sh", "-c", "true", ShouldTransferFiles="NO", Iwd=str(place), **ad)
         await bench.eventually(lambda: bench.shadow.runs[waits].accepted, "it is taken on")
         other = bench.submit("/bin/sh", "-c", "echo fine")

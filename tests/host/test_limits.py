@@ -11,6 +11,7 @@ import pytest
 from slotwise.execution.cgroup.probe import CgroupHost
 from slotwise.wire.gen import schedd_pb2
 
+from tests.support.ads import number_of, texts_of
 from tests.support.starter_bench import job_python, processes_below, starter_bench
 
 pytestmark = pytest.mark.host
@@ -39,7 +40,7 @@ async def test_page_cache_is_not_counted_against_the_job(memory_cgroup: Any) -> 
         run = bench.submit("/bin/sh", "-c", script, slot={"Memory": 48})
         ended = await bench.ended(run, 60)
         assert (ended.how, ended.code) == (schedd_pb2.RunEnded.EXITED, 0)
-        assert bench.shadow.runs[run].end_ad.eval("MemoryUsage") < 48
+        assert number_of(bench.shadow.runs[run].end_ad, "MemoryUsage") < 48
 
 
 async def test_no_limit_without_a_policy(memory_cgroup: Any) -> None:
@@ -50,7 +51,10 @@ async def test_no_limit_without_a_policy(memory_cgroup: Any) -> None:
 
 
 async def test_a_custom_limit_is_an_expression_over_machine_and_job(memory_cgroup: Any) -> None:
-    knobs = {"CGROUP_MEMORY_LIMIT_POLICY": "custom", "CGROUP_HARD_MEMORY_LIMIT_EXPR": "MY.Memory / 2 + TARGET.Extra"}
+    knobs: dict[str, Any] = {
+        "CGROUP_MEMORY_LIMIT_POLICY": "custom",
+        "CGROUP_HARD_MEMORY_LIMIT_EXPR": "MY.Memory / 2 + TARGET.Extra",
+    }
     async with starter_bench(**knobs) as bench:
         run = bench.submit(job_python(), "-S", "-c", HOG, slot={"Memory": 100}, Extra=10)
         ended = await bench.ended(run)
@@ -71,7 +75,7 @@ async def test_a_custom_limit_is_an_expression_over_machine_and_job(memory_cgrou
 async def test_each_policy_writes_its_limits(
     memory_cgroup: CgroupHost, policy: str, swap: str, limit_mib: int | None, soft_mib: int | None
 ) -> None:
-    knobs = {
+    knobs: dict[str, Any] = {
         "CGROUP_MEMORY_LIMIT_POLICY": policy,
         "CGROUP_HARD_MEMORY_LIMIT_EXPR": "MY.Memory + 16",
         "DISABLE_SWAP_FOR_JOB": swap,
@@ -178,7 +182,7 @@ async def test_without_a_pids_cgroup_the_account_is_limited(root: None, account:
         pytest.skip(f"needs an account {account}, as Debian has")
     user = None if knobs else uid
     async with starter_bench(user, SLOTWISE_JOB_MAX_PROCESSES=40, BASE_CGROUP="", **knobs) as bench:
-        assert any("limited for the account" in gap for gap in (await bench.facts()).eval("EnforcementGaps"))
+        assert any("limited for the account" in gap for gap in texts_of(await bench.facts(), "EnforcementGaps"))
         run = bench.submit(job_python(), "-S", "-c", COUNTED_BOMB)
         await bench.eventually(lambda: list(bench.execute.glob("dir_*/scratch/refused")), "the bomb is stopped", 60)
         assert 30 <= len(processes_below(bench.execute)) <= 45
@@ -207,7 +211,7 @@ async def test_cpu_shares_hold_under_contention(root: None, cgroups: Any) -> Non
 
 
 async def test_without_volumes_disk_use_is_measured_and_held(root: None, tmp_path: Path) -> None:
-    knobs = {"CGROUP_POLLING_INTERVAL": 0.2, "SLOTWISE_SCRATCH_VOLUMES": "none"}
+    knobs: dict[str, Any] = {"CGROUP_POLLING_INTERVAL": 0.2, "SLOTWISE_SCRATCH_VOLUMES": "none"}
     async with starter_bench(STARTD_ENFORCE_DISK_LIMITS="true", **knobs) as bench:
         assert (await bench.facts()).eval("EnforcesDisk") == "measured"
         script = "dd if=/dev/zero of=big bs=1M count=40 2>/dev/null; sync; sleep 60"

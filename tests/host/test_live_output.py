@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from slotwise.schedd.shadow import live_output
@@ -16,7 +17,7 @@ from tests.support.starter_neighbours import own_name
 pytestmark = pytest.mark.host
 EXITED = schedd_pb2.RunEnded.EXITED
 HELD = schedd_pb2.RunEnded.HELD
-LIVE = {"StreamOut": True, "StreamErr": True}
+LIVE: dict[str, Any] = {"StreamOut": True, "StreamErr": True}
 SH = "/bin/sh"
 #: Writes a line, and another one for each file that appears; ends when there is a file `end`.
 LINES = "echo start; echo trouble >&2; i=0; until [ -e end ]; do [ -e $i ] && echo $i && i=$((i+1)); sleep 0.02; done"

@@ -32,7 +32,12 @@ def test_files_are_made_by_the_owner_and_secrets_stay_secret(tmp_path: Path) -> 
     secret.write_text("x")
     secret.chmod(0o600)
     now, other = threading.Event(), list[str]()
-    thread = threading.Thread(target=lambda: (now.wait(10), other.append(secret.read_text())))
+
+    def read() -> None:
+        now.wait(10)
+        other.append(secret.read_text())
+
+    thread = threading.Thread(target=read)
     thread.start()
     try:
         with as_owner("nobody"):

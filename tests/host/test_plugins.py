@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from slotwise.wire.gen import schedd_pb2
 
+from tests.support.ads import nested_in
 from tests.support.starter_bench import StarterBench, job_python, starter_bench
 
 pytestmark = pytest.mark.host
@@ -60,7 +63,7 @@ async def test_urls_are_fetched_and_delivered_by_plugins() -> None:
         assert bench.output(run) == "from the shelf\n"
         assert (bench.root / "shelf" / "kept").read_text() == "new\n"
         end = bench.shadow.runs[run].end_ad
-        came, went = end.eval("TransferInputStats"), end.eval("TransferOutputStats")
+        came, went = nested_in(end, "TransferInputStats"), nested_in(end, "TransferOutputStats")
         assert (came["CedarFilesCountLastRun"], came["CedarSizeBytesLastRun"]) == (1, 1)
         assert came["SHELFFilesCountTotal"] == 3
         assert (came["SHELFFilesCountLastRun"], came["SHELFSizeBytesLastRun"]) == (1, 15)
@@ -77,7 +80,7 @@ async def test_urls_are_fetched_and_delivered_by_plugins() -> None:
         ({"TransferOutputRemaps": "made=shelf://no/where"}, 12, "using plugin plugin. Details: No such file"),
     ],
 )
-async def test_what_cannot_be_moved_holds_the_job(ad: dict[str, str], code: int, words: str) -> None:
+async def test_what_cannot_be_moved_holds_the_job(ad: dict[str, Any], code: int, words: str) -> None:
     async with starter_bench() as bench:
         await with_shelf(bench)
         run = bench.submit("/bin/sh", "-c", "echo new > made", **ad)

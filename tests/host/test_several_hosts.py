@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -188,7 +189,7 @@ def test_users_without_a_token_see_the_pool_from_an_access_point(hosts: dict[str
 
         def by(who: HostUser, *words: str) -> subprocess.CompletedProcess[str]:
             drop = ["setpriv", "--reuid", str(who.uid), "--regid", str(who.gid), "--clear-groups"]
-            env = {"HOME": str(who.home), "_CONDOR_SLOTWISE_MIN_UID": "100"}
+            env: dict[str, Any] = {"HOME": str(who.home), "_CONDOR_SLOTWISE_MIN_UID": "100"}
             return ap.run_by([*(opened() or []), *drop], *words, check=False, cwd=who.home, **env)
 
         (alice.home / "job.sub").write_text("executable = /bin/true\nqueue\n")
@@ -259,7 +260,7 @@ def test_revocations_and_new_keys_reach_all_hosts(hosts: dict[str, Host]) -> Non
 
     def said(token: str) -> list[str]:
         """What the hosts say to someone elsewhere who shows a token; nothing where all is well."""
-        shown = {"SLOTWISE_TOKEN_FILE": str(cm.root / token)}
+        shown: dict[str, Any] = {"SLOTWISE_TOKEN_FILE": str(cm.root / token)}
         done = [cm.run(*words, check=False, **shown) for words in asked.values()]
         return [each.stderr if each.returncode else "" for each in done]
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from slotwise.wire.gen import schedd_pb2
 
+from tests.support.ads import number_of
 from tests.support.starter_bench import StarterBench, starter_bench
 
 pytestmark = pytest.mark.host
@@ -260,7 +261,11 @@ async def test_a_deferred_job_waits_and_a_late_one_is_held() -> None:
 
 
 async def test_usage_is_measured_and_told() -> None:
-    knobs = {"STARTER_INITIAL_UPDATE_INTERVAL": 1, "STARTER_UPDATE_INTERVAL": 1, "CGROUP_POLLING_INTERVAL": 0.2}
+    knobs: dict[str, Any] = {
+        "STARTER_INITIAL_UPDATE_INTERVAL": 1,
+        "STARTER_UPDATE_INTERVAL": 1,
+        "CGROUP_POLLING_INTERVAL": 0.2,
+    }
     async with starter_bench(**knobs) as bench:
         script = (
             "i=0; while [ ! -e stop ]; do i=$((i+1)); done; dd if=/dev/zero of=f bs=1k count=300 2>/dev/null; sleep 2"
@@ -268,21 +273,22 @@ async def test_usage_is_measured_and_told() -> None:
         run = bench.submit(SH, "-c", script)
         updates = bench.shadow.runs[run].updates
         await bench.eventually(
-            lambda: any(ad.eval("RemoteUserCpu") > 0.1 and ad.eval("NumPids") >= 1 for ad in updates), "it computes"
+            lambda: any(number_of(ad, "RemoteUserCpu") > 0.1 and number_of(ad, "NumPids") >= 1 for ad in updates),
+            "it computes",
         )
         next(iter(bench.execute.glob("dir_*/scratch"))).joinpath("stop").touch()
-        await bench.eventually(lambda: any(ad.eval("DiskUsage") >= 300 for ad in updates), "the file is seen")
+        await bench.eventually(lambda: any(number_of(ad, "DiskUsage") >= 300 for ad in updates), "the file is seen")
         ended = await bench.ended(run)
         assert ended.how == EXITED
         end = bench.shadow.runs[run].end_ad
-        assert end.eval("RemoteUserCpu") + end.eval("RemoteSysCpu") > 0.1
-        assert end.eval("ResidentSetSize") > 0 and end.eval("MemoryUsage") >= 1
+        assert number_of(end, "RemoteUserCpu") + number_of(end, "RemoteSysCpu") > 0.1
+        assert number_of(end, "ResidentSetSize") > 0 and number_of(end, "MemoryUsage") >= 1
 
 
 async def test_proportional_sizes_are_measured_on_request() -> None:
     async with starter_bench(USE_PSS="true") as bench:
         run = await finished(bench, "sleep 0.5")
-        size = bench.shadow.runs[run].end_ad.eval("ProportionalSetSizeKb")
+        size = number_of(bench.shadow.runs[run].end_ad, "ProportionalSetSizeKb")
         assert 0 < size < 100_000
 
 

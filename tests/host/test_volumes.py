@@ -15,6 +15,7 @@ from slotwise.execution.launcher import holder
 from slotwise.starter.enforcement.host_programs import run as tool
 from slotwise.wire.gen import schedd_pb2
 
+from tests.support.ads import number_of
 from tests.support.starter_bench import StarterBench, groups_of, starter_bench
 
 pytestmark = pytest.mark.host
@@ -105,7 +106,7 @@ async def test_a_job_within_its_volume_brings_its_files_back(knobs: dict[str, An
         assert (ended.how, ended.code) == (EXITED, 0), bench.output(run, "_condor_stderr")
         assert bench.output(run, "out") == "7"
         assert bench.output(run).split()[-1].startswith(str(bench.execute))
-        assert bench.shadow.runs[run].end_ad.eval("DiskUsage") >= 25 * 1024
+        assert number_of(bench.shadow.runs[run].end_ad, "DiskUsage") >= 25 * 1024
         await nothing_left(bench)
 
 
@@ -173,7 +174,7 @@ async def test_results_on_a_volume_are_sent_after_a_restart(knobs: dict[str, Any
 
 
 async def test_an_exhausted_pool_is_reported_and_not_the_jobs_fault(lvm: None, tmp_path: Path) -> None:
-    knobs = {
+    knobs: dict[str, Any] = {
         "STARTD_ENFORCE_DISK_LIMITS": "true",
         "SLOTWISE_SCRATCH_VOLUMES": "lvm",
         "LVM_USE_THIN_PROVISIONING": "true",
@@ -193,7 +194,7 @@ async def test_an_exhausted_pool_is_reported_and_not_the_jobs_fault(lvm: None, t
 
 
 async def test_leftovers_of_a_crash_are_removed_and_other_volumes_are_not(admins_group: str) -> None:
-    knobs = {
+    knobs: dict[str, Any] = {
         "STARTD_ENFORCE_DISK_LIMITS": "true",
         "SLOTWISE_SCRATCH_VOLUMES": "lvm",
         "LVM_VOLUME_GROUP_NAME": admins_group,
@@ -218,7 +219,11 @@ async def test_leftovers_of_a_crash_are_removed_and_other_volumes_are_not(admins
 
 
 async def test_what_a_starter_left_of_its_trials_is_removed(loop_mounts: None) -> None:
-    knobs = {"STARTD_ENFORCE_DISK_LIMITS": "true", "SLOTWISE_SCRATCH_VOLUMES": "loop", "LVM_HIDE_MOUNT": "false"}
+    knobs: dict[str, Any] = {
+        "STARTD_ENFORCE_DISK_LIMITS": "true",
+        "SLOTWISE_SCRATCH_VOLUMES": "loop",
+        "LVM_HIDE_MOUNT": "false",
+    }
     async with starter_bench(**knobs) as bench:
         await bench.kill_9()
         store = bench.execute / ".starter" / "volumes"
@@ -236,7 +241,7 @@ async def test_what_a_starter_left_of_its_trials_is_removed(loop_mounts: None) -
 
 async def test_a_group_of_our_own_goes_with_the_starter(lvm: None, tmp_path: Path) -> None:
     backing = tmp_path / "backing.img"
-    knobs = {
+    knobs: dict[str, Any] = {
         "STARTD_ENFORCE_DISK_LIMITS": "true",
         "SLOTWISE_SCRATCH_VOLUMES": "lvm",
         "LVM_BACKING_FILE": backing,

@@ -35,7 +35,7 @@ async def test_a_hook_does_not_change_whose_job_it_is(root: None) -> None:
         hook = victim.home.parent / "prepare"
         hook.write_text(f"#!/bin/sh\ncat > /dev/null\necho 'Owner = \"{victim.name}\"'\necho 'Seen = true'\n")
         hook.chmod(0o755)
-        knobs = {"STARTER_JOB_HOOK_KEYWORD": "X", "X_HOOK_PREPARE_JOB": hook, "UID_DOMAIN": "here"}
+        knobs: dict[str, Any] = {"STARTER_JOB_HOOK_KEYWORD": "X", "X_HOOK_PREPARE_JOB": hook, "UID_DOMAIN": "here"}
         async with starter_bench(**knobs) as bench:
             run = bench.submit(
                 "/bin/sh", "-c", "id -un; grep -E '^(Owner|Seen) ' $_CONDOR_JOB_AD | sort",

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from slotwise.wire import address
@@ -71,7 +72,7 @@ def user(pool: Pool, authority: Authority, tmp_path: Path) -> Pool:
     return made
 
 
-def shown(authority: Authority, name: str) -> dict[str, str]:
+def shown(authority: Authority, name: str) -> dict[str, Any]:
     at = authority.directory / name
     return {
         "_CONDOR_AUTH_SSL_CLIENT_CERTFILE": f"{at}.pem",

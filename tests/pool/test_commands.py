@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,7 +116,7 @@ def test_priorities_are_set_and_shown(pool: Pool) -> None:
 
 def test_a_user_may_look_but_not_change_priorities(pool: Pool) -> None:
     pool.run("token", "create", "--identity", "bob@dom", "--scope", "WRITE", "--file", "bob.token")
-    bob = {"SLOTWISE_TOKEN_FILE": str(pool.root / "bob.token")}
+    bob: dict[str, Any] = {"SLOTWISE_TOKEN_FILE": str(pool.root / "bob.token")}
     pool.run("userprio", "-allusers", **bob)
     refused = pool.run("userprio", "-setfactor", "bob@dom", "1", check=False, **bob)
     assert refused.returncode == 1 and "bob@dom may not call" in refused.stderr
@@ -126,11 +127,11 @@ def test_a_user_may_look_but_not_change_priorities(pool: Pool) -> None:
 def test_a_reader_may_not_submit_and_nobody_may_do_anything(pool: Pool) -> None:
     (pool.root / "one.sub").write_text("executable = /bin/true\nqueue\n")
     pool.run("token", "create", "--identity", "eve@dom", "--scope", "READ", "--file", "eve.token")
-    eve = {"SLOTWISE_TOKEN_FILE": str(pool.root / "eve.token")}
+    eve: dict[str, Any] = {"SLOTWISE_TOKEN_FILE": str(pool.root / "eve.token")}
     assert pool.run("q", "-allusers", **eve).returncode == 0
     assert pool.run("submit", "one.sub", check=False, **eve).returncode == 1
     (pool.root / "none").write_text("")
-    nobody = {"SLOTWISE_TOKEN_FILE": str(pool.root / "none")}
+    nobody: dict[str, Any] = {"SLOTWISE_TOKEN_FILE": str(pool.root / "none")}
     commands = (["q"], ["status"], ["userprio"], ["submit", "one.sub"], ["rm", "1"], ["reschedule"], ["history"])
     for words in commands:
         done = pool.run(*words, check=False, **nobody)
@@ -142,8 +143,8 @@ def test_a_user_may_act_on_own_jobs_only(pool: Pool) -> None:
     (pool.root / "held.sub").write_text("executable = /bin/true\nhold = true\nqueue\n")
     for who in ("ann", "bob"):
         pool.run("token", "create", "--identity", f"{who}@dom", "--file", f"{who}.token")
-    as_ann = {"SLOTWISE_TOKEN_FILE": str(pool.root / "ann.token")}
-    as_bob = {"SLOTWISE_TOKEN_FILE": str(pool.root / "bob.token")}
+    as_ann: dict[str, Any] = {"SLOTWISE_TOKEN_FILE": str(pool.root / "ann.token")}
+    as_bob: dict[str, Any] = {"SLOTWISE_TOKEN_FILE": str(pool.root / "bob.token")}
     said = pool.run("submit", "-terse", "held.sub", **as_ann).stdout
     job = said.split()[0]
     refused = pool.run("rm", job, check=False, **as_bob)
@@ -212,7 +213,7 @@ def test_another_pool_is_reached_by_its_collector(pool: Pool, tmp_path: Path) ->
     elsewhere = Pool(tmp_path / "elsewhere")
     at = json.loads((pool.home.run / "collector.json").read_text())["tcp"]
     pool.run("token", "create", "--identity", "eve@dom", "--scope", "WRITE", "--file", str(tmp_path / "eve"))
-    token = {"SLOTWISE_TOKEN_FILE": str(tmp_path / "eve")}
+    token: dict[str, Any] = {"SLOTWISE_TOKEN_FILE": str(tmp_path / "eve")}
     nothing = elsewhere.run("status", check=False, **token)
     assert nothing.returncode == 1 and "slotwise up" in nothing.stderr
     readable = elsewhere.run("status", "-pool", at, check=False, **token)

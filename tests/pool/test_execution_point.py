@@ -7,6 +7,7 @@ import resource
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ def events(log: Path, kind: str) -> int:
     return sum(line.startswith(f"{kind} (") for line in log.read_text().splitlines()) if log.exists() else 0
 
 
-def slots(pool: Pool, **wanted: str) -> list[dict[str, object]]:
+def slots(pool: Pool, **wanted: object) -> list[dict[str, Any]]:
     """The slot ads that say so."""
     return [ad for ad in pool.json("status") if all(ad.get(name) == value for name, value in wanted.items())]
 

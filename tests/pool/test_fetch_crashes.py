@@ -86,8 +86,7 @@ def test_the_guide_works(make_pool: Callable[[str], Pool], queue: WorkQueue, pla
         f"i{number}": (1, ["0"]) for number in range(6)
     }
     assert log(place) == Counter(f"i{n} {word}" for n in range(6) for word in ("begin", "end"))
-    states = lambda: {str(ad["State"]) for ad in slots(pool)}  # noqa: E731 - asked again and again
-    pool.until("the slots are free again", lambda: states() == {"Unclaimed"})
+    pool.until("the slots are free again", lambda: {ad["State"] for ad in slots(pool)} == {"Unclaimed"})
     pool.down()
 
 

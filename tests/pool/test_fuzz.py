@@ -33,13 +33,13 @@ CALLS = int(os.environ.get("SLOTWISE_FUZZ_CALLS", "300"))
 SEED = int(os.environ.get("SLOTWISE_FUZZ_SEED", "1"))
 #: These end or change daemons as they should, and are no attack.
 NOT_CALLED = frozenset(("Shutdown", "Restart", "StopDaemons", "StartDaemons", "Reconfig"))
-SERVICES = {
-    "collector": [collector_pb2.DESCRIPTOR, "Collector"],
-    "negotiator": [negotiator_pb2.DESCRIPTOR, "Negotiator"],
-    "schedd": [schedd_pb2.DESCRIPTOR, "Schedd"],
-    "startd": [startd_pb2.DESCRIPTOR, "Startd"],
-    "starter": [starter_pb2.DESCRIPTOR, "Starter"],
-    "master": [daemon_pb2.DESCRIPTOR, "Master"],
+SERVICES: dict[str, tuple[Any, str]] = {
+    "collector": (collector_pb2.DESCRIPTOR, "Collector"),
+    "negotiator": (negotiator_pb2.DESCRIPTOR, "Negotiator"),
+    "schedd": (schedd_pb2.DESCRIPTOR, "Schedd"),
+    "startd": (startd_pb2.DESCRIPTOR, "Startd"),
+    "starter": (starter_pb2.DESCRIPTOR, "Starter"),
+    "master": (daemon_pb2.DESCRIPTOR, "Master"),
 }
 WORDS = ["", "Machine", "Scheduler", "Job", "ann", "1.0", "1", "true", "(((", "\x00", "../../etc/passwd", "x" * 5000]
 TEXTS = [

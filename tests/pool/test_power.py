@@ -55,7 +55,7 @@ def sleeper(make_pool: Callable[[str], Pool], tmp_path: Path) -> Callable[[str],
 
 def asleep(pool: Pool) -> list[dict[str, object]]:
     """Slots of machines that sleep."""
-    return slots(pool, Offline=True)  # type: ignore[arg-type]
+    return slots(pool, Offline=True)
 
 
 def test_a_machine_sleeps_through_a_crash_of_the_collector_and_wakes_for_a_job(
@@ -122,7 +122,7 @@ def test_a_startd_that_dies_while_jobs_leave_is_awake_again_and_the_job_runs_onc
     pool.up()
     pool.run("submit", "s")
     log = pool.root / "l"
-    pool.until("the job has to leave", lambda: slots(pool, State="Preempting"))  # type: ignore[arg-type]
+    pool.until("the job has to leave", lambda: slots(pool, State="Preempting"))
     pool.config_file.write_text(pool.config_file.read_text() + 'HIBERNATE = "NONE"\n')
     pool.kill("startd")
     (pool.root / "job").write_text("#!/bin/sh\nexit 0\n")

@@ -24,7 +24,12 @@ def advertised(pool: Pool, *names: str, offline: bool = True, **attributes: obje
     """Ads of machines that are not there."""
     ads = []
     for name in names:
-        lines = {"MyType": '"Machine"', "Name": f'"slot1@{name}"', "Machine": f'"{name}"', "OpSys": '"LINUX"'}
+        lines: dict[str, object] = {
+            "MyType": '"Machine"',
+            "Name": f'"slot1@{name}"',
+            "Machine": f'"{name}"',
+            "OpSys": '"LINUX"',
+        }
         lines |= {"State": '"Unclaimed"', "Unhibernate": "true", "Arch": '"X86_64"', "Cpus": 1, "Memory": 1}
         lines |= {"Offline": "true", "HibernationState": '"S3"'} if offline else {}
         ads.append("".join(f"{key} = {value}\n" for key, value in {**lines, **attributes}.items()))

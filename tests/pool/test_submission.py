@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -142,7 +143,7 @@ def test_submit_without_queueing(pool: Pool, tmp_path: Path) -> None:
     assert len(pool.json("q")) == before
     assert "vanilla" in pool.run("submit", "-capabilities").stdout
     (tmp_path / "help.txt").write_text("ask\nus\n")
-    added = {
+    added: dict[str, Any] = {
         "_CONDOR_EXTENDED_SUBMIT_COMMANDS": "LongJob = true\naccounting_group_user = error",
         "_CONDOR_EXTENDED_SUBMIT_HELPFILE": str(tmp_path / "help.txt"),
     }

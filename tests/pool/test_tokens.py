@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import jwt
 from slotwise.home import PoolHome
@@ -37,7 +38,7 @@ def test_a_fetched_token_counts_at_all_daemons_until_it_is_revoked(make_pool: Ca
     pool = make_pool("DAEMON_LIST = MASTER, COLLECTOR, SCHEDD\n")
     pool.up()
     pool.run("token", "fetch", "-authz", "READ", "-lifetime", "1h", "-file", "mine")
-    mine = {"SLOTWISE_TOKEN_FILE": str(pool.root / "mine")}
+    mine: dict[str, Any] = {"SLOTWISE_TOKEN_FILE": str(pool.root / "mine")}
     for name in ("collector", "schedd"):
         (row,) = json.loads(pool.run("ping", name, "--json", **mine).stdout)
         assert row["Scopes"] == ["READ"]

@@ -58,7 +58,7 @@ def batches(draw: st.DrawFn) -> MatchBatch:
 
 @given(batches(), st.integers(1, 20_000))
 def test_pieces_of_matches(batch: MatchBatch, most: int) -> None:
-    joining, joined = MatchPieces(), []
+    joining, joined = MatchPieces(), list[Any]()
     pieces = [MatchBatch.FromString(piece.SerializeToString()) for piece in cut(batch, most)]
     for piece in pieces:
         assert not joined, "nothing is taken before all is there"

@@ -163,8 +163,8 @@ def test_inputs_are_asked_for_when_the_hook_before_the_transfer_is_done() -> Non
     # Who is told to leave meanwhile leaves for that reason, once the hook has gone.
     leaving, done = step(state, events.KillRequested(Kill(False, "drained", 1012)), job)
     assert (leaving.phase, done) == (Phase.PREPARING, [actions.StopHard()])
-    for event in (events.Prepared(), events.Failed(held("died with signal 9", 19))):
-        gone, done = step(leaving, event, job)
+    for end in (events.Prepared(), events.Failed(held("died with signal 9", 19))):
+        gone, done = step(leaving, end, job)
         assert gone.end is not None and (gone.end.how, gone.end.reason_code) == (How.EVICTED, 1012)
         assert actions.ReportGone() in done
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -125,7 +126,7 @@ async def test_connections_are_bounded() -> None:
 
 def test_the_bound_of_connections_leaves_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: dict[str, Any] = {}
-    monkeypatch.setattr(server.resource, "getrlimit", lambda _: (1024, 4096))
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
     monkeypatch.setattr(grpc.aio, "server", lambda **more: taken.update(more))
     server.make_server(authenticator())
     assert dict(taken["options"])["grpc.max_allowed_incoming_connections"] == 768

@@ -187,10 +187,14 @@ async def accounting(pool: Harness) -> dict[str, Any]:
     return {ad["Name"]: ad for ad in json.loads(data)}
 
 
-async def edit(pool: Harness, what: str, submitter: str, value: float = 0.0, duration_s: int = 0) -> None:
-    request = negotiator_pb2.AccountingEdit(
-        what=negotiator_pb2.AccountingEdit.What.Value(what), submitter=submitter, value=value, duration_s=duration_s
-    )
+async def edit(
+    pool: Harness,
+    what: negotiator_pb2.AccountingEdit.What | str,
+    submitter: str,
+    value: float = 0.0,
+    duration_s: int = 0,
+) -> None:
+    request = negotiator_pb2.AccountingEdit(what=what, submitter=submitter, value=value, duration_s=duration_s)
     await pool.stub.EditAccounting(request, metadata=ADMIN)
 
 
@@ -302,7 +306,7 @@ async def test_a_job_is_analyzed_where_the_slots_are(pool: Harness) -> None:
 
 
 async def test_a_user_map_puts_submitters_of_a_domain_into_a_group() -> None:
-    knobs = {
+    knobs: dict[str, Any] = {
         "NEGOTIATOR_CLASSAD_USER_MAP_NAMES": "GROUP_PREFIX",
         "GROUP_NAMES": "guests",
         "GROUP_QUOTA_guests": "1",
@@ -402,7 +406,8 @@ async def test_the_collector_hears_of_matches_with_sleeping_slots(pool: Harness)
     await until(lambda: machines.value("slot2@h", "MachineMatchCount") == 3)
     matches = machines.get("slot2@h")
     assert matches is not None
-    (record,) = matches.eval("OfflineMatches")
+    found: Any = matches.eval("OfflineMatches")
+    (record,) = found
     assert (record["AutoclusterID"], record["RequestCount"]) == (1, 3)
     last = machines.value("slot2@h", "MachineLastMatchTime")
     assert machines.value("slot1@h", "slot2_MachineLastMatchTime") == last and whole(last) > 0

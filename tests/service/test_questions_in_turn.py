@@ -135,6 +135,7 @@ async def test_callers_take_turns() -> None:
 
     class Told(AdTable):
         __slots__ = ("who",)
+        who: str
 
         def keys_in_slices(self, *arguments: Any, **more: Any) -> Any:
             for found in super().keys_in_slices(*arguments, **more):

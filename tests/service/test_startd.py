@@ -11,6 +11,7 @@ import grpc
 import pytest
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.cli.jobs import history_files
+from slotwise.startd.fingerprint import disk
 from slotwise.startd.fingerprint.x_input import XProbe
 from slotwise.startd.journal import Journal
 from slotwise.startd.monitor import sampler
@@ -18,6 +19,7 @@ from slotwise.startd.slot.replay import replayed
 from slotwise.table import pack_ads, unpack_ads
 from slotwise.wire.gen import common_pb2, startd_pb2, startd_pb2_grpc, starter_pb2
 
+from tests.support.ads import number_of, text_of
 from tests.support.fake_collector import FakeCollector
 from tests.support.serving import metadata
 from tests.support.startd_host import START, DeafJournal, schedd_at, startd_host, until
@@ -81,8 +83,8 @@ async def test_jobs_that_ended_here_are_in_the_history_of_the_startd(tmp_path: P
             host.starter.gone(run_id)
             await until(lambda: host.place("slot1_1") == "Claimed/Idle")
     ads = history_files._read(history_files.Source((path,)), path)
-    assert [(ad["JobStatus"], ad["RemoteHost"].partition("@")[0]) for ad in ads] == [(4, "slot1_1")] * 2
-    assert all(ad["CompletionDate"] > 0 and ad["RequestCpus"] == 1 for ad in ads)
+    assert [(ad["JobStatus"], text_of(ad, "RemoteHost").partition("@")[0]) for ad in ads] == [(4, "slot1_1")] * 2
+    assert all(number_of(ad, "CompletionDate") > 0 and ad["RequestCpus"] == 1 for ad in ads)
     text = path.read_text()
     offsets = [int(number) for number in re.findall(r"^\*\*\* Offset = (\d+) ", text, re.M)]
     assert offsets[0] == 0
@@ -382,7 +384,7 @@ async def test_free_disk_is_measured_again_only_if_so_configured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:
     measured = {"TotalDisk": 4_000_000}
-    monkeypatch.setattr(sampler.disk, "read", lambda execute: dict(measured))
+    monkeypatch.setattr(disk, "read", lambda execute: dict(measured))
     async with startd_host(tmp_path, f"RESERVED_DISK = 0\nSTARTD_RECOMPUTE_DISK_FREE = {again}\n") as host:
         (record,) = host.point.slots
         assert record.total.disk_kib == 4_000_000

@@ -117,7 +117,7 @@ async def test_an_exception_at_any_point_leaves_nothing_behind(
     inject(monkeypatch, injection, kind)
     monkeypatch.setattr("slotwise.startd.dispatcher._LIST_AGAIN_S", 0.02)
     async with startd_host(tmp_path) as host:
-        number, tried = 0, []
+        number, tried = 0, list[str]()
 
         async def once() -> list[str]:
             nonlocal number

@@ -8,7 +8,7 @@ import gc
 import logging
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import grpc
 import pytest
@@ -19,7 +19,8 @@ from slotwise.wire.stream import RECONNECT, BundledStream
 
 from tests.support.startd_host import until
 
-Request, Event = startd_pb2.ClaimRequest, startd_pb2.ClaimEvent
+Request: TypeAlias = startd_pb2.ClaimRequest
+Event: TypeAlias = startd_pb2.ClaimEvent
 
 
 class Waits:
@@ -34,9 +35,10 @@ class Waits:
         self.lengths.append(round(seconds, 6))
         await self._passed.acquire()
 
-    def pass_one(self) -> None:
-        """Let one wait end."""
+    def pass_one(self) -> bool:
+        """Let one wait end; False, for conditions that do so until they hold."""
         self._passed.release()
+        return False
 
 
 class Stream(BundledStream[Request, Event]):

@@ -25,6 +25,8 @@ from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.keys import PoolSecrets, public_text
 from slotwise.wire.server import listen, make_server
 
+from tests.support.ads import number_of
+
 
 class Doom:
     """Lets ``after`` commits through, then none; ``commit_last``: one more reaches the disk, and nobody hears of it."""
@@ -35,7 +37,7 @@ class Doom:
         self.dead = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._transaction = store._transaction
-        store._transaction = self  # type: ignore[assignment,method-assign]
+        store._transaction = self  # type: ignore[method-assign]
 
     def __call__(self, connection: Any, batches: list[Batch]) -> None:
         if self.left <= 0:
@@ -83,7 +85,7 @@ class RunningAccessPoint:
         context = DaemonContext(
             "schedd", self.home, self.config, self.clock, self.server, authenticator, credential, me, env
         )
-        self.point = await start(context)  # type: ignore[assignment]
+        self.point = await start(context)
         await self.server.start()
         address.publish(self.home, me)
         self.channel = channel.open_async(me.target)
@@ -111,7 +113,8 @@ class RunningAccessPoint:
         point = self.point
         point.stopping.close()
         never = asyncio.get_running_loop().create_future
-        point.store.commit = lambda batch, may_fail=False, on_committed=None: never()  # type: ignore[method-assign]
+        store: Any = point.store  # killed: it answers nothing more
+        store.commit = lambda batch, may_fail=False, on_committed=None: never()
         for task in [*point._tasks, point.committer._task]:
             if task is not None:
                 task.cancel()
@@ -128,9 +131,9 @@ class RunningAccessPoint:
         point.history_export._threads.shutdown(wait=True)
         point.store.close()
 
-    async def act(self, action: str, constraint: str) -> None:
+    async def act(self, action: schedd_pb2.ActRequest.Action | str, constraint: str) -> None:
         """As the submitter: ``HOLD``, ``REMOVE``, ..."""
-        request = schedd_pb2.ActRequest(action=schedd_pb2.ActRequest.Action.Value(action))
+        request = schedd_pb2.ActRequest(action=action)
         request.jobs.constraint = constraint
         await self.stub.Act(request, metadata=self.user)
 
@@ -165,7 +168,7 @@ class RunningAccessPoint:
         async for reply in self.stub.ResourceRequests(query, metadata=self.daemon):
             self.fates += reply.fates
             for ad in unpack_ads(reply.pack) if reply.pack else []:
-                count = min(ad["ResourceRequestCount"], slots - matched)
+                count = min(int(number_of(ad, "ResourceRequestCount")), slots - matched)
                 if count <= 0:
                     continue
                 matched += count

@@ -168,7 +168,7 @@ class Harness:
         return [m for batch in self.schedd.offers[before:] for s in batch.submitters for m in s.matches]
 
 
-async def until(true: Callable[[], Any], timeout_s: float = 10.0) -> None:
+async def until(true: Callable[..., Any], timeout_s: float = 10.0) -> None:
     async with asyncio.timeout(timeout_s):
         while not true():
             await asyncio.sleep(0.005)

@@ -74,7 +74,10 @@ class Generator:
         kind = r.random()
         if depth == 0 or kind < 0.2:
             return self.leaf()
-        inner = lambda: self.expr(depth - 1)  # noqa: E731
+
+        def inner() -> str:
+            return self.expr(depth - 1)
+
         if kind < 0.5:
             name, low, high = r.choice(CALLS)
             count = r.randint(low, high) if r.random() < 0.95 else r.randint(0, 4)

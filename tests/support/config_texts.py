@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 NAMES = [
     "A",
@@ -349,7 +350,7 @@ class Writer:
             return self.pick(*COMMENTS, *INCLUDES, *TEMPLATES)
         return self.pick(*STATEMENTS) if kind < 0.97 else self.pick(*BROKEN)
 
-    def case(self) -> dict[str, object]:
+    def case(self) -> dict[str, Any]:
         """A whole case: files, environment, subsystem, knobs to ask for."""
         text = "\n".join(self.line() for _ in range(self.random.randint(1, 14))) + self.pick("\n", "\n", "\n", "")
         envs: list[dict[str, str]] = [{}, {"HOX": "hox"}, {"HOX": "hox", "_CONDOR_B": "env $(A)", "_condor_Q": "q"}]

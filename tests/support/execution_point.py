@@ -30,7 +30,7 @@ class Script:
     run_s: float = 0.0
     exit_code: int = 0
     signal: int = 0
-    how: int = schedd_pb2.RunEnded.EXITED
+    how: schedd_pb2.RunEnded.How = schedd_pb2.RunEnded.EXITED
     reason: str = ""
     reason_code: int = 0
     reason_subcode: int = 0

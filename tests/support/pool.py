@@ -104,7 +104,7 @@ class Pool:
         os.kill(pid, signal.SIGSTOP)
         return pid
 
-    def until(self, what: str, true: Callable[[], Any], timeout_s: float = 30.0) -> Any:
+    def until(self, what: str, true: Callable[..., Any], timeout_s: float = 30.0) -> Any:
         """Poll until ``true()`` gives something; fails the test with the ends of all logs otherwise."""
         deadline = time.monotonic() + timeout_s * PATIENCE
         while time.monotonic() < deadline:

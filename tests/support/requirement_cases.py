@@ -72,11 +72,11 @@ done
 def main(words: list[str]) -> None:
     """Write cases, or record the answers to them."""
     if words[0] == "record":
-        for config in sorted(Path(words[1]).glob("[0-9]*.config"), key=lambda path: int(path.stem)):
+        for file in sorted(Path(words[1]).glob("[0-9]*.config"), key=lambda path: int(path.stem)):
             told = {
-                "config": config.read_text(),
-                "submit": config.with_suffix(".sub").read_text(),
-                "errors": config.with_suffix(".err").read_text(),
+                "config": file.read_text(),
+                "submit": file.with_suffix(".sub").read_text(),
+                "errors": file.with_suffix(".err").read_text(),
             }
             print(json.dumps(told))
         return

@@ -125,7 +125,7 @@ class Guest:
         path = self._work / "console"
         return path.read_text(errors="replace")[-most:] if path.exists() else ""
 
-    def until(self, what: str, true: Callable[[], Any], timeout_s: float) -> Any:
+    def until(self, what: str, true: Callable[..., Any], timeout_s: float) -> Any:
         """Poll until ``true()`` gives something."""
         deadline = time.monotonic() + timeout_s * PATIENCE
         while time.monotonic() < deadline:

@@ -18,6 +18,7 @@ from slotwise.config import load
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.home import PoolHome
 from slotwise.startd.app import Startd
+from slotwise.startd.journal import Journal
 from slotwise.startd.service import StartdServicer
 from slotwise.table import pack_ads
 from slotwise.wire import address, channel
@@ -32,7 +33,7 @@ START = 1_700_000_000.0
 BASE = "NUM_CPUS = 4\nMEMORY = 8192\nRunBenchmarks = false\n"
 
 
-async def until(condition: Callable[[], Any], what: str = "", patience_s: float = 10.0) -> Any:
+async def until(condition: Callable[..., Any], what: str = "", patience_s: float = 10.0) -> Any:
     """Wait for a condition to hold, as long as ``patience_s``."""
     deadline = time.monotonic() + patience_s
     while not (found := condition()):
@@ -41,10 +42,13 @@ async def until(condition: Callable[[], Any], what: str = "", patience_s: float 
     return found
 
 
-class DeafJournal:
+class DeafJournal(Journal):
     """A journal that writes nothing: the process was killed."""
 
-    def save(self, changed: object, gone: object) -> None:
+    def __init__(self) -> None:
+        """No file."""
+
+    def save(self, changed: object, gone: object, calls: object = (), settled: object = ()) -> None:
         """Nothing."""
 
     def remember(self, name: str, value: object) -> None:

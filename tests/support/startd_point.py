@@ -10,7 +10,7 @@ from slotwise.classad import ClassAd, ExprTree
 from slotwise.config import Config
 from slotwise.startd.host.claim_request import ClaimRequest
 from slotwise.startd.host.execution_point import ExecutionPoint
-from slotwise.startd.host.outbox import Granted, RefusedRun, ToSchedd
+from slotwise.startd.host.outbox import Granted, RefusedRun
 from slotwise.startd.records.slot_record import Activation, Job, SlotRecord, Terms
 from slotwise.startd.settings import Settings, machine_resources, slot_types
 from slotwise.startd.slot import events as ev
@@ -133,7 +133,7 @@ class Point:
         self.it.ads.show(record, self.now)
         return record.ad
 
-    def said(self, kind: type) -> list[ToSchedd]:
+    def said(self, kind: type) -> list[Any]:
         """Messages of a kind to schedds since :meth:`forget`."""
         return [message for message in self.it.outbox.schedds if isinstance(message.what, kind)]
 

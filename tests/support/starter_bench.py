@@ -209,7 +209,7 @@ class StarterBench:
         self.startd.command(run_id, start=start)
         return run_id
 
-    async def eventually(self, what: Callable[[], Any], words: str, seconds: float = 20) -> Any:
+    async def eventually(self, what: Callable[..., Any], words: str, seconds: float = 20) -> Any:
         """Wait until ``what`` gives something true; looks at every message, and a few times a second."""
         deadline = asyncio.get_running_loop().time() + seconds * PATIENCE
         while not (found := what()):

@@ -179,8 +179,8 @@ def case(rng: random.Random) -> tuple[str, str]:
 def main(words: list[str]) -> None:
     """Write cases, or record the answers to them."""
     if words[0] == "record":
-        for rules in sorted(Path(words[1]).glob("*.rules"), key=lambda path: int(path.stem)):
-            read = {kind: rules.with_suffix(f".{kind}").read_text() for kind in ("rules", "ad", "out", "err")}
+        for file in sorted(Path(words[1]).glob("*.rules"), key=lambda path: int(path.stem)):
+            read = {kind: file.with_suffix(f".{kind}").read_text() for kind in ("rules", "ad", "out", "err")}
             if "status 139" in read["err"] or "status 134" in read["err"]:
                 continue  # it crashed
             print(json.dumps({"rules": read["rules"], "ad": read["ad"], "out": read["out"], "errors": read["err"]}))

@@ -103,7 +103,7 @@ def log_kept() -> Iterator[None]:
     logging._srcfile = source
 
 
-Configure = Callable[[str], None]
+Configure = Callable[..., None]
 
 
 @pytest.fixture

@@ -38,7 +38,8 @@ def test_new_syntax(written: str, meant: str) -> None:
 def test_knobs(tmp_path: Path, machine: str, fits: bool) -> None:
     config = load_text(tmp_path, f"START = {PATTERN}\n")
     ad = ClassAd({"Machine": machine})
-    assert config.get_expr("START").eval(ad) is fits
+    start = config.get_expr("START")
+    assert start is not None and start.eval(ad) is fits
     assert ExprTree(Policy(SlotConfig(config, 1), Timers()).texts["START"]).eval(ad) is fits
 
 

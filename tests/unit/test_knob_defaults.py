@@ -98,7 +98,7 @@ def test_what_is_read_as_a_number_or_truth_value_has_a_default() -> None:
             if isinstance(name, ast.Constant):
                 knob = find_knob(str(name.value))
                 if knob is None or (knob.default is None and knob.implied is None):
-                    lacking.append(f"{path.name}:{node.lineno}: {name.value}")
+                    lacking.append(f"{path.name}:{node.lineno}: {name.value!r}")
     assert lacking == [], "give them one in rust/config/data/slotwise.tsv, or read them with find_..."
 
 

@@ -12,6 +12,9 @@ from slotwise.errors import BusyError, DeniedError
 from slotwise.master.relay import Relay
 from slotwise.wire.token import Identity, with_implied
 
+#: What gRPC knows of a call; the authenticator of these tests does not look at it.
+CONTEXT: Any = None
+
 
 def relay_for(*callers: Identity) -> Relay:
     """One whose callers come in this order, the last again and again."""
@@ -38,7 +41,7 @@ def local(name: str, *levels: str) -> Identity:
     ],
 )
 def test_only_users_of_the_host_with_read_are_served(caller: Identity) -> None:
-    with pytest.raises(DeniedError, match="users of this host with READ"), relay_for(caller).admitted(None):
+    with pytest.raises(DeniedError, match="users of this host with READ"), relay_for(caller).admitted(CONTEXT):
         raise AssertionError("not reached")
 
 
@@ -47,13 +50,13 @@ def test_a_user_has_a_few_questions_under_way_and_leaves_room_for_others() -> No
     relay = relay_for(*[ann] * 5, bob, ann, ann)
     with contextlib.ExitStack() as under_way:
         for _ in range(4):
-            assert under_way.enter_context(relay.admitted(None)) == "ann@here"
+            assert under_way.enter_context(relay.admitted(CONTEXT)) == "ann@here"
         with pytest.raises(BusyError):
-            under_way.enter_context(relay.admitted(None))
-        assert under_way.enter_context(relay.admitted(None)) == "bob@here"
+            under_way.enter_context(relay.admitted(CONTEXT))
+        assert under_way.enter_context(relay.admitted(CONTEXT)) == "bob@here"
         with pytest.raises(BusyError):
-            under_way.enter_context(relay.admitted(None))
-    with relay.admitted(None) as user:
+            under_way.enter_context(relay.admitted(CONTEXT))
+    with relay.admitted(CONTEXT) as user:
         assert user == "ann@here", "what has ended counts no more"
 
 
@@ -62,6 +65,6 @@ def test_the_host_has_a_few_under_way_whoever_asks() -> None:
     relay = relay_for(*crowd)
     with contextlib.ExitStack() as under_way:
         for _ in range(16):
-            under_way.enter_context(relay.admitted(None))
+            under_way.enter_context(relay.admitted(CONTEXT))
         with pytest.raises(BusyError):
-            under_way.enter_context(relay.admitted(None))
+            under_way.enter_context(relay.admitted(CONTEXT))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.jobs.eventlog_ads import job_ads
-from slotwise.cli.jobs.history_files import Source, parts_of, read_sources
+from slotwise.cli.jobs.history_files import Source, read_sources
+from slotwise.daemon.history_file import parts_of
 from slotwise.errors import NotFoundError
 from slotwise.wire.gen import schedd_pb2
 
@@ -54,7 +56,7 @@ def record(cluster: int, kind: str = "") -> str:
     return f"ClusterId = {cluster}\nProcId = 0\nCompletionDate = {cluster * 1000}\n*** {kind}Offset = 0\n"
 
 
-def found(source: Source, tmp_path: Path, **query: object) -> list[int]:
+def found(source: Source, tmp_path: Path, **query: object) -> list[Any]:
     asked = schedd_pb2.HistoryQuery(**query)  # type: ignore[arg-type]
     inv = Invocation.of_process()
     return [ad["ClusterId"] for ad in read_sources(source, asked, inv)]

@@ -162,7 +162,7 @@ def test_usage_of_groups_rolls_up_to_the_groups_above() -> None:
         group("d", 8, 1, 2),
     ]
     found = {ad["Name"]: ad for ad in rolled_up(ads)}
-    assert {name: ad["WeightedResourcesUsed"] for name, ad in found.items() if "@" not in name} == {
+    assert {name: ad["WeightedResourcesUsed"] for name, ad in found.items() if "@" not in str(name)} == {
         "a.b.c": 4.0,
         "a": 7.0,
         "a.b": 6.0,

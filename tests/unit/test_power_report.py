@@ -11,9 +11,9 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slotwise.cli.pool import power_plot, power_report
+from slotwise.cli.pool import power_plot
 from slotwise.cli.pool.power_report import text_of
-from slotwise.cli.pool.sleep_hours import Day, days_before, report
+from slotwise.cli.pool.sleep_hours import Day, Report, days_before, report
 from slotwise.errors import UsageError
 from slotwise.wire.gen.collector_pb2 import Sleep
 
@@ -74,7 +74,7 @@ def test_days_are_those_of_the_calendar(berlin: None) -> None:
     ]  # fmt: skip
 
 
-def machines(count: int) -> power_report.Report:
+def machines(count: int) -> Report:
     """So many machines, each of which slept a little less than the one before."""
     sleeps = [
         Sleep(machine=f"node{at:03}$x_1$", level=3, began=at * 600, ended=DAY + 8 * HOUR - at * 60, saved_watts=80)

@@ -142,7 +142,7 @@ def test_version_2_when_it_has_memory_and_pids(tmp_path: Path, monkeypatch: pyte
 def test_version_1_when_version_2_has_no_controllers(tmp_path: Path) -> None:
     mounts, own = tree(tmp_path, v2="hugetlb", v1=("memory", "freezer"))
     found = probe("htcondor", is_root=True, mounts=mounts, own=own)
-    assert (found.version, found.controllers) == (1, {"memory", "freezer"})
+    assert found.version == 1 and found.controllers == {"memory", "freezer"}
     assert any("cpu is not mounted" in problem for problem in found.problems)
     assert (tmp_path / "memory" / "htcondor").is_dir()
 

@@ -34,7 +34,8 @@ from slotwise.starter.run.states import Phase, RunState
 
 from tests.support.set_clock import SetClock
 
-JOB = read_job({}.get, "ann@here")
+NOTHING: dict[str, object] = {}
+JOB = read_job(NOTHING.get, "ann@here")
 
 
 class Disks:

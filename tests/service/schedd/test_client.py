@@ -16,6 +16,7 @@ from slotwise.client import AsyncSchedd, Schedd
 from slotwise.errors import DeniedError, PeerUnavailableError, SubmitError, UsageError
 
 from tests.support.access_point import Doom, RunningAccessPoint
+from tests.support.ads import number_of, text_of
 
 T = TypeVar("T")
 JOB = {"executable": "/bin/true", "transfer_executable": False}
@@ -54,7 +55,7 @@ async def test_submit_query_act_and_edit(schedd: RunningAccessPoint) -> None:
 async def test_results_of_many_submissions_belong_to_their_descriptions(schedd: RunningAccessPoint) -> None:
     descriptions = [{**JOB, "batch_name": f"batch{i}", "arguments": f"{i}"} for i in range(300)]
 
-    def work(client: Schedd) -> tuple[list[int], dict[int, Any]]:
+    def work(client: Schedd) -> tuple[list[int], dict[Any, Any]]:
         made = list(client.submit_many(descriptions))
         assert [one.count for one in made] == [1] * 300
         names = ["ClusterId", "ProcId", "JobBatchName", "Args"]
@@ -97,7 +98,7 @@ async def test_a_refusal_among_many_comes_in_its_place(tmp_path: Path) -> None:
             for one in client.submit_many([JOB] * 20):
                 made.append(one.cluster)
         assert len(made) == 5
-        assert sorted(ad["ClusterId"] for ad in client.query()) == made
+        assert sorted(number_of(ad, "ClusterId") for ad in client.query()) == made
         client.act("remove", [str(made[0])])
         assert client.submit(JOB).count == 1, "the client is good for more"
 
@@ -119,7 +120,7 @@ async def test_a_client_outlives_a_restart_of_the_schedd(schedd: RunningAccessPo
         after = await asyncio.to_thread(client.submit, named)
         ads = await asyncio.to_thread(client.query, "true", ["ClusterId", "Out"])
     assert after.cluster > max(one.cluster for one in before)
-    assert sorted(ad["Out"] for ad in ads) == sorted(f"out.{one.cluster}" for one in [*before, after])
+    assert sorted(text_of(ad, "Out") for ad in ads) == sorted(f"out.{one.cluster}" for one in [*before, after])
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

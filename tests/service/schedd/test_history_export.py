@@ -11,7 +11,7 @@ import pytest
 from slotwise.classad import parse_ads
 from slotwise.config import load
 from slotwise.daemon import history_file
-from slotwise.schedd.history import history_files
+from slotwise.schedd.history import history_files, past_ads
 
 from tests.service.schedd.test_commands import run
 from tests.support.access_point import RunningAccessPoint
@@ -182,7 +182,7 @@ async def test_nothing_is_lost_or_repeated_when_the_schedd_dies_before_the_file(
 
 async def test_a_disk_that_is_full_delays_the_file(schedd: RunningAccessPoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history_files, "_AGAIN_S", 0.05)
-    append, refused = history_file.append, []
+    append, refused = history_file.append, list[Any]()
 
     def full(*args: Any) -> None:
         if len(refused) < 3:
@@ -240,14 +240,14 @@ async def test_records_that_the_disk_refuses_are_not_marked(
 async def test_a_row_that_cannot_be_read_keeps_nothing_else_back(
     schedd: RunningAccessPoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = history_files.PastAds.ad
+    right = past_ads.PastAds.ad
 
     def broken(self: Any, job: Any) -> Any:
         if job.proc == 1:
             raise ValueError("no pack")
         return right(self, job)
 
-    monkeypatch.setattr(history_files.PastAds, "ad", broken)
+    monkeypatch.setattr(past_ads.PastAds, "ad", broken)
     cluster = await removed(schedd, 3)
     path = schedd.home.spool / "history"
     await until_written(schedd, path, 2)
@@ -257,7 +257,7 @@ async def test_a_row_that_cannot_be_read_keeps_nothing_else_back(
 async def test_an_unforeseen_failure_is_tried_again(
     schedd: RunningAccessPoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right, failed = history_files.long_forms, []
+    right, failed = history_files.long_forms, list[bool]()
 
     def once(ads: Any) -> list[str]:
         if not failed:

@@ -7,7 +7,7 @@ import sqlite3
 from typing import Any
 
 import pytest
-from slotwise.schedd.history import pruning
+from slotwise.schedd.history import bounds, pruning
 from slotwise.schedd.history import query as history
 from slotwise.schedd.history.pruning import prune
 from slotwise.wire.gen import schedd_pb2
@@ -56,7 +56,7 @@ async def test_conditions_on_columns_find_the_same_jobs(
     ]
     found = [[ad["ProcId"] for ad in await schedd.history(**question)] for question in questions]
     assert [len(procs) for procs in found] == [20, 0, 8, 2, 1, 20, 3, 40, 0, 6]
-    monkeypatch.setattr(history, "bounds_of", lambda constraint, now: history.Bounds())
+    monkeypatch.setattr(history, "bounds_of", lambda constraint, now: bounds.Bounds())
     assert [[ad["ProcId"] for ad in await schedd.history(**question)] for question in questions] == found
 
 
@@ -78,7 +78,7 @@ async def test_a_question_by_time_reads_few_rows(schedd: RunningAccessPoint) -> 
             'Owner == "ann" && CompletionDate > 5',
             "ClusterId == 1",
         ):
-            where, values = history._where(schedd_pb2.HistoryQuery(), history.bounds_of(constraint, NOW), database)
+            where, values = history._where(schedd_pb2.HistoryQuery(), bounds.bounds_of(constraint, NOW), database)
             plan = database.execute(f"EXPLAIN QUERY PLAN SELECT * FROM history {where} ORDER BY seq DESC", values)
             steps = [step[3] for step in plan]
             assert any(step.startswith("SEARCH history") for step in steps), (constraint, steps)

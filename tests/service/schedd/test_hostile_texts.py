@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from pathlib import Path
+from typing import Any
 
 import htcondor2
 import pytest
@@ -116,14 +117,15 @@ async def test_texts_of_a_job_stay_where_they_belong(
             if ad["NumShadowStarts"] == 1
             else Script(until_killed=True)
         )
+        named: dict[str, Any] = {f"N{text}": 1}
         cluster = await schedd.submit(
             UserLog="j.log", SubmitEventNotes=text, SubmitEventUserNotes=text, JobBatchName=text, JobDescription=text,
-            Args=text, Note=text, **{f"N{text}": 1}, PeriodicVacateReason=text,
+            Args=text, Note=text, **named, PeriodicVacateReason=text,
         )  # fmt: skip
         job = f"ClusterId == {cluster}"
 
         async def act(action: str) -> None:
-            request = schedd_pb2.ActRequest(action=action, reason=text)  # type: ignore[arg-type]
+            request = schedd_pb2.ActRequest(action=action, reason=text)
             request.jobs.ids.append(f"{cluster}.0")
             await schedd.stub.Act(request, metadata=schedd.user)
 

@@ -378,7 +378,12 @@ async def test_those_that_depend_on_a_job_go_with_it(world: World) -> None:
 
 async def test_the_log_that_condor_dagman_reads(world: World) -> None:
     """Events of DAGManNodesMask go there, too, the node's name among them; also of jobs without a log of their own."""
-    told = {"DAGManNodesLog": "nodes.log", "DAGManNodesMask": "0,1,5,9", "DAGNodeName": "A", "JobBatchName": "a dag"}
+    told: dict[str, Any] = {
+        "DAGManNodesLog": "nodes.log",
+        "DAGManNodesMask": "0,1,5,9",
+        "DAGNodeName": "A",
+        "JobBatchName": "a dag",
+    }
     await world.submit("exit 0", SubmitEventNotes="DAG Node: A", **told)
     await world.submit("exit 0", LOCAL, UserLog="", **told)
     await world.submit("exit 1", OnExitHold=True, UserLog="nodes.log", **told)

@@ -134,7 +134,7 @@ async def test_what_users_do_is_told_with_their_names_and_addresses(schedd: Runn
     stub, user = schedd.stub, schedd.user
     act = schedd_pb2.ActRequest
 
-    def asked(action: int, **selection: Any) -> schedd_pb2.ActRequest:
+    def asked(action: schedd_pb2.ActRequest.Action, **selection: Any) -> schedd_pb2.ActRequest:
         return act(action=action, jobs=schedd_pb2.JobSelection(**selection), reason="because")
 
     await stub.Act(asked(act.HOLD, ids=[job]), metadata=user)

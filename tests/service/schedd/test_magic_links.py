@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from slotwise.schedd.shadow.chirp import on_files
@@ -23,8 +24,10 @@ def open_secret(tmp_path: Path) -> int:
 
 @pytest.mark.parametrize("attribute", ["TransferInput", "In", "Cmd"])
 async def test_as_an_input(attribute: str, open_secret: int, schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
-    more = {"TransferExecutable": True} if attribute == "Cmd" else {}
-    await schedd.submit(**{attribute: f"/proc/self/fd/{open_secret}"}, **more)
+    ad: dict[str, Any] = {attribute: f"/proc/self/fd/{open_secret}"}
+    if attribute == "Cmd":
+        ad["TransferExecutable"] = True
+    await schedd.submit(**ad)
     await schedd.negotiate(point.address)
 
     async def held() -> bool:

@@ -116,7 +116,7 @@ def test_what_nobody_reads_along(peer: str, transport: bytes, private: bool) -> 
 
 @pytest.mark.parametrize("ad", [{"EncryptInputFiles": "in.txt"}, {"EncryptOutputFiles": "*"}])
 async def test_files_that_are_to_be_encrypted_do_not_go_in_the_clear(
-    ad: dict[str, str], schedd: RunningAccessPoint, point: ExecutionPoint, monkeypatch: pytest.MonkeyPatch
+    ad: dict[str, Any], schedd: RunningAccessPoint, point: ExecutionPoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (schedd.home.root / "in.txt").write_text("secret")
     monkeypatch.setattr(tls, "is_private", lambda context: False)
@@ -520,7 +520,7 @@ async def test_a_stream_that_breaks_while_inputs_flow_leaves_no_thread_waiting(
     """A starter that stops reading and goes away: the inputs come again on its next stream, all of them."""
     (schedd.home.root / "big").write_bytes(b"x" * 40_000_000)
     await schedd.submit(TransferInput="big")
-    takes, broken, sizes = point.side_take, [], []
+    takes, broken, sizes = point.side_take, list[Any](), list[int]()
 
     def take(side: Any, message: Any) -> None:
         if not broken and message.WhichOneof("what") == "input":

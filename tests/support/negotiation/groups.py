@@ -207,8 +207,8 @@ class Groups(Knobs):
                 }
             )
             value = expr.eval(ad)
-            known = isinstance(value, bool | int | float)
-            return (self.root.regroup and group is self.root, float(value) if known else 3.4028235e38)
+            order = float(value) if isinstance(value, bool | int | float) else 3.4028235e38
+            return (self.root.regroup and group is self.root, order)
 
         return sorted(groups, key=key)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree
 
+from tests.support.ads import number_of
 from tests.support.negotiation.facts import (
     Account,
     Entry,
@@ -85,7 +86,7 @@ class Model(Groups):
 
         def place(ad: ClassAd) -> tuple[float, ...]:
             ranks = tuple(-(number(ad, name, 0.0) or 0.0) for name in order)
-            return (*ranks, float(ad["ClusterId"]), float(ad["ProcId"]))
+            return (*ranks, number_of(ad, "ClusterId"), number_of(ad, "ProcId"))
 
         first: dict[tuple[str, str], str] = {}
         wanted = self.knobs.get("NEGOTIATOR_JOB_CONSTRAINT")

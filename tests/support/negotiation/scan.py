@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from slotwise.classad import ClassAd, ExprTree
 
+from tests.support.ads import texts_of
 from tests.support.negotiation.facts import (
     USER_OF_SLOT,
     Entry,
@@ -234,7 +235,7 @@ class Scan:
     def evict(self, slot: Slot, ad: ClassAd) -> Candidate | None:
         """A partitionable slot that fits once some of its dynamic slots are gone."""
         model = self.model
-        names = ad.eval("ChildName") if "ChildName" in ad else []
+        names = texts_of(ad, "ChildName") if "ChildName" in ad else []
         all_slots = {s.name: s for s in model.slots}
         rank = value_of(ad.lookup("Rank") if "Rank" in ad else None, ad, self.job) or 0.0
         children = [all_slots[name] for name in names if name in all_slots]

@@ -78,7 +78,8 @@ def test_literals_come_back_as_values_and_the_rest_as_expressions() -> None:
     )
     assert (ad["i"], ad["r"], ad["s"]) == (1, 1.5, "x")
     assert ad["l"] == [1, ExprTree("a")]
-    assert ad["n"]["B"] == 2
+    nested = ad["n"]
+    assert isinstance(nested, ClassAd) and nested["B"] == 2
     assert ad["e"] == ExprTree("a + 1")
     assert ad["t"] == datetime(2026, 1, 2, tzinfo=UTC)
 

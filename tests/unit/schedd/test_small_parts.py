@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from slotwise.errors import UsageError
@@ -34,7 +35,10 @@ def test_rounding_to_places_keeps_the_exact_value_beside() -> None:
 
 def test_dollar_dollar_references() -> None:
     slot = {"Arch": "X86_64", "Memory": 5}
-    fill = lambda text: expand(text, slot.get, lambda expr: f"<{expr}>")  # noqa: E731
+
+    def fill(text: str) -> str:
+        return expand(text, slot.get, lambda expr: f"<{expr}>")
+
     assert fill("run.$$(Arch) $$(Memory)/$$(Nope:none) $$([Memory * (2)])") == "run.X86_64 5/none <Memory * (2)>"
     assert fill("no $ $$ here") == "no $ $$ here"
     with pytest.raises(UnresolvedError):
@@ -64,7 +68,7 @@ def test_autoclusters_are_void_when_the_significant_attributes_grow() -> None:
 
 
 def test_values_as_text_and_back() -> None:
-    changes = {"A": 1, "B": 2.5, "C": 'say "x"\n', "D": Expr("A + 1"), "E": True, "F": None}
+    changes: dict[str, Any] = {"A": 1, "B": 2.5, "C": 'say "x"\n', "D": Expr("A + 1"), "E": True, "F": None}
     assert decode(encode(changes)) == changes
     assert isinstance(decode(encode(changes))["D"], Expr)
     assert literal(3.0) == "3.0"

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from slotwise.errors import HostError
 from slotwise.schedd.storage import store as module
+from slotwise.schedd.storage.batch import STARTER
 from slotwise.schedd.storage.store import Batch, Store
 
 
@@ -52,7 +53,7 @@ async def test_a_disk_that_stays_full_stops_nothing_for_good(store: Store) -> No
     await asyncio.gather(happened, behind)
     with contextlib.closing(store.reader()) as connection:
         names = {name for (name,) in connection.execute("SELECT name FROM meta")}
-    assert {"starter first", "starter second"} <= {name.replace(module.STARTER, "starter ") for name in names}
+    assert {"starter first", "starter second"} <= {name.replace(STARTER, "starter ") for name in names}
     assert not any("refused" in name for name in names)
 
 

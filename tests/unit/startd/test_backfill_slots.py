@@ -12,7 +12,7 @@ from slotwise.startd.slot_types.custom import CustomResource
 
 from tests.support.startd_point import Point, job, point
 
-TWICE = {
+TWICE: dict[str, Any] = {
     "SLOT_TYPE_1": "100%", "NUM_SLOTS_TYPE_1": "1", "SLOT_TYPE_1_PARTITIONABLE": "true",
     "SLOT_TYPE_2": "100%", "NUM_SLOTS_TYPE_2": "1", "SLOT_TYPE_2_PARTITIONABLE": "true", "SLOT_TYPE_2_BACKFILL": "true",
 }  # fmt: skip

@@ -15,6 +15,7 @@ from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.states import Draining
 from slotwise.startd.slot_types.custom import CustomResource, parse_inventory
 
+from tests.support.ads import nested_in
 from tests.support.startd_point import job, point
 
 GPUS = CustomResource(
@@ -98,8 +99,9 @@ def test_devices_that_are_free_are_a_list_of_ads() -> None:
     })  # fmt: skip
     p = point([cards])
     ad = p.ad("slot1")
-    assert ad["GPUs_GPU_d9f2"]["Capability"] == 8.0 and ad["GPUs_GPU_d9f2"]["Id"] == "GPU-d9f2"
-    assert ad["GPUs_b"]["Slot"] == "left of the fan" and ad["GPUs_b"]["DriverVersion"] == 12.4
+    first, second = nested_in(ad, "GPUs_GPU_d9f2"), nested_in(ad, "GPUs_b")
+    assert first["Capability"] == 8.0 and first["Id"] == "GPU-d9f2"
+    assert second["Slot"] == "left of the fan" and second["DriverVersion"] == 12.4
     assert (ad["GPUs_DriverVersion"], ad["GPUs_DeviceName"]) == (12.4, "A100")
     wanted = job(
         RequestGPUs=1, RequireGPUs=ExprTree("Capability >= 8"),
@@ -114,7 +116,7 @@ def test_devices_that_are_free_are_a_list_of_ads() -> None:
     assert "GPUs_b" not in p.ad("slot1_1") and "GPUs_c" in p.ad("slot1")
     assert "Requirements" in p.request(wanted=wanted).reason  # the one that is left is too old
     p.claim(wanted=job(RequestGPUs=1))
-    assert [*p.ad("slot1").eval("AvailableGPUs")] == []
+    assert p.ad("slot1").eval("AvailableGPUs") == []
 
 
 def test_a_slot_type_may_choose_devices() -> None:
@@ -422,7 +424,7 @@ def test_what_draining_would_cost() -> None:
 
 
 def test_a_schedd_may_have_a_partitionable_slot_to_itself_for_a_while() -> None:
-    knobs = {"ENABLE_CLAIMABLE_PARTITIONABLE_SLOTS": "true", "MAX_PARTITIONABLE_SLOT_CLAIM_TIME": "600"}
+    knobs: dict[str, Any] = {"ENABLE_CLAIMABLE_PARTITIONABLE_SLOTS": "true", "MAX_PARTITIONABLE_SLOT_CLAIM_TIME": "600"}
     p = point(**knobs)
     assert p.ad("slot1")["MaxClaimTime"] == 600
     granted = p.request(pslot_itself=True, count=1)

@@ -115,7 +115,7 @@ def test_prefixes() -> None:
     assert said.attributes == {"Net_Speed": 3}
 
 
-def three(**knobs: str) -> Point:
+def three(**knobs: Any) -> Point:
     return point(
         NUM_SLOTS_TYPE_1="2", SLOT_TYPE_1="cpus=1", NUM_SLOTS_TYPE_2="1", SLOT_TYPE_2="cpus=1",
         SLOT_TYPE_2_NAME_PREFIX="big", **knobs,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from slotwise.model.claim import Claim, Run
 from slotwise.model.slot import SlotKind
@@ -18,7 +20,7 @@ def work(name: str = "1", rank: float = 0.0) -> ev.WorkFetched:
     return ev.WorkFetched(Claim(f"fetched-{name}", "", T0, 1200, T0, rank, fetched=True), Run(f"{name}.0#f", T0))
 
 
-def working(rank: float = 0.0, **facts: object) -> Driven:
+def working(rank: float = 0.0, **facts: Any) -> Driven:
     d = unclaimed()
     d.apply(work("1", rank), **facts)
     assert d.place == "Claimed/Busy"

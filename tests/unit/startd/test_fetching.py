@@ -131,7 +131,7 @@ def test_failures_are_tried_again_later_and_later() -> None:
 
 # ------------------------------------------------------------------------------------------ on an execution point
 
-KNOBS = {"STARTD_JOB_HOOK_KEYWORD": "K", "NUM_SLOTS": "1", "RANK": "TARGET.Liking"}
+KNOBS: dict[str, Any] = {"STARTD_JOB_HOOK_KEYWORD": "K", "NUM_SLOTS": "1", "RANK": "TARGET.Liking"}
 
 
 def offer(p: Point, record: SlotRecord, call_id: str = "f1", **attributes: Any) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from slotwise.errors import ConfigError
 from slotwise.model.resources import Resources
@@ -21,7 +23,7 @@ def slots(machine: Resources = MACHINE, mode: str = "CONTINUE", **knobs: str) ->
     return plan(machine, slot_types(configured(**knobs), machine), mode)
 
 
-def typed(text: str, count: int = 1, **more: str) -> list[PlannedSlot]:
+def typed(text: str, count: int = 1, **more: Any) -> list[PlannedSlot]:
     return slots(SLOT_TYPE_1=text, NUM_SLOTS_TYPE_1=str(count), **more)
 
 
@@ -127,7 +129,7 @@ def test_what_is_not_a_share_is_refused_by_name(text: str) -> None:
 
 
 def test_what_does_not_fit_is_broken_cleared_or_refused() -> None:
-    knobs = {"SLOT_TYPE_1": "mem=100", "NUM_SLOTS_TYPE_1": "3"}
+    knobs: dict[str, Any] = {"SLOT_TYPE_1": "mem=100", "NUM_SLOTS_TYPE_1": "3"}
     made = slots(**knobs)
     assert [bool(slot.broken) for slot in made] == [False, False, True]
     assert made[2].broken == "Memory: slot3 (slot type 1) wants 100 MiB, and 56 MiB are left"
@@ -228,7 +230,12 @@ def test_a_resource_of_several_lines_is_an_ad_as_inventory_programs_print_it() -
 
 
 def test_slot_types_above_the_highest_number_are_not_read() -> None:
-    many = {"SLOT_TYPE_11": "cpus=1", "NUM_SLOTS_TYPE_11": "2", "SLOT_TYPE_1": "cpus=1", "NUM_SLOTS_TYPE_1": "1"}
+    many: dict[str, Any] = {
+        "SLOT_TYPE_11": "cpus=1",
+        "NUM_SLOTS_TYPE_11": "2",
+        "SLOT_TYPE_1": "cpus=1",
+        "NUM_SLOTS_TYPE_1": "1",
+    }
     assert [slot.type_number for slot in slots(**many)] == [1]
     assert [slot.type_number for slot in slots(MAX_SLOT_TYPES="11", **many)] == [1, 11, 11]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from slotwise.errors import ConfigError
 from slotwise.startd.host import machine_amounts
@@ -98,7 +100,7 @@ def test_knobs_per_slot_type_and_attributes_from_the_configuration() -> None:
 
 def test_former_names_of_lists_of_attributes() -> None:
     """HTCondor 25.14 was given the same."""
-    lists = {"STARTD_EXPRS": "Color, Shape", "STARTD_SLOT_EXPRS": "State", "STARTD_JOB_EXPRS": "Probe"}
+    lists: dict[str, Any] = {"STARTD_EXPRS": "Color, Shape", "STARTD_SLOT_EXPRS": "State", "STARTD_JOB_EXPRS": "Probe"}
     p = point(
         NUM_SLOTS="2", **lists, STARTD_ATTRS="Color", STARTD_SLOT_ATTRS="Color", Color='"red"', Shape='"round"',
         SLOT1_Color='"blue"', SLOT2_Shape='"flat"',

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from slotwise.classad import ExprTree
+from slotwise.startd.fingerprint import load
 from slotwise.startd.fingerprint.x_input import XProbe
 from slotwise.startd.host.outbox import Kill, Refused
 from slotwise.startd.monitor import sampler
@@ -113,7 +114,7 @@ def test_filler_work_needs_a_system_and_a_program(knobs: dict[str, Any], wanted:
 
 def test_running_benchmarks_are_our_own_load(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """CondorLoadAvg: the portion of the load from jobs or from running benchmarks."""
-    monkeypatch.setattr(sampler.load, "read", lambda: {"TotalLoadAvg": 1.25})
+    monkeypatch.setattr(load, "read", lambda: {"TotalLoadAvg": 1.25})
     host = point(NUM_SLOTS="2", RunBenchmarks="Cpus > 0")
     assert host.place("slot1") == host.place("slot2") == "Unclaimed/Benchmarking"
     sampler.HostSampler(tmp_path, XProbe({}), host.now).sample(host.it.host, host.knobs, host.now)

@@ -135,7 +135,7 @@ def test_work_hours_with_suspension(tmp_path: Path) -> None:
 WEEK = ("Mon", "Tue", "Wed", "Thu", "Fri")
 
 #: The four kinds: what a job must use to exceed its slot (1 core, 128 MiB, 1,000,000 KiB), subcode of the hold.
-EXCESS = {
+EXCESS: dict[str, tuple[dict[str, float], int]] = {
     "Cpus_Exceeded": ({"CpusUsage": 1.9}, 101),
     "Memory_Exceeded": ({"MemoryUsage": 129}, 102),
     "Runtime_Exceeds(3600)": ({}, 103),

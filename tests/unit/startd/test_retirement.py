@@ -9,7 +9,7 @@ import pytest
 from slotwise.model.claim import Run
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.retirement import expired, expires_at, own_remaining, remaining, vacate_time
-from slotwise.startd.slot.states import Draining
+from slotwise.startd.slot.states import Busy, Claimed, Draining
 
 from tests.support.startd_slots import T0, Driven, busy
 
@@ -125,10 +125,8 @@ def test_draining_does_not_help_a_job_whose_own_retirement_is_over() -> None:
 
 def test_jobs_accepted_while_draining_go_with_the_last_of_the_others() -> None:
     d = running(ran=10, machine=1000, accepted_while_draining=True)
-    d.slot = replace(
-        d.slot,
-        state=replace(
-            d.slot.state, doing=replace(d.slot.state.doing, run=replace(d.slot.run, accepted_while_draining=True))
-        ),  # type: ignore[union-attr,type-var,arg-type]
-    )
+    state, run = d.slot.state, d.slot.run
+    assert isinstance(state, Claimed) and isinstance(state.doing, Busy) and run is not None
+    doing = replace(state.doing, run=replace(run, accepted_while_draining=True))
+    d.slot = replace(d.slot, state=replace(state, doing=doing))
     assert graceful(d, longest_retirement_s=0) == 0

@@ -95,11 +95,12 @@ def test_a_command_during_retirement_does_not_take_the_hold_back(tmp_path: Path,
     it.run("slot1")
     it.until(0.003)
     assert it.place("slot1") == "Claimed/Retiring"
-    stimulus = {
+    events: dict[str, ev.SlotEvent] = {
         "vacate": ev.VacateCommanded(),
         "vacate -fast": ev.VacateCommanded(fast=True),
         "off": ev.ShutdownBegun("graceful"),
-    }[command]
+    }
+    stimulus = events[command]
     it.it.apply(it["slot1"], stimulus, it.now)
     it.kills += it.told(Kill)
     it.until(0.03)
