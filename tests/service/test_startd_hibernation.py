@@ -8,8 +8,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from slotwise.classad import UNDEFINED, ClassAd
 from slotwise.model.power.decision import Awake, Clearing, Telling
+from slotwise.startd.power import hibernation
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import collector_pb2, startd_pb2
 
@@ -112,7 +114,10 @@ async def test_a_collector_that_cannot_keep_the_ads_keeps_the_machine_awake(tmp_
         assert not (tmp_path / "slept").exists() and not collector.invalidated
 
 
-async def test_a_collector_that_says_nothing_keeps_the_machine_awake(tmp_path: Path) -> None:
+async def test_a_collector_that_says_nothing_keeps_the_machine_awake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hibernation, "_ACKNOWLEDGE_S", 0.5)
     async with machine(tmp_path) as (host, schedd, collector):
         host.clock.advance(5)
         await until(lambda: collector.offline, "the collector is told")

@@ -327,10 +327,10 @@ async def test_jobs_are_stopped_at_the_rate_given(tmp_path: Path, caplog: pytest
 
 
 async def test_a_job_that_waits_for_its_moment_and_loses_its_slot_is_matched_again(tmp_path: Path) -> None:
-    schedd = await RunningAccessPoint(tmp_path / "pool").start(JOB_START_DELAY="2")
+    schedd = await RunningAccessPoint(tmp_path / "pool").start(JOB_START_DELAY="1")
     point = ExecutionPoint(tmp_path / "ep.sock", schedd.daemon_token)
     # The claim of the first job is not free for the second one meanwhile.
-    point.script = lambda ad: Script(run_s=4 if ad["ProcId"] == 0 else 0)
+    point.script = lambda ad: Script(run_s=2.5 if ad["ProcId"] == 0 else 0)
     await point.start()
     try:
         await schedd.submit(2, RequestMemory=200)
