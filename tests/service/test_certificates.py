@@ -150,7 +150,9 @@ async def test_who_maps_to_nobody_is_refused_before_anything_is_read(authority: 
     shows(authority, "carol")
     for method in ("Act", "Spool", "FetchSandboxes", "SubmitMany", "NoSuchMethod"):
         code, why, echo = await ask(server_knobs(authority, ALLOW_WRITE="*"), method)
-        assert code is grpc.StatusCode.UNAUTHENTICATED and "maps the SSL principal /CN=carol" in why, (method, code, why)
+        assert code is grpc.StatusCode.UNAUTHENTICATED and "maps the SSL principal /CN=carol" in why, (
+            f"{method}: {code} {why}"
+        )
         assert echo.read == 0
     shows(authority, "alice")
     code, _, _ = await ask(server_knobs(authority, ALLOW_WRITE="*", ALLOW_ADMINISTRATOR="*"), "NoSuchMethod")
