@@ -52,6 +52,10 @@ COMMANDS: dict[str, Command] = {
         "slotwise.cli.jobs.transfer_data:main", "fetch results of jobs submitted with -spool", resident=True
     ),
     "wait": Command("slotwise.cli.jobs.wait:main", "wait for jobs by their event log"),
+    "userlog": Command("slotwise.cli.jobs.userlog:main", "what the runs of jobs have cost, by their event logs"),
+    "check-userlogs": Command(
+        "slotwise.cli.jobs.check_userlogs:main", "whether the entries of event logs fit together"
+    ),
     "tail": Command("slotwise.cli.jobs.tail:main", "the ends of a running job's files"),
     "ssh-to-job": Command("slotwise.cli.jobs.ssh_to_job:main", "a shell beside a running job"),
     "status": Command("slotwise.cli.pool.status:main", "slots and daemons of the pool", resident=True),
