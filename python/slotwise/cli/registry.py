@@ -59,6 +59,8 @@ COMMANDS: dict[str, Command] = {
     "tail": Command("slotwise.cli.jobs.tail:main", "the ends of a running job's files"),
     "ssh-to-job": Command("slotwise.cli.jobs.ssh_to_job:main", "a shell beside a running job"),
     "status": Command("slotwise.cli.pool.status:main", "slots and daemons of the pool", resident=True),
+    "who": Command("slotwise.cli.pool.who:main", "jobs and daemons of this machine"),
+    "findhost": Command("slotwise.cli.pool.findhost:main", "slots whose loss costs running jobs least"),
     "userprio": Command("slotwise.cli.pool.userprio:main", "priorities and usage of submitters", resident=True),
     "reschedule": Command("slotwise.cli.pool.reschedule:main", "ask for a negotiation cycle", resident=True),
     "negotiator": Command("slotwise.cli.pool.negotiator:main", "look into the negotiator: last cycle, snapshot"),

@@ -41,6 +41,8 @@ _TOOLS = {
     "condor_wait": _Tool(missing="{word} requires an argument"),
     "condor_prio": _Tool("You must specify a new priority or priority adjustment."),
     "condor_qedit": _Tool("{called}: {word} is not a valid option"),
+    "condor_findhost": _Tool(usage_out=True),
+    "condor_who": _Tool("Error: {word} is not a valid argument", "Error: Argument {word} requires an argument"),
     "condor_ping": _Tool("ERROR: Unknown argument: {word}"),
     **dict.fromkeys(
         (f"condor_{verb}" for verb in ("rm", "hold", "release", "suspend", "continue", "vacate_job", "transfer_data")),
@@ -63,7 +65,8 @@ _HELP_ON_ERROR = {
     "condor_version": 0, "condor_config_val": 1, "condor_status": 0, "condor_userprio": 1,
     "condor_wait": 0, "condor_tail": 0, "condor_drain": 1, "condor_reschedule": 0, "condor_ssh_to_job": 0,
     "condor_rm": 0, "condor_hold": 0, "condor_release": 0, "condor_suspend": 0, "condor_continue": 0,
-    "condor_userlog": 0, "condor_vacate_job": 0, "condor_transfer_data": 0, "condor_qedit": 0, "condor_prio": 1,
+    "condor_vacate_job": 0, "condor_transfer_data": 0, "condor_qedit": 0, "condor_prio": 1,
+    "condor_userlog": 0, "condor_who": 1,
 }  # fmt: skip
 
 
@@ -118,6 +121,7 @@ _FAILURES: dict[str, list[tuple[str, str]]] = {
 #: What is said of a constraint that is no expression.
 _BAD_CONSTRAINT = {
     "condor_status": "Error:  invalid constraint",
+    "condor_findhost": "\nERROR:  failed to fetch startd ads ... aborting",
     "condor_history": "Error: could not parse constraint ( ({text}) )",
     **{
         f"condor_{verb}": "DCSchedd::actOnJobs:1:Can't insert constraint into ClassAd\n"

@@ -1,0 +1,70 @@
+"""Commands about machines and daemons of a pool, for people and scripts: who, findhost, fetchlog and others."""
+
+from __future__ import annotations
+
+import json
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.pool import Pool
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Pool]:
+    with tempfile.TemporaryDirectory(prefix="sw-", ignore_cleanup_errors=True) as directory:
+        made = Pool(Path(directory) / "p", "NUM_CPUS = 4\n")
+        made.up()
+        try:
+            made.until("the slot is advertised", lambda: made.json("status"), 30)
+            yield made
+        finally:
+            made.destroy()
+
+
+@pytest.fixture
+def running(pool: Pool) -> Iterator[str]:
+    """The id of a job that runs."""
+    (pool.root / "sleeps.sub").write_text("executable = /bin/sleep\narguments = 3000\nlog = sleeps.log\nqueue\n")
+    cluster = pool.run("submit", "-terse", "sleeps.sub").stdout.split()[0].partition(".")[0]
+    pool.until("the job runs", lambda: pool.run("q", cluster, "-af", "JobStatus").stdout == "2\n", 60)
+    yield f"{cluster}.0"
+    pool.run("rm", cluster)
+    pool.until("the job is gone", lambda: not pool.json("q", cluster), 60)
+
+
+def test_who_names_the_jobs_of_the_machine(pool: Pool, running: str) -> None:
+    title, headings, row = pool.run("who").stdout.strip().splitlines()
+    assert title == f"--Startd : {socket.gethostname()} has 1 job(s) running:"
+    assert headings.split() == ["OWNER", "CLIENT", "SLOT", "JOB", "RUNTIME", "PID", "JOB_DIR"]
+    assert row.split()[3] == running
+    (ad,) = pool.json("who")
+    assert ad["JobId"] == running and ad["ShownSlot"] == "1_1"
+    assert str(Path(f"/proc/{ad['JobPid']}/cwd").readlink()) == ad["JobDir"]
+    assert pool.run("who", "-constraint", "Cpus > 100").stdout == ""
+
+
+def test_who_tells_of_daemons(pool: Pool) -> None:
+    lines = pool.run("who", "-daemons").stdout.splitlines()
+    rows = {line.split()[0]: line.split() for line in lines[5:]}
+    assert {"Master", "Collector", "Negotiator", "Schedd", "Startd"} <= set(rows)
+    assert rows["Startd"][1:3] == ["yes", str(pool.pid("startd"))]
+    (ad,) = pool.json("who", "-quickdaemons")
+    assert ad["IsReady"] is True and ad["STARTD_State"] == "Ready" and ad["SCHEDD_PID"] == pool.pid("schedd")
+    assert pool.run("who", "-wait-for-ready:60", "IsReady && NumAlive >= 5", "-af", "SCHEDD").stdout == "Alive\n"
+    late = pool.run("who", "-wait-for-ready:0", "NumAlive > 1000", check=False)
+    assert late.returncode == 1
+
+
+def test_findhost_finds_slots_that_can_be_had(pool: Pool) -> None:
+    name = pool.until("the slot is free", lambda: pool.run("status", "-af", "Name").stdout, 30).split()[0]
+    assert pool.run("findhost", "-r", "Memory").stdout == f"{name}\n"
+    short = pool.run("findhost", "-n", "3", check=False)
+    assert (short.stdout, short.returncode) == (f"{name}\n", 2)
+    assert json.loads(pool.run("findhost", "-json").stdout)[0]["Preempts"] == "nothing"
+    none = pool.run("findhost", "-c", "Cpus > 1000", check=False)
+    assert (none.stdout, none.returncode) == ("", 1)
+    assert pool.run("findhost", "-n", "0", check=False).returncode == 2
