@@ -12,6 +12,8 @@ import pytest
 
 from tests.support.pool import Pool
 
+STATES = ("REMOVED", "HELD", "SUSPENDED", "IDLE", "INPUT", "RUN", "OUTPUT", "DONE")
+
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[Pool]:
@@ -57,6 +59,23 @@ def test_who_tells_of_daemons(pool: Pool) -> None:
     assert pool.run("who", "-wait-for-ready:60", "IsReady && NumAlive >= 5", "-af", "SCHEDD").stdout == "Alive\n"
     late = pool.run("who", "-wait-for-ready:0", "NumAlive > 1000", check=False)
     assert late.returncode == 1
+
+
+def test_jobs_are_watched_by_their_logs(pool: Pool, running: str) -> None:
+    cluster = running.partition(".")[0]
+    (row,) = pool.until("the log tells of the start", lambda: _rows(pool, cluster), 30)
+    assert row == {"Name": f"ID: {cluster}", "Clusters": [int(cluster)], "Total": 1} | dict.fromkeys(STATES, 0) | {
+        "RUN": 1
+    }
+    ended = pool.run("watch-q", "-clusters", cluster, "-exit", "any,active,3", check=False, COLUMNS="90")
+    assert ended.returncode == 3 and "Total: 1 jobs; 1 running" in ended.stdout
+    mine = pool.run("watch-q", "-exit", "none,held,4", check=False)
+    assert mine.returncode == 4 and running in mine.stdout
+
+
+def _rows(pool: Pool, cluster: str) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = json.loads(pool.run("watch-q", "-clusters", cluster, "-json").stdout)
+    return rows if rows and rows[0]["RUN"] else []
 
 
 def test_findhost_finds_slots_that_can_be_had(pool: Pool) -> None:

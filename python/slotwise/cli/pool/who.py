@@ -178,7 +178,7 @@ def _daemons(parsed: Parsed, inv: Invocation) -> None:
                 _executable(one.pid) if alive else "",
             )
         )
-    inv.out(f'\nLOG directory "{inv.knobs().get("LOG") or inv.home.log_dir}"\n')
+    inv.out(f'\nLOG directory "{inv.knobs().get("LOG") or inv.home.log}"\n')
     headings = ("Daemon", "Alive", "PID", "PPID", "Exit", "Addr", "Executable")
     columns = [Column(name, width=width) for name, width in zip(headings, (12, 6, 6, 6, 6, 24, 10), strict=True)]
     dashes = ("------", "-----", "---", "----", "----", "----", "----------")
