@@ -78,6 +78,19 @@ def _rows(pool: Pool, cluster: str) -> list[dict[str, object]]:
     return rows if rows and rows[0]["RUN"] else []
 
 
+def test_administrators_fetch_logs_by_name(pool: Pool) -> None:
+    log = (pool.home.log / "StartLog").read_text()
+    assert pool.run("fetchlog", "-", "STARTD").stdout.startswith(log)
+    assert pool.run("fetchlog", "-startd", socket.gethostname(), "STARTD").stdout.startswith(log)
+    for name, why in (("/etc/passwd", "name"), ("JOB_QUEUE", "no log file by that name"), ("STARTD.no", "unable")):
+        refused = pool.run("fetchlog", "-", name, check=False)
+        assert refused.stdout == "" and refused.returncode and why in refused.stderr
+    pool.run("token", "create", "--identity", "bob@dom", "--scope", "WRITE", "--file", "bob.token")
+    bob = {"SLOTWISE_TOKEN_FILE": str(pool.root / "bob.token")}
+    denied = pool.run("fetchlog", "-", "STARTD", check=False, **bob)
+    assert (denied.stdout, denied.returncode) == ("", 1) and "ADMINISTRATOR" in denied.stderr
+
+
 def test_findhost_finds_slots_that_can_be_had(pool: Pool) -> None:
     name = pool.until("the slot is free", lambda: pool.run("status", "-af", "Name").stdout, 30).split()[0]
     assert pool.run("findhost", "-r", "Memory").stdout == f"{name}\n"

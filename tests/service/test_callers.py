@@ -30,6 +30,7 @@ METHODS: dict[str, str] = {
     "Collector/Sleeps": "READ",
     "Collector/Subscribe": "NEGOTIATOR",
     "Daemon/ConfigValues": "READ",
+    "Daemon/FetchLog": "ADMINISTRATOR",
     "Daemon/Ping": "",
     "Daemon/Reconfig": "ADMINISTRATOR",
     # SETTABLE_ATTRS_<LEVEL> decides: see test_settable.py.

@@ -61,6 +61,7 @@ COMMANDS: dict[str, Command] = {
     "ssh-to-job": Command("slotwise.cli.jobs.ssh_to_job:main", "a shell beside a running job"),
     "status": Command("slotwise.cli.pool.status:main", "slots and daemons of the pool", resident=True),
     "who": Command("slotwise.cli.pool.who:main", "jobs and daemons of this machine"),
+    "fetchlog": Command("slotwise.cli.pool.fetchlog:main", "a log of a machine's daemons"),
     "findhost": Command("slotwise.cli.pool.findhost:main", "slots whose loss costs running jobs least"),
     "userprio": Command("slotwise.cli.pool.userprio:main", "priorities and usage of submitters", resident=True),
     "reschedule": Command("slotwise.cli.pool.reschedule:main", "ask for a negotiation cycle", resident=True),

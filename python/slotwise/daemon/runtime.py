@@ -16,7 +16,7 @@ import os
 import resource
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,7 +30,7 @@ from slotwise.authorization.policy import LEVELS
 from slotwise.clock import Clock, SystemClock
 from slotwise.config import Config, load, require_sound
 from slotwise.config.remote import RemoteSettings
-from slotwise.daemon import classad_host, duty_cycle, membership, owner, preflight, privileges, spawn
+from slotwise.daemon import classad_host, duty_cycle, fetched_logs, membership, owner, preflight, privileges, spawn
 from slotwise.daemon.lock import DaemonLock
 from slotwise.daemon.process import STACKS_SIGNAL
 from slotwise.daemon.registry import DAEMONS, SUBSYSTEMS
@@ -217,6 +217,16 @@ class DaemonServicer(daemon_pb2_grpc.DaemonServicer):
         audit.note("%s %s (%s), %s", "set" if value is not None else "unset", request.name, kind, decision.reason)
         self._knobs.change(request.name, value, runtime=request.runtime)
         return common_pb2.Empty()
+
+    @answers_errors
+    async def FetchLog(
+        self, request: daemon_pb2.FetchLogRequest, context: Context
+    ) -> AsyncIterator[daemon_pb2.LogPiece]:
+        """The bytes of a log of this host's daemons, or of the history files."""
+        audit.note("log %s", request.name[:100])
+        for path in fetched_logs.files(self._context.home, request.name, self._context.config):
+            async for data in fetched_logs.pieces(path):
+                yield daemon_pb2.LogPiece(data=data)
 
 
 def main(name: str, env: Mapping[str, str], config_file: str | None = None) -> int:

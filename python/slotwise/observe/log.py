@@ -84,6 +84,19 @@ def log_file(home: PoolHome, daemon: str, config: Knobs | None = None) -> Path:
     return Path(config.get("LOG") or home.log) / name
 
 
+def category_file(home: PoolHome, daemon: str, category: str, config: Knobs) -> Path | None:
+    """The file of a daemon's category of lines (``MATCH``, ``AUDIT``), where it has one of its own.
+
+    <SUBSYS>_<CATEGORY>_LOG names it; audit lines have one beside the daemon's log unless that knob is emptied.
+    """
+    knob = f"{daemon.upper()}_{category}_LOG"
+    if category == "AUDIT" and not config.is_set(knob):
+        usual = _NAMES.get(daemon, f"{daemon.capitalize()}Log").removesuffix("Log")
+        return log_file(home, daemon, config).with_name(f"{usual}AuditLog")
+    own = config.get(knob)
+    return Path(own) if own else None
+
+
 def limit_of(text: str | None) -> tuple[int, int]:
     """What a MAX_<SUBSYS>_LOG says: (bytes, seconds), one of them 0; (0, 0) is no limit.
 
@@ -436,12 +449,9 @@ def start_log(home: PoolHome, daemon: str, config: Knobs, *, again: bool = False
         logger = logging.getLogger(name)
         former += logger.handlers
         logger.handlers[:] = []
-        knob = f"{subsystem}_{name[2:]}_LOG"
-        own = config.get(knob)
-        if name == "D_AUDIT" and not config.is_set(knob):
-            own = str(path.with_name(_NAMES.get(daemon, f"{daemon.capitalize()}Log").removesuffix("Log") + "AuditLog"))
-        if own and Path(own) != path:
-            logger.addHandler(opened(Path(own), f"{subsystem}_{name[2:]}", frozenset(), {name: logging.INFO}))
+        own = category_file(home, daemon, name[2:], config)
+        if own is not None and own != path:
+            logger.addHandler(opened(own, f"{subsystem}_{name[2:]}", frozenset(), {name: logging.INFO}))
             level = min(level, logging.INFO)
         logger.setLevel(level)
     if again:

@@ -66,7 +66,7 @@ _HELP_ON_ERROR = {
     "condor_wait": 0, "condor_tail": 0, "condor_drain": 1, "condor_reschedule": 0, "condor_ssh_to_job": 0,
     "condor_rm": 0, "condor_hold": 0, "condor_release": 0, "condor_suspend": 0, "condor_continue": 0,
     "condor_vacate_job": 0, "condor_transfer_data": 0, "condor_qedit": 0, "condor_prio": 1,
-    "condor_userlog": 0, "condor_who": 1,
+    "condor_fetchlog": 0, "condor_userlog": 0, "condor_who": 1,
 }  # fmt: skip
 
 

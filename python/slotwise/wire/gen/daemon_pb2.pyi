@@ -88,6 +88,18 @@ class SetConfigRequest(_message.Message):
     runtime: bool
     def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ..., runtime: _Optional[bool] = ...) -> None: ...
 
+class FetchLogRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class LogPiece(_message.Message):
+    __slots__ = ("data",)
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    data: bytes
+    def __init__(self, data: _Optional[bytes] = ...) -> None: ...
+
 class ConfigValuesReply(_message.Message):
     __slots__ = ("values",)
     class ValuesEntry(_message.Message):

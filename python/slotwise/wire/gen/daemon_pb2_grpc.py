@@ -60,6 +60,11 @@ class DaemonStub:
                 request_serializer=slotwise_dot_v1_dot_daemon__pb2.SetConfigRequest.SerializeToString,
                 response_deserializer=slotwise_dot_v1_dot_common__pb2.Empty.FromString,
                 _registered_method=True)
+        self.FetchLog = channel.unary_stream(
+                '/slotwise.v1.Daemon/FetchLog',
+                request_serializer=slotwise_dot_v1_dot_daemon__pb2.FetchLogRequest.SerializeToString,
+                response_deserializer=slotwise_dot_v1_dot_daemon__pb2.LogPiece.FromString,
+                _registered_method=True)
 
 
 class DaemonServicer:
@@ -99,6 +104,13 @@ class DaemonServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FetchLog(self, request, context):
+        """A log of this host's daemons, or the history files, by name: SCHEDD, STARTD.old, HISTORY. Never a path.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_DaemonServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -126,6 +138,11 @@ def add_DaemonServicer_to_server(servicer, server):
                     servicer.SetConfig,
                     request_deserializer=slotwise_dot_v1_dot_daemon__pb2.SetConfigRequest.FromString,
                     response_serializer=slotwise_dot_v1_dot_common__pb2.Empty.SerializeToString,
+            ),
+            'FetchLog': grpc.unary_stream_rpc_method_handler(
+                    servicer.FetchLog,
+                    request_deserializer=slotwise_dot_v1_dot_daemon__pb2.FetchLogRequest.FromString,
+                    response_serializer=slotwise_dot_v1_dot_daemon__pb2.LogPiece.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -263,6 +280,33 @@ class Daemon:
             '/slotwise.v1.Daemon/SetConfig',
             slotwise_dot_v1_dot_daemon__pb2.SetConfigRequest.SerializeToString,
             slotwise_dot_v1_dot_common__pb2.Empty.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FetchLog(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/slotwise.v1.Daemon/FetchLog',
+            slotwise_dot_v1_dot_daemon__pb2.FetchLogRequest.SerializeToString,
+            slotwise_dot_v1_dot_daemon__pb2.LogPiece.FromString,
             options,
             channel_credentials,
             insecure,
