@@ -7,6 +7,7 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,3 +101,39 @@ def test_findhost_finds_slots_that_can_be_had(pool: Pool) -> None:
     none = pool.run("findhost", "-c", "Cpus > 1000", check=False)
     assert (none.stdout, none.returncode) == ("", 1)
     assert pool.run("findhost", "-n", "0", check=False).returncode == 2
+
+
+def test_files_of_evicted_runs_are_their_owners(pool: Pool) -> None:
+    (pool.root / "kept.sh").write_text("#!/bin/sh\nmkdir -p d\necho one > state; echo two > d/more\nexec sleep 3000\n")
+    (pool.root / "kept.sub").write_text(
+        "executable = kept.sh\nshould_transfer_files = YES\nwhen_to_transfer_output = ON_EXIT_OR_EVICT\n"
+        "transfer_output_files = state, d\nrequirements = true\nqueue\n"
+    )
+    job = f"{pool.run('submit', '-terse', 'kept.sub').stdout.partition('.')[0]}.0"
+    pool.until("the job runs", lambda: pool.run("q", job, "-af", "JobStatus").stdout == "2\n", 60)
+    never = pool.run("evicted-files", job, check=False)
+    assert (never.stdout, never.returncode) == ("No directory; job was never evicted.\n", 1)
+    assert pool.run("condor_evicted_files", job, check=False).returncode == 2
+    pool.until("it has written", lambda: "two" in pool.run("tail", job, "d/more", check=False).stdout, 60)
+    pool.run("hold", job)
+    (row,) = pool.until("the files are kept", lambda: _kept(pool, job), 60)
+    assert row["JobId"] == job and {"state", "d/more"} <= set(row["Files"])
+    assert pool.run("evicted-files", job).stdout == f"{row['Directory']}\n"
+    assert "\td\n" in pool.run("evicted-files", "list", job).stdout
+    assert pool.run("evicted-files", "get", job).stdout == f"Copied to '{job}'.\n"
+    assert (pool.root / job / "state").read_text() == "one\n"
+    assert (pool.root / job / "d" / "more").read_text() == "two\n"
+    again = pool.run("evicted-files", "get", job, check=False)
+    assert again.returncode == 1 and "not modifying" in again.stdout
+    pool.run("token", "create", "--identity", "bob@dom", "--scope", "WRITE", "--file", "bob.token")
+    bob = {"SLOTWISE_TOKEN_FILE": str(pool.root / "bob.token")}
+    denied = pool.run("evicted-files", "list", job, check=False, **bob)
+    assert (denied.stdout, denied.returncode) == ("", 1)
+    pool.run("rm", job)
+    assert pool.run("evicted-files", "no", "1.0", check=False).returncode == 2
+    assert pool.run("evicted-files", "1", check=False).returncode == 2
+
+
+def _kept(pool: Pool, job: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(pool.run("evicted-files", "-json", job).stdout)
+    return rows if rows[0]["Directory"] else []

@@ -50,6 +50,7 @@ METHODS: dict[str, str] = {
     "Schedd/Act": "WRITE",
     "Schedd/Edit": "WRITE",
     "Schedd/EditUsers": "ADMINISTRATOR",
+    "Schedd/FetchEvicted": "WRITE",
     "Schedd/FetchSandboxes": "WRITE",
     "Schedd/History": "READ",
     "Schedd/OfferMatches": "NEGOTIATOR",

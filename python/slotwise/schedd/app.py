@@ -199,7 +199,7 @@ class AccessPoint:
             settings.fallback_account,
             context.address.shown,
             self.questions,
-            kept_beside=[context.home.spool / "jobs"],
+            evicted=context.home.spool / "jobs",
         )
 
     def _build_policies(self) -> None:

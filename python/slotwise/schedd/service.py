@@ -256,6 +256,18 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
             yield files.sandbox_piece(part)
 
     @answers_errors
+    async def FetchEvicted(
+        self, request: schedd_pb2.EvictedQuery, context: Context
+    ) -> AsyncIterator[schedd_pb2.SandboxPiece]:
+        """What evicted runs of a job have left for its next."""
+        caller = self._authenticator.caller(context)
+        found = self._spooling.fetch_evicted(
+            caller, request.id, self._is_superuser(caller), names_only=request.names_only
+        )
+        async for part in found:
+            yield files.sandbox_piece(part)
+
+    @answers_errors
     async def Visit(
         self, request_iterator: AsyncIterator[schedd_pb2.JobVisit], context: Context
     ) -> AsyncIterator[schedd_pb2.JobVisit]:

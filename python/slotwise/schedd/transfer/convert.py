@@ -69,5 +69,5 @@ async def spooled_parts(messages: AsyncIterator[schedd_pb2.SpoolPart]) -> AsyncI
 def sandbox_piece(part: SandboxPart) -> schedd_pb2.SandboxPiece:
     """A part of what a job left in its directory."""
     if part.file is None:
-        return schedd_pb2.SandboxPiece(job=part.job, ad=part.ad)
+        return schedd_pb2.SandboxPiece(job=part.job, ad=part.ad, directory=part.directory)
     return schedd_pb2.SandboxPiece(job=part.job, file=file_piece(part.file))

@@ -16,7 +16,7 @@ from typing import TypeVar
 from slotwise.classad.values import whole
 from slotwise.clock import Clock
 from slotwise.daemon.questions import Questions
-from slotwise.errors import DeniedError, NotFoundError, UsageError
+from slotwise.errors import DeniedError, HostError, NotFoundError, UsageError
 from slotwise.model import job_events as events
 from slotwise.model.ownership import same_user
 from slotwise.model.reason_codes import Hold
@@ -30,8 +30,9 @@ from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.selection import JobSelection, constraint_of, parse_id
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.storage.committer import Committer
-from slotwise.schedd.transfer.spool_directories import Sandbox, inputs_of, relocated
+from slotwise.schedd.transfer.spool_directories import Result, Sandbox, inputs_of, relocated
 from slotwise.schedd.user_files import proxies
+from slotwise.schedd.user_files.owner_rights import OWN
 from slotwise.table import pack_ads
 from slotwise.transfer.pieces import Piece
 from slotwise.wire import audit
@@ -53,10 +54,11 @@ class SpooledPart:
 
 @dataclass(frozen=True)
 class SandboxPart:
-    """A part of what a job left: its ad (a pack), or a piece of a file."""
+    """A part of what a job left: its ad (a pack), the directory that is shown, or a piece of a file."""
 
     job: str
     ad: bytes = b""
+    directory: str = ""
     file: Piece | None = None
 
 
@@ -75,9 +77,9 @@ class Spooling:
         host: str,
         questions: Questions,
         *,
-        kept_beside: Iterable[Path] = (),
+        evicted: Path,
     ) -> None:
-        """``kept_beside``: other directories with files by cluster and proc, to be tidied up as well."""
+        """``evicted``: the directory with files of evicted runs by cluster and proc, to be tidied up as well."""
         self._queue = queue
         self._ads = ads
         self._committer = committer
@@ -87,7 +89,7 @@ class Spooling:
         self._fallback = fallback_account
         self._host = host
         self._questions = questions
-        self._kept_beside = tuple(kept_beside)
+        self._evicted = evicted
 
     def _sandbox(self, job: Job) -> Sandbox:
         path = self._root / str(job.cluster.number) / str(job.proc)
@@ -193,17 +195,51 @@ class Spooling:
             yield SandboxPart(job.key, ad=pack_ads([ad]))
             sandbox = self._sandbox(job)
             for result in await self._in_thread(partial(sandbox.results, inputs_of(ad), since)):
-                if result.directory:
-                    piece = Piece(result.name, result.mode, b"", offset=0, last=True, directory=True)
-                    yield SandboxPart(job.key, file=piece)
-                    continue
-                offset, last = 0, False
-                while not last:
-                    data = await self._in_thread(partial(sandbox.read, result, offset))
-                    last = not data or offset + len(data) >= result.size
-                    yield SandboxPart(job.key, file=Piece(result.name, result.mode, data, offset, last))
-                    offset += len(data)
+                async for part in self._pieces(job, sandbox, result):
+                    yield part
             await self._fetched(job)
+
+    async def _pieces(self, job: Job, sandbox: Sandbox, result: Result) -> AsyncIterator[SandboxPart]:
+        """One file or directory of a job's, in as many parts as it takes."""
+        if result.directory:
+            piece = Piece(result.name, result.mode, b"", offset=0, last=True, directory=True)
+            yield SandboxPart(job.key, file=piece)
+            return
+        offset, last = 0, False
+        while not last:
+            data = await self._in_thread(partial(sandbox.read, result, offset))
+            last = not data or offset + len(data) >= result.size
+            yield SandboxPart(job.key, file=Piece(result.name, result.mode, data, offset, last))
+            offset += len(data)
+
+    async def fetch_evicted(
+        self, caller: Identity, job_id: str, superuser: bool, *, names_only: bool
+    ) -> AsyncIterator[SandboxPart]:
+        """What evicted runs of a job have left for its next: where, then its names or its files.
+
+        :raises UsageError: for what is not a job's id, NotFoundError for a job that is not in the queue, DeniedError
+            for somebody else's.
+        :raises HostError: when the files cannot be read, as when others replace them now.
+        """
+        if parse_id(job_id)[1] is None:
+            raise UsageError(f"{job_id} is a cluster", hint="name one job, as CLUSTER.PROC")
+        (job,) = self._named([job_id], caller, superuser)
+        audit.note("files of evicted runs of %s", job.key)
+        directory = self._evicted / str(job.cluster.number) / str(job.proc)
+        sandbox = Sandbox(str(directory), OWN)
+        exists = directory.is_dir()
+        try:
+            found = await self._in_thread(partial(sandbox.results, (), 0)) if exists else []
+        except OSError as error:
+            raise HostError(f"cannot read {directory}: {error.strerror}", hint="try again") from None
+        yield SandboxPart(job.key, directory=str(directory) if exists else "")
+        for result in found:
+            if names_only:
+                name = Piece(result.name, result.mode, b"", offset=0, last=True, directory=result.directory)
+                yield SandboxPart(job.key, file=name)
+                continue
+            async for part in self._pieces(job, sandbox, result):
+                yield part
 
     async def _fetched(self, job: Job) -> None:
         """The caller has everything: a completed job need not stay for it any longer."""
@@ -227,7 +263,7 @@ class Spooling:
     async def run(self) -> None:
         """Remove what is kept of jobs that have left the queue, every minute: sandboxes, files of evicted runs."""
         while True:
-            for root in (self._root, *self._kept_beside):
+            for root in (self._root, self._evicted):
                 await self._in_thread(partial(_sweep, root, self._knows))
             await asyncio.sleep(_SWEEP_S)
 

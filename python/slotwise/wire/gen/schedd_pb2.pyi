@@ -279,14 +279,24 @@ class SpoolPart(_message.Message):
     def __init__(self, jobs: _Optional[_Iterable[str]] = ..., file: _Optional[_Union[FilePiece, _Mapping]] = ..., commit: _Optional[bool] = ...) -> None: ...
 
 class SandboxPiece(_message.Message):
-    __slots__ = ("job", "ad", "file")
+    __slots__ = ("job", "ad", "file", "directory")
     JOB_FIELD_NUMBER: _ClassVar[int]
     AD_FIELD_NUMBER: _ClassVar[int]
     FILE_FIELD_NUMBER: _ClassVar[int]
+    DIRECTORY_FIELD_NUMBER: _ClassVar[int]
     job: str
     ad: bytes
     file: FilePiece
-    def __init__(self, job: _Optional[str] = ..., ad: _Optional[bytes] = ..., file: _Optional[_Union[FilePiece, _Mapping]] = ...) -> None: ...
+    directory: str
+    def __init__(self, job: _Optional[str] = ..., ad: _Optional[bytes] = ..., file: _Optional[_Union[FilePiece, _Mapping]] = ..., directory: _Optional[str] = ...) -> None: ...
+
+class EvictedQuery(_message.Message):
+    __slots__ = ("id", "names_only")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAMES_ONLY_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    names_only: bool
+    def __init__(self, id: _Optional[str] = ..., names_only: _Optional[bool] = ...) -> None: ...
 
 class JobVisit(_message.Message):
     __slots__ = ("id", "job", "peek", "peeked", "open", "data", "taken", "resize", "end")

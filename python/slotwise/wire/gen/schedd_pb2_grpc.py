@@ -95,6 +95,11 @@ class ScheddStub:
                 request_serializer=slotwise_dot_v1_dot_schedd__pb2.JobSelection.SerializeToString,
                 response_deserializer=slotwise_dot_v1_dot_schedd__pb2.SandboxPiece.FromString,
                 _registered_method=True)
+        self.FetchEvicted = channel.unary_stream(
+                '/slotwise.v1.Schedd/FetchEvicted',
+                request_serializer=slotwise_dot_v1_dot_schedd__pb2.EvictedQuery.SerializeToString,
+                response_deserializer=slotwise_dot_v1_dot_schedd__pb2.SandboxPiece.FromString,
+                _registered_method=True)
         self.Visit = channel.stream_stream(
                 '/slotwise.v1.Schedd/Visit',
                 request_serializer=slotwise_dot_v1_dot_schedd__pb2.JobVisit.SerializeToString,
@@ -199,6 +204,13 @@ class ScheddServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FetchEvicted(self, request, context):
+        """What evicted runs, or checkpoints, of a job in the queue have left for its next run. First a piece that says where.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Visit(self, request_iterator, context):
         """Visits to a running job of one's own: look at its files, or run a shell beside it. Handed on to its starter and back.
         """
@@ -288,6 +300,11 @@ def add_ScheddServicer_to_server(servicer, server):
             'FetchSandboxes': grpc.unary_stream_rpc_method_handler(
                     servicer.FetchSandboxes,
                     request_deserializer=slotwise_dot_v1_dot_schedd__pb2.JobSelection.FromString,
+                    response_serializer=slotwise_dot_v1_dot_schedd__pb2.SandboxPiece.SerializeToString,
+            ),
+            'FetchEvicted': grpc.unary_stream_rpc_method_handler(
+                    servicer.FetchEvicted,
+                    request_deserializer=slotwise_dot_v1_dot_schedd__pb2.EvictedQuery.FromString,
                     response_serializer=slotwise_dot_v1_dot_schedd__pb2.SandboxPiece.SerializeToString,
             ),
             'Visit': grpc.stream_stream_rpc_method_handler(
@@ -634,6 +651,33 @@ class Schedd:
             target,
             '/slotwise.v1.Schedd/FetchSandboxes',
             slotwise_dot_v1_dot_schedd__pb2.JobSelection.SerializeToString,
+            slotwise_dot_v1_dot_schedd__pb2.SandboxPiece.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FetchEvicted(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/slotwise.v1.Schedd/FetchEvicted',
+            slotwise_dot_v1_dot_schedd__pb2.EvictedQuery.SerializeToString,
             slotwise_dot_v1_dot_schedd__pb2.SandboxPiece.FromString,
             options,
             channel_credentials,
