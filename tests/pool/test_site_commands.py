@@ -137,3 +137,28 @@ def test_files_of_evicted_runs_are_their_owners(pool: Pool) -> None:
 def _kept(pool: Pool, job: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = json.loads(pool.run("evicted-files", "-json", job).stdout)
     return rows if rows[0]["Directory"] else []
+
+
+def test_batch_scripts_are_submitted(pool: Pool) -> None:
+    script = pool.root / "task.pbs"
+    script.write_text(
+        "#!/bin/sh\n#PBS -N tasks -j oe\n#$ -t 1-5:2\n#PBS -l mem=32mb,walltime=1:00:00\n"
+        'echo "task $SGE_TASK_ID of $PBS_JOBNAME: $1 $WORD"\n'
+    )
+    script.chmod(0o755)
+    shown = pool.run("qsub", "--test", "task.pbs").stdout
+    assert shown.endswith("queue task in (1, 3, 5)\n") and "request_memory = 32MB\n" in shown
+    assert pool.run("q", "-totals").stdout.count("tasks") == 0
+    said = pool.run("qsub", "-v", "WORD=costs $5 it's", "task.pbs", "an argument")
+    cluster = said.stdout.split()[2]
+    assert said.stdout == f'Your job {cluster} ("tasks") has been submitted\n' and "walltime" in said.stderr
+    pool.until("the tasks are done", lambda: len(list(pool.root.glob(f"tasks.o{cluster}.*"))) == 3, 60)
+    pool.until("all left the queue", lambda: not pool.json("q", cluster), 60)
+    assert (pool.root / f"tasks.o{cluster}.3").read_text() == "task 3 of tasks: an argument costs $5 it's\n"
+    plain = pool.root / "plain.sh"
+    plain.write_text("echo by $0\n")
+    cluster = pool.run("qsub", "-o", "plain.out", "plain.sh").stdout.split()[2]
+    pool.until("it left the queue", lambda: not pool.json("q", cluster), 60)
+    assert (pool.root / "plain.out").read_text() == "by plain.sh\n"
+    assert pool.run("qsub", "nothing.sh", check=False).returncode == 2
+    assert pool.run("condor_qsub", "-hold_jid", "1", "plain.sh", check=False).returncode == 1

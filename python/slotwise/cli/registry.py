@@ -52,6 +52,7 @@ COMMANDS: dict[str, Command] = {
         "slotwise.cli.jobs.transfer_data:main", "fetch results of jobs submitted with -spool", resident=True
     ),
     "wait": Command("slotwise.cli.jobs.wait:main", "wait for jobs by their event log"),
+    "qsub": Command("slotwise.cli.jobs.qsub:main", "submit a batch script of PBS, Torque or SGE"),
     "evicted-files": Command("slotwise.cli.jobs.evicted_files:main", "what evicted runs have left for the next"),
     "watch-q": Command("slotwise.cli.jobs.watch_q:main", "follow jobs by their event logs"),
     "userlog": Command("slotwise.cli.jobs.userlog:main", "what the runs of jobs have cost, by their event logs"),
