@@ -92,6 +92,19 @@ def test_administrators_fetch_logs_by_name(pool: Pool) -> None:
     assert (denied.stdout, denied.returncode) == ("", 1) and "ADMINISTRATOR" in denied.stderr
 
 
+def test_top_shows_how_busy_a_daemon_is(pool: Pool) -> None:
+    pool.until("the schedd has told of itself", lambda: "MonitorSelfAge" in pool.json("status", "-schedd")[0], 60)
+    shown = pool.run("top", "-delay", "1")
+    assert shown.stdout.startswith("Schedd ") and "Uptime: " in shown.stdout and "Duty Cycle" in shown.stdout
+    assert pool.run("top", "-collector", "-delay", "1").stdout.startswith("Collector ")
+    assert pool.run("condor_top", "-n", "nobody", check=False).returncode == 1
+    (pool.root / "one.ad").write_text("MyCurrentTime = 100\nWork = 5\nWorkRuntime = 2.0\n")
+    (pool.root / "two.ad").write_text("MyCurrentTime = 110\nWork = 9\nWorkRuntime = 4.0\n")
+    (row,) = pool.json("top", "one.ad", "two.ad")
+    assert (row["Item"], row["InstCt"], row["InstRt"], row["InstAvg"], row["InstRate"]) == ("Work", 4, 2.0, 0.5, 0.4)
+    assert pool.run("top", "one.ad", "one.ad", check=False).returncode == 2
+
+
 def test_findhost_finds_slots_that_can_be_had(pool: Pool) -> None:
     name = pool.until("the slot is free", lambda: pool.run("status", "-af", "Name").stdout, 30).split()[0]
     assert pool.run("findhost", "-r", "Memory").stdout == f"{name}\n"
