@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import tarfile
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -175,3 +176,26 @@ def test_batch_scripts_are_submitted(pool: Pool) -> None:
     assert (pool.root / "plain.out").read_text() == "by plain.sh\n"
     assert pool.run("qsub", "nothing.sh", check=False).returncode == 2
     assert pool.run("condor_qsub", "-hold_jid", "1", "plain.sh", check=False).returncode == 1
+
+
+def test_information_for_who_helps(pool: Pool, running: str) -> None:
+    pool.run("gather-info")
+    text = (pool.root / "condor-profile.txt").read_text()
+    for word in ("# uname -a #", "# Condor Config Variables #", "NUM_CPUS = 4", "SchedLog", "$CondorVersion: "):
+        assert word in text
+    assert (pool.root / "condor-profile.txt").stat().st_mode & 0o077 == 0
+    pool.run("gather-info", "-jobid", running, "-scratch", str(pool.root))
+    (archive,) = pool.root.glob(f"cgi-*-jid{running}-*.tar.gz")
+    assert archive.stat().st_mode & 0o077 == 0 and not list(pool.root.glob("cgi-[0-9]*"))
+    with tarfile.open(archive) as opened:
+        texts = {
+            "/".join(name.split("/")[1:]): found.read().decode()
+            for name in opened.getnames()
+            if (found := opened.extractfile(name)) is not None
+        }
+    assert f"ClusterId = {running.partition('.')[0]}\n" in texts[f"{running}/job_ad"]
+    assert "Job executing on host" in texts[f"{running}/job_userlog_lines"]
+    assert {"condor-profile.txt", "SchedLog", f"{running}/job_q", f"{running}/job_ad_analysis"} <= set(texts)
+    secrets = [path.read_bytes() for path in pool.home.secrets.rglob("*") if path.is_file()]
+    assert not any(secret.decode(errors="replace").strip() in text for secret in secrets for text in texts.values())
+    assert pool.run("gather-info", "-jobid", "1", check=False).returncode == 2

@@ -89,6 +89,7 @@ COMMANDS: dict[str, Command] = {
     "gpu-utilization": Command(
         "slotwise.cli.host.gpu_utilization:main", "measure the use of GPUs for STARTD_CRON, until ended"
     ),
+    "gather-info": Command("slotwise.cli.host.gather_info:main", "what somebody who helps wants to see"),
     "config": Command("slotwise.cli.host.config:main", "look into the configuration: val, dump, check, explain"),
     "classad": Command("slotwise.cli.host.classad:main", "evaluate, format and match ClassAds"),
     "condor-names": Command(
