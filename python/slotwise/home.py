@@ -1,4 +1,4 @@
-"""Where a pool keeps its things: the directory named by ``SLOTWISE_HOME``.
+"""Where a pool keeps its things: the directory named by ``SLOTWISE_HOME``, the user's own, or that of the host's pool.
 
 ============  ========================================================================
 ``run/``      addresses, locks and sockets of running daemons (open to all: each says who may do what)
@@ -21,6 +21,8 @@ from slotwise.errors import DeniedError, HostError
 
 #: Where scratch directories are when the home is closed to the users that jobs run as.
 _ELSEWHERE = Path("/var/lib/slotwise")
+#: Names the directory of the pool that belongs to the host, in one line; the packages for distributions install it.
+HOST_POOL = Path("/etc/slotwise/home")
 
 
 @dataclass(frozen=True)
@@ -31,11 +33,37 @@ class PoolHome:
 
     @classmethod
     def from_env(cls, env: Mapping[str, str]) -> PoolHome:
-        """``SLOTWISE_HOME``, or ``.slotwise`` under the user's home directory."""
+        """``SLOTWISE_HOME``; else ``.slotwise`` of the user, where there is a pool; else the host's, if it has one.
+
+        The launcher (``rust/front``) finds the command server's socket by the same rule.
+
+        :raises DeniedError: when others than root can write the file that names the host's pool.
+        """
         named = env.get("SLOTWISE_HOME")
         if named:
             return cls(Path(named).absolute())
-        return cls((Path(env["HOME"]) if env.get("HOME") else Path.home()) / ".slotwise")
+        own = cls((Path(env["HOME"]) if env.get("HOME") else Path.home()) / ".slotwise")
+        return own if own.run.is_dir() else cls.of_host() or own
+
+    @classmethod
+    def of_host(cls, file: Path = HOST_POOL) -> PoolHome | None:
+        """The pool of the host, which ``file`` names; None when there is none.
+
+        :raises DeniedError: when others than root and this user can write the file: its pool's configuration may run
+            commands.
+        """
+        try:
+            with file.open(encoding="utf-8") as stream:
+                about = os.fstat(stream.fileno())
+                named = stream.readline().strip()
+        except OSError:
+            return None
+        if about.st_uid not in (0, os.geteuid()) or about.st_mode & 0o022:
+            raise DeniedError(
+                f"{file}, which names the pool of this host, can be written by others than root",
+                hint=f"chown root {file} && chmod 0644 {file}, or name a pool with SLOTWISE_HOME",
+            )
+        return cls(Path(named)) if named.startswith("/") else None
 
     def require_trusted(self) -> PoolHome:
         """See that nobody but this user or root decides what is in the home: its configuration may run commands.

@@ -8,12 +8,33 @@ from pathlib import Path
 
 import pytest
 from slotwise import home as home_module
+from slotwise.errors import DeniedError
 from slotwise.home import PoolHome
 
 
 def test_the_home_is_named_by_the_environment() -> None:
     assert PoolHome.from_env({"SLOTWISE_HOME": "/a/b"}).root == Path("/a/b")
     assert PoolHome.from_env({"HOME": "/home/ann"}).root == Path("/home/ann/.slotwise")
+
+
+def test_the_pool_of_the_host_serves_those_who_have_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, ann = tmp_path / "home", tmp_path / "ann"
+    file.write_text("/var/lib/slotwise\n")
+    assert PoolHome.of_host(file) == PoolHome(Path("/var/lib/slotwise"))
+    assert PoolHome.of_host(tmp_path / "none") is None
+    monkeypatch.setattr(PoolHome, "of_host", classmethod(lambda cls: PoolHome(Path("/var/lib/slotwise"))))
+    assert PoolHome.from_env({"HOME": str(ann)}).root == Path("/var/lib/slotwise")
+    assert PoolHome.from_env({"HOME": str(ann), "SLOTWISE_HOME": "/a"}).root == Path("/a")
+    PoolHome(ann / ".slotwise").create()
+    assert PoolHome.from_env({"HOME": str(ann)}).root == ann / ".slotwise", "a pool of one's own comes first"
+
+
+def test_a_pool_of_the_host_that_anybody_could_have_named_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "home"
+    file.write_text("/tmp/evil\n")
+    file.chmod(0o666)
+    with pytest.raises(DeniedError, match="can be written by others"):
+        PoolHome.of_host(file)
 
 
 def test_what_is_secret_is_closed_and_the_rest_is_not(tmp_path: Path) -> None:

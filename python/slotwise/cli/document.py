@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from slotwise.cli import main
+from slotwise.cli import help_text, main
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.registry import COMMANDS, CONDOR_NAMES
 
@@ -30,11 +29,10 @@ Generated from the commands' own help by `python -m slotwise.cli.document docs/r
 | Command | Purpose | HTCondor's name |
 | --- | --- | --- |
 """
-_VERBS = re.compile(r"verbs are ([^;]+);")
 
 
 @contextmanager
-def _columns(width: int) -> Iterator[None]:
+def columns(width: int) -> Iterator[None]:
     """Help for a terminal of this width, whatever the caller's."""
     before = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = str(width)
@@ -46,8 +44,11 @@ def _columns(width: int) -> Iterator[None]:
             os.environ["COLUMNS"] = before
 
 
-def _help(*words: str) -> str:
-    """What a command prints about itself."""
+def help_of(*words: str) -> str:
+    """What a command prints about itself.
+
+    :raises SystemExit: when it has no help.
+    """
     out = io.StringIO()
     err = io.StringIO()
     status = main.dispatch([*words, "--help"], Invocation(Path("/"), {}, io.StringIO(), out, err))
@@ -57,11 +58,10 @@ def _help(*words: str) -> str:
 
 
 def _section(level: str, *words: str) -> list[str]:
-    text = _help(*words)
+    text = help_of(*words)
     lines = [f"{level} slotwise {' '.join(words)}", "", "```text", *text.splitlines(), "```", ""]
-    if verbs := _VERBS.search(text):
-        for verb in verbs[1].split(", "):
-            lines += _section(f"{level}#", *words, verb)
+    for verb in help_text.read(text).verbs:
+        lines += _section(f"{level}#", *words, verb)
     return lines
 
 
@@ -71,7 +71,7 @@ def commands_page() -> str:
     rows = [
         f"| [`{name}`](#slotwise-{name}) | {entry.help} | {named.get(entry, '')} |" for name, entry in COMMANDS.items()
     ]
-    with _columns(80):
+    with columns(80):
         sections = [line for name in COMMANDS for line in _section("##", name)]
     return "\n".join([_ABOUT_COMMANDS + "\n".join(rows), "", *sections])
 

@@ -95,6 +95,7 @@ COMMANDS: dict[str, Command] = {
     "condor-names": Command(
         "slotwise.cli.host.condor_names:main", "the directory of commands with HTCondor's names, for PATH"
     ),
+    "completion": Command("slotwise.cli.host.completion:main", "completion of commands and options in shells"),
 }
 
 #: HTCondor's commands that are not a command of ours by another name, or that speak otherwise.
@@ -125,6 +126,7 @@ _OURS_ALONE = frozenset(
         "config",
         "classad",
         "condor-names",
+        "completion",
     )
 )
 HTCONDOR_PREFIX = "condor_"

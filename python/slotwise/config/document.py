@@ -25,7 +25,7 @@ Generated from the tables in `rust/config/data` by
 `python -m slotwise.config.document docs/reference`; do not edit.
 
 Files are read in the language of `condor_config`, in this order: the root file (`CONDOR_CONFIG`, else the file that
-the pool was brought up with, else `condor_config` in `SLOTWISE_HOME`, else `/etc/condor/condor_config`),
+the pool was brought up with, else `condor_config` in `SLOTWISE_HOME`, else in `/etc/slotwise`, else in `/etc/condor`),
 LOCAL_CONFIG_DIR, LOCAL_CONFIG_FILE, a person's own file, the environment (`_CONDOR_X`, `_SLOTWISE_X`), and settings of
 `slotwise config set`. The last setting wins; `STARTD.X` and, for a daemon with a local name, `name.X` win over `X`.
 

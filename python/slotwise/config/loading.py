@@ -15,8 +15,8 @@ from slotwise.config.view import Config
 from slotwise.errors import ConfigError
 from slotwise.home import PoolHome
 
-#: Where a site keeps its configuration when nothing else is said.
-SITE_FILE = Path("/etc/condor/condor_config")
+#: Where a site keeps its configuration when nothing else is said; the first that can be read counts.
+SITE_FILES = (Path("/etc/slotwise/condor_config"), Path("/etc/condor/condor_config"))
 #: Value of CONDOR_CONFIG that asks for environment settings alone.
 ONLY_ENV = "ONLY_ENV"
 
@@ -47,7 +47,7 @@ def config_file_of(env: Mapping[str, str], home: PoolHome | Path | None = None) 
         if (recorded := root_file.recorded(place)) is not None:
             return recorded
         candidates = [place.root / "condor_config"]
-    return next((path for path in [*candidates, SITE_FILE] if os.access(path, os.R_OK)), None)
+    return next((path for path in [*candidates, *SITE_FILES] if os.access(path, os.R_OK)), None)
 
 
 def _pool_home(home: PoolHome | Path) -> PoolHome:

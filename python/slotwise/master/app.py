@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from slotwise.config import Config, load, require_sound, root_file
 from slotwise.config.loading import named_file
-from slotwise.daemon import pool_end, process
+from slotwise.daemon import pool_end, process, service_manager
 from slotwise.daemon.ad import daemon_ad
 from slotwise.daemon.membership import is_central
 from slotwise.daemon.publish import TablePublisher
@@ -58,6 +58,9 @@ class Master:
         self._publisher = TablePublisher(context, context.config.get_float("MASTER_UPDATE_INTERVAL"))
         self._advertise()
         self._bringing_up = asyncio.create_task(self._bring_up())
+        self._watchdog = asyncio.create_task(service_manager.keep_watchdog(context.env), name="watchdog")
+        # Before the daemons answer: one that does not, or waits for its pool, is started again by this master.
+        service_manager.report(context.env, READY="1", STATUS="starting the daemons")
         self._joining: asyncio.Task[None] | None = None
         self._membership: Membership | None = None
         if is_central(context.config):
@@ -78,6 +81,7 @@ class Master:
             await self._pool.start([])
         except SlotwiseError as error:
             _log.error("the pool did not come up: %s", error)
+            service_manager.report(self._context.env, STATUS=f"the pool did not come up: {error}")
             failed = [k.name for k in self._pool.keepers.values() if not k.answers.is_set() and k.last_exit]
             first_time = not any(keeper.adopted for keeper in self._pool.keepers.values())
             _tell_starter(self._context.env, {"failed": failed, "error": str(error)})
@@ -85,6 +89,7 @@ class Master:
                 self._context.request_stop("fast")
             return
         _log.info("all daemons are running")
+        service_manager.report(self._context.env, STATUS=f"all daemons are running: {', '.join(self._pool.keepers)}")
         _tell_starter(self._context.env, {"ready": list(self._pool.keepers)})
 
     async def reconfig(self, config: Config) -> list[str]:
@@ -102,7 +107,9 @@ class Master:
 
     async def stop(self, mode: str) -> None:
         """Stop all daemons, then the spawner."""
+        service_manager.report(self._context.env, STOPPING="1", STATUS=f"stopping the daemons ({mode})")
         self._bringing_up.cancel()
+        self._watchdog.cancel()
         if self._joining is not None:
             self._joining.cancel()
         await self._publisher.stop()

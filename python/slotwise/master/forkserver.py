@@ -10,7 +10,8 @@ spawner to master      ``{"started": name, "pid": n}``, ``{"exited": pid, "statu
 =====================  ==================================================
 
 When a master that said hello dies without a goodbye the spawner forks a new one, which adopts the daemons that live.
-One that never said hello could not start, and another try would end the same way.
+One that never said hello could not start, and another try would end the same way. Under a service manager the spawner
+ends instead: systemd starts the master that it knows again, and two would be in each other's way.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ import time
 import traceback
 from collections.abc import Mapping
 
-from slotwise.daemon import lock, process
+from slotwise.daemon import lock, process, service_manager
 from slotwise.daemon.registry import DAEMONS
 from slotwise.errors import HostError, SlotwiseError
 from slotwise.home import PoolHome
@@ -98,6 +99,8 @@ def _run_spawner(channel: socket.socket, env: dict[str, str], config_file: str |
         descriptor = env.pop(name, None)
         if name == READY_FD and descriptor:
             os.close(int(descriptor))
+    revives = not service_manager.supervises(env)
+    env.pop(service_manager.NOTIFY_SOCKET, None)
     os.setsid()
     process.set_title("slotwise daemon spawner")
     home.create()
@@ -105,7 +108,7 @@ def _run_spawner(channel: socket.socket, env: dict[str, str], config_file: str |
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     try:
-        return Spawner(home, env, config_file, channel).run()
+        return Spawner(home, env, config_file, channel, revives=revives).run()
     finally:
         held.release()
 
@@ -113,8 +116,17 @@ def _run_spawner(channel: socket.socket, env: dict[str, str], config_file: str |
 class Spawner:
     """The loop of the spawner process."""
 
-    def __init__(self, home: PoolHome, env: dict[str, str], config_file: str | None, channel: socket.socket) -> None:
+    def __init__(
+        self,
+        home: PoolHome,
+        env: dict[str, str],
+        config_file: str | None,
+        channel: socket.socket,
+        *,
+        revives: bool = True,
+    ) -> None:
         self._home = home
+        self._revives = revives
         self._env = env
         self._config_file = config_file
         self._channel: socket.socket | None = channel
@@ -194,7 +206,9 @@ class Spawner:
         return pid
 
     def _revive_master(self) -> bool:
-        """Fork a master in place of one that died; false when somebody else has taken over."""
+        """Fork a master in place of one that died; false when somebody else takes over."""
+        if not self._revives:
+            return False
         if self._master is not None:  # it closed its channel but still ends
             process.wait_gone(self._master, 30)
             self._reap()

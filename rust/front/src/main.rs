@@ -14,6 +14,7 @@ mod handover;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -44,14 +45,30 @@ fn htcondor_name(called: &OsStr) -> Option<OsString> {
         .then(|| name.to_owned())
 }
 
-/// The command server's socket in the caller's pool: `SLOTWISE_HOME`, else `.slotwise` under the home directory.
+/// The command server's socket in the caller's pool, found as `slotwise.home.PoolHome.from_env` finds the pool:
+/// `SLOTWISE_HOME`, else `.slotwise` under the home directory where there is a pool, else that of the host.
 fn server_socket() -> Option<PathBuf> {
     let home = match env::var_os("SLOTWISE_HOME") {
         Some(named) if !named.is_empty() => PathBuf::from(named),
-        _ => Path::new(&env::var_os("HOME")?).join(".slotwise"),
+        _ => {
+            let own = Path::new(&env::var_os("HOME")?).join(".slotwise");
+            if own.join("run").is_dir() {
+                own
+            } else {
+                host_pool()?
+            }
+        }
     };
     let socket = home.join("run").join("commands.sock");
     socket.exists().then_some(socket)
+}
+
+/// The directory of the host's pool. Whether the file may be trusted need not be known here: servers of others than the
+/// caller are not spoken to.
+fn host_pool() -> Option<PathBuf> {
+    let text = fs::read_to_string("/etc/slotwise/home").ok()?;
+    let named = text.lines().next()?.trim();
+    named.starts_with('/').then(|| PathBuf::from(named))
 }
 
 /// Replaces this process by the Python command line; returns only on failure.
