@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+DISTRO_PYTHON ?= 3.11
 # As many tests at a time as there are cores, eight at most: each test of a pool starts a dozen processes.
 WORKERS ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores > 8 ? 8 : cores)))
 
@@ -11,7 +12,7 @@ SEED ?= 20260101
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test test-rust test-python test-unit test-guest search lint format audit lock coverage bench docs \
-	docs-serve generate hooks wheel smoke sdist release-check release-notes clean distclean
+	docs-serve generate hooks wheel deb rpm check-deb smoke sdist release-check release-notes clean distclean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,6 +118,15 @@ docs-serve: $(DOCS)/.tools ## The same at http://127.0.0.1:8000, made anew when 
 # MATURIN_PEP517_ARGS="--compatibility manylinux_2_28".
 wheel: ## A wheel in dist/: package, extension module, launcher
 	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
+deb: build wheel ## A Debian package in dist/ (DISTRO_PYTHON: the distribution's Python, 3.11)
+	$(BIN)/python packaging/build.py deb dist/slotwise-*.whl --python $(DISTRO_PYTHON)
+
+rpm: build wheel ## An RPM package in dist/ (needs rpmbuild)
+	$(BIN)/python packaging/build.py rpm dist/slotwise-*.whl --python $(DISTRO_PYTHON)
+
+check-deb: deb ## The Debian package in a fresh Debian: installed, used, upgraded, purged (root, mmdebstrap)
+	$(BIN)/python packaging/check.py dist/slotwise_*.deb
 
 smoke: ## The wheel in dist/ in an environment of its own: a pool runs jobs
 	rm -rf build/smoke && $(PYTHON) -m venv build/smoke

@@ -79,9 +79,8 @@ def test_each_command_has_a_man_page_that_groff_takes(tmp_path: Path) -> None:
     pages = sorted((tmp_path / "man1").iterdir())
     assert {f"slotwise-{name}.1" for name in COMMANDS} <= {page.name for page in pages}
     for page in pages:
-        text = page.read_text()
-        assert text.startswith(".so man1/" if page.name.startswith("condor_") else ".TH "), page.name
+        assert page.read_text().startswith(".TH "), page.name
     if shutil.which("groff") is not None:
-        words = ["groff", "-man", "-Tutf8", "-ww", "-z", *(str(page) for page in pages if page.name.startswith("slot"))]
+        words = ["groff", "-man", "-Tutf8", "-ww", "-z", *(str(page) for page in pages)]
         done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)
         assert done.stderr == ""

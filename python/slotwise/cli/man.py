@@ -1,7 +1,7 @@
 """Writes man pages from what commands say about themselves.
 
 ``python -m slotwise.cli.man DIRECTORY`` writes ``slotwise.1`` and a page for each command (``slotwise-q.1``) into
-``DIRECTORY/man1``, and for each of HTCondor's names (``condor_q.1``) one that refers to it.
+``DIRECTORY/man1``. HTCondor's names have none: those pages would be in the way of an HTCondor beside this.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from slotwise import __version__
 from slotwise.cli import help_text
 from slotwise.cli.document import columns, help_of
 from slotwise.cli.help_text import HelpText
-from slotwise.cli.registry import COMMANDS, CONDOR_NAMES
+from slotwise.cli.registry import COMMANDS
 
 _FILES = """\
 .SH FILES
@@ -101,13 +101,9 @@ def write(directory: Path) -> None:
     place = directory / "man1"
     place.mkdir(parents=True, exist_ok=True)
     (place / "slotwise.1").write_text(overview(), encoding="utf-8")
-    names = {entry: name for name, entry in COMMANDS.items()}
     with columns(80):
         for name in COMMANDS:
             (place / f"slotwise-{name}.1").write_text(page(name), encoding="utf-8")
-    for alias, entry in CONDOR_NAMES.items():
-        if entry in names:
-            (place / f"{alias}.1").write_text(f".so man1/slotwise-{names[entry]}.1\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
