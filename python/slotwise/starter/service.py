@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import Any
 
 from slotwise.daemon.containment import contained
 from slotwise.errors import SlotwiseError
@@ -29,7 +28,9 @@ class StarterServicer(starter_pb2_grpc.StarterServicer):
         self._host = host
 
     @answers_errors
-    async def Jobs(self, request_iterator: Any, context: Any) -> AsyncIterator[starter_pb2.JobEvent]:
+    async def Jobs(
+        self, request_iterator: AsyncIterator[starter_pb2.JobCommand], context: object
+    ) -> AsyncIterator[starter_pb2.JobEvent]:
         """Commands in, events out, until either side ends the stream."""
         startd = self._host.startd
         generation = startd.attach()
@@ -49,7 +50,7 @@ class StarterServicer(starter_pb2_grpc.StarterServicer):
             reading.cancel()
             startd.detach(generation)
 
-    async def _read(self, requests: Any) -> None:
+    async def _read(self, requests: AsyncIterator[starter_pb2.JobCommand]) -> None:
         async for frame in requests:
             for command in unbundled(frame):
                 self._obey(command)

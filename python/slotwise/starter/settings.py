@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.config import Config
@@ -233,13 +232,18 @@ def for_slot(settings: StarterSettings, told: Mapping[str, object]) -> StarterSe
     changed = replace(settings, cgroup=rules)
     if mounts is not None:
         changed = replace(changed, mounts=mounts.strip('"'), mounts_expression=_mounts_expression(mounts))
-    for knob, field_name in (("CGROUP_HARD_MEMORY_LIMIT_EXPR", "hard_memory"), ("JOB_RENICE_INCREMENT", "renice")):
-        text = words(knob)
-        if text:
-            with contextlib.suppress(AdSyntaxError, ValueError):
-                found: dict[str, Any] = {field_name: ExprTree(text, old=True)}
-                changed = replace(changed, **found)
+    if (limit := _slot_expression(words("CGROUP_HARD_MEMORY_LIMIT_EXPR"))) is not None:
+        changed = replace(changed, hard_memory=limit)
+    if (renice := _slot_expression(words("JOB_RENICE_INCREMENT"))) is not None:
+        changed = replace(changed, renice=renice)
     return changed
+
+
+def _slot_expression(text: str | None) -> ExprTree | None:
+    """A slot's own knob as an expression; None when it has none, or one that cannot be read."""
+    with contextlib.suppress(AdSyntaxError, ValueError):
+        return ExprTree(text, old=True) if text else None
+    return None
 
 
 #: Knobs that the startd may give per slot.

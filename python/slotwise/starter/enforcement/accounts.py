@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from slotwise.errors import HostError
 from slotwise.execution.job_view import JobView, SlotView
@@ -168,7 +167,7 @@ def with_tracking(identity: Identity, group: int | None, rules: UserRules) -> Id
     return replace(identity, tracking_gid=group, dedicated=is_dedicated(identity, rules))
 
 
-def to_json(identity: Identity) -> dict[str, Any]:
+def to_json(identity: Identity) -> dict[str, object]:
     """As kept over a restart."""
     return asdict(identity)
 

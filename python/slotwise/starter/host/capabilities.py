@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Any
 
 from slotwise.execution.cgroup.probe import CPUSET, V1_DEVICES, CgroupHost, probe
 from slotwise.starter.scratch.lvm import POOL_FULL_PERCENT, PoolUse
@@ -43,7 +42,7 @@ class Enforcement:
         gap = f"the kernel refuses {PurePath(path).name}: {why}"
         return self if gap in self.gaps else replace(self, gaps=(*self.gaps, gap))
 
-    def attributes(self) -> dict[str, Any]:
+    def attributes(self) -> dict[str, object]:
         """For the machine ad."""
         groups = self.cgroups
         return {
