@@ -9,8 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from slotwise.execution.control_dir import control_root
 from slotwise.execution.launcher import holder
-from slotwise.wire.gen import schedd_pb2
+from slotwise.starter.convert import encode_list
+from slotwise.starter.links.leftovers import NAME
+from slotwise.starter.messages import RunList
+from slotwise.wire.gen import schedd_pb2, starter_pb2
 
 from tests.support.starter_bench import (
     StarterBench,
@@ -265,3 +269,24 @@ async def test_killed_at_any_moment_nothing_is_left(
             assert run.ended is not None
             if run.ended.how == EXITED:
                 assert run.ended.code == 3 and run.outputs["mine"]
+
+
+async def test_a_repair_is_in_every_list_until_the_startd_confirms_it() -> None:
+    async with starter_bench() as bench:
+        await bench.kill_9()
+        (control_root(bench.execute, "") / NAME).write_bytes(encode_list(RunList((), (), ("9.0#1",))))
+        await bench.start()
+
+        async def listed() -> list[str]:
+            """The repairs in the answer to a request for the list of runs."""
+            assert bench.startd is not None
+            known = len(bench.startd.of("", "jobs"))
+            bench.startd.command(list=starter_pb2.ListJobs())
+            await bench.eventually(lambda: len(bench.startd.of("", "jobs")) > known, "the list has come")
+            return list(bench.startd.of("", "jobs")[-1].mended)
+
+        assert await listed() == ["9.0#1"]
+        await bench.rejoin()
+        assert await listed() == ["9.0#1"]
+        bench.startd.command("9.0#1", repair_noted=starter_pb2.RepairNoted())
+        assert await listed() == []
