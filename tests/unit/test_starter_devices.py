@@ -84,7 +84,7 @@ NONE = CgroupHost()
         ("CGROUP_MEMORY_LIMIT_POLICY = soft", NONE, "memory is measured"),
         ("USE_GID_PROCESS_TRACKING = true", NONE, "MIN_TRACKING_GID and MAX_TRACKING_GID name no groups"),
         ("USE_GID_PROCESS_TRACKING = true", V2, None),
-        ("DEDICATED_EXECUTE_ACCOUNT_REGEXP = slot[0-9", V2, "is no regular expression"),
+        ("DEDICATED_EXECUTE_ACCOUNT_REGEXP = slot[0-9", V2, "is not a regular expression"),
         ("DEDICATED_EXECUTE_ACCOUNT_REGEXP = slot[0-9]+", V2, None),
         ('STARTER_JOB_ENVIRONMENT = "A=1 B"', V2, "STARTER_JOB_ENVIRONMENT is left out"),
     ],

@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 #: How long a stopping starter waits for a startd that stops too to hang up, seconds.
 _HANG_UP_S = 1.0
-#: How long it waits for jobs that nobody will look after any more, seconds.
+#: How long it waits for the end of jobs that have no starter from then on, seconds.
 _LAST_S = 8.0
 
 

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class StarterServicer(starter_pb2_grpc.StarterServicer):
-    """Takes the startd's commands and tells it events. One stream at a time: a new one replaces the former."""
+    """Takes commands from the startd and reports events to it. One stream at a time: a new one replaces the former."""
 
     def __init__(self, host: JobHost) -> None:
         self._host = host

@@ -26,7 +26,7 @@ from slotwise.starter.job.ads import evaluate
 
 #: Processes of a job when SLOTWISE_JOB_MAX_PROCESSES does not say: enough for real work, an end to fork bombs.
 DEFAULT_MAX_PROCESSES = 4096
-#: MachineMaxVacateTime when nobody says, seconds.
+#: MachineMaxVacateTime when it is not set, seconds.
 DEFAULT_VACATE_S = 600
 
 
@@ -90,7 +90,7 @@ class StarterSettings:
     hide_gpus: bool = True
     #: USE_GID_PROCESS_TRACKING, whether or not there are groups for it.
     gid_tracking: bool = False
-    #: What the configuration says and nobody can follow, in words.
+    #: Settings that cannot be honored, in words.
     misread: tuple[str, ...] = ()
     enforce_disk: bool = False
     volumes: VolumeSettings = field(default_factory=lambda: VolumeSettings())
@@ -104,7 +104,7 @@ class StarterSettings:
         return int(value) if isinstance(value, int | float) else None
 
     def lets_run_as_owner(self, machine: ClassAd, job: ClassAd) -> bool | None:
-        """Whether the job may run as its owner; None, which is no, when the expression has no truth value for it."""
+        """Whether the job may run as its owner; None (it may not) when the expression is neither true nor false."""
         value = evaluate(self.run_as_owner, machine, job) if self.run_as_owner is not None else False
         return bool(value) if isinstance(value, bool | int | float) else None
 

@@ -1,4 +1,4 @@
-"""Whom a job runs as. Manual, "User Accounts in HTCondor on Unix Platforms". Never root.
+"""The account that a job runs as. Manual, "User Accounts in HTCondor on Unix Platforms". Never root.
 
 Order, when the daemons are root: the owner (STARTER_ALLOW_RUNAS_OWNER, same UID_DOMAIN, the account exists, its uid is
 not below SLOTWISE_MIN_UID), else the slot's user (SLOT<N>_USER), else ``nobody``. Without root: as whom the starter
@@ -58,7 +58,7 @@ def find_account(name: str) -> Account | None:
 
 
 def forget_accounts() -> None:
-    """Look accounts up anew from now on."""
+    """Discard the cached accounts."""
     find_account.cache_clear()
 
 
@@ -72,7 +72,7 @@ def choose(
     allow_owner: bool = True,
     find: FindAccount = find_account,
 ) -> Identity:
-    """Whom ``job`` runs as on ``slot``.
+    """The account that ``job`` runs as on ``slot``.
 
     :param allow_owner: what STARTER_ALLOW_RUNAS_OWNER says of this job.
     :raises HostError: when no account that is not root can be had.
@@ -93,7 +93,7 @@ def choose(
 
 
 def faults(rules: UserRules, *, is_root: bool, find: FindAccount = find_account) -> list[str]:
-    """What of the knobs about accounts cannot be followed on this host, in words."""
+    """The knobs about accounts that cannot be honored on this host, in words."""
     found = []
     for slot, name in sorted((rules.slot_users or {}).items()) if is_root else ():
         account = find(name)
@@ -104,7 +104,7 @@ def faults(rules: UserRules, *, is_root: bool, find: FindAccount = find_account)
     try:
         re.compile(rules.dedicated)
     except re.error as error:
-        found.append(f"DEDICATED_EXECUTE_ACCOUNT_REGEXP is no regular expression ({error}): no account is dedicated")
+        found.append(f"DEDICATED_EXECUTE_ACCOUNT_REGEXP is not a regular expression ({error}): no account is dedicated")
     return found
 
 
@@ -142,7 +142,7 @@ class TrackingGroups:
         self._free = list(range(last, first - 1, -1)) if 0 < first <= last else []
 
     def lend(self) -> int | None:
-        """A group nobody has; None when there is none (or tracking is off)."""
+        """A free group; None when all are lent (or tracking is off)."""
         return self._free.pop() if self._free else None
 
     def take(self, group: int) -> None:
@@ -163,12 +163,12 @@ def with_slot_user(rules: UserRules, slot_name: str, account: str) -> UserRules:
 
 
 def with_tracking(identity: Identity, group: int | None, rules: UserRules) -> Identity:
-    """The identity with what tells its processes from all others."""
+    """The identity with what distinguishes its processes from all others."""
     return replace(identity, tracking_gid=group, dedicated=is_dedicated(identity, rules))
 
 
 def to_json(identity: Identity) -> dict[str, object]:
-    """As kept over a restart."""
+    """As the run record keeps it."""
     return asdict(identity)
 
 

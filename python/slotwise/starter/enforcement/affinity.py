@@ -49,7 +49,7 @@ class CoreRules:
 
 
 def choose(count: int, nodes: Iterable[Node], used: Mapping[int, int]) -> tuple[int, ...]:
-    """``count`` cores, or all when there are no more: those that fewest jobs use, of one node where that is no worse.
+    """``count`` cores, or all when there are fewer: the least used, of one node where that costs nothing.
 
     :param nodes: the cores of each NUMA node.
     :param used: how many jobs are bound to a core.

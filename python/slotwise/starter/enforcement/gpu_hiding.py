@@ -1,6 +1,6 @@
 """Which GPUs of the host a job must not open: those of other slots. STARTER_HIDE_GPU_DEVICES.
 
-The driver tells UUID and minor number of each of its devices in ``/proc/driver/nvidia/gpus/*/information``; the major
+The driver publishes UUID and minor number of each device in ``/proc/driver/nvidia/gpus/*/information``; the major
 number is that of ``/dev/nvidiactl``. The device files stay, opening one is refused.
 """
 
@@ -37,7 +37,7 @@ def find_gpus(
 
 
 def assigned_uuids(slot: SlotView, machine_ad: ClassAd) -> list[str]:
-    """The slot's GPUs by UUID, as far as their properties tell it, else by the names that they are assigned by."""
+    """The slot's GPUs: by UUID where their properties have one, else by the names that they are assigned by."""
     assigned = next((text for tag, text in slot.assigned.items() if tag.lower() == _TAG), "")
     value = lookup(machine_ad)
     found = []

@@ -1,7 +1,7 @@
 """Programs beside a job: hooks and file transfer plugins. They run as the job's user and end with their run.
 
 Each has an entry in its environment that names its run's control directory. By that it is found with all that it has
-started: when the run is told to go, when it is over, and by the next starter when this one was killed.
+started: when the run is killed, when it is over, and by the next starter when this one was killed.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class ChildPrograms:
             self._running -= 1
 
     def end(self) -> None:
-        """End those that run, in the background: a run that is told to go does not wait for its hooks and transfers."""
+        """End those that run, in the background: a run that is killed does not wait for its hooks and transfers."""
         if self._running:
             asyncio.get_running_loop().run_in_executor(None, end, self._directory.control)
 

@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 #: How long hooks may take, seconds.
 _PREPARE_S, _UPDATE_S = 600.0, 30.0
-#: How often the hook at the job's end is told of fetched work, if it is killed.
+#: How often the hook at the end of fetched work is run, if it is killed.
 _TELL_END = 3
 #: From this HookStatusCode on the job goes back to idle; below it is held.
 _TO_IDLE = 300

@@ -1,4 +1,4 @@
-"""The starter's jobs on this host: makes runs, gives them what they need, watches over time, lets them go."""
+"""The runs of this host: creates them, prepares their jobs, disposes of them."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class JobHost:
         self.launcher = Launcher(self.control / "notices", self._notice)
 
     async def open(self) -> None:
-        """Make what the service needs, and the zygote."""
+        """Start the zygote, and find out what plugins serve."""
         self.lease.touch(mode=0o600)
         await self.launcher.start()
         await self.look_for_plugins()
@@ -133,7 +133,7 @@ class JobHost:
         """
         known = self.runs.get(run_id)
         if known is not None:
-            # Said twice, after a break. A run that is over holds the slot no longer, and has said that once only.
+            # Repeated after a break of the stream. A run that has freed its slot reports that again.
             if known.state.reported_gone:
                 reporting.tell_gone(known)
             return
@@ -226,19 +226,19 @@ class JobHost:
             run.reported.devices = {name: number for name, number in numbers.items() if isinstance(number, int | float)}
 
     def suspend(self, run_id: str, resume: bool) -> None:
-        """Stop a job, or let it go on."""
+        """Suspend a job, or continue it."""
         run = self.runs.get(run_id)
         if run is not None:
             run.on(events.SuspendRequested(resume))
 
     def drop(self, run_id: str) -> None:
-        """The startd has no claim for the run: end it. Its shadow, which may not know that, is told."""
+        """The startd has no claim for the run: end it, and report the end to its shadow, which may not know that."""
         run = self.runs.get(run_id)
         if run is not None:
             run.on(events.ClaimGone())
 
     def tell_unknown(self, run_id: str) -> None:
-        """The startd speaks of a run that is not here: it holds no slot."""
+        """Report that a run which the startd names is not here: it holds no slot."""
         self.startd.report(run_id, SlotFree(how="failed"))
 
     def report_runs(self) -> None:
@@ -257,7 +257,7 @@ class JobHost:
             run.begin(self._leave(run))
 
     async def _leave(self, run: Run) -> None:
-        """Nobody waits for fetched work any more, once its log tells of its end."""
+        """End fetched work once its event log has its end."""
         if run.user_log is not None:
             await run.user_log.settle()
         run.on(events.EndAcknowledged())
@@ -341,7 +341,7 @@ class JobHost:
         if job.transfers:
             await url_transfer.fetch(run, self.plugins)
             if job.view is not None and job.view.transfer.output_files is None:
-                # What is there now is no output, what the hooks make is.
+                # What is there now is not an output; what the hooks make is.
                 run.files.before = transfer.listing(assignment.directory.scratch, job.identity)
         if hooked:
             await hooks.prepare(run, self.settings)
@@ -459,7 +459,7 @@ class JobHost:
         return self.launcher.spawn(run.assignment.directory.control)
 
     def vacate_s(self, run: Run) -> int:
-        """Seconds a job may take to leave when nobody says otherwise (MachineMaxVacateTime)."""
+        """Seconds that a job may take to leave unless the kill says otherwise (MachineMaxVacateTime)."""
         told = run.assignment.limits.get("MachineMaxVacateTime")
         return int(told) if isinstance(told, int | float) else self.settings.vacate_s
 
@@ -493,7 +493,7 @@ class JobHost:
             self.tell_facts()
 
     def tell_facts(self) -> None:
-        """Tell the startd what this host enforces."""
+        """Report to the startd what this host enforces."""
         self.startd.report("", HostFacts(pack_one(self.enforcement.attributes())))
 
     def forget(self, run: Run) -> None:

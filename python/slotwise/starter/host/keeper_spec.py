@@ -1,4 +1,4 @@
-"""Puts together what a keeper is told about one job: program, environment, places, limits, groups, mounts."""
+"""Composes the keeper's spec of one job: program, environment, directories, limits, groups, mounts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SHARED_MEMORY = "/dev/shm"
 
 @dataclass(frozen=True)
 class Surroundings:
-    """A job with all that surrounds it on this host."""
+    """A job, its slot and what this host gives it."""
 
     job: JobView
     slot: SlotView

@@ -1,6 +1,6 @@
-"""What the starter does as time goes by: renews the lease, tells usage, looks at disks, pools and broken streams.
+"""The starter's periodic work: renews the lease, reports usage, checks disks, thin pools and runs without a shadow.
 
-All of it goes by a clock that nobody sets: if the time of day is corrected, leases and disks are looked at as before.
+All of it goes by the monotonic clock: a correction of the time of day changes nothing.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from slotwise.starter.run.states import Phase
 
 _log = logging.getLogger(__name__)
 
-#: How often the thin pool is looked at, seconds.
+#: How often the thin pool is checked, seconds.
 _POOL_LOOK_S = 10.0
 #: How often the lease is renewed while a startd listens, seconds.
 _RENEW_S = 5.0
 
 
 async def keep_watch(host: JobHost) -> None:
-    """Renew the lease, tell usage, look at disks and at broken streams; for ever."""
+    """Do the periodic work until cancelled."""
     await asyncio.gather(_keep_lease(host), _keep_looking(host))
 
 
 async def _keep_lease(host: JobHost) -> None:
-    """By itself, so that nothing slow about one run ends the lease of all."""
+    """A task of its own, so that nothing slow about one run ends the lease of all."""
     while True:
         if host.startd.listening:
             accounts.forget_accounts()
@@ -48,7 +48,7 @@ async def _keep_looking(host: JobHost) -> None:
         for run in list(host.runs.values()):
             try:
                 look_at(host, run, now)
-            except Exception:  # whatever is wrong with one run, the others are looked at
+            except Exception:  # one run's fault does not keep the others from being checked
                 _log.exception("run %s: error while checking its limits", run.run_id)
         if host.disks.volumes.pooled and now - pool_looked >= _POOL_LOOK_S:
             pool_looked = now
@@ -59,14 +59,14 @@ async def _keep_looking(host: JobHost) -> None:
 
 
 def look_at(host: JobHost, run: Run, now: float) -> None:
-    """Do what is due for one run; ``now`` is of the clock that nobody sets."""
+    """Do what is due for one run; ``now`` is of the monotonic clock."""
     lease_s = run.assignment.lease_s
     if run.shadow.lease_expired(lease_s, now):
         _log.warning("run %s: no contact with the shadow for more than %d s, ending the run", run.run_id, lease_s)
         run.on(events.Unwanted(report_gone=True))
         return
     if run.state.phase is Phase.STARTING and (run.state.unwanted or (run.state.kill and run.state.kill.fast)):
-        # The keeper may not have listened yet, and a job that waits for a pipe is never said to have begun.
+        # The keeper may not have listened yet, and a job that waits for a pipe never starts.
         launcher.command(run.assignment.directory.control, "hard")
     if not run.executing or not run.job.started_at:
         return
@@ -76,7 +76,7 @@ def look_at(host: JobHost, run: Run, now: float) -> None:
         due.shadow_at = began + settings.initial_update_s
         due.startd_at = began + min(5.0, settings.startd_update_s)
         due.disk_at = began + min(settings.poll_s, settings.initial_update_s)
-    if due.measuring:  # a large directory takes its time; nobody else waits for it
+    if due.measuring:  # a large directory takes its time, and other runs do not wait for it
         return
     if now >= due.shadow_at or (settings.enforce_disk and now >= due.disk_at):
         due.measuring = True
@@ -106,7 +106,7 @@ async def _measured(host: JobHost, run: Run) -> None:
 
 
 async def look_at_pool(host: JobHost) -> None:
-    """See how full the thin pool is; say so in log and machine ad when it is exhausted, and when it is no more."""
+    """Check how full the thin pool is; log and advertise when it is exhausted, and when it is not any more."""
     disks = host.disks
     disks.pool = await asyncio.get_running_loop().run_in_executor(None, disks.volumes.pool_use)
     enforcement = host.enforcement.with_pool(disks.pool)

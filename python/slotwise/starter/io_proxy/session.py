@@ -300,5 +300,5 @@ _COMMANDS: dict[tuple[str, int], tuple[str, _Act]] = {
 
 
 def same(cookie: str, wanted: str) -> bool:
-    """Compares secrets in a time that tells nothing."""
+    """Compare secrets in constant time."""
     return hmac.compare_digest(cookie.encode("utf-8", "surrogateescape"), wanted.encode())

@@ -24,7 +24,7 @@ class Assignment:
     #: How long the run may be without a shadow, seconds; 0: for ever.
     lease_s: float = 0.0
     shadow_address: str = ""
-    #: Whose job it is that a hook has fetched, and its ad: there is no shadow. Empty for all others.
+    #: The user (``user@domain``) of a job that a hook has fetched, and its ad: there is no shadow. Else empty.
     fetched_for: str = ""
     fetched_ad: bytes = b""
     #: What the startd decided: SlotUser, MachineMaxVacateTime, and knobs of the slot.

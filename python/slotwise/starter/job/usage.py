@@ -1,4 +1,4 @@
-"""What is told of a run: usage while it lasts, and the ad of its end. Pure; units as in HTCondor (KiB, s, MiB)."""
+"""The attributes that report a run: usage while it lasts, and its end. Pure; units as in HTCondor (KiB, s, MiB)."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def end_attributes(
 
 
 def exit_attributes(result: KeeperResult) -> dict[str, object]:
-    """How the job's first process ended, whatever becomes of the job; nothing where nobody knows."""
+    """How the job's first process ended, whatever becomes of the job; nothing where that is unknown."""
     return _exit(result.how == "signaled", result.code) if result.how in ("exited", "signaled") else {}
 
 

@@ -12,7 +12,7 @@ class Link(Protocol):
 
     @property
     def private(self) -> bool:
-        """Nobody reads along."""
+        """No third party can read it."""
         ...
 
     def report(self, run_id: str, report: ToShadow) -> None:
@@ -29,8 +29,8 @@ class Link(Protocol):
 
 
 class ShadowConnection:
-    """Reports of one run to its shadow. What is reported while the stream is broken is dropped: a run says it anew when
-    the shadow has accepted it again.
+    """Reports of one run to its shadow. What is reported while the stream is broken is dropped: a run
+    reports its state when the shadow has accepted it again.
 
     :param now: when the run began to be without a shadow, on the monotonic clock.
     """
@@ -63,7 +63,7 @@ class ShadowConnection:
 
     @property
     def private(self) -> bool:
-        """Nobody reads along."""
+        """No third party can read it."""
         return self.link is None or self.link.private
 
     def report(self, report: ToShadow) -> None:

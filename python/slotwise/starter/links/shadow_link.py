@@ -1,7 +1,7 @@
 """The starter's streams to shadows: one per schedd, many runs on each, opened again after a break.
 
 The first message of a stream lists all runs for that schedd; then each run says hello. While a stream is broken, runs
-go on; what they want to say waits in their state and is said again when the shadow accepts them anew.
+go on; what they have to report is part of their state, and is reported when the shadow accepts them again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class LinkedRun(Protocol):
         ...
 
     def hear(self, message: FromShadow) -> None:
-        """The shadow said something about this run."""
+        """Process a message of the shadow about this run."""
         ...
 
     def link_lost(self) -> None:
@@ -81,7 +81,7 @@ class ShadowLink(BundledStream[schedd_pb2.StarterMessage, schedd_pb2.ShadowMessa
 
     @property
     def private(self) -> bool:
-        """Nobody reads along: it is encrypted, or does not leave this machine."""
+        """No third party can read it: it is encrypted, or does not leave this machine."""
         return self.address.startswith("unix:") or uses_tls() or is_loopback(self.address.rpartition(":")[0])
 
     # ---- for runs
@@ -108,7 +108,7 @@ class ShadowLink(BundledStream[schedd_pb2.StarterMessage, schedd_pb2.ShadowMessa
             self._idle = asyncio.get_running_loop().call_later(_IDLE_S, self.hang_up)
 
     async def close(self) -> None:
-        """End the stream; runs are not told."""
+        """Close the stream without a word to the runs."""
         self._end_idling()
         await super().close()
 
@@ -150,7 +150,7 @@ class ShadowLink(BundledStream[schedd_pb2.StarterMessage, schedd_pb2.ShadowMessa
     def _greet(self, run: LinkedRun) -> None:
         def end(error: Exception) -> None:
             run.fail(error)
-            self._hello(run)  # its end is still to be told
+            self._hello(run)  # its end is still to be reported
 
         with contained(_log, doing_for_run(run.run_id, "greeting its shadow"), end):
             self._hello(run)
@@ -170,17 +170,17 @@ class ShadowLink(BundledStream[schedd_pb2.StarterMessage, schedd_pb2.ShadowMessa
                         run.hear(known)
 
     def lost(self, *, was_connected: bool) -> None:
-        """Tell the runs."""
+        """Report the break to the runs."""
         for run in list(self.runs.values()) if was_connected else ():
             with contained(_log, doing_for_run(run.run_id, "the break of its stream"), run.fail):
                 run.link_lost()
 
     def wanted(self) -> bool:
-        """As long as there are runs."""
+        """Reconnect as long as there are runs."""
         return bool(self.runs)
 
     def given_up(self) -> None:
-        """There are none."""
+        """The stream is over: no run is left."""
         self._end_idling()
         self._on_idle(self)
 

@@ -1,4 +1,4 @@
-"""Stands where the shadow is, for runs of fetched work: nobody has a queue that they came from.
+"""Stands in for the shadow of fetched work, which comes from no queue.
 
 It accepts a run with the ad that the startd has sent, and answers what a job asks of its access point with an error.
 The end of the run goes to the startd, which says when it has written it down; until then the run stays.
@@ -29,7 +29,7 @@ class FetchedRun(Protocol):
         ...
 
     def hear(self, message: FromShadow) -> None:
-        """The shadow said something about this run."""
+        """Process a message of the shadow about this run."""
         ...
 
     def fail(self, error: BaseException) -> None:
@@ -40,7 +40,7 @@ class FetchedRun(Protocol):
 class Standalone:
     """All runs without a shadow. A :class:`slotwise.starter.links.shadow_connection.Link`."""
 
-    #: Nobody reads along.
+    #: No third party can read it.
     private = True
 
     def __init__(self) -> None:

@@ -97,7 +97,7 @@ class UserLog:
             self._add(entry)
 
     async def settle(self) -> None:
-        """Wait until all that was added is written, or has failed."""
+        """Wait until all entries are written, or have failed."""
         async with self._turn:
             pass
 

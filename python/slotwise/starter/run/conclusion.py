@@ -47,14 +47,14 @@ class EndingRun(HookedRun, MeasuredRun, Protocol):
 
 
 def leaving(kill: Kill | None) -> str:
-    """How a job leaves that was told to go by ``kill``, in the word for hooks: exit, remove, hold or evict."""
+    """How a job leaves that ``kill`` ended, in the word for hooks: exit, remove, hold or evict."""
     if kill is None:
         return "exit"
     return "hold" if kill.hold else "remove" if kill.code == JOB_REMOVED else "evict"
 
 
 def finished(fetched_for: str, state: RunState, result: KeeperResult | None, end: End) -> bool:
-    """Whether fetched work has come to its end, whatever that is: nobody told it to go."""
+    """Whether fetched work ran to its own end, whatever that is."""
     ran = result is not None and result.how in ("exited", "signaled")
     return bool(fetched_for) and ran and (end.by_itself or state.kill is None)
 
@@ -82,7 +82,7 @@ async def _conclude(run: EndingRun, result: KeeperResult) -> None:
             how = "exit" if done else leaving(run.state.kill)
             attributes = end_ad(run, end, now())
             run.reported.by_hook = await hooks.ended(run, settings, run.host.clock, how, result, attributes)
-    except Exception:  # the job has ended, and its end must be told
+    except Exception:  # the job has ended, and its end must be reported
         _log.exception("run %s: error while finishing the job", run.assignment.run_id)
     _judge(run, result, full)
 

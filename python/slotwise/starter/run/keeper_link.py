@@ -1,4 +1,4 @@
-"""A run's keeper as the starter sees it: its words, its result, and its end even when it cannot tell."""
+"""A run's keeper as the starter sees it: its notices, its result, and its end even when it cannot report that."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SPENT = "spent"
 
 
 class KeeperListener(Protocol):
-    """Who hears of a keeper: its run."""
+    """What a keeper's notices are reported to: its run."""
 
     def job_started(self, pid: int) -> None:
         """The job executes."""
@@ -70,7 +70,7 @@ class KeeperLink:
         self._spent = (0.0, 0.0)
 
     def notice(self, what: str) -> None:
-        """The keeper said something."""
+        """Process a notice of the keeper."""
         word, _, rest = what.partition(" ")
         if word == "started":
             self._listener.job_started(int(rest or 0))
@@ -99,7 +99,7 @@ class KeeperLink:
     # ---- its end
 
     def watch(self, pid: int) -> None:
-        """See to it that the keeper's end is noticed even if it cannot tell."""
+        """Watch the keeper's process: its end counts even if it cannot report that."""
         if self.result is None:
             self._watch = launcher.watch_exit(pid, self._gone)
             if self._watch is None:

@@ -64,7 +64,7 @@ async def send_outputs(run: SendingRun) -> None:
     try:
         try:
             chosen = transfer.choose(job, scratch, run.files.before, identity, streams_only=only_streams)
-        except transfer.OutputError as error:  # the others go back all the same: they tell what went wrong
+        except transfer.OutputError as error:  # the others go back all the same: they show what went wrong
             problems.append(error.end)
             chosen = error.found
         away = url_transfer.output_urls(run.job.ad, [output.name for output in chosen if not output.directory])
@@ -104,7 +104,7 @@ def input_failure(assignment: Assignment, job: RunJob, name: str, error: OSError
 
 
 async def send_checkpoint(run: SendingRun) -> None:
-    """Send the files of a checkpoint and say that they are one; a break of the stream leaves it for the next time."""
+    """Send the files of a checkpoint, then its report; a break of the stream leaves it for the next time."""
     job = run.job.view
     if job is None or not run.job.transfers:
         run.on(events.CheckpointStored())  # the files are where the next start will look for them

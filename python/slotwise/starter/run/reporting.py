@@ -56,7 +56,7 @@ def send_started(run: ReportingRun) -> None:
 
 
 def _slot_properties(assignment: Assignment) -> dict[str, object]:
-    """What the event of execution tells of the slot."""
+    """What the execute event says of the slot."""
     ad, slot = assignment.machine_ad, assignment.slot
     value = lookup(ad)
     properties: dict[str, object] = {"CondorScratchDir": str(assignment.directory.scratch), "GPUs": 0}

@@ -1,4 +1,4 @@
-"""One run: does what the lifecycle decides, and tells it what happened."""
+"""One run: carries out what the life cycle decides, and reports to it what happened."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class RunHost(HostServices, Protocol):
         ...
 
     def vacate_s(self, run: Run) -> int:
-        """Seconds a job may take to leave when nobody says otherwise."""
+        """Seconds that a job may take to leave unless the kill says otherwise."""
         ...
 
     async def dispose(self, run: Run) -> list[str]:
@@ -99,7 +99,7 @@ class RunHost(HostServices, Protocol):
         ...
 
     def clean_later(self, run: Run) -> None:
-        """Remove directory and volume when something kept us from it."""
+        """Remove directory and volume later: something has prevented it."""
         ...
 
     def forget(self, run: Run) -> None:
@@ -222,7 +222,7 @@ class Run:
         self.on(events.LinkLost())
 
     def hear(self, message: FromShadow) -> None:
-        """The shadow said something."""
+        """Process a message of the shadow."""
         doing = doing_for_run(self.run_id, f"processing {type(message).__name__} of the shadow")
         with contained(_log, doing, partial(faults.message_failed, self, message)):
             self._hear(message)
@@ -257,7 +257,7 @@ class Run:
     def _accepted(self, accepted: Accepted) -> None:
         self.shadow.accept()
         if self.job.view is None and self.state.phase is Phase.ENDED:
-            self.job.view = NO_JOB  # told to go before the shadow has answered: all that is left to say is its end
+            self.job.view = NO_JOB  # killed before the shadow has answered: only its end is left to report
         if self.job.view is not None:
             self._resume_inputs()
             self.live.link_back()
@@ -323,7 +323,7 @@ class Run:
     # ---- from the keeper
 
     def notice(self, what: str) -> None:
-        """The keeper said something."""
+        """Process a notice of the keeper."""
         self.keeper.notice(what)
 
     def job_started(self, pid: int) -> None:

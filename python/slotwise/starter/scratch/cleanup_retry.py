@@ -1,4 +1,4 @@
-"""Retries the removal of what runs left behind; the startd is told when nothing is left, and repairs the slot.
+"""Retries the removal of what runs left behind; the startd hears of it when nothing is left, and repairs the slot.
 
 Tries come every STARTD_CLEANUP_REMINDER_TIMER_INTERVAL (62 s) at most: the first, second, fourth, ... of an hour, then
 one an hour for a day, then one a day; with AGGRESSIVE_CLEANUP_REMINDER all of them. What is to be tried is kept in a

@@ -70,7 +70,7 @@ def open_labels(prefix: str) -> list[str]:
 
 #: The directory of the file system in which all is encrypted; that of the whole file system cannot be.
 _WITHIN = "encrypted"
-#: What ``mkfs.ext4 -O`` is told.
+#: Features for ``mkfs.ext4 -O``.
 FEATURE = "encrypt"
 
 
@@ -106,7 +106,7 @@ def lock(mount: Path) -> None:
 
 
 def unlock_is_lost(mount: Path) -> bool:
-    """True when this file system was encrypted, and has been mounted again: nobody has its key any more."""
+    """True when this file system was encrypted, and has been mounted again: its key is gone."""
     return (mount / _WITHIN).is_dir()
 
 

@@ -151,7 +151,7 @@ class LogicalVolumes:
         return f"/dev/{self.group}/{self._tag}_{name}"
 
     def remove(self, name: str) -> list[str]:
-        """Remove a volume; what could not be done, in words. One that is not there is no problem."""
+        """Remove a volume; returns what could not be done, in words. One that is not there counts as removed."""
         label = f"{self.group}/{self._tag}_{name}"
         deadline = time.monotonic() + _BUSY_PATIENCE_S
         while True:

@@ -164,7 +164,7 @@ class Volumes:
             encryption.lock(mount)
 
     def take_up(self, name: str, mount: Path, size_kib: int) -> Volume:
-        """The volume of a run from before a restart; mounted again if nobody lived who saw the mount.
+        """The volume of a run from before a restart; mounted again if no process that saw the mount has survived.
 
         :raises HostError: when it cannot be mounted.
         """
@@ -188,7 +188,7 @@ class Volumes:
             run("mount", "-o", f"loop,{_OPTIONS}", str(self._image(name)), str(mount))
 
     def remove(self, name: str, mount: Path) -> list[str]:
-        """Unmount and remove a job's volume; what could not be done, in words. One that is not there is no problem."""
+        """Unmount and remove a job's volume; returns what failed. One that is not there counts as removed."""
         problems: list[str] = []
         if os.path.ismount(mount):
             encryption.forget_key(mount)

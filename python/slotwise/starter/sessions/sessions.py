@@ -1,4 +1,4 @@
-"""Who visits one run at the moment. Messages come from the access point, which has made sure of the visitor's right."""
+"""The visits to one run. Messages come from the access point, which has authorized the visitor."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Sessions:
         self._shells: dict[int, Shell] = {}
 
     def hear(self, visit: Visit) -> None:
-        """A visitor has said something."""
+        """Process a message of a visitor."""
         try:
             if not self._run.executing:
                 raise SlotwiseError("the job does not execute any more")
@@ -68,7 +68,7 @@ class Sessions:
             self._say(visit.id, VisitEnd(status=255, error=str(error)))
 
     def leave(self) -> None:
-        """Nobody can be heard any more: hang up on all."""
+        """The stream broke or the run ends: hang up on all visitors."""
         for shell in list(self._shells.values()):
             shell.hang_up()
 

@@ -73,7 +73,7 @@ class Progress:
     sent: int = 0
 
     def take(self, kept: StreamKept) -> None:
-        """The access point has said how far it is."""
+        """The access point has reported how far it is."""
         self.base, self.sent = kept.base, kept.end
 
     def shrunk(self, size: int) -> None:
@@ -111,13 +111,13 @@ class LiveOutput:
             answer.set_result(kept)
 
     def link_lost(self) -> None:
-        """Nothing that is under way will be answered."""
+        """The stream broke: pieces under way get no answer."""
         for answer in self._answers.values():
             if not answer.done():
                 answer.set_result(None)
 
     def link_back(self) -> None:
-        """The shadow knows the run again."""
+        """The shadow has accepted the run again."""
         self._wake.set()
 
     async def finish(self, problems: list[End]) -> bool:

@@ -137,7 +137,7 @@ def safe_name(name: str) -> str:
 
 
 def listing(scratch: Path, identity: Identity) -> Listing:
-    """The top-level files as they are now, to tell later which are new or changed."""
+    """The top-level files as they are now, to know later which are new or changed."""
     found: Listing = {}
     with rights_of(identity), os.scandir(scratch) as entries:
         for entry in entries:
@@ -242,7 +242,7 @@ def _new_or_changed(scratch: Path, before: Listing, excluded: Set[str]) -> list[
                     continue
                 status = entry.stat()
             except OSError:
-                continue  # a link that leads nowhere is no file
+                continue  # a dangling link is not a file
             if before.get(entry.name) == (status.st_mtime_ns, status.st_size):
                 continue
             found.append(Output(Path(entry.path), entry.name, stat.S_IMODE(status.st_mode), status.st_size))
@@ -292,7 +292,7 @@ def _missing(path: Path, error: OSError) -> End:
 
 
 def _no_file() -> OSError:
-    """Pipes, sockets and devices are no outputs: reading one may wait for ever, or never come to an end."""
+    """Pipes, sockets and devices are not outputs: reading one may block, or never end."""
     return OSError(errno.EINVAL, "not a regular file")
 
 
@@ -379,7 +379,7 @@ def pieces(outputs: list[Output], identity: Identity, problems: list[End]) -> It
 def _size(fd: int) -> int:
     """Bytes of an open file now; what somebody adds while it is sent does not go with it.
 
-    :raises OSError: when it is no regular file, whatever the name was a moment ago.
+    :raises OSError: when it is not a regular file, whatever the name was a moment ago.
     """
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
