@@ -12,7 +12,7 @@ from slotwise.errors import ConfigError
 from slotwise.execution.cgroup.probe import V1_WANTED, CgroupHost
 from slotwise.execution.job_view import SlotView
 from slotwise.home import PoolHome
-from slotwise.starter.enforcement.accounts import Account, UserRules, faults
+from slotwise.starter.enforcement.accounts import Account, UserRules, account_problems
 from slotwise.starter.enforcement.gpu_hiding import assigned_uuids, find_gpus, hidden
 from slotwise.starter.host.capabilities import assess
 from slotwise.starter.settings import StarterSettings, for_slot, read_settings
@@ -97,9 +97,9 @@ def test_what_does_not_hold_is_told(tmp_path: Path, text: str, host: CgroupHost,
 def test_accounts_that_jobs_cannot_have_are_told() -> None:
     rules = UserRules(slot_users={"slot1": "nobody-here", "slot2": "toor", "slot3": "ann"})
     known = {"toor": Account("toor", 0, 0, "/root"), "ann": Account("ann", 1001, 1001, "/home/ann")}
-    told = faults(rules, is_root=True, find=known.get)
+    told = account_problems(rules, is_root=True, find=known.get)
     assert [fault.partition(":")[0] for fault in told] == ["SLOT1_USER", "SLOT2_USER"]
-    assert faults(rules, is_root=False, find=known.get) == []
+    assert account_problems(rules, is_root=False, find=known.get) == []
 
 
 def test_a_refused_limit_is_told_once() -> None:

@@ -12,7 +12,7 @@ from slotwise.daemon.program_trust import fault_for_root
 from slotwise.execution.exit_status import How
 from slotwise.execution.keeper_spec import Identity, KeeperResult
 from slotwise.starter.hooks.hook_rules import HookRules
-from slotwise.starter.hooks.hooks import Said, _fault, parse_output, prepare_verdict
+from slotwise.starter.hooks.hooks import HookOutput, _fault, parse_output, prepare_verdict
 from slotwise.starter.job.usage import exit_attributes
 
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -124,8 +124,8 @@ def test_what_is_no_program_is_no_hook(hook: Path) -> None:
     assert _fault(str(hook) + "2", ANN) == "cannot be looked at: No such file or directory"
 
 
-def said(status: int, **attributes: str) -> Said:
-    return Said(status, {name: ExprTree(text) for name, text in attributes.items()})
+def said(status: int, **attributes: str) -> HookOutput:
+    return HookOutput(status, {name: ExprTree(text) for name, text in attributes.items()})
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def said(status: int, **attributes: str) -> Said:
         (said(-9, HookStatusCode="0"), How.EVICTED, 1007, -9, "died with signal 9): <no message>"),
     ],
 )  # fmt: skip
-def test_what_becomes_of_a_job_after_a_hook(came: Said, how: How, code: int, subcode: int, words: str) -> None:
+def test_what_becomes_of_a_job_after_a_hook(came: HookOutput, how: How, code: int, subcode: int, words: str) -> None:
     end = prepare_verdict("PREPARE_JOB", "/site/f7", came)
     assert end is not None
     assert (end.how, end.reason_code, end.reason_subcode) == (how, code, subcode)

@@ -63,6 +63,6 @@ def test_a_repair_is_kept_until_the_startd_confirms_it(tmp_path: Path) -> None:
     kept.note_repair("1.0#1")
     restarted = Leftovers(tmp_path)
     assert ([left.run_id for left in restarted], restarted.repaired) == (["2.0#1"], ["1.0#1"])
-    restarted.settle_repair("1.0#1")
-    restarted.settle("2.0#1")
+    restarted.confirm_repair("1.0#1")
+    restarted.confirm("2.0#1")
     assert not restarted.repaired and not list(tmp_path.iterdir())

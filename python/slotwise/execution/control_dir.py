@@ -26,7 +26,7 @@ _IN_MEMORY = (Path("/run"), Path("/dev/shm"))
 _OWNER = "execute"
 #: Longest path that is read from it, in bytes.
 _PATH_MOST = 4096
-#: Others may pass through (a job reads its ads there), nobody but us may list or write.
+#: Others may pass through (a job reads its ads there), only we may list or write.
 _MODE = 0o711
 
 
@@ -76,7 +76,7 @@ def orphaned(root: Path) -> list[Path]:
 
 
 def is_private(path: Path) -> bool:
-    """Whether ``path`` is a directory of ours that nobody else may write, and no link to one."""
+    """Whether ``path`` is a directory of ours, not a link, that no other user may write."""
     try:
         status = path.lstat()
     except OSError:

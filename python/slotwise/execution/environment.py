@@ -61,14 +61,14 @@ def inherited_part(rule: str | None, own: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_private(name: str) -> bool:
-    """Of the daemons themselves: never a job's business."""
+    """Variables of the daemons themselves, which no job inherits."""
     return name.startswith(("SLOTWISE_", "_CONDOR_", "_SLOTWISE_")) or name in ("CONDOR_CONFIG", "CONDOR_INHERIT")
 
 
 def build(
     job: JobView, slot: SlotView, places: Places, settings: EnvironmentSettings, *, home: str, marker: str
 ) -> dict[str, str]:
-    """The whole environment of a job. ``marker`` is the entry by which its processes are found again."""
+    """The whole environment of a job. ``marker``: the entry by which its processes are found."""
     env = _around({**settings.inherited, **settings.extra, **job.environment}, slot, places, settings, home)
     env["_CHIRP_DELAYED_UPDATE_PREFIX"] = job.remote_update_prefix
     name, _, value = marker.partition("=")
@@ -77,7 +77,7 @@ def build(
 
 
 def of_hook(slot: SlotView, places: Places, settings: EnvironmentSettings, *, home: str) -> dict[str, str]:
-    """The environment of a hook: what the starter tells jobs, and nothing that the job's user has written."""
+    """The environment of a hook: what the starter sets for jobs, without what the job's user has written."""
     return _around({}, slot, places, settings, home)
 
 

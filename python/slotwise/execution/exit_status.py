@@ -92,7 +92,7 @@ class Kill:
 
 @dataclass(frozen=True)
 class End:
-    """The end of a run, as the shadow is told. ``code``: exit code or signal number."""
+    """The end of a run, as it is reported to the shadow. ``code``: exit code or signal number."""
 
     how: How
     code: int = 0
@@ -111,7 +111,7 @@ class End:
 
 @dataclass(frozen=True)
 class MemoryRule:
-    """What to make of an OOM: the limit (MiB; -1 none), and STARTER_ALWAYS_HOLD_ON_OOM."""
+    """How an OOM is judged: the limit (MiB; -1 none), and STARTER_ALWAYS_HOLD_ON_OOM."""
 
     limit_mib: int = -1
     always_hold: bool = True
@@ -124,7 +124,7 @@ def held(reason: str, code: int, subcode: int = 0) -> End:
 
 
 def killed(kill: Kill) -> End:
-    """The end of a job that was told to go."""
+    """The end of a job that ``kill`` ended."""
     if kill.hold:
         return held(kill.reason or "The machine's policy put the job on hold", kill.code, kill.subcode)
     return End(
@@ -159,7 +159,7 @@ def classify(result: KeeperResult, kill: Kill | None, job: JobView, memory: Memo
 
 
 def is_checkpoint(result: KeeperResult, job: JobView) -> bool:
-    """True when the job ended in the way that says: keep my files and start me again (``checkpoint_exit_code``)."""
+    """Whether the job ended with its checkpoint exit code: its files are kept, and it starts again."""
     rules = job.checkpoint
     if rules is None or result.oom_kills or result.ended_by in ("hard", "lease", "memory"):
         return False

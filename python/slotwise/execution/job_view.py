@@ -13,7 +13,7 @@ from slotwise.errors import UsageError
 from slotwise.execution.arguments import environment_new, environment_old, split_new, split_old
 from slotwise.model.ownership import owner_of
 
-#: Signals have lower numbers.
+#: One more than the highest signal number.
 _SIGNALS_END = 65
 #: Longest time that a job may ask for to leave, in seconds: what a keeper can count.
 _VACATE_MOST_S = 2**31 - 1
@@ -31,7 +31,7 @@ _IMAGES = ("ContainerImage", "DockerImage", "SingularityImage")
 
 @dataclass(frozen=True)
 class KillSignals:
-    """Signals that ask a job to leave (numbers), and the seconds it may take when nobody says otherwise."""
+    """Signals that ask a job to leave (numbers), and the seconds it may take unless the kill says otherwise."""
 
     soft: int = signal.SIGTERM
     remove: int | None = None
@@ -101,7 +101,7 @@ class JobView:
     appends: bool = False
     #: The container image in which it is to run.
     image: str = ""
-    #: Files are not to be read on their way.
+    #: Its files must be encrypted in transit.
     secret: bool = False
     #: The proxy certificate that goes with the job, as the access point names it.
     proxy: str = ""

@@ -1,4 +1,4 @@
-"""What a keeper is told: the file ``spec`` of a run's control directory, and the files that answer it.
+"""A keeper's instructions: the file ``spec`` of a run's control directory, and the files that answer it.
 
 The fields are those of the Rust crate ``keeper`` (module ``spec``); text never needs quoting.
 """
@@ -76,7 +76,7 @@ class Isolation:
 
 @dataclass(frozen=True)
 class Identity:
-    """Whom a job runs as. ``uid`` None: as the starter itself, which is then not root."""
+    """The account that a job runs as. ``uid`` None: the starter's own, which is then not root."""
 
     uid: int | None = None
     gid: int | None = None

@@ -1,4 +1,4 @@
-"""Starts keepers and speaks to them: the zygote's socket, the notice FIFO, the commands FIFO, the lock.
+"""Starts keepers and communicates with them: the zygote's socket, the notice FIFO, the commands FIFO, the lock.
 
 A keeper is forked from the **zygote**, a process with one thread that has loaded the native module and nothing else.
 When the zygote dies, keepers go on and a new one is made.
@@ -40,7 +40,7 @@ Notice = Callable[[str, str], None]
 
 
 class Launcher:
-    """Forks keepers, and tells what they tell: ``on_notice(run directory name, text)``."""
+    """Forks keepers, and passes on their notices: ``on_notice(run directory name, text)``."""
 
     def __init__(self, notices: Path, on_notice: Notice) -> None:
         self._notices = notices
@@ -212,7 +212,7 @@ def write_files(entries: list[Entry]) -> None:
 
 
 def remove_tree(path: Path) -> list[str]:
-    """Remove a tree; what could not be removed, in words. Blocks, without the interpreter lock."""
+    """Remove a tree; returns what could not be removed, in words. Blocks, without the interpreter lock."""
     problems: list[str] = _native.keeper_remove_tree(path)
     return problems
 

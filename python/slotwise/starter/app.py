@@ -49,9 +49,9 @@ class Starter:
         warnings = []
         if settings.execute != self._host.settings.execute:
             warnings.append("EXECUTE changes only with a restart of the starter")
-        enforcement, volumes = survey(settings)
+        enforcement, volumes = probe_host(settings)
         require_encryption(settings, volumes)
-        self._host.take_over(settings, enforcement)
+        self._host.apply_settings(settings, enforcement)
         await self._host.look_for_plugins()
         if volumes.kind != self._host.disks.volumes.kind:
             warnings.append("scratch volumes change only with a restart of the starter")
@@ -83,7 +83,7 @@ class Starter:
             await asyncio.sleep(0.02)
 
 
-def survey(settings: StarterSettings) -> tuple[Enforcement, Volumes]:
+def probe_host(settings: StarterSettings) -> tuple[Enforcement, Volumes]:
     """Find out what this host can enforce, and say in the log what it cannot."""
     root = is_root()
     cgroups = cgroups_for(settings, root=root)
@@ -147,7 +147,7 @@ async def start(context: DaemonContext) -> Starter:
     settings.execute.mkdir(mode=0o755, parents=True, exist_ok=True)
     if settings.enforce_disk and settings.volumes.hide and is_root():
         _hide_volumes(settings)
-    enforcement, volumes = survey(settings)
+    enforcement, volumes = probe_host(settings)
     require_encryption(settings, volumes)
     host = JobHost(settings, enforcement, volumes, context.clock, context.address.target)
     await host.open()

@@ -73,13 +73,13 @@ class StarterServicer(starter_pb2_grpc.StarterServicer):
             elif what == "end_noted":
                 host.end_noted(run_id)
             elif what == "left_noted":
-                host.left.settle(run_id)
+                host.leftovers.confirm(run_id)
             elif what == "repair_noted":
-                host.left.settle_repair(run_id)
+                host.leftovers.confirm_repair(run_id)
             elif what == "slot_usage":
                 host.measured(run_id, command.slot_usage.pack)
             elif what == "facts":
-                host.tell_facts()
+                host.report_host_facts()
         if attempt.failed and what == "list":
             raise SlotwiseError("the list of runs could not be made")  # the startd asks again on another stream
 

@@ -18,7 +18,7 @@ from slotwise.execution.environment import EnvironmentSettings, inherited_part
 from slotwise.home import PoolHome
 from slotwise.model.job_events import DateForm
 from slotwise.model.ownership import LocalDomains
-from slotwise.starter.enforcement.accounts import UserRules, faults
+from slotwise.starter.enforcement.accounts import UserRules, account_problems
 from slotwise.starter.enforcement.affinity import CoreRules, core_numbers
 from slotwise.starter.hooks.hook_rules import HOOKS, HookRules
 from slotwise.starter.io_proxy.rules import ChirpRules
@@ -303,7 +303,7 @@ def _misread(config: Config) -> tuple[str, ...]:
             core_numbers(config.get_str(name))
         except ValueError:
             found.append(f"{name} is no list of core numbers: jobs of that slot are bound to the core of its number")
-    return (*found, *faults(_user_rules(config), is_root=is_root()))
+    return (*found, *account_problems(_user_rules(config), is_root=is_root()))
 
 
 def _cgroup_rules(config: Config) -> CgroupRules:

@@ -92,7 +92,7 @@ def choose(
     return _identity(account)
 
 
-def faults(rules: UserRules, *, is_root: bool, find: FindAccount = find_account) -> list[str]:
+def account_problems(rules: UserRules, *, is_root: bool, find: FindAccount = find_account) -> list[str]:
     """The knobs about accounts that cannot be honored on this host, in words."""
     found = []
     for slot, name in sorted((rules.slot_users or {}).items()) if is_root else ():

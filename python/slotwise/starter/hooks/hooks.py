@@ -73,7 +73,7 @@ class HookedRun(Protocol):
 
 
 @dataclass(frozen=True)
-class Said:
+class HookOutput:
     """What came of a hook: exit status (below 0: a signal), and the attributes that it printed."""
 
     status: int
@@ -95,7 +95,7 @@ def parse_output(output: str) -> dict[str, ExprTree]:
     return found
 
 
-def prepare_verdict(hook: str, path: str, said: Said) -> End | None:
+def prepare_verdict(hook: str, path: str, said: HookOutput) -> End | None:
     """What becomes of a job after a hook that prepares it; None when it goes on. A code that the hook prints wins
     over its exit status: 1 to 299 hold the job (19, the code as subcode), 300 and more send it back to idle."""
     status = said.status
@@ -241,7 +241,7 @@ async def _call(
     ad: ClassAd,
     limit_s: float,
     also: Mapping[str, str] | None = None,
-) -> Said:
+) -> HookOutput:
     """Run a hook.
 
     :raises OSError: when it cannot be started.
@@ -261,7 +261,7 @@ async def _call(
     child_programs.log_errors(who, answer)
     if answer.status < 0:
         _log.error("%s died of signal %d (it may take %g s)", who, -answer.status, limit_s)
-    return Said(answer.status, parse_output(answer.output))
+    return HookOutput(answer.status, parse_output(answer.output))
 
 
 def _sorted(ad: ClassAd) -> str:

@@ -31,7 +31,7 @@ from slotwise.starter.enforcement.accounts import TrackingGroups
 from slotwise.starter.hooks import hooks
 from slotwise.starter.host import keeper_spec
 from slotwise.starter.host.capabilities import Enforcement, cgroups_for
-from slotwise.starter.host.keeper_spec import Surroundings
+from slotwise.starter.host.keeper_spec import JobContext
 from slotwise.starter.io_proxy.listener import IoProxyListener
 from slotwise.starter.io_proxy.rules import ChirpRules
 from slotwise.starter.job import directories
@@ -85,7 +85,7 @@ class JobHost:
         self._groups = TrackingGroups(*settings.tracking_gids)
         self.control = control_root(settings.execute, settings.control)
         self.lease = self.control / "lease"
-        self.left = Leftovers(self.control)
+        self.leftovers = Leftovers(self.control)
         self.cleanup_retry = CleanupRetry(self.control, self.disks.dispose_again, self._leftovers_removed)
         self.io_proxy = IoProxyListener()
         self.plugins = Plugins({})
@@ -135,7 +135,7 @@ class JobHost:
         if known is not None:
             # Repeated after a break of the stream. A run that has freed its slot reports that again.
             if known.state.reported_gone:
-                reporting.tell_gone(known)
+                reporting.report_slot_free(known)
             return
         machine_ad = unpack_one(start.slot_ad)
         slot = read_slot(lookup(machine_ad), start.slot_name)
@@ -210,7 +210,7 @@ class JobHost:
         """End a job as the startd wants."""
         run = self.runs.get(run_id)
         if run is None:
-            self.tell_unknown(run_id)
+            self.report_unknown_run(run_id)
             return
         run.on(events.KillRequested(kill))
 
@@ -237,18 +237,18 @@ class JobHost:
         if run is not None:
             run.on(events.ClaimGone())
 
-    def tell_unknown(self, run_id: str) -> None:
+    def report_unknown_run(self, run_id: str) -> None:
         """Report that a run which the startd names is not here: it holds no slot."""
         self.startd.report(run_id, SlotFree(how="failed"))
 
     def report_runs(self) -> None:
         """Answer the startd's request for the list of runs; what the host enforces follows, and ends not noted yet."""
         runs = tuple(_listed(run) for run in self.runs.values() if _is_listed(run))
-        self.startd.report("", RunList(runs, tuple(self.left), tuple(self.left.repaired)))
-        self.tell_facts()
+        self.startd.report("", RunList(runs, tuple(self.leftovers), tuple(self.leftovers.repaired)))
+        self.report_host_facts()
         for run in list(self.runs.values()):
             if run.assignment.fetched_for and run.state.reported_gone:
-                reporting.tell_gone(run)
+                reporting.report_slot_free(run)
 
     def end_noted(self, run_id: str) -> None:
         """The startd has written down how fetched work ended."""
@@ -352,11 +352,11 @@ class JobHost:
             _log.warning("run %s: all tracking GIDs are in use, tracking its processes by ancestry", run.run_id)
         job.identity = accounts.with_tracking(job.identity, group, self.settings.users)
         cores = self._cores_for(run)
-        around = self._surroundings(assignment, job, cores)
+        context = self._job_context(assignment, job, cores)
         settings = self._settings_of(assignment)
-        job.enforced = Enforced(self._memory_rule(around, settings), self.cgroups.version != 0, cores)
+        job.enforced = Enforced(self._memory_rule(context, settings), self.cgroups.version != 0, cores)
         spec = keeper_spec.compose(
-            around,
+            context,
             settings,
             self.cgroups,
             notify=self.control / "notices",
@@ -368,12 +368,14 @@ class JobHost:
         ads = (text(job.ad), text(assignment.machine_ad))
         write_files(directories.start_files(assignment.directory, ads, save(run), spec))
 
-    def _memory_rule(self, around: Surroundings, settings: StarterSettings) -> MemoryRule:
+    def _memory_rule(self, context: JobContext, settings: StarterSettings) -> MemoryRule:
         """What to make of an OOM of the job."""
-        rules, slot = keeper_spec.cgroup_rules(around, settings), around.slot
+        rules, slot = keeper_spec.cgroup_rules(context, settings), context.slot
         limit = memory_limit_mib(rules, slot.memory_mib) if self.cgroups.has("memory") else None
         if limit is None and rules.memory_policy == "custom" and settings.hard_memory is not None:
-            _log.warning("%s: no memory limit, CGROUP_HARD_MEMORY_LIMIT_EXPR does not give a number", around.job.job_id)
+            _log.warning(
+                "%s: no memory limit, CGROUP_HARD_MEMORY_LIMIT_EXPR does not give a number", context.job.job_id
+            )
         return MemoryRule(limit if limit is not None else slot.memory_mib or -1, self.settings.always_hold_on_oom)
 
     async def admit_to_io_proxy(self, run: Run, rules: ChirpRules) -> None:
@@ -398,7 +400,7 @@ class JobHost:
             if found.controllers != self.cgroups.controllers:
                 _log.error("not all controllers are there again: %s", "; ".join(found.problems))
             self.enforcement = replace(self.enforcement, cgroups=found)
-            self.tell_facts()
+            self.report_host_facts()
 
     def _settings_of(self, assignment: Assignment) -> StarterSettings:
         """The settings for the run's slot; kept for the next run with the same."""
@@ -411,9 +413,9 @@ class JobHost:
             found = self._slot_settings[key] = for_slot(self.settings, told)
         return found
 
-    def _surroundings(self, assignment: Assignment, job: RunJob, cores: tuple[int, ...]) -> Surroundings:
+    def _job_context(self, assignment: Assignment, job: RunJob, cores: tuple[int, ...]) -> JobContext:
         assert job.view is not None
-        return Surroundings(
+        return JobContext(
             job=job.view,
             slot=assignment.slot,
             job_ad=job.ad,
@@ -477,10 +479,10 @@ class JobHost:
 
     def _leftovers_removed(self, run_id: str) -> None:
         """The leftovers of a run have been removed after all; every list says so until the startd confirms it."""
-        self.left.note_repair(run_id)
+        self.leftovers.note_repair(run_id)
         self.startd.report(run_id, LeftoversRemoved())
 
-    def take_over(self, settings: StarterSettings, enforcement: Enforcement) -> None:
+    def apply_settings(self, settings: StarterSettings, enforcement: Enforcement) -> None:
         """New knobs, for jobs that start from now on."""
         self.settings = self.disks.settings = settings
         self.enforcement = enforcement
@@ -490,9 +492,9 @@ class JobHost:
         known = self.enforcement
         self.enforcement = known.with_refusal(limit)
         if self.enforcement is not known:
-            self.tell_facts()
+            self.report_host_facts()
 
-    def tell_facts(self) -> None:
+    def report_host_facts(self) -> None:
         """Report to the startd what this host enforces."""
         self.startd.report("", HostFacts(pack_one(self.enforcement.attributes())))
 

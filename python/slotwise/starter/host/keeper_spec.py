@@ -30,7 +30,7 @@ _SHARED_MEMORY = "/dev/shm"
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class JobContext:
     """A job, its slot and what this host gives it."""
 
     job: JobView
@@ -48,7 +48,7 @@ class Surroundings:
 
 
 def compose(
-    around: Surroundings,
+    context: JobContext,
     settings: StarterSettings,
     cgroups: CgroupHost,
     *,
@@ -61,10 +61,10 @@ def compose(
 
     :raises OSError: when the program cannot be looked at.
     """
-    job, directory = around.job, around.directory
+    job, directory = context.job, context.directory
     scratch = str(directory.scratch)
-    cwd = scratch if around.transfers else job.iwd
-    program = _program(around, cwd)
+    cwd = scratch if context.transfers else job.iwd
+    program = _program(context, cwd)
     if settings.wrapper and not os.access(settings.wrapper, os.X_OK):
         reason = f"The job wrapper {settings.wrapper} cannot be run"
         raise LaunchRefusedError(End(How.NOT_STARTED, reason=reason, reason_code=STARTER_ERROR))
@@ -72,12 +72,12 @@ def compose(
     places = places_of(directory, cwd)
     if settings.wrapper:
         places = replace(places, wrapper_error=str(directory.scratch / WRAPPER_FAILURE))
-    env = environments.build(job, around.slot, places, settings.environment, home=around.identity.home, marker=marker)
+    env = environments.build(job, context.slot, places, settings.environment, home=context.identity.home, marker=marker)
     if job.proxy:
         # Where files move it is among them; elsewhere the job reads it where it is.
-        env["X509_USER_PROXY"] = f"{scratch}/{job.proxy_name}" if around.transfers else job.proxy
+        env["X509_USER_PROXY"] = f"{scratch}/{job.proxy_name}" if context.transfers else job.proxy
     arguments = tuple(word.replace("#CoNdOrScRaTcHdIr#", scratch) for word in job.arguments)
-    stdin, stdout, stderr = _streams(around, cwd)
+    stdin, stdout, stderr = _streams(context, cwd)
     return KeeperSpec(
         name=directory.name,
         exe=settings.wrapper or program,
@@ -88,10 +88,10 @@ def compose(
         stdout=stdout,
         stderr=stderr,
         appends=job.appends,
-        identity=around.identity,
-        limits=_limits(around, settings, cgroups),
-        isolation=_isolation(around, settings, program),
-        cgroup=_cgroup(around, settings, cgroups),
+        identity=context.identity,
+        limits=_limits(context, settings, cgroups),
+        isolation=_isolation(context, settings, program),
+        cgroup=_cgroup(context, settings, cgroups),
         notify=str(notify),
         lease=str(lease),
         lease_s=lease_s,
@@ -102,12 +102,12 @@ def compose(
     )
 
 
-def _program(around: Surroundings, cwd: str) -> str:
+def _program(context: JobContext, cwd: str) -> str:
     """Path of the program: the transferred one in the scratch directory, else where the job says."""
-    job = around.job
-    if around.transfers and job.transfer.executable:
-        path = around.directory.scratch / PurePosixPath(job.cmd).name
-        with rights_of(around.identity):
+    job = context.job
+    if context.transfers and job.transfer.executable:
+        path = context.directory.scratch / PurePosixPath(job.cmd).name
+        with rights_of(context.identity):
             if path.is_file():
                 mode = stat.S_IMODE(path.stat().st_mode)
                 if not mode & stat.S_IXUSR:
@@ -121,10 +121,10 @@ def _joined(directory: str, name: str) -> str:
     return name if name.startswith("/") else f"{directory}/{name}"
 
 
-def _streams(around: Surroundings, cwd: str) -> tuple[str, str, str]:
+def _streams(context: JobContext, cwd: str) -> tuple[str, str, str]:
     """Where standard input, output and error are."""
-    job, scratch = around.job, around.directory.scratch
-    if not around.transfers:
+    job, scratch = context.job, context.directory.scratch
+    if not context.transfers:
         names = (job.stdin, job.stdout, job.stderr)
         found = [_joined(cwd, name) for name in names]
         return found[0], found[1], found[2]
@@ -136,37 +136,37 @@ def _streams(around: Surroundings, cwd: str) -> tuple[str, str, str]:
     return stdin, stdout, files[-1]  # one file for both is written in the order of the writes
 
 
-def _limits(around: Surroundings, settings: StarterSettings, cgroups: CgroupHost) -> Limits:
+def _limits(context: JobContext, settings: StarterSettings, cgroups: CgroupHost) -> Limits:
     limits: list[tuple[int, int, int]] = []
-    core = around.job.core_bytes
+    core = context.job.core_bytes
     if core is not None:
         limits.append((resource.RLIMIT_CORE, core, core))
-    stack = around.job.stack_bytes
+    stack = context.job.stack_bytes
     if stack is not None:  # the soft limit only, as in HTCondor: the job may raise it again
         limits.append((resource.RLIMIT_STACK, stack, _UNLIMITED))
-    space = settings.number(settings.address_space_mib, around.machine_ad, around.job_ad)
+    space = settings.number(settings.address_space_mib, context.machine_ad, context.job_ad)
     if space:
         limits.append((resource.RLIMIT_AS, space << 20, space << 20))
-    nice = settings.number(settings.renice, around.machine_ad, around.job_ad) or 0
+    nice = settings.number(settings.renice, context.machine_ad, context.job_ad) or 0
     # The account's limit stands in for the job's own: other jobs of the account count, and have as many more.
     processes = 0 if cgroups.has("pids") else max(0, settings.cgroup.max_processes)
     return Limits(
-        tuple(limits), processes=processes, nice=max(0, min(19, nice)), umask=settings.umask, cores=around.cores
+        tuple(limits), processes=processes, nice=max(0, min(19, nice)), umask=settings.umask, cores=context.cores
     )
 
 
-def _isolation(around: Surroundings, settings: StarterSettings, program: str) -> Isolation:
-    if not around.root:
+def _isolation(context: JobContext, settings: StarterSettings, program: str) -> Isolation:
+    if not context.root:
         return Isolation()
-    directory = around.directory
-    used = [] if around.transfers else [around.job.iwd, *_streams(around, around.job.iwd)]
+    directory = context.directory
+    used = [] if context.transfers else [context.job.iwd, *_streams(context, context.job.iwd)]
     if not program.startswith(f"{directory.scratch}/"):
         used.append(program)
     if settings.wrapper:
         used.append(settings.wrapper)
     mounts: list[tuple[str, str]] = []
     pins: list[str] = []
-    for target in settings.mount_targets(around.machine_ad, around.job_ad):
+    for target in settings.mount_targets(context.machine_ad, context.job_ad):
         real = _real_directory(target)
         # A directory that the job works in or starts from cannot be hidden from it.
         if not real or any(_below(real, os.path.realpath(path)) for path in used):
@@ -179,7 +179,7 @@ def _isolation(around: Surroundings, settings: StarterSettings, program: str) ->
     shared = _real_directory(_SHARED_MEMORY)
     shm_mib = None
     if settings.private_shm and shared and not any(_below(shared, os.path.realpath(path)) for path in used):
-        shm_mib = around.slot.memory_mib if settings.cgroup.memory_policy in ("hard", "custom") else 0
+        shm_mib = context.slot.memory_mib if settings.cgroup.memory_policy in ("hard", "custom") else 0
         pins += [str(path) for path in (directory.path, directory.control) if _below(shared, os.path.realpath(path))]
     parent = os.path.realpath(directory.path.parent)
     return Isolation(
@@ -203,26 +203,26 @@ def _below(top: str, real: str) -> bool:
     return f"{real}/".startswith(f"{top.rstrip('/')}/")
 
 
-def cgroup_rules(around: Surroundings, settings: StarterSettings) -> CgroupRules:
+def cgroup_rules(context: JobContext, settings: StarterSettings) -> CgroupRules:
     """The knobs about cgroups with their expressions evaluated for this job on this slot."""
-    machine, job = around.machine_ad, around.job_ad
+    machine, job = context.machine_ad, context.job_ad
     return replace(
         settings.cgroup,
         hard_mib=settings.number(settings.hard_memory, machine, job),
         low_mib=settings.number(settings.low_memory, machine, job),
-        deny=around.hidden,
-        cores=around.cores,
+        deny=context.hidden,
+        cores=context.cores,
     )
 
 
-def _cgroup(around: Surroundings, settings: StarterSettings, cgroups: CgroupHost) -> CgroupPlan:
+def _cgroup(context: JobContext, settings: StarterSettings, cgroups: CgroupHost) -> CgroupPlan:
     if not cgroups.version:
         return CgroupPlan()
     return cgroup_plan.plan(
         cgroups,
-        cgroup_rules(around, settings),
-        name=cgroup_plan.group_name(str(settings.execute), around.slot.name),
-        cpus=around.slot.cpus,
-        memory_mib=around.slot.memory_mib,
-        user=around.identity.uid is not None,
+        cgroup_rules(context, settings),
+        name=cgroup_plan.group_name(str(settings.execute), context.slot.name),
+        cpus=context.slot.cpus,
+        memory_mib=context.slot.memory_mib,
+        user=context.identity.uid is not None,
     )

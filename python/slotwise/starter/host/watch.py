@@ -83,7 +83,7 @@ def look_at(host: JobHost, run: Run, now: float) -> None:
         run.begin(_measured(host, run))
     elif now >= due.startd_at:
         due.startd_at = now + settings.startd_update_s
-        reporting.tell_startd_usage(run)
+        reporting.report_usage(run)
 
 
 async def _measured(host: JobHost, run: Run) -> None:
@@ -115,4 +115,4 @@ async def look_at_pool(host: JobHost) -> None:
     host.enforcement = enforcement
     if disks.pool is not None:
         _log.warning("thin pool %s: data %.1f %%, metadata %.1f %%", *vars(disks.pool).values())
-    host.tell_facts()
+    host.report_host_facts()

@@ -52,7 +52,7 @@ class Leftovers:
             self._write()
         return self._known[run_id]
 
-    def settle(self, run_id: str) -> None:
+    def confirm(self, run_id: str) -> None:
         """The startd has it in its journal that the run left something."""
         if self._known.pop(run_id, None) is not None:
             self._write()
@@ -63,7 +63,7 @@ class Leftovers:
         self._repaired[run_id] = None
         self._write()
 
-    def settle_repair(self, run_id: str) -> None:
+    def confirm_repair(self, run_id: str) -> None:
         """The startd has it in its journal that the leftovers of a run are gone."""
         if run_id in self._repaired:
             del self._repaired[run_id]

@@ -16,7 +16,7 @@ class StartdOutbox:
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[starter_pb2.JobEvent, int]] = deque()
-        self._stir = asyncio.Event()
+        self._wake = asyncio.Event()
         self._generation = 0
         #: The startd has a stream open.
         self.listening = False
@@ -26,13 +26,13 @@ class StartdOutbox:
         if self.listening or isinstance(report, SlotFree):
             event = startd_event(run_id, report)
             self._waiting.append((event, encoded_size(event)))
-            self._stir.set()
+            self._wake.set()
 
     def attach(self) -> int:
         """A new stream of the startd: it replaces the former one."""
         self._generation += 1
         self.listening = True
-        self._stir.set()
+        self._wake.set()
         return self._generation
 
     def detach(self, generation: int) -> None:
@@ -51,8 +51,8 @@ class StartdOutbox:
                     continue
                 events, _ = take_frame(self._waiting, alone=_is_list)
                 return bundled(events)
-            self._stir.clear()
-            await self._stir.wait()
+            self._wake.clear()
+            await self._wake.wait()
 
 
 def _is_list(event: starter_pb2.JobEvent) -> bool:

@@ -113,8 +113,8 @@ class EndAcknowledged:
 
 @dataclass(frozen=True)
 class Unwanted:
-    """Nobody wants the result: the shadow does not know the run, or the starter stops. ``report_gone``: the startd is
-    told when the slot is free."""
+    """Nobody wants the result: the shadow does not know the run, or the starter stops. ``report_gone``:
+    the startd gets a report when the slot is free."""
 
     report_gone: bool
 

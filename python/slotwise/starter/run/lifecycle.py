@@ -381,7 +381,7 @@ TRANSITIONS: tuple[Transition, ...] = (
          "a job that has yet to start is stopped as soon as it has", _suspend_later),
     _row("gone", events.SuspendRequested, "=", _OVER, _ignore),
     _row("starting running checkpoint transfer_output ended", events.Suspended, "=",
-         "the job was stopped or continued: startd and shadow are told", _suspended),
+         "the suspension is reported to startd and shadow", _suspended),
     _row("gone", events.Suspended, "=", _OVER, _ignore),
     # The shadow's stream.
     _row("transfer_output", events.LinkLost, "=", "the outputs rest on disk, the slot is free", _link_lost_in_output),

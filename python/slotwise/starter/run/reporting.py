@@ -103,7 +103,7 @@ def update(run: ReportingRun) -> None:
     attributes = usage_ad(run, run.host.clock.now())
     pack = pack_one(attributes)
     run.shadow.report(Update(pack))
-    tell_startd_usage(run, pack)
+    report_usage(run, pack)
     run.begin(hooks.updated(run, run.host.settings, attributes))
     with contextlib.suppress(OSError):
         update_ad = run.assignment.directory.update_ad
@@ -135,14 +135,14 @@ def report_suspension(run: ReportingRun, resumed: bool) -> None:
 _HOW = {How.EXITED: "exited", How.SIGNALED: "exited", How.HELD: "held", How.EVICTED: "evicted"}
 
 
-def tell_gone(run: ReportingRun) -> None:
+def report_slot_free(run: ReportingRun) -> None:
     """Report to the startd that the slot is free."""
     end, result = run.state.end, run.keeper.result
     assignment, host = run.assignment, run.host
     usage = result.usage if result is not None else None
     left = None
     if result is not None and result.leftovers:
-        left = host.left.note(assignment.run_id, assignment.slot, *CANNOT_KILL)
+        left = host.leftovers.note(assignment.run_id, assignment.slot, *CANNOT_KILL)
     free = SlotFree(
         bytes_received=run.files.bytes_received,
         bytes_sent=run.files.bytes_sent,
@@ -158,7 +158,7 @@ def tell_gone(run: ReportingRun) -> None:
     host.startd.report(assignment.run_id, free)
 
 
-def tell_startd_usage(run: ReportingRun, pack: bytes | None = None) -> None:
+def report_usage(run: ReportingRun, pack: bytes | None = None) -> None:
     """Report to the startd what the job uses, for its policy."""
     usage = pack if pack is not None else pack_one(usage_ad(run, run.host.clock.now()))
     run.host.startd.report(run.assignment.run_id, JobUsage(usage))

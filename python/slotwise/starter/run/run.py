@@ -389,7 +389,7 @@ class Run:
             case actions.SendEnd():
                 reporting.send_end(self)
             case actions.ReportGone():
-                reporting.tell_gone(self)
+                reporting.report_slot_free(self)
             case actions.Discard():
                 self.discard()
 
@@ -494,6 +494,6 @@ class Run:
         if problems:
             _log.error("%s: could not clean up after run %s: %s", self.job_id, self.run_id, "; ".join(problems[:5]))
             code, reason = CANNOT_CLEAN_VOLUME if self.scratch.volume is not None else CANNOT_CLEAN
-            left = self.host.left.note(self.run_id, self.assignment.slot, code, f"{reason}: {problems[0]}")
+            left = self.host.leftovers.note(self.run_id, self.assignment.slot, code, f"{reason}: {problems[0]}")
             free = SlotFree(how="failed", broken=True, reason=problems[0], left=left)
             self.host.startd.report(self.run_id, free)

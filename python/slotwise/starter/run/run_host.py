@@ -17,7 +17,7 @@ class HostServices(Protocol):
 
     clock: Clock
     startd: StartdOutbox
-    left: Leftovers
+    leftovers: Leftovers
     disks: ScratchDisks
     settings: StarterSettings
     plugins: Plugins
