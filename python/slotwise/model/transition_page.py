@@ -31,7 +31,7 @@ class Drawing(Generic[_State, _Event, _Instruction]):
         rows: list[tuple[int | None, Transition[_State, _Event, _Instruction]]] = []
         number = 0
         for row in self.table.rows:
-            number += row.moves
+            number += bool(row.moves)
             rows.append((number if row.moves else None, row))
         return rows
 
@@ -53,7 +53,7 @@ class Drawing(Generic[_State, _Event, _Instruction]):
         ]
 
     def _line(self, number: int | None, row: Transition[_State, _Event, _Instruction]) -> str:
-        after = [name(state) for state in row.after if state not in row.before]
+        after = [name(state) for state in row.after]
         if row.stays:
             after.insert(0, "the same")
         where = _listed(row.before, self.table.states)
@@ -63,10 +63,8 @@ class Drawing(Generic[_State, _Event, _Instruction]):
         """The picture."""
         between: dict[tuple[str, str], list[str]] = {}
         for number, row in self.numbered():
-            for first in row.before if number else ():
-                for second in row.after:
-                    if first is not second:
-                        between.setdefault((name(first), name(second)), []).append(str(number))
+            for first, second in row.moves:
+                between.setdefault((name(first), name(second)), []).append(str(number))
         boxes = {name(state): Box(centre) for state, centre in self.centres.items()}
         return draw(boxes, between, self.layout)
 

@@ -19,23 +19,22 @@ _Instruction = TypeVar("_Instruction")
 
 @dataclass(frozen=True)
 class Transition(Generic[_State, _Event, _Instruction]):
-    """A row: in which states an event can happen, which states follow, when, and what decides."""
+    """A row: in which states an event can happen, which states follow, when, and what decides.
+
+    ``stays``: each state of ``before`` can also stay.
+    """
 
     before: tuple[type[_State], ...]
     event: type[_Event]
     after: tuple[type[_State], ...]
     when: str
     handle: Callable[[_State, _Event], tuple[_State, Sequence[_Instruction]]]
+    stays: bool = False
 
     @property
-    def stays(self) -> bool:
-        """Whether every state of the row can stay as it is."""
-        return set(self.before) <= set(self.after)
-
-    @property
-    def moves(self) -> bool:
-        """Whether the row leads to a state that it does not begin in."""
-        return not set(self.after) <= set(self.before)
+    def moves(self) -> list[tuple[type[_State], type[_State]]]:
+        """The states that the row leads from and to."""
+        return [(first, second) for first in self.before for second in self.after if first is not second]
 
 
 class TransitionTable(Generic[_State, _Event, _Instruction]):
@@ -57,7 +56,7 @@ class TransitionTable(Generic[_State, _Event, _Instruction]):
         *,
         stays: bool = False,
     ) -> None:
-        """Add a row; ``stays``: each state of ``before`` can also stay.
+        """Add a row.
 
         :raises ValueError: when the event has a row in one of these states already.
         """
@@ -65,9 +64,10 @@ class TransitionTable(Generic[_State, _Event, _Instruction]):
         row = Transition(
             first,
             cast("type[_Event]", event),
-            tuple(dict.fromkeys([*(first if stays else ()), *after])),
+            tuple(after),
             when,
             cast("Callable[[_State, _Event], tuple[_State, Sequence[_Instruction]]]", handle),
+            stays,
         )
         for state in first:
             if (state, row.event) in self._legal:
@@ -89,7 +89,7 @@ class TransitionTable(Generic[_State, _Event, _Instruction]):
         if row is None:
             raise InvariantError(f"{type(event).__name__} cannot happen to {self.what} in the state {name(state)}")
         following, instructions = row.handle(state, event)
-        if type(following) not in row.after:
+        if type(following) not in row.after and not (row.stays and type(following) is type(state)):
             raise InvariantError(
                 f"{self.what} cannot go from {name(state)} to {name(following)} by {type(event).__name__}"
             )

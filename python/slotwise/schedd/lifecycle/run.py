@@ -274,6 +274,7 @@ def _if_nowhere(state: RunState, at_starter: AtStarter, claim: ClaimFacts) -> li
 
 TRANSITIONS: TransitionTable[RunState, RunEvent, RunInstruction] = TransitionTable("a run", STATES)
 _row = TRANSITIONS.add
+_accepted = (Accepted, Executing, Reconnecting)
 _alive = (Starting, Accepted, Executing, Reconnecting, Ending)
 _silent = (Starting, Reconnecting, Ending)
 
@@ -338,13 +339,8 @@ _row(_alive, events.SlotFreed, [], "a silent run is asked for soon", _freed, sta
 # The access point.
 _row(_alive, events.KillRequested, [], "its starter is told, or the startd, or its starter later", _kill, stays=True)
 _row([Starting], events.AccessPointFailed, [Failed], "abandoned: no starter has the job", _fail_starting)
-_row(
-    [Accepted, Executing, Reconnecting, Ending, Failed],
-    events.AccessPointFailed,
-    [Failed],
-    "killed; abandoned once it has ended",
-    _fail,
-)
+_row([*_accepted, Ending], events.AccessPointFailed, [Failed], "killed; abandoned once it has ended", _fail)
+_row([Failed], events.AccessPointFailed, [], "once more", _fail, stays=True)
 _row([Over], events.AccessPointFailed, [], "abandoned if its end was taken over in part", _fail_over, stays=True)
 # What may come late, or twice.
 _row([Executing], events.Started, [], "said again after a break", _stay, stays=True)
