@@ -18,6 +18,7 @@ from slotwise.schedd.api.listing import Listing, as_json
 from slotwise.schedd.api.requests import JobQuery
 from slotwise.schedd.api.submit_stream import Frames, SubmissionStream
 from slotwise.schedd.api.user_actions import Users
+from slotwise.schedd.claims.convert import match_fate
 from slotwise.schedd.claims.match_results import MatchFates
 from slotwise.schedd.claims.rejections import Rejections
 from slotwise.schedd.claims.resource_requests import Requests
@@ -288,7 +289,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     ) -> AsyncIterator[schedd_pb2.RequestList]:
         """What is wanted: submitter ads first, then the requests of each submitter."""
         self._requests.learn(request.significant_attributes)
-        yield schedd_pb2.RequestList(fates=self._fates.tell(), tells_fates=True)
+        yield schedd_pb2.RequestList(fates=map(match_fate, self._fates.tell()), tells_fates=True)
         if request.with_submitters:
             yield schedd_pb2.RequestList(submitters=pack_submitters(self._requests.submitter_ads()))
         packs = self._requests.packs(

@@ -11,10 +11,12 @@ from slotwise.daemon.containment import contained
 from slotwise.errors import UsageError
 from slotwise.ids import job_of_run
 from slotwise.model.reason_codes import Hold
+from slotwise.schedd.claims.convert import ended_by_startd
 from slotwise.schedd.claims.excess import Excess
 from slotwise.schedd.claims.records import Claim, ClaimRequestPending
-from slotwise.schedd.claims.runs import ClaimRuns, ClaimSettings, Turn
+from slotwise.schedd.claims.runs import ClaimRuns, ClaimSettings
 from slotwise.schedd.claims.startd_link import StartdLink
+from slotwise.schedd.claims.turn import Turn
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.job import Job
@@ -257,9 +259,7 @@ class Claiming(ClaimRuns):
             elif what == "state":
                 self._state(claim, event.state)
             elif what == "ended":
-                told = event.ended
-                cause = EndedByStartd(told.reason, told.reason_code, told.reason_subcode, told.hold)
-                self._claim_ended(claim, cause)
+                self._claim_ended(claim, ended_by_startd(event.ended))
 
     def ending(self, claim: Claim) -> Callable[[Exception], None]:
         """Ends a claim after an exception, and its run as it is now: by then the claim may have forgotten it."""

@@ -8,30 +8,77 @@ and claims (:meth:`Failures.sweep`) then puts right whatever else was left half 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
+from slotwise.clock import Clock
 from slotwise.daemon.containment import cause, contained
 from slotwise.ids import doing_for_run
 from slotwise.model.reason_codes import Vacate
-from slotwise.schedd.claims.records import Claim, ClaimRequestPending, Run
+from slotwise.schedd.claims.records import Claim, ClaimBook, ClaimRequestPending, Run
+from slotwise.schedd.claims.turn import Turn
+from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Decision, Kill
 from slotwise.schedd.jobs.job import Job
+from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.lifecycle.claim import NO_JOB_LEFT, serves
-from slotwise.schedd.lifecycle.run_events import AccessPointFailed
+from slotwise.schedd.lifecycle.run_events import AccessPointFailed, RunEvent
+from slotwise.schedd.storage.committer import Committer
 from slotwise.wire.gen import startd_pb2
 
-if TYPE_CHECKING:
-    from slotwise.schedd.claims.runs import ClaimRuns
-
 _log = logging.getLogger(__name__)
+
+
+class ClaimsAndRuns(Protocol):
+    """What recovery does with claims, runs and the jobs that wait for them."""
+
+    queue: Queue
+    ads: JobAds
+    ledger: Committer
+    clock: Clock
+    book: ClaimBook
+    #: Tells the shadow that a run is over without its starter's word.
+    on_run_given_up: Callable[[Run], None]
+
+    @property
+    def here(self) -> Mapping[str, object]:
+        """Runs on the access point itself, by id."""
+        ...
+
+    def turn(self) -> Turn:
+        """A turn that begins now."""
+        ...
+
+    def commit(self, turn: Turn) -> None:
+        """Make a turn durable."""
+        ...
+
+    def advance_run(self, run: Run, event: RunEvent) -> None:
+        """Something has happened to the run."""
+        ...
+
+    def forget_run(self, run: Run) -> None:
+        """The run is over as far as memory goes."""
+        ...
+
+    def release(self, claim: Claim, turn: Turn, reason: str, *, fast: bool = False) -> None:
+        """Give the claim back."""
+        ...
+
+    def release_unknown(self, startd: str, claim_id: str) -> None:
+        """Tell the startd that a claim is not wanted."""
+        ...
+
+    def withdraw(self, pending: ClaimRequestPending) -> None:
+        """Nothing comes of a request."""
+        ...
 
 
 class Failures:
     """Ends what an exception has hit."""
 
-    def __init__(self, claiming: ClaimRuns) -> None:
+    def __init__(self, claiming: ClaimsAndRuns) -> None:
         self._claiming = claiming
         #: Something failed since the last sweep.
         self.sweep_due = False

@@ -16,7 +16,7 @@ from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
 from slotwise.schedd.claims.claiming import Claiming
 from slotwise.schedd.claims.records import Claim, Run, stored_facts
-from slotwise.schedd.claims.runs import Turn
+from slotwise.schedd.claims.turn import Turn
 from slotwise.schedd.jobs.decision import Decision, Kill
 from slotwise.schedd.lifecycle import claim_events
 from slotwise.schedd.lifecycle import run as lifecycle

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from slotwise.classad import ClassAd
 from slotwise.ids import job_of_run
 from slotwise.schedd.claims.excess import ExcessBook
 from slotwise.schedd.claims.match_results import MatchFates
 from slotwise.schedd.claims.slot_equivalence import Alike
+from slotwise.schedd.claims.starter_link import StarterLink
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.lifecycle.claim_states import ClaimState, Gone, Idle, Requested, Reserved
@@ -73,10 +73,10 @@ class Run:
     #: Where it is in its life cycle. Changed by :meth:`ClaimRuns.advance_run`.
     state: RunState
     starter: str = ""
-    #: The stream on which its starter speaks to the shadow, if one does (opaque here).
-    stream: Any = None
-    #: What the shadow keeps while files move.
-    transfer: Any = None
+    #: The stream on which its starter speaks to the shadow, if one does.
+    stream: StarterLink | None = None
+    #: What is kept while files move; :class:`slotwise.schedd.transfer.transfers.Transfers` knows what it is.
+    transfer: object = None
     sent_bytes: int = 0
     received_bytes: int = 0
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
+from slotwise.classad import ClassAd, ExprTree
 from slotwise.schedd.claims.claiming import Claiming
 from slotwise.schedd.claims.records import reserved
 from slotwise.schedd.jobs.ads import JobAds
@@ -136,7 +136,7 @@ class Requests:
                     self.sent += len(ads)
                     yield pack_ads(ads)
 
-    def _ad(self, request: Request) -> Any:
+    def _ad(self, request: Request) -> ClassAd:
         ad = self._ads.ad(request.first)
         room = self._claiming.room_of(request.first.cluster.user)
         ad.update(
@@ -196,7 +196,5 @@ class Requests:
         return total
 
 
-def _holds(constraint: str, ad: Any, now: float) -> bool:
-    from slotwise.classad import ExprTree
-
+def _holds(constraint: str, ad: ClassAd, now: float) -> bool:
     return ExprTree(constraint).eval(ad, now=int(now)) is True

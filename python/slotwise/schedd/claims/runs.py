@@ -6,9 +6,8 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 from slotwise import ids
 from slotwise.classad import ClassAd
@@ -21,6 +20,7 @@ from slotwise.schedd.claims.records import Claim, ClaimBook, ClaimRequestPending
 from slotwise.schedd.claims.slot_equivalence import Alike, Likeness
 from slotwise.schedd.claims.start_throttle import StartRate
 from slotwise.schedd.claims.startd_link import StartdLink
+from slotwise.schedd.claims.turn import Turn
 from slotwise.schedd.jobs.ads import JobAds, native
 from slotwise.schedd.jobs.codes import Status, Universe
 from slotwise.schedd.jobs.decision import Decision, Kill, RunEnd, RunOutcome
@@ -42,12 +42,8 @@ from slotwise.schedd.lifecycle.run_events import RunEvent
 from slotwise.schedd.lifecycle.run_instructions import RunInstruction, ShadowInstruction
 from slotwise.schedd.policy.start import StartPolicy, owner_ad
 from slotwise.schedd.storage.committer import Committer
-from slotwise.schedd.storage.store import Batch
 from slotwise.wire.credential import Credential
 from slotwise.wire.gen import startd_pb2
-
-if TYPE_CHECKING:
-    from slotwise.schedd.local.runs import LocalRun
 
 _log = logging.getLogger(__name__)
 #: Kinds of waiting jobs from which on it pays to find out which slots are alike to them.
@@ -77,18 +73,6 @@ class ClaimSettings:
     next_start_delay_most_s: float = 600.0
 
 
-@dataclass(slots=True)
-class Turn:
-    """What is decided about claims and runs together, and made durable in one transaction."""
-
-    decision: Decision
-    batch: Batch = field(default_factory=Batch)
-    #: Runs to be activated once that is durable.
-    started: list[Run] = field(default_factory=list)
-    #: Jobs that waited for a slot and may not start on it; runnable again when all slots have been considered.
-    refused: list[Job] = field(default_factory=list)
-
-
 class ClaimRuns(ABC):
     """Claims, runs and the links over which they are talked about."""
 
@@ -108,8 +92,8 @@ class ClaimRuns(ABC):
         self.clock = clock
         self.settings = settings
         self.book = ClaimBook()
-        #: Runs on the access point itself, which have no claim.
-        self.here: Mapping[str, LocalRun] = {}
+        #: Runs on the access point itself by id; they have no claim.
+        self.here: Mapping[str, object] = {}
         self.failures = Failures(self)
         self._credential = credential
         self._run_token = run_token
@@ -352,7 +336,7 @@ class ClaimRuns(ABC):
             claim.fits[autocluster] = fits
         return fits
 
-    def machine(self, claim: Claim) -> Any:
+    def machine(self, claim: Claim) -> ClassAd:
         """The claim's slot ad."""
         if claim.machine is None:
             claim.machine = self.ads.parse(claim.slot_ad)
@@ -406,7 +390,7 @@ class ClaimRuns(ABC):
         turn.batch.put_run(run.row())
         turn.started.append(run)
 
-    def _machine_attributes(self, job: Job, machine: Any) -> Changes:
+    def _machine_attributes(self, job: Job, machine: ClassAd) -> Changes:
         names = list(self.settings.machine_attrs)
         length = self.settings.machine_attrs_length
         own = self.ads.text(job, "JobMachineAttrs")

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.values import Changes
-from slotwise.wire.gen import schedd_pb2
 
 
-def changes(job: Job, usage: Changes, checkpoint: schedd_pb2.RunCheckpoint) -> Changes:
-    """What changes in the job's ad. ``usage``: the starter's report with the checkpoint."""
+def changes(job: Job, usage: Changes, written_at: int) -> Changes:
+    """What changes in the job's ad. ``usage``: the starter's report with it; ``written_at``: epoch seconds."""
     committed = usage.pop("NewlyCommittedTime", 0)
     seconds = int(committed) if isinstance(committed, int | float) else 0
     return {
         **usage,
         "CheckpointNumber": int(job.number("CheckpointNumber", -1)) + 1,
-        "JobLastCheckpointTime": checkpoint.at,
+        "JobLastCheckpointTime": written_at,
         "CommittedTime": int(job.number("CommittedTime")) + seconds,
     }

@@ -12,7 +12,7 @@ from slotwise.ids import doing_for_run
 from slotwise.model.reason_codes import Hold, Vacate
 from slotwise.schedd.claims.claiming import Claiming
 from slotwise.schedd.claims.records import Run
-from slotwise.schedd.claims.runs import Turn
+from slotwise.schedd.claims.turn import Turn
 from slotwise.schedd.history.epochs import RunHistory, RunRecord, record_of
 from slotwise.schedd.jobs.ads import JobAds, native
 from slotwise.schedd.jobs.codes import Status
@@ -149,8 +149,8 @@ class Endings:
 
 def _is_starters(run: Run, ended: EndReport) -> bool:
     """Whether the run ended with an error of its starter, and not with one that the access point told it of."""
-    transfer = run.transfer
-    if transfer is not None and transfer.failure is not None and transfer.failure.message == ended.reason:
+    told = Transfers.told_failure(run)
+    if told and told == ended.reason:
         return False
     return ended.how == RunOutcome.HELD or (ended.how == RunOutcome.EVICTED and ended.reason_code in _STARTER_FAILED)
 

@@ -12,7 +12,6 @@ import logging
 import time
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import grpc
 
@@ -24,6 +23,7 @@ from slotwise.model.reason_codes import Hold
 from slotwise.schedd.claims.claiming import Claiming
 from slotwise.schedd.claims.reconnect import Reattachment
 from slotwise.schedd.claims.records import Run
+from slotwise.schedd.claims.starter_link import StarterLink
 from slotwise.schedd.history.epochs import RunHistory
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import Status
@@ -47,7 +47,7 @@ from slotwise.schedd.shadow.convert import end_report
 from slotwise.schedd.shadow.interactive_sessions import Visits
 from slotwise.schedd.shadow.job_exit import Endings
 from slotwise.schedd.shadow.live_output import LiveOutput
-from slotwise.schedd.shadow.starter_stream import StarterStream
+from slotwise.schedd.shadow.starter_stream import StarterCall, StarterStream
 from slotwise.schedd.shadow.usage_reports import host_of, slot_properties, usage_attributes
 from slotwise.schedd.storage.store import Batch
 from slotwise.schedd.transfer.convert import piece_of
@@ -94,7 +94,7 @@ class Shadows:
 
     # ---- streams
 
-    async def serve(self, context: Any) -> None:
+    async def serve(self, context: StarterCall) -> None:
         """Serve one starter's stream to its end."""
         stream = StarterStream(context)
         self._streams.add(stream)
@@ -204,7 +204,7 @@ class Shadows:
             stream.runs.add(run.id)
             self._claiming.advance_run(run, Hello(resume=True))
 
-    def _refuse(self, stream: StarterStream, run_id: str, reason: str) -> None:
+    def _refuse(self, stream: StarterLink, run_id: str, reason: str) -> None:
         stream.send(schedd_pb2.ShadowMessage(run_id=run_id, refused=schedd_pb2.RunRefused(reason=reason)))
 
     # ---- beginning
@@ -304,7 +304,7 @@ class Shadows:
             decision = Decision(self._clock.now())
             with self._ledger.deciding(decision):
                 self._transfers.log_notes(run, decision)
-                changes = checkpoints.changes(run.job, usage_attributes(self._ads, checkpoint.ad), checkpoint)
+                changes = checkpoints.changes(run.job, usage_attributes(self._ads, checkpoint.ad), checkpoint.at)
                 self._queue.usage(run.job, changes, decision)
             await self._ledger.commit(decision)
         if run.stream is not None and not run.over:

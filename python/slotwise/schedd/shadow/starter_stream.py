@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 
 from slotwise.wire import tls
+from slotwise.wire.context import StreamContext
 from slotwise.wire.frames import SendQueue
 from slotwise.wire.gen import schedd_pb2
+
+#: The server's side of the call that a starter keeps open.
+StarterCall: TypeAlias = StreamContext[schedd_pb2.StarterMessage, schedd_pb2.ShadowMessage]
 
 
 class StarterStream:
     """What is to be said to one starter, gathered into frames."""
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: StarterCall) -> None:
         self._context = context
         #: Nobody reads along: files that are to be encrypted may go over it.
         self.private = tls.is_private(context)

@@ -4,29 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
-from typing import Protocol
 
+from slotwise.schedd.claims.starter_link import StarterLink
 from slotwise.schedd.transfer.files import TransferError
 from slotwise.schedd.transfer.spooling import SandboxPart, SpooledPart
 from slotwise.transfer.pieces import Piece
 from slotwise.wire.gen import schedd_pb2
-
-
-class ShadowStream(Protocol):
-    """The stream to a run's starter."""
-
-    #: The stream is over: nothing that is sent arrives.
-    closed: bool
-    #: Nobody reads along: files that are to be encrypted may go over it.
-    private: bool
-
-    def send(self, message: schedd_pb2.ShadowMessage) -> None:
-        """Send a message, in order."""
-        ...
-
-    async def send_piece(self, message: schedd_pb2.ShadowMessage) -> None:
-        """Send something large; waits while much is on its way."""
-        ...
 
 
 def piece_of(message: schedd_pb2.FilePiece) -> Piece:
@@ -46,12 +29,12 @@ def file_piece(piece: Piece) -> schedd_pb2.FilePiece:
     )
 
 
-async def send_input(stream: ShadowStream, run_id: str, piece: Piece) -> None:
+async def send_input(stream: StarterLink, run_id: str, piece: Piece) -> None:
     """Send a piece of a run's input; waits while much is on its way."""
     await stream.send_piece(schedd_pb2.ShadowMessage(run_id=run_id, input=file_piece(piece)))
 
 
-def end_inputs(stream: ShadowStream, run_id: str, failure: TransferError | None) -> None:
+def end_inputs(stream: StarterLink, run_id: str, failure: TransferError | None) -> None:
     """Tell the starter that it has all input, or why it gets no more."""
     complete = schedd_pb2.InputsComplete()
     if failure is not None:

@@ -20,11 +20,12 @@ from slotwise.ids import doing_for_run
 from slotwise.model import job_events as events
 from slotwise.model.reason_codes import Hold
 from slotwise.schedd.claims.records import Claim, Run
+from slotwise.schedd.claims.starter_link import StarterLink
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes
-from slotwise.schedd.transfer.convert import ShadowStream, end_inputs, send_input
+from slotwise.schedd.transfer.convert import end_inputs, send_input
 from slotwise.schedd.transfer.files import FilePlan, TransferError, file_plan, input_pieces, named
 from slotwise.schedd.transfer.results import Results, spooled_files
 from slotwise.schedd.transfer.transfer_queue import TransferQueue
@@ -107,8 +108,9 @@ class Transfers:
 
     def drop(self, run: Run) -> None:
         """Remove what came of results that nobody will put in place."""
-        if run.transfer is not None and not run.transfer.results.empty and not run.transfer.placing:
-            asyncio.get_running_loop().run_in_executor(self._threads, run.transfer.results.discard)
+        transfer = run.transfer
+        if isinstance(transfer, Transfer) and not transfer.results.empty and not transfer.placing:
+            asyncio.get_running_loop().run_in_executor(self._threads, transfer.results.discard)
 
     def _show(self, job: str, changes: Changes) -> None:
         if self._queue.by_key(job) is not None:
@@ -165,11 +167,17 @@ class Transfers:
 
     def of(self, run: Run) -> Transfer:
         """The run's transfer."""
-        if run.transfer is None:
+        if not isinstance(run.transfer, Transfer):
             plan = self.plan(run)
-            run.transfer = Transfer(plan, Results(plan, run.id))
-        found: Transfer = run.transfer
-        return found
+            run.transfer = transfer = Transfer(plan, Results(plan, run.id))
+            return transfer
+        return run.transfer
+
+    @staticmethod
+    def told_failure(run: Run) -> str:
+        """Why the run's starter got no inputs, as it was told; "" when it got them."""
+        failure = run.transfer.failure if isinstance(run.transfer, Transfer) else None
+        return failure.message if failure is not None else ""
 
     def _no_inputs(self, run: Run, error: TransferError | None = None) -> None:
         self.of(run).inputs_sent = True
@@ -182,9 +190,10 @@ class Transfers:
         return named(error, self.host, run.claim.slot_name)
 
     def _push_inputs(self, run: Run) -> None:
-        self.spawn(run, partial(self._inputs, run, run.stream))
+        if run.stream is not None:
+            self.spawn(run, partial(self._inputs, run, run.stream))
 
-    async def _inputs(self, run: Run, stream: ShadowStream) -> None:
+    async def _inputs(self, run: Run, stream: StarterLink) -> None:
         """Send all input files when it is their turn, read in a worker thread; large ones wait for room."""
         transfer = self.of(run)
         host, user = self._place_of(run), run.job.cluster.user
@@ -206,7 +215,7 @@ class Transfers:
             self.uploads.leave(user)
             self.status.end(run.id)
 
-    async def _send_inputs(self, run: Run, stream: ShadowStream, transfer: Transfer) -> None:
+    async def _send_inputs(self, run: Run, stream: StarterLink, transfer: Transfer) -> None:
         loop = asyncio.get_running_loop()
         small: list[Piece] = []
 
@@ -246,7 +255,7 @@ class Transfers:
         for note in notes:
             decision.log(run.job, note)
 
-    async def _send_pieces(self, run: Run, stream: ShadowStream, pieces: list[Piece]) -> None:
+    async def _send_pieces(self, run: Run, stream: StarterLink, pieces: list[Piece]) -> None:
         for piece in pieces:
             run.sent_bytes += len(piece.data)
             await send_input(stream, run.id, piece)
@@ -313,7 +322,7 @@ class Transfers:
 
     def forget_kept(self, run: Run) -> None:
         """The job needs no files of former runs any more."""
-        if run.transfer is not None and (run.transfer.kept or run.transfer.plan.spooled):
+        if isinstance(run.transfer, Transfer) and (run.transfer.kept or run.transfer.plan.spooled):
             work = partial(shutil.rmtree, self._spool_of(run), ignore_errors=True)
             asyncio.get_running_loop().run_in_executor(self._threads, work)
 
