@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 import pytest
 from slotwise.clock import SystemClock
+from slotwise.schedd.claims import startd_messages as said
 from slotwise.schedd.jobs import queue
 from slotwise.schedd.lifecycle import run
 
@@ -52,7 +53,16 @@ _STARTER_SAYS = (
     "checkpoint",
     "ended",
 )
-_STARTD_SAYS = ("granted", "refused", "known", "alive", "activation_refused", "activated", "state", "ended")
+_STARTD_SAYS: dict[str, type] = {
+    "granted": said.ClaimsGranted,
+    "refused": said.ClaimRefused,
+    "known": said.ClaimsKnown,
+    "alive": said.KeptAlive,
+    "activation_refused": said.ActivationRefused,
+    "activated": said.RunActivated,
+    "state": said.SlotChanged,
+    "ended": said.ClaimTaken,
+}
 _OTHERS = ("offer", "rejections", "committed", "kill", "tick")
 KINDS = (*(f"starter {what}" for what in _STARTER_SAYS), *(f"startd {what}" for what in _STARTD_SAYS), *_OTHERS)
 
@@ -86,6 +96,8 @@ def inject(schedd: RunningAccessPoint, injection: Injection, kind: str) -> None:
         if kind == "committed":  # a submission is the affair of its client
             told = args[2]
             return "submission" not in str(getattr(getattr(told, "func", told), "__module__", ""))
+        if who == "startd":
+            return isinstance(args[-1], _STARTD_SAYS[what])
         return not what or args[-1].WhichOneof("what") == what
 
     setattr(owner, name, injection.wrapped(getattr(owner, name), when))

@@ -18,8 +18,10 @@ from slotwise.schedd.api.listing import Listing, as_json
 from slotwise.schedd.api.requests import JobQuery
 from slotwise.schedd.api.submit_stream import Frames, SubmissionStream
 from slotwise.schedd.api.user_actions import Users
-from slotwise.schedd.claims.convert import match_fate
+from slotwise.schedd.claims import convert as claim_messages
+from slotwise.schedd.claims.excess import Excess
 from slotwise.schedd.claims.match_results import MatchFates
+from slotwise.schedd.claims.matches import Match
 from slotwise.schedd.claims.rejections import Rejections
 from slotwise.schedd.claims.resource_requests import Requests
 from slotwise.schedd.history.query import History
@@ -51,10 +53,10 @@ _USERS = 1000
 class Matches(Protocol):
     """What takes the matches of a negotiator."""
 
-    def offer(self, matches: Iterable[schedd_pb2.SubmitterMatches]) -> int:
+    def offer(self, matches: Iterable[Match]) -> int:
         """Claim the slots of a cycle's matches; returns how many could be used."""
 
-    def note_excess(self, told: Iterable[schedd_pb2.ExcessClaims], lasts_s: float) -> None:
+    def note_excess(self, excess: list[Excess], lasts_s: float) -> None:
         """Give back the claims beyond their submitters' shares, within ``lasts_s`` seconds."""
 
 
@@ -289,7 +291,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     ) -> AsyncIterator[schedd_pb2.RequestList]:
         """What is wanted: submitter ads first, then the requests of each submitter."""
         self._requests.learn(request.significant_attributes)
-        yield schedd_pb2.RequestList(fates=map(match_fate, self._fates.tell()), tells_fates=True)
+        yield schedd_pb2.RequestList(fates=map(claim_messages.match_fate, self._fates.tell()), tells_fates=True)
         if request.with_submitters:
             yield schedd_pb2.RequestList(submitters=pack_submitters(self._requests.submitter_ads()))
         packs = self._requests.packs(
@@ -309,10 +311,10 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         batch = self._pieces.take(request)
         if batch is None:
             return common_pb2.Empty()
-        self._matches.note_excess(batch.excess, batch.excess_lasts_s)
-        self._matches.offer(batch.submitters)
+        self._matches.note_excess(claim_messages.excess(batch.excess), batch.excess_lasts_s)
+        self._matches.offer(claim_messages.matches(batch.submitters))
         with contained(_log, "noting why requests were not matched"):
-            self._rejections.note(batch.submitters, batch.negotiator_name)
+            self._rejections.note(claim_messages.rejections(batch.submitters), batch.negotiator_name)
         return common_pb2.Empty()
 
     # ---- running jobs

@@ -11,11 +11,22 @@ from slotwise.daemon.containment import contained
 from slotwise.errors import UsageError
 from slotwise.ids import job_of_run
 from slotwise.model.reason_codes import Hold
-from slotwise.schedd.claims.convert import ended_by_startd
 from slotwise.schedd.claims.excess import Excess
+from slotwise.schedd.claims.matches import Match
 from slotwise.schedd.claims.records import Claim, ClaimRequestPending
 from slotwise.schedd.claims.runs import ClaimRuns, ClaimSettings
-from slotwise.schedd.claims.startd_link import StartdLink
+from slotwise.schedd.claims.startd_link import ClaimAsk, Hello, StartdLink
+from slotwise.schedd.claims.startd_messages import (
+    ActivationRefused,
+    ClaimRefused,
+    ClaimsGranted,
+    ClaimsKnown,
+    ClaimTaken,
+    KeptAlive,
+    RunActivated,
+    SlotChanged,
+    StartdMessage,
+)
 from slotwise.schedd.claims.turn import Turn
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Decision
@@ -25,7 +36,6 @@ from slotwise.schedd.lifecycle import run_events
 from slotwise.schedd.lifecycle.claim import SHARE_USED_UP
 from slotwise.schedd.lifecycle.claim_states import EndedByStartd
 from slotwise.schedd.storage.store import StoredClaim
-from slotwise.wire.gen import schedd_pb2, startd_pb2
 
 _log = logging.getLogger(__name__)
 #: How soon the negotiator is asked again after matches that came to nothing.
@@ -37,30 +47,29 @@ class Claiming(ClaimRuns):
 
     # ---- matches
 
-    def offer(self, matches: Iterable[schedd_pb2.SubmitterMatches]) -> int:
+    def offer(self, matches: Iterable[Match]) -> int:
         """Take the matches of a cycle; returns how many could be used."""
         self.assign_autoclusters()
         used = 0
-        for group in matches:
-            for match in group.matches:
-                with contained(_log, f"the match with {match.slot_name}", partial(self._match_failed, match)):
-                    used += self._use(group.submitter, match)
+        for match in matches:
+            with contained(_log, f"the match with {match.slot_name}", partial(self._match_failed, match)):
+                used += self._use(match)
         return used
 
-    def _use(self, submitter: str, match: schedd_pb2.Match) -> int:
+    def _use(self, match: Match) -> int:
         """Ask for the matched slot; returns for how many jobs."""
         room = self.settings.jobs_running_most - len(self.book.runs)
         count = min(max(1, match.count), max(0, room))
-        jobs = self.queue.runnable.take(submitter, match.autocluster_id, count)
+        jobs = self.queue.runnable.take(match.submitter, match.autocluster, count)
         if self.settings.start_vanilla:
             machine = cache(lambda: self.ads.parse(match.slot_ad))
             may = [self.may_start(job, machine) for job in jobs]
             self.give_back([job for job, allowed in zip(jobs, may, strict=True) if not allowed])
             jobs = [job for job, allowed in zip(jobs, may, strict=True) if allowed]
         jobs = self._within_limits(jobs)
-        self.book.fates.over(match.match_id, max(1, match.count) - len(jobs))
-        if jobs and not self._ask(submitter, match, jobs):
-            self.book.fates.over(match.match_id, len(jobs))
+        self.book.fates.over(match.id, max(1, match.count) - len(jobs))
+        if jobs and not self._ask(match, jobs):
+            self.book.fates.over(match.id, len(jobs))
             return 0
         return len(jobs)
 
@@ -83,26 +92,16 @@ class Claiming(ClaimRuns):
         if self.queue.hold(job, reason, int(Hold.SYSTEM_POLICY), 0, decision):
             self.ledger.commit(decision)
 
-    def _match_failed(self, match: schedd_pb2.Match, error: Exception) -> None:
+    def _match_failed(self, match: Match, error: Exception) -> None:
         self.failures.sweep_due = True  # finds the jobs that were reserved for it
-        self.book.fates.over(match.match_id, max(1, match.count))
+        self.book.fates.over(match.id, max(1, match.count))
         for pending in list(self.book.pending.values()):
-            if (pending.match_id, pending.claim_id) == (match.match_id, match.claim_id):
+            if (pending.match_id, pending.claim_id) == (match.id, match.claim_id):
                 self.failures.request(pending, None, error)
 
-    def note_excess(self, told: Iterable[schedd_pb2.ExcessClaims], lasts_s: float) -> None:
+    def note_excess(self, excess: list[Excess], lasts_s: float) -> None:
         """Claims beyond their submitters' shares: idle ones are given back now, others when their jobs end."""
         moment = self.clock.monotonic()
-        excess = [
-            Excess(
-                one.submitter,
-                dict(zip(one.slot_names, one.weights, strict=False)),
-                one.keep,
-                until=one.until,
-                reason=one.reason,
-            )
-            for one in told
-        ]
         held = ((claim.slot_name, claim.submitter) for claim in self.book.claims.values())
         self.book.excess.replace(excess, held, moment + lasts_s)
         if not excess:
@@ -115,7 +114,7 @@ class Claiming(ClaimRuns):
         if turn.batch:
             self.commit(turn)
 
-    def _ask(self, submitter: str, match: schedd_pb2.Match, jobs: list[Job]) -> bool:
+    def _ask(self, match: Match, jobs: list[Job]) -> bool:
         """Ask for a claim for these jobs; false when the first, whose ad is shown, cannot be sent and is held."""
         try:
             job_ad = self.ads.request_pack(jobs[0])
@@ -126,45 +125,43 @@ class Claiming(ClaimRuns):
         lease = int(self.ads.number(jobs[0], "JobLeaseDuration", self.settings.lease_s)) or self.settings.lease_s
         pending = ClaimRequestPending(
             self.book.serial(),
-            match.startd_address,
+            match.startd,
             match.claim_id,
             match.slot_name,
-            submitter,
-            match.autocluster_id,
+            match.submitter,
+            match.autocluster,
             jobs,
             lease,
             limits=self.ads.text(jobs[0], "ConcurrencyLimits"),
             at=self.clock.now(),
-            match_id=match.match_id,
+            match_id=match.id,
         )
         names = " ".join([job.key for job in jobs])
-        _log.info("%s: matched with %s at %s, requesting its claim for %s", names, *pending.where, submitter)
-        request = startd_pb2.ClaimRequest(
-            serial=pending.serial,
-            claim_id=match.claim_id,
-            request=startd_pb2.RequestClaim(
-                job_ad=job_ad,
-                lease_s=lease,
-                alive_interval_s=self.settings.alive_interval_s,
-                num_dynamic_slots=len(jobs),
-                want_leftovers=self.settings.want_leftovers and not pending.limits,
-                preempt_claim_ids=match.preempt_claim_ids,
-                submitter=submitter,
-                user=jobs[0].cluster.user,
-            ),
+        _log.info("%s: matched with %s at %s, requesting its claim for %s", names, *pending.where, match.submitter)
+        ask = ClaimAsk(
+            pending.serial,
+            match.claim_id,
+            job_ad,
+            lease_s=lease,
+            alive_interval_s=self.settings.alive_interval_s,
+            slots=len(jobs),
+            want_leftovers=self.settings.want_leftovers and not pending.limits,
+            preempt_claim_ids=match.preempt_claim_ids,
+            submitter=match.submitter,
+            user=jobs[0].cluster.user,
         )
-        link = self.link(match.startd_address)
+        link = self.link(match.startd)
         self.book.pending[pending.serial] = pending
         if link.connected:
-            link.send(request)
+            link.ask(ask)
         else:
-            self._unsent.setdefault(match.startd_address, []).append(request)
+            self._unsent.setdefault(match.startd, []).append(ask)
         return True
 
     def _send_waiting(self, startd: str) -> None:
-        for request in self._unsent.pop(startd, []):
-            if request.serial in self.book.pending:
-                self.links[startd].send(request)
+        for ask in self._unsent.pop(startd, []):
+            if ask.serial in self.book.pending:
+                self.links[startd].ask(ask)
 
     def link(self, startd: str) -> StartdLink:
         """The stream to a startd, opened if need be."""
@@ -193,13 +190,10 @@ class Claiming(ClaimRuns):
 
     # ---- what links bring
 
-    def hello(self, startd: str) -> startd_pb2.ScheddHello:
+    def hello(self, startd: str) -> Hello:
         """Who we are, and what we hold there."""
-        return startd_pb2.ScheddHello(
-            schedd_name=self.settings.schedd_name,
-            schedd_address=self.settings.address,
-            claim_ids=[claim.id for claim in self.book.at(startd)],
-        )
+        held = [claim.id for claim in self.book.at(startd)]
+        return Hello(self.settings.schedd_name, self.settings.address, held)
 
     def on_break(self, startd: str) -> None:
         """Requests without an answer are lost; claims stay until the startd says otherwise.
@@ -220,46 +214,51 @@ class Claiming(ClaimRuns):
             self.links.pop(startd, None)
             link.stop_soon()
 
-    def on_failure(self, startd: str, event: startd_pb2.ClaimEvent, error: Exception) -> None:
-        """An event could not be processed: the claims, runs and requests it is about end."""
+    def on_failure(self, startd: str, message: StartdMessage, error: Exception) -> None:
+        """A message could not be processed: the claims, runs and requests it is about end."""
         self.failures.sweep_due = True
-        what = event.WhichOneof("what")
-        if what in ("granted", "refused"):
-            granted = event.granted if what == "granted" else None
-            pending = self.book.pending.get(event.serial)
-            unknown = ClaimRequestPending(event.serial, startd, event.claim_id, "", "", 0, [], 0)
+        if isinstance(message, ClaimsGranted | ClaimRefused):
+            granted = message if isinstance(message, ClaimsGranted) else None
+            pending = self.book.pending.get(message.serial)
+            unknown = ClaimRequestPending(message.serial, startd, message.claim_id, "", "", 0, [], 0)
             self.failures.request(pending or unknown, granted, error)
-        run_id = event.activation_refused.run_id if what == "activation_refused" else ""
+        claim_id = "" if isinstance(message, ClaimsKnown | KeptAlive) else message.claim_id
+        run_id = message.run_id if isinstance(message, ActivationRefused) else ""
         for run in list(self.book.runs.values()):
-            if run.id == run_id or (event.claim_id and run.claim.id == event.claim_id):
+            if run.id == run_id or (claim_id and run.claim.id == claim_id):
                 self.failures.run(run, error)
-        if claim := self.book.claims.get(event.claim_id):
+        if claim := self.book.claims.get(claim_id):
             self.failures.claim(claim, error)
 
-    def on_event(self, startd: str, event: startd_pb2.ClaimEvent) -> None:
+    def on_event(self, startd: str, message: StartdMessage) -> None:
         """Take in what a startd said."""
-        what = event.WhichOneof("what")
-        if what == "granted":
-            self._granted(startd, event)
-        elif what == "refused":
-            self._refused(event)
-        elif what == "known":
-            self.on_known(startd, event.known)
-            self._send_waiting(startd)
-        elif what == "alive":
-            for claim_id in event.alive.unknown:
-                if claim := self.book.claims.get(claim_id):
-                    with contained(_log, f"the end of the claim on {claim.slot_name}", self.ending(claim)):
-                        self._claim_ended(claim, None)
-        elif what == "activation_refused":
-            self._activation_refused(event.activation_refused)
-        elif claim := self.book.claims.get(event.claim_id):
-            if what == "activated":
-                self._activated(claim, event.activated)
-            elif what == "state":
-                self._state(claim, event.state)
-            elif what == "ended":
-                self._claim_ended(claim, ended_by_startd(event.ended))
+        match message:
+            case ClaimsGranted():
+                self._granted(startd, message)
+            case ClaimRefused():
+                self._refused(message)
+            case ClaimsKnown():
+                self.on_known(startd, message)
+                self._send_waiting(startd)
+            case KeptAlive(unknown):
+                for claim_id in unknown:
+                    if claim := self.book.claims.get(claim_id):
+                        with contained(_log, f"the end of the claim on {claim.slot_name}", self.ending(claim)):
+                            self._claim_ended(claim, None)
+            case ActivationRefused():
+                self._activation_refused(message)
+            case RunActivated() | SlotChanged() | ClaimTaken():
+                if claim := self.book.claims.get(message.claim_id):
+                    self._of_claim(claim, message)
+
+    def _of_claim(self, claim: Claim, message: RunActivated | SlotChanged | ClaimTaken) -> None:
+        match message:
+            case RunActivated():
+                self._activated(claim, message)
+            case SlotChanged():
+                self._state(claim, message)
+            case ClaimTaken(cause=cause):
+                self._claim_ended(claim, cause)
 
     def ending(self, claim: Claim) -> Callable[[Exception], None]:
         """Ends a claim after an exception, and its run as it is now: by then the claim may have forgotten it."""
@@ -272,20 +271,20 @@ class Claiming(ClaimRuns):
 
         return fail
 
-    def _granted(self, startd: str, event: startd_pb2.ClaimEvent) -> None:
-        pending = self.book.pending.get(event.serial)
+    def _granted(self, startd: str, granted: ClaimsGranted) -> None:
+        pending = self.book.pending.get(granted.serial)
         if pending is None:
-            for slot in event.granted.slots:  # an answer to a request that was given up
+            for slot in granted.slots:  # an answer to a request that was given up
                 self.release_unknown(startd, slot.claim_id)
             return
         turn = self.turn()
         with self.ledger.deciding(turn.decision, turn.batch):
-            self._use_granted(pending, event.granted, turn)
-        if event.granted.leftover_claim_id:
-            self._leftovers(pending, event.granted)
+            self._use_granted(pending, granted, turn)
+        if granted.leftover_claim_id:
+            self._leftovers(pending, granted)
         del self.book.pending[pending.serial]
 
-    def _use_granted(self, pending: ClaimRequestPending, granted: startd_pb2.ClaimGranted, turn: Turn) -> None:
+    def _use_granted(self, pending: ClaimRequestPending, granted: ClaimsGranted, turn: Turn) -> None:
         waiting = list(pending.jobs)
         self.book.fates.claimed(pending.match_id, [slot.slot_name for slot in granted.slots])
         self.book.fates.over(pending.match_id, len(waiting) - len(granted.slots))
@@ -327,7 +326,7 @@ class Claiming(ClaimRuns):
             return claim.reserved.key
         return job_of_run(claim.run) if claim.run else "no job left"
 
-    def _leftovers(self, pending: ClaimRequestPending, granted: startd_pb2.ClaimGranted) -> None:
+    def _leftovers(self, pending: ClaimRequestPending, granted: ClaimsGranted) -> None:
         """What is left of the partitionable slot is a fresh match for the submitter's next job."""
         slot = self.ads.parse(granted.leftover_slot_ad)
         for bucket, first in self.queue.runnable.ordered(pending.submitter):
@@ -335,33 +334,30 @@ class Claiming(ClaimRuns):
                 continue
             if self.room_of(first.cluster.user) == 0:
                 continue
-            match = schedd_pb2.Match(
-                autocluster_id=bucket.autocluster,
-                slot_name=pending.slot_name,
-                startd_address=pending.startd,
-                claim_id=granted.leftover_claim_id,
+            match = Match(
+                pending.submitter, bucket.autocluster, pending.slot_name, pending.startd, granted.leftover_claim_id
             )
             jobs = self.queue.runnable.take(pending.submitter, bucket.autocluster, 1)
-            if self._ask(pending.submitter, match, jobs):
+            if self._ask(match, jobs):
                 return
             break
         self.release_unknown(pending.startd, granted.leftover_claim_id)
 
-    def _refused(self, event: startd_pb2.ClaimEvent) -> None:
-        pending = self.book.pending.get(event.serial)
+    def _refused(self, refused: ClaimRefused) -> None:
+        pending = self.book.pending.get(refused.serial)
         if pending is not None:
             names = " ".join([job.key for job in pending.jobs])
-            _log.info("%s: %s at %s refused the claim: %s", names, *pending.where, event.refused.reason)
+            _log.info("%s: %s at %s refused the claim: %s", names, *pending.where, refused.reason)
             self.withdraw(pending)
 
-    def _activated(self, claim: Claim, event: startd_pb2.Activated) -> None:
+    def _activated(self, claim: Claim, event: RunActivated) -> None:
         run = self.book.runs.get(event.run_id)
         if run is not None:
-            run.starter = event.starter_address
+            run.starter = event.starter
             self.advance_run(run, run_events.Activated())
-            self.on_starter(claim.startd, event.starter_address)
+            self.on_starter(claim.startd, event.starter)
 
-    def _activation_refused(self, event: startd_pb2.ActivationRefused) -> None:
+    def _activation_refused(self, event: ActivationRefused) -> None:
         """The run does not begin. Its claim may be gone already: the word of its end can come first."""
         run = self.book.runs.get(event.run_id)
         if run is not None:
@@ -380,9 +376,9 @@ class Claiming(ClaimRuns):
         self.advance(claim, events.ClaimEnded(cause), turn)
         self.commit(turn)
 
-    def _state(self, claim: Claim, state: startd_pb2.ClaimState) -> None:
+    def _state(self, claim: Claim, state: SlotChanged) -> None:
         run = self.book.runs.get(claim.run)
-        if state.state == "Preempting" or state.activity in ("Retiring", "Vacating", "Killing"):
+        if state.retires:
             turn = self.turn()
             self.advance(claim, events.SlotRetires(), turn)
             if turn.batch:

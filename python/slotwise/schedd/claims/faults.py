@@ -16,6 +16,7 @@ from slotwise.daemon.containment import cause, contained
 from slotwise.ids import doing_for_run
 from slotwise.model.reason_codes import Vacate
 from slotwise.schedd.claims.records import Claim, ClaimBook, ClaimRequestPending, Run
+from slotwise.schedd.claims.startd_messages import ClaimsGranted
 from slotwise.schedd.claims.turn import Turn
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import Status
@@ -25,7 +26,6 @@ from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.lifecycle.claim import NO_JOB_LEFT, serves
 from slotwise.schedd.lifecycle.run_events import AccessPointFailed, RunEvent
 from slotwise.schedd.storage.committer import Committer
-from slotwise.wire.gen import startd_pb2
 
 _log = logging.getLogger(__name__)
 
@@ -132,7 +132,7 @@ class Failures:
         if run is not None and not run.failed:
             self.run(run, error)
 
-    def request(self, pending: ClaimRequestPending, granted: startd_pb2.ClaimGranted | None, error: Exception) -> None:
+    def request(self, pending: ClaimRequestPending, granted: ClaimsGranted | None, error: Exception) -> None:
         """A request for claims, or its answer, was processed in part: nothing of it stays."""
         self.sweep_due = True
         claiming = self._claiming

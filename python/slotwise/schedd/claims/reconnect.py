@@ -16,6 +16,7 @@ from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
 from slotwise.schedd.claims.claiming import Claiming
 from slotwise.schedd.claims.records import Claim, Run, stored_facts
+from slotwise.schedd.claims.startd_messages import ClaimsKnown, KnownClaim
 from slotwise.schedd.claims.turn import Turn
 from slotwise.schedd.jobs.decision import Decision, Kill
 from slotwise.schedd.lifecycle import claim_events
@@ -26,7 +27,6 @@ from slotwise.schedd.lifecycle.run_events import ClaimLost, PatienceOver, SlotBu
 from slotwise.schedd.lifecycle.run_states import AtStarter
 from slotwise.schedd.policy.evict_transforms import kill_owed
 from slotwise.schedd.storage.store import Batch, StoredClaim, StoredRun
-from slotwise.wire.gen import startd_pb2
 
 _log = logging.getLogger(__name__)
 
@@ -90,9 +90,9 @@ class Reattachment:
 
     # ---- the startd's side
 
-    def known(self, startd: str, known: startd_pb2.ClaimsKnown) -> None:
+    def known(self, startd: str, known: ClaimsKnown) -> None:
         """The startd told which of our claims live."""
-        here = {one.claim_id: one for one in known.claims}
+        here = known.claims
         turn = self._claiming.turn()
         with self._claiming.ledger.deciding(turn.decision, turn.batch):
             for claim in self._book.at(startd):
@@ -104,7 +104,7 @@ class Reattachment:
             if turn.batch or turn.refused:
                 self._claiming.commit(turn)
 
-    def _compare(self, claim: Claim, one: startd_pb2.ClaimsKnown.One | None, turn: Turn) -> None:
+    def _compare(self, claim: Claim, one: KnownClaim | None, turn: Turn) -> None:
         """Bring one claim into step with what its startd told of it; None: nothing."""
         if one is None:
             self._claiming.advance(claim, claim_events.ClaimUnlisted(), turn)
@@ -208,9 +208,7 @@ class Reattachment:
             if link is None or not link.connected or moment < self._alive_at.get(startd, -every) + every:
                 continue
             self._alive_at[startd] = moment
-            link.send(
-                startd_pb2.ClaimRequest(keep_alive=startd_pb2.KeepAlive(claim_ids=[claim.id for claim in claims]))
-            )
+            link.keep_alive([claim.id for claim in claims])
 
     def use_idle_claims(self) -> None:
         """New work came: claims kept idle for their submitter serve it at once."""

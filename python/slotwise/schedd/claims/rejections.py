@@ -6,13 +6,15 @@ Only the first runnable job of an autocluster is told, as in HTCondor: the jobs 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import groupby
+from operator import attrgetter
 
 from slotwise.clock import Clock
+from slotwise.schedd.claims.matches import Rejection
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.runnable import Runnable
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.storage.committer import Committer
-from slotwise.wire.gen import schedd_pb2
 
 #: A rejection for the same reason is written down again after this long, seconds: cycles may follow each other closely.
 _AGAIN_S = 20.0
@@ -26,19 +28,19 @@ class Rejections:
         self._ledger = ledger
         self._clock = clock
 
-    def note(self, groups: Iterable[schedd_pb2.SubmitterMatches], negotiator: str) -> None:
+    def note(self, rejections: Iterable[Rejection], negotiator: str) -> None:
         """Take over the rejections of one cycle."""
         decision = Decision(self._clock.now())
         with self._ledger.deciding(decision):
-            self._note(groups, negotiator, decision)
+            self._note(rejections, negotiator, decision)
         if decision.changed:
             self._ledger.commit(decision)
 
-    def _note(self, groups: Iterable[schedd_pb2.SubmitterMatches], negotiator: str, decision: Decision) -> None:
-        for group in groups:
-            firsts = self._runnable.firsts(group.submitter) if group.rejections else {}
-            for rejection in group.rejections:
-                job = firsts.get(rejection.autocluster_id)
+    def _note(self, rejections: Iterable[Rejection], negotiator: str, decision: Decision) -> None:
+        for submitter, group in groupby(rejections, attrgetter("submitter")):
+            firsts = self._runnable.firsts(submitter)
+            for rejection in group:
+                job = firsts.get(rejection.autocluster)
                 if job is None:
                     continue
                 recent = decision.now - job.number("LastRejMatchTime") < _AGAIN_S

@@ -19,7 +19,8 @@ from slotwise.schedd.claims.faults import Failures
 from slotwise.schedd.claims.records import Claim, ClaimBook, ClaimRequestPending, Run
 from slotwise.schedd.claims.slot_equivalence import Alike, Likeness
 from slotwise.schedd.claims.start_throttle import StartRate
-from slotwise.schedd.claims.startd_link import StartdLink
+from slotwise.schedd.claims.startd_link import ClaimAsk, StartdLink
+from slotwise.schedd.claims.startd_messages import ClaimsKnown
 from slotwise.schedd.claims.turn import Turn
 from slotwise.schedd.jobs.ads import JobAds, native
 from slotwise.schedd.jobs.codes import Status, Universe
@@ -43,7 +44,6 @@ from slotwise.schedd.lifecycle.run_instructions import RunInstruction, ShadowIns
 from slotwise.schedd.policy.start import StartPolicy, owner_ad
 from slotwise.schedd.storage.committer import Committer
 from slotwise.wire.credential import Credential
-from slotwise.wire.gen import startd_pb2
 
 _log = logging.getLogger(__name__)
 #: Kinds of waiting jobs from which on it pays to find out which slots are alike to them.
@@ -105,7 +105,7 @@ class ClaimRuns(ABC):
         #: Told of every run that is over.
         self.on_run_over: Callable[[Run], None] = lambda run: None
         #: Compares what a startd knows with what we hold.
-        self.on_known: Callable[[str, startd_pb2.ClaimsKnown], None] = lambda startd, known: None
+        self.on_known: Callable[[str, ClaimsKnown], None] = lambda startd, known: None
         #: Told of the starter that a startd uses.
         self.on_starter: Callable[[str, str], None] = lambda startd, starter: None
         #: Told of a run whose claim has gone; ``judge``: it may be given up if its starter does not have it either.
@@ -114,7 +114,7 @@ class ClaimRuns(ABC):
         self.on_run_checked: Callable[[Run, bool], None] = lambda run, active: None
         #: Carries out what the shadow is to do about a run.
         self.on_shadow: Callable[[Run, ShadowInstruction], None] = lambda run, instruction: None
-        self._unsent: dict[str, list[startd_pb2.ClaimRequest]] = {}
+        self._unsent: dict[str, list[ClaimAsk]] = {}
         self.start_rate = StartRate()
         self.likeness = Likeness()
         self.durations = Durations()
@@ -422,19 +422,7 @@ class ClaimRuns(ABC):
         except Exception as error:
             self.give_up(run, run_do.GiveUp(RunOutcome.UNFIT, str(error), 0))
             return
-        link.send(
-            startd_pb2.ClaimRequest(
-                serial=self.book.serial(),
-                claim_id=run.claim.id,
-                activate=startd_pb2.ActivateClaim(
-                    run_id=run.id,
-                    run_token=run.token,
-                    job_ad=job_ad,
-                    shadow_address=self.settings.address,
-                    user=run.job.cluster.user,
-                ),
-            )
-        )
+        link.activate(self.book.serial(), run, job_ad, self.settings.address)
 
     # ---- ends
 
@@ -442,8 +430,7 @@ class ClaimRuns(ABC):
         """Have the startd end a run whose starter does not speak to us."""
         link = self.links.get(run.claim.startd)
         if link is not None and link.connected and not run.claim.gone:
-            ending = startd_pb2.DeactivateClaim(fast=kill.fast, reason=kill.reason, reason_code=kill.code)
-            link.send(startd_pb2.ClaimRequest(claim_id=run.claim.id, deactivate=ending))
+            link.deactivate(run.claim.id, kill)
 
     def suspend(self, run_id: str, *, resume: bool) -> bool:
         """Have the startd suspend the job of a run, or continue it; false when there is no startd to ask."""
@@ -451,7 +438,7 @@ class ClaimRuns(ABC):
         link = None if run is None else self.links.get(run.claim.startd)
         if run is None or link is None or not link.connected:
             return False
-        link.send(startd_pb2.ClaimRequest(claim_id=run.claim.id, suspend=startd_pb2.SuspendClaim(resume=resume)))
+        link.suspend(run.claim.id, resume=resume)
         return True
 
     def give_up(self, run: Run, what: run_do.GiveUp) -> None:
@@ -506,5 +493,4 @@ class ClaimRuns(ABC):
         """Tell the startd that a claim is not wanted, also one that is not in the book."""
         link = self.links.get(startd)
         if link is not None and link.connected:
-            release = startd_pb2.ReleaseClaim(reason=reason, fast=fast)
-            link.send(startd_pb2.ClaimRequest(claim_id=claim_id, release=release))
+            link.release(claim_id, reason, fast=fast)

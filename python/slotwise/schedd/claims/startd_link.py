@@ -6,6 +6,8 @@ It says with ``hello`` which claims it believes to hold; requests go out once th
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -13,6 +15,10 @@ import grpc
 
 from slotwise.daemon.containment import contained
 from slotwise.errors import SlotwiseError
+from slotwise.schedd.claims.convert import startd_message
+from slotwise.schedd.claims.records import Run
+from slotwise.schedd.claims.startd_messages import StartdMessage
+from slotwise.schedd.jobs.decision import Kill
 from slotwise.wire.claim_text import log_message
 from slotwise.wire.credential import Credential
 from slotwise.wire.gen import startd_pb2, startd_pb2_grpc
@@ -21,18 +27,43 @@ from slotwise.wire.stream import BundledStream
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """Who the schedd is, and the ids of the claims that it believes to hold at a startd."""
+
+    schedd_name: str
+    schedd_address: str
+    claim_ids: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimAsk:
+    """A request for a slot, or for up to ``slots`` dynamic ones. ``job_ad``: that of the first job, packed."""
+
+    serial: int
+    claim_id: str
+    job_ad: bytes
+    lease_s: int
+    alive_interval_s: int
+    slots: int
+    want_leftovers: bool
+    preempt_claim_ids: Sequence[str]
+    submitter: str
+    user: str
+
+
 class LinkOwner(Protocol):
     """Who takes what a link brings."""
 
-    def hello(self, startd: str) -> startd_pb2.ScheddHello:
+    def hello(self, startd: str) -> Hello:
         """What to say first on a new stream."""
         ...
 
-    def on_event(self, startd: str, event: startd_pb2.ClaimEvent) -> None:
+    def on_event(self, startd: str, message: StartdMessage) -> None:
         """The startd said something."""
         ...
 
-    def on_failure(self, startd: str, event: startd_pb2.ClaimEvent, error: Exception) -> None:
+    def on_failure(self, startd: str, message: StartdMessage, error: Exception) -> None:
         """:meth:`on_event` has raised: end what the event is about."""
         ...
 
@@ -57,6 +88,47 @@ class StartdLink(BundledStream[startd_pb2.ClaimRequest, startd_pb2.ClaimEvent]):
         super().send(message)
         log_message("to the startd at %s: %s", self.address, message)
 
+    # ---- what is asked of the startd
+
+    def ask(self, ask: ClaimAsk) -> None:
+        """Ask for a slot."""
+        request = startd_pb2.RequestClaim(
+            job_ad=ask.job_ad,
+            lease_s=ask.lease_s,
+            alive_interval_s=ask.alive_interval_s,
+            num_dynamic_slots=ask.slots,
+            want_leftovers=ask.want_leftovers,
+            preempt_claim_ids=ask.preempt_claim_ids,
+            submitter=ask.submitter,
+            user=ask.user,
+        )
+        self.send(startd_pb2.ClaimRequest(serial=ask.serial, claim_id=ask.claim_id, request=request))
+
+    def activate(self, serial: int, run: Run, job_ad: bytes, shadow: str) -> None:
+        """Have the run's claim activated; its starter speaks to the schedd at ``shadow``."""
+        activate = startd_pb2.ActivateClaim(
+            run_id=run.id, run_token=run.token, job_ad=job_ad, shadow_address=shadow, user=run.job.cluster.user
+        )
+        self.send(startd_pb2.ClaimRequest(serial=serial, claim_id=run.claim.id, activate=activate))
+
+    def deactivate(self, claim_id: str, kill: Kill) -> None:
+        """Have the run on the claim ended."""
+        ending = startd_pb2.DeactivateClaim(fast=kill.fast, reason=kill.reason, reason_code=kill.code)
+        self.send(startd_pb2.ClaimRequest(claim_id=claim_id, deactivate=ending))
+
+    def release(self, claim_id: str, reason: str, *, fast: bool) -> None:
+        """Give the claim back."""
+        release = startd_pb2.ReleaseClaim(reason=reason, fast=fast)
+        self.send(startd_pb2.ClaimRequest(claim_id=claim_id, release=release))
+
+    def suspend(self, claim_id: str, *, resume: bool) -> None:
+        """Have the job on the claim suspended, or continued."""
+        self.send(startd_pb2.ClaimRequest(claim_id=claim_id, suspend=startd_pb2.SuspendClaim(resume=resume)))
+
+    def keep_alive(self, claim_ids: list[str]) -> None:
+        """Renew the leases of the claims."""
+        self.send(startd_pb2.ClaimRequest(keep_alive=startd_pb2.KeepAlive(claim_ids=claim_ids)))
+
     # ---- the stream
 
     async def target(self) -> str:
@@ -69,7 +141,11 @@ class StartdLink(BundledStream[startd_pb2.ClaimRequest, startd_pb2.ClaimEvent]):
 
     def greeting(self) -> list[startd_pb2.ClaimRequest]:
         """Which claims this schedd believes to hold."""
-        return [startd_pb2.ClaimRequest(hello=self._owner.hello(self.address))]
+        hello = self._owner.hello(self.address)
+        told = startd_pb2.ScheddHello(
+            schedd_name=hello.schedd_name, schedd_address=hello.schedd_address, claim_ids=hello.claim_ids
+        )
+        return [startd_pb2.ClaimRequest(hello=told)]
 
     def take(self, messages: list[startd_pb2.ClaimEvent]) -> None:
         """Hand events to the owner.
@@ -81,9 +157,12 @@ class StartdLink(BundledStream[startd_pb2.ClaimRequest, startd_pb2.ClaimEvent]):
             if what == "known":
                 self.established()
             log_message("from the startd at %s: %s", self.address, event)
-            recover = partial(self._owner.on_failure, self.address, event)
+            message = startd_message(event)
+            if message is None:
+                continue
+            recover = partial(self._owner.on_failure, self.address, message)
             with contained(_log, f"processing {what!r} of {self.peer}", recover) as attempt:
-                self._owner.on_event(self.address, event)
+                self._owner.on_event(self.address, message)
             if attempt.failed and what == "known":
                 raise SlotwiseError("the claims that the startd knows could not be compared with those held")
 

@@ -1,0 +1,107 @@
+"""What startds say of claims, as values of our own; :mod:`slotwise.schedd.claims.convert` makes them of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from slotwise.schedd.lifecycle.claim_states import EndedByStartd
+
+
+@dataclass(frozen=True, slots=True)
+class GrantedSlot:
+    """A slot that was claimed; its ad packed."""
+
+    claim_id: str
+    slot_name: str
+    slot_ad: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimsGranted:
+    """The answer to the request ``serial``. What is left of a partitionable slot can be claimed by another id."""
+
+    serial: int
+    claim_id: str
+    slots: tuple[GrantedSlot, ...]
+    leftover_claim_id: str = ""
+    leftover_slot_ad: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRefused:
+    """The answer to the request ``serial``."""
+
+    serial: int
+    claim_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class KnownClaim:
+    """A claim that a startd has. ``run_id``: the run there, or ""; the slot's ad, if it has changed, packed."""
+
+    run_id: str
+    activity: str
+    slot_ad: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimsKnown:
+    """Which of the claims of the hello live, by id; all others are gone."""
+
+    claims: Mapping[str, KnownClaim] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAlive:
+    """The answer to a keep-alive: claims that the startd does not know."""
+
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunActivated:
+    """The claim is activated; its run goes to the starter at this address."""
+
+    claim_id: str
+    run_id: str
+    starter: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationRefused:
+    """The run is not started."""
+
+    claim_id: str
+    run_id: str
+    reason: str
+    code: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlotChanged:
+    """The slot has another state or activity. ``run_id``: the run that this is about."""
+
+    claim_id: str
+    state: str
+    activity: str
+    run_id: str
+
+    @property
+    def retires(self) -> bool:
+        """Whether the startd is taking the slot back."""
+        return self.state == "Preempting" or self.activity in ("Retiring", "Vacating", "Killing")
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimTaken:
+    """The startd has ended the claim."""
+
+    claim_id: str
+    cause: EndedByStartd
+
+
+StartdMessage = (
+    ClaimsGranted | ClaimRefused | ClaimsKnown | KeptAlive | RunActivated | ActivationRefused | SlotChanged | ClaimTaken
+)
