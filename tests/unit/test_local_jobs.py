@@ -66,7 +66,7 @@ def test_the_signal_is_that_of_what_is_done_to_the_job(status: Status, expected:
 
 def test_ends() -> None:
     def end(result: KeeperResult, kill: Kill | None = None, universe: int = 7) -> tuple[str, int, str]:
-        found = ending.judge_end(FACTS, job(universe), result, kill, 64, born_at=0, now=10)
+        found = ending.judge_end(FACTS, job(universe), result, kill, 64, rounding={}, born_at=0, now=10)
         return found.how, found.reason_code or found.code, found.reason
 
     assert end(KeeperResult("exited", code=3)) == ("exited", 3, "")

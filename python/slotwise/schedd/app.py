@@ -309,6 +309,7 @@ class AccessPoint:
         """Hand the settings that may change to the parts."""
         owner_rights.use_minimum_uid(settings.least_uid)
         self.own_ads.settings = settings
+        self.ads.rounding = settings.rounding
         self.queue.date_form = settings.date_form
         self.queue.cool_down_s = settings.cool_down_s
         self.local.configure(settings.local)

@@ -11,6 +11,7 @@ from slotwise.config import Config
 from slotwise.config.view import DEFAULT
 from slotwise.daemon.accounts import minimum_uid, named
 from slotwise.daemon.history_file import Rotation
+from slotwise.errors import ConfigError
 from slotwise.model.job_events import DateForm
 from slotwise.model.ownership import LocalDomains
 from slotwise.release import CONDOR_VERSION
@@ -20,7 +21,7 @@ from slotwise.schedd.history.epochs import RunHistorySettings
 from slotwise.schedd.history.history_files import ExportSettings
 from slotwise.schedd.jobs.autocluster import JOB_ID, Autoclusters
 from slotwise.schedd.jobs.protected_attrs import AttributeLocks
-from slotwise.schedd.jobs.round_attrs import DEFAULT_STEPS, ROUNDED
+from slotwise.schedd.jobs.round_attrs import DEFAULT_STEPS, ROUNDED, is_step
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.local.launch import LocalLimits
 from slotwise.schedd.local.runs import LocalSettings
@@ -279,5 +280,18 @@ def _system(config: Config) -> SystemPolicy:
 
 
 def _rounding(config: Config) -> dict[str, str]:
-    steps = {name: config.get_text(f"SCHEDD_ROUND_ATTR_{name}") for name in ROUNDED}
-    return {name: step for name, step in steps.items() if step not in ("", "0", "0%")}
+    steps: dict[str, str] = {}
+    for name in ROUNDED:
+        knob = f"SCHEDD_ROUND_ATTR_{name}"
+        step = config.get_text(knob).strip()
+        if step in ("", "0", "0%"):
+            continue
+        if not is_step(step):
+            raise ConfigError(
+                f"{knob} = {step} is not a way to round",
+                hint="write a percentage (25%), or a number of decimal places",
+                origin=str(config.origin(knob) or ""),
+                key=knob,
+            )
+        steps[name] = step
+    return steps

@@ -557,3 +557,21 @@ async def test_reasons_of_policies_name_the_expression(tmp_path: Path) -> None:
         ]
     finally:
         await schedd.stop()
+
+
+async def test_usage_is_rounded_as_the_configuration_says(tmp_path: Path) -> None:
+    knobs = {"SCHEDD_ROUND_ATTR_ImageSize": "3", "SCHEDD_ROUND_ATTR_ResidentSetSize": "0"}
+    schedd = await RunningAccessPoint(tmp_path / "pool").start(**knobs)
+    point = ExecutionPoint(tmp_path / "ep.sock", schedd.daemon_token)
+    await point.start()
+    try:
+        point.script = lambda ad: Script(ad={"ImageSize": 12345, "ResidentSetSize": 4321, "DiskUsage": 101})
+        await schedd.submit()
+        await schedd.negotiate(point.address)
+        await schedd.until_gone()
+        (ad,) = await schedd.history()
+        sizes = ("ImageSize", "ImageSize_RAW", "ResidentSetSize", "ResidentSetSize_RAW", "DiskUsage", "DiskUsage_RAW")
+        assert [ad.get(name) for name in sizes] == [13000, 12345, 4321, None, 125, 101]
+    finally:
+        await point.stop()
+        await schedd.stop()

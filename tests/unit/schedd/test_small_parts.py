@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slotwise.errors import UsageError
+from slotwise.config import load
+from slotwise.errors import ConfigError, UsageError
+from slotwise.home import PoolHome
 from slotwise.schedd.jobs.autocluster import Autoclusters
 from slotwise.schedd.jobs.match_substitution import UnresolvedError, expand, machine_attributes
 from slotwise.schedd.jobs.round_attrs import rounded, with_rounded
 from slotwise.schedd.jobs.selection import constraint_of
 from slotwise.schedd.jobs.values import Expr, decode, encode, literal
+from slotwise.schedd.settings import read_settings
 from slotwise.schedd.transfer import spooling
 from slotwise.schedd.transfer.files import FilePlan, TransferError
 from slotwise.schedd.transfer.results import destination
@@ -125,3 +128,12 @@ def test_the_directories_of_jobs_that_have_left_are_removed(tmp_path: Path) -> N
     os.utime(tmp_path / "3", (0, 0))
     spooling._sweep(tmp_path, lambda cluster, proc: cluster == "1" and proc.partition(".")[0] == "0")
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == ["1", "1/0", "1/0.new", "2"]
+
+
+@pytest.mark.parametrize("step", ["a quarter", "25 %", "-1", "1001%", "3.5"])
+def test_a_rounding_that_means_nothing_is_refused(tmp_path: Path, step: str) -> None:
+    file = tmp_path / "config"
+    file.write_text(f"SCHEDD_ROUND_ATTR_ImageSize = {step}\n")
+    config = load(str(file), subsystem="SCHEDD", env={}, home=PoolHome(tmp_path))
+    with pytest.raises(ConfigError, match=r"config, line 1: SCHEDD_ROUND_ATTR_ImageSize = "):
+        read_settings(config, "h", tmp_path)

@@ -21,7 +21,6 @@ from slotwise.schedd.jobs.codes import LETTERS, Status, Universe
 from slotwise.schedd.jobs.factory import DONE, Factory
 from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.jobs.queue import Queue
-from slotwise.schedd.jobs.round_attrs import rounded
 from slotwise.schedd.jobs.selection import constraint_of
 from slotwise.schedd.jobs.values import quoted
 from slotwise.table import AdChunks, Form
@@ -254,9 +253,9 @@ class Listing:
         wall = job.number("RemoteWallClockTime")
         if job.status in (Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT):
             wall += max(0.0, now - job.number("ShadowBday", now))
-        resident = job.number("ResidentSetSize_RAW", -1)
-        # As MemoryUsage, the expression that submissions carry, has it of the rounded size.
-        size = (rounded(resident) + 1023) // 1024 if resident >= 0 else shape.image_mib
+        resident = job.number("ResidentSetSize", -1)
+        # As MemoryUsage, the expression that submissions carry.
+        size = (resident + 1023) // 1024 if resident >= 0 else shape.image_mib
         letter = LETTERS[job.status] + ("c" if job in self._queue.cooling else "")
         if self.moving and job.status == Status.RUNNING:
             letter = self.moving.get(job.key, letter)

@@ -10,6 +10,7 @@ from slotwise.classad.values import Value as AdValue
 from slotwise.errors import UsageError
 from slotwise.schedd.jobs.job import Cluster, Job, finite
 from slotwise.schedd.jobs.match_substitution import UnresolvedError, expand
+from slotwise.schedd.jobs.round_attrs import DEFAULT_STEPS
 from slotwise.schedd.jobs.values import Changes, Evaluate, Expr, Value
 from slotwise.table import AdTable, pack_ads, unpack_ads
 
@@ -83,6 +84,8 @@ class JobAds:
 
     def __init__(self) -> None:
         self.table = AdTable()
+        #: How usage is rounded in ads (SCHEDD_ROUND_ATTR_<name>).
+        self.rounding: Mapping[str, str] = DEFAULT_STEPS
         #: Clusters whose jobs have $$() in some attribute.
         self._dollars: set[int] = set()
         self._plain_exit: dict[int, bool] = {}

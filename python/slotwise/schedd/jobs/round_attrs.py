@@ -1,4 +1,4 @@
-"""Values that grow are kept rounded, so that they do not make an autocluster for every job.
+"""Rounds attributes whose values grow, so that jobs do not differ in each and get an autocluster of their own.
 
 Manual: SCHEDD_ROUND_ATTR_<name>. ``25%`` rounds up to the next multiple of that part of the value's order of magnitude,
 a plain number N up to the next multiple of 10 to the power N. The exact value is kept as ``<name>_RAW``.
@@ -7,6 +7,8 @@ a plain number N up to the next multiple of 10 to the power N. The exact value i
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Mapping
 
 from slotwise.schedd.jobs.values import Changes
 
@@ -21,8 +23,8 @@ ROUNDED = (
     "MemoryUsage",
     "CpusUsage",
 )
-#: The steps of a configuration that says nothing.
-DEFAULT_STEPS: dict[str, str] = {
+#: The steps that are used unless the configuration has others.
+DEFAULT_STEPS: Mapping[str, str] = {
     "ResidentSetSize": "25%",
     "ProportionalSetSizeKb": "25%",
     "ImageSize": "25%",
@@ -30,6 +32,15 @@ DEFAULT_STEPS: dict[str, str] = {
     "DiskUsage": "25%",
     "NumCkpts": "4",
 }
+
+
+#: A percentage up to 1000, or a number of decimal places up to 99.
+_STEP = re.compile(r"(1000|\d{1,3}(\.\d+)?)%|\d{1,2}")
+
+
+def is_step(text: str) -> bool:
+    """Whether ``text`` says how to round."""
+    return _STEP.fullmatch(text) is not None
 
 
 def rounded(value: float, step: str = "25%") -> int:
@@ -47,7 +58,7 @@ def rounded(value: float, step: str = "25%") -> int:
     return -(-int(value) // base) * base
 
 
-def with_rounded(attributes: Changes, steps: dict[str, str] = DEFAULT_STEPS) -> Changes:
+def with_rounded(attributes: Changes, steps: Mapping[str, str] = DEFAULT_STEPS) -> Changes:
     """The attributes with those named in ``steps`` rounded and their exact values beside them."""
     found = dict(attributes)
     for name, step in steps.items():

@@ -6,6 +6,7 @@ The verdict is the starter's own; here it is put as the queue takes it.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from slotwise.execution import exit_status
 from slotwise.execution.exit_status import How, MemoryRule
@@ -55,8 +56,8 @@ def soft_kill(job: JobView | None, status: int, *, default_s: int) -> tuple[int,
     return number, signals.vacate_s if signals.vacate_s is not None else default_s
 
 
-def usage_attributes(usage: KeeperUsage) -> Changes:
-    """What a job uses, as attributes of its ad; growing values rounded."""
+def usage_attributes(usage: KeeperUsage, rounding: Mapping[str, str]) -> Changes:
+    """What a job uses, as attributes of its ad, those that grow rounded."""
     found: Changes = {
         "RemoteUserCpu": round(usage.user_s, 6),
         "RemoteSysCpu": round(usage.system_s, 6),
@@ -64,13 +65,24 @@ def usage_attributes(usage: KeeperUsage) -> Changes:
         "ResidentSetSize": usage.peak_kib,
         "NumPids": usage.processes,
     }
-    return {**with_rounded(found), "MemoryUsage": _MEMORY_USAGE}
+    return {**with_rounded(found, rounding), "MemoryUsage": _MEMORY_USAGE}
 
 
 def judge_end(
-    facts: JobView, job: Job, result: KeeperResult, kill: Kill | None, limit_mib: int, *, born_at: float, now: float
+    facts: JobView,
+    job: Job,
+    result: KeeperResult,
+    kill: Kill | None,
+    limit_mib: int,
+    *,
+    rounding: Mapping[str, str],
+    born_at: float,
+    now: float,
 ) -> RunEnd:
-    """The end of a run whose keeper left ``result``. ``kill``: what it was told; ``limit_mib``: -1 for no limit."""
+    """The end of a run whose keeper left ``result``.
+
+    ``kill``: what the keeper was told. ``limit_mib``: -1 for no limit. ``rounding``: of usage, see ``round_attrs``.
+    """
     told = exit_status.Kill(kill.fast, kill.reason, kill.code) if kill is not None else None
     if told is None and result.ended_by in ("soft", "hard"):
         told = exit_status.Kill(False, "The access point was shut down", int(Vacate.SCHEDD_VACATE))
@@ -94,7 +106,7 @@ def judge_end(
         error=reason if how == RunOutcome.HELD else "",
         at=result.ended_at or now,
         core="core" if end.core else "",
-        attributes=usage_attributes(used) if result.started_at else {},
+        attributes=usage_attributes(used, rounding) if result.started_at else {},
         usage=Usage(
             user_s=used.user_s,
             system_s=used.system_s,

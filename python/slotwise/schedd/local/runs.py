@@ -517,7 +517,7 @@ class LocalRuns:
             if run.executing_at and run.goes_on:
                 with root_files():
                     usage = read_usage(run.place.control)
-                self._queue.usage(run.job, ending.usage_attributes(usage), decision)
+                self._queue.usage(run.job, ending.usage_attributes(usage, self._ads.rounding), decision)
         if decision.changed:
             self._committer.commit(decision)
 
@@ -626,7 +626,16 @@ class LocalRuns:
         if run.facts is None:
             run.facts = self._facts_at_end(job)
         limits = self.settings.limits
-        end = ending.judge_end(run.facts, job, result, run.kill, limits.memory_mib or -1, born_at=run.born_at, now=now)
+        end = ending.judge_end(
+            run.facts,
+            job,
+            result,
+            run.kill,
+            limits.memory_mib or -1,
+            rounding=self._ads.rounding,
+            born_at=run.born_at,
+            now=now,
+        )
         if end.how.by_itself:
             signaled = end.how == RunOutcome.SIGNALED
             verdict = exit_verdict(job, signaled, end.code, end.attributes, self._ads, now)

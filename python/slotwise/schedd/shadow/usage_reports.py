@@ -37,7 +37,7 @@ _MEMORY_USAGE = Expr("( ( ResidentSetSize + 1023 ) / 1024 )")
 def usage_attributes(ads: JobAds, pack: bytes) -> Changes:
     """Attributes of a usage report, growing values rounded."""
     found = {name: value for name, value in ads.changes_of(pack).items() if name.lower() not in _PROTECTED}
-    changes = with_rounded(found)
+    changes = with_rounded(found, ads.rounding)
     if "ResidentSetSize" in changes and "MemoryUsage" not in changes:
         changes["MemoryUsage"] = _MEMORY_USAGE
     return changes
