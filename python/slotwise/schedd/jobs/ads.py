@@ -1,4 +1,4 @@
-"""The ads of all jobs in the queue, in one columnar table; the schedd's only door to the ClassAd language."""
+"""The ads of all jobs in the queue, in one columnar table, and the evaluation of their attributes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JOB_AD_MOST = 1024 * 1024
 
 
 def native(changes: Mapping[str, Value]) -> dict[str, AdValue]:
-    """The set attributes as the table takes them."""
+    """The attributes that changes set, in the form that the table takes."""
     return {
         name: ExprTree(str(value)) if isinstance(value, Expr) else value
         for name, value in changes.items()
@@ -28,12 +28,12 @@ def native(changes: Mapping[str, Value]) -> dict[str, AdValue]:
 
 
 def removed(changes: Mapping[str, Value]) -> list[str]:
-    """The attributes that are taken out."""
+    """The names of the attributes that changes remove."""
     return [name for name, value in changes.items() if value is None]
 
 
 def plain(value: object) -> Value:
-    """An evaluated value as the schedd keeps it: None for undefined, error and what is not a scalar."""
+    """An evaluated value as the schedd keeps it: None for undefined, error and anything that is not a scalar."""
     if isinstance(value, (bool, int, float, str)) and not isinstance(value, SpecialValue):
         return value
     return None
@@ -93,10 +93,10 @@ class JobAds:
         self._leaves: set[int] = set()
         self._requests: dict[int, dict[str, float]] = {}
 
-    # ---- coming, changing, going
+    # ---- inserting, changing, removing
 
     def insert(self, fresh: FreshAds) -> None:
-        """Ads for new jobs."""
+        """Insert the ads of new jobs."""
         self.table.insert_from_template(fresh.template, fresh.keys, fresh.deltas, columns=fresh.columns)
         if fresh.dollars:
             self._dollars.add(fresh.cluster)
@@ -106,24 +106,24 @@ class JobAds:
         self.table.update(key, native(changes), removed(changes))
 
     def remove(self, key: str) -> None:
-        """Forget a job."""
+        """Remove the ad of a job."""
         self.table.remove(key)
 
     def compact(self) -> None:
-        """Keep the ads that are there in a table of their size."""
+        """Rebuild the table at the size that its ads need."""
         fresh = AdTable()
         if len(self.table):
             fresh.apply(self.table.changes_since(0))
         self.table = fresh
 
     def forget_cluster(self, number: int) -> None:
-        """No job of the cluster is left, or its common attributes changed."""
+        """Discard what is cached of a cluster: it has no jobs left, or its common attributes changed."""
         self._dollars.discard(number)
         self._plain_exit.pop(number, None)
         self._leaves.discard(number)
 
     def forget_edit(self, number: int) -> None:
-        """A job of the cluster was edited: what was remembered of its attributes may be wrong."""
+        """Discard what is cached of a cluster's attributes: one of its jobs was edited."""
         self._plain_exit.pop(number, None)
         self._leaves.discard(number)
         self._requests.clear()
@@ -131,7 +131,7 @@ class JobAds:
     # ---- one job
 
     def has(self, job: Job) -> bool:
-        """Whether there is an ad of the job; a job that was removed by force has none while its run still ends."""
+        """Whether the job has an ad; one that was removed by force has none while its run is still ending."""
         return job.key in self.table
 
     def ad(self, job: Job) -> ClassAd:
@@ -156,7 +156,7 @@ class JobAds:
         return pack_ads([ad])
 
     def latest_pack(self, job: Job, extra: Mapping[str, Value]) -> bytes:
-        """As :meth:`pack`, with changes of the job that were not committed yet."""
+        """As :meth:`pack`, with the changes of the job that are not committed yet."""
         ad = self.ad(job)
         changes = job.changes or {}
         ad.update(native({**changes, **extra}))
@@ -205,7 +205,7 @@ class JobAds:
         return value if isinstance(value, str) else default
 
     def expression(self, job: Job, name: str) -> str:
-        """The text of an attribute's expression, "" without one."""
+        """The text of an attribute's expression, or "" if the ad does not have it."""
         ad = self.ad(job)
         return ad.lookup(name).print_old() if name in ad else ""
 
@@ -223,7 +223,7 @@ class JobAds:
         return bool(self.ad(job).symmetric_match(machine))
 
     def evaluator(self, job: Job, facts: Mapping[str, Value], now: float) -> Evaluate:
-        """Evaluates attributes of the job as they are with ``facts`` on top."""
+        """An evaluator of the job's attributes, overlaid with ``facts``."""
         ad = self.ad(job)
         ad.update(native(facts))
         for name in removed(facts):
@@ -231,7 +231,7 @@ class JobAds:
         return lambda name: _value(lambda: ad.eval(name, now=int(now)))
 
     def text_evaluator(self, job: Job, now: float) -> Evaluate:
-        """Evaluates expression texts in the scope of the job."""
+        """An evaluator of expression texts in the scope of the job."""
         ad = self.ad(job)
         return lambda text: _value(lambda: ExprTree(text).eval(ad, now=int(now)))
 
@@ -250,7 +250,7 @@ class JobAds:
     def stays(self, job: Job, now: float) -> bool:
         """Whether the job, now that it is completed, stays in the queue (LeaveJobInQueue).
 
-        The job's newest changes count, those that are not in its ad yet too: most expressions ask for its state.
+        The newest changes count, including those not yet in the ad: most expressions ask for JobStatus.
         """
         cluster = job.cluster
         shared = "leavejobinqueue" not in cluster.varied
@@ -263,7 +263,7 @@ class JobAds:
         return bool(value) if isinstance(value, (bool, int, float)) else False
 
     def requested(self, job: Job) -> dict[str, float]:
-        """What the job asks for: Cpus, Memory (MiB), Disk (KiB), and custom resources if any."""
+        """The resources that the job requests: Cpus, Memory (MiB), Disk (KiB), and custom ones."""
         cluster = job.autocluster
         if cluster is not None and (known := self._requests.get(cluster)) is not None:
             return known
@@ -281,13 +281,13 @@ class JobAds:
         return found
 
     def autoclusters_renewed(self) -> None:
-        """Autocluster ids mean something else now."""
+        """Discard what is cached by autocluster: the ids were given out anew."""
         self._requests.clear()
 
     # ---- signatures
 
     def signatures(self, jobs: Sequence[Job], names: Sequence[str]) -> tuple[list[str], list[str]]:
-        """The unevaluated values of the significant attributes of each job, and which attributes these refer to."""
+        """The unevaluated significant attributes of each job, and the attributes that these refer to."""
         numbers, texts, mentioned = self.table.signatures([job.key for job in jobs], names)
         return [texts[number] if number is not None else "" for number in numbers], mentioned
 
@@ -310,7 +310,7 @@ class JobAds:
 
 
 def _value(evaluate: Callable[[], object]) -> object:
-    """A value as a plain one; None, as for error, when the evaluation was cut short."""
+    """The plain value; None, as for error, when the evaluation exceeded its steps."""
     try:
         return plain(evaluate())
     except ValueError:

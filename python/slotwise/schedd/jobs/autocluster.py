@@ -1,8 +1,8 @@
-"""Autoclusters: jobs that are equal in every significant attribute, and so alike to every slot.
+"""Autoclusters: jobs with equal significant attributes, which therefore match the same slots.
 
-The significant attributes are what negotiators and policies named (the set only grows until a reconfiguration), plus
-what the jobs' own values of those attributes refer to. The signature is each name with its unevaluated value, in
-order. Ids are increasing integers; a change of the set throws all away.
+The significant attributes are those that negotiators and policies name (the set only grows until a reconfig), plus
+those that the jobs' own values of them refer to. A signature is each name with its unevaluated value, in order. Ids are
+increasing integers; a change of the set discards all of them.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ ALWAYS = (
     "SubmitterGroup",
     "SubmitterNegotiatingGroup",
 )
-#: Significant where nothing but the job itself tells what matters about it.
+#: Significant where nothing but the job itself says which of its attributes matter.
 JOB_ID = ("ClusterId", "ProcId")
 
 
 class Autoclusters:
-    """Signatures and their ids."""
+    """The ids of signatures."""
 
     def __init__(self, *, replaced: Iterable[str] = (), added: Iterable[str] = (), removed: Iterable[str] = ()) -> None:
         """``replaced``: SIGNIFICANT_ATTRIBUTES; ``added`` and ``removed``: ADD_ and REMOVE_SIGNIFICANT_ATTRIBUTES."""
@@ -49,7 +49,7 @@ class Autoclusters:
         return [self._names[key] for key in sorted(self._names) if key not in self._removed]
 
     def learn(self, names: Iterable[str]) -> bool:
-        """Take in what a negotiator finds significant, or what jobs refer to; true when it grew: all ids are void."""
+        """Add attributes that a negotiator names or jobs refer to; true when the set grew, which discards all ids."""
         if self._fixed:
             return False
         fresh = {name.lower(): name for name in names if name.lower() not in self._names}

@@ -18,7 +18,7 @@ class Status(IntEnum):
 
 
 class Universe(IntEnum):
-    """JobUniverse, as far as jobs of it run."""
+    """JobUniverse: the universes whose jobs can run."""
 
     VANILLA = 5
     SCHEDULER = 7
@@ -31,7 +31,7 @@ RUN_HERE = frozenset((Universe.SCHEDULER, Universe.LOCAL))
 
 LETTERS = {1: "I", 2: "R", 3: "X", 4: "C", 5: "H", 6: ">", 7: "S"}
 
-#: The moves a job may make; removed and completed jobs leave the queue.
+#: The transitions between states; removed and completed jobs leave the queue.
 MOVES: dict[int, frozenset[int]] = {
     1: frozenset({2, 3, 5}),
     2: frozenset({1, 3, 4, 5, 6, 7}),

@@ -1,4 +1,4 @@
-"""What the queue decided, as data; the edge makes it durable and only then acts on it."""
+"""The decisions of the queue, as data. The committer makes them durable, and only then acts on them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Kill:
 
 @dataclass(slots=True)
 class Decision:
-    """Changes of jobs that belong together, made at ``now``."""
+    """Changes that become durable together, decided at ``now``."""
 
     now: float
     changed: dict[Job, Changes] = field(default_factory=dict)
@@ -46,13 +46,13 @@ class Decision:
     closed: list[Cluster] = field(default_factory=list)
     #: Lines for the schedd's own log, in order.
     notes: list[LogLine] = field(default_factory=list)
-    #: Whether there is work that the negotiator has not heard of.
+    #: Whether there are jobs to start that the negotiator does not know of.
     new_work: bool = False
-    #: Handed to the store; what is decided after that belongs to another decision.
+    #: Already handed to the store: later changes belong in another decision.
     committed: bool = False
 
     def set(self, job: Job, changes: Changes) -> None:
-        """The attributes of ``job`` change; shows in ``job.changes`` at once."""
+        """Change attributes of ``job``; they show in ``job.changes`` at once."""
         known = self.changed.get(job)
         if known is None:
             self.changed[job] = dict(changes)
@@ -62,11 +62,11 @@ class Decision:
         job.changes = {**job.changes, **changes} if job.changes else dict(changes)
 
     def log(self, job: Job, entry: str) -> None:
-        """``entry`` goes into the job's event log, if it has one, and into the access point's."""
+        """Write ``entry`` into the job's event log, if it has one, and into the access point's."""
         self.entries.append((job, entry))
 
     def note(self, text: str, *args: object) -> None:
-        """A line for the schedd's own log, written once the decision is durable; ``args`` must not change."""
+        """Write a line into the schedd's own log once the decision is durable; ``args`` must not change until then."""
         self.notes.append((text, *args))
 
 
@@ -83,7 +83,7 @@ class RunOutcome(StrEnum):
     LOST = "lost"
     #: The schedd could not process a message of the run.
     FAILED = "failed"
-    #: The schedd found that the job cannot run on what it was matched to.
+    #: The job cannot run on the slot that it was matched to.
     UNFIT = "unfit"
 
     @property
@@ -94,7 +94,7 @@ class RunOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """The end of a run, as the starter reported it or the schedd found it out.
+    """The end of a run, as the starter reported it or the schedd established it.
 
     ``code`` is the exit code or signal. ``attributes`` are merged into the job ad.
     """
@@ -104,7 +104,7 @@ class RunEnd:
     reason: str = ""
     reason_code: int = 0
     reason_subcode: int = 0
-    #: What the starter could not do, in its own words; "" when it is not its error that the run ended with.
+    #: The starter's error message; "" when the run did not end with an error of the starter.
     error: str = ""
     at: float = 0.0
     core: str = ""

@@ -1,7 +1,7 @@
-"""Jobs that go with another: OtherJobRemoveRequirements names them; they are removed when that one leaves the queue.
+"""Jobs that are removed when another job leaves the queue, as its OtherJobRemoveRequirements says.
 
-So the nodes of a DAG go with the condor_dagman that drives it. Only jobs of the same user go, whatever the condition is
-true of.
+This removes the nodes of a DAG together with its condor_dagman. Only jobs of the same user are removed, whatever else
+the expression is true for.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from slotwise.schedd.jobs.queue import Queue
 from slotwise.table import Allowance
 
 _log = logging.getLogger(__name__)
-#: Steps that finding them may take for all jobs of a decision: the event loop stands still meanwhile.
+#: Evaluation steps for all jobs of a decision; the event loop is blocked meanwhile.
 _STEPS = 2_000_000
 
 
 class Dependents:
-    """Removes jobs with those that they depend on."""
+    """Removes the dependents of jobs that leave the queue."""
 
     def __init__(self, queue: Queue, ads: JobAds) -> None:
         self._queue = queue
         self._ads = ads
-        #: The decision that was looked at last, the users and conditions that were evaluated for it, and steps left.
+        #: The latest decision, the users and expressions that were evaluated for it, and the steps left.
         self._decision: Decision | None = None
         self._asked: set[tuple[str, str]] = set()
         self._left = _STEPS
-        #: How many of the decision's jobs were looked at.
+        #: How many jobs of that decision have been processed.
         self._seen = 0
 
     def remove(self, decision: Decision) -> None:
-        """Remove what depends on the jobs that leave the queue by ``decision``, as a part of it."""
+        """Remove the dependents of the jobs that leave the queue by ``decision``, as part of it."""
         if decision is not self._decision:
             self._decision, self._asked, self._left, self._seen = decision, set(), _STEPS, 0
-        # Each job that leaves may come here with the decision of all.
+        # Called for each job that leaves, with a decision that many share.
         while self._seen < len(decision.retired):
             job = decision.retired[self._seen]
             self._seen += 1
@@ -55,15 +55,15 @@ class Dependents:
         keys: list[str] = []
         of_user = f"User =?= {quote(user)} && ({condition})"
         with (
-            contained(_log, f"{job.key}: finding the jobs of its OtherJobRemoveRequirements"),
+            contained(_log, f"{job.key}: evaluating OtherJobRemoveRequirements"),
             Allowance(max(1, self._left)) as allowance,
         ):
             keys = self._ads.table.query_keys(of_user, now=int(decision.now))
         self._left -= allowance.used
         if allowance.exhausted or allowance.broken:
             _log.warning(
-                "%s: its OtherJobRemoveRequirements took more steps than there are (%d for all that leave together):"
-                " jobs may be left that it names; remove them with condor_rm -constraint, and simplify the expression",
+                "%s: OtherJobRemoveRequirements exceeded the limit of %d evaluation steps: some of its jobs may remain;"
+                " remove them with condor_rm -constraint, and simplify the expression",
                 job.key,
                 _STEPS,
             )

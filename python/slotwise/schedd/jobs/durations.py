@@ -1,13 +1,13 @@
-"""How long jobs like a given one ran, for expectations of when running ones end. Pure."""
+"""How long jobs ran, from which to estimate when others like them end. Pure."""
 
 from __future__ import annotations
 
 import math
 from collections import OrderedDict, deque
 
-#: Runs that are remembered of each cluster and each submitter, and how many of those.
+#: The runs kept for each cluster and submitter, and the number of clusters and submitters kept.
 _RUNS, _KEPT = 20, 5000
-#: With fewer runs nothing is expected.
+#: With fewer runs there is no estimate.
 _LEAST = 3
 
 
@@ -18,7 +18,7 @@ class Durations:
         self._of: OrderedDict[int | str, deque[float]] = OrderedDict()
 
     def note(self, cluster: int, submitter: str, seconds: float) -> None:
-        """A job has run for so long."""
+        """Record the run time of a job."""
         for key in (cluster, submitter):
             runs = self._of.get(key)
             if runs is None:
@@ -29,7 +29,7 @@ class Durations:
             self._of.popitem(last=False)
 
     def expected(self, cluster: int, submitter: str) -> int | None:
-        """Whole seconds within which nine of ten jobs of the cluster, else of the submitter, have ended."""
+        """The time within which 90 % of the jobs of the cluster, else of the submitter, ended, in whole seconds."""
         for key in (cluster, submitter):
             runs = self._of.get(key, ())
             if len(runs) >= _LEAST:

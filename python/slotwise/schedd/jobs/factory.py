@@ -1,4 +1,4 @@
-"""Late materialization: a cluster whose jobs are made as there is room for them. Pure.
+"""Late materialization: a cluster whose jobs enter the queue as there is room for them. Pure.
 
 Manual, "Submitting Lots of Jobs": ``max_materialize`` bounds the jobs that are in the queue at any one time,
 ``max_idle`` those of them that do not run. A factory is paused by holding its cluster and ends by removing it.
@@ -16,7 +16,7 @@ RUNNING, HELD, DONE, REMOVED = 0, 1, 2, 3
 
 @dataclass(slots=True)
 class Factory:
-    """How far a cluster's jobs have been made."""
+    """The state of a factory: how many of a cluster's jobs it has materialized."""
 
     total: int
     next_proc: int = 0
@@ -24,16 +24,16 @@ class Factory:
     limit: int = -1
     max_idle: int = -1
     paused: int = RUNNING
-    #: Jobs are being made at this moment.
+    #: Jobs are being materialized right now.
     busy: bool = False
 
     @property
     def over(self) -> bool:
-        """Whether it makes no more jobs, ever."""
+        """Whether it materializes no more jobs."""
         return not self.busy and (self.paused in (DONE, REMOVED) or self.next_proc >= self.total)
 
     def wanted(self, present: int, not_running: int, room: int) -> int:
-        """How many jobs to make now.
+        """How many jobs to materialize now.
 
         ``present``: jobs of the cluster in the queue; ``not_running``: those idle or held; ``room``: how many more
         their owner may have.
@@ -49,7 +49,7 @@ class Factory:
 
 
 def asked_for(submitted: ClassAd, total: int) -> Factory | None:
-    """The factory that a cluster's ad asks for; None when all jobs are to be made at once."""
+    """The factory that a cluster's ad requests; None when all jobs are to be materialized at once."""
     limit, max_idle = (_count(submitted.eval(name)) for name in ("JobMaterializeLimit", "JobMaterializeMaxIdle"))
     if limit < 0 and max_idle < 0:
         return None

@@ -1,4 +1,4 @@
-"""What the light records of clusters and jobs take from their ads. Pure."""
+"""Reads into the records of clusters and jobs what they need of their ads. Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from slotwise.model.ownership import domain_of, owner_of
 from slotwise.schedd.jobs.codes import Universe
 from slotwise.schedd.jobs.job import Cluster, Priority, finite
 
-#: A number of an event has no more digits.
+#: Event numbers have at most so many digits.
 _EVENT_DIGITS = 9
-#: Attributes that order the jobs of a user, the first one first.
+#: The attributes that order a user's jobs, in order of precedence.
 PRIORITIES = ("PreJobPrio1", "PreJobPrio2", "JobPrio", "PostJobPrio1", "PostJobPrio2")
 
 
@@ -25,7 +25,7 @@ def submitter_of(user: str, ad: ClassAd) -> str:
 
 
 def describe(cluster: Cluster, submitted: ClassAd) -> None:
-    """Fill in what the cluster's record takes from its ad."""
+    """Fill in the cluster's record from its ad."""
     name = submitted.get("JobBatchName")
     cluster.batch_name = name if isinstance(name, str) else ""
     cluster.command = command_of(submitted)
@@ -39,7 +39,7 @@ def describe(cluster: Cluster, submitted: ClassAd) -> None:
     )
     others = submitted.get("OtherJobRemoveRequirements")
     cluster.others_removed = others if isinstance(others, str) else ""
-    # Said once and kept: an expression could say something else when the queue is read again.
+    # Evaluated once and kept: an expression could have another value when the queue is restored.
     universe = cluster.common.setdefault("JobUniverse", int(finite(submitted.get("JobUniverse"), Universe.VANILLA)))
     cluster.universe = int(str(universe))
     cluster.priority = priority_of(submitted)

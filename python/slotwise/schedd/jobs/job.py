@@ -1,4 +1,4 @@
-"""Light records of clusters and jobs. The ads themselves live in the table of :mod:`slotwise.schedd.jobs.ads`."""
+"""The records of clusters and jobs. Their ads are in the table of :mod:`slotwise.schedd.jobs.ads`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slotwise.schedd.jobs.values import Changes
 #: Order of runnable jobs: larger priorities first, so each is negated.
 Priority = tuple[int, int, int, int, int]
 NO_PRIORITY: Priority = (0, 0, 0, 0, 0)
-#: No number of an ad counts for more than this: a 64-bit integer holds it, and what is added to it.
+#: Numbers in ads are capped here, so that sums still fit a 64-bit integer.
 _MOST = 2**62
 
 
@@ -26,7 +26,7 @@ class Cluster:
     user: str
     submitter: str
     qdate: int
-    #: Attributes that the schedd itself gave to every job of the cluster.
+    #: Attributes that the schedd itself set in every job of the cluster.
     common: Changes
     #: The account of the user here, or "" for a user of another domain.
     account: str = ""
@@ -52,37 +52,37 @@ class Cluster:
     #: Jobs that completed and left.
     done: int = 0
     jobs: dict[int, Job] = field(default_factory=dict)
-    #: Makes its jobs as there is room, or None when all were made at once.
+    #: Materializes its jobs; None when all were materialized at submission.
     factory: Factory | None = None
-    #: Autocluster of jobs that differ in nothing significant, or None when not known.
+    #: The autocluster that all of its jobs are in; None when unknown, or when they differ in a significant attribute.
     autocluster: int | None = None
 
     @property
     def runs_here(self) -> bool:
-        """Whether its jobs run on the access point: they are not matched with slots."""
+        """Whether its jobs run on the access point itself and are not matched with slots."""
         return self.universe in RUN_HERE
 
     @property
     def batch(self) -> str:
-        """The batch that it is shown in: nodes of a DAG are together, with what drives them."""
+        """The name of the batch that it is shown in; the nodes of a DAG share one with their condor_dagman."""
         driver = self.number if self.universe == Universe.SCHEDULER else self.dag
         return self.batch_name or (f"DAG: {driver}" if driver else f"ID: {self.number}")
 
     @property
     def total(self) -> int:
-        """Jobs ever made of it, less those removed."""
+        """Jobs that have entered the queue, without those removed."""
         return len(self.jobs) + self.done
 
     @property
     def unmade(self) -> int:
-        """Jobs that its factory will still make."""
+        """Jobs that its factory has not materialized yet."""
         return 0 if self.factory is None or self.factory.over else self.factory.total - self.factory.next_proc
 
 
 def finite(value: object, default: float = 0) -> float:
-    """A number that users may have written, within what a 64-bit integer holds; the default for what is none.
+    """A number from an ad, capped so that it fits a 64-bit integer; the default for anything that is not a number.
 
-    Infinity and NaN are none either: no column takes them, and ``int`` raises.
+    Infinity and NaN are not numbers here: no column takes them, and ``int`` raises.
     """
     if not isinstance(value, (int, float)) or (isinstance(value, float) and not math.isfinite(value)):
         return default
@@ -112,7 +112,7 @@ class Job:
         self.cluster = cluster
         self.proc = proc
         self.status = status
-        #: Whether the totals of its user have what it used: it may leave twice, after a failure.
+        #: Whether its usage is in its user's totals: after a failure, it may leave twice.
         self.counted = False
         #: All attribute changes since submission, or None while there was none.
         self.changes: Changes | None = None
@@ -122,9 +122,9 @@ class Job:
         self.autocluster: int | None = None
         #: The bucket of runnable jobs it waits in, or None.
         self.bucket: Bucket | None = None
-        #: Id of the run it has now, or "".
+        #: The id of its current run, or "".
         self.run = ""
-        #: Starts in a row that failed through no fault of the job, and until when it waits therefore.
+        #: Consecutive starts that failed through no fault of the job, and the end of the cool-down that follows.
         self.failures = 0
         self.cool_until = 0.0
 
@@ -135,12 +135,12 @@ class Job:
 
     @property
     def owner(self) -> str:
-        """The owning user's name without the domain: for people, it does not say who somebody is."""
+        """The user's name without the domain. For display: it does not identify a user."""
         return self.cluster.owner
 
     @property
     def is_logged(self) -> bool:
-        """Whether some event log tells of the job."""
+        """Whether any event log gets the job's events."""
         return bool(self.log or self.cluster.nodes_log)
 
     def logs_of(self, entry: str) -> list[str]:
@@ -155,11 +155,11 @@ class Job:
 
     @property
     def account(self) -> str:
-        """With whose rights files are read and written: see :attr:`Cluster.account`."""
+        """The account with whose rights its files are read and written: see :attr:`Cluster.account`."""
         return self.cluster.account
 
     def number(self, name: str, default: float = 0) -> float:
-        """A numeric attribute that the schedd writes, and users may, see :func:`finite`."""
+        """A numeric attribute that the schedd maintains and users can edit, see :func:`finite`."""
         value = (self.changes or {}).get(name)
         if value is None:
             value = self.cluster.common.get(name)
@@ -177,17 +177,17 @@ class Bucket:
     priority: Priority
     autocluster: int
     members: set[Job] = field(default_factory=set)
-    #: (cluster, proc, job), also of jobs that have left: those are dropped when they surface.
+    #: (cluster, proc, job). Jobs that have left are dropped when they reach the top.
     heap: list[tuple[int, int, Job]] = field(default_factory=list)
 
     def add(self, job: Job) -> None:
-        """The job waits here."""
+        """Put the job in."""
         self.members.add(job)
         heapq.heappush(self.heap, (job.cluster.number, job.proc, job))
         job.bucket = self
 
     def discard(self, job: Job) -> None:
-        """The job waits here no more."""
+        """Take the job out."""
         self.members.discard(job)
         job.bucket = None
 

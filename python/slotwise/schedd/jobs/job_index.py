@@ -1,6 +1,6 @@
-"""The records of all jobs: who is there, in which state, who waits for a match. Pure.
+"""The index of all jobs: by id, state, user and submitter, and which of them wait for a match. Pure.
 
-What happens to jobs is decided in :mod:`slotwise.schedd.jobs.queue`; here are the moves that are possible at all.
+:mod:`slotwise.schedd.jobs.queue` decides what happens to jobs; here are the transitions that are possible at all.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RUNNING = (Status.RUNNING, Status.TRANSFERRING_OUTPUT, Status.SUSPENDED)
 
 
 class JobIndex:
-    """All jobs of the access point, and how many are in which state."""
+    """All jobs of the access point, and their number in each state."""
 
     def __init__(self, *, date_form: DateForm = DateForm()) -> None:  # noqa: B008 - frozen
         self.clusters: dict[int, Cluster] = {}
@@ -37,16 +37,16 @@ class JobIndex:
         #: Those of them that are of the scheduler universe.
         self._scheduler_jobs_of_user: dict[str, list[int]] = {}
         self.statistics = JobStatistics(Window())
-        #: Jobs that came since the daemon began.
+        #: Jobs admitted since the daemon started.
         self.admitted = 0
-        #: Jobs that left since someone last looked.
+        #: Jobs retired since the last memory trim.
         self.retired = 0
         #: Jobs in the queue by owner.
         self.owned: dict[str, int] = {}
-        #: Jobs in the queue by submitter, and those of them on hold; without those who have none.
+        #: Jobs in the queue by submitter, and those of them on hold; submitters without any are left out.
         self.submitted: dict[str, int] = {}
         self.held: dict[str, int] = {}
-        #: Idle jobs that wait before they are tried again, because starts of them failed.
+        #: Idle jobs in their cool-down after failed starts.
         self.cooling: set[Job] = set()
 
     # ---- reading
@@ -101,9 +101,9 @@ class JobIndex:
         return Frame(job.cluster.number, job.proc, events.stamp(now, self.date_form))
 
     def validate(self) -> None:
-        """Check what must always hold.
+        """Check the invariants of the index.
 
-        :raises InvariantError: naming what does not.
+        :raises InvariantError: naming the one that is violated.
         """
         for cluster in self.clusters.values():
             counts = [0] * 8
@@ -128,7 +128,7 @@ class JobIndex:
             raise InvariantError(f"submitters count {self.submitted}, {self.held}; have {submitted}, {held}")
 
     def recount(self) -> None:
-        """Count anew what the jobs in the queue are: a change of them may have ended half-way."""
+        """Count the jobs again, after a change that may have failed half-way."""
         self._totals = [0] * 8
         self._of_user, self._scheduler_jobs_of_user = {}, {}
         self.owned, self.submitted, self.held = {}, {}, {}
@@ -141,7 +141,7 @@ class JobIndex:
                 self._total(cluster, status, number)
             _add(self.owned, cluster.user, len(cluster.jobs))
 
-    # ---- coming and going
+    # ---- admitting, retiring, moving
 
     def admit(self, cluster: Cluster, jobs: list[Job]) -> None:
         """Jobs enter the queue (their rows are durable)."""
@@ -175,7 +175,7 @@ class JobIndex:
             self.close(cluster, decision)
 
     def set_submitter(self, job: Job, submitter: str) -> None:
-        """From now on the job counts as one of ``submitter``."""
+        """Count the job as one of ``submitter`` from now on."""
         self._count(job, -1)
         job.submitter = submitter
         self._count(job, 1)
@@ -198,11 +198,11 @@ class JobIndex:
 
     @staticmethod
     def whole(cluster: Cluster) -> Job:
-        """Stands for the cluster as a whole in its event log."""
+        """A job that stands for the cluster as a whole in its event log."""
         return Job(cluster, -1, Status.IDLE)
 
     def close(self, cluster: Cluster, decision: Decision) -> None:
-        """The cluster has no jobs any more and gets no more."""
+        """Remove a cluster that has no jobs and gets none any more."""
         self.clusters.pop(cluster.number, None)
         factory = cluster.factory
         if factory is not None:
@@ -212,9 +212,9 @@ class JobIndex:
             decision.closed.append(cluster)
 
     def move(self, job: Job, status: Status, decision: Decision, changes: Changes) -> None:
-        """Bring the job into another state, with the attributes that change with it.
+        """Move the job to another state, and change the attributes that go with it.
 
-        :raises InvariantError: for a move that no job may make.
+        :raises InvariantError: for a transition that does not exist.
         """
         former = job.status
         if status not in MOVES[former]:
@@ -232,7 +232,7 @@ class JobIndex:
         self.sort_in(job, decision)
 
     def sort_in(self, job: Job, decision: Decision) -> None:
-        """A job waits for a match exactly while it is idle and its former run is over."""
+        """Make the job runnable if it is idle and has no run, else not."""
         if job.status == Status.IDLE and not job.run:
             if job.changes and job.bucket is None:
                 job.autocluster = None  # what changed while it ran may be significant

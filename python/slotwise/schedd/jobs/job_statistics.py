@@ -1,4 +1,4 @@
-"""What became of jobs and their runs: the counters of the schedd's ad and of its submitters' (Jobs..., RecentJobs...).
+"""Statistics of jobs and runs in the ads of the schedd and its submitters (Jobs..., RecentJobs...).
 
 Pure. Which end counts as what, and how its time divides, is as in HTCondor: a run that completes its job or goes back
 to the queue is goodput, one that is removed, held or failed is badput, and time without execution is churn.
@@ -18,13 +18,13 @@ _BASIC = (
     "JobsAccumExceptionalBadputTime", "JobsAccumRunningTime", "JobsAccumExecuteTime", "JobsAccumPreExecuteTime",
     "JobsAccumPostExecuteTime", "JobsExitedNormally", "JobsKilled", "JobsExitException", "JobsExecFailed",
 )  # fmt: skip
-#: Those of the schedd's alone.
+#: Counters of the schedd's ad only.
 _MORE = (
     "JobsAccumChurnTime", "JobsAccumExecuteAltTime", "JobsWierdTimestamps", "JobsCheckpointed", "JobsShadowNoMemory",
     "JobsShouldRequeue", "JobsNotStarted", "JobsShouldHold", "JobsShouldRemove", "JobsCoredumped",
     "JobsMissedDeferralTime", "JobsExitedAndClaimClosing", "JobsDebugLogError", "JobsCoolDown",
 )  # fmt: skip
-#: Submitters whose counters are kept: beyond that all of them begin anew.
+#: Submitters whose counters are kept; beyond that, all of them start again at 0.
 _SUBMITTERS_MOST = 20_000
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 #: Levels of JobsRuntimesHistogramBuckets, seconds, and of JobsSizesHistogramBuckets, bytes.
@@ -48,7 +48,7 @@ _HISTOGRAMS = {
 
 
 class JobCounters:
-    """The counters of one ad. ``is_whole``: those of the schedd's."""
+    """The counters of one ad. ``is_whole``: of the schedd's ad."""
 
     def __init__(self, window: Window, *, is_whole: bool) -> None:
         self._tallies = Tallies((*_BASIC, *(_MORE if is_whole else ())), window)
@@ -61,7 +61,7 @@ class JobCounters:
         return self._tallies.totals["JobsStarted"]
 
     def add(self, now: float, amounts: dict[str, int], values: dict[str, float]) -> None:
-        """Amounts by counter, of which those of other ads are passed over, and a value for each of some histograms."""
+        """Add amounts to counters (those that this ad does not have are ignored) and values to histograms."""
         known = self._tallies.totals
         self._tallies.add(now, **{name: amount for name, amount in amounts.items() if amount and name in known})
         for name, value in values.items():
@@ -69,7 +69,7 @@ class JobCounters:
         self._shown = None
 
     def attributes(self, now: float, publication: Publication) -> dict[str, Value]:
-        """What the ad shows. The same object as long as nothing changes."""
+        """The attributes to publish. The same object as long as nothing changes."""
         quantum = self._tallies.ring.number(now)
         if self._shown is not None and self._shown[:2] == (quantum, publication):
             return self._shown[2]
@@ -87,22 +87,22 @@ class JobCounters:
 
 
 class JobStatistics:
-    """The counters of the access point, and of each submitter that has had runs."""
+    """The counters of the access point and of each submitter that has had runs."""
 
     def __init__(self, window: Window) -> None:
         self._window = window
         self.all = JobCounters(window, is_whole=True)
         self.submitters: dict[str, JobCounters] = {}
-        #: Bytes of results that runs have sent, and of inputs that they were sent; told at their ends.
+        #: Bytes of results that runs have sent, and of input that they got; counted when they end.
         self.sent_bytes = self.received_bytes = 0.0
 
     def started(self, job: Job, now: float) -> None:
-        """A run of the job has begun."""
+        """Count the start of a run."""
         waited = int(max(0.0, now - job.cluster.qdate))
         self._add(job, now, {"JobsStarted": 1, "JobsAccumTimeToStart": waited}, {})
 
     def ended(self, job: Job, end: RunEnd, now: float) -> None:
-        """A run is over, and ``job.status`` is what that made of the job."""
+        """Count the end of a run, after which the job is in ``job.status``."""
         self.sent_bytes += end.usage.sent
         self.received_bytes += end.usage.received
         amounts, kind = _outcome(job, end, now)
@@ -133,7 +133,7 @@ class JobStatistics:
 
 
 def _outcome(job: Job, end: RunEnd, now: float) -> tuple[dict[str, int], str]:
-    """What the end counts as, and whether it is "good" put, "bad" put or neither."""
+    """The counters of an end, and whether the run was "good" put, "bad" put or neither."""
     amounts: dict[str, int] = {}
     if job.cool_until > now:
         amounts["JobsCoolDown"] = 1
@@ -154,7 +154,7 @@ def _outcome(job: Job, end: RunEnd, now: float) -> tuple[dict[str, int], str]:
 
 
 def _divide(job: Job, kind: str, ran: int, now: int, amounts: dict[str, int]) -> None:
-    """How the time of the run divides: before, in, and after execution; seconds."""
+    """The time of the run before, during and after execution, in seconds."""
     began = int(job.number("JobCurrentStartDate", now))
     executing = int(job.number("JobCurrentStartExecutingDate"))
     sending = int(job.number("JobCurrentStartTransferOutputDate"))

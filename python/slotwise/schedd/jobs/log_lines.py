@@ -1,4 +1,4 @@
-"""What the schedd's log says of jobs and their runs: formats and what they take. Each begins with a job's id. Pure.
+"""Lines of the schedd's log about jobs and runs: formats with their arguments. Each begins with a job's id. Pure.
 
 The lines are explained in the guide "Reading the logs".
 """
@@ -19,7 +19,7 @@ def slot_of(job: Job) -> str:
 
 
 def run_ended(job: Job, run: str, slot: str, end: RunEnd) -> LogLine:
-    """The end of a run, whatever it means for the job."""
+    """The end of a run, whatever follows for the job."""
     seconds = int(max(end.wall_s, end.executed_s))
     why = (end.reason or "no reason given", end.reason_code, end.reason_subcode)
     if end.how == RunOutcome.EXITED:

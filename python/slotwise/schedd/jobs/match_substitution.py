@@ -1,4 +1,4 @@
-"""What a job takes over from the slot it was matched to: ``$$()`` references, and the history of machine attributes."""
+"""What a job takes from the slot it is matched to: the values of ``$$()`` references, and MachineAttr attributes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from slotwise.schedd.jobs.values import Changes, Value
 
-#: Value of an attribute of the slot, or of an expression over it; None when undefined.
+#: The value of an attribute of the slot or of an expression over it; None when undefined.
 Lookup = Callable[[str], object]
 
 
@@ -54,7 +54,7 @@ def _filled(inner: str, lookup: Lookup, evaluate: Lookup) -> str:
         value, default = lookup(name.strip()), tail if colon else None
     if value is None:
         if default is None:
-            # Without the reference itself: it would be filled in, or fail, in the hold reason as well.
+            # Not the reference itself: it would be substituted, or fail, in the hold reason as well.
             raise UnresolvedError(
                 f"Cannot expand $$ expression ({inner}). The matched slot has no value for it; "
                 "change the job with qedit, or give a default behind a colon, and release it."
@@ -68,7 +68,7 @@ def _filled(inner: str, lookup: Lookup, evaluate: Lookup) -> str:
 def machine_attributes(
     names: list[str], length: int, former: Callable[[str], Value], slot: Callable[[str], Value]
 ) -> Changes:
-    """``MachineAttr<name><n>`` with the newest slot at 0 and the former ones moved up, at most ``length`` of each."""
+    """``MachineAttr<name><n>``: the newest slot at 0, earlier ones shifted up, at most ``length`` of each."""
     changes: Changes = {}
     for name in names:
         for n in range(length - 1, 0, -1):

@@ -1,4 +1,4 @@
-"""Which attributes of jobs in the queue may be changed by hand, and what the text of a change means. Pure.
+"""Which attributes of jobs users and transforms may set, and the values of edits. Pure.
 
 Manual: IMMUTABLE_JOB_ATTRS, PROTECTED_JOB_ATTRS, SECURE_JOB_ATTRS and their SYSTEM_ forms.
 """
@@ -15,7 +15,7 @@ from slotwise.model.ownership import OWNER_ATTRIBUTES
 from slotwise.schedd.jobs.ads import plain
 from slotwise.schedd.jobs.values import Changes, Expr
 
-#: Attributes that nobody changes by hand.
+#: Attributes that nobody edits.
 _NEVER = OWNER_ATTRIBUTES | frozenset(
     (
         "clusterid",
@@ -27,7 +27,7 @@ _NEVER = OWNER_ATTRIBUTES | frozenset(
         "jobstatus",
     )
 )
-#: Attributes that are the schedd's own.
+#: Attributes that only the schedd and queue superusers set.
 _OWN = frozenset(
     (
         "x509userproxysubject",
@@ -49,7 +49,7 @@ _OWN = frozenset(
 )
 
 
-#: What may say that a job begins held, and why.
+#: What a submission may set for jobs that start on hold.
 _SUBMITTED_HELD = frozenset(("jobstatus", "holdreasoncode"))
 #: What the schedd counts for each job, in lower case.
 COUNTED = frozenset(
@@ -84,7 +84,7 @@ NOT_TRANSFORMED = (_NEVER | _OWN | COUNTED) - {"jobuniverse"}
 
 
 def check_submitted(names: Iterable[str]) -> None:
-    """See that jobs of a submission differ from their cluster (``names``) in nothing that is the schedd's to say.
+    """Check that jobs of a submission do not set attributes of the schedd's (``names``: those that they set).
 
     :raises UsageError: naming the attributes.
     """
@@ -97,11 +97,11 @@ def check_submitted(names: Iterable[str]) -> None:
 
 @dataclass(frozen=True)
 class AttributeLocks:
-    """What the configuration adds to the attributes that are locked anyway; names in lower case.
+    """The attributes that the configuration locks besides those that are always locked; names in lower case.
 
-    ``immutable``: not edited once the job is in the queue, by nobody. ``protected``: edited by queue superusers only.
-    ``secure``: given by the schedd alone; what submissions and transforms say of these is left out, or refused unless
-    ``ignores_secure``.
+    ``immutable``: nobody edits them once the job is in the queue. ``protected``: only queue superusers edit them.
+    ``secure``: only the schedd sets them; submissions and transforms that do are refused, or with ``ignores_secure``
+    lose them.
     """
 
     immutable: frozenset[str] = frozenset()
@@ -121,7 +121,7 @@ class AttributeLocks:
         return cls(names("IMMUTABLE"), names("PROTECTED"), names("SECURE"), ignores)
 
     def insecure(self, names: Iterable[str]) -> set[str]:
-        """Those of ``names`` that only the schedd may give, to be left out of what a user or a transform says.
+        """Those of ``names`` that only the schedd sets, to be left out of a submission or a transform.
 
         :raises DeniedError: when IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS is off and there are any.
         """
@@ -134,10 +134,10 @@ class AttributeLocks:
         return found
 
     def checked(self, texts: Mapping[str, str], *, superuser: bool) -> Changes:
-        """Attribute texts as values.
+        """The values of an edit's texts.
 
-        :raises UsageError: for an attribute that may not be changed, or a name that is none.
-        :raises AdSyntaxError: for text that is no expression.
+        :raises UsageError: for an attribute that may not be edited, or a name that is not valid.
+        :raises AdSyntaxError: for text that is not an expression.
         """
         changes: Changes = {}
         for name, text in texts.items():

@@ -1,4 +1,4 @@
-"""The queue: which moves jobs make, and what each move changes. Pure: time and facts come as arguments.
+"""The queue: decides which transitions jobs make, and what each changes. Pure: time and facts are arguments.
 
 ::
 
@@ -29,27 +29,27 @@ from slotwise.schedd.jobs.job_index import JobIndex
 from slotwise.schedd.jobs.log_lines import run_ended, slot_of
 from slotwise.schedd.jobs.values import Changes, Expr
 
-#: How long a job waits after a start that failed; doubles with each in a row.
+#: The cool-down after a failed start, in seconds; doubles with each consecutive failure.
 _COOL_FIRST_S = 1.0
 _COOL_MOST_S = 300.0
-#: A count with more digits than this was not counted.
+#: Counts have at most so many digits; a longer one was written by a user.
 _COUNT_DIGITS = 18
 _VACATE_ATTRIBUTES = ("VacateReason", "VacateReasonCode", "VacateReasonSubCode")
 _HOLD_ATTRIBUTES = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
 
 
 class Queue(JobIndex):
-    """What happens to the jobs of the access point."""
+    """The job queue of the access point."""
 
-    #: How long a scheduler job that failed waits before it is started again (SCHEDULER_UNIVERSE_COOL_DOWN_DURATION).
+    #: The cool-down of a scheduler universe job that failed (SCHEDULER_UNIVERSE_COOL_DOWN_DURATION), in seconds.
     cool_down_s = 300.0
     #: How event logs name the access point as the place where jobs execute.
     address = ""
 
-    # ---- what users and policies ask for
+    # ---- actions of users and policies
 
     def hold(self, job: Job, reason: str, code: int, subcode: int, decision: Decision) -> bool:
-        """Hold; false when the job is held, removed or completed already."""
+        """Put the job on hold; false when it is held, removed or completed already."""
         if job.status not in (Status.IDLE, Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT):
             return False
         if job.run:
@@ -58,7 +58,7 @@ class Queue(JobIndex):
         return True
 
     def hold_instead(self, job: Job, reason: str, subcode: int, decision: Decision) -> bool:
-        """A user holds a job that is held for another reason, so that no policy releases it; else false."""
+        """Make the hold of a held job the user's, so that no policy releases it; false when it is already."""
         if job.number("HoldReasonCode") in (Hold.USER_REQUEST, Hold.SPOOLING_INPUT):
             return False
         code = int(Hold.USER_REQUEST)
@@ -98,7 +98,7 @@ class Queue(JobIndex):
         return changes
 
     def release(self, job: Job, reason: str, decision: Decision) -> bool:
-        """Held to idle; false when the job is not held."""
+        """Release the job; false when it is not held."""
         if job.status != Status.HELD:
             return False
         if _logs_hold_later(job):
@@ -113,7 +113,7 @@ class Queue(JobIndex):
         return True
 
     def remove(self, job: Job, reason: str, decision: Decision) -> bool:
-        """Remove; the job leaves when its run is over. False when it is on its way already."""
+        """Remove the job; it leaves when its run is over. False when it is being removed already."""
         if job.status == Status.REMOVED:
             return False
         if job.status == Status.COMPLETED:
@@ -138,7 +138,7 @@ class Queue(JobIndex):
         self.retire(job, decision)
 
     def remove_at_once(self, job: Job, reason: str, decision: Decision) -> bool:
-        """Drop a job that is being removed without waiting for its run; false unless it is in that state."""
+        """Let a removed job leave without waiting for its run; false unless it is being removed."""
         if job.status != Status.REMOVED:
             return False
         decision.set(job, {"RemoveReason": reason})
@@ -150,7 +150,7 @@ class Queue(JobIndex):
         return True
 
     def vacate(self, job: Job, reason: str, code: int, fast: bool, decision: Decision) -> bool:
-        """Send a running job back to idle; false when it does not run."""
+        """Vacate a running job; false when it does not run."""
         if job.status not in (Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT) or not job.run:
             return False
         decision.kills.append(Kill(job.run, fast, reason, code))
@@ -184,7 +184,7 @@ class Queue(JobIndex):
     # ---- factories
 
     def pause_factory(self, cluster: Cluster, reason: str, decision: Decision) -> bool:
-        """Make no more jobs until :meth:`resume_factory`; false when it makes none as it is."""
+        """Pause materialization until :meth:`resume_factory`; false when it is paused or over."""
         factory = cluster.factory
         if factory is None or factory.over or factory.paused:
             return False
@@ -196,7 +196,7 @@ class Queue(JobIndex):
         return True
 
     def resume_factory(self, cluster: Cluster, reason: str, decision: Decision) -> bool:
-        """Go on making jobs; false unless it was paused."""
+        """Resume materialization; false unless it was paused."""
         factory = cluster.factory
         if factory is None or factory.paused != HELD:
             return False
@@ -208,7 +208,7 @@ class Queue(JobIndex):
         return True
 
     def end_factory(self, cluster: Cluster, decision: Decision) -> bool:
-        """Make no more jobs at all; false when it made the last one before."""
+        """End materialization; false when all jobs are materialized."""
         factory = cluster.factory
         if factory is None or factory.over:
             return False
@@ -223,7 +223,7 @@ class Queue(JobIndex):
     # ---- runs
 
     def begin_run(self, job: Job, run_id: str, facts: Changes, decision: Decision) -> None:
-        """A run begins: on a claimed slot, which ``facts`` name, or here."""
+        """Start a run: on a claimed slot, of which ``facts`` are attributes, or on the access point."""
         if job.run:
             raise InvariantError(f"job {job.key} has a run already: {job.run}")
         job.run = run_id
@@ -236,7 +236,7 @@ class Queue(JobIndex):
             "JobCurrentStartDate": now,
             "JobLastStartDate": int(job.number("JobCurrentStartDate")) or None,
             "CurrentHosts": 1,
-            # Why the former run was evicted is no longer so.
+            # The reason of the last vacate does not hold any more.
             **dict.fromkeys(_VACATE_ATTRIBUTES),
             **facts,
         }
@@ -251,7 +251,7 @@ class Queue(JobIndex):
         decision.note("%s: started on %s (run %s)", job.key, slot_of(job), run_id)
 
     def executing(self, job: Job, host: str, slot_name: str, properties: dict[str, str], decision: Decision) -> None:
-        """The job's process was started."""
+        """The job's process has started."""
         now = int(decision.now)
         decision.set(
             job,
@@ -260,7 +260,7 @@ class Queue(JobIndex):
         decision.log(job, events.executing(self.frame(job, decision.now), host, slot_name, properties))
 
     def usage(self, job: Job, attributes: Changes, decision: Decision) -> None:
-        """The starter reports usage; the log tells when the image grew."""
+        """Take over a usage report; the event log gets an entry when the image grew."""
         former = job.number("ImageSize")
         decision.set(job, attributes)
         image = job.number("ImageSize")
@@ -281,9 +281,9 @@ class Queue(JobIndex):
             )
 
     def end_run(self, job: Job, end: RunEnd, decision: Decision) -> None:
-        """The job's run is over: the job completes, is held, waits again, or leaves, as it should.
+        """End the job's run: the job completes, is held, becomes idle again, or leaves.
 
-        Nothing happens to a job that has left already because it was removed by force.
+        A job that has already left because it was removed by force does not change.
         """
         if not self.has(job):
             return
@@ -307,15 +307,15 @@ class Queue(JobIndex):
         self.statistics.ended(job, end, decision.now)
 
     def abandon_run(self, job: Job, run_id: str, reason: str, decision: Decision) -> None:
-        """The run ended because the access point itself failed, maybe half-way through a change of the job.
+        """End a run because of a fault of the access point, maybe half-way through a change of the job.
 
-        Whatever state that left the job in, it is one afterwards in which it has no run and waits for what it should.
+        Afterwards the job has no run and is in a consistent state.
         """
         if not self.has(job):
             decision.retired.append(job)  # that it left may not be durable; it counts once, see Job.counted
             return
         if job.run not in ("", run_id):
-            return  # its next run is none of this one's business
+            return  # it has another run by now
         if job.status == Status.HELD and _logs_hold_later(job):
             self._log_held(job, decision)
         job.run = ""
@@ -371,7 +371,7 @@ class Queue(JobIndex):
 
     @staticmethod
     def _cool(job: Job, seconds: float, decision: Decision) -> Changes:
-        """Have a job wait before it is tried again."""
+        """Start a cool-down of the job after a failed start."""
         job.cool_until = decision.now + seconds
         return {
             "JobCoolDownExpiration": int(job.cool_until),
@@ -391,10 +391,10 @@ class Queue(JobIndex):
         self._held(job, end.reason, end.reason_code, end.reason_subcode, decision)
 
     def _log_over(self, job: Job, end: RunEnd, decision: Decision) -> None:
-        """Log the end of a run that a user has ended by a hold or a removal, and the hold itself.
+        """Log the end of a run that a user ended by a hold or a removal, and the hold itself.
 
-        The entry of the hold comes after that of the eviction, as in HTCondor: with the usage of the run, which is
-        known only now. Policies' holds are logged at once, and without an eviction.
+        As in HTCondor, the entry of the hold follows that of the eviction, which has the usage of the run and is
+        therefore written now. Holds by policies are logged at once, without an eviction.
         """
         ran = end.how in (RunOutcome.EXITED, RunOutcome.SIGNALED, RunOutcome.EVICTED, RunOutcome.HELD, RunOutcome.LOST)
         if job.status == Status.REMOVED:
@@ -420,9 +420,9 @@ class Queue(JobIndex):
                 decision.log(job, events.remote_error(frame, slot_of(job), end.error, *codes))
 
     def wake(self, now: float) -> bool:
-        """Jobs whose cool-down is over are runnable again; whether there were any.
+        """Make jobs runnable whose cool-down is over; returns whether there are any.
 
-        One that ends later than any can is from before the clock was set back.
+        A cool-down that ends later than any possible one dates from before the clock was set back.
         """
         most_s = max(_COOL_MOST_S, self.cool_down_s)
         due = [job for job in self.cooling if not now < job.cool_until <= now + most_s]
@@ -444,7 +444,7 @@ class Queue(JobIndex):
         if end.how in (RunOutcome.NOT_STARTED, RunOutcome.FAILED) or (
             end.how == RunOutcome.EVICTED and code == Vacate.STARTER_ERROR
         ):
-            # Tried again at once, it would most likely fail again, many times a second.
+            # Without a cool-down it would most likely fail again at once, many times a second.
             job.failures += 1
             wait_s = min(_COOL_MOST_S, _COOL_FIRST_S * 2.0 ** min(job.failures - 1, 20))
             changes.update(self._cool(job, wait_s, decision))
@@ -469,7 +469,7 @@ class Queue(JobIndex):
 
 
 def _logs_hold_later(job: Job) -> bool:
-    """Whether the log tells of the job's hold only when its run is over."""
+    """Whether the event log gets the job's hold only when its run is over."""
     return bool(job.run) and _is_told_later(job)
 
 
@@ -487,7 +487,7 @@ def _hold_of(job: Job, which: str = "") -> tuple[str, int, int]:
 
 
 def _vacate_attributes(job: Job, reason: str, code: int, subcode: int, now: float) -> Changes:
-    """What an eviction changes. Holds of running jobs count as evictions, with the codes of holds."""
+    """The attributes that an eviction changes. Holds of running jobs count as evictions, with their own codes."""
     name = VACATE_NAMES.get(code) or HOLD_NAMES.get(code, f"Code{code}")
     return {
         "LastVacateTime": int(now),
@@ -500,7 +500,7 @@ def _vacate_attributes(job: Job, reason: str, code: int, subcode: int, now: floa
 
 
 def _closing_attributes(job: Job, end: RunEnd, now: float) -> Changes:
-    """What the end of any run changes, whatever becomes of the job."""
+    """The attributes that the end of any run changes."""
     former = job.changes or {}
     changes: Changes = dict(end.attributes)
     changes.update(
@@ -530,7 +530,7 @@ def _closing_attributes(job: Job, end: RunEnd, now: float) -> Changes:
 
 
 def _counted(job: Job, name: str, reason: str) -> Expr:
-    """A record of counts by reason with one more of ``reason``."""
+    """The ad of counts by reason, with ``reason`` counted once more."""
     text = str((job.changes or {}).get(name) or "[ ]")
     counts: dict[str, int] = {}
     for field in text.strip("[] ").split(";"):

@@ -1,4 +1,4 @@
-"""Which idle jobs may run, in which order, and what the negotiator is asked for.
+"""The runnable jobs in their order, and the resource requests made of them.
 
 Runnable jobs of one submitter, one priority and one autocluster form a bucket: the unit of a resource request. Within
 a bucket the order is cluster, then proc. The order of buckets is: larger PreJobPrio1, PreJobPrio2, JobPrio,
@@ -16,7 +16,7 @@ from slotwise.schedd.jobs.job import Bucket, Job, Priority
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the negotiator is asked for: ``count`` slots for jobs like ``first``."""
+    """A resource request: ``count`` slots for jobs like ``first``."""
 
     submitter: str
     autocluster: int
@@ -31,13 +31,13 @@ class Runnable:
         self._buckets: dict[str, dict[tuple[Priority, int], Bucket]] = {}
         #: Runnable jobs whose autocluster is not known yet.
         self.unclustered: dict[Job, None] = {}
-        #: Jobs that run on the access point: nobody matches them.
+        #: Jobs that run on the access point itself: they are not matched.
         self.here: dict[Job, None] = {}
         #: How many jobs have become runnable so far, by submitter.
         self.added: dict[str, int] = {}
 
     def add(self, job: Job) -> None:
-        """The job became runnable."""
+        """Add a job that became runnable."""
         if job.cluster.runs_here:
             self.here[job] = None
             return
@@ -49,7 +49,7 @@ class Runnable:
             self._bucket(job).add(job)
 
     def discard(self, job: Job) -> None:
-        """The job is not runnable any more, or is reserved for a match."""
+        """Remove a job that is not runnable any more, or is reserved for a match."""
         if job.bucket is not None:
             job.bucket.discard(job)
         else:
@@ -61,7 +61,7 @@ class Runnable:
         return job.bucket is not None or job in self.unclustered or job in self.here
 
     def clustered(self, job: Job, autocluster: int) -> None:
-        """The job's autocluster became known or changed."""
+        """Sort a job in whose autocluster became known or changed."""
         waiting = job.bucket is not None or job in self.unclustered
         self.discard(job)
         job.autocluster = autocluster
@@ -69,7 +69,7 @@ class Runnable:
             self._bucket(job).add(job)
 
     def forget_autoclusters(self) -> None:
-        """The significant attributes changed: every job must be looked at again."""
+        """Discard all autoclusters: the significant attributes changed."""
         for job in [job for bucket in self._all() for job in bucket.members]:
             self.discard(job)
             job.autocluster = None
@@ -77,7 +77,7 @@ class Runnable:
         self._buckets.clear()
 
     def compact(self) -> None:
-        """Drop what the heaps keep of jobs that have left."""
+        """Drop jobs that have left from the heaps."""
         for bucket in self._all():
             if len(bucket.heap) > 2 * len(bucket.members) + 100:
                 bucket.heap = [(job.cluster.number, job.proc, job) for job in bucket.members]
@@ -97,7 +97,7 @@ class Runnable:
         return clustered + sum(1 for job in self.unclustered if job.submitter == submitter)
 
     def kinds(self, submitter: str) -> int:
-        """About how many autoclusters the submitter's runnable jobs are of."""
+        """The approximate number of autoclusters of the submitter's runnable jobs."""
         return len(self._buckets.get(submitter, ()))
 
     def ordered(self, submitter: str) -> Iterator[tuple[Bucket, Job]]:
@@ -129,7 +129,7 @@ class Runnable:
         return requests
 
     def firsts(self, submitter: str) -> dict[int, Job]:
-        """The best job of each autocluster, which stands for the others in requests."""
+        """The best job of each autocluster, which represents the others in requests."""
         found: dict[int, Job] = {}
         for bucket, job in self.ordered(submitter):
             found.setdefault(bucket.autocluster, job)

@@ -23,7 +23,7 @@ class JobSelection:
 
 
 def require_few(*names: Sequence[str]) -> None:
-    """See that a call names no more than a daemon can look at in one go.
+    """Check that a call does not name more than a daemon can process in one go.
 
     :raises UsageError: when it does.
     """
@@ -46,7 +46,7 @@ def parse_id(text: str) -> tuple[int, int | None]:
 
 
 def constraint_of(ids: Sequence[str], owners: Sequence[str], constraint: str) -> str:
-    """One ClassAd constraint for all three."""
+    """The ClassAd constraint for ids, owners and constraint together."""
     parts: list[str] = []
     if ids:
         parts.append(" || ".join(_id_clause(text) for text in ids))

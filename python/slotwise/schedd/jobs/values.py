@@ -52,7 +52,7 @@ def _real(value: float) -> str:
 
 
 def encode(changes: Mapping[str, Value]) -> str:
-    """The changes as JSON text for the store; expressions become ``{"$": text}``."""
+    """Encode changes as JSON text for the store; expressions become ``{"$": text}``."""
     return json.dumps(
         {name: {"$": str(value)} if isinstance(value, Expr) else value for name, value in changes.items()},
         separators=(",", ":"),
@@ -60,7 +60,7 @@ def encode(changes: Mapping[str, Value]) -> str:
 
 
 def decode(text: str | None) -> Changes:
-    """What :func:`encode` made."""
+    """Decode the text of :func:`encode`."""
     if not text:
         return {}
     return {name: Expr(value["$"]) if isinstance(value, dict) else value for name, value in json.loads(text).items()}

@@ -1,4 +1,4 @@
-"""What becomes of a job that has ended by itself: its exit policy, asked with the facts of that end."""
+"""The exit policy: what becomes of a job that has exited or died on a signal."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _RUNNING = (Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT)
 
 
 def exit_verdict(job: Job, signaled: bool, code: int, attributes: Changes, ads: JobAds, now: float) -> Verdict | None:
-    """The verdict on a job that exited with ``code``, or died on that signal; None when it was not to run any more.
+    """The verdict on a job that exited with ``code`` or died on that signal; None when it was held or removed before.
 
-    :param attributes: what the end of the run changes of the job.
+    :param attributes: the attributes that the end of the run changes.
     """
     if job.status not in _RUNNING:
         return None

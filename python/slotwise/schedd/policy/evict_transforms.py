@@ -3,7 +3,7 @@
 ``TransformOnEvict`` names transforms, ``TransformBody_<name>`` holds their statements: REQUIREMENTS says for
 which evictions (VacateReasonCode and VacateReasonSubCode), SET and EVALSET change attributes. The first that
 applies sends the job back to the queue instead of holding it (manual page of condor_submit, "retry_request_memory").
-And what a run must be told that goes on although its job was held or removed.
+Also: the kill that is owed to a run whose job was held or removed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slotwise.schedd.jobs.values import Changes, Expr
 
 
 def transformed(ad: ClassAd, code: int, subcode: int, reason: str, now: int) -> Changes | None:
-    """What the first transform that applies changes, or None when none does. ``ad`` is worked on as scratch."""
+    """The changes of the first transform that applies, or None when none does. ``ad`` is modified."""
     names = ad.get("TransformOnEvict")
     if not isinstance(names, str):
         return None
@@ -52,7 +52,7 @@ def _apply(ad: ClassAd, body: str, now: int) -> Changes | None:
 
 
 def kill_owed(job: Job) -> Kill | None:
-    """What a run must be told that goes on although its job was held or removed; None while it may run."""
+    """The kill for a run whose job was held or removed; None while it may run."""
     changes = job.changes or {}
     if job.status == Status.REMOVED:
         return Kill(job.run, False, str(changes.get("RemoveReason") or ""), int(Vacate.JOB_REMOVED))

@@ -36,7 +36,7 @@ class SystemPolicy:
 
 @dataclass(frozen=True)
 class JobFacts:
-    """What the policy needs to know besides the ad. Times are epoch seconds, 0 = never."""
+    """What policies depend on besides the ad. Times are epoch seconds, 0 = never."""
 
     status: int
     now: float
@@ -61,7 +61,7 @@ def truth(value: object) -> bool | None:
 
 
 def periodic(facts: JobFacts, system: SystemPolicy) -> Verdict | None:
-    """What the periodic policies want of the job now; the first that fires wins."""
+    """The verdict of the periodic policies on the job now; the first that fires decides."""
     running = facts.status in (Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT)
     if running and (verdict := _durations(facts)):
         return verdict
@@ -149,7 +149,7 @@ def _fired(facts: JobFacts, kind: str, system: tuple[tuple[str, str, str, str], 
 
 
 def _own(name: str, text_of: Callable[[str], str], value: str = "TRUE") -> str:
-    """Why a policy of the job itself fired, as HTCondor words it."""
+    """The reason of a policy of the job itself that fired, as HTCondor words it."""
     return f"The job attribute {name} expression '{text_of(name)}' evaluated to {value}"
 
 
@@ -181,7 +181,7 @@ def _is_number(value: object) -> bool:
 
 
 def _whole(value: object) -> int:
-    """A code that an expression gave; 0 for what is not a number."""
+    """The code that an expression evaluated to; 0 for anything that is not a number."""
     return int(finite(value)) if _is_number(value) else 0
 
 

@@ -1,4 +1,4 @@
-"""Evaluates periodic policies over the whole queue: candidates are found in the table, then judged one by one."""
+"""Evaluates periodic policies over the whole queue: finds candidates in the table, then evaluates them one by one."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from slotwise.schedd.storage.committer import Committer
 from slotwise.table import Allowance
 
 _log = logging.getLogger(__name__)
-#: Steps for finding jobs with a policy: those beyond are looked at one by one.
+#: Steps for finding jobs whose policy may fire; beyond these, all jobs are evaluated.
 _FIND_STEPS = 10_000_000
 #: Steps that the policy of one job may take, those of a user's jobs in one pass, and those between two looks at other
 #: work; judging a job costs something in any case.
 _JOB_STEPS, _USER_STEPS, _SLICE_STEPS, _JUDGING = 200_000, 20_000_000, 500_000, 2_000
-#: How long the policy of a job that takes more is left alone.
+#: How long the policy of a job that takes more is skipped, in seconds.
 _SKIPPED_S = 3600.0
 _OWN = ("PeriodicHold", "PeriodicRelease", "PeriodicRemove", "PeriodicVacate")
 
 
 def quiet(system: SystemPolicy) -> str:
-    """The constraint that only jobs satisfy for which no policy is due."""
+    """The constraint that only jobs satisfy for which no policy fires."""
     clauses = [f"(({text}) =?= false || ({text}) =?= undefined)" for text in (*_OWN, *system.texts())]
     clauses.append("TimerRemove =?= undefined")
     clauses.append("(AllowedJobDuration =?= undefined || JobStatus != 2)")
@@ -60,7 +60,7 @@ class Periodic:
     """Runs the periodic policies.
 
     :param run_of: the run of an id, or None.
-    :param sweep: called after a failure, which may have left jobs in a state that is neither here nor there.
+    :param sweep: called after a failure, which may have left jobs in an inconsistent state.
     """
 
     def __init__(
@@ -86,11 +86,11 @@ class Periodic:
         self.interval_s = 60.0
         self.timeslice = 0.01
         self.interval_most_s = 1200.0
-        #: Jobs whose own policies are not evaluated, and until when.
+        #: Jobs whose own policies are skipped, and until when.
         self._skipped: dict[str, float] = {}
 
     async def run(self) -> None:
-        """Evaluate for ever, never spending more than the timeslice, nor holding the event loop."""
+        """Evaluate until cancelled, within the timeslice and without blocking the event loop."""
         wait_s = self.interval_s
         while True:
             await asyncio.sleep(wait_s)
@@ -111,14 +111,14 @@ class Periodic:
                 wait_s = max(wait_s, min(spent / self.timeslice, self.interval_most_s))
 
     def evaluate(self) -> int:
-        """Evaluate once; returns how many jobs something was done to."""
+        """Evaluate once; returns the number of jobs that were acted on."""
         return sum(self.slices())
 
     def slices(self) -> Iterator[int]:
-        """Evaluate once, in slices; each tells how many jobs something was done to.
+        """Evaluate once, in slices; each yields the number of jobs that were acted on.
 
-        Expressions of one job, and of all jobs of one user, have so many steps in a pass. The policy of a job that
-        needs more is left alone for a while, and its owner told.
+        Steps are limited for each job, and for all jobs of a user. The policy of a job that exceeds them is skipped
+        for a while, and the job is held.
         """
         if not self._queue.clusters:
             return
@@ -133,7 +133,8 @@ class Periodic:
                 job = self._queue.by_key(key)
                 if job is None or spent.get(job.cluster.user, 0) > _USER_STEPS:
                     continue
-                with contained(_log, f"the periodic policy of job {key}", self._failed), Allowance(_FIND_STEPS) as used:
+                doing = f"{key}: evaluating its periodic policy"
+                with contained(_log, doing, self._failed), Allowance(_FIND_STEPS) as used:
                     done += self._judge(job, decision)
                 steps += used.used + _JUDGING
                 spent[job.cluster.user] = spent.get(job.cluster.user, 0) + used.used
@@ -159,13 +160,13 @@ class Periodic:
             if not used.broken:
                 return verdict is not None and self._carry_out(job, verdict, decision)
             verdict = self._skip(job, decision)
-        # The administrator's policies hold for such a job all the same.
+        # The administrator's policies apply to such a job all the same.
         with Allowance(_JOB_STEPS):
             verdict = expressions.periodic(replace(facts, evaluate=lambda name: None), self.system) or verdict
         return verdict is not None and self._carry_out(job, verdict, decision)
 
     def _skip(self, job: Job, decision: Decision) -> Verdict:
-        """Leave the job's own policy alone for a while, and tell the owner: a job that may be held is held."""
+        """Skip the job's own policy for a while, and hold the job so that its owner learns of it."""
         self._skipped[job.key] = decision.now + _SKIPPED_S
         reason = f"The job's periodic policy takes more than {_JOB_STEPS} steps to evaluate"
         decision.set(job, {"PeriodicPolicySkipped": f"{reason}; it is evaluated again after {_SKIPPED_S:.0f} s"})

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from slotwise.classad import ClassAd, ExprTree, SpecialValue
 
-#: A scope, or a string or quoted name in which none is meant.
+#: A scope; or a string or quoted name, which is skipped.
 _SCOPED = re.compile(
     r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|(?<![\w.])(SLOT|JOB|OWNER|SCHEDD|MY|TARGET)(?=\s*\.)""", re.IGNORECASE
 )
@@ -37,7 +37,7 @@ class StartPolicy:
         found = {scope.upper() for scope in re.findall(r"(?<![\w.])(\w+)\s*\.", text)}
         if expression is not None and expression.references().unbounded:
             found |= {"SLOT", "OWNER"}
-        #: Whether it depends on the slot: then it is judged anew for every one.
+        #: Whether it depends on the slot, and so is evaluated for each.
         self.of_slots = "SLOT" in found
         self._of_owner = "OWNER" in found
         self._in_request = _rescoped(str(expression)) if self.of_slots else ""
@@ -52,7 +52,7 @@ class StartPolicy:
         owner: Callable[[], ClassAd],
         slot: ClassAd | None = None,
     ) -> bool:
-        """Whether the job may start, on ``slot`` where there is one: undefined keeps it.
+        """Whether the job may start, on ``slot`` if given; undefined means no.
 
         Without a slot, whether it may start on some slot.
         """
@@ -64,7 +64,7 @@ class StartPolicy:
         return slot is None and self.of_slots
 
     def constrain(self, request: ClassAd, schedd: Callable[[], ClassAd], owner: Callable[[], ClassAd]) -> None:
-        """Have the negotiator match a request only with slots on which the job may start."""
+        """Restrict a request to slots on which the job may start."""
         if not self._in_request:
             return
         request["RequestConstraint"] = ExprTree(self._in_request)
@@ -85,7 +85,7 @@ class StartPolicy:
 
 
 def owner_ad(user: str, counts: Sequence[int]) -> ClassAd:
-    """``OWNER``: a user and its jobs, of which there are ``counts`` by JobStatus."""
+    """The ``OWNER`` ad: a user and its number of jobs, from ``counts`` by JobStatus."""
 
     def number(states: Sequence[int]) -> int:
         return sum(counts[state] for state in states)
