@@ -1,1 +1,1 @@
-"""What the schedd keeps on disk, and how a decision becomes durable before it acts."""
+"""The schedd's durable state, and the commits that make a decision durable before it acts."""

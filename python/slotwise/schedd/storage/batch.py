@@ -1,4 +1,4 @@
-"""What the store keeps, row by row, and the changes that one decision makes to it."""
+"""The rows of the store, and batches of changes to them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple, TypeAlias
 
 from slotwise.schedd.userlog.planned_text import PlannedText
 
-#: Names in the table of single values that begin so hold starter addresses by startd address.
+#: The prefix of names in the table ``meta`` under which starter addresses are kept, by startd address.
 STARTER = "starter "
-#: How long a submission may be sent again.
+#: How long a submission may be sent again, in seconds.
 SENT_AGAIN_S = 1800
-#: How long ids that were given out ahead wait for their clusters, in seconds.
+#: How long reserved cluster ids wait for their clusters, in seconds.
 RESERVED_S = 3600
 #: Whether nothing refers to a row of ``clusters``.
 UNUSED_CLUSTER = " AND ".join(
@@ -23,7 +23,7 @@ UNUSED_CLUSTER = " AND ".join(
 
 @dataclass(frozen=True)
 class StoredCluster:
-    """A cluster as kept: the submitted ad (pack) and what the schedd added for all of its jobs (JSON)."""
+    """The row of a cluster: the submitted ad (pack) and the attributes that the schedd added to all jobs (JSON)."""
 
     cluster: int
     owner: str
@@ -35,7 +35,7 @@ class StoredCluster:
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A run as kept: enough to recognise its starter and its claim after a restart."""
+    """The row of a run, by which its starter and its claim are recognized after a restart."""
 
     cluster: int
     proc: int
@@ -47,7 +47,7 @@ class StoredRun:
 
 @dataclass(frozen=True)
 class StoredClaim:
-    """A claim as kept."""
+    """The row of a claim."""
 
     claim: str
     startd: str
@@ -61,7 +61,7 @@ class StoredClaim:
 
 @dataclass(frozen=True)
 class StoredFactory:
-    """A factory as kept; the differences of its jobs are apart, in parts."""
+    """The row of a factory; the deltas of its jobs are in parts of their own."""
 
     cluster: int
     total: int
@@ -73,18 +73,18 @@ class StoredFactory:
 
 @dataclass
 class UserTotals:
-    """What the jobs of a user used that have left the queue: jobs, CPU and wall-clock seconds."""
+    """Usage of a user's jobs that have left the queue: their number, CPU seconds and wall-clock seconds."""
 
     completed: tuple[int, float, float] = (0, 0.0, 0.0)
     removed: tuple[int, float, float] = (0, 0.0, 0.0)
 
     def add(self, completed: bool, cpu_s: float, slot_s: float) -> None:
-        """One more job."""
+        """Add the usage of one job."""
         used = (1, cpu_s, slot_s)
         self.merge(UserTotals(completed=used) if completed else UserTotals(removed=used))
 
     def merge(self, more: UserTotals) -> None:
-        """Add these."""
+        """Add other totals."""
         self.completed = _sum(self.completed, more.completed)
         self.removed = _sum(self.removed, more.removed)
 
@@ -95,7 +95,7 @@ def _sum(one: tuple[int, float, float], other: tuple[int, float, float]) -> tupl
 
 @dataclass(frozen=True)
 class StoredUser:
-    """The record of a user as kept; attributes as JSON."""
+    """The row of a user record; attributes as JSON."""
 
     name: str
     enabled: bool
@@ -105,7 +105,7 @@ class StoredUser:
 
 @dataclass(frozen=True)
 class Reservation:
-    """Ids from ``first`` on, given to ``owner`` at the time ``at``."""
+    """``count`` cluster ids from ``first`` on that ``owner`` reserved at the time ``at``."""
 
     first: int
     count: int
@@ -115,7 +115,7 @@ class Reservation:
 
 @dataclass
 class StoredQueue:
-    """All that a starting schedd needs."""
+    """Everything that a schedd restores when it starts."""
 
     next_cluster: int = 1
     next_planned: int = 1
@@ -132,7 +132,7 @@ class StoredQueue:
     runs: list[StoredRun] = field(default_factory=list)
     claims: list[StoredClaim] = field(default_factory=list)
     planned: list[PlannedText] = field(default_factory=list)
-    #: Cluster ids that were given out ahead, and those of them whose clusters came.
+    #: Reserved cluster ids, and those of them that clusters have taken.
     reserved: list[Reservation] = field(default_factory=list)
     reserved_taken: list[int] = field(default_factory=list)
     users: list[StoredUser] = field(default_factory=list)
@@ -174,7 +174,7 @@ class Batch:
         self.statements.append(ForEach(sql, rows))
 
     def insert_cluster(self, row: StoredCluster) -> None:
-        """A new cluster; also moves the cluster counter past it."""
+        """Insert a cluster, and move the cluster counter past it."""
         self._one(
             "INSERT INTO clusters VALUES (?,?,?,?,?,?)",
             (row.cluster, row.owner, row.qdate, row.next_proc, row.ad, row.common),
@@ -186,53 +186,53 @@ class Batch:
         )
 
     def update_cluster(self, cluster: int, ad: bytes) -> None:
-        """A new ad (pack) for the jobs that a cluster's factory will make."""
+        """Replace the ad (pack) of the jobs that a cluster's factory has yet to materialize."""
         self._one("UPDATE clusters SET ad=? WHERE cluster=?", (ad, cluster))
 
     def insert_factory(self, row: StoredFactory, parts: Iterable[tuple[int, int, bytes]]) -> None:
-        """A cluster whose jobs are made later, and its parts: (first proc, count, delta pack)."""
+        """Insert a factory with its parts: (first proc, count, delta pack)."""
         values = (row.cluster, row.total, row.next_proc, row.most, row.max_idle, row.paused)
         self._one("INSERT INTO factories VALUES (?,?,?,?,?,?)", values)
         rows = [(row.cluster, *part) for part in parts]
         self._each("INSERT INTO factory_parts VALUES (?,?,?,?)", rows)
 
     def advance_factory(self, cluster: int, next_proc: int) -> None:
-        """Jobs before ``next_proc`` were made."""
+        """Note that jobs before ``next_proc`` are materialized."""
         self._one("UPDATE factories SET next_proc=? WHERE cluster=?", (next_proc, cluster))
 
     def set_factory(self, cluster: int, most: int, max_idle: int, paused: int) -> None:
-        """New bounds or another state of a factory."""
+        """Change the bounds or the state of a factory."""
         sql = "UPDATE factories SET most=?, max_idle=?, paused=? WHERE cluster=?"
         self._one(sql, (most, max_idle, paused, cluster))
 
     def delete_factory(self, cluster: int) -> None:
-        """The cluster has left the queue."""
+        """Delete the factory of a cluster that has left the queue."""
         self._one("DELETE FROM factories WHERE cluster=?", (cluster,))
         self._one("DELETE FROM factory_parts WHERE cluster=?", (cluster,))
 
     def put_starter(self, startd: str, starter: str) -> None:
-        """The starter that a startd's runs go to."""
+        """Note the starter to which a startd's runs belong."""
         self._one("INSERT OR REPLACE INTO meta VALUES (?, ?)", (STARTER + startd, starter))
 
     def raise_counter(self, next_cluster: int) -> None:
-        """The next cluster gets at least this number."""
+        """Raise the cluster counter to at least this number."""
         self._one("INSERT OR REPLACE INTO meta VALUES ('next_cluster', ?)", (next_cluster,))
 
     def reserve(self, ids: Reservation) -> None:
-        """Cluster ids for a submitter."""
+        """Reserve cluster ids for a submitter."""
         sql = "INSERT INTO reserved (first, count, at, owner) VALUES (?,?,?,?)"
         self._one(sql, (ids.first, ids.count, ids.at, ids.owner))
 
     def remember(self, owner: str, key: bytes, at: int, reply: bytes) -> None:
-        """What a submission with a key was answered, should it be sent again."""
+        """Keep the reply to a submission with a key, should it be sent again."""
         self._one("INSERT OR REPLACE INTO submissions VALUES (?,?,?,?)", (owner, key, at, reply))
 
     def know_user(self, name: str) -> None:
-        """A user submits: there is a record from now on."""
+        """Insert the record of a user who submits, unless there is one."""
         self._one("INSERT OR IGNORE INTO users (name) VALUES (?)", (name,))
 
     def put_user(self, user: StoredUser) -> None:
-        """The record of a user is new or has changed; its totals stay."""
+        """Insert or change the record of a user; the totals stay as they are."""
         self._one(
             "INSERT INTO users (name, enabled, attributes) VALUES (?,?,?) ON CONFLICT (name)"
             " DO UPDATE SET enabled=excluded.enabled, attributes=excluded.attributes",
@@ -240,7 +240,7 @@ class Batch:
         )
 
     def add_user_totals(self, name: str, more: UserTotals) -> None:
-        """Jobs of the user have left the queue."""
+        """Add usage to the totals of a user."""
         columns = [f"{kind}{what}" for kind in ("completed", "removed") for what in ("", "_cpu_s", "_slot_s")]
         added = ", ".join(f"{column}={column}+excluded.{column}" for column in columns)
         self._one(
@@ -250,19 +250,19 @@ class Batch:
         )
 
     def delete_user(self, name: str) -> None:
-        """The record of a user is no more."""
+        """Delete the record of a user."""
         self._one("DELETE FROM users WHERE name=?", (name,))
 
     def insert_jobs(self, rows: Iterable[tuple[int, int, int, bytes | None, str | None]]) -> None:
-        """New jobs: (cluster, proc, status, delta pack, changes)."""
+        """Insert jobs: (cluster, proc, status, delta pack, changes)."""
         self._each("INSERT INTO jobs VALUES (?,?,?,?,?)", rows)
 
     def update_job(self, cluster: int, proc: int, status: int, changes: str) -> None:
-        """New status and changes of a job."""
+        """Change the status and the changes of a job."""
         self._one("UPDATE jobs SET status=?, changes=? WHERE cluster=? AND proc=?", (status, changes, cluster, proc))
 
     def retire_job(self, cluster: int, proc: int, owner: str, status: int, completed: int, changes: str) -> None:
-        """The job leaves the queue for the history."""
+        """Move a job from the queue to the history."""
         self._one(
             "INSERT INTO history (cluster, proc, owner, status, completed, delta, changes)"
             " SELECT cluster, proc, ?, ?, ?, delta, ? FROM jobs WHERE cluster=? AND proc=?",
@@ -271,22 +271,22 @@ class Batch:
         self._one("DELETE FROM jobs WHERE cluster=? AND proc=?", (cluster, proc))
 
     def mark_history(self, seq: int) -> None:
-        """Rows of the history up to ``seq`` are in the HISTORY file."""
+        """Note that rows of the history up to ``seq`` are in the HISTORY file."""
         self._one("UPDATE meta SET value=? WHERE name='history file'", (seq,))
 
     def put_run(self, run: StoredRun) -> None:
-        """A run begins, or its facts change."""
+        """Insert or change a run."""
         self._one(
             "INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?)",
             (run.cluster, run.proc, run.run_id, run.token, run.claim, run.facts),
         )
 
     def delete_run(self, cluster: int, proc: int) -> None:
-        """The job's run is over."""
+        """Delete the run of a job."""
         self._one("DELETE FROM runs WHERE cluster=? AND proc=?", (cluster, proc))
 
     def put_claim(self, claim: StoredClaim) -> None:
-        """A claim is held."""
+        """Insert or change a claim."""
         self._one(
             "INSERT OR REPLACE INTO claims (claim, startd, slot, submitter, lease_s, slot_ad, limits)"
             " VALUES (?,?,?,?,?,?,?)",
@@ -294,27 +294,27 @@ class Batch:
         )
 
     def delete_claim(self, claim: str) -> None:
-        """The claim is no more."""
+        """Delete a claim."""
         self._one("DELETE FROM claims WHERE claim=?", (claim,))
 
     def plan(self, text: PlannedText) -> None:
-        """Log text that will be written after this commit."""
+        """Plan a text for an event log, to be written after this commit."""
         self._one("INSERT INTO planned VALUES (?,?,?,?,?)", (text.seq, text.path, text.owner, text.offset, text.text))
 
     def written(self, seqs: Iterable[int]) -> None:
-        """Planned texts that are in their files."""
+        """Delete the plans of texts that have been written."""
         self._each("DELETE FROM planned WHERE seq=?", [(seq,) for seq in seqs])
 
     def forget_past(self, seqs: Iterable[int]) -> None:
-        """Rows of the history that are too old."""
+        """Delete rows of the history."""
         self._each("DELETE FROM history WHERE seq=?", [(seq,) for seq in seqs])
 
     def forget_clusters(self, clusters: Iterable[int]) -> None:
-        """Those of the clusters that nothing refers to."""
+        """Delete those of the clusters to which no row refers."""
         sql = f"DELETE FROM clusters WHERE cluster=? AND {UNUSED_CLUSTER}"
         self._each(sql, [(cluster,) for cluster in clusters])
 
     def tidy(self, now: int) -> None:
-        """Forget submitters' old keys and ids."""
+        """Delete expired submission keys and reserved ids."""
         self._one("DELETE FROM submissions WHERE at < ?", (now - SENT_AGAIN_S,))
         self._one("DELETE FROM reserved WHERE at < ?", (now - RESERVED_S,))

@@ -1,7 +1,7 @@
-"""Makes decisions durable, then lets them act: the only way from a decision to the outside.
+"""Makes decisions durable, and then carries them out: the only way from a decision to the outside.
 
-Order is everything here. A decision changes memory first, then one transaction takes the job rows, the runs and the
-log texts it promises; only after the commit are logs written, starters acknowledged and claims activated.
+The order matters. A decision has changed memory already; one transaction takes its job rows, runs and planned log
+texts; only after the commit are logs written, starters acknowledged and claims activated.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from slotwise.schedd.userlog.writer import LogFailure, LogSizes
 
 _log = logging.getLogger(__name__)
 _FLUSH_S = 1.0
-#: The end of the year 9999: no job completes later, whatever its ad says.
+#: The end of the year 9999, a cap on CompletionDate, which users can edit.
 _LAST_DATE = 253_402_300_799
-#: A log on a file system that hangs may delay those who wait for it no longer than this.
+#: The longest wait for a log, in seconds: its file system may hang.
 _LOG_WAIT_S = 5.0
 
 
@@ -55,7 +55,7 @@ OnLogFailure = Callable[[LogFailure, list[str]], None]
 
 
 class Committer:
-    """Commits decisions and writes what they promised into event logs."""
+    """Commits decisions and writes their entries into event logs."""
 
     def __init__(
         self,
@@ -75,45 +75,45 @@ class Committer:
         self._fallback = fallback_account
         self._on_log_failure = on_log_failure
         self.on_kills = on_kills
-        #: Called when there is work that the negotiator has not heard of.
+        #: Called when there are jobs to start that the negotiator does not know of.
         self.on_new_work: Callable[[], None] | None = None
-        #: Called of every decision; what ads tell may have changed.
+        #: Called after every commit: ads may have changed.
         self.on_change: Callable[[], None] = lambda: None
-        #: Called of every decision that is durable.
+        #: Called with every decision that is durable.
         self.on_jobs: Callable[[Decision], None] = lambda decision: None
-        #: Called when jobs have left the queue, durably.
+        #: Called after every commit by which jobs left the queue.
         self.on_retired: Callable[[], None] = lambda: None
-        #: Adds to a batch what follows from jobs that leave the queue in it.
+        #: Called with jobs that leave the queue, before the commit; adds to the batch.
         self.on_left: Callable[[list[Job], Batch], None] = lambda jobs, batch: None
         self.sizes = LogSizes()
-        #: Takes the events of all jobs, if configured.
+        #: EVENT_LOG, which gets the events of all jobs; None when not configured.
         self.global_log: GlobalLog | None = None
         self._all_entries: list[str] = []
         self._last = 0.0
         self._ready: list[PlannedText] = []
         self._written: list[int] = []
         self._jobs_of: dict[int, list[str]] = {}
-        #: Those who wait until all texts up to a number are in their logs.
+        #: Futures by the number of the planned text that must be in its log first.
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._last_ready = 0
         self._handled = 0
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        #: Decisions with entries for logs that are not durable yet.
+        #: The number of decisions with log entries that are not durable yet.
         self._uncommitted = 0
         self._idle = asyncio.Event()
         self._idle.set()
 
     def start(self, left: list[PlannedText]) -> None:
-        """Begin to write logs; ``left`` was promised by a former process."""
+        """Start writing logs, first the texts ``left`` that a former process planned."""
         self._task = asyncio.get_running_loop().create_task(self._write_logs(left), name="event logs")
 
     async def close(self) -> None:
-        """Write what is ready, note it, and stop."""
+        """Write the texts that are ready, record that, and stop."""
         if self._task is not None:
-            with contextlib.suppress(TimeoutError):  # what is not written now is found in its plan at the next start
+            with contextlib.suppress(TimeoutError):  # the next start writes what is still planned
                 async with asyncio.timeout(5.0):
-                    await self._store.commit(Batch())  # and so all that was decided before
+                    await self._store.commit(Batch())  # returns after all earlier commits
                     await self._idle.wait()
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -131,8 +131,8 @@ class Committer:
     ) -> asyncio.Future[None]:
         """Make ``decision`` and ``batch`` durable; done when both are.
 
-        Logs, kills and calls of observers follow by themselves, and last ``on_committed``, even when the one who
-        awaits this was cancelled: a client that leaves takes nothing back.
+        Logs, kills and observers follow, and last ``on_committed``, even when the caller that awaits this is
+        cancelled: a client that disconnects reverts nothing.
         """
         whole = Batch()
         self._rows(decision, whole)
@@ -150,9 +150,9 @@ class Committer:
         return done
 
     def deciding(self, decision: Decision, batch: Batch | None = None) -> Deciding:
-        """A context that commits what was decided in it also when it raises.
+        """A context that commits the decision even when its block raises.
 
-        The jobs in memory have changed by then, and the store must follow.
+        By then, the jobs in memory have changed, and the store must follow.
         """
         return Deciding(self, decision, batch)
 
@@ -162,7 +162,7 @@ class Committer:
             self.on_new_work()
 
     async def logs_written(self) -> None:
-        """Wait until the logs hold (or have refused) what every decision that is durable by now promised them."""
+        """Wait until the entries of all decisions that are durable by now are written to their logs, or have failed."""
         if self._handled >= self._last_ready:
             return
         waiter = asyncio.get_running_loop().create_future()
@@ -232,7 +232,7 @@ class Committer:
     ) -> None:
         self._uncommitted -= bool(planned)
         if error is None:
-            with contained(_log, "what follows a commit"):
+            with contained(_log, "acting on a commit"):
                 self._follow(decision, planned)
         else:
             self._wake.set()
@@ -255,7 +255,7 @@ class Committer:
         if decision.kills and self.on_kills:
             self.on_kills(decision)
         for tell in (self.on_change, partial(self.on_jobs, decision)):
-            with contained(_log, "telling others of a commit"):
+            with contained(_log, "notifying an observer of a commit"):
                 tell()
         if decision.new_work:
             self.tell_new_work()
@@ -330,5 +330,5 @@ class Deciding:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, Exception) and not self._decision.committed:
-            with contained(_log, "committing what was decided before a failure"):
+            with contained(_log, "committing a decision after a failure"):
                 self._committer.commit(self._decision, self._batch)

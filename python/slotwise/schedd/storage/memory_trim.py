@@ -1,4 +1,4 @@
-"""Gives memory back after many jobs have left: tables and heaps are made anew, and the C library returns free pages."""
+"""Returns memory to the system after many jobs have left: rebuilds tables and heaps, and trims the C library's heap."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from slotwise.schedd.jobs.queue import Queue
 
 _log = logging.getLogger(__name__)
 _LOOK_S = 10.0
-#: Fewer jobs than this are not worth the effort.
+#: The smallest peak number of jobs for which a trim is worth the effort.
 _WORTH = 5_000
 
 
 class MemoryTrim:
-    """Watches how many jobs there are."""
+    """Watches the number of jobs."""
 
     def __init__(self, queue: Queue, ads: JobAds) -> None:
         self._queue = queue
@@ -26,7 +26,7 @@ class MemoryTrim:
         self._trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc only
 
     def look(self) -> bool:
-        """Give back what is free if the queue is down to half of its greatest length; whether it was."""
+        """Trim if the queue is down to half of its peak length; returns whether it did."""
         jobs = len(self._ads.table)
         self._peak = max(self._peak, jobs + self._queue.retired)
         self._queue.retired = 0
@@ -41,7 +41,7 @@ class MemoryTrim:
         return True
 
     async def run(self) -> None:
-        """Look for ever."""
+        """Look until cancelled."""
         while True:
             await asyncio.sleep(_LOOK_S)
             try:

@@ -1,4 +1,4 @@
-"""The tables of the job queue, and the steps from each of their versions to the next."""
+"""The tables of the job queue, and the migrations from each version to the next."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Durable state of the access point: clusters, jobs, runs, claims, planned log entries, history.
 
 A :class:`Batch` gathers the changes of one decision; :meth:`Store.commit` makes it durable in one transaction. One
-thread writes: whatever batches wait when it is free go into one transaction together, so that many callers share one
-synchronisation of the disk. The database is SQLite in WAL mode with ``synchronous=FULL``: what was acknowledged
-survives loss of the process and of power (a commit costs 0.2 ms on a common SSD, shared by all that wait).
+thread writes: all batches that wait when it is free go into one transaction, so that many callers share one fsync. The
+database is SQLite in WAL mode with ``synchronous=FULL``: what was acknowledged survives a crash of the process and a
+power failure (a commit costs 0.2 ms on a common SSD, shared by all that wait).
 
 Another database takes this one's place by implementing :class:`Batch`'s statements and the three methods of `Store`.
 """
@@ -41,11 +41,11 @@ from slotwise.schedd.userlog.planned_text import PlannedText
 
 _log = logging.getLogger(__name__)
 
-#: How soon a batch that must be written is tried again, seconds.
+#: The time before a batch that must be written is tried again, in seconds.
 _AGAIN_S = 0.5
 _RESERVED = "SELECT first, count, at, owner FROM reserved ORDER BY first"
 _RESERVED_TAKEN = "SELECT cluster FROM reserved JOIN clusters ON cluster >= first AND cluster < first + count"
-#: Called that a batch is durable, or why it was refused.
+#: Called with None when a batch is durable, or with the reason why it was refused.
 OnCommitted = Callable[[HostError | None], None]
 
 
@@ -59,7 +59,7 @@ class _Entry(NamedTuple):
     on_committed: OnCommitted | None
 
     def settle(self, error: HostError | None) -> None:
-        """Tell those who wait; in their loop."""
+        """Notify the waiting callers; runs in their loop."""
         failure: Exception | None = error
         try:
             if self.on_committed is not None:
@@ -84,9 +84,9 @@ class Store:
         self._waiting: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._stopping = False
-        #: Batches that came while another could not be written.
+        #: Batches that arrived while another could not be written.
         self._behind: list[_Entry] = []
-        #: Transactions so far; tests and metrics read it.
+        #: The number of transactions so far, for tests and metrics.
         self.commits = 0
 
     def _connect(self) -> sqlite3.Connection:
@@ -100,7 +100,7 @@ class Store:
         return connection
 
     def open(self) -> StoredQueue:
-        """Make the schema if need be, read everything, and start the writer."""
+        """Create or migrate the schema, read everything, and start the writer."""
         connection = self._connect()
         try:
             prepare(connection)
@@ -156,12 +156,12 @@ class Store:
     ) -> asyncio.Future[None]:
         """Make ``batch`` durable; the future is done when it is.
 
-        ``on_committed`` is called at that moment, before those who await the future go on, and whether or not they
-        still do: what must follow a change that is on the disk belongs there.
+        ``on_committed`` is called at that moment, before callers that await the future go on, and even when they were
+        cancelled: use it for everything that must follow a durable change.
 
-        A batch that ``may_fail`` fails with :class:`HostError` when the database refuses (a full disk). Any other is
-        tried again until it succeeds: what happened in the pool cannot be undone, so it must be written down before
-        anything that follows from it is told.
+        A batch that ``may_fail`` fails with :class:`HostError` when the database refuses it (a full disk). Any other
+        is retried until it succeeds: what happened in the pool cannot be undone, so it must be durable before
+        anything that follows from it is reported.
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
@@ -169,14 +169,14 @@ class Store:
         return done
 
     def close(self) -> None:
-        """Write what waits and stop."""
+        """Write all waiting batches and stop."""
         if self._thread is not None:
             self._waiting.put(None)
             self._thread.join(timeout=30)
             self._thread = None
 
     def reader(self) -> sqlite3.Connection:
-        """A connection of its own for reading, for use in one worker thread; close it after use."""
+        """A new read-only connection, for use in one worker thread; close it after use."""
         connection = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, check_same_thread=False, timeout=30)
         connection.execute("PRAGMA query_only=1")
         return connection
@@ -209,7 +209,7 @@ class Store:
         connection.close()
 
     def _taken(self, first: _Entry | None) -> list[_Entry]:
-        """``first`` and all that waits behind it; takes note of the word to stop."""
+        """``first`` and all entries that wait behind it; notes a request to stop."""
         entries: list[_Entry] = []
         entry = first
         while True:
@@ -223,7 +223,7 @@ class Store:
                 return entries
 
     def _write_group(self, connection: sqlite3.Connection, entries: list[_Entry]) -> None:
-        """All entries in one transaction; when that is refused, each alone, so that one cannot spoil the others."""
+        """Write all entries in one transaction; when that is refused, each in its own, so that only bad ones fail."""
         try:
             self._transaction(connection, [entry.batch for entry in entries])
         except Exception as error:
@@ -244,9 +244,9 @@ class Store:
                 _tell([entry], None)
 
     def _refused(self, connection: sqlite3.Connection, entry: _Entry, error: Exception, rest: list[_Entry]) -> None:
-        """The database does not take this batch, or not now: it is tried again for as long as it takes.
+        """Retry a batch that the database refuses for as long as it takes.
 
-        ``rest`` comes after it; those of them that may fail are taken out and told so.
+        ``rest`` comes after it; entries in it that may fail are removed and fail.
         """
         while True:
             refusal = HostError(
@@ -269,7 +269,7 @@ class Store:
             return
 
     def _refuse_waiting(self, refusal: HostError, rest: list[_Entry]) -> None:
-        """Nothing can be written for now: who may be refused need not wait for a better time."""
+        """Fail the waiting entries that may fail, as nothing can be written for now."""
         self._behind += self._taken(self._waiting.get()) if not self._waiting.empty() else []
         for entries in (rest, self._behind):
             _tell([entry for entry in entries if entry.may_fail], refusal)
@@ -293,7 +293,7 @@ class Store:
 
 
 def _may_pass(error: Exception) -> bool:
-    """Whether a later try may do better: a full disk can be helped, a value that no column takes cannot."""
+    """Whether a retry may succeed: after a full disk it may, with a value that no column takes it cannot."""
     lasting = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
     return isinstance(error, sqlite3.Error) and not isinstance(error, lasting)
 

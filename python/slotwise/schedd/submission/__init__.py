@@ -1,1 +1,1 @@
-"""From a submission to jobs in the queue: bounds, rules, ids, one transaction, late materialization."""
+"""Takes submissions into the queue: limits, rules, ids, one transaction, late materialization."""

@@ -8,14 +8,14 @@ from types import TracebackType
 from slotwise.errors import DeniedError
 
 _MIB = 1024 * 1024
-#: What every user may have under way, however much others have.
+#: Bytes that every user may have in flight, however many others have.
 _ALWAYS = 4 * _MIB
-#: What a message costs besides its bytes.
+#: The overhead of a message, in bytes.
 _MESSAGE = 1024
 
 
 class Intake:
-    """How much each user has under way. Bounds are in bytes; 0 is none."""
+    """The bytes that each user has in flight. Limits are in bytes; 0 is no limit."""
 
     def __init__(self, per_user_most: int = 256 * _MIB, most: int = 1024 * _MIB) -> None:
         self.per_user_most = per_user_most
@@ -25,7 +25,7 @@ class Intake:
         self._waiting: list[asyncio.Future[None]] = []
 
     def held(self, owner: str) -> int:
-        """What one user has under way."""
+        """The bytes that a user has in flight."""
         return self._held.get(owner, 0)
 
     def _fits(self, owner: str, size: int) -> bool:
@@ -34,7 +34,7 @@ class Intake:
         return within_own and (not self.most or self.total + size <= self.most or own <= _ALWAYS)
 
     def change(self, owner: str, change: int) -> None:
-        """Count bytes that came (or, below 0, left)."""
+        """Add bytes that arrived, or subtract (below 0) bytes that were processed."""
         self.total += change
         if left := self.held(owner) + change:
             self._held[owner] = left
@@ -47,14 +47,14 @@ class Intake:
             self._waiting.clear()
 
     async def wait(self, owner: str, size: int) -> None:
-        """Wait until there is room, or the user has nothing under way."""
+        """Wait until there is room, or the user has nothing in flight."""
         while self.held(owner) and not self._fits(owner, size):
             waiter = asyncio.get_running_loop().create_future()
             self._waiting.append(waiter)
             await waiter
 
     def check(self, owner: str, size: int, own: int) -> None:
-        """See that a submission of which ``own`` bytes came may go on with ``size`` more.
+        """Check that a submission of which ``own`` bytes have arrived may go on with ``size`` more.
 
         :raises DeniedError: naming the knob.
         """
@@ -74,7 +74,7 @@ class Intake:
 
 
 class Holding:
-    """What one submission has under way; given back at the end of the ``with`` statement."""
+    """The bytes that one submission has in flight; released at the end of the ``with`` statement."""
 
     def __init__(self, intake: Intake, owner: str) -> None:
         self._intake = intake
@@ -82,9 +82,9 @@ class Holding:
         self._size = 0
 
     def add(self, size: int) -> None:
-        """A message of ``size`` bytes came.
+        """Add a message of ``size`` bytes.
 
-        :raises DeniedError: when that is too much.
+        :raises DeniedError: over the limit.
         """
         size += _MESSAGE
         self._intake.check(self._owner, size, self._size)

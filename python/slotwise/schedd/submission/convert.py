@@ -17,7 +17,7 @@ def submitted_cluster(message: schedd_pb2.ClusterSubmission) -> SubmittedCluster
 
 
 def proc_batch(message: schedd_pb2.ProcBatch) -> ProcBatch:
-    """Jobs of a cluster."""
+    """A batch of jobs of a cluster."""
     return ProcBatch(message.count, message.deltas)
 
 
@@ -41,12 +41,12 @@ def answers(results: Sequence[SubmitResult | SlotwiseError]) -> schedd_pb2.Submi
 
 
 def to_bytes(result: SubmitResult) -> bytes:
-    """As the store keeps it, should the submission be sent again."""
+    """The form in which the store keeps a result, should the submission be sent again."""
     return reply(result).SerializeToString()
 
 
 def from_bytes(stored: bytes) -> SubmitResult:
-    """What :func:`to_bytes` made."""
+    """The result from the bytes of :func:`to_bytes`."""
     message = schedd_pb2.SubmitReply.FromString(stored)
     clusters = tuple(QueuedCluster(one.cluster_id, one.num_procs) for one in message.clusters)
     return SubmitResult(clusters, tuple(message.warnings))

@@ -1,4 +1,4 @@
-"""Makes the jobs of clusters that are materialized late, as room comes for them, a part at a time from the store."""
+"""Materializes the jobs of factories as there is room for them, reading them from the store part by part."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from slotwise.schedd.submission.rules import EDITED, without
 from slotwise.table import pack_ads, unpack_ads
 
 _log = logging.getLogger(__name__)
-#: How long to wait after the disk refused.
+#: How long to wait after the store refused, in seconds.
 _AGAIN_S = 10.0
 
 
 @dataclass
 class _Source:
-    """What the jobs of one factory are made from: the cluster's ad, and the part that is read."""
+    """The source of a factory's jobs: the cluster's ad, and the part read last."""
 
     pack: bytes
     submitted: ClassAd
@@ -96,16 +96,16 @@ class Materializer:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, new: NewJobs) -> None:
-        """A factory was submitted."""
+        """Start a factory that was submitted."""
         self.adopt(new.cluster, new.pack)
         self.advance(new.cluster)
 
     def adopt(self, cluster: Cluster, pack: bytes) -> None:
-        """A factory is in the queue; ``pack`` holds the ad of its cluster."""
+        """Take in a factory that is in the queue; ``pack`` has the ad of its cluster."""
         self._sources[cluster.number] = _Source(pack, unpack_ads(pack)[0])
 
     def resume(self) -> None:
-        """After a start: every factory looks for room."""
+        """Advance all factories, after a start."""
         decision = Decision(self._clock.now())
         for number in list(self._sources):
             cluster = self._queue.clusters[number]
@@ -117,7 +117,7 @@ class Materializer:
             self._committer.commit(decision)
 
     def change(self, cluster: Cluster, changes: Changes, batch: Batch) -> None:
-        """The jobs yet to be made differ in these attributes from what was submitted."""
+        """Change these attributes of the jobs that are not materialized yet."""
         source = self._sources.get(cluster.number)
         if source is None or cluster.factory is None:
             return
@@ -125,7 +125,7 @@ class Materializer:
         edited.update(native(changes))
         for name in removed(changes):
             edited.pop(name, None)
-        describe(cluster, edited)  # before anything is kept: what cannot be described stays as it was
+        describe(cluster, edited)  # first: when it raises, nothing has changed
         source.submitted, source.pack = edited, pack_ads([edited])
         batch.update_cluster(cluster.number, source.pack)
         factory, asked = cluster.factory, asked_for(source.submitted, 0)
@@ -133,14 +133,14 @@ class Materializer:
         batch.set_factory(cluster.number, factory.limit, factory.max_idle, factory.paused)
 
     def shared(self, cluster: Cluster) -> ClassAd:
-        """What all jobs of a factory's cluster share."""
+        """The attributes that all jobs of a factory's cluster share."""
         source = self._sources.get(cluster.number)
         ad = source.submitted.copy() if source else ClassAd()
         ad.update(native(cluster.common))
         return ad
 
     def look(self, decision: Decision) -> None:
-        """Jobs have moved or left: their factories may have room."""
+        """Advance the factories of jobs that moved or left."""
         if not self._sources:
             return
         for cluster in decision.closed:
@@ -151,7 +151,7 @@ class Materializer:
                 self.advance(cluster)
 
     def advance(self, cluster: Cluster) -> None:
-        """Make jobs if there is room for some."""
+        """Materialize jobs if there is room for any."""
         factory = cluster.factory
         if factory is None or not (count := self._wanted(cluster)):
             return
@@ -196,7 +196,7 @@ class Materializer:
         except Exception:
             factory.busy = False
             _log.exception("cluster %d: error while materializing jobs", cluster.number)
-            self._pause(cluster, "the jobs cannot be made: see the schedd's log")
+            self._pause(cluster, "the jobs cannot be materialized: see the schedd's log")
             return
         _log.info("%d.%d-%d.%d: materialized", cluster.number, former, cluster.number, former + len(new.jobs) - 1)
         factory.next_proc += len(new.jobs)

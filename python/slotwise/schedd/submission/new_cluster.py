@@ -1,4 +1,4 @@
-"""A cluster on its way into the queue: what was submitted, and what the schedd adds. Pure."""
+"""Builds the records of a new cluster from its submission and the attributes that the schedd adds. Pure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _COUNTERS: Changes = {
 }
 #: Jobs that a cluster can have.
 _PROCS_MOST = (1 << 31) - 1
-#: What a description may set of these; all others are the schedd's to count.
+#: Those of them that a submission may set; the schedd counts all others.
 _SUBMITTED = frozenset(("MinHosts", "MaxHosts", "JobStatus"))
 _OWN = frozenset(_COUNTERS) - _SUBMITTED
 
@@ -59,19 +59,19 @@ _NO_ACCOUNT = "nobody"
 
 @dataclass(frozen=True)
 class NewJobSettings:
-    """What the schedd writes into every job."""
+    """The settings that go into every job."""
 
     schedd_name: str
     domains: LocalDomains
     version: str = ""
     platform: str = ""
-    #: What of a submission is left out.
+    #: Attributes of a submission that are left out.
     locks: AttributeLocks = field(default_factory=AttributeLocks)
 
 
 @dataclass
 class NewJobs:
-    """Jobs on their way in, those of a new cluster or more of one that makes them late."""
+    """Jobs about to enter the queue: those of a new cluster, or more of a factory's."""
 
     cluster: Cluster
     submitted: ClassAd
@@ -82,15 +82,15 @@ class NewJobs:
     delta_pack: bytes
     #: GlobalJobId of each job.
     globals: list[str]
-    #: What a factory makes its jobs from: (first proc, count, delta pack). Empty when all jobs are made at once.
+    #: The parts of a factory: (first proc, count, delta pack). Empty when all jobs are materialized at once.
     parts: list[tuple[int, int, bytes]] = field(default_factory=list)
-    #: What its user is warned of.
+    #: Warnings for its user.
     warnings: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class ProcBatch:
-    """Jobs as differences from their cluster: ``count`` without any, or one for each in ``deltas``, a pack."""
+    """Jobs as deltas to their cluster's ad: ``count`` without any, or one for each ad in ``deltas``, a pack."""
 
     count: int
     deltas: bytes = b""
@@ -98,20 +98,20 @@ class ProcBatch:
 
 @dataclass
 class SubmittedCluster:
-    """A cluster as it came: its jobs in one batch or many."""
+    """A cluster as it was submitted, with its jobs in one or more batches."""
 
     #: A pack with one ad: what all jobs share.
     cluster_ad: bytes
     batches: list[ProcBatch]
     #: The id that was reserved for it; 0: it gets the next one.
     cluster_id: int = 0
-    #: What its proxy certificate says of its user, as attributes.
+    #: The attributes read from its proxy certificate.
     proxy_attributes: Changes = field(default_factory=dict)
 
     def announced(self) -> int:
-        """Number of its jobs, found without building any of them.
+        """The number of its jobs, determined without building any of them.
 
-        :raises UsageError: when there are none, or the numbers contradict each other.
+        :raises UsageError: when there are none, or the counts contradict each other.
         """
         count = sum(_announced(batch) for batch in self.batches)
         if not count:
@@ -121,7 +121,7 @@ class SubmittedCluster:
         return count
 
     def joined(self) -> tuple[int, Sequence[ClassAd] | None, bytes]:
-        """Number of jobs, their differences if they have any, and these as a pack."""
+        """The number of jobs, their deltas if they have any, and these as a pack."""
         differ = any(batch.deltas for batch in self.batches)
         count = 0
         ads: list[ClassAd] = []
@@ -135,9 +135,9 @@ class SubmittedCluster:
         return count, ads, self.batches[0].deltas if len(self.batches) == 1 else pack_ads(ads)
 
     def parts(self, locks: AttributeLocks) -> list[tuple[int, int, bytes]]:
-        """What a factory makes jobs from.
+        """The parts of a factory.
 
-        :raises UsageError: for differences that no job may have, DeniedError for those that ``locks`` refuse.
+        :raises UsageError: for deltas that no job may have, DeniedError for those that ``locks`` refuse.
         """
         parts: list[tuple[int, int, bytes]] = []
         first = 0
@@ -156,7 +156,7 @@ class SubmittedCluster:
 
 
 def _without(ads: Sequence[ClassAd], names: Iterable[str]) -> Sequence[ClassAd]:
-    """The ads, from which these attributes have been taken."""
+    """The ads without these attributes."""
     for ad in ads:
         for name in names:
             ad.pop(name, None)
@@ -205,7 +205,7 @@ def build(
 
     ``number`` gives its id, once it is known to be sound.
 
-    :raises UsageError: for a submission that makes no sense, DeniedError for attributes that it may not set.
+    :raises UsageError: for a submission that is not valid, DeniedError for attributes that it may not set.
     """
     proxies.check(submitted)
     pack = sent.cluster_ad
@@ -240,7 +240,7 @@ def jobs_of(
     delta_pack: bytes,
     settings: NewJobSettings,
 ) -> NewJobs:
-    """The jobs ``procs`` of a cluster, with a difference for each if they have any."""
+    """The jobs ``procs`` of a cluster, with their deltas if they have any."""
     head, tail = f"{settings.schedd_name}#{cluster.number}.", f"#{cluster.qdate}"
     new = NewJobs(
         cluster,
@@ -257,7 +257,7 @@ def jobs_of(
 
 
 def redescribe(new: NewJobs, *, late: bool = False) -> None:
-    """Derive again what follows from the ads of new jobs, which have been changed.
+    """Update the records of new jobs whose ads have been changed.
 
     ``late``: the new jobs belong to a cluster that is in the queue already, and whose ad stays as it is.
 
@@ -321,7 +321,7 @@ def varied_names(deltas: Sequence[ClassAd] | None) -> set[str]:
 
 
 def _status(new: NewJobs) -> None:
-    """Jobs submitted on hold begin held, with code 15."""
+    """Put jobs on hold that are submitted on hold, with code 15."""
     held = new.submitted.get("JobStatus") == Status.HELD
     if not held and "jobstatus" not in new.cluster.varied:
         return
@@ -342,11 +342,11 @@ def _status(new: NewJobs) -> None:
             raise UsageError(f"a job cannot begin with JobStatus {own}", hint="1 (idle) or 5 (held)")
         if own == Status.HELD or (held and own is None):
             job.status = Status.HELD
-            job.changes = changes  # one for all: it is replaced, never changed
+            job.changes = changes  # shared by all: it is replaced, never modified
 
 
 def _each_job(new: NewJobs) -> None:
-    """What the light records of jobs know when procs differ in it."""
+    """Set the fields of job records in which procs differ."""
     varied = new.cluster.varied
     if not varied:
         return

@@ -1,7 +1,7 @@
-"""Cluster ids that were given out ahead of their submissions. Pure.
+"""Cluster ids that are reserved ahead of their submissions. Pure.
 
-A description that mentions ``$(Cluster)`` needs its id before it is sent. An id belongs to the user who asked for it;
-when no cluster has come for it within :data:`RESERVED_S`, it expires, and nobody gets it.
+A submit description that uses ``$(Cluster)`` needs its id before it is sent. An id belongs to the user who reserved it;
+if no cluster takes it within :data:`RESERVED_S`, it expires and is never used.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections.abc import Iterable
 from slotwise.errors import DeniedError, UsageError
 from slotwise.schedd.storage.batch import RESERVED_S, Reservation
 
-#: Ids that one user may have waiting.
+#: The most unused ids that a user may have reserved.
 RESERVED_MOST = 10_000
 #: The highest cluster id.
 CLUSTER_MOST = (1 << 31) - 1
 
 
 class ReservedClusters:
-    """The ids that wait, each with its user."""
+    """The unused reserved ids, each with its user."""
 
     def __init__(self) -> None:
-        #: (user, when), in the order in which they were given out.
+        #: (user, when), in the order of the reservations.
         self._ids: dict[int, tuple[str, int]] = {}
         self._waiting: dict[str, int] = {}
 
@@ -29,7 +29,7 @@ class ReservedClusters:
         return len(self._ids)
 
     def keep(self, given: Iterable[Reservation], taken: Iterable[int] = ()) -> None:
-        """Ids that were given out, but for those whose clusters came."""
+        """Restore reservations, without the ids that clusters have taken."""
         without = set(taken)
         for one in given:
             for number in range(one.first, one.first + one.count):
@@ -38,9 +38,9 @@ class ReservedClusters:
                     self._waiting[one.owner] = self._waiting.get(one.owner, 0) + 1
 
     def check(self, owner: str, count: int, first: int, now: int) -> None:
-        """See that ``owner`` may have ``count`` more ids, from ``first`` on.
+        """Check that ``owner`` may reserve ``count`` more ids, from ``first`` on.
 
-        :raises UsageError: for a number that nobody may ask for, DeniedError when too many wait.
+        :raises UsageError: for a number that is never allowed, DeniedError when too many are unused.
         """
         if not 1 <= count <= RESERVED_MOST:
             raise UsageError(f"cannot reserve {count} cluster ids", hint=f"ask for 1 to {RESERVED_MOST}")
@@ -53,7 +53,7 @@ class ReservedClusters:
             )
 
     def take(self, owner: str, number: int, now: int) -> None:
-        """The cluster of an id has come.
+        """Use a reserved id for a cluster.
 
         :raises UsageError: when it was not reserved, for ``owner``, or has expired.
         """
@@ -78,7 +78,7 @@ class ReservedClusters:
 
 
 def check_number(number: int) -> None:
-    """See that a cluster may have this id.
+    """Check that a cluster may have this id.
 
     :raises DeniedError: when ids are used up.
     """

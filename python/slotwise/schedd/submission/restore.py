@@ -1,4 +1,4 @@
-"""Builds queue and ads again from what the store has."""
+"""Restores queue and ads from the store."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def restore(
     schedd_name: str,
     on_factory: Callable[[Cluster, bytes], None],
 ) -> None:
-    """Every cluster and job of the store enters the queue as it was. Runs are attached first by the caller's key.
+    """Put every cluster and job of the store into the queue, each job with the id of its run.
 
-    ``on_factory`` is told of each cluster that makes jobs late, with the pack of its ad.
+    ``on_factory`` is called with each cluster that has a factory and the pack of its ad.
     """
     rows: dict[int, list[_Row]] = {}
     for job in stored.jobs:

@@ -1,11 +1,11 @@
 """The administrator's rules for new jobs: transforms that change them, requirements that refuse them or warn. Pure.
 
-Manual, "condor_schedd Policy Configuration". Transforms run first, in order, each on what the one before it left; then
-the requirements are judged, in order, and the first that does not hold refuses the whole submission. MY is the schedd's
+Manual, "condor_schedd Policy Configuration". Transforms run first, in order, each on the result of the one before; then
+the requirements are evaluated, in order, and the first that is not met refuses the whole submission. MY is the schedd's
 ad, TARGET the job's.
 
-HTCondor runs every rule on every job. What a rule reads is known here, so a cluster whose jobs are equal in all of that
-is changed and judged once.
+HTCondor runs every rule on every job. Here the attributes that a rule reads are known, so a cluster whose jobs are
+equal in all of these is transformed and checked once.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from slotwise.schedd.submission.new_cluster import NewJobs, redescribe
 from slotwise.table import Allowance
 from slotwise.transform import Transformed, Transforms, read_rules
 
-#: In what jobs of a cluster differ, whatever was submitted; in lower case.
+#: Attributes in which the jobs of any cluster differ; in lower case.
 _EACH_JOB = frozenset(("procid", "globaljobid"))
-#: The attribute that tells which attributes of a factory's cluster its jobs may not set for themselves.
+#: The attribute with the names of those attributes of a factory's cluster that its jobs may not set for themselves.
 EDITED = "EditedClusterAttrs"
-#: Steps of evaluation that the rules may take for one submission.
+#: Evaluation steps that the rules may take for one submission.
 _STEPS_MOST = 20_000_000
 
 
@@ -43,7 +43,7 @@ class Requirement:
     def fault(self, schedd: ClassAd, job: ClassAd, now: int) -> str | None:
         """Why the job does not meet it; None when it does.
 
-        :raises DeniedError: when it gives neither true nor false.
+        :raises DeniedError: when it evaluates to neither true nor false.
         """
         value = self.expression.eval(schedd, job, now=now)
         if isinstance(value, list | ClassAd):
@@ -70,7 +70,7 @@ class SubmitRules:
     requirements: tuple[Requirement, ...] = ()
     #: TRANSFORM_FACTORY_AND_JOB_ADS: jobs that are materialized are transformed too, not only their cluster.
     of_late_jobs: bool = True
-    #: Knobs that are named but not there, and other things to tell when the rules are read.
+    #: Warnings about the configuration, such as rules that are named but not defined.
     notes: tuple[str, ...] = ()
     locks: AttributeLocks = field(default_factory=AttributeLocks)
 
@@ -81,7 +81,7 @@ class SubmitRules:
     def read(cls, config: Config) -> SubmitRules:
         """The rules that a configuration gives.
 
-        :raises ConfigError: for a rule that cannot be kept.
+        :raises ConfigError: for a rule that is not valid.
         """
         notes: list[str] = []
         rules = []
@@ -125,7 +125,7 @@ class SubmitRules:
     # ---- on jobs
 
     def admit(self, new: NewJobs, schedd: ClassAd, now: int, seed: int) -> tuple[list[str], list[str]]:
-        """Change and judge a new cluster. What its user is warned of, and what the log is to tell.
+        """Transform and check a new cluster. Returns warnings for its user, and lines for the log.
 
         :raises DeniedError: when it is refused.
         """
@@ -136,7 +136,7 @@ class SubmitRules:
             return self._judged(new, schedd, now), problems
 
     def materialized(self, new: NewJobs, schedd: ClassAd, now: int, seed: int) -> tuple[list[str], list[str]]:
-        """Change and judge jobs that are materialized; as :meth:`admit`."""
+        """Transform and check jobs that are materialized; as :meth:`admit`."""
         with Allowance(_STEPS_MOST):
             problems = self._change(new, now, seed, late=True) if self.of_late_jobs else []
             return self._judged(new, schedd, now), problems
@@ -191,9 +191,9 @@ class SubmitRules:
             raise DeniedError(f"Failed to apply a required job transform: {error.message}", hint=error.hint) from None
 
     def _taken(self, names: Iterable[str]) -> list[str]:
-        """Which of the attributes that transforms changed the jobs get: secure ones stay as they are.
+        """The attributes that transforms may change in the jobs, without secure ones.
 
-        :raises DeniedError: for what is the schedd's to say, by whatever name a transform came to it.
+        :raises DeniedError: for an attribute that only the schedd sets, however a transform named it.
         """
         changed = list(names)
         refused = sorted(name for name in changed if name.lower() in NOT_TRANSFORMED)
@@ -210,7 +210,7 @@ class SubmitRules:
 
     @staticmethod
     def _alike(new: NewJobs, read: Iterable[str] | None) -> bool:
-        """Whether all jobs are equal in what was read, so that one speaks for all."""
+        """Whether all jobs are equal in the attributes that were read, so that one represents all."""
         if len(new.jobs) == 1:
             return True
         return read is not None and (_EACH_JOB | new.cluster.varied).isdisjoint(read)
@@ -256,7 +256,7 @@ def without(deltas: Iterable[ClassAd], edited: object, names: set[str]) -> set[s
 
 
 def _told(warnings: list[str]) -> list[str]:
-    """Each text once, the last first, as HTCondor tells them."""
+    """Each text once, the last first, in HTCondor's order."""
     return list(dict.fromkeys(reversed(warnings)))
 
 
@@ -265,7 +265,7 @@ def _names(config: Config, knob: str) -> list[str]:
 
 
 def _reads(expressions: Iterable[ExprTree], job: ClassAd) -> set[str] | None:
-    """What the expressions read of the job, its own definitions followed; None: anything."""
+    """The attributes of the job that the expressions read, directly or through others; None: any."""
     found: set[str] = set()
     for expression in expressions:
         reads = expression.references()
@@ -303,12 +303,12 @@ _Definitions = dict[str, ExprTree | str | None]
 
 
 def _definitions(ad: ClassAd, names: Iterable[str]) -> _Definitions:
-    """What the attributes are now; None: they were removed."""
+    """The current values of the attributes; None: removed."""
     return {name: ad.lookup(name) if name in ad else None for name in names}
 
 
 def _differing(changed: _Definitions, shared: ClassAd) -> _Definitions:
-    """Those that are not what the cluster has already."""
+    """Those values that differ from the cluster's."""
     return {
         name: tree
         for name, tree in changed.items()
@@ -317,7 +317,7 @@ def _differing(changed: _Definitions, shared: ClassAd) -> _Definitions:
 
 
 def _write_cluster(new: NewJobs, changed: _Definitions) -> None:
-    """Give all jobs these definitions: they go into the cluster's ad, and out of the jobs' own."""
+    """Set attributes for all jobs: in the cluster's ad, and no longer in the jobs' own."""
     common = {name.lower(): name for name in new.cluster.common}
     for name, tree in changed.items():
         if (own := common.get(name.lower())) is not None:
@@ -337,7 +337,7 @@ def _write_cluster(new: NewJobs, changed: _Definitions) -> None:
 
 
 def _write_jobs(new: NewJobs, changes: list[_Definitions]) -> None:
-    """Give each job definitions of its own; what was removed is undefined in it."""
+    """Set attributes for each job separately; those that were removed become undefined."""
     if not any(changes):
         return
     if new.deltas is None:

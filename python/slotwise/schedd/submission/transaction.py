@@ -47,7 +47,7 @@ _CLUSTERS_IN_LINE = 50
 
 @dataclass(frozen=True)
 class AdmissionSettings:
-    """Knobs of admission."""
+    """The knobs that submissions are checked against."""
 
     schedd_name: str
     host: str
@@ -57,7 +57,7 @@ class AdmissionSettings:
     jobs_most: int = (1 << 31) - 1
     jobs_per_owner_most: int = 100_000
     jobs_per_submission_most: int = 20_000
-    #: The account of owners that have none.
+    #: The account of owners without one on this host.
     fallback_account: str = "nobody"
     #: Accounts with lower uids own no jobs.
     least_uid: int = 0
@@ -67,19 +67,19 @@ class AdmissionSettings:
 
     @property
     def new_jobs(self) -> NewJobSettings:
-        """What goes into every job."""
+        """The settings that go into every job."""
         return NewJobSettings(self.schedd_name, self.domains, self.version, self.platform, self.locks)
 
 
 class QueuedCluster(NamedTuple):
-    """A cluster of a submission that was queued: its id, and the number of its jobs, which are counted from 0."""
+    """A cluster that was queued: its id, and the number of its jobs, whose procs start at 0."""
 
     cluster_id: int
     num_procs: int
 
 
 class SubmitResult(NamedTuple):
-    """What the caller of a submission that was queued is answered."""
+    """The answer to a submission that was queued."""
 
     clusters: tuple[QueuedCluster, ...]
     warnings: tuple[str, ...] = ()
@@ -87,12 +87,12 @@ class SubmitResult(NamedTuple):
 
 @dataclass
 class Submission:
-    """What one caller submitted at once, checked and with its ids: to be queued whole or not at all."""
+    """A submission that was checked and has its ids: queued as a whole or not at all."""
 
     #: ``user@domain``.
     user: str
     clusters: list[NewJobs]
-    #: By which it is known should it be sent again, or empty.
+    #: Identifies it should it be sent again; empty: it never is.
     key: bytes = b""
     #: The address it came from.
     peer: str = ""
@@ -106,38 +106,38 @@ class Submission:
 
     @property
     def brings_work(self) -> bool:
-        """Whether any of its jobs may start, now or once it is made."""
+        """Whether any of its jobs may start, now or once it is materialized."""
         return any(new.parts or any(job.status == Status.IDLE for job in new.jobs) for new in self.clusters)
 
     @cached_property
     def result(self) -> SubmitResult:
-        """What the caller is answered."""
+        """The answer to the caller."""
         return SubmitResult(
             tuple(QueuedCluster(new.cluster.number, new.cluster.next_proc) for new in self.clusters),
             tuple(dict.fromkeys(text for new in self.clusters for text in new.warnings)),
         )
 
 
-#: Bytes of a submission's key.
+#: The longest key of a submission, in bytes.
 _KEY_MOST = 64
-#: What was found of a submission before it is queued: itself, why it is refused, or how it was answered before.
+#: A submission after its check: itself, why it is refused, or the answer that it got before.
 Checked = Submission | SlotwiseError | SubmitResult
 
 
 @dataclass
 class Underway:
-    """Submissions on their way to the disk together. They arrive whether or not anyone waits for them."""
+    """Submissions that are being committed together. They are queued whether or not anyone waits for them."""
 
     submissions: list[Submission]
-    #: Whether event logs tell of them.
+    #: Whether they have entries in event logs.
     logged: bool
     durable: asyncio.Future[None]
-    #: Each on its own way, once they were refused together.
+    #: The commits of each alone, after they were refused together.
     alone: list[Underway] = field(default_factory=list)
 
 
 class Admission:
-    """Takes submissions."""
+    """Takes submissions into the queue."""
 
     def __init__(
         self,
@@ -170,19 +170,19 @@ class Admission:
         self._to_bytes = to_bytes
         self._own_ad = own_ad
         self.users = users or UserRecords()
-        #: Bytes of submissions that have come and are not queued yet.
+        #: Bytes of submissions that have arrived and are not queued yet.
         self.intake = Intake()
-        #: Submissions with keys that are on their way to the disk.
+        #: Submissions with keys that are being committed.
         self._keys: dict[tuple[str, bytes], asyncio.Event] = {}
-        #: Jobs on their way to the disk, by owner: limits count them.
+        #: Jobs that are being committed, by owner: limits count them.
         self._underway: dict[str, int] = {}
-        #: Called with a new cluster whose jobs are made later.
+        #: Called with a new cluster that has a factory.
         self.on_factory: Callable[[NewJobs], None] = lambda new: None
 
     async def reserve(self, owner: str, count: int) -> int:
-        """The first of ``count`` cluster ids that nobody else gets.
+        """Reserve ``count`` cluster ids; returns the first.
 
-        :raises UsageError: for a number that nobody may ask for, DeniedError when too many of ``owner`` are unused.
+        :raises UsageError: for a number that is never allowed, DeniedError when ``owner`` has too many unused ones.
         """
         now, first = int(self._clock.now()), self._next
         self._reserved.check(owner, count, first, now)
@@ -198,7 +198,7 @@ class Admission:
     # ---- one submission, or many
 
     async def earlier(self, user: str, key: bytes) -> SubmitResult | None:
-        """The answer to a submission that may have come before; None when it is not in the queue."""
+        """The answer that a submission got before; None when it was never queued."""
         if (underway := self._keys.get((user, key))) is not None:
             await underway.wait()
         return await asyncio.to_thread(self._recall, user, key)
@@ -214,8 +214,8 @@ class Admission:
     ) -> SubmitResult:
         """Queue all of the clusters, or none.
 
-        :param again: it may have come before, under the same key; then it is not queued a second time.
-        :raises UsageError: for a submission that makes no sense, DeniedError over a limit, HostError on a full disk.
+        :param again: it may have been sent before, with the same key; then it is not queued a second time.
+        :raises UsageError: for a submission that is not valid, DeniedError over a limit, HostError on a full disk.
         """
         if again and (result := await self.earlier(user, key)) is not None:
             return result
@@ -225,9 +225,9 @@ class Admission:
         return submission.result
 
     async def read_proxies(self, user: str, clusters: Sequence[SubmittedCluster]) -> None:
-        """Read what the proxies of a submission tell, before it is checked.
+        """Read the proxies of a submission, before it is checked.
 
-        :raises UsageError: for a cluster that makes no sense.
+        :raises UsageError: for a cluster that is not valid.
         """
         for cluster in clusters:
             if b"x509userproxy" in cluster.cluster_ad.lower():
@@ -238,9 +238,9 @@ class Admission:
                     cluster.proxy_attributes = await asyncio.to_thread(proxies.read, path, account, fallback)
 
     async def answers(self, checked: Sequence[Checked], underway: Underway) -> list[SubmitResult | SlotwiseError]:
-        """An answer for each submission, in order, once those ``underway`` among them have arrived.
+        """The answer to each submission, in order, once those ``underway`` are durable or refused.
 
-        Errors and earlier replies among them are answered as they are.
+        Errors and earlier answers stay as they are.
         """
         refused: dict[int, SlotwiseError] = {}
         try:
@@ -261,9 +261,9 @@ class Admission:
         key: bytes = b"",
         peer: str = "",
     ) -> Submission:
-        """A submission with its ids; it is queued by :meth:`begin`.
+        """Check a submission and give it its ids; :meth:`begin` queues it.
 
-        :raises UsageError: for a submission that makes no sense, DeniedError over a limit.
+        :raises UsageError: for a submission that is not valid, DeniedError over a limit.
         """
         if not clusters:
             raise UsageError("the submission has no cluster")
@@ -289,7 +289,7 @@ class Admission:
         return submission
 
     def _user_of(self, caller: str, clusters: Sequence[SubmittedCluster]) -> str:
-        """Whose the jobs will be: the caller's, or those of the user whom a queue superuser names as their Owner.
+        """The user of the jobs: the caller, or the user whom a queue superuser names as Owner.
 
         :raises DeniedError: when the caller may submit no jobs of that user.
         """
@@ -313,7 +313,7 @@ class Admission:
         return new
 
     def keep_rules(self, new: NewJobs, now: int, *, late: bool) -> None:
-        """Have the administrator's rules change and judge jobs on their way in; ``late``: a factory's jobs.
+        """Apply the administrator's rules to new jobs; ``late``: to a factory's.
 
         :raises DeniedError: when they are refused.
         """
@@ -335,7 +335,7 @@ class Admission:
         return number
 
     def has_jobs(self, user: str) -> bool:
-        """Whether jobs of the user, or clusters that will have some, are in the queue or on their way into it."""
+        """Whether the user has jobs or factories in the queue, or ones that are being committed."""
         if self._queue.owned.get(user) or self._underway.get(user):
             return True
         return any(cluster.user == user for cluster in self._queue.clusters.values())
@@ -343,10 +343,10 @@ class Admission:
     # ---- limits
 
     def _check_limits(self, user: str, clusters: Sequence[SubmittedCluster]) -> list[ClassAd]:
-        """Compare counts with the limits before any job is built; the clusters' ads.
+        """Check the limits before any job is built; returns the clusters' ads.
 
-        Jobs that are materialized late count when they are made, as in HTCondor. Until a cluster has jobs, it counts as
-        one: else somebody could have any number of clusters.
+        As in HTCondor, jobs that are materialized late count when they are materialized. A cluster without jobs counts
+        as one: otherwise a user could have any number of clusters.
         """
         limits = self.settings
         if len(clusters) > limits.jobs_per_submission_most:
@@ -376,7 +376,7 @@ class Admission:
     # ---- durable, then in memory
 
     def begin(self, submissions: Sequence[Submission]) -> Underway:
-        """Send checked submissions to the disk, in one transaction; when that is refused, each in its own."""
+        """Commit checked submissions in one transaction; when that is refused, each in its own."""
         decision, batch = Decision(self._clock.now()), Batch()
         for submission in submissions:
             self.users.submits(submission.user)
@@ -403,11 +403,11 @@ class Admission:
     async def _arrival(self, underway: Underway) -> None:
         await underway.durable
         if underway.logged:
-            # Whoever submits and then follows the log finds the log, and the submission in it.
+            # So that a client that submits and then follows the log finds the entry of the submission in it.
             await self._committer.logs_written()
 
     def _arrived(self, submissions: Sequence[Submission], entering: Sequence[tuple[NewJobs, FreshAds | None]]) -> None:
-        """Submissions are durable and enter the queue, or were refused and do not."""
+        """Let submissions into the queue that are durable; those that were refused stay out."""
         try:
             for submission in submissions if entering else ():
                 for line in submitted(submission):
@@ -447,7 +447,7 @@ class Admission:
         self.job_rows(new, batch, decision)
 
     def job_rows(self, new: NewJobs, batch: Batch, decision: Decision) -> None:
-        """Rows and log entries of new jobs."""
+        """Put the rows and log entries of new jobs into a batch and a decision."""
         if not new.jobs:
             return
         number = new.cluster.number
@@ -479,7 +479,7 @@ class Admission:
             decision.log(job, events.submitted(frame, host, log_notes, user_notes, "; ".join(new.warnings)))
 
     def enter(self, new: NewJobs) -> None:
-        """The new jobs are durable: they are in the queue from now on."""
+        """Let new jobs into the queue that are durable."""
         self._enter(new, self._fresh(new))
 
     def _fresh(self, new: NewJobs) -> FreshAds | None:
@@ -509,7 +509,7 @@ def _exceeded(knob: str, limit: int, what: str) -> DeniedError:
 
 
 def submitted(submission: Submission) -> Iterator[LogLine]:
-    """The log's line about a submission that has become durable: one, however many jobs it has."""
+    """The log lines about a submission that is durable: one for many clusters, however many jobs they have."""
     clusters = [jobs_of(new.cluster) for new in submission.clusters]
     user, peer = submission.clusters[0].cluster.user, submission.peer or "an unknown address"
     for first in range(0, len(clusters), _CLUSTERS_IN_LINE):
@@ -534,7 +534,7 @@ def _changes_text(changes: Changes | None, known: Changes | None, text: str | No
 
 
 def _columns(jobs: Sequence[Job]) -> dict[str, list[AdValue]]:
-    """Attributes in which the jobs differ from their cluster from the start, as columns over all of them."""
+    """Attributes in which new jobs differ from their cluster's ad, as columns over all of them."""
     changes = jobs[0].changes
     if any(job.changes is not changes for job in jobs):
         return {"JobStatus": [job.status for job in jobs]}
