@@ -1,6 +1,6 @@
-"""What the end of a run on the access point means, from what its keeper saw. Pure but for :func:`is_root`.
+"""Classifies the ends of runs on the access point, from what their keepers report. Pure but for :func:`is_root`.
 
-The verdict is the starter's own; here it is put as the queue takes it.
+The classification is the starter's; here it becomes the :class:`RunEnd` that the queue takes.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ _MEMORY_USAGE = Expr("( ( ResidentSetSize + 1023 ) / 1024 )")
 
 
 def is_root() -> bool:
-    """Whether the schedd can make other users' processes."""
+    """Whether the schedd can start processes of other users."""
     return os.geteuid() == 0
 
 
 def lost(job: Job, reason: str) -> RunEnd:
-    """The end of a run of which nothing is left."""
+    """The end of a run of which no trace is left."""
     return RunEnd(RunOutcome.EVICTED, reason=reason, reason_code=int(Vacate.STARTER_ERROR))
 
 
 def unfit(reason: str, code: Hold) -> RunEnd:
-    """The end of a run that cannot begin: its job is held."""
+    """The end of a run that cannot start: its job is held."""
     return RunEnd(RunOutcome.UNFIT, reason=reason, reason_code=int(code))
 
 
 def soft_kill(job: JobView | None, status: int, *, default_s: int) -> tuple[int, int]:
-    """Signal and seconds with which a job is asked to leave, given what became of it (JobStatus)."""
+    """The signal that asks a job to exit, and the seconds until it is killed, by the job's present JobStatus."""
     signals = job.kill if job is not None else KillSignals()
     number = signals.soft
     if status == Status.REMOVED and signals.remove is not None:
@@ -94,7 +94,7 @@ def judge_end(
         path = os.path.join(facts.iwd, facts.cmd)
         reason = f"File '{path}' is missing or not executable"
     if end.reason_code == exit_status.OUT_OF_RESOURCES:
-        # A larger request would not help it.
+        # A larger request would not help such a job.
         reason = f"Job has gone over the limit of {limit_mib} megabytes of jobs on the access point"
     used = result.usage
     return RunEnd(

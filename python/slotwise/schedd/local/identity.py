@@ -1,6 +1,6 @@
-"""Whom a job runs as that runs on the access point: its owner, and nobody else.
+"""The identity of jobs that run on the access point: always their owner's.
 
-Unlike at execution points no other account stands in: the job works in its owner's directories, beside the queue.
+Unlike on execution points, there is no fallback account: the job works in its owner's directories, beside the queue.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def identity_of(user: str, account: str, least_uid: int) -> Identity:
     """The identity of jobs of ``user``, who has ``account`` here ("": none).
 
     :param least_uid: SLOTWISE_MIN_UID; root's jobs never run, whatever it says.
-    :raises HostError: when they cannot run here.
+    :raises HostError: when they may not run here.
     """
     try:
         entry = pwd.getpwnam(account)

@@ -1,8 +1,8 @@
-"""What the keeper of a job on the access point is told: program, environment, places, limits. Pure.
+"""Composes the keeper's spec of a job on the access point: program, environment, directories, limits. Pure.
 
-A job of the scheduler universe gets the environment that its description names and CONDOR_ID, nothing of the schedd's.
-One of the local universe gets what a starter gives, too, and a scratch directory. Both work in their initial directory
-and write their files where these belong: nothing is transferred.
+A job of the scheduler universe gets the environment of its submit description and CONDOR_ID, but none of the schedd's.
+A job of the local universe also gets what a starter provides, and a scratch directory. Both run in their initial
+directory and write their files in place: nothing is transferred.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from slotwise.schedd.jobs.codes import Universe
 
 @dataclass(frozen=True)
 class LocalLimits:
-    """What one job may take: memory (MiB), processes and open files (0 each: any), and its nice value."""
+    """The limits of one job: memory (MiB), processes and open files (0: no limit), and its nice value."""
 
     memory_mib: int = 0
     processes: int = 0
@@ -50,13 +50,13 @@ class RunPlace:
         return self.execute / self.name
 
     def scratch(self, universe: int) -> Path:
-        """Where the ads are, and in the local universe the job's temporary files."""
+        """The directory of the ads, and in the local universe of the job's temporary files."""
         return self.directory / "scratch" if universe == Universe.LOCAL else self.directory
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What is the same for all jobs of a schedd. ``pool``: how commands that a job calls find this pool."""
+    """What all jobs of a schedd share. ``pool``: environment by which commands that a job calls find this pool."""
 
     limits: LocalLimits
     cgroups: CgroupHost
@@ -117,7 +117,7 @@ def _limits(job: JobView, universe: int, around: Surroundings) -> Limits:
         bounds.append((resource.RLIMIT_NOFILE, limits.open_files, limits.open_files))
     return Limits(
         tuple(bounds),
-        # The account's limit stands in for the job's own where no group counts processes.
+        # Without a control group that counts processes, the limit is the account's.
         processes=0 if around.cgroups.has("pids") else limits.processes,
         nice=max(0, min(19, limits.nice)) if universe == Universe.SCHEDULER else 0,
     )

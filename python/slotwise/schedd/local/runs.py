@@ -1,9 +1,9 @@
-"""Runs of jobs on the access point: starts them when they may, follows their keepers, takes their ends over.
+"""Runs of jobs on the access point: starts them when they may start, follows their keepers, and takes over their ends.
 
 Each step is durable before the next. A run is committed before its keeper is forked, and its end before its control
-directory goes. So a schedd that starts finds in the queue which runs there are, and in their control directories what
-became of them: a keeper that lives is followed again, a result is taken over, the family of a keeper that died is
-ended, and what was committed but never forked is forked now. The keeper's lock sees to it that no run is forked twice.
+directory is removed. A starting schedd therefore finds the runs in the queue, and their fate in their control
+directories: it follows keepers that are alive, takes over results, kills the process families of keepers that died, and
+forks keepers for runs that were only committed. A keeper's lock prevents that a run is forked twice.
 """
 
 from __future__ import annotations
@@ -52,25 +52,25 @@ from slotwise.table import Allowance
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _PREFIX = "dir_"
-#: Where control directories are until the first job has one.
+#: The root of control directories until the first job needs one.
 _NOWHERE = Path("/nonexistent")
-#: Steps that the conditions of one job may take, and those between two looks at other work; each look costs something.
+#: Evaluation steps for the conditions of one job, for a slice of all, and the fixed cost of each job.
 _JOB_STEPS, _SLICE_STEPS, _JUDGING = 200_000, 500_000, 2_000
-#: How often waiting jobs are looked at when nothing happens: their conditions may read the time.
+#: How often waiting jobs are reconsidered when nothing happens, in seconds: their conditions may depend on the time.
 _LOOK_S = 60.0
-#: How often usage is written into the ads of jobs that run.
+#: How often usage is written into the ads of running jobs, in seconds.
 _USAGE_S = 300.0
-#: How long a job of the local universe may take to leave that says nothing of it.
+#: The time that a local universe job has to exit before it is killed, in seconds, unless it sets its own.
 _VACATE_S = 30
-#: The same for one of the scheduler universe, which may have much to take down: as good as any time.
+#: The same for a scheduler universe job, which may have much to clean up: practically unlimited.
 _SCHEDULER_VACATE_S = 86_400
-#: How long those that are to go with the schedd may take to leave, and to be gone when they are killed.
+#: The time that jobs have to exit when the schedd shuts down with its jobs, and to be gone once killed, in seconds.
 _PARTING_S, _LAST_S = 30, 8.0
 
 
 @dataclass(frozen=True)
 class LocalSettings:
-    """Knobs. ``control``: SLOTWISE_CONTROL_DIR. ``execute``: LOCAL_UNIV_EXECUTE. ``pool``: how commands find it."""
+    """Knobs. ``control``: SLOTWISE_CONTROL_DIR. ``execute``: LOCAL_UNIV_EXECUTE."""
 
     execute: Path
     control: str = ""
@@ -90,20 +90,20 @@ class LocalRun:
     job: Job
     born_at: float
     place: RunPlace
-    #: When the keeper said that the job executes, or 0.
+    #: When the keeper reported that the job is executing, or 0.
     executing_at: float = 0.0
     kill: Kill | None = None
     facts: JobView | None = None
-    #: Watches the keeper's process.
+    #: The watch on the keeper's process.
     watch: int | None = None
-    #: Its control directory is complete: there is a keeper to speak to, or one is about to be.
+    #: Its control directory is complete: there is a keeper, or there will be one in a moment.
     laid_out: bool = False
-    #: The keeper was told of the kill; one that has just been forked does not listen yet.
+    #: The kill was sent to the keeper; one that has just been forked does not receive it.
     told: bool = False
     over: bool = False
 
     def row(self) -> StoredRun:
-        """What the store keeps of it; it has no claim."""
+        """Its row in the store; it has no claim."""
         root = self.place.control.parent
         facts = f"{self.born_at:.3f} {self.executing_at:.3f} {'' if root == _NOWHERE else root}"
         return StoredRun(self.job.cluster.number, self.job.proc, self.id, "", "", facts)
@@ -138,30 +138,30 @@ class LocalRuns:
         self._pool = pool
         self.runs: dict[str, LocalRun] = {}
         self._by_name: dict[str, LocalRun] = {}
-        #: Called of a run that has ended, before that is committed, and of one whose end is durable.
+        #: Called with a run that has ended, before the commit, and with one whose end is durable.
         self.on_end: Callable[[Job, Decision], None] = lambda job, decision: None
         self.on_durable: Callable[[str, Job], None] = lambda run_id, job: None
         #: How many jobs of a user may run at a time (MaxJobsRunning of the user's record); None: any number.
         self.running_most: Callable[[str], int | None] = lambda user: None
         self._root: Path | None = None
-        #: LOCAL_UNIV_EXECUTE as it was found to be ours; a new one holds from the next start on.
+        #: LOCAL_UNIV_EXECUTE, once verified; changes take effect with a restart.
         self._execute: Path | None = None
         self._launcher: launcher.Launcher | None = None
         self._cgroups: CgroupHost | None = None
         self._look = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        #: No more jobs start; and no more is heard of those that run.
+        #: No more jobs start; and keepers are not followed any more.
         self._stopping = self._closing = False
 
     # ---- what others ask
 
     def look(self) -> None:
-        """Jobs may be waiting that may start now."""
+        """Reconsider waiting jobs: some may start now."""
         if self._queue.runnable.here:
             self._look.set()
 
     def counts(self) -> Changes:
-        """How many run and wait, as attributes of the schedd's ad."""
+        """The numbers of running and waiting jobs, as attributes of the schedd's ad."""
         found: Changes = {}
         for universe, word in ((Universe.LOCAL, "Local"), (Universe.SCHEDULER, "Scheduler")):
             waiting = [*self._queue.runnable.here, *self._queue.cooling]
@@ -170,7 +170,7 @@ class LocalRuns:
         return found
 
     def counts_of(self, submitter: str) -> Changes:
-        """The same of one submitter, as attributes of its ad."""
+        """The numbers of a submitter's jobs, as attributes of its ad."""
         found: Changes = {}
         for universe, word in ((Universe.LOCAL, "Local"), (Universe.SCHEDULER, "Scheduler")):
             running = [run.job for run in self.runs.values() if run.job.submitter == submitter]
@@ -180,7 +180,7 @@ class LocalRuns:
         return found
 
     def stop(self, kills: Iterable[Kill]) -> None:
-        """Have runs end; those of others are not ours to end."""
+        """Carry out those kills that are of runs here."""
         for kill in kills:
             run = self.runs.get(kill.run_id)
             if run is not None and not run.over:
@@ -195,14 +195,14 @@ class LocalRuns:
     # ---- life
 
     async def run(self, stored: list[StoredRun]) -> None:
-        """Take up what a former process left, then start jobs for ever.
+        """Take over what a former process left, then start jobs until cancelled.
 
         :param stored: runs of jobs that run here.
         """
         try:
             await self._recover(stored)
         except (OSError, HostError) as error:
-            _log.error("jobs of the scheduler and local universes cannot be looked after: %s", error)
+            _log.error("could not recover jobs of the scheduler and local universes, and starts none: %s", error)
             return
         told_at = self._clock.monotonic()
         self._look.set()
@@ -215,13 +215,13 @@ class LocalRuns:
                 await self._start_waiting()
             if self._clock.monotonic() >= told_at + _USAGE_S:
                 told_at = self._clock.monotonic()
-                with contained(_log, "telling what jobs on the access point use"):
+                with contained(_log, "updating the usage of jobs on the access point"):
                     self._tell_usage()
 
     async def close(self, *, end: str) -> None:
-        """Follow no more keepers: their jobs go on, unless they are to end with the schedd.
+        """Stop following keepers: their jobs keep running, unless they are to end with the schedd.
 
-        :param end: "" to leave them; "graceful" to ask them to leave, "fast" to kill them.
+        :param end: "" to leave them running; "graceful" to ask them to exit, "fast" to kill them.
         """
         self._stopping = True
         if end:
@@ -251,7 +251,7 @@ class LocalRuns:
         work.add_done_callback(self._tasks.discard)
 
     def _spawn(self, run: LocalRun, doing: str, work: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Do something for a run beside all else; should it fail the run is over and its job waits for a while."""
+        """Do ``work`` for a run in a task; when it fails, the run is over and its job has a cool-down."""
 
         async def contain() -> None:
             with contained(_log, doing_for_run(run.id, doing), partial(self._failed, run)):
@@ -267,16 +267,16 @@ class LocalRuns:
         return await asyncio.get_running_loop().run_in_executor(self._threads, as_root)
 
     async def _open(self) -> tuple[Path, launcher.Launcher]:
-        """The directory of control files and the zygote, made when the first job needs them."""
+        """The root of control directories and the zygote, created when the first job needs them."""
         if self._root is None:
             settings = self.settings
 
             def make() -> Path:
                 with contextlib.suppress(FileExistsError):
                     settings.execute.mkdir(parents=True)
-                    settings.execute.chmod(0o755)  # jobs find their ads there, whatever the daemon's mask is
+                    settings.execute.chmod(0o755)  # jobs read their ads there, whatever the daemon's umask
                 if not control_dir.is_private(settings.execute):
-                    # What others put there would be removed, or written through, with the daemon's rights.
+                    # Otherwise, files of others would be removed, or written through links, with the daemon's rights.
                     raise HostError(
                         f"{settings.execute} is not a directory of the schedd's that nobody else may write",
                         hint="give LOCAL_UNIV_EXECUTE one of its own",
@@ -293,7 +293,7 @@ class LocalRuns:
         return self._root, self._launcher
 
     def configure(self, settings: LocalSettings) -> None:
-        """Take over new knobs, for jobs that start from now on; directories change with a restart."""
+        """Apply new knobs to jobs that start from now on; directories change with a restart."""
         self.settings = settings
         self._cgroups = None
         self.look()
@@ -311,7 +311,7 @@ class LocalRuns:
                 continue
             words = row.facts.split(" ", 2) if row.facts else []
             born, executing, laid_out_in = words + ["0", "0", ""][len(words) :]
-            # SLOTWISE_CONTROL_DIR or the user's session may have been others then.
+            # SLOTWISE_CONTROL_DIR or the user's session may have been different then.
             place = self._place(Path(laid_out_in) if laid_out_in else root, row.run_id)
             run = LocalRun(row.run_id, job, float(born) or now, place, float(executing))
             run.kill = kill_owed(job)
@@ -322,7 +322,7 @@ class LocalRuns:
             self._spawn(run, "taking it up again", partial(self._take_up, run))
 
     async def _take_up(self, run: LocalRun) -> None:
-        """Find out what became of a run, and go on from there."""
+        """Establish what became of a run, and continue from there."""
         path = run.place.control
         if not await self._in_thread(lambda: (path / "spec").exists()):
             await self._fork_late(run)
@@ -335,7 +335,7 @@ class LocalRuns:
             await self._find_out(run)
 
     async def _fork_late(self, run: LocalRun) -> None:
-        """A run was committed, and then the schedd died; or the host did, whose memory held the control directory."""
+        """Handle a run without control directory: the schedd died right after the commit, or the host was restarted."""
         if run.executing_at:
             self._end(run, ending.lost(run.job, "The host of the access point was restarted"))
         elif run.goes_on:
@@ -377,7 +377,7 @@ class LocalRuns:
                     may_start = self.settings.rules.may_start(ad, job.cluster.universe, schedd, running[user])
                 steps += spent.used + _JUDGING
                 if spent.broken:
-                    # Looked at again and again, it would keep the schedd from its work.
+                    # Evaluated again and again, it would block the schedd.
                     reason = f"The conditions of the job's start take more than {_JOB_STEPS} steps to evaluate"
                     self._hold(job, reason, Hold.JOB_POLICY_UNDEFINED)
                 elif may_start:
@@ -391,7 +391,7 @@ class LocalRuns:
         return most is None or self._queue.running_of(job.cluster.user, job.cluster.universe) < most
 
     def _start(self, job: Job) -> None:
-        """Commit that the job starts; its keeper is forked once that is durable."""
+        """Commit the start of a job; its keeper is forked once that is durable."""
         try:
             identity_of(job.cluster.user, job.account, self.settings.least_uid)
         except HostError as error:
@@ -417,7 +417,7 @@ class LocalRuns:
 
     def _place(self, root: Path | None, run_id: str) -> RunPlace:
         name = _PREFIX + run_id.replace("#", "_")
-        # Before the first job there is no root yet; _launch asks again.
+        # Before the first job, there is no root yet; _launch sets it.
         return RunPlace(name, (root or _NOWHERE) / name, self._execute or self.settings.execute)
 
     def _add(self, run: LocalRun) -> None:
@@ -425,7 +425,7 @@ class LocalRuns:
         self._by_name[run.place.name] = run
 
     async def _launch(self, run: LocalRun) -> None:
-        """Lay the run's directories out and fork its keeper."""
+        """Create the run's directories and fork its keeper."""
         if not run.goes_on:
             self._end(
                 run, RunEnd(RunOutcome.NOT_STARTED, reason="it was taken back", reason_code=int(Vacate.SCHEDD_VACATE))
@@ -466,13 +466,13 @@ class LocalRuns:
                 )
             )
         assert self._cgroups is not None
-        # The directory's name has the mark of this access point's SPOOL.
+        # The directory's name identifies this access point's SPOOL.
         return Surroundings(self.settings.limits, self._cgroups, root / "notices", f"{root.name}_", self._pool)
 
     # ---- while it runs
 
     def _notice(self, name: str, what: str) -> None:
-        """A keeper said something. Whoever may write into the FIFO may say anything, so files are looked at."""
+        """Handle a keeper's notice. Other processes can write into the FIFO, so only its files are believed."""
         run = self._by_name.get(name)
         if run is None or run.over:
             return
@@ -493,7 +493,7 @@ class LocalRuns:
         decision, batch = Decision(self._clock.now()), Batch()
         run.executing_at = decision.now
         with self._committer.deciding(decision, batch):
-            # Also when it was held or removed in this very moment: its log tells of that when the run is over.
+            # Even if it was held or removed just now: its log gets that when the run is over.
             if self._queue.has(run.job):
                 self._queue.executing(run.job, self._queue.address, "", {}, decision)
             if run.job.run == run.id:  # else it was removed by force
@@ -522,7 +522,7 @@ class LocalRuns:
             self._committer.commit(decision)
 
     def _follow(self, run: LocalRun, pid: int) -> None:
-        """Notice the keeper's end even if it cannot tell."""
+        """Watch the keeper's process, to notice its end even if it sends no notice."""
         if run.over or self._closing:
             return
         run.watch = launcher.watch_exit(pid, partial(self._gone, run))
@@ -540,13 +540,13 @@ class LocalRuns:
             self._spawn(run, "looking for its result", partial(self._find_out, run))
 
     async def _find_out(self, run: LocalRun) -> None:
-        """No keeper lives: there is a result, or its family is ended and there is one then."""
+        """Take the result of a run without keeper; if there is none, kill its process family, which yields one."""
         self._take_result(run)
         if run.over:
             return
         found, names = await self._in_thread(lambda: launcher.sweep(run.place.control))
         if found == "alive":
-            # Another one of the same run was faster, and this one gave up.
+            # Another keeper of the same run got the lock first.
             pid = await self._in_thread(lambda: launcher.holder(run.place.control))
             self._follow(run, pid or 0)
             return
@@ -556,7 +556,7 @@ class LocalRuns:
     # ---- its end
 
     def _say_kill(self, run: LocalRun) -> None:
-        """Pass a wish on to the keeper, once there is one."""
+        """Send the kill to the keeper, once there is one."""
         kill = run.kill
         if kill is None or not run.laid_out:
             return
@@ -564,12 +564,12 @@ class LocalRuns:
             run.told = self._command(run, "hard")
             return
         if not run.executing_at:
-            return  # a process on its way to the job's program would not hear the signal
+            return  # a process that has not executed the job's program yet would not get the signal
         number, seconds = self._soft(run)
         run.told = self._command(run, f"soft {number} {seconds}")
 
     def _soft(self, run: LocalRun) -> tuple[int, int]:
-        """Signal and seconds with which a run is asked to end."""
+        """The signal that asks a run to exit, and the seconds until it is killed."""
         if run.facts is None and self._ads.has(run.job):
             with contained(_log, doing_for_run(run.id, "reading its signals")):
                 run.facts = self._read(run.job)
@@ -577,9 +577,9 @@ class LocalRuns:
         return ending.soft_kill(run.facts, run.job.status, default_s=_SCHEDULER_VACATE_S if scheduler else _VACATE_S)
 
     def _read(self, job: Job) -> JobView:
-        """What the job's ad says of its start and its signals.
+        """The job's program, environment and signals, from its ad.
 
-        :raises UsageError: when arguments, environment or a signal are not understood, or take too long to evaluate.
+        :raises UsageError: when arguments, environment or a signal are not valid, or take too long to evaluate.
         """
         ad = self._ads.ad(job)
         try:
@@ -589,11 +589,13 @@ class LocalRuns:
             raise UsageError(f"an attribute of the job cannot be evaluated: {error}") from None
 
     def _facts_at_end(self, job: Job) -> JobView:
-        """The same for a job that has ended, which stands whatever its ad has become meanwhile."""
+        """The same for a job that has ended; an empty view when its ad has become unreadable meanwhile."""
         try:
             return self._read(job)
         except UsageError as error:
-            _log.warning("%s: its end is judged without its ad, which is not understood: %s", job.key, error.message)
+            _log.warning(
+                "%s: classifying the end of its run without its ad, which is not valid: %s", job.key, error.message
+            )
             return JobView(job.key, "", (), {}, "/", NULL_FILE, NULL_FILE, NULL_FILE, job.owner)
 
     def _command(self, run: LocalRun, words: str) -> bool:
@@ -601,7 +603,7 @@ class LocalRuns:
             return launcher.command(run.place.control, words)
 
     def _take_result(self, run: LocalRun) -> None:
-        """Take the end over, if there is one and it is news."""
+        """Take over the result, if there is one that is not known yet."""
         if run.over or self._closing:
             return
         try:
@@ -613,7 +615,7 @@ class LocalRuns:
         for limit in result.unenforced:
             _log.warning("run %s: the host refused a limit: %s", run.id, limit)
         if result.leftovers:
-            _log.error("run %s: could not remove all processes and cgroups of the job", run.id)
+            _log.error("run %s: could not remove all processes and control groups of the job", run.id)
         if result.started_at:
             self._executing(run)
         self._ended(run, result)
@@ -643,7 +645,7 @@ class LocalRuns:
         self._end(run, end)
 
     def _end(self, run: LocalRun, end: RunEnd) -> None:
-        """The run is over: commit what that means for its job; then its directories go."""
+        """End the run: commit what follows for its job, then remove its directories."""
         if run.over:
             return
         run.over = True
@@ -661,7 +663,7 @@ class LocalRuns:
         self.look()
 
     def _failed(self, run: LocalRun, error: Exception) -> None:
-        """The schedd failed at something of this run. Its family is ended before its job may start again."""
+        """Handle a fault of the schedd: kill the run's process family before its job may start again."""
         if run.over:
             return
         reason = f"The access point failed: {error.message if isinstance(error, SlotwiseError) else error}"
@@ -698,7 +700,7 @@ class LocalRuns:
 
     def _clear_away(self, run: LocalRun, error: HostError | None) -> None:
         if error is not None:
-            return  # the next start finds what is left
+            return  # the next start cleans up
 
         async def remove() -> None:
             with contained(_log, doing_for_run(run.id, "removing its directories")):
@@ -712,7 +714,7 @@ def _is_scheduler(job: Job) -> bool:
 
 
 def _lay_out(place: RunPlace, universe: int, who: Identity, ad: str, spec: KeeperSpec) -> None:
-    """Make a run's directories, empty, and last the keeper's spec: a run with a spec can be taken up again.
+    """Create a run's directories, and the keeper's spec last: a run with a spec can be recovered.
 
     :raises OSError: when the file system refuses.
     """
@@ -731,17 +733,17 @@ def _lay_out(place: RunPlace, universe: int, who: Identity, ad: str, spec: Keepe
 
 
 def _remove(place: RunPlace) -> None:
-    """Remove both directories; the control directory last, as with it the run can still be taken up."""
+    """Remove both directories; the control directory last, as the run can be recovered with it."""
     for path in (place.directory, place.control):
         for problem in launcher.remove_tree(path) if path.exists() else ():
             _log.warning("could not remove %s", problem)
 
 
 def _clear(root: Path, execute: Path, known: set[str]) -> None:
-    """End and remove what belongs to no run of the queue."""
+    """Kill and remove what does not belong to any run of the queue."""
     for path in sorted(root.glob(f"{_PREFIX}*")):
         if path.name not in known:
-            with contained(_log, f"ending {path.name}, which belongs to no job"):
+            with contained(_log, f"killing the stray run {path.name}"):
                 _end_stray(path)
     for path in sorted(execute.glob(f"{_PREFIX}*")):
         if path.name not in known:
@@ -754,6 +756,6 @@ def _end_stray(path: Path) -> None:
     while launcher.holder(path) is not None and time.monotonic() < deadline:
         time.sleep(0.01)
     found, names = launcher.sweep(path)
-    _log.info("ended %s, which belongs to no job: %s %s", path.name, found, " ".join(names))
+    _log.info("killed the stray run %s: %s %s", path.name, found, " ".join(names))
     if found != "alive":
         launcher.remove_tree(path)

@@ -1,7 +1,7 @@
 """Which jobs of the scheduler and local universes may start now. Pure.
 
-START_SCHEDULER_UNIVERSE and START_LOCAL_UNIVERSE see the schedd's ad as MY and the job's as TARGET, the job's
-Requirements the other way round; what is not true keeps the job waiting (manual, "Job Start Control").
+In START_SCHEDULER_UNIVERSE and START_LOCAL_UNIVERSE, MY is the schedd's ad and TARGET the job's; in the job's
+Requirements it is the other way round. The job starts when all are true (manual, "Job Start Control").
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class StartRules:
     scheduler_most: int = 200
 
     def expression(self, universe: int) -> ExprTree | None:
-        """The condition of jobs of a universe."""
+        """The start expression of a universe."""
         return self.scheduler if universe == Universe.SCHEDULER else self.local
 
     def may_start(self, job: ClassAd, universe: int, schedd: ClassAd, own_running: int) -> bool:
         """Whether a job may start.
 
         :param schedd: the schedd's ad as it is now.
-        :param own_running: scheduler jobs of its owner that run.
+        :param own_running: running scheduler universe jobs of its owner.
         """
         if universe == Universe.SCHEDULER and 0 <= self.scheduler_most <= own_running:
             return False

@@ -1,1 +1,1 @@
-"""Files of jobs at the access point: what goes out, what comes back, and the rights they are opened with."""
+"""Transfers of jobs' files at the access point: input, output and spooled files."""

@@ -1,4 +1,4 @@
-"""Files on their way between messages and the values that the schedd works with."""
+"""Converts files in transfer between messages and the schedd's own values."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from slotwise.wire.gen import schedd_pb2
 
 
 def piece_of(message: schedd_pb2.FilePiece) -> Piece:
-    """A piece of a file that arrived."""
+    """The piece of a file in a message."""
     return Piece(os.fsdecode(message.name), message.mode, message.data, message.offset, message.last, message.directory)
 
 
 def file_piece(piece: Piece) -> schedd_pb2.FilePiece:
-    """A piece of a file to send."""
+    """The message for a piece of a file."""
     return schedd_pb2.FilePiece(
         name=os.fsencode(piece.name),
         mode=piece.mode,
@@ -43,14 +43,14 @@ def end_inputs(stream: StarterLink, run_id: str, failure: TransferError | None) 
 
 
 async def spooled_parts(messages: AsyncIterator[schedd_pb2.SpoolPart]) -> AsyncIterator[SpooledPart]:
-    """The parts of a submission's files as they arrive."""
+    """The parts of spooled files as they arrive."""
     async for message in messages:
         file = piece_of(message.file) if message.HasField("file") else None
         yield SpooledPart(tuple(message.jobs), file, message.commit)
 
 
 def sandbox_piece(part: SandboxPart) -> schedd_pb2.SandboxPiece:
-    """A part of what a job left in its directory."""
+    """The message for a part of a job's sandbox."""
     if part.file is None:
         return schedd_pb2.SandboxPiece(job=part.job, ad=part.ad, directory=part.directory)
     return schedd_pb2.SandboxPiece(job=part.job, file=file_piece(part.file))

@@ -1,6 +1,6 @@
-"""Files of a job at the access point: what its ad says of them, and those that go out.
+"""The file transfer plan of a job, from its ad, and its input files.
 
-Read in worker threads, with the owner's rights. What comes back is in :mod:`slotwise.schedd.transfer.results`.
+They are read in worker threads, with the owner's rights. For output see :mod:`slotwise.schedd.transfer.results`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STDERR = "_condor_stderr"
 
 
 class TransferError(SlotwiseError):
-    """A file of the job cannot be read or written: the job is held with ``hold_code`` and ``subcode`` (errno)."""
+    """A file of the job cannot be read or written: holds the job with ``hold_code`` and ``subcode`` (errno)."""
 
     code = "transfer"
 
@@ -35,7 +35,7 @@ class TransferError(SlotwiseError):
 
 @dataclass(frozen=True)
 class FilePlan:
-    """What a job's ad says about its files. Names are as in the ad."""
+    """Which files of a job are transferred, from where and to where. Names are as in the ad."""
 
     owner: str
     iwd: str
@@ -44,7 +44,7 @@ class FilePlan:
     stdout: str = ""
     stderr: str = ""
     inputs: tuple[str, ...] = ()
-    #: The proxy certificate that goes with the job.
+    #: The proxy certificate that is sent with the job.
     proxy: str = ""
     remaps: Mapping[str, str] = field(default_factory=dict)
     preserve_relative: bool = False
@@ -53,26 +53,26 @@ class FilePlan:
     fallback_account: str = "nobody"
     #: Directory of the schedd's own with files of an evicted run, or "".
     spooled: str = ""
-    #: Output and error of a former run are gone on with.
+    #: Append to the output and error of a former run.
     appends: bool = False
-    #: Files of the job are not to be read on their way (``encrypt_input_files``).
+    #: Files of the job must be encrypted in transfer (``encrypt_input_files``).
     secret: bool = False
-    #: Bounds in MiB on what moves, less than 0: none.
+    #: Limits on input and output in MiB; less than 0: none.
     max_input_mib: float = -1
     max_output_mib: float = -1
 
     @property
     def moves_inputs(self) -> bool:
-        """Whether anything could have to be sent."""
+        """Whether there may be input to send."""
         return self.transfer != "NO" and bool(
             self.executable or self.inputs or self.proxy or self.stdin or self.spooled
         )
 
 
 def file_plan(ad: ClassAd, account: str, fallback_account: str, limits_mib: tuple[float, float] = (-1, -1)) -> FilePlan:
-    """What a job's ad, with ``$$()`` filled in, says about its files, which are ``account``'s.
+    """The plan from a job's ad, in which ``$$()`` is expanded. The files are ``account``'s.
 
-    :param limits_mib: bounds on input and output for jobs that set none.
+    :param limits_mib: limits on input and output for jobs that set none.
     """
 
     def value(name: str) -> object:
@@ -108,10 +108,10 @@ def file_plan(ad: ClassAd, account: str, fallback_account: str, limits_mib: tupl
 
 
 def input_pieces(plan: FilePlan) -> Iterator[Piece]:
-    """Every input file, piece by piece. Reads as the owner.
+    """All input files, piece by piece, read with the owner's rights.
 
-    :raises TransferError: 14 when the working directory is missing, 13 for anything that cannot be read, 32 when it is
-        more than the job may send.
+    :raises TransferError: 14 when the initial directory is missing, 13 for anything that cannot be read, 32 over the
+        job's limit on input.
     """
     total = 0
     for piece in _all_pieces(plan):
@@ -155,7 +155,7 @@ def _check_iwd(iwd: str) -> None:
 
 
 def _inputs(plan: FilePlan) -> Iterator[tuple[str, str, bool]]:
-    """(path here, name there, is the executable)."""
+    """(path at the access point, name in the sandbox, whether it is the executable)."""
     if plan.executable:
         yield os.path.join(plan.iwd, plan.executable), os.path.basename(plan.executable), True
     if not is_null(plan.stdin):
@@ -167,7 +167,7 @@ def _inputs(plan: FilePlan) -> Iterator[tuple[str, str, bool]]:
             continue  # fetched by a plugin at the execution point
         path = os.path.join(plan.iwd, name)
         if plan.preserve_relative and not os.path.isabs(name):
-            yield path, os.path.normpath(name), False  # a slash at its end means nothing then
+            yield path, os.path.normpath(name), False  # a slash at its end has no meaning here
         elif name.endswith("/"):
             yield path, "", False
         else:
@@ -183,7 +183,7 @@ def _input_error(path: str, error: OSError) -> TransferError:
 
 
 def named(error: TransferError, access_point: str, slot: str) -> TransferError:
-    """The error as the job's owner reads it: with the places that the files moved between, worded like HTCondor's."""
+    """The error with both ends of the transfer, worded like HTCondor's."""
     inputs = error.hold_code == Hold.TRANSFER_INPUT_ERROR
     if not inputs and error.hold_code != Hold.TRANSFER_OUTPUT_ERROR:
         return error

@@ -1,7 +1,7 @@
-"""Results of a run at the access point: where they go, and how they get there whole.
+"""Places the output files of a run at the access point, each atomically.
 
-All of this runs in worker threads, with the owner's rights. A result is written under a temporary name in its directory
-and renamed when it is whole, so that nobody sees half of one, and a result that comes again replaces itself.
+All of this runs in worker threads, with the owner's rights. A file is written under a temporary name in its directory
+and renamed when it is complete, so that nobody sees half of one; one that is sent again replaces itself.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from slotwise.transfer import safe_open
 from slotwise.transfer.lists import is_null
 from slotwise.transfer.pieces import SMALL_MOST, Piece
 
-#: Ends of the names of a directory in SPOOL while it is written, and while its successor takes its place.
+#: Suffixes of a directory in SPOOL while it is written, and while its successor replaces it.
 _FRESH, _FORMER = ".new", ".old"
-#: Most bytes, and files, of one run that are kept in memory until its end; what comes after them goes to the disk.
+#: The most bytes and files of a run that are kept in memory until its end; further ones go to the disk.
 _MOST_KEPT, _MOST_KEPT_FILES = 8 * 1024 * 1024, 2000
-#: Most bytes of a file name.
+#: The longest file name, in bytes.
 _MOST_NAME = 255
 
 
 def destination(plan: FilePlan, name: str) -> str | None:
-    """Where a result named ``name`` by the starter goes, or None when it is not wanted.
+    """The path of an output file that the starter calls ``name``; None when it is discarded.
 
-    :raises TransferError: for a name that would leave the scratch directory.
+    :raises TransferError: for a name that leads out of the scratch directory.
     """
     if name == STDOUT:
         return None if is_null(plan.stdout) else _placed(plan, plan.stdout)
@@ -63,14 +63,14 @@ def _placed(plan: FilePlan, name: str) -> str:
 
 
 def spooled_files(directory: str) -> str:
-    """``directory`` if it holds files for the next run, else ""; a change of it that was cut short is undone first."""
+    """``directory`` if it has files for the next run, else ""; an interrupted replacement of it is undone first."""
     if not os.path.isdir(directory) and os.path.isdir(directory + _FORMER):
         os.rename(directory + _FORMER, directory)
     return directory if os.path.isdir(directory) else ""
 
 
 def _fill(source: str, target: str) -> None:
-    """Put what ``source`` has and ``target`` has not into it, without copying."""
+    """Link what is in ``source`` but not in ``target`` into ``target``."""
     with os.scandir(source) as found:
         entries = list(found)
     for entry in entries:
@@ -85,42 +85,42 @@ def _fill(source: str, target: str) -> None:
             os.link(entry.path, path, follow_symlinks=False)
 
 
-#: How a rename out of a user's directory is refused.
+#: Errors of a rename out of a user's directory that is not permitted.
 _NOT_OURS = (errno.EACCES, errno.EPERM)
 
 
 class Results:
-    """Files of one run as they arrive; put in place all at once at its end."""
+    """The output files of a run as they arrive; placed together at its end."""
 
     def __init__(self, plan: FilePlan, run_id: str) -> None:
         self._plan = self._sent_with = plan
         self._suffix = ".sw-" + run_id.replace("#", "-")
-        #: name -> (mode, content) of files that came in one piece.
+        #: (mode, content) of files that arrived in one piece, by name.
         self._small: dict[str, tuple[int, bytes]] = {}
         self._directories: dict[str, int] = {}
-        #: name -> (temporary file, mode) of files that came in many pieces.
+        #: (temporary file, mode) of files that arrive in many pieces, by name.
         self._large: dict[str, tuple[str, int]] = {}
-        #: Names of those of which the last piece came; half of a file is no result.
+        #: Names of those whose last piece has arrived; incomplete files are not placed.
         self._whole: set[str] = set()
-        #: Bytes of the small files.
+        #: The bytes in memory.
         self._kept = 0
         self._dropped = False
         self._lock = threading.Lock()
         self.bytes = 0
-        #: There is more than may be; the rest is not taken.
+        #: Set when the limit on output is exceeded; further files are ignored.
         self.failure: TransferError | None = None
-        #: name -> why it cannot be written.
+        #: Errors of files that cannot be written, by name.
         self._failed: dict[str, TransferError] = {}
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to put in place."""
+        """Whether there is nothing to place."""
         return not (self._small or self._directories or self._large or self._failed or self.failure)
 
     def is_small(self, piece: Piece) -> bool:
-        """Whether the piece is a directory or a whole small file, kept in memory without touching the disk.
+        """Whether the piece is a directory or a whole small file for which there is room in memory.
 
-        Memory takes so many: the rest of a job's small files are written at once, as large ones are.
+        Beyond that, small files are written at once, like large ones.
         """
         if piece.directory:
             return True
@@ -129,7 +129,7 @@ class Results:
         return self._kept + len(piece.data) <= _MOST_KEPT and len(self._small) < _MOST_KEPT_FILES
 
     def keep(self, name: str, mode: int, data: bytes, *, directory: bool) -> None:
-        """Take a whole small file or a directory."""
+        """Keep a whole small file or a directory in memory."""
         if directory:
             self._directories[name] = mode
         else:
@@ -148,7 +148,7 @@ class Results:
     def write(self, name: str, mode: int, data: bytes, offset: int, *, last: bool = True) -> None:
         """Write a piece of a large file to its temporary name (worker thread).
 
-        A pipe or device that is its place gets it at once.
+        A pipe or device gets it directly.
         """
         with self._lock:
             self._count(len(data))
@@ -166,7 +166,7 @@ class Results:
                 self._failed[name] = error
             except OSError as error:
                 self._failed[name] = _output_error(target or name, error)
-                self._forget(name)  # where the disk is full, it is in the way of the others
+                self._forget(name)  # on a full disk, makes room for the others
 
     def _write(self, name: str, target: str, mode: int, data: bytes, offset: int) -> None:
         if name not in self._large:
@@ -189,17 +189,17 @@ class Results:
                 _unlink(self._large.pop(name)[0])
 
     def _beside(self, target: str) -> str:
-        """The temporary name for a result: in its directory, and no longer than names may be."""
+        """The temporary name of a file: in its directory, and within the length limit of names."""
         directory, name = os.path.split(target)
         if len(os.fsencode(name + self._suffix)) > _MOST_NAME:
             name = hashlib.sha256(os.fsencode(name)).hexdigest()
         return os.path.join(directory, name + self._suffix)
 
     def place_in_spool(self, directory: str) -> None:
-        """Keep everything in a directory of the schedd's own for the next run, all of it or nothing (worker thread).
+        """Keep all files in a directory in SPOOL for the next run, atomically (worker thread).
 
-        What was kept there before stays as far as it was not sent again. Large files were written beside their results'
-        places, with the owner's rights, and are moved.
+        Files kept there before stay unless they were sent again. Large files were written beside their destinations,
+        with the owner's rights, and are moved.
 
         :raises TransferError: 12 with the errno of the first file that cannot be written.
         """
@@ -228,16 +228,16 @@ class Results:
             shutil.rmtree(former, ignore_errors=True)
 
     def place(self) -> None:
-        """Put everything in place that came whole (worker thread).
+        """Place all complete files (worker thread).
 
-        :raises TransferError: 12 with the errno of the first file that cannot be written, when all others are in place;
-            33 when there was more than may be.
+        :raises TransferError: 12 with the errno of the first file that cannot be written, once all others are placed;
+            33 over the limit on output.
         """
         failures = [] if self.failure is None else [self.failure]
         failures += self._failed.values()
 
         def put(name: str, act: Callable[[str], None]) -> None:
-            """One that cannot be put in its place does not keep the others from theirs."""
+            """Place one file; a failure does not keep the others from being placed."""
             target = name
             try:
                 found = destination(self._plan, name)
@@ -262,7 +262,7 @@ class Results:
             raise failures[0]
 
     def _put(self, target: str, data: bytes, mode: int) -> None:
-        """Write a small file. One that exists and is no plain file (a terminal, a pipe) is written to, not replaced."""
+        """Write a small file. An existing one that is special (a terminal, a pipe) is written to, not replaced."""
         make_parents(target, self._plan.iwd)
         if is_special(target):
             safe_open.write_special(target, data)
@@ -282,10 +282,10 @@ class Results:
             raise
 
     def _move(self, temporary: str, target: str, mode: int) -> None:
-        """Put a large file in its place, which is elsewhere when it is kept for the next run.
+        """Move a large file to its destination, which is in SPOOL when it is kept for the next run.
 
-        That place is the schedd's, and so are the rights then; but the temporary file lies where the owner could have
-        put something else under its name.
+        There, the schedd's own rights apply; but the temporary file is in a directory where its owner may have replaced
+        it with something else.
         """
         make_parents(target, self._plan.iwd)
         target = _real(target)
@@ -300,7 +300,7 @@ class Results:
                     os.fchmod(stream.fileno(), (mode & 0o777) or 0o644)
                 os.rename(temporary, target)
             except OSError as error:
-                # An account of the daemons' may not take a file away from its owner.
+                # The account of a daemon that is not root may not move a file of another user.
                 if error.errno != errno.EXDEV and not (self._plan.owner == OWN and error.errno in _NOT_OURS):
                     raise
                 _copy(stream, target, mode)
@@ -313,7 +313,7 @@ class Results:
                 raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), temporary)
 
     def discard(self) -> None:
-        """Remove temporary files, and take no more (worker thread)."""
+        """Remove temporary files, and ignore further pieces (worker thread)."""
         with self._lock, as_owner(self._sent_with.owner, self._sent_with.fallback_account):
             self._dropped = True
             for temporary, _ in self._large.values():
@@ -338,14 +338,14 @@ def write_all(descriptor: int, data: bytes, offset: int) -> None:
 
 
 def make_parents(target: str, iwd: str) -> None:
-    """Directories of a result below the job's directory; those elsewhere must exist."""
+    """Create the directories of a file that are below the job's initial directory; others must exist."""
     parent = os.path.dirname(target)
     if parent.startswith(iwd.rstrip("/") + "/") and os.path.isdir(iwd):
         _make_directories(parent)
 
 
 def _make_directories(path: str) -> None:
-    """Make a directory and those above it that are missing, with the usual mode, whatever the daemon's mask."""
+    """Create a directory and its missing parents, with the usual mode, whatever the daemon's umask."""
     if not os.path.isdir(path):
         _make_directories(os.path.dirname(path))
         os.mkdir(path)
@@ -353,14 +353,14 @@ def _make_directories(path: str) -> None:
 
 
 def _make_directory(target: str, mode: int) -> None:
-    """Make a directory with the rights that it has where it comes from. One that is here keeps its own."""
+    """Create a directory with its mode at the execution point. An existing one keeps its own."""
     if not os.path.isdir(target):
         _make_directories(target)
         os.chmod(target, (mode & 0o777) | 0o700)
 
 
 def is_special(target: str) -> bool:
-    """Whether something is there that is written to instead of being replaced: a terminal, a pipe.
+    """Whether the file is written to instead of being replaced: a terminal, a pipe.
 
     :raises OSError: for a directory.
     """
@@ -374,7 +374,7 @@ def is_special(target: str) -> bool:
 
 
 def _real(target: str) -> str:
-    """The file that is written when a result is: where a link leads that has its name."""
+    """The file that is really written: where a symbolic link leads."""
     return os.path.realpath(target) if os.path.islink(target) else target
 
 

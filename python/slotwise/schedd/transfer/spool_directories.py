@@ -1,8 +1,8 @@
-"""Directories at the access point for jobs whose files were sent with them (``submit -spool``), one a job.
+"""The sandboxes of jobs whose files were spooled (``submit -spool``): one directory at the access point for each.
 
-All of this runs in worker threads, with the owner's rights. A job runs with its directory as Iwd: inputs come from
-there, results and the event log go there, and wait to be fetched. Attributes as they were submitted are kept under the
-names ``SUBMIT_...`` (condor_submit manual page, "-spool").
+All of this runs in worker threads, with the owner's rights. Such a job has its sandbox as Iwd: input is read from
+there, and output and the event log are written there until they are fetched. The attributes that were submitted are
+kept as ``SUBMIT_...`` (condor_submit manual page, "-spool").
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KEPT = ("Iwd", "Cmd", "In", "Out", "Err", "TransferInput", "TransferOutputRemap
 
 @dataclass(frozen=True)
 class Result:
-    """A file or directory that a job left: where it is, its name in the sandbox, permission bits, bytes."""
+    """A file or directory that a job left: its path, its name in the sandbox, its mode and its size in bytes."""
 
     path: str
     name: str
@@ -40,14 +40,14 @@ class Result:
 
 @dataclass(frozen=True)
 class Sandbox:
-    """The directory of one job."""
+    """The sandbox of one job."""
 
     path: str
     owner: str
     fallback: str = "nobody"
 
     def make(self) -> None:
-        """Make the directory; only its owner may look into it.
+        """Create the directory; only its owner may read it.
 
         :raises HostError: when that is not possible.
         """
@@ -63,7 +63,7 @@ class Sandbox:
             raise HostError(f"cannot make the directory {self.path}: {error.strerror}") from None
 
     def _give(self, who: Account) -> None:
-        """Make the directory, which is the schedd's own, its owner's: that very directory, whatever has its name."""
+        """Give the directory to its owner: the one that was opened, even if another has its name by now."""
         if os.lstat(self.path).st_uid == who.uid:
             return
         descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -74,7 +74,7 @@ class Sandbox:
             os.close(descriptor)
 
     def write(self, name: str, mode: int, data: bytes, offset: int, *, directory: bool) -> None:
-        """Write a piece of a file that was sent.
+        """Write a piece of a spooled file.
 
         :raises UsageError: for a name that leads out of the directory.
         :raises HostError: when it cannot be written.
@@ -105,7 +105,7 @@ class Sandbox:
         return os.path.join(self.path, plain)
 
     def results(self, inputs: Sequence[str], since: float) -> list[Result]:
-        """Everything but the inputs as they were sent; inputs that changed after ``since`` count as results."""
+        """All files but unchanged input; input that changed after ``since`` counts as output."""
         sent = {os.path.normpath(name) for name in inputs}
         found = []
         with as_owner(self.owner, self.fallback):
@@ -124,7 +124,7 @@ class Sandbox:
         return found
 
     def read(self, result: Result, offset: int) -> bytes:
-        """A piece of a result.
+        """Read a piece of a file.
 
         :raises HostError: when it cannot be read.
         """
@@ -136,7 +136,7 @@ class Sandbox:
             raise HostError(f"cannot read {result.path}: {error.strerror}") from None
 
     def remove(self) -> None:
-        """Remove it with all that is in it."""
+        """Remove the directory with its contents."""
         with contextlib.suppress(OSError):
             about = os.lstat(self.path)
             with files_of(about.st_uid, about.st_gid):
@@ -145,7 +145,7 @@ class Sandbox:
 
 
 def relocated(ad: ClassAd, directory: str, now: int) -> Changes:
-    """What changes in a job whose files are in ``directory``: names lose their directories, the old ones are kept."""
+    """The changes of a job whose files are in the sandbox ``directory``: names without directories, old ones kept."""
 
     def text(name: str) -> str:
         value = ad.get(name)
@@ -170,14 +170,14 @@ def relocated(ad: ClassAd, directory: str, now: int) -> Changes:
 
 
 def spooled_names(ad: ClassAd) -> list[str]:
-    """Names in the sandbox of the files in the transfer list; a directory whose contents are meant keeps its slash."""
+    """The names in the sandbox of files in a transfer list; ``directory/`` (its contents) keeps its slash."""
     value = ad.get("SUBMIT_TransferInput") or ad.get("TransferInput")
     names = split_list(value) if isinstance(value, str) else ()
     return [name if "://" in name else os.path.basename(name.rstrip("/")) + "/" * name.endswith("/") for name in names]
 
 
 def inputs_of(ad: ClassAd) -> list[str]:
-    """Every name that was sent for the job."""
+    """The names of all spooled files of the job."""
     names = [name.rstrip("/") for name in spooled_names(ad) if "://" not in name]
     for attribute in ("Cmd", "In"):
         value = ad.get(attribute)

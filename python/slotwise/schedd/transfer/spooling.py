@@ -1,4 +1,4 @@
-"""Files that travel with submissions: taken in before the jobs may run, handed out when somebody fetches results."""
+"""Spooled files: received before their jobs may run, and sent when their submitter fetches the output."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from slotwise.wire import audit
 from slotwise.wire.token import Identity
 
 _T = TypeVar("_T")
-#: How often directories of jobs that have left are looked for, and how old one must be to be removed, in seconds.
+#: How often directories of jobs that have left are removed, and how old these must be, in seconds.
 _SWEEP_S = 60.0
 
 
 @dataclass(frozen=True)
 class SpooledPart:
-    """A part of what a submitter sends. ``jobs``: the ids that it is for. ``commit``: they have everything now."""
+    """A part of the files of jobs, by their ids. ``commit``: all files of these jobs have been sent."""
 
     jobs: tuple[str, ...]
     file: Piece | None = None
@@ -99,7 +99,7 @@ class Spooling:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def _named(self, names: Iterable[str], caller: Identity, superuser: bool) -> list[Job]:
-        """The jobs of these ids.
+        """The jobs with these ids.
 
         :raises NotFoundError: for one that is not in the queue, DeniedError for somebody else's.
         """
@@ -116,14 +116,14 @@ class Spooling:
             found += jobs
         return found
 
-    # ---- in
+    # ---- receiving
 
     async def receive(
         self, caller: Identity, parts: AsyncIterator[SpooledPart], is_superuser: Callable[[], bool]
     ) -> int:
-        """Take files in; with the commit the jobs are released. Returns how many jobs were.
+        """Receive files; the commit releases the jobs. Returns the number of released jobs.
 
-        :param is_superuser: asked for each part.
+        :param is_superuser: whether the caller is a queue superuser; evaluated for each part.
         """
         made: dict[str, Sandbox] = {}
         released = 0
@@ -173,16 +173,16 @@ class Spooling:
             self._ads.forget_edit(job.cluster.number)
             job.cluster.varied |= {name.lower() for name in changes}
             job.log = log_of(self._ads.ad(job))
-            # The log begins now: the job's directory was not there when it was submitted.
+            # The event log starts now: the job's directory did not exist when it was submitted.
             decision.log(job, events.submitted(self._queue.frame(job, decision.now), self._host))
             self._queue.release(job, "Data files spooled", decision)
         if decision.changed:
             await self._committer.commit(decision)
 
-    # ---- out
+    # ---- sending
 
     async def fetch(self, caller: Identity, selection: JobSelection, superuser: bool) -> AsyncIterator[SandboxPart]:
-        """What the selected jobs left: for each its ad, then its files."""
+        """The sandboxes of the selected jobs: for each its ad, then its files."""
         jobs = await self._selected(caller, selection, superuser)
         audit.note("files of %s", listed([job.key for job in jobs]))
         for job in jobs:
@@ -242,7 +242,7 @@ class Spooling:
                 yield part
 
     async def _fetched(self, job: Job) -> None:
-        """The caller has everything: a completed job need not stay for it any longer."""
+        """Note that the output was fetched: a completed job need not stay for it any longer."""
         decision = Decision(self._clock.now())
         changes: Changes = {"StageOutFinish": int(decision.now)}
         decision.set(job, changes)
@@ -258,10 +258,10 @@ class Spooling:
         jobs = [job for key in keys if (job := self._queue.by_key(key)) is not None]
         return [job for job in jobs if superuser or same_user(job.cluster.user, caller.name)]
 
-    # ---- tidying up
+    # ---- cleaning up
 
     async def run(self) -> None:
-        """Remove what is kept of jobs that have left the queue, every minute: sandboxes, files of evicted runs."""
+        """Remove sandboxes and files of evicted runs of jobs that have left the queue, every minute."""
         while True:
             for root in (self._root, self._evicted):
                 await self._in_thread(partial(_sweep, root, self._knows))
@@ -284,7 +284,7 @@ def _sweep(root: Path, knows: Callable[[str, str], bool]) -> None:
         for proc in _entries(cluster) if cluster.is_dir(follow_symlinks=False) else ():
             if not knows(cluster.name, proc.name):
                 Sandbox(proc.path, "").remove()
-        # A young one may be about to get what it was made for.
+        # A recent one may still be waiting for its first job.
         if cluster.is_dir(follow_symlinks=False) and cluster.stat().st_mtime < time.time() - _SWEEP_S:
             with contextlib.suppress(OSError):
                 os.rmdir(cluster.path)

@@ -1,6 +1,6 @@
-"""Who may send files now: so many transfers at once, so many of one user, users with fewest first.
+"""The transfer queue: limits concurrent transfers, in all and by user; users with the fewest go first.
 
-Manual: MAX_CONCURRENT_UPLOADS, MAX_CONCURRENT_UPLOADS_PER_USER. Pure but for the futures that are waited for.
+Manual: MAX_CONCURRENT_UPLOADS, MAX_CONCURRENT_UPLOADS_PER_USER. Pure but for the futures of waiting transfers.
 """
 
 from __future__ import annotations
@@ -10,32 +10,32 @@ from collections import deque
 
 
 class TransferQueue:
-    """The queue of transfers in one direction; a bound of 0 is none."""
+    """The queue of transfers in one direction; a limit of 0 is none."""
 
     def __init__(self, most: int = 100, per_user_most: int = 20) -> None:
         self.most = most
         self.per_user_most = per_user_most
         self._active: dict[str, int] = {}
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-        #: Since when each of them waits, on the loop's clock.
+        #: When each of them began to wait, on the loop's clock.
         self._since: dict[asyncio.Future[None], float] = {}
 
     @property
     def active(self) -> int:
-        """Transfers that go on."""
+        """The number of active transfers."""
         return sum(self._active.values())
 
     @property
     def waiting(self) -> int:
-        """Transfers that wait for their turn."""
+        """The number of waiting transfers."""
         return len(self._since)
 
     def oldest_wait(self) -> float:
-        """How long the one that has waited longest waits by now, seconds."""
+        """How long the oldest waiting transfer has been waiting, in seconds."""
         return asyncio.get_running_loop().time() - min(self._since.values()) if self._since else 0.0
 
     def must_wait(self, user: str) -> bool:
-        """Whether a transfer of this user would have to wait now."""
+        """Whether a new transfer of the user would have to wait."""
         return not self._room(user)
 
     def _room(self, user: str) -> bool:
@@ -44,7 +44,7 @@ class TransferQueue:
         return not self.per_user_most or self._active.get(user, 0) < self.per_user_most
 
     async def enter(self, user: str) -> None:
-        """Wait for the turn of one transfer; :meth:`leave` is to follow."""
+        """Wait for the turn of a transfer; call :meth:`leave` after it."""
         if not self._room(user):
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.setdefault(user, deque()).append(turn)
@@ -53,7 +53,7 @@ class TransferQueue:
                 await turn  # counted by who gave it
             except asyncio.CancelledError:
                 if turn.done() and not turn.cancelled():
-                    self.leave(user)  # the turn had come, but nobody is there to take it
+                    self.leave(user)  # it had its turn, but was cancelled
                 raise
             finally:
                 del self._since[turn]
@@ -61,7 +61,7 @@ class TransferQueue:
         self._active[user] = self._active.get(user, 0) + 1
 
     def leave(self, user: str) -> None:
-        """A transfer is over: the next may begin."""
+        """End a transfer, which lets the next one start."""
         left = self._active.get(user, 0) - 1
         if left > 0:
             self._active[user] = left

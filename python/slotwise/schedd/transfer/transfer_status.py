@@ -1,6 +1,6 @@
-"""Which running jobs move files just now, in their ads: TransferringInput, TransferringOutput, TransferQueued.
+"""The transfer status in the ads of running jobs: TransferringInput, TransferringOutput, TransferQueued.
 
-`q` shows them as ``<`` and ``>``. Kept in memory only, and not shown of transfers that are over in a moment: most are.
+`q` shows it as ``<`` and ``>``. It is kept in memory only, and not shown for the many transfers that end at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SHOWN_AFTER_S = 1.0
 
 
 class TransferStatus:
-    """The status of all runs; ``show`` changes the ad of a job that is in the queue."""
+    """The transfer status of all runs; ``show`` changes the ad of a job that is in the queue."""
 
     def __init__(self, show: Callable[[str, Changes], None], shown_after_s: float = SHOWN_AFTER_S) -> None:
         self._show = show
@@ -23,16 +23,16 @@ class TransferStatus:
         self._soon: dict[str, asyncio.TimerHandle] = {}
         self._shown: dict[str, str] = {}
         self._queued: set[str] = set()
-        #: What the table of jobs has for the state of such a job.
+        #: The letters that the table of jobs shows for the state of such jobs, by job id.
         self.letters: dict[str, str] = {}
 
     def queued(self, run_id: str, job: str) -> None:
-        """Inputs wait for their turn."""
+        """Input waits in the transfer queue."""
         self._queued.add(run_id)
         self._put(run_id, job, "<q", {"TransferringInput": True, "TransferQueued": True})
 
     def begin(self, run_id: str, job: str, *, inputs: bool) -> None:
-        """Files begin to move."""
+        """A transfer starts."""
         if run_id in self._queued:
             self._queued.discard(run_id)
             self.letters[job] = "<"
@@ -50,7 +50,7 @@ class TransferStatus:
         self._show(job, changes)
 
     def end(self, run_id: str) -> None:
-        """Nothing moves any more; harmless when nothing did."""
+        """The transfer of a run is over, if there was one."""
         if (timer := self._soon.pop(run_id, None)) is not None:
             timer.cancel()
         self._queued.discard(run_id)

@@ -1,4 +1,4 @@
-"""Files of runs on their way between the access point and starters, and what the event log tells of them."""
+"""File transfers between the access point and starters, and their entries in the event log."""
 
 from __future__ import annotations
 
@@ -38,28 +38,28 @@ _T = TypeVar("_T")
 
 @dataclass
 class Transfer:
-    """Files of one run in both directions."""
+    """The transfers of one run, in both directions."""
 
     plan: FilePlan
     results: Results
     inputs_sent: bool = False
     waits_for_need: bool = False
-    #: Keeps results in order when some need a thread.
+    #: Writes in worker threads, which keep the output in order.
     writes: list[asyncio.Future[None]] = field(default_factory=list)
     #: Why the starter got no inputs; it says so again at the run's end.
     failure: TransferError | None = None
-    #: When the proxy that was sent last had been changed; 0: it was sent with the inputs.
+    #: The modification time of the proxy that was sent last; 0: it was sent with the input.
     proxy_sent_at: float = 0.0
-    #: Results are on their way to their places.
+    #: Output is being placed.
     placing: bool = False
     #: The run has left files in SPOOL for the next one.
     kept: bool = False
-    #: Log entries about files, written with the next entry of the run.
+    #: Event log entries about transfers, written with the run's next entry.
     notes: list[str] = field(default_factory=list)
 
 
 class Transfers:
-    """The files of all runs."""
+    """The transfers of all runs."""
 
     def __init__(
         self,
@@ -95,14 +95,14 @@ class Transfers:
         self.host = host
         #: MAX_TRANSFER_INPUT_MB and MAX_TRANSFER_OUTPUT_MB.
         self.limits_mib: tuple[float, float] = (-1, -1)
-        #: Input files on their way to starters.
+        #: The queue of transfers of input to starters.
         self.uploads = TransferQueue()
         self.status = TransferStatus(self._show)
-        #: Work under way.
+        #: The tasks in progress.
         self.tasks: set[asyncio.Task[None]] = set()
 
     def run_over(self, run: Run) -> None:
-        """The run is over: its files are not on their way any more, and results nobody places are removed."""
+        """End the transfers of a run, and remove output that will not be placed."""
         self.status.end(run.id)
         self.drop(run)
 
@@ -119,9 +119,9 @@ class Transfers:
     # ---- inputs
 
     def begin(self, run: Run, *, executing: bool, asked: bool = False) -> None:
-        """The run's starter said hello: send it what it needs, at once or (``asked``) when it asks.
+        """Send a starter that said hello its input, at once or (``asked``) when it asks.
 
-        Results that are on their way to their places go on; what the starter sends again of them is dropped.
+        Output that is being placed already stays; when the starter sends it again, it is ignored.
         """
         plan = self.plan(run)
         transfer = run.transfer = Transfer(plan, Results(plan, run.id))
@@ -142,7 +142,7 @@ class Transfers:
             self._no_inputs(run)
 
     def need(self, run: Run) -> None:
-        """The starter asks for the files."""
+        """Send input to a starter that asks for it."""
         transfer = self.of(run)
         if transfer.waits_for_need:
             transfer.waits_for_need = False
@@ -153,14 +153,14 @@ class Transfers:
         return bool(self._domain) and isinstance(domain, str) and domain.lower() == self._domain.lower()
 
     def plan(self, run: Run) -> FilePlan:
-        """What the job's ad says about its files, and what a former run left."""
+        """The transfer plan of the run, from its job's ad and the files that a former run left."""
         ad = self._ads.expanded(run.job, self._machine_of(run.claim))
         plan = file_plan(ad, run.job.account, self._fallback, self.limits_mib)
         directory = self._spool_of(run)
         return replace(plan, spooled=spooled) if directory and (spooled := spooled_files(directory)) else plan
 
     def _spool_of(self, run: Run) -> str:
-        """The directory for files of evicted runs of the job."""
+        """The directory in SPOOL for files of evicted runs of the job."""
         if self._spool is None:
             return ""
         return str(self._spool / "jobs" / str(run.job.cluster.number) / str(run.job.proc))
@@ -241,7 +241,7 @@ class Transfers:
             return
         await self._send_pieces(run, stream, small)
         if run.stream is not stream:
-            return  # the starter is on another stream, on which all of it comes again
+            return  # the starter is on another stream, on which it gets all of it again
         self._note(run, "input_finished")
         self._no_inputs(run)
 
@@ -250,7 +250,7 @@ class Transfers:
         self.of(run).notes.append(events.transfer(frame, stage, host, queued_s))
 
     def log_notes(self, run: Run, decision: Decision) -> None:
-        """What happened to files goes into the log with the run's next entry."""
+        """Write pending entries about transfers into the event log."""
         notes, self.of(run).notes = self.of(run).notes, []
         for note in notes:
             decision.log(run.job, note)
@@ -263,7 +263,7 @@ class Transfers:
     # ---- results
 
     def output(self, run: Run, piece: Piece) -> asyncio.Future[None] | None:
-        """Take a piece of a result; to be waited for when it is a large file's."""
+        """Receive a piece of output; await the future, if any, before the next piece."""
         transfer = self.of(run)
         if run.ends:
             return None
@@ -286,7 +286,7 @@ class Transfers:
         )
 
     async def place(self, run: Run, *, evicted: bool) -> TransferError | None:
-        """Put the results in place, or keep an evicted run's for the next one; what kept them from it."""
+        """Place the output, or keep an evicted run's for the next run; returns the error, if any."""
         results = self.of(run).results
         self.of(run).placing = True
         place: Callable[[], None] = results.place
@@ -296,7 +296,7 @@ class Transfers:
         return await self._placed(run, place)
 
     async def keep_checkpoint(self, run: Run) -> TransferError | None:
-        """Keep what the running job has sent for its next start; what kept it from it."""
+        """Keep the checkpoint of a running job for its next run; returns the error, if any."""
         transfer = self.of(run)
         results, transfer.results = transfer.results, Results(transfer.plan, run.id)
         if self._spool is None:
@@ -317,7 +317,7 @@ class Transfers:
 
     @property
     def keeps(self) -> bool:
-        """Whether there is a place for files of evicted runs."""
+        """Whether files of evicted runs are kept."""
         return self._spool is not None
 
     def forget_kept(self, run: Run) -> None:
@@ -329,15 +329,15 @@ class Transfers:
     # ---- work
 
     def in_thread(self, work: Callable[[], _T]) -> asyncio.Future[_T]:
-        """Have something that blocks done in a worker thread."""
+        """Do something that blocks in a worker thread."""
         return asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def spawn(self, run: Run, work: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Do ``work`` for a run beside everything else; the run ends when that fails."""
+        """Do ``work`` for a run in a task; when it fails, the run ends."""
         task = asyncio.get_running_loop().create_task(self._contained(run, work))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
     async def _contained(self, run: Run, work: Callable[[], Coroutine[None, None, None]]) -> None:
-        with contained(_log, doing_for_run(run.id, "moving its files"), partial(self._on_failure, run)):
+        with contained(_log, doing_for_run(run.id, "transferring its files"), partial(self._on_failure, run)):
             await work()
