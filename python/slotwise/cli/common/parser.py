@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from slotwise.errors import UsageError
 
@@ -24,9 +24,21 @@ class HelpFormatter(argparse.HelpFormatter):
 class Parser(argparse.ArgumentParser):
     """A parser that writes to the caller's streams and raises our errors instead of leaving the process."""
 
-    def __init__(self, inv: Invocation, name: str, description: str, **more: Any) -> None:
-        more.setdefault("formatter_class", HelpFormatter)
-        super().__init__(prog=f"slotwise {name}", description=description, add_help=False, **more)
+    def __init__(
+        self,
+        inv: Invocation,
+        name: str,
+        description: str,
+        formatter_class: type[argparse.HelpFormatter] = HelpFormatter,
+        epilog: str | None = None,
+    ) -> None:
+        super().__init__(
+            prog=f"slotwise {name}",
+            description=description,
+            add_help=False,
+            formatter_class=formatter_class,
+            epilog=epilog,
+        )
         self.color = False  # of Python 3.14, which asks this process's terminal, not the caller's
         self._inv = inv
         self.add_argument("-h", "-help", "--help", action="store_true", help="show this text", dest="help")

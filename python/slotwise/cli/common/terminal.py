@@ -6,7 +6,7 @@ it, or write over what stands there. Programs that read the output through a pip
 
 from __future__ import annotations
 
-from typing import IO, Any
+from typing import IO
 
 #: C0 but for tab, line feed and carriage return; DEL; C1, which some terminals obey too.
 _SHOWN = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n\r"}
@@ -22,7 +22,7 @@ class TerminalText:
         """Write ``text`` with its control characters as escapes."""
         return self._stream.write(text.translate(_SHOWN))
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Callable
-from typing import Any
 
 from slotwise.classad import (
     ERROR,
@@ -112,7 +111,10 @@ def _shown(value: object) -> str:
     return quote(value) if isinstance(value, str) else str(ExprTree(value))
 
 
-def _plain(value: object) -> Any:
+Case = dict[str, object]
+
+
+def _plain(value: object) -> object:
     """A value as JSON has it."""
     if value is UNDEFINED:
         return None
@@ -125,7 +127,7 @@ def _plain(value: object) -> Any:
     return value if isinstance(value, bool | int | float | str) else str(ExprTree(value))
 
 
-def _jsonl(answer: Callable[[dict[str, Any]], dict[str, Any]], inv: Invocation) -> int:
+def _jsonl(answer: Callable[[Case], dict[str, object]], inv: Invocation) -> int:
     """Answer each line; one that is no case is named on standard error, and the others are answered all the same."""
     status = 0
     for number, line in enumerate(inv.stdin, 1):
@@ -210,10 +212,10 @@ def _places(text: str, side: Side) -> list[ExprTree | None]:
     return list(clauses)
 
 
-def _side_json(side: Side, places: list[ExprTree | None]) -> dict[str, Any]:
+def _side_json(side: Side, places: list[ExprTree | None]) -> dict[str, object]:
     clauses = []
     for clause, written in zip(side.clauses, places, strict=True):
-        row: dict[str, Any] = {"clause": str(clause.expr), "value": _shown(clause.value), "passes": clause.passes}
+        row: dict[str, object] = {"clause": str(clause.expr), "value": _shown(clause.value), "passes": clause.passes}
         if written is not None and written.line_column is not None:
             row["line"], row["column"] = written.line_column
         clauses.append(row)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from slotwise.cli.common.parser import Parser
 from slotwise.errors import ConfigError, SlotwiseError, UsageError
 from slotwise.home import PoolHome
 
 if TYPE_CHECKING:
+    from argparse import Namespace
+
     from slotwise.cli.common.invocation import Invocation
     from slotwise.config import Config
 
@@ -53,7 +55,7 @@ def _parser(inv: Invocation, verb: str, description: str) -> Parser:
     return parser
 
 
-def _load(options: Any, inv: Invocation) -> Config:
+def _load(options: Namespace, inv: Invocation) -> Config:
     from slotwise.config import load
 
     named = options.config or inv.env.get("CONDOR_CONFIG")
@@ -109,7 +111,7 @@ def val(args: list[str], inv: Invocation) -> int:
     return 0 if all(text is not None for text in found.values()) else 1
 
 
-def _values_there(options: Any, inv: Invocation, daemon: str) -> int:
+def _values_there(options: Namespace, inv: Invocation, daemon: str) -> int:
     """The values that a running daemon has."""
     import grpc
 
@@ -132,12 +134,31 @@ def _values_there(options: Any, inv: Invocation, daemon: str) -> int:
     return 0 if all(text is not None for text in found.values()) else 1
 
 
-def _details(config: Config, name: str, inv: Invocation) -> dict[str, Any]:
+class Details(TypedDict, total=False):
+    """What is known of a knob, with the names that programs read."""
+
+    Name: str
+    Value: str | None
+    Raw: str | None
+    Origin: str | None
+    Default: str | None
+    Known: bool
+    Similar: list[str]
+    Type: str
+    Used: bool
+    Unit: str
+    Description: str
+    ReadBy: str
+    Applies: str
+    InDaemons: dict[str, str | None]
+
+
+def _details(config: Config, name: str, inv: Invocation) -> Details:
     from slotwise.config import find_knob, similar_knobs
 
     knob = find_knob(name)
     origin = config.origin(name)
-    details: dict[str, Any] = {
+    details: Details = {
         "Name": config.entry_name(name) or name,
         "Value": _text(config.typed(name)),
         "Raw": config.raw(name),
@@ -184,7 +205,7 @@ def _ask(inv: Invocation, daemon: str, name: str) -> dict[str, str] | None:
     return dict(reply.values)
 
 
-def _print_details(details: dict[str, Any], inv: Invocation) -> None:
+def _print_details(details: Details, inv: Invocation) -> None:
     inv.out(f"{details['Name']} = {details['Value'] if details['Value'] is not None else ''}")
     rows = [("raw", details["Raw"]), ("default", details["Default"]), ("set in", details["Origin"])]
     if details["Known"]:
@@ -356,7 +377,7 @@ def _add_places(parser: Parser) -> None:
     parser.add_argument("-pool", "--pool", metavar="HOST:PORT", help="in a daemon of the pool with this collector")
 
 
-def _daemon_of(options: Any) -> str | None:
+def _daemon_of(options: Namespace) -> str | None:
     """The kind of daemon that is meant; None: files of this host."""
     named = [daemon for daemon in _DAEMONS if getattr(options, daemon)]
     if len(named) > 1:
@@ -366,7 +387,7 @@ def _daemon_of(options: Any) -> str | None:
     return "master" if options.name or options.pool else None
 
 
-def _change_there(options: Any, inv: Invocation, verb: str, daemon: str) -> int:
+def _change_there(options: Namespace, inv: Invocation, verb: str, daemon: str) -> int:
     """Tell a running daemon, which keeps what it is told if its SETTABLE_ATTRS lists have the knob."""
     import grpc
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import grpc
+from google.protobuf.message import Message
 
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, Parsed, parse
@@ -38,6 +40,20 @@ _ON_USAGE = """usage: slotwise on [-daemon NAME | -startd ...] [-json] [HOST ...
   Starts daemons that `slotwise off` stopped; those that are still stopping start again when they have ended."""
 
 
+@dataclass(frozen=True)
+class Sent:
+    """What a host's master was told; ``mode``: how daemons stop, empty where they start."""
+
+    host: str
+    command: str
+    mode: str
+    daemons: list[str]
+
+    def row(self) -> dict[str, str | list[str]]:
+        """The same for programs."""
+        return {"Host": self.host, "Command": self.command, "Mode": self.mode, "Daemons": self.daemons}
+
+
 def off(args: list[str], inv: Invocation) -> int:
     """Stop daemons."""
     parsed = parse(args, _OPTIONS)
@@ -51,7 +67,7 @@ def off(args: list[str], inv: Invocation) -> int:
     names = _daemons(parsed)
     number = mode.upper()
     others = [name for name in names if name != "master"]
-    sent: list[dict[str, Any]] = []
+    sent: list[Sent] = []
     for host, aimed in _hosts(parsed, inv):
         if "master" in names:
             request = daemon_pb2.ShutdownRequest(mode=number)
@@ -59,7 +75,7 @@ def off(args: list[str], inv: Invocation) -> int:
         if others or not names:
             stop = daemon_pb2.StopRequest(names=others, mode=number, at_once=not parsed.has("wait"))
             _call(aimed, host, aimed.stub(daemon_pb2_grpc.MasterStub, "master").StopDaemons, stop)
-        sent.append({"Host": host, "Command": "off", "Mode": mode, "Daemons": names})
+        sent.append(Sent(host, "off", mode, names))
     return _report(parsed, inv, sent)
 
 
@@ -76,7 +92,7 @@ def on(args: list[str], inv: Invocation) -> int:
     for host, aimed in _hosts(parsed, inv):
         request = daemon_pb2.DaemonNames(names=names)
         _call(aimed, host, aimed.stub(daemon_pb2_grpc.MasterStub, "master").StartDaemons, request)
-        sent.append({"Host": host, "Command": "on", "Mode": "", "Daemons": names})
+        sent.append(Sent(host, "on", "", names))
     return _report(parsed, inv, sent)
 
 
@@ -91,19 +107,19 @@ def _hosts(parsed: Parsed, inv: Invocation) -> list[tuple[str, Invocation]]:
     return [(name or "this machine", inv.aimed(parsed.value("pool"), name)) for name in names or [None]]
 
 
-def _call(inv: Invocation, host: str, call: Any, request: Any) -> None:
+def _call(inv: Invocation, host: str, call: Callable[[Message], Message], request: Message) -> None:
     try:
         call(request)
     except grpc.RpcError as failure:
         raise to_error(failure, peer=f"the master of {host}") from None
 
 
-def _report(parsed: Parsed, inv: Invocation, sent: list[dict[str, Any]]) -> int:
+def _report(parsed: Parsed, inv: Invocation, sent: list[Sent]) -> int:
     if parsed.has("json"):
-        inv.out(json.dumps(sent))
+        inv.out(json.dumps([each.row() for each in sent]))
         return 0
-    for row in sent:
-        what = " and ".join(row["Daemons"]) or "all daemons but the master"
-        how = f" ({row['Mode']})" if row["Mode"] else ""
-        inv.out(f"Told the master of {row['Host']} to turn {row['Command']} {what}{how}")
+    for each in sent:
+        what = " and ".join(each.daemons) or "all daemons but the master"
+        how = f" ({each.mode})" if each.mode else ""
+        inv.out(f"Told the master of {each.host} to turn {each.command} {what}{how}")
     return 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from slotwise.cli.common.options import OPTIONAL, Given, Option, parse
 from slotwise.errors import UsageError
@@ -90,10 +90,28 @@ def main(args: list[str], inv: Invocation) -> int:
     return 0
 
 
+class _Change(TypedDict, total=False):
+    """Fields of a request that an option sets."""
+
+    properties: bool
+    extra: bool
+    dynamic: bool
+    nested: bool
+    cron: bool
+    mixed: bool
+    check: bool
+    packed: bool
+    config: bool
+    ids: Literal["index", "uuid", "short"]
+    tag: str
+    prefix: str
+    only: frozenset[str]
+
+
 def _with(request: Request, given: Given) -> Request:
     """The request with one more option; later ones override."""
     value = given.values[0] if given.values else ""
-    simple: dict[str, dict[str, Any]] = {
+    simple: dict[str, _Change] = {
         "properties": {"properties": True},
         "extra": {"properties": True, "extra": True},
         "dynamic": {"properties": True, "dynamic": True},

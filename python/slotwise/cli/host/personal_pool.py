@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slotwise.cli.common.parser import Parser
 from slotwise.errors import SlotwiseError
 
 if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
     from slotwise.cli.common.invocation import Invocation
 
 
@@ -158,13 +160,13 @@ def _add_modes(parser: Parser) -> None:
         )
 
 
-def _call_master(inv: Invocation, call: Callable[..., Any]) -> Any:
+def _call_master(inv: Invocation, call: Callable[..., Message]) -> None:
     import grpc
 
     from slotwise.wire.gen import daemon_pb2_grpc
     from slotwise.wire.status import to_error
 
     try:
-        return call(inv.stub(daemon_pb2_grpc.MasterStub, "master"), timeout=3600)
+        call(inv.stub(daemon_pb2_grpc.MasterStub, "master"), timeout=3600)
     except grpc.RpcError as failure:
         raise to_error(failure, peer="the master") from None

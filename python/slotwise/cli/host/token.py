@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from slotwise.cli.common.parser import Parser
 from slotwise.errors import DeniedError, NotFoundError, SlotwiseError, UsageError
@@ -15,7 +15,12 @@ from slotwise.errors import DeniedError, NotFoundError, SlotwiseError, UsageErro
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from google.protobuf.message import Message
+
     from slotwise.cli.common.invocation import Invocation
+    from slotwise.wire.gen import token_pb2, token_pb2_grpc
+
+Reply = TypeVar("Reply")
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 #: How long a request waits for its approval, in seconds, and how often it asks.
@@ -145,10 +150,11 @@ def show(args: list[str], inv: Invocation) -> int:
     return 0
 
 
-def _until(claims: dict[str, Any]) -> str:
-    if "exp" not in claims:
+def _until(claims: Mapping[str, object]) -> str:
+    ends = claims.get("exp")
+    if not isinstance(ends, int | float):
         return "no end"
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(int(claims["exp"])))
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(int(ends)))
 
 
 def list_(args: list[str], inv: Invocation) -> int:
@@ -185,14 +191,17 @@ def list_(args: list[str], inv: Invocation) -> int:
 # ----------------------------------------------------------------------------------------------- asking the collector
 
 
-def _call(inv: Invocation, method: str, request: Any) -> Any:
+def _call(
+    inv: Invocation, method: Callable[[token_pb2_grpc.TokensStub], Callable[..., Reply]], request: Message
+) -> Reply:
+    """Ask the collector, which issues tokens."""
     import grpc
 
     from slotwise.wire.gen import token_pb2_grpc
     from slotwise.wire.status import to_error
 
     try:
-        return getattr(inv.stub(token_pb2_grpc.TokensStub, "collector"), method)(request, timeout=_CALL_S)
+        return method(inv.stub(token_pb2_grpc.TokensStub, "collector"))(request, timeout=_CALL_S)
     except grpc.RpcError as failure:
         raise to_error(failure, peer="the collector") from None
 
@@ -214,7 +223,7 @@ def fetch(args: list[str], inv: Invocation) -> int:
         return 0
     lifetime = 0 if options.lifetime is None else lifetime_s(options.lifetime)
     request = token_pb2.FetchTokenRequest(scopes=_scopes(options), lifetime_s=lifetime)
-    return _put(_call(inv.aimed(options.pool), "Fetch", request).token, options, inv)
+    return _put(_call(inv.aimed(options.pool), lambda stub: stub.Fetch, request).token, options, inv)
 
 
 def request(args: list[str], inv: Invocation) -> int:
@@ -242,13 +251,13 @@ def request(args: list[str], inv: Invocation) -> int:
         client_id=f"{socket.gethostname()}-{os.getpid()}",
         secret_digest=hashlib.sha256(secret.encode()).hexdigest(),
     )
-    reply = _call(aimed, "Request", asked)
+    reply = _call(aimed, lambda stub: stub.Request, asked)
     inv.err(f"Token request {reply.request_id} waits for approval; its code is {reply.code}.")
     inv.err(f"An administrator approves it with `slotwise token approve {reply.request_id}`.")
     deadline = time.monotonic() + _PATIENCE_S
     while time.monotonic() < deadline:
         collect = token_pb2.CollectTokenRequest(request_id=reply.request_id, secret=secret)
-        made = _call(aimed, "Collect", collect).token
+        made = _call(aimed, lambda stub: stub.Collect, collect).token
         if made:
             return _put(made, options, inv)
         time.sleep(_ASK_S)
@@ -257,7 +266,6 @@ def request(args: list[str], inv: Invocation) -> int:
 
 def requests(args: list[str], inv: Invocation) -> int:
     """List requests that wait."""
-    from slotwise.wire.gen import common_pb2
 
     parser = Parser(inv, "token requests", "Requests for tokens that wait for approval.")
     parser.add_argument("--json", "-json", action="store_true", help="JSON for programs")
@@ -265,7 +273,7 @@ def requests(args: list[str], inv: Invocation) -> int:
     options = parser.take(args)
     if options is None:
         return 0
-    waiting = list(_call(inv.aimed(options.pool), "Requests", common_pb2.Empty()).requests)
+    waiting = list(_waiting(inv.aimed(options.pool)))
     if options.json:
         inv.out(json.dumps([_fields(each) for each in waiting], indent=2))
         return 0
@@ -274,8 +282,16 @@ def requests(args: list[str], inv: Invocation) -> int:
     return 0
 
 
-def _fields(each: Any) -> dict[str, Any]:
-    found = {
+def _waiting(inv: Invocation) -> Iterable[token_pb2.PendingToken]:
+    """The requests that wait for approval."""
+    from slotwise.wire.gen import common_pb2
+
+    found: token_pb2.TokenRequests = _call(inv, lambda stub: stub.Requests, common_pb2.Empty())
+    return found.requests
+
+
+def _fields(each: token_pb2.PendingToken) -> dict[str, str | int]:
+    found: dict[str, str | int] = {
         "RequestId": each.request_id,
         "Code": each.code,
         "RequestedIdentity": each.identity,
@@ -288,7 +304,7 @@ def _fields(each: Any) -> dict[str, Any]:
     return found
 
 
-def _print(each: Any, inv: Invocation) -> None:
+def _print(each: token_pb2.PendingToken, inv: Invocation) -> None:
     for name, value in _fields(each).items():
         inv.out(f"{name} = {json.dumps(value)}")
     inv.out()
@@ -296,7 +312,7 @@ def _print(each: Any, inv: Invocation) -> None:
 
 def approve(args: list[str], inv: Invocation) -> int:
     """Approve requests."""
-    from slotwise.wire.gen import common_pb2, token_pb2
+    from slotwise.wire.gen import token_pb2
 
     parser = Parser(inv, "token approve", "Approve requests for tokens: the named ones, else each that you say yes to.")
     parser.add_argument("words", nargs="*", metavar="REQUEST|CODE")
@@ -306,7 +322,7 @@ def approve(args: list[str], inv: Invocation) -> int:
     if options is None:
         return 0
     aimed = inv.aimed(options.pool)
-    waiting = list(_call(aimed, "Requests", common_pb2.Empty()).requests)
+    waiting = list(_waiting(aimed))
     named = [*options.words, *([options.reqid] if options.reqid else [])]
     if not named:
         named = [each.request_id for each in waiting if _agreed(each, inv)]
@@ -314,16 +330,17 @@ def approve(args: list[str], inv: Invocation) -> int:
         found = [each for each in waiting if word in (each.request_id, each.code)]
         if len(found) != 1:
             raise NotFoundError(f"there is no request {word}", hint="`slotwise token requests` shows what waits")
-        _call(aimed, "Approve", token_pb2.ApproveTokenRequest(request_id=found[0].request_id))
+        approved = token_pb2.ApproveTokenRequest(request_id=found[0].request_id)
+        _call(aimed, lambda stub: stub.Approve, approved)
         _say_approved(found[0], inv)
     return 0
 
 
-def _say_approved(each: Any, inv: Invocation) -> None:
+def _say_approved(each: token_pb2.PendingToken, inv: Invocation) -> None:
     inv.out(f"Request {each.request_id} of {each.identity} (code {each.code}) approved.")
 
 
-def _agreed(each: Any, inv: Invocation) -> bool:
+def _agreed(each: token_pb2.PendingToken, inv: Invocation) -> bool:
     _print(each, inv)
     inv.out("To approve, please type 'yes'")
     return inv.stdin.readline().strip() == "yes"
@@ -343,7 +360,7 @@ def auto_approve(args: list[str], inv: Invocation) -> int:
     if options.netblock is None or options.lifetime is None:
         raise UsageError("auto-approve needs -netblock and -lifetime", hint="-netblock 192.0.2.0/24 -lifetime 1h")
     rule = token_pb2.AutoApproveRule(netblock=options.netblock, lifetime_s=lifetime_s(options.lifetime))
-    covered = _call(inv.aimed(options.pool), "AutoApprove", rule).requests
+    covered = _call(inv.aimed(options.pool), lambda stub: stub.AutoApprove, rule).requests
     inv.out(f"Requests of daemons from {options.netblock} are approved for {rule.lifetime_s} s, or until a reconfig.")
     for each in covered:
         _say_approved(each, inv)
@@ -368,7 +385,8 @@ def revoke(args: list[str], inv: Invocation) -> int:
     if not named:
         raise UsageError("name a token's id, or its file with -file", hint="`slotwise token list` shows ids")
     for token_id in named:
-        _call(inv.aimed(options.pool), "Revoke", token_pb2.RevokeTokenRequest(token_id=token_id))
+        revoked = token_pb2.RevokeTokenRequest(token_id=token_id)
+        _call(inv.aimed(options.pool), lambda stub: stub.Revoke, revoked)
         inv.out(f"Token {token_id} is revoked.")
     return 0
 
@@ -441,7 +459,7 @@ def upgrade(args: list[str], inv: Invocation) -> int:
     config = load(None, subsystem="MASTER", env=inv.env, home=home)
     aside = secrets.old_key.with_name("pool.key.old")
     central = is_central(config)
-    renewed: list[tuple[Any, dict[str, Any]]] = []
+    renewed: list[tuple[Path, Mapping[str, object]]] = []
     if central:
         for name in options.files:
             path = inv.path(name)
@@ -459,11 +477,11 @@ def upgrade(args: list[str], inv: Invocation) -> int:
         aside.rename(secrets.old_key)
         raise
     now = time.time()
-    for path, claims in renewed:
-        scopes = str(claims.get("scope", "")).split()
-        left = None if "exp" not in claims else max(1.0, float(claims["exp"]) - now)
-        write_secret(path, secrets.mint(str(claims["sub"]), scopes, now=now, lifetime_s=left) + "\n")
-        inv.out(f"{path}: a new token for {claims['sub']}")
+    for path, said in renewed:
+        scopes = str(said.get("scope", "")).split()
+        left = None if "exp" not in said else max(1.0, float(str(said["exp"])) - now)
+        write_secret(path, secrets.mint(str(said["sub"]), scopes, now=now, lifetime_s=left) + "\n")
+        inv.out(f"{path}: a new token for {said['sub']}")
     aside.unlink()
     (home.secrets / "token").unlink(missing_ok=True)
     if central:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import grpc
 
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, Parsed, UnknownOptionError, parse
+from slotwise.client.totals import QueueTotals
 from slotwise.errors import UsageError
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error
@@ -248,14 +247,13 @@ def _result_ad(verb: Verb, reply: schedd_pb2.ActReply) -> str:
     return "\n".join(sorted(lines, key=str.lower)) + "\n"
 
 
-def _queue_totals(inv: Invocation, parsed: Parsed) -> dict[str, Any]:
+def _queue_totals(inv: Invocation, parsed: Parsed) -> QueueTotals:
     """The counts of the queue, and what the caller is there."""
     *_, last = stub(parsed, inv).Query(schedd_pb2.JobQuery(totals_only=True))
-    found: dict[str, Any] = json.loads(last.data)
-    return found
+    return QueueTotals.parse(last.data)
 
 
-def _result_ad_of_htcondor(verb: Verb, reply: schedd_pb2.ActReply, queue: dict[str, Any], removes: bool) -> str:
+def _result_ad_of_htcondor(verb: Verb, reply: schedd_pb2.ActReply, queue: QueueTotals, removes: bool) -> str:
     """The same as HTCondor's schedd answers: results by id where ids were named, else totals.
 
     ``removes``: jobs that were removed just now count among those of the queue."""
@@ -263,10 +261,10 @@ def _result_ad_of_htcondor(verb: Verb, reply: schedd_pb2.ActReply, queue: dict[s
     lines = [
         f"ActionResult = {int('success' in reply.totals)}",
         f"ActionResultType = {int(by_id)}",
-        *(["IsQueueSuperUser = true"] if queue["SuperUser"] else []),
+        *(["IsQueueSuperUser = true"] if queue.superuser else []),
         f"JobAction = {4 if verb is _FORCE else _ACTIONS[verb.infinitive]}",
     ]
-    lines.append(f"TotalJobAds = {queue['All']['Jobs'] + (reply.totals.get('success', 0) if removes else 0)}")
+    lines.append(f"TotalJobAds = {queue.everyone.jobs + (reply.totals.get('success', 0) if removes else 0)}")
     if by_id:
         lines += [f"job_{one.id.replace('.', '_')} = {_CODES.get(one.result, 0)}" for one in reply.jobs]
     else:
@@ -321,7 +319,7 @@ def _report_as_htcondor(
     if (
         whole_failures
         and not (told or failures)
-        and not _queue_totals(inv, parsed)["All"]["Jobs"]
+        and not _queue_totals(inv, parsed).everyone.jobs
         and not parsed.has("all")
     ):
         inv.err(f"{inv.called}:0:There are no jobs in the queue")

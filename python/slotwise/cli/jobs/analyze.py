@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from slotwise.classad import ClassAd
 from slotwise.cli.common.cycle_input import epoch, read_input
@@ -84,14 +84,14 @@ def _job_of_files(given: CycleInput, name: str) -> ClassAd:
     return job
 
 
-def ask_pool(job: ClassAd, inv: Invocation) -> dict[str, Any]:
+def ask_pool(job: ClassAd, inv: Invocation) -> Row:
     """The negotiator looks at its own table: a large pool's ads are not sent around."""
     from slotwise.table import pack_ads
     from slotwise.wire.gen import negotiator_pb2, negotiator_pb2_grpc
 
     stub = inv.reading(negotiator_pb2_grpc.NegotiatorStub, "negotiator")
     reply = stub.Analyze(negotiator_pb2.AnalyzeRequest(job=pack_ads([job])), timeout=120)
-    report: dict[str, Any] = json.loads(reply.json)
+    report: Row = json.loads(reply.json)
     return report
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 import grpc
 
-from slotwise.classad import ClassAd, ExprTree
+from slotwise.classad import ClassAd, ExprTree, SpecialValue
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, Parsed, parse
 from slotwise.cli.jobs import queues
@@ -132,12 +131,18 @@ def _time(text: str) -> int:
         value = ExprTree(text).eval(now=int(time.time()))
     except AdSyntaxError:
         value = None
-    if isinstance(value, int | float) and not isinstance(value, bool) and not hasattr(value, "name"):
+    if isinstance(value, int | float) and not isinstance(value, bool) and not isinstance(value, SpecialValue):
         return int(value)
     raise UsageError(f"{text!r} is no time", hint="seconds since the epoch, time() - 3600, or YYYY-MM-DD HH:MM:SS")
 
 
-def _show(parsed: Parsed, form: Form, query: schedd_pb2.HistoryQuery, ask: Any, inv: Invocation) -> None:
+def _show(
+    parsed: Parsed,
+    form: Form,
+    query: schedd_pb2.HistoryQuery,
+    ask: Callable[[schedd_pb2.HistoryQuery], Iterable[common_pb2.AdChunk]],
+    inv: Invocation,
+) -> None:
     extract = parsed.value("extract")
     if form.kind in ("long", "json", "jsonl") or extract is not None:
         is_long = form.kind == "long" or extract is not None
@@ -155,7 +160,7 @@ def _show(parsed: Parsed, form: Form, query: schedd_pb2.HistoryQuery, ask: Any, 
     _print(parsed, form, None, _ads(ask(query)), inv)
 
 
-def _ads(chunks: Any) -> Iterator[ClassAd]:
+def _ads(chunks: Iterable[common_pb2.AdChunk]) -> Iterator[ClassAd]:
     from slotwise.table import unpack_ads
 
     for chunk in chunks:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree
 
@@ -166,7 +165,7 @@ def _place(found: Fit, job: ClassAd, slot: ClassAd, submitter: str) -> list[str]
 
 
 def _text(ad: ClassAd, name: str) -> str:
-    value: Any = ad.eval(name) if name in ad else None
+    value = ad.eval(name) if name in ad else None
     return value if isinstance(value, str) else ""
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.values import Value, number, whole
 from slotwise.cli.jobs.match_analysis import Fit, Step, bare, clauses_of
+from slotwise.matchmaking.engine import Row
 
 _STATES = {
     2: "is running.",
@@ -109,7 +109,7 @@ _IN_HTCONDORS_WORDS = {
 }
 
 
-def counts(found: Fit, name: str, report: dict[str, Any] | None, *, verbose: bool, as_htcondor: bool = False) -> str:
+def counts(found: Fit, name: str, report: Row | None, *, verbose: bool, as_htcondor: bool = False) -> str:
     """What became of the slots. ``report``: how the negotiator sees them (with ``:priority``). ``as_htcondor``: in the
     words of HTCondor's tool, which programs look for."""
     how = "considering user priority" if report else "ignoring user priority"
@@ -138,7 +138,7 @@ def counts(found: Fit, name: str, report: dict[str, Any] | None, *, verbose: boo
     return "\n".join(lines)
 
 
-def suggestions(hints: Sequence[Mapping[str, Any]]) -> str:
+def suggestions(hints: Sequence[Row]) -> str:
     """What the job would have to ask for, condition by condition; empty without hints."""
     if not hints:
         return ""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import grpc
 
 from slotwise import __version__
+from slotwise.classad import ClassAd
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, Parsed, parse
 from slotwise.cli.jobs import queues
@@ -19,6 +18,7 @@ from slotwise.cli.render import jobviews, output_format
 from slotwise.cli.render.layout import Layout, unique_rows
 from slotwise.cli.render.output_format import Form
 from slotwise.cli.render.printas import Scene
+from slotwise.client.totals import QueueTotals
 from slotwise.errors import AdSyntaxError, UsageError
 from slotwise.wire.gen import common_pb2, schedd_pb2
 from slotwise.wire.status import to_error
@@ -154,7 +154,7 @@ def selection(parsed: Parsed, inv: Invocation) -> schedd_pb2.JobQuery:
     return query
 
 
-def _ids(parsed: Parsed, query: schedd_pb2.JobQuery, inv: Invocation) -> Iterator[Any]:
+def _ids(parsed: Parsed, query: schedd_pb2.JobQuery, inv: Invocation) -> Iterator[ClassAd]:
     """The ids of one of the jobs that the query selects, if there is one."""
     first = schedd_pb2.JobQuery()
     first.CopyFrom(query)
@@ -162,6 +162,10 @@ def _ids(parsed: Parsed, query: schedd_pb2.JobQuery, inv: Invocation) -> Iterato
     first.query.projection[:] = ["ClusterId", "ProcId"]
     for queue in queues.of(parsed, inv):
         yield from queue.ads(first)
+
+
+#: Makes the ads of a table's rows of those of jobs.
+Rows = Callable[[Sequence[ClassAd], Scene], Sequence[ClassAd]]
 
 
 class _Listing:
@@ -208,22 +212,24 @@ class _Listing:
         else:
             self._default()
 
-    def _ads(self, names: Sequence[str] = ()) -> Iterator[Any]:
+    def _ads(self, names: Sequence[str] = ()) -> Iterator[ClassAd]:
         query = schedd_pb2.JobQuery()
         query.CopyFrom(self._query)
         query.query.form = common_pb2.AdQuery.PACK
         query.query.projection[:] = names
         return self._queue.ads(query)
 
-    def _scene(self, totals: dict[str, Any] | None = None) -> Scene:
-        now = float(totals["Now"]) if totals else self._queue.now()
-        return Scene(now, self._parsed.has("currentrun"), str(totals["Schedd"]) if totals else "")
+    def _scene(self, totals: QueueTotals | None = None) -> Scene:
+        now = totals.now if totals else self._queue.now()
+        return Scene(now, self._parsed.has("currentrun"), totals.schedd if totals else "")
 
     def _width(self) -> int:
         found = queues.width(self._parsed, self._inv)
         return found - 1 if found and self._inv.called else found  # HTCondor's tool leaves the last column free
 
-    def _layout(self, layout: Layout, names: Sequence[str] | None, rows: Any) -> None:
+    def _layout(
+        self, layout: Layout, names: Sequence[str] | None, rows: Callable[[Sequence[ClassAd], Scene], Sequence[ClassAd]]
+    ) -> None:
         """A table of columns, with title and totals as the layout says."""
         ads = list(self._ads(names or ()))
         totals = self._queue.totals(self._query, ads)
@@ -238,7 +244,7 @@ class _Listing:
         layout = jobviews.VIEWS[self._view].with_items(self._form.more)
         group = {"hold-codes": jobviews.by_hold_code, "autocluster": jobviews.by_autocluster}.get(self._view)
 
-        def rows(ads: Sequence[Any], scene: Scene) -> Sequence[Any]:
+        def rows(ads: Sequence[ClassAd], scene: Scene) -> Sequence[ClassAd]:
             return layout.chosen(group(ads) if group else ads, scene)
 
         self._layout(layout, None if self._form.more else _reads(layout), rows)
@@ -250,7 +256,7 @@ class _Listing:
         self._query.view = "factory"
         pieces = list(self._queue.ask(self._query)) if self._queue.shows_tables else []
         ads = [ad for chunk in pieces[:-1] if chunk.data for ad in unpack_ads(chunk.data)]
-        totals = json.loads(pieces[-1].data) if pieces else self._queue.totals(self._query, [])
+        totals = QueueTotals.parse(pieces[-1].data) if pieces else self._queue.totals(self._query, [])
         layout = jobviews.VIEWS["factory"]
         if self._inv.called:  # HTCondor's tool names the file that jobs are made from there
             layout = replace(layout, items=(*layout.items[:-1], replace(layout.items[-1], heading="DIGEST")))
@@ -302,11 +308,11 @@ class _Listing:
         if not batches:
             self._query.view, self._query.width = "nobatch", self._width()
         *pieces, last = self._queue.ask(self._query)
-        totals = json.loads(last.data)
+        totals = QueueTotals.parse(last.data)
         self._inv.out(self._queue.header(totals), end="")
         if batches:
-            rows = json.loads(b"".join(chunk.data for chunk in pieces) or b"[]")
-            self._inv.out(tables.batch_table(rows, self._width(), as_htcondor=bool(self._inv.called)), end="")
+            batches_found = tables.batches_of_reply(b"".join(chunk.data for chunk in pieces))
+            self._inv.out(tables.batch_table(batches_found, self._width(), as_htcondor=bool(self._inv.called)), end="")
         else:
             heading = tables.JOBS_HEADING.rstrip("\n")[: self._query.width or None] + "\n"
             self._inv.out(heading + "".join(chunk.data.decode(errors="surrogateescape") for chunk in pieces), end="")
@@ -317,7 +323,7 @@ class _Listing:
         totals = self._queue.totals(self._query, ads)
         self._inv.out(self._queue.header(totals), end="")
         self._inv.out(
-            tables.batch_table(tables.batch_rows(ads, as_submitted=bool(self._inv.called)), self._width()), end=""
+            tables.batch_table(tables.batches_of(ads, as_submitted=bool(self._inv.called)), self._width()), end=""
         )
         self._inv.out(self._queue.footer(totals), end="")
 
@@ -327,6 +333,6 @@ def _reads(layout: Layout) -> list[str] | None:
     return None if names is None else ["ClusterId", "ProcId", "JobStatus", *names]
 
 
-def job_id(ad: Any) -> str:
+def job_id(ad: ClassAd) -> str:
     """``cluster.proc`` of a job ad."""
     return f"{ad.get('ClusterId')}.{ad.get('ProcId')}"

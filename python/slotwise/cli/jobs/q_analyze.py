@@ -5,17 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from typing import Any
 
 import grpc
 
 from slotwise.classad import ClassAd, quote
+from slotwise.classad.values import number
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Parsed
 from slotwise.cli.jobs import analyze_local, match_analysis, queues
 from slotwise.cli.jobs import match_report as text
 from slotwise.cli.render import ads as whole
 from slotwise.errors import NotFoundError, UsageError
+from slotwise.matchmaking.engine import Row
 from slotwise.matchmaking.hints import hints
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import collector_pb2_grpc, common_pb2, schedd_pb2, schedd_pb2_grpc
@@ -103,7 +104,7 @@ def _one(
     slots: list[ClassAd],
     only: ClassAd | None,
     wish: Wish,
-    report: dict[str, Any] | None,
+    report: Row | None,
     alike: ClassAd | None,
     *,
     as_htcondor: bool,
@@ -144,7 +145,7 @@ def reverse(slot: ClassAd, jobs: list[ClassAd]) -> str:
     return "\n\n".join([*blocks, "\n".join(lines)])
 
 
-def _report(job: ClassAd, parsed: Parsed, inv: Invocation) -> dict[str, Any]:
+def _report(job: ClassAd, parsed: Parsed, inv: Invocation) -> Row:
     """How the negotiator sees the job: its own input, or that of files."""
     from slotwise.cli.common.cycle_input import read_input
     from slotwise.cli.jobs.analyze import ask_pool
@@ -195,7 +196,7 @@ def _turned_away(jobs: list[ClassAd], parsed: Parsed, inv: Invocation) -> dict[t
         for queue in queues.of(parsed, inv):
             for ad in queue.ads(asked):
                 other = found.setdefault(_likeness(ad), ad)
-                if ad.get("LastRejMatchTime", 0) > other.get("LastRejMatchTime", 0):
+                if number(ad.get("LastRejMatchTime")) > number(other.get("LastRejMatchTime")):
                     found[_likeness(ad)] = ad
     except grpc.RpcError as error:
         raise to_error(error, peer="the schedd") from None

@@ -9,15 +9,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import grpc
 
+from slotwise.classad import ClassAd
+from slotwise.classad.values import whole as whole_number
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Parsed
 from slotwise.cli.render import ads as whole
 from slotwise.cli.render import jobs as tables
 from slotwise.cli.render.output_format import as_lines
+from slotwise.client.totals import JobCounts, QueueTotals
 from slotwise.errors import NotFoundError, PeerUnavailableError, UsageError
 from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error
@@ -32,18 +34,18 @@ class Queue(ABC):
     name = ""
 
     @abstractmethod
-    def ads(self, query: schedd_pb2.JobQuery) -> Iterator[Any]:
+    def ads(self, query: schedd_pb2.JobQuery) -> Iterator[ClassAd]:
         """The ads that the query selects."""
 
     @abstractmethod
-    def totals(self, query: schedd_pb2.JobQuery, ads: Sequence[Any] | None) -> dict[str, Any]:
+    def totals(self, query: schedd_pb2.JobQuery, ads: Sequence[ClassAd] | None) -> QueueTotals:
         """What header and footer need. ``ads``: the selected ones, when they are at hand."""
 
     @abstractmethod
-    def header(self, totals: dict[str, Any]) -> str:
+    def header(self, totals: QueueTotals) -> str:
         """The line that says whose jobs these are."""
 
-    def footer(self, totals: dict[str, Any]) -> str:
+    def footer(self, totals: QueueTotals) -> str:
         """The sentences of totals."""
         return tables.footer(totals)
 
@@ -72,7 +74,7 @@ class Live(Queue):
 
     shows_tables = True
 
-    def __init__(self, stub: Any, inv: Invocation, name: str = "") -> None:
+    def __init__(self, stub: schedd_pb2_grpc.ScheddStub, inv: Invocation, name: str = "") -> None:
         self._stub = stub
         self._inv = inv
         self.name = name
@@ -80,26 +82,25 @@ class Live(Queue):
     def ask(self, query: schedd_pb2.JobQuery) -> Iterator[common_pb2.AdChunk]:
         return iter(self._stub.Query(query))
 
-    def ads(self, query: schedd_pb2.JobQuery) -> Iterator[Any]:
+    def ads(self, query: schedd_pb2.JobQuery) -> Iterator[ClassAd]:
         from slotwise.table import unpack_ads
 
         for chunk in self.ask(query):
             if chunk.data:
                 yield from unpack_ads(chunk.data)
 
-    def totals(self, query: schedd_pb2.JobQuery, ads: Sequence[Any] | None) -> dict[str, Any]:
+    def totals(self, query: schedd_pb2.JobQuery, ads: Sequence[ClassAd] | None) -> QueueTotals:
         asked = schedd_pb2.JobQuery()
         asked.CopyFrom(query)
         asked.totals_only = True
         *_, last = self.ask(asked)
-        found: dict[str, Any] = json.loads(last.data)
-        return found
+        return QueueTotals.parse(last.data)
 
-    def header(self, totals: dict[str, Any]) -> str:
+    def header(self, totals: QueueTotals) -> str:
         return tables.header(totals)
 
-    def footer(self, totals: dict[str, Any]) -> str:
-        return tables.footer(totals, own=not (self._inv.called and totals.get("SuperUser")))
+    def footer(self, totals: QueueTotals) -> str:
+        return tables.footer(totals, own=not (self._inv.called and totals.superuser))
 
     def whole(self, form: str, query: schedd_pb2.JobQuery, inv: Invocation) -> None:
         query.query.form = common_pb2.AdQuery.LONG if form == "long" else common_pb2.AdQuery.JSON
@@ -116,29 +117,32 @@ class Live(Queue):
 class FromFile(Queue):
     """Job ads of a file, or of an event log."""
 
-    def __init__(self, path: Path, found: Sequence[Any], what: str, name: str, *, called: bool) -> None:
+    def __init__(self, path: Path, found: Sequence[ClassAd], what: str, name: str, *, called: bool) -> None:
         self._path = path
         self._name = name
         self._called = called
         self._found = found
         self._what = what
 
-    def ads(self, query: schedd_pb2.JobQuery) -> Iterator[Any]:
+    def ads(self, query: schedd_pb2.JobQuery) -> Iterator[ClassAd]:
         constraint = where(query)
         return iter(whole.chosen(self._found, constraint, query.query.limit or None))
 
-    def totals(self, query: schedd_pb2.JobQuery, ads: Sequence[Any] | None) -> dict[str, Any]:
+    def totals(self, query: schedd_pb2.JobQuery, ads: Sequence[ClassAd] | None) -> QueueTotals:
         chosen = list(self.ads(query)) if ads is None else ads
-        return {"Now": self.now(), "Schedd": self._path.name, "Query": tables.counted(chosen)}
+        nobody = JobCounts()
+        return QueueTotals(
+            self._path.name, "", self.now(), "", False, query=tables.counted(chosen), mine=nobody, everyone=nobody
+        )
 
-    def header(self, totals: dict[str, Any]) -> str:
+    def header(self, totals: QueueTotals) -> str:
         if self._called:
-            at = datetime.fromtimestamp(totals["Now"]).strftime("%m/%d/%y %H:%M:%S")
+            at = datetime.fromtimestamp(totals.now).strftime("%m/%d/%y %H:%M:%S")
             return f"\n\n-- {self._what}: {self._name} @ {at}\n"
         return f"\n\n-- {self._what}: {self._path}\n"
 
-    def footer(self, totals: dict[str, Any]) -> str:
-        return f"\nTotal for query: {tables.sentence(totals['Query'])} \n\n"
+    def footer(self, totals: QueueTotals) -> str:
+        return f"\nTotal for query: {tables.sentence(totals.query)} \n\n"
 
 
 class NoSuchFileError(UsageError):
@@ -185,14 +189,14 @@ def of(parsed: Parsed, inv: Invocation) -> Iterator[Queue]:
         yield Live(aimed.stub(schedd_pb2_grpc.ScheddStub, "schedd"), aimed)
 
 
-def _of_log(path: Path, *, whole: bool) -> list[Any]:
+def _of_log(path: Path, *, whole: bool) -> list[ClassAd]:
     """The jobs of an event log that are in the queue; with ``whole`` those that have left it, too."""
     from slotwise.cli.jobs.eventlog_ads import job_ads
 
     found = job_ads(path, left=False, owner=owner_of(path))
     if whole:
         found += job_ads(path, left=True, owner=owner_of(path))
-        found.sort(key=lambda ad: (ad["ClusterId"], ad["ProcId"]))
+        found.sort(key=lambda ad: (whole_number(ad["ClusterId"]), whole_number(ad["ProcId"])))
     return found
 
 

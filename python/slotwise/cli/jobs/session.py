@@ -5,8 +5,7 @@ from __future__ import annotations
 import queue
 import re
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import grpc
 
@@ -40,7 +39,7 @@ class Visit:
         aimed = inv.aimed(parsed.value("pool"), parsed.value("name"))
         self._stub = aimed.stub(schedd_pb2_grpc.ScheddStub, "schedd")
         self._out: queue.SimpleQueue[schedd_pb2.JobVisit | None] = queue.SimpleQueue()
-        self._call: Any = None
+        self._call: grpc.Call | None = None
 
     def __enter__(self) -> Visit:
         self._call = self._stub.Visit(iter(self._out.get, None))
@@ -48,12 +47,13 @@ class Visit:
 
     def __exit__(self, *_: object) -> None:
         self._out.put(None)
-        self._call.cancel()
+        if self._call is not None:
+            self._call.cancel()
 
-    def say(self, **what: Any) -> None:
+    def say(self, message: schedd_pb2.JobVisit) -> None:
         """Send a message; the first one names the job."""
-        job, self._job = self._job, ""
-        self._out.put(schedd_pb2.JobVisit(job=job, **what))
+        message.job, self._job = self._job, ""
+        self._out.put(message)
 
     def heard(self) -> Iterator[schedd_pb2.JobVisit]:
         """What the job's machine says.
@@ -61,17 +61,17 @@ class Visit:
         :raises SlotwiseError: when the visit is refused.
         """
         try:
-            yield from self._call
+            yield from self._call or ()
         except grpc.RpcError as error:
             raise to_error(error, peer="the schedd") from None
 
 
-def tried_again(parsed: Parsed, inv: Invocation, attempt: Any) -> int:
+def tried_again(parsed: Parsed, inv: Invocation, attempt: Callable[[], int]) -> int:
     """Do it; with ``-auto-retry`` again and again while the job does not run yet."""
     said = False
     while True:
         try:
-            return int(attempt())
+            return attempt()
         except BusyError:
             if not parsed.has("auto-retry"):
                 raise

@@ -94,7 +94,7 @@ def _visit(job: str, command: list[str], parsed: Parsed, inv: Invocation) -> int
     if terminal:
         wish.terminal.CopyFrom(_window(inv))
     with Visit(job, parsed, inv) as visit, _raw(terminal), _window_changes(terminal, visit, inv):
-        visit.say(open=wish)
+        visit.say(schedd_pb2.JobVisit(open=wish))
         room = _Room()
         sender = threading.Thread(target=_send_input, args=(visit, room), daemon=True)
         for said in visit.heard():
@@ -103,7 +103,7 @@ def _visit(job: str, command: list[str], parsed: Parsed, inv: Invocation) -> int
             what = said.WhichOneof("what")
             if what == "data":
                 _write(2 if said.data.error else 1, said.data.bytes)
-                visit.say(taken=len(said.data.bytes))
+                visit.say(schedd_pb2.JobVisit(taken=len(said.data.bytes)))
             elif what == "taken":
                 room.give(said.taken)
             elif what == "end":
@@ -140,7 +140,7 @@ def _send_input(visit: Visit, room: _Room) -> None:
         except OSError:
             data = b""
         room.take(len(data))
-        visit.say(data=schedd_pb2.VisitData(bytes=data, last=not data))
+        visit.say(schedd_pb2.JobVisit(data=schedd_pb2.VisitData(bytes=data, last=not data)))
         if not data:
             return
 
@@ -176,7 +176,7 @@ def _window_changes(terminal: bool, visit: Visit, inv: Invocation) -> Iterator[N
     if not terminal:
         yield
         return
-    former = signal.signal(signal.SIGWINCH, lambda *_: visit.say(resize=_window(inv)))
+    former = signal.signal(signal.SIGWINCH, lambda *_: visit.say(schedd_pb2.JobVisit(resize=_window(inv))))
     try:
         yield
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slotwise.cli.common.options import REST, Option, Parsed, parse
 from slotwise.cli.jobs import htcondor_submit, interactive, submit_rpc
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from slotwise.cli.common.invocation import Invocation
     from slotwise.config import Config
     from slotwise.submit import Submission
+    from slotwise.wire.gen import schedd_pb2
 
 _MOST_DOTS = 50
 
@@ -267,7 +268,7 @@ def _dry_run(inv: Invocation, submission: Submission, out: str, *, said: bool) -
     return 0
 
 
-def _report(inv: Invocation, asked: SubmitArgs, submission: Submission, reply: Any) -> None:
+def _report(inv: Invocation, asked: SubmitArgs, submission: Submission, reply: schedd_pb2.SubmitReply) -> None:
     if reply.warnings:
         inv.err("WARNING: Committed job submission into the queue with the following warning(s):")
     for text in reply.warnings:

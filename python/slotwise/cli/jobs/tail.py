@@ -68,7 +68,7 @@ def _show(job: str, wish: schedd_pb2.Peek, parsed: Parsed, inv: Invocation) -> i
     status, shown = 0, ""
     begun = False
     with Visit(job, parsed, inv) as visit:
-        visit.say(peek=wish)
+        visit.say(schedd_pb2.JobVisit(peek=wish))
         try:
             for answer in visit.heard():
                 if answer.WhichOneof("what") == "end":
@@ -91,7 +91,7 @@ def _show(job: str, wish: schedd_pb2.Peek, parsed: Parsed, inv: Invocation) -> i
                 begun = True
                 if not grew:
                     time.sleep(_LOOK_S)
-                visit.say(peek=wish)
+                visit.say(schedd_pb2.JobVisit(peek=wish))
         except (BusyError, NotFoundError):
             if not begun:
                 raise

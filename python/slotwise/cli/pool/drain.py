@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 import grpc
 
@@ -134,11 +133,11 @@ def _epoch(text: str) -> int:
     return int(text)
 
 
-def _answer(inv: Invocation, parsed: Parsed, text: str, answer: dict[str, Any]) -> None:
+def _answer(inv: Invocation, parsed: Parsed, text: str, answer: dict[str, object]) -> None:
     inv.out(json.dumps(answer) if parsed.has("json") else text)
 
 
-def startd_of(host: str, inv: Invocation) -> Any:
+def startd_of(host: str, inv: Invocation) -> startd_pb2_grpc.StartdStub:
     """The startd of ``host``, or of a slot's host.
 
     :raises NotFoundError: when the pool has no such machine.
@@ -146,7 +145,7 @@ def startd_of(host: str, inv: Invocation) -> Any:
     return _stub(_found(host, inv)[0], inv)
 
 
-def _stub(target: str, inv: Invocation) -> Any:
+def _stub(target: str, inv: Invocation) -> startd_pb2_grpc.StartdStub:
     return startd_pb2_grpc.StartdStub(inv.open(target))
 
 

@@ -6,7 +6,7 @@ import argparse
 import json
 import resource
 import time
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from slotwise.cli.common.cycle_input import epoch, read_input
 from slotwise.cli.common.invocation import Invocation
@@ -79,7 +79,7 @@ def main(args: list[str], inv: Invocation) -> int:
     return 0
 
 
-def run(given: CycleInput, cycles: int, repeat: int, ingest_s: float) -> dict[str, Any]:
+def run(given: CycleInput, cycles: int, repeat: int, ingest_s: float) -> Row:
     """Run the cycles and report in the form the command prints."""
     engine = Engine()
     timings: list[dict[str, float]] = []
@@ -110,10 +110,10 @@ def _summed(before: list[Row], after: list[Row]) -> list[Row]:
     return summed + [row for row in before if row["name"] not in names]
 
 
-def report_of(outcome: CycleOutcome, ingest_s: float) -> dict[str, Any]:
+def report_of(outcome: CycleOutcome, ingest_s: float) -> Row:
     """One cycle in the form the command prints."""
     timings = outcome.timings()
-    report: dict[str, Any] = {
+    report: Row = {
         "matches": [_match(row) for row in outcome.matches()],
         "rejections": [{**row.as_dict(), "slots": row.slots.as_dict()} for row in outcome.rejections()],
         "submitters": [_submitter(row) for row in outcome.submitters()],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import Any
+from typing import TypedDict
 
 import grpc
 
@@ -71,7 +71,35 @@ def _last(parsed: Parsed, inv: Invocation) -> int:
     return 0
 
 
-def _submitters(rows: list[dict[str, Any]]) -> str:
+class SubmitterRow(TypedDict):
+    """A submitter in the negotiator's report of a cycle."""
+
+    name: str
+    effective_priority: float
+    share: float | None
+    limit: float | None
+    usage: float
+    matched: int
+
+
+class RejectionRow(TypedDict):
+    """Jobs that got nothing, and why."""
+
+    submitter: str
+    autocluster: str
+    count: int
+    reason: str
+
+
+class ReservationRow(TypedDict):
+    """A slot that is kept for a job; ``starts_at``: seconds since the epoch."""
+
+    slot: str
+    job: str
+    starts_at: float
+
+
+def _submitters(rows: list[SubmitterRow]) -> str:
     columns = [Column("Submitter"), *(Column(h, True) for h in ("Priority", "Share", "Limit", "Usage", "Matched"))]
     cells = [
         [
@@ -87,14 +115,14 @@ def _submitters(rows: list[dict[str, Any]]) -> str:
     return table(columns, cells)
 
 
-def _rejections(rows: list[dict[str, Any]]) -> str:
+def _rejections(rows: list[RejectionRow]) -> str:
     columns = [Column("Submitter"), Column("First job"), Column("Jobs", True), Column("Reason")]
     cells = [[row["submitter"], row["autocluster"], str(row["count"]), row["reason"]] for row in rows]
     return table(columns, cells)
 
 
-def _reservations(rows: list[dict[str, Any]]) -> str:
-    def cells(row: dict[str, Any]) -> list[str]:
+def _reservations(rows: list[ReservationRow]) -> str:
+    def cells(row: ReservationRow) -> list[str]:
         at = datetime.fromtimestamp(row["starts_at"]).strftime("%Y-%m-%d %H:%M:%S")
         return [row["slot"], row["job"], at]
 

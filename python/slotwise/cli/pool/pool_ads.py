@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.cli.common.invocation import Invocation
@@ -81,14 +80,14 @@ class PoolAds:
                 found += unpack_ads(chunk.data)
         return found
 
-    def _chosen(self, ads: Any, limit: int | None) -> list[ClassAd]:
+    def _chosen(self, ads: Iterable[ClassAd], limit: int | None) -> list[ClassAd]:
         if self._target is None:
             return chosen(ads, self._query.constraint, limit)
         target = next(iter(read_stream(self._target, self._inv)), ClassAd())
         return unpack_ads(as_table(ads).query(self._query.constraint or None, None, limit, target=target))
 
     @staticmethod
-    def key_of(ad: ClassAd, keys: Sequence[str]) -> tuple[Any, ...]:
+    def key_of(ad: ClassAd, keys: Sequence[str]) -> tuple[tuple[int, float, str], ...]:
         """What makes an ad the same as another."""
         return tuple(sort_key(ExprTree(text).eval(ad)) for text in keys)
 

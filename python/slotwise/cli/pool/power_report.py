@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import grpc
 
@@ -109,7 +108,7 @@ def text_of(found: Report) -> str:
     return table(columns, rows) + notes
 
 
-def _record(found: Report, now: float) -> dict[str, Any]:
+def _record(found: Report, now: float) -> dict[str, object]:
     def by_day(hours: Sequence[float]) -> dict[str, float]:
         return {day.label: round(value, 4) for day, value in zip(found.days, hours, strict=True)}
 

@@ -8,7 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import grpc
 
@@ -240,12 +240,41 @@ def percentile(sorted_values: Sequence[float], share: float) -> float:
     return sorted_values[max(0, math.ceil(share * len(sorted_values)) - 1)]
 
 
-def summary(outcomes: Iterable[Outcome], past: Past, watts: float = 0.0) -> dict[str, Any]:
+class MachineSummary(TypedDict):
+    """What one machine would have done."""
+
+    machine: str
+    hours_idle: float
+    hours_asleep: float
+    hours_waking: float
+    sleeps: int
+    runs: int
+    runs_delayed: int
+
+
+class Summary(TypedDict):
+    """What all machines would have saved, and whom it would have delayed, with the names that programs read."""
+
+    since: int
+    until: int
+    hours_idle: float
+    hours_asleep: float
+    kwh_saved: float | None
+    sleeps: int
+    runs: int
+    runs_delayed: int
+    delay_s: dict[str, float]
+    runs_vacated: list[str]
+    complaints: list[str]
+    machines: list[MachineSummary]
+
+
+def summary(outcomes: Iterable[Outcome], past: Past, watts: float = 0.0) -> Summary:
     """What all machines saved, and whom it delayed. ``watts``: for machines whose ads do not tell what they draw."""
     outcomes = list(outcomes)
     delays = sorted(delay for one in outcomes for delay in one.delays)
     vacated = sorted({job for one in outcomes for job in one.vacated})
-    machines = []
+    machines: list[MachineSummary] = []
     energy: float | None = 0.0
     for one in outcomes:
         saved = _saved_watts(past.ads.get(one.machine, ())) or watts
@@ -290,7 +319,7 @@ def _saved_watts(ads: Iterable[ClassAd]) -> float:
     return 0.0
 
 
-def text_of(record: dict[str, Any]) -> str:
+def text_of(record: Summary) -> str:
     """The summary for people, and the machines that would have slept longest."""
     span_h = (record["until"] - record["since"]) / _HOUR_S
     idle, asleep, delay = record["hours_idle"], record["hours_asleep"], record["delay_s"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slotwise.classad import ClassAd, parse_ads
 from slotwise.errors import NotFoundError
@@ -52,7 +52,7 @@ def _only(ad: ClassAd, names: list[str]) -> ClassAd:
 
 def json_lines(array: str) -> str:
     """One object a line, from the text of an array."""
-    rows: list[Any] = json.loads(array)
+    rows: list[object] = json.loads(array)
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 

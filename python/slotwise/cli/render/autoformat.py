@@ -11,9 +11,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from slotwise.classad import UNDEFINED, ClassAd, ExprTree
+from slotwise.classad import UNDEFINED, ClassAd, ExprTree, SpecialValue, Value
 from slotwise.errors import AdSyntaxError, UsageError
 
 _LETTERS = frozenset("jlhVroTYtng,")
@@ -113,13 +112,14 @@ def shown(tree: ExprTree, ad: ClassAd, shape: Shape) -> str:
     return tree.display(ad, quotes=shape.quotes)
 
 
-def _finite(value: Any) -> float | None:
+def _finite(value: Value) -> float | None:
     """A number of seconds; None for anything else, and for an amount that no clock shows."""
-    number = isinstance(value, int | float) and not isinstance(value, bool) and not hasattr(value, "name")
-    return value if number and abs(value) < _LONGEST else None
+    if not isinstance(value, int | float) or isinstance(value, bool | SpecialValue):
+        return None
+    return value if abs(value) < _LONGEST else None
 
 
-def text_of(value: Any) -> str:
+def text_of(value: Value) -> str:
     """A value as the tools print it: in the old syntax of ClassAds, strings without quotes."""
     if isinstance(value, str):
         return value
@@ -127,7 +127,7 @@ def text_of(value: Any) -> str:
         return "true"
     if value is False:
         return "false"
-    if isinstance(value, int) and not hasattr(value, "name"):
+    if isinstance(value, int) and not isinstance(value, SpecialValue):
         return str(value)
     return ExprTree(value).print_old()
 
@@ -222,10 +222,10 @@ def padded(spec: str, text: str) -> str:
     return (re.sub(r"(?:ll|l|h)?.$", "", spec) + "s") % text
 
 
-def converted(spec: str, kind: str, value: Any) -> str | None:
+def converted(spec: str, kind: str, value: Value) -> str | None:
     """``value`` as a conversion such as ``%-10.3f`` shows it, or None when it is of the wrong kind."""
     plain = re.sub(r"(?:ll|l|h)(?=.$)", "", spec)
-    number = value if isinstance(value, int | float) and not hasattr(value, "name") else None
+    number = value if isinstance(value, int | float) and not isinstance(value, SpecialValue) else None
     if kind in "TY":
         seconds = _finite(value)
         return None if seconds is None else padded(spec, span(seconds) if kind == "T" else moment(seconds))

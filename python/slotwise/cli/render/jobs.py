@@ -2,41 +2,65 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
+from slotwise.classad import ClassAd
+from slotwise.classad.values import number, whole
 from slotwise.cli.render.printas import Scene, batch_name
 from slotwise.cli.render.table import Column, table
+from slotwise.client.totals import JobCounts, QueueTotals
 
 JOBS_HEADING = " ID      OWNER            SUBMITTED     RUN_TIME ST PRI   SIZE CMD\n"
 
 
-def header(totals: dict[str, Any]) -> str:
+@dataclass(frozen=True)
+class Batch:
+    """A row of the batch view.
+
+    :param submitted: when its first job was submitted, seconds since the epoch; None: the ads do not say.
+    """
+
+    owner: str
+    name: str
+    submitted: float | None
+    done: int
+    running: int
+    idle: int
+    held: int
+    total: int
+    job_ids: str
+
+
+def header(totals: QueueTotals) -> str:
     """``-- Schedd: name : <address> @ MM/DD/YY HH:MM:SS``."""
-    now = datetime.fromtimestamp(totals["Now"]).strftime("%m/%d/%y %H:%M:%S")
-    return f"\n\n-- Schedd: {totals['Schedd']} : <{totals['Address']}> @ {now}\n"
+    now = datetime.fromtimestamp(totals.now).strftime("%m/%d/%y %H:%M:%S")
+    return f"\n\n-- Schedd: {totals.schedd} : <{totals.address}> @ {now}\n"
 
 
-def footer(totals: dict[str, Any], *, own: bool = True) -> str:
+def footer(totals: QueueTotals, *, own: bool = True) -> str:
     """The three sentences that monitors parse; ``own``: with that of the caller's own jobs."""
-    mine = f"Total for {totals['User']}: {sentence(totals['Mine'])} \n" if own else ""
-    return f"\nTotal for query: {sentence(totals['Query'])} \n{mine}Total for all users: {sentence(totals['All'])}\n\n"
+    mine = f"Total for {totals.user}: {sentence(totals.mine)} \n" if own else ""
+    all_users = f"Total for all users: {sentence(totals.everyone)}\n\n"
+    return f"\nTotal for query: {sentence(totals.query)} \n{mine}{all_users}"
 
 
-def sentence(row: dict[str, int]) -> str:
+def sentence(counts: JobCounts) -> str:
     """Counts of jobs in words that monitors parse."""
     return (
-        f"{row['Jobs']} jobs; {row['Completed']} completed, {row['Removed']} removed, {row['Idle']} idle, "
-        f"{row['Running']} running, {row['Held']} held, {row['Suspended']} suspended"
+        f"{counts.jobs} jobs; {counts.completed} completed, {counts.removed} removed, {counts.idle} idle, "
+        f"{counts.running} running, {counts.held} held, {counts.suspended} suspended"
     )
 
 
-def batch_table(rows: Sequence[dict[str, Any]], width: int, *, as_htcondor: bool = False) -> str:
+def batch_table(batches: Sequence[Batch], width: int, *, as_htcondor: bool = False) -> str:
     """One line a batch; the column HOLD only when a job is held, or nothing is shown. ``as_htcondor``: where lines are
     cut, the first columns are as wide as those of HTCondor's tool."""
     wide = as_htcondor and width > 0
-    held = not rows or any(row["Hold"] for row in rows)
+    held = not batches or any(batch.held for batch in batches)
     columns = [
         Column("OWNER", width=8 if wide else 5, most=14),
         Column("BATCH_NAME", width=11 if wide else 10, most=0 if not width else 32),
@@ -49,72 +73,92 @@ def batch_table(rows: Sequence[dict[str, Any]], width: int, *, as_htcondor: bool
         Column("JOB_IDS"),
     ]
     cells = []
-    for row in rows:
-        counts = [row["Done"], row["Run"], row["Idle"], *([row["Hold"]] if held else []), row["Total"]]
+    for batch in batches:
+        counts = [batch.done, batch.running, batch.idle, *([batch.held] if held else []), batch.total]
         cells.append(
             [
-                row["Owner"],
-                row["BatchName"],
-                _submitted(row["QDate"]),
+                batch.owner,
+                batch.name,
+                _submitted(batch.submitted),
                 *(str(n) if n else "_" for n in counts),
-                row["JobIds"],
+                batch.job_ids,
             ]
         )
     return table(columns, cells, width=width)
 
 
-def _submitted(when: Any) -> str:
-    if not isinstance(when, (int, float)):
+def _submitted(when: float | None) -> str:
+    if when is None:
         return ""
     moment = datetime.fromtimestamp(when)
     return f"{moment.month}/{moment.day:<2} {moment:%H:%M}"
 
 
-_COUNTED = {1: "Idle", 2: "Running", 3: "Removed", 4: "Completed", 5: "Held", 6: "Running", 7: "Suspended"}
+_COUNTED = {1: "idle", 2: "running", 3: "removed", 4: "completed", 5: "held", 6: "running", 7: "suspended"}
 
 
-def counted(ads: Sequence[Any]) -> dict[str, int]:
+def counted(ads: Sequence[ClassAd]) -> JobCounts:
     """Jobs by state."""
-    counts = dict.fromkeys(("Jobs", *_COUNTED.values()), 0)
-    for ad in ads:
-        name = _COUNTED.get(ad.get("JobStatus"))
-        if name is not None:
-            counts[name] += 1
-            counts["Jobs"] += 1
-    return counts
+    found = Counter(_COUNTED.get(whole(ad.get("JobStatus"))) for ad in ads)
+    counts = {state: found[state] for state in dict.fromkeys(_COUNTED.values())}
+    return JobCounts(jobs=sum(counts.values()), **counts)
 
 
-def batch_rows(ads: Sequence[Any], *, as_submitted: bool = False) -> list[dict[str, Any]]:
-    """Rows of the batch view, made of ads. ``as_submitted``: totals are what the clusters' ads say of their jobs, as
-    HTCondor's tool shows them, and not the number of ads."""
-    batches: dict[tuple[str, str], list[Any]] = {}
+def batches_of_reply(text: bytes) -> list[Batch]:
+    """The batches that a schedd has counted."""
+    return [
+        Batch(
+            row["Owner"],
+            row["BatchName"],
+            _time(row["QDate"]),
+            row["Done"],
+            row["Run"],
+            row["Idle"],
+            row["Hold"],
+            row["Total"],
+            row["JobIds"],
+        )
+        for row in json.loads(text or b"[]")
+    ]
+
+
+def batches_of(ads: Sequence[ClassAd], *, as_submitted: bool = False) -> list[Batch]:
+    """The batches of job ads. ``as_submitted``: totals are what the clusters' ads say of their jobs, as HTCondor's tool
+    shows them, and not the number of ads."""
+    members: dict[tuple[str, str], list[ClassAd]] = {}
     scene = Scene(0.0)
     for ad in ads:
-        batches.setdefault((str(ad.get("Owner") or ""), batch_name(None, ad, scene) or ""), []).append(ad)
-    rows = [_batch_row(owner, name, members) for (owner, name), members in batches.items()]
-    if as_submitted:
-        for row, members in zip(rows, batches.values(), strict=True):
-            procs = {ad.get("ClusterId"): ad.get("TotalSubmitProcs") for ad in members}
-            row["Done"], row["Total"] = 0, sum(count for count in procs.values() if isinstance(count, int))
-    return rows
+        members.setdefault((str(ad.get("Owner") or ""), batch_name(None, ad, scene) or ""), []).append(ad)
+    found = [_batch(owner, name, jobs) for (owner, name), jobs in members.items()]
+    if not as_submitted:
+        return found
+    shown = []
+    for batch, jobs in zip(found, members.values(), strict=True):
+        procs = {whole(ad.get("ClusterId")): whole(ad.get("TotalSubmitProcs")) for ad in jobs}
+        shown.append(replace(batch, done=0, total=sum(procs.values())))
+    return shown
 
 
-def _batch_row(owner: str, name: str, members: Sequence[Any]) -> dict[str, Any]:
-    counts = counted(members)
-    ids = sorted((ad.get("ClusterId", 0), ad.get("ProcId", 0)) for ad in members)
+def _batch(owner: str, name: str, jobs: Sequence[ClassAd]) -> Batch:
+    counts = counted(jobs)
+    ids = sorted((whole(ad.get("ClusterId")), whole(ad.get("ProcId"))) for ad in jobs)
     first, last = ids[0], ids[-1]
     if first == last:
         text = f"{first[0]}.{first[1]}"
     else:
         text = f"{first[0]}.{first[1]}" + (f"-{last[1]}" if first[0] == last[0] else f" ... {last[0]}.{last[1]}")
-    return {
-        "Owner": owner,
-        "BatchName": name,
-        "QDate": min((ad.get("QDate", 0) for ad in members), default=0),
-        "Done": counts["Completed"],
-        "Run": counts["Running"] + counts["Suspended"],
-        "Idle": counts["Idle"],
-        "Hold": counts["Held"],
-        "Total": counts["Jobs"],
-        "JobIds": text,
-    }
+    return Batch(
+        owner,
+        name,
+        min(number(ad.get("QDate")) for ad in jobs),
+        counts.completed,
+        counts.running + counts.suspended,
+        counts.idle,
+        counts.held,
+        counts.jobs,
+        text,
+    )
+
+
+def _time(value: object) -> float | None:
+    return value if isinstance(value, int | float) else None

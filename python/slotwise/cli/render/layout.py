@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
-from slotwise.classad import UNDEFINED, ClassAd, ExprTree
+from slotwise.classad import UNDEFINED, ClassAd, ExprTree, SpecialValue, Value
 from slotwise.cli.render.autoformat import PrintfColumn, text_of, unescaped
 from slotwise.cli.render.printas import FUNCTIONS, READS, Scene
 
@@ -53,7 +52,7 @@ class Item:
         elif self.printf:
             found = self._column.text(ad) or None
         else:
-            value: Any = self.tree.eval(ad)
+            value = self.tree.eval(ad)
             found = None if value is UNDEFINED and self.instead else text_of(value)
         return self._absent() if found is None else found
 
@@ -155,9 +154,9 @@ class Layout:
         return text + self.record[1]
 
 
-def sort_key(value: Any) -> tuple[int, float, str]:
+def sort_key(value: Value) -> tuple[int, float, str]:
     """Order of any values: numbers, then texts, then the undefined."""
-    if isinstance(value, bool | int | float) and not hasattr(value, "name"):
+    if isinstance(value, bool | int | float) and not isinstance(value, SpecialValue):
         return (0, float(value), "")
     if isinstance(value, str):
         return (1, 0.0, value.lower())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING
 
-Row = dict[str, Any]
+if TYPE_CHECKING:
+    from slotwise.matchmaking.engine import Row
 
 
 def render(report: Row, width: int) -> str:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from slotwise.classad import ClassAd
+from slotwise.classad import ClassAd, SpecialValue, Value
 from slotwise.cli.render.autoformat import moment, span, text_of
 
 UNIVERSES = {
@@ -42,7 +41,7 @@ class Scene:
     schedd: str = ""
 
 
-Function = Callable[[Any, ClassAd, Scene], str | None]
+Function = Callable[[Value, ClassAd, Scene], str | None]
 
 
 def number(ad: ClassAd, name: str) -> float | None:
@@ -50,11 +49,9 @@ def number(ad: ClassAd, name: str) -> float | None:
     return plain_number(ad.eval(name)) if name in ad else None
 
 
-def plain_number(value: Any) -> float | None:
+def plain_number(value: Value) -> float | None:
     """A number; None for anything else, UNDEFINED and truth values too."""
-    return (
-        value if isinstance(value, int | float) and not isinstance(value, bool) and not hasattr(value, "name") else None
-    )
+    return value if isinstance(value, int | float) and not isinstance(value, bool | SpecialValue) else None
 
 
 def text(ad: ClassAd, name: str) -> str | None:
@@ -66,33 +63,33 @@ def text(ad: ClassAd, name: str) -> str | None:
 # ---- times
 
 
-def _date(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def _date(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     at = plain_number(value)
     return moment(at) if at is not None and at > 0 else None
 
 
-def _due_date(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def _due_date(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     left, heard = plain_number(value), number(ad, "LastHeardFrom")
     return None if left is None or heard is None else moment(heard + left)
 
 
-def _elapsed(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def _elapsed(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     at, heard = plain_number(value), number(ad, "LastHeardFrom")
     return None if at is None or heard is None else span(heard - at)
 
 
-def _uptime(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def _uptime(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     """Since a daemon started: until now, not until its last ad (some daemons send one every five minutes)."""
     at = plain_number(value)
     return None if at is None else span(max(scene.now, number(ad, "LastHeardFrom") or 0) - at)
 
 
-def _activity_time(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def _activity_time(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     at, heard = plain_number(value), number(ad, "MyCurrentTime") or number(ad, "LastHeardFrom")
     return None if at is None or heard is None else span(heard - at)
 
 
-def _span(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def _span(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     seconds = plain_number(value)
     return None if seconds is None else span(seconds)
 
@@ -110,19 +107,19 @@ def size(amount: float, unit: int = 0) -> str:
 
 
 def _size(unit: int) -> Function:
-    def shown(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+    def shown(value: Value, ad: ClassAd, scene: Scene) -> str | None:
         amount = plain_number(value)
         return None if amount is None else size(amount, unit)
 
     return shown
 
 
-def _load(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def _load(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     amount = plain_number(value)
     return None if amount is None else f"{amount:.3f}"
 
 
-def _cpu_util(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def _cpu_util(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     used, committed = number(ad, "RemoteUserCpu"), number(ad, "CommittedTime")
     return f"{used / committed:.1f}" if used is not None and committed is not None and committed > 0 else None
 
@@ -130,7 +127,7 @@ def _cpu_util(value: Any, ad: ClassAd, scene: Scene) -> str | None:
 # ---- lists
 
 
-def _elements(value: Any) -> list[str] | None:
+def _elements(value: Value) -> list[str] | None:
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     if isinstance(value, list | tuple):
@@ -138,17 +135,17 @@ def _elements(value: Any) -> list[str] | None:
     return None
 
 
-def _members(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def _members(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     found = _elements(value)
     return None if found is None else str(len(found))
 
 
-def _strings(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def _strings(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     found = _elements(value)
     return None if found is None else ", ".join(found)
 
 
-def unique(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def unique(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     """The elements of a list, each once."""
     found = _elements(value)
     return None if found is None else ", ".join(dict.fromkeys(one for one in found if one != "undefined")) or None
@@ -157,7 +154,7 @@ def unique(value: Any, ad: ClassAd, scene: Scene) -> str | None:
 # ---- jobs
 
 
-def job_status(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def job_status(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     """The letters of a job's state: ``<`` and ``>`` while files move, ``q`` while they wait, ``c`` in cool-down."""
     status = plain_number(ad.get("JobStatus"))
     if status is None:
@@ -172,51 +169,51 @@ def job_status(value: Any, ad: ClassAd, scene: Scene) -> str | None:
     return "Ic" if status == 1 and cool_down is not None and cool_down > scene.now else letter
 
 
-def _status_raw(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def _status_raw(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     status = plain_number(value)
     return None if status is None else STATUSES.get(int(status), "Unk")
 
 
-def _universe(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def _universe(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     universe = plain_number(value)
     return None if universe is None else UNIVERSES.get(int(universe), "Unknown").capitalize()
 
 
-def _factory_mode(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def _factory_mode(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     mode = plain_number(value)
     return None if mode is None else _FACTORY_MODES.get(int(mode), "Unk")
 
 
-def _job_id(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def _job_id(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     cluster, proc = plain_number(ad.get("ClusterId")), plain_number(ad.get("ProcId"))
     return None if cluster is None else f"{cluster}.{'' if proc is None else proc}"
 
 
-def owner(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def owner(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     """Whose job it is."""
     return text(ad, "Owner")
 
 
-def dag_owner(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def dag_owner(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     """Owner, or for the nodes of a DAG the node's name, indented."""
     node = text(ad, "DAGNodeName")
     return f" |-{node}" if node is not None and "DAGManJobId" in ad else text(ad, "Owner")
 
 
-def command(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def command(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     """Name of the executable and its arguments."""
     name = text(ad, "Cmd")
     words = text(ad, "Arguments") or text(ad, "Args")
     return None if name is None else " ".join(part for part in (name.rpartition("/")[2], words) if part)
 
 
-def description(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def description(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     """The job's description in brackets, or its command."""
     said = text(ad, "MATCH_EXP_JobDescription") or text(ad, "JobDescription")
     return f"({said})" if said else command(value, ad, scene)
 
 
-def batch_name(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def batch_name(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     """The batch the job belongs to."""
     name = text(ad, "JobBatchName")
     if name:
@@ -225,14 +222,14 @@ def batch_name(value: Any, ad: ClassAd, scene: Scene) -> str | None:
     return None if cluster is None else f"ID: {int(cluster)}"
 
 
-def memory(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def memory(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     """Memory use in MiB: measured, or the size of the image."""
     used = number(ad, "MemoryUsage")
     image = number(ad, "ImageSize")
     return f"{used:.1f}" if used is not None else None if image is None else f"{image / 1024:.1f}"
 
 
-def run_time(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def run_time(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     """Time since the current run began, with that of all former runs unless only the current one counts."""
     total = 0.0 if scene.current_run else number(ad, "RemoteWallClockTime") or 0.0
     if ad.get("JobStatus") in (2, 6, 7):
@@ -240,18 +237,18 @@ def run_time(value: Any, ad: ClassAd, scene: Scene) -> str | None:
     return span(total)
 
 
-def cpu_time(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def cpu_time(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     """CPU time if any was reported, else the run time."""
     used = number(ad, "RemoteUserCpu")
     return span(used) if used else run_time(value, ad, scene)
 
 
-def cpu_spent(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def cpu_spent(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     """CPU time alone."""
     return span(number(ad, "RemoteUserCpu") or 0.0)
 
 
-def host(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def host(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     """Where the job runs."""
     universe = plain_number(ad.get("JobUniverse"))
     if universe in (7, 12):
@@ -261,14 +258,14 @@ def host(value: Any, ad: ClassAd, scene: Scene) -> str | None:
     return text(ad, "RemoteHost")
 
 
-def transfer(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def transfer(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     """What the job's files are doing."""
     ways = [way for way, name in (("in", "TransferringInput"), ("out", "TransferringOutput")) if ad.get(name) is True]
     words = ["queued"] * (ad.get("TransferQueued") is True) + ways
     return "transfer=" + ",".join(words) if words else ""
 
 
-def _grid_status(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def _grid_status(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     status = ad.get("GridJobStatus")
     if isinstance(status, str):
         return status
@@ -276,7 +273,7 @@ def _grid_status(value: Any, ad: ClassAd, scene: Scene) -> str | None:
     return None if found is None else STATUSES.get(int(found), "Unk").upper()
 
 
-def _grid_resource(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def _grid_resource(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     words = (text(ad, "GridResource") or "").split()
     if not words:
         return None
@@ -285,7 +282,7 @@ def _grid_resource(value: Any, ad: ClassAd, scene: Scene) -> str | None:
     return f"{kind}->{manager} {re.sub(r'^[a-z]+://', '', where).partition('/')[0]}"
 
 
-def _grid_job_id(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def _grid_job_id(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     whole = text(ad, "GridJobId")
     return None if whole is None else whole.split()[-1]
 
@@ -293,7 +290,7 @@ def _grid_job_id(value: Any, ad: ClassAd, scene: Scene) -> str | None:
 # ---- machines
 
 
-def activity_code(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def activity_code(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     """State and activity as two letters."""
     state, activity = text(ad, "State"), text(ad, "Activity")
     return (_STATE_LETTERS.get(state, "?") if state else "#") + (
@@ -301,7 +298,7 @@ def activity_code(value: Any, ad: ClassAd, scene: Scene) -> str | None:
     )
 
 
-def platform(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def platform(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     """Architecture and system, short: ``x64/Debian12``."""
     arch, system = text(ad, "Arch"), text(ad, "OpSysAndVer") or text(ad, "OpSysShortName") or text(ad, "OpSys")
     if arch is None and system is None:
@@ -309,13 +306,13 @@ def platform(value: Any, ad: ClassAd, scene: Scene) -> str | None:
     return f"{ {'X86_64': 'x64', 'INTEL': 'x86'}.get(arch or '', arch or '?') }/{system or '?'}"
 
 
-def version(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def version(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     """The number in a version text."""
     found = re.search(r"\d+(?:\.\d+)+", value) if isinstance(value, str) else None
     return found.group() if found else None
 
 
-def _condor_platform(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+def _condor_platform(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     found = re.search(r"\$CondorPlatform:\s*(\S+)\s*\$", value) if isinstance(value, str) else None
     return found.group(1) if found else value if isinstance(value, str) else None
 
