@@ -79,7 +79,7 @@ def dispatch(argv: list[str], inv: Invocation) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-    except UnicodeEncodeError as error:  # bytes of the command line or of a file that are no text
+    except UnicodeEncodeError as error:  # bytes of the command line or of a file that are not text
         inv.err(f"ERROR: {error.object!r} is not UTF-8, and only UTF-8 can be sent")
         return 1
     except Exception as error:
@@ -115,7 +115,7 @@ def _remedy(error: OSError) -> str:
 def overview() -> str:
     """The list of subcommands."""
     width = max(len(name) for name in COMMANDS)
-    lines = ["usage: slotwise COMMAND [arguments]; `slotwise COMMAND --help` tells more", ""]
+    lines = ["usage: slotwise COMMAND [arguments]; `slotwise COMMAND --help` explains one", ""]
     lines += [f"  {name:<{width}}  {entry.help}" for name, entry in COMMANDS.items()]
     return "\n".join(lines)
 

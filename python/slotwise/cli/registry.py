@@ -81,7 +81,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "off": Command("slotwise.cli.host.daemons:off", "stop daemons of a machine: graceful, fast, peaceful"),
     "on": Command("slotwise.cli.host.daemons:on", "start daemons that were stopped"),
-    "vacate": Command("slotwise.cli.pool.drain:vacate", "make slots give up their jobs"),
+    "vacate": Command("slotwise.cli.pool.drain:vacate", "vacate slots"),
     "startd": Command("slotwise.cli.pool.startd:main", "take recorded steps of slots again: replay"),
     "chirp": Command("slotwise.cli.jobs.chirp:main", "in a running job: files, attributes and log of the access point"),
     "transform-ads": Command("slotwise.cli.jobs.transform_ads:main", "change ads by job transforms, to try these"),

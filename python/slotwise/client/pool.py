@@ -20,7 +20,7 @@ from slotwise.wire.credential import Credential, HostCredential, TokenCredential
 from slotwise.wire.keys import PoolSecrets
 from slotwise.wire.token import DAEMON_LEVELS, find_token
 
-#: How long a token lasts that is made for one caller, in seconds: an hour, for those that follow something.
+#: Lifetime of a token that is made for one caller, in seconds: an hour, for those that follow something.
 _MOMENT_S = 3600
 
 
@@ -116,7 +116,7 @@ class Pool:
     def proves_itself(self) -> bool:
         """Whether the caller has something to show at other hosts: a token, what stands for one, or a certificate.
 
-        :raises DeniedError: when a token that was named is no good.
+        :raises DeniedError: when the token that was named is invalid.
         """
         certificate.trust_configured(self.knobs)
         if channel.own_certificate():

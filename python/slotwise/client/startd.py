@@ -79,7 +79,7 @@ class Startd(BlockingClient):
         self._ask(self._stub.CancelDrain, startd_pb2.CancelDrainRequest(request_id=request_id))
 
     def vacate(self, slots: Iterable[str] = (), *, fast: bool = False) -> None:
-        """Make slots give up their jobs, all of the machine when none is named; ``fast``: they are killed."""
+        """Vacate slots, all of the machine when none is named; ``fast``: they are killed."""
         self._ask(self._stub.Vacate, startd_pb2.VacateRequest(slots=slots, fast=fast))
 
     def update_machine_ad(self, attributes: ClassAd) -> None:
@@ -106,7 +106,7 @@ class AsyncStartd(AsyncClient):
         await self._ask(self._stub.CancelDrain, startd_pb2.CancelDrainRequest(request_id=request_id))
 
     async def vacate(self, slots: Iterable[str] = (), *, fast: bool = False) -> None:
-        """Make slots give up their jobs, all of the machine when none is named; ``fast``: they are killed."""
+        """Vacate slots, all of the machine when none is named; ``fast``: they are killed."""
         await self._ask(self._stub.Vacate, startd_pb2.VacateRequest(slots=slots, fast=fast))
 
     async def update_machine_ad(self, attributes: ClassAd) -> None:

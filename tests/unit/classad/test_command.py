@@ -101,7 +101,7 @@ def test_a_line_that_is_no_case_is_named_and_the_others_are_answered(run: Caller
     status, text = run("eval", "--jsonl", stdin="\n".join(lines))
     assert status == 1
     assert json.loads(text)["id"] == 3
-    assert [line.split(":")[0] for line in run.told.splitlines()] == [f"line {n} is no case" for n in (1, 2, 3, 4)]
+    assert [line.split(":")[0] for line in run.told.splitlines()] == [f"line {n} is not a case" for n in (1, 2, 3, 4)]
     status, _ = run("ads", "--jsonl", stdin='{"id": 1, "format": "yaml", "text": ""}\n')
     assert status == 1
     assert "'yaml' is no format" in run.told

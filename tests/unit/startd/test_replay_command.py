@@ -49,7 +49,7 @@ def test_every_step_with_its_numbered_transitions(recorded: Path) -> None:
         ["slot2", "VacateCommanded", "Claimed/Busy", "13", "18"],
         ["slot2", "RunGone", "Preempting/Vacating", "25", "1"],
     ]
-    assert done.out.splitlines()[-1] == "6 steps of 1 slots: all end as they did"
+    assert done.out.splitlines()[-1] == "6 steps of 1 slots: all end as recorded"
 
 
 def test_a_step_that_ends_otherwise_is_shown(recorded: Path) -> None:

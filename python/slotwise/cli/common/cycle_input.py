@@ -17,7 +17,7 @@ from slotwise.table import AdTable
 
 
 def epoch(text: str) -> int:
-    """Epoch seconds from a word of the command line; ValueError for what is no time."""
+    """Epoch seconds from a word of the command line; ValueError for text that is not a time."""
     try:
         return int(float(text))
     except OverflowError:
@@ -32,7 +32,7 @@ def read_input(asked: argparse.Namespace, inv: Invocation) -> CycleInput:
     if asked.snapshot:
         directory = inv.path(asked.snapshot)
         if not directory.is_dir():
-            raise UsageError(f"{asked.snapshot} is no directory")
+            raise UsageError(f"{asked.snapshot} is not a directory")
         given = read_snapshot({file.name: file.read_bytes() for file in directory.iterdir() if file.is_file()})
         if asked.now is None:
             return given

@@ -143,6 +143,6 @@ class Invocation:
     def proves_itself(self) -> bool:
         """Whether the caller has something to show at other hosts: a token, what stands for one, or a certificate.
 
-        :raises DeniedError: when a token that was named is no good.
+        :raises DeniedError: when the token that was named is invalid.
         """
         return self._access.proves_itself()

@@ -17,7 +17,7 @@ OPTIONAL = -2
 
 
 class UnknownOptionError(UsageError):
-    """``word`` is no option of the command."""
+    """``word`` is not an option of the command."""
 
     def __init__(self, word: str) -> None:
         super().__init__(f"unknown option {word}", hint="--help lists the options")
@@ -82,7 +82,7 @@ class Parsed:
     def expressions(self, name: str) -> list[str]:
         """Every value of an option that takes ClassAd expressions, in the new syntax; each must be one by itself.
 
-        :raises AdSyntaxError: when one is none.
+        :raises AdSyntaxError: when one is not an expression.
         """
         from slotwise.classad import ExprTree, new_syntax  # loaded by calls that have such options only
 
@@ -94,7 +94,7 @@ class Parsed:
     def number(self, name: str) -> int | None:
         """The value as a whole number.
 
-        :raises UsageError: when it is none.
+        :raises UsageError: when it is not a number.
         """
         text = self.value(name)
         if text is None:
@@ -134,7 +134,7 @@ def parse(args: Sequence[str], options: Sequence[Option]) -> Parsed:
 
 
 def is_option(word: str) -> bool:
-    """Whether a word is an option: it begins with a dash, and is more than that, and is no number."""
+    """Whether a word is an option: it begins with a dash, is longer than that, and is not a number."""
     return len(word) > 1 and word[0] == "-" and not word[1:].replace(".", "", 1).isdigit()
 
 

@@ -128,7 +128,7 @@ def _plain(value: object) -> object:
 
 
 def _jsonl(answer: Callable[[Case], dict[str, object]], inv: Invocation) -> int:
-    """Answer each line; one that is no case is named on standard error, and the others are answered all the same."""
+    """Answer each line; one that is not a case is reported on standard error, and the rest is answered."""
     status = 0
     for number, line in enumerate(inv.stdin, 1):
         if not line.strip():
@@ -136,12 +136,12 @@ def _jsonl(answer: Callable[[Case], dict[str, object]], inv: Invocation) -> int:
         try:
             case = json.loads(line)
             if not isinstance(case, dict):
-                raise TypeError("it is no object")
+                raise TypeError("it is not an object")
             told = answer(case)
         except KeyError as missing:
-            inv.err(f"line {number} is no case: it has no {missing.args[0]!r}")
+            inv.err(f"line {number} is not a case: it has no {missing.args[0]!r}")
         except (TypeError, ValueError) as error:
-            inv.err(f"line {number} is no case: {error}")
+            inv.err(f"line {number} is not a case: {error}")
         else:
             inv.out(json.dumps(told))
             continue
@@ -246,7 +246,7 @@ def _ads(words: list[str], options: dict[str, str], inv: Invocation) -> int:
         raise UsageError("ads reads one file")
     source, target = options.get("--from", "auto"), options.get("--to", "new")
     if source not in ("auto", "old", "new", "json", "xml"):
-        raise UsageError(f"{source!r} is no format", hint="use old, new, json or xml")
+        raise UsageError(f"{source!r} is not a format", hint="use old, new, json or xml")
     writers: dict[str, Callable[[ClassAd], str]] = {
         "old": lambda ad: ad.print_old(),
         "new": repr,
@@ -254,7 +254,7 @@ def _ads(words: list[str], options: dict[str, str], inv: Invocation) -> int:
         "xml": lambda ad: ad.print_xml().rstrip("\n"),
     }
     if target not in writers:
-        raise UsageError(f"{target!r} is no format", hint="use old, new, json or xml")
+        raise UsageError(f"{target!r} is not a format", hint="use old, new, json or xml")
     text = _text(words[0] if words else "-", inv)
     ads = parse_ads(text, format=source, lenient="--lenient" in options)  # type: ignore[arg-type]
     before, between, after = {"json": ("[", ",", "]"), "xml": ("<classads>", "", "</classads>")}.get(

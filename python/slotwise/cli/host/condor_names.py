@@ -24,7 +24,7 @@ DIRECTORY = Path(slotwise.__file__).parent / "condor_names"
 
 def main(args: list[str], inv: Invocation) -> int:
     """Print the directory; the links in it are made where they are missing."""
-    parser = Parser(inv, "condor-names", "The directory of commands with HTCondor's names, to be put into PATH.")
+    parser = Parser(inv, "condor-names", "The directory of commands with HTCondor's names, to put into PATH.")
     parser.add_argument("--path", "-path", action="store_true", help="print the directory (the default)")
     parser.add_argument("--in", "-in", dest="directory", metavar="DIR", help="make the links there instead")
     parser.add_argument("--list", "-list", action="store_true", help="print the names")

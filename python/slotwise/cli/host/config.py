@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from slotwise.cli.common.invocation import Invocation
     from slotwise.config import Config
 
-#: Daemons that can be asked and told, and how long that may take, in seconds.
+#: Daemons whose knobs can be read and set, and how long a call may take, in seconds.
 _DAEMONS = ("master", "collector", "negotiator", "schedd", "startd")
 _TIMEOUT_S = 20.0
 _VERBS = "val, dump, check, explain, set, unset, templates"
@@ -34,7 +34,7 @@ def main(args: list[str], inv: Invocation) -> int:
         "templates": templates,
     }
     if not args or args[0] in ("-h", "-help", "--help"):
-        inv.out(f"usage: slotwise config VERB ...; verbs are {_VERBS}; `slotwise config VERB --help` tells more")
+        inv.out(f"usage: slotwise config VERB ...; verbs are {_VERBS}; `slotwise config VERB --help` explains one")
         return 0 if args else 2
     verb = verbs.get(args[0])
     if verb is None:
@@ -119,7 +119,7 @@ def _values_there(options: Namespace, inv: Invocation, daemon: str) -> int:
     from slotwise.wire.status import to_error
 
     if options.default or options.raw or options.verbose:
-        raise UsageError("a running daemon is asked for values alone", hint="leave -default, -raw and -verbose away")
+        raise UsageError("a running daemon gives only values", hint="leave out -default, -raw and -verbose")
     stub = inv.stub(daemon_pb2_grpc.DaemonStub, daemon)
     try:
         reply = stub.ConfigValues(daemon_pb2.ConfigValuesRequest(names=options.names), timeout=_TIMEOUT_S)
@@ -388,7 +388,7 @@ def _daemon_of(options: Namespace) -> str | None:
 
 
 def _change_there(options: Namespace, inv: Invocation, verb: str, daemon: str) -> int:
-    """Tell a running daemon, which keeps what it is told if its SETTABLE_ATTRS lists have the knob."""
+    """Set a knob of a running daemon, which accepts it if its SETTABLE_ATTRS lists have the knob."""
     import grpc
 
     from slotwise.config import persistent
@@ -407,7 +407,7 @@ def _change_there(options: Namespace, inv: Invocation, verb: str, daemon: str) -
             )
         except grpc.RpcError as failure:
             raise to_error(failure, peer=where) from None
-        inv.out(f"{name} {'set' if value is not None else 'unset'} in {where}; it takes that over at the next reconfig")
+        inv.out(f"{name} {'set' if value is not None else 'unset'} in {where}; it takes effect at the next reconfig")
     return 0
 
 

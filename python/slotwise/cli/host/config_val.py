@@ -1,6 +1,6 @@
 """``condor_config_val``: values of the configuration, in the words of HTCondor's tool.
 
-``slotwise config`` tells more; this is what scripts call. Texts are expanded and not evaluated: ``2 * 60`` stays that.
+``slotwise config`` shows more; this is what scripts call. Texts are expanded and not evaluated: ``2 * 60`` stays that.
 """
 
 from __future__ import annotations
@@ -397,7 +397,7 @@ def _ask(inv: Invocation, daemon: str, names: list[str]) -> dict[str, str]:
 
 
 def _change(parsed: Parsed, inv: Invocation, daemon: str, change: str) -> int:
-    """``-set`` and its kin: a daemon keeps what it is told if its SETTABLE_ATTRS lists have the knob."""
+    """``-set`` and its kin: a daemon accepts a knob that its SETTABLE_ATTRS lists have."""
     import grpc
 
     from slotwise.config import persistent

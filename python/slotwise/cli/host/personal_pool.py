@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from slotwise.cli.common.invocation import Invocation
 
 
-#: Doubts about the configuration that `up` tells; `config check` tells all.
+#: Warnings about the configuration that `up` prints; `config check` prints all.
 _DOUBTS_SHOWN = 5
 
 
@@ -55,7 +55,7 @@ def up(args: list[str], inv: Invocation) -> int:
 
 def down(args: list[str], inv: Invocation) -> int:
     """Stop every daemon of the pool, whether or not the master lives."""
-    parser = Parser(inv, "down", "Stop the pool. Running jobs are asked to leave and go back to the queue.")
+    parser = Parser(inv, "down", "Stop the pool. Running jobs are vacated and go back to the queue.")
     _add_modes(parser)
     options = parser.take(args)
     if options is None:
@@ -131,7 +131,7 @@ def reconfig(args: list[str], inv: Invocation) -> int:
 
 def daemon(args: list[str], inv: Invocation) -> int:
     """Run one daemon in the foreground."""
-    parser = Parser(inv, "daemon", "Run one daemon in the foreground until it is told to stop.")
+    parser = Parser(inv, "daemon", "Run one daemon in the foreground until it is stopped.")
     parser.add_argument("name", metavar="NAME")
     parser.add_argument("--config", "-config", metavar="FILE", help="configuration file (default CONDOR_CONFIG)")
     options = parser.take(args)

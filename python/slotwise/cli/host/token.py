@@ -32,7 +32,7 @@ def main(args: list[str], inv: Invocation) -> int:
     """Run one of the verbs."""
     verbs = ", ".join(_VERBS)
     if not args or args[0] in ("-h", "-help", "--help"):
-        inv.out(f"usage: slotwise token VERB ...; verbs are {verbs}; `slotwise token VERB --help` tells more")
+        inv.out(f"usage: slotwise token VERB ...; verbs are {verbs}; `slotwise token VERB --help` explains one")
         return 0 if args else 2
     verb = _VERBS.get(args[0])
     if verb is None:
@@ -113,7 +113,7 @@ def _put(made: str, options: Namespace, inv: Invocation) -> int:
 def lifetime_s(text: str) -> int:
     """Seconds that ``text`` (a number with an optional unit s, m, h, d or w) means.
 
-    :raises UsageError: when it is no such time, or not more than zero.
+    :raises UsageError: when it is not such a time, or not more than zero.
     """
     number, unit = (text[:-1], text[-1].lower()) if text and text[-1].lower() in _UNITS else (text, "s")
     if not number.isdigit() or int(number) == 0:
@@ -261,7 +261,7 @@ def request(args: list[str], inv: Invocation) -> int:
         if made:
             return _put(made, options, inv)
         time.sleep(_ASK_S)
-    raise NotFoundError("nobody has approved the request within an hour")
+    raise NotFoundError("the request was not approved within an hour")
 
 
 def requests(args: list[str], inv: Invocation) -> int:
@@ -419,7 +419,7 @@ def keys(args: list[str], inv: Invocation) -> int:
 
 
 def _tell_collector(inv: Invocation) -> None:
-    """A collector that has given up root reads the pool's private keys at its start alone: start it anew."""
+    """A collector that has given up root reads the pool's private keys only when it starts: restart it."""
     from slotwise.cli.host.personal_pool import restart
     from slotwise.daemon import lock
 
@@ -444,7 +444,7 @@ def upgrade(args: list[str], inv: Invocation) -> int:
         inv,
         "token upgrade",
         "Replace the key that all hosts of an old pool share (HS256) by keys of the central manager; run it there, "
-        "while the pool is down. Tokens in FILES are signed anew, with an id and as long a life as before.",
+        "while the pool is down. Tokens in FILES are replaced by new ones, with an id and the same remaining lifetime.",
     )
     parser.add_argument("files", nargs="*", metavar="FILE", help="files of tokens of the old kind")
     options = parser.take(args)
@@ -466,7 +466,7 @@ def upgrade(args: list[str], inv: Invocation) -> int:
             try:
                 claims = jwt.decode(path.read_text().strip(), old, algorithms=["HS256"], options={"verify_iat": False})
             except jwt.PyJWTError as error:
-                raise DeniedError(f"{path}: {error}", hint="only valid tokens of this pool are signed anew") from None
+                raise DeniedError(f"{path}: {error}", hint="only valid tokens of this pool can be renewed") from None
             renewed.append((path, claims))
     elif options.files:
         raise DeniedError("only the central manager signs tokens", hint="run this there for files of tokens")

@@ -206,7 +206,7 @@ def report(
     """Say what became of the request.
 
     The exit status is 0 when every job that was named was acted on; of jobs chosen otherwise, at least one, because
-    those of other users, or held already, are no failure then.
+    those of other users, or held already, do not count as failures then.
     """
     if inv.called:
         return _report_as_htcondor(verb, parsed, chosen, reply, inv)
@@ -286,7 +286,7 @@ def _what(parsed: Parsed, chosen: schedd_pb2.JobSelection) -> str:
 def _report_as_htcondor(
     verb: Verb, parsed: Parsed, chosen: schedd_pb2.JobSelection, reply: schedd_pb2.ActReply, inv: Invocation
 ) -> int:
-    """The same in HTCondor's order: what was asked for is told one by one, and each failure, on standard error,
+    """The same in HTCondor's order: each thing asked for is reported on its own, and each failure, on standard error,
     makes the status 1."""
     totals = dict(reply.totals)
     if parsed.has("long"):

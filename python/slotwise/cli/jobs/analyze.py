@@ -68,7 +68,7 @@ def main(args: list[str], inv: Invocation) -> int:
 def _proc(name: str) -> str:
     cluster, dot, proc = name.partition(".")
     if not cluster.isdecimal() or (dot and not proc.isdecimal()):
-        raise UsageError(f"{name} is no job id", hint="cluster or cluster.proc, as in 12.0")
+        raise UsageError(f"{name} is not a job id", hint="cluster or cluster.proc, as in 12.0")
     return f"{int(cluster)}.{int(proc or 0)}"
 
 
@@ -115,7 +115,7 @@ def render(report: dict[str, Any]) -> str:
     needs, slots = report["requirements"], report["matching_slots"]
     parts = [f"Job {report['job']} of {report['submitter']}: {report['verdict']}"]
     if not report["slots"]:
-        return parts[0]  # no condition tells anything
+        return parts[0]  # no condition to report
     rows = [[f"[{at}]", str(c["passes"]), str(c["without"]), c["clause"]] for at, c in enumerate(needs["clauses"])]
     head = ["", "PASS", "WITHOUT IT", "CLAUSE"]
     parts.append(table(f"Requirements of the job, over {counted(report['slots'])}", head, rows))

@@ -24,7 +24,7 @@ _TIMEOUT_S = 330.0
 _PART = 1024 * 1024
 _SAID = {
     -1: "not authenticated", -2: "not permitted", -3: "does not exist", -4: "exists already", -5: "too big",
-    -6: "no space", -8: "invalid request", -11: "try again", -13: "is a directory", -14: "is no directory",
+    -6: "no space", -8: "invalid request", -11: "try again", -13: "is a directory", -14: "is not a directory",
     -15: "is not empty",
 }  # fmt: skip
 

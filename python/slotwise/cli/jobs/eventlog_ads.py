@@ -1,4 +1,4 @@
-"""Jobs as their event log tells of them, without asking a daemon (``q -userlog``, ``history -userlog``, ``wait``)."""
+"""Jobs as their event log records them, without asking a daemon (``q -userlog``, ``history -userlog``, ``wait``)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Event:
 
     @classmethod
     def parse(cls, entry: str) -> Event | None:
-        """From the text between two lines of three dots; None when it is no event."""
+        """From the text between two lines of three dots; None when it is not an event."""
         first, *lines = entry.strip("\r\n").splitlines() or [""]
         found = _HEAD.match(first)
         if found is None:

@@ -47,7 +47,7 @@ Which jobs
 From where
   -name NAME, -pool HOST:PORT          another access point
   -file FILE, -search FILE             ads of a file in long form; of that file and its older parts
-  -userlog FILE                        what a job event log tells
+  -userlog FILE                        jobs as a job event log records them
   -local                               the HISTORY file and its older parts
   -startd, -epochs, -transfer-history[:IOC], -daemon, -type TYPES
                                        the files of STARTD_HISTORY, JOB_EPOCH_HISTORY, SCHEDD_DAEMON_HISTORY
@@ -133,7 +133,7 @@ def _time(text: str) -> int:
         value = None
     if isinstance(value, int | float) and not isinstance(value, bool) and not isinstance(value, SpecialValue):
         return int(value)
-    raise UsageError(f"{text!r} is no time", hint="seconds since the epoch, time() - 3600, or YYYY-MM-DD HH:MM:SS")
+    raise UsageError(f"{text!r} is not a time", hint="seconds since the epoch, time() - 3600, or YYYY-MM-DD HH:MM:SS")
 
 
 def _show(

@@ -23,7 +23,7 @@ _MOST_NAMES = 10
 def state(job: ClassAd, name: str, alike: ClassAd | None = None) -> str:
     """What the job does now, and what the matchmaker said of it last.
 
-    ``alike``: a job like it that was not matched. Of jobs that are alike only the first is told the reason.
+    ``alike``: a similar job that was not matched. Of similar jobs only the first records the reason.
     """
     status = job.get("JobStatus", 1)
     if status == 5:
@@ -160,7 +160,7 @@ def warning(found: Fit, name: str) -> str:
         said = "Only machines that are empty satisfy the job's requirements."
     else:
         said = "No slot satisfies the job's requirements."
-    return f"WARNING:  Be advised:\n   {said}\n   `slotwise analyze {name}` tells which condition to relax."
+    return f"WARNING:  Be advised:\n   {said}\n   `slotwise analyze {name}` shows which condition to relax."
 
 
 def summary(rows: Sequence[tuple[str, str, Fit]]) -> str:

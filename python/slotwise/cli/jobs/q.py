@@ -53,7 +53,7 @@ Which jobs
   -constraint EXPR      those for which it is true; several are and-ed
   -global               the queues of all access points; -name NAME, -address ADDRESS, -pool HOST:PORT: of one;
                         -schedd-constraint EXPR: of those whose ads it is true for; -submitter USER: his, everywhere
-  -jobads FILE          ads from a file; -userlog FILE: what a job event log tells
+  -jobads FILE          ads from a file; -userlog FILE: jobs as a job event log records them
 Tables
   -batch, -nobatch      one line a batch (default), or one a job; -dag: with the nodes of workflows
   -run, -idle, -hold    running, idle or held jobs, with what matters for them

@@ -248,7 +248,7 @@ def _slots(parsed: Parsed, inv: Invocation) -> list[ClassAd]:
             raise to_error(error, peer="the collector") from None
         found = [ad for chunk in chunks if chunk.data for ad in unpack_ads(chunk.data)]
     if not found and not constraint:
-        raise NotFoundError("there are no slots to look at", hint="`slotwise ping startd` tells whether one is up")
+        raise NotFoundError("there are no slots to look at", hint="`slotwise ping startd` shows whether one is up")
     if not found:
         raise NotFoundError("there are no such slots", hint="`slotwise status` shows the slots of the pool")
     return sorted(found, key=lambda ad: str(ad.get("Name")))

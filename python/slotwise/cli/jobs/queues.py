@@ -146,7 +146,7 @@ class FromFile(Queue):
 
 
 class NoSuchFileError(UsageError):
-    """A file of jobs is not there, in the words of HTCondor's tool."""
+    """A file of jobs does not exist, in the words of HTCondor's tool."""
 
     bare = True
 

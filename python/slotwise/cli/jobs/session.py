@@ -23,7 +23,7 @@ _RETRY_S = 0.5
 def job_named(word: str) -> str:
     """``12`` is ``12.0``.
 
-    :raises UsageError: when it is no job id.
+    :raises UsageError: when it is not a job id.
     """
     if not re.fullmatch(r"\d+(\.\d+){0,2}", word):
         raise UsageError(f"{word!r} is not a job id", hint="cluster.proc, or a cluster for its first job")
@@ -68,14 +68,14 @@ class Visit:
 
 def tried_again(parsed: Parsed, inv: Invocation, attempt: Callable[[], int]) -> int:
     """Do it; with ``-auto-retry`` again and again while the job does not run yet."""
-    said = False
+    waiting = False
     while True:
         try:
             return attempt()
         except BusyError:
             if not parsed.has("auto-retry"):
                 raise
-            if not said:
+            if not waiting:
                 inv.err("Waiting for the job to run ...")
-                said = True
+                waiting = True
             time.sleep(_RETRY_S)

@@ -55,7 +55,7 @@ def main(args: list[str], inv: Invocation) -> int:
             return 2
         raise UsageError("which job?", hint="slotwise ssh-to-job 12.0")
     if parsed.has("ssh"):
-        raise UsageError("-ssh is not there: no ssh takes part", hint="files: `ssh-to-job JOB cat FILE`")
+        raise UsageError("-ssh has no effect here: no ssh is involved", hint="files: `ssh-to-job JOB cat FILE`")
     job = job_named(parsed.words[0])
     return visit_job(job, args[place + 1 :], parsed, inv)
 

@@ -49,7 +49,7 @@ OPTIONS = [
 ]
 USAGE = """usage: slotwise submit [options] [KEY=VALUE ...] [FILE]
 Queues jobs from a submit description: FILE, or standard input when FILE is - or missing. KEY=VALUE stands before it.
-What is said
+Output
   -terse                print only the first and last job id of each cluster
   -verbose              print each job's ad (also when the description comes from -)
   -unused               turn warnings about macros that are not used off (on, where the configuration has them off)

@@ -1,4 +1,4 @@
-"""``slotwise advertise COMMAND [FILE]``: put ads of any kind into the collector (manual page of condor_advertise)."""
+"""``slotwise advertise COMMAND [FILE]``: send ads of any kind to the collector (manual page of condor_advertise)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ USAGE = """usage: slotwise advertise [-pool HOST:PORT] [-multiple] COMMAND [FILE
 
 
 def main(args: list[str], inv: Invocation) -> int:
-    """Send ads, or take them back: status 1 when the collector refuses one."""
+    """Send ads, or invalidate them: status 1 when the collector refuses one."""
     parsed = parse(args, _OPTIONS)
     if parsed.has("help"):
         inv.out(USAGE)

@@ -1,4 +1,4 @@
-"""``slotwise drain`` and ``slotwise vacate``: empty machines, and make slots give up their jobs."""
+"""``slotwise drain`` and ``slotwise vacate``: empty machines, and vacate slots."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def main(args: list[str], inv: Invocation) -> int:
 
 
 def vacate(args: list[str], inv: Invocation) -> int:
-    """Make slots give up their jobs."""
+    """Vacate slots."""
     parsed = parse(args, _VACATE_OPTIONS)
     inv = inv.aimed(parsed.value("pool"))
     if parsed.has("help"):

@@ -48,7 +48,7 @@ def main(args: list[str], inv: Invocation) -> int:
     if address is not None:
         text = parsed.value("p") or str(wake_on_lan.PORT)
         if not text.isdigit():
-            raise UsageError(f"{text!r} is no port", hint="0 to 65535")
+            raise UsageError(f"{text!r} is not a port", hint="0 to 65535")
         packets = [wake_on_lan.packet(address, parsed.value("s") or "0.0.0.0", int(text))]
     elif parsed.has("i") or not parsed.words:
         ads = list(read_stream(parsed.words[0] if parsed.words else "-", inv))

@@ -104,7 +104,7 @@ def text_of(found: Report) -> str:
     rows.append(row(f"{len(found.machines)} machines", found.by_day, sum(found.by_day), sleeps, found.kwh))
     notes = "* sleeps now\n" if any(one.sleeps_now for one in found.machines) else ""
     if any(one.kwh is None for one in found.machines):
-        notes += "- in kWh: nobody has said what the machine draws (SLOTWISE_POWER_WATTS, or -watts)\n"
+        notes += "- in kWh: the machine's power draw is not known (SLOTWISE_POWER_WATTS, or -watts)\n"
     return table(columns, rows) + notes
 
 

@@ -150,7 +150,7 @@ def _seconds(parsed: Parsed, name: str, otherwise: float, *, least: float = 0.0)
 
 
 def run_of(ad: ClassAd) -> Run | None:
-    """The run that a job's ad, or the ad of a run, tells of last; None when it tells of none."""
+    """The last run that a job's ad, or the ad of a run, records; None when it records none."""
     slot = ad.eval("LastRemoteHost")
     slot = slot if isinstance(slot, str) else ad.eval("RemoteHost")
     begin = _moment(ad, "JobCurrentStartDate") or _moment(ad, "JobStartDate")
@@ -177,7 +177,7 @@ def _past(parsed: Parsed, inv: Invocation) -> Past:
     seen = set()
     for ad in jobs:
         run = run_of(ad)
-        # A job's history and those of its runs may tell of the same run.
+        # A job's history and those of its runs may record the same run.
         if run is not None and (key := (run.job, run.slot, run.begin)) not in seen:
             seen.add(key)
             runs[machine_of(run.slot)].append(run)
@@ -270,7 +270,7 @@ class Summary(TypedDict):
 
 
 def summary(outcomes: Iterable[Outcome], past: Past, watts: float = 0.0) -> Summary:
-    """What all machines saved, and whom it delayed. ``watts``: for machines whose ads do not tell what they draw."""
+    """What all machines saved, and whom it delayed. ``watts``: for machines whose ads do not say what they draw."""
     outcomes = list(outcomes)
     delays = sorted(delay for one in outcomes for delay in one.delays)
     vacated = sorted({job for one in outcomes for job in one.vacated})

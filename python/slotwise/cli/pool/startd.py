@@ -1,4 +1,4 @@
-"""``slotwise startd replay``: take recorded steps of slots once more, and see the same come of them."""
+"""``slotwise startd replay``: replay the recorded steps of slots, and compare the outcomes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from slotwise.errors import HostError, UsageError
 from slotwise.model.slot_step import ReplayedStep
 
 USAGE = """usage: slotwise startd replay [options] FILE ...
-  Takes every recorded step of every slot again: the slot as it was, what happened, and what the policy said.
+  Takes each recorded step again: the slot as it was, the event, and the results of its policy.
   FILE             LOG/startd-stimuli.jsonl (and .old), which SLOTWISE_STARTD_STIMULI_MAX_KIB > 0 makes
   -slot NAME       only this slot
-  -different       only steps that end otherwise than they did
+  -different       only steps whose outcome differs
   -json            one JSON array for programs
-  Exit status 1 when a step ends otherwise."""
+  Exit status 1 when an outcome differs."""
 
 
 def main(args: list[str], inv: Invocation) -> int:
@@ -45,7 +45,7 @@ def main(args: list[str], inv: Invocation) -> int:
     else:
         inv.stdout.write(_table(shown))
         slots = Counter(step.slot for step in steps)
-        outcome = "all end as they did" if not different else f"{different} end otherwise than they did"
+        outcome = "all end as recorded" if not different else f"{different} end differently"
         inv.out(f"{len(steps)} steps of {len(slots)} slots: {outcome}")
     return 1 if different else 0
 

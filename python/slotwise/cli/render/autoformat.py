@@ -17,7 +17,7 @@ from slotwise.errors import AdSyntaxError, UsageError
 
 _LETTERS = frozenset("jlhVroTYtng,")
 _NAME = re.compile(r"[A-Za-z_]\w*")
-#: Seconds; beyond it a number is no time, but something else.
+#: Seconds; a number beyond it is not a time.
 _LONGEST = 2**55
 
 
@@ -185,7 +185,7 @@ class PrintfColumn:
     def parse(cls, form: str, attribute: str) -> PrintfColumn:
         r"""From the two words; ``\n`` and ``\t`` in the format are understood.
 
-        :raises AdSyntaxError: when the attribute is no expression.
+        :raises AdSyntaxError: when the attribute is not an expression.
         """
         return cls(unescaped(form), _tree(attribute), attribute)
 
@@ -202,7 +202,7 @@ class PrintfColumn:
         return self.form[: found.start()].replace("%%", "%") + one + self.form[found.end() :].replace("%%", "%")
 
     def _converted(self, spec: str, kind: str, ad: ClassAd) -> str | None:
-        """The value under the conversion ``spec``; ``%s`` shows the expression of an attribute that is no string."""
+        """The value under the conversion ``spec``; ``%s`` shows the expression of an attribute that is not a string."""
         if kind in "rvV":
             text = unevaluated(self.name, self.tree, ad) if kind == "r" else self.tree.display(ad, quotes=kind == "V")
             return padded(spec, text)

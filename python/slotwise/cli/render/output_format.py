@@ -52,7 +52,7 @@ def options(**least: int) -> list[Option]:
 
 
 class NoFormatError(UsageError):
-    """A print format is not there, in the words of HTCondor's tools."""
+    """A print format does not exist, in the words of HTCondor's tools."""
 
     bare = True
 
@@ -77,7 +77,7 @@ class Form:
     def of(cls, parsed: Parsed, inv: Invocation) -> Form:
         """From the options as typed.
 
-        :raises UsageError: for options that exclude each other, or a print format that is none.
+        :raises UsageError: for options that exclude each other, or an invalid print format.
         """
         limit = parsed.number("limit") or 0
         names = tuple(name for one in parsed.all("attributes") for name in one.values[0].replace(",", " ").split())

@@ -45,7 +45,7 @@ Function = Callable[[Value, ClassAd, Scene], str | None]
 
 
 def number(ad: ClassAd, name: str) -> float | None:
-    """A numeric attribute, evaluated; None when it is none."""
+    """A numeric attribute, evaluated; None when it is not a number."""
     return plain_number(ad.eval(name)) if name in ad else None
 
 
@@ -55,7 +55,7 @@ def plain_number(value: Value) -> float | None:
 
 
 def text(ad: ClassAd, name: str) -> str | None:
-    """A string attribute, evaluated; None when it is none."""
+    """A string attribute, evaluated; None when it is not a string."""
     value = ad.eval(name) if name in ad else None
     return value if isinstance(value, str) else None
 

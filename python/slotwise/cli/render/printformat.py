@@ -27,7 +27,7 @@ _PRINTF_WIDTH = re.compile(r"%(-?)[+ #0]*(\d+)")
 def read(path: Path) -> Layout:
     """The table that a file describes.
 
-    :raises UsageError: when the file cannot be read, or is no print-format table; names the line.
+    :raises UsageError: when the file cannot be read, or is not a print-format table; names the line.
     """
     try:
         text = path.read_text()
@@ -97,7 +97,7 @@ class _Reader:
         try:
             ExprTree(expression)
         except AdSyntaxError as error:
-            raise self._bad(f"{expression!r} is no expression: {error.message}") from None
+            raise self._bad(f"{expression!r} is not an expression: {error.message}") from None
         return expression
 
     @staticmethod
@@ -176,7 +176,7 @@ class _Reader:
                 if value == "AUTO":
                     continue
                 if not re.fullmatch(r"-?\d+", value):
-                    raise self._bad(f"WIDTH {value} is no number", "a whole number, negative for left, or AUTO")
+                    raise self._bad(f"WIDTH {value} is not a number", "a whole number, negative for left, or AUTO")
                 width = int(value)
             elif word in ("LEFT", "RIGHT"):
                 about["left"] = word == "LEFT"
