@@ -47,7 +47,7 @@ class Startd:
             return self._client().drain(how)
 
     def cancelDrainJobs(self, request_id: str | None = None) -> None:
-        """End a drain: the one with this id, or whichever there is."""
+        """Cancel a drain: the one with this id, or the current one."""
         with _pool.calling("the startd"):
             self._client().cancel_drain(request_id or "")
 

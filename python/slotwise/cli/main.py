@@ -1,7 +1,7 @@
 """Finds the subcommand, runs it, and turns errors into messages and exit statuses.
 
-The status is 0 when it is done, 1 when it failed, and 2 when the words of the call are off. Under HTCondor's names
-(``condor_q``) it is 1 then too, as scripts expect; :attr:`Invocation.called` tells a command of such a name.
+The status is 0 when it is done, 1 when it failed, and 2 when its arguments are wrong. Under HTCondor's names
+(``condor_q``) usage errors give 1, too, as scripts expect; :attr:`Invocation.called` tells a command of such a name.
 """
 
 from __future__ import annotations

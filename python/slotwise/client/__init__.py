@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from slotwise.client.schedd import AsyncSchedd, Schedd
     from slotwise.client.startd import AsyncStartd, Startd
 
-#: Where each name is defined; loaded when it is used, so that who needs one part does not load all.
+#: Where each name is defined; loaded on first use, so that users of one part do not load all of it.
 _MODULES = {
     "ActResult": "messages",
     "AsyncCollector": "collector",

@@ -1,4 +1,4 @@
-"""Cluster ids taken ahead, for descriptions that mention ``$(Cluster)`` and so must know it before they are read."""
+"""Cluster ids reserved in advance, for descriptions that contain ``$(Cluster)`` and need it to be read."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import threading
 import time
 from collections.abc import Callable
 
-#: Ids in a block at most; what is left of it at the end makes a gap.
+#: Ids in a block at most; unused ones leave a gap.
 _BLOCK_MOST = 64
 #: How long a block is used, in seconds: the schedd takes unused ids back after an hour.
 _BLOCK_S = 1800.0
 
 
 class ReservedIds:
-    """A block of ids of our own: a larger one each time it runs out, so that one submission costs one id."""
+    """A block of reserved ids, larger each time it runs out, so that one submission costs one id."""
 
     def __init__(self) -> None:
         self._next = 0
@@ -23,7 +23,7 @@ class ReservedIds:
         self._lock = threading.Lock()
 
     def likely(self) -> int:
-        """The id that the next description gets if it needs one, 0 when none is left."""
+        """The id that the next description gets if it needs one; 0 when the block is used up."""
         return self._next if self.enough(1) else 0
 
     def enough(self, count: int) -> bool:
@@ -35,7 +35,7 @@ class ReservedIds:
         return max(count, self._block)
 
     def refill(self, first: int, count: int) -> None:
-        """A new block takes the place of what was left."""
+        """Replace the rest of the block by a new one."""
         self._next, self._end = first, first + count
         self._until = time.monotonic() + _BLOCK_S
         self._block = min(_BLOCK_MOST, self._block * 4)

@@ -1,4 +1,4 @@
-"""What clients of all daemons have: where the daemon is, what is shown to it, how its errors are raised."""
+"""What all clients share: locating the daemon, authenticating to it, raising its errors."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Connection:
         self.target = pool.reached(found, self._credential)
 
     def metadata(self) -> Metadata:
-        """What the caller shows, with each call.
+        """Call metadata that authenticates the caller.
 
         :raises DeniedError: when a token could be read on its way.
         """

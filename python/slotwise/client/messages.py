@@ -1,4 +1,4 @@
-"""What calls to the schedd send and bring back."""
+"""Requests to the schedd, and its replies."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ONE_MESSAGE = 5_000
 
 @dataclass(frozen=True)
 class SubmitResult:
-    """What a submission made: cluster ids and numbers of jobs."""
+    """The outcome of a submission: cluster ids and numbers of jobs."""
 
     clusters: tuple[int, ...]
     counts: tuple[int, ...]

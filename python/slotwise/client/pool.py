@@ -77,8 +77,8 @@ class Pool:
     # ------------------------------------------------------------------------------------------------------- channels
 
     def open(self, target: str) -> grpc.Channel:
-        """A channel to a gRPC target, open from an earlier call or new, that shows who calls: the caller's token, or
-        where there is none the caller's certificate, to a port that takes certificates.
+        """A channel to a gRPC target, open from an earlier call or new, that authenticates the caller: by its token, or
+        without one by its certificate, at a port that takes certificates.
 
         :raises DeniedError: when the daemon does not accept the certificate.
         """
@@ -100,7 +100,7 @@ class Pool:
         return target
 
     def plain(self, target: str) -> grpc.Channel:
-        """A channel to a gRPC target that shows no token."""
+        """A channel to a gRPC target that does not authenticate."""
         found = self.channels.get(target)
         if found is None:
             found = self.channels[target] = channel.open_blocking(target)
@@ -114,7 +114,7 @@ class Pool:
     # ------------------------------------------------------------------------------------------------------ credentials
 
     def proves_itself(self) -> bool:
-        """Whether the caller has something to show at other hosts: a token, what stands for one, or a certificate.
+        """Whether the caller can authenticate at other hosts: by a token, the host's credential, or a certificate.
 
         :raises DeniedError: when the token that was named is invalid.
         """
@@ -125,7 +125,7 @@ class Pool:
         return not isinstance(credential, UserCredential) or credential.is_at_hand()
 
     def credential(self) -> Credential:
-        """What the caller shows."""
+        """The caller's credential."""
         if self.token is not None:
             return TokenCredential(self.token)
         env = dict(self.env)
@@ -134,8 +134,8 @@ class Pool:
         return UserCredential(env, lambda: find_token(self.home, env, self.knobs), self._own_credential)
 
     def _own_credential(self) -> Credential | None:
-        """What the owner of the pool's home shows at other hosts: a token made for the moment, where this host is the
-        central manager, else what the host's daemons show."""
+        """The credential of the owner of the pool's home at other hosts: on the central manager a token made for this
+        call, elsewhere that of the host's daemons."""
         from slotwise.daemon import owner
 
         secrets = PoolSecrets(self.home)

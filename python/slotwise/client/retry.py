@@ -1,4 +1,4 @@
-"""What a client does when its schedd goes away: it tries again for a while, in a way that queues nothing twice.
+"""Retries of a client whose schedd goes away, for a limited time and without queueing anything twice.
 
 Every submission has a key. One that may have reached the schedd is sent again with the same key; the schedd queues it
 unless it already has, and gives the answer of then. Cluster ids that were reserved outlive the schedd, too.
@@ -29,7 +29,7 @@ _PAUSES = Backoff(first_s=0.05, factor=2.0, most_s=1.0)
 
 
 def error_of_call(failure: grpc.RpcError | SlotwiseError) -> SlotwiseError:
-    """The error that a failed call stands for; :class:`PeerUnavailableError` when the schedd gave none."""
+    """The error behind a failed call; :class:`PeerUnavailableError` when the schedd sent none."""
     if isinstance(failure, SlotwiseError):
         return failure
     if detail_of(failure) is None and callable(getattr(failure, "code", None)) and failure.code() in _BROKEN:
@@ -38,9 +38,9 @@ def error_of_call(failure: grpc.RpcError | SlotwiseError) -> SlotwiseError:
 
 
 def lost() -> PeerUnavailableError:
-    """The schedd went away and did not come back in time."""
+    """The schedd disappeared and did not return in time."""
     return PeerUnavailableError(
-        "the schedd went away before it answered", hint="whether the jobs are queued, the queue shows"
+        "the schedd went away before it answered", hint="`slotwise q` shows whether the jobs are queued"
     )
 
 
@@ -77,7 +77,7 @@ def _at_once(known: Coroutine[object, None, T]) -> T:
 
 
 class RetryPolicy:
-    """How long one client waits for a schedd that went away. One that never answered is not waited for.
+    """How long one client waits for a schedd that went away; a schedd that never answered is not waited for.
 
     :param most_s: seconds from a break until the client gives up.
     """
@@ -116,7 +116,7 @@ class RetryPolicy:
         return pause
 
     def call(self, attempt: Callable[[bool], T]) -> T:
-        """What ``attempt`` brings; it is told whether it was made before.
+        """The result of ``attempt``, whose argument says whether it is a retry.
 
         :raises SlotwiseError: the schedd's refusal, or that it does not answer.
         """

@@ -82,7 +82,7 @@ class Schedd(BlockingClient):
         return self._submit(submission, Sending(self._keys.next(), first, spool=options.spool))
 
     def submit_many(self, descriptions: Iterable[Description]) -> Iterator[SubmitResult]:
-        """Queue many submissions, each of which stands or falls alone; results in the order of the descriptions.
+        """Queue submissions, each accepted or refused on its own; results in the order of the descriptions.
 
         Several are under way at once: results come while later descriptions are read. The first refusal is raised in
         its place; of the submissions behind it some may be queued already. Cluster ids mostly ascend, but not always:

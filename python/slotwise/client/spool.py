@@ -19,7 +19,7 @@ from slotwise.wire.gen import schedd_pb2
 
 @dataclass(frozen=True)
 class Source:
-    """A file or directory to send: where it is here, and in which directory of the sandbox it goes."""
+    """A file or directory to send: its path here, and its directory in the sandbox."""
 
     path: str
     below: str = ""
@@ -27,7 +27,7 @@ class Source:
 
 
 def sources(ad: ClassAd) -> list[Source]:
-    """Everything that has to go with a job."""
+    """Everything that a job needs sent."""
 
     def text(name: str) -> str:
         value = ad.get(name)

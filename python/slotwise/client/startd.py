@@ -75,7 +75,7 @@ class Startd(BlockingClient):
         return str(self._ask(self._stub.Drain, how.request()).request_id)
 
     def cancel_drain(self, request_id: str = "") -> None:
-        """End a drain: the one with this id, or whichever there is."""
+        """Cancel a drain: the one with this id, or the current one."""
         self._ask(self._stub.CancelDrain, startd_pb2.CancelDrainRequest(request_id=request_id))
 
     def vacate(self, slots: Iterable[str] = (), *, fast: bool = False) -> None:
@@ -102,7 +102,7 @@ class AsyncStartd(AsyncClient):
         return str((await self._ask(self._stub.Drain, how.request())).request_id)
 
     async def cancel_drain(self, request_id: str = "") -> None:
-        """End a drain: the one with this id, or whichever there is."""
+        """Cancel a drain: the one with this id, or the current one."""
         await self._ask(self._stub.CancelDrain, startd_pb2.CancelDrainRequest(request_id=request_id))
 
     async def vacate(self, slots: Iterable[str] = (), *, fast: bool = False) -> None:

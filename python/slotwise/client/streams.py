@@ -1,4 +1,4 @@
-"""Submissions on one stream: what is ready at the same moment travels in one frame, answers come in order.
+"""Submissions on one stream: those that are ready together travel in one frame, replies come in order.
 
 A stream that breaks is opened again, and what has no answer is sent again on it.
 """
@@ -56,14 +56,14 @@ class BlockingStream:
         self._out: queue.SimpleQueue[schedd_pb2.SubmitBundle | None] = queue.SimpleQueue()
 
     def send(self, bundle: schedd_pb2.SubmitBundle) -> None:
-        """Send a submission; its answer is to be taken later."""
+        """Send a submission; :meth:`answer` returns its reply."""
         if not self._unanswered and (self._call is None or not self._call.is_active()):
             self._open()
         self._unanswered.append(bundle)
         self._out.put(bundle)
 
     def answer(self) -> schedd_pb2.SubmitReply:
-        """The answer to the first submission that has none yet.
+        """The reply to the oldest submission without one.
 
         :raises SlotwiseError: the schedd's refusal of it, or that it does not answer: nothing is sent again then.
         """
@@ -87,7 +87,7 @@ class BlockingStream:
         return _reply(self._answers.popleft())
 
     def close(self) -> None:
-        """Say that nothing more will come."""
+        """End the stream: no more submissions follow."""
         self._out.put(None)
 
     def _open(self) -> None:
@@ -159,14 +159,14 @@ class AsyncStream:
         return reply
 
     async def close(self) -> None:
-        """End the stream; those who wait are told."""
+        """End the stream; submissions without a reply fail."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         self._fail(lost())
 
     async def _run(self) -> None:
-        """Talk until the stream breaks while nothing waits for an answer."""
+        """Run the stream until it ends with no submission waiting for a reply."""
         pauses: Iterator[float] | None = None
         while True:
             answered, error = await self._converse(again=pauses is not None)

@@ -1,4 +1,4 @@
-"""What a command gets from its caller instead of the process's globals.
+"""The context of one call of a command, in place of the process's globals.
 
 A resident server answers many callers from one process, so a command must take its directory, environment and
 streams from here and never from ``os`` or ``sys``.
@@ -117,7 +117,7 @@ class Invocation:
         return self.open(locate.target_of(self._access, daemon, self.daemon_name))
 
     def open(self, target: str) -> grpc.Channel:
-        """A channel to a gRPC target, open from an earlier call or new, that shows who calls.
+        """A channel to a gRPC target, open from an earlier call or new, that authenticates the caller.
 
         :raises DeniedError: when the daemon does not accept the caller's certificate.
         """
@@ -141,7 +141,7 @@ class Invocation:
         return load(None, env=self.env, home=self.home)
 
     def proves_itself(self) -> bool:
-        """Whether the caller has something to show at other hosts: a token, what stands for one, or a certificate.
+        """Whether the caller can authenticate at other hosts: by a token, the host's credential, or a certificate.
 
         :raises DeniedError: when the token that was named is invalid.
         """

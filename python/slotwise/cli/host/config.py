@@ -135,7 +135,7 @@ def _values_there(options: Namespace, inv: Invocation, daemon: str) -> int:
 
 
 class Details(TypedDict, total=False):
-    """What is known of a knob, with the names that programs read."""
+    """Facts about a knob, under the names that programs read."""
 
     Name: str
     Value: str | None

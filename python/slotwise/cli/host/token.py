@@ -48,7 +48,7 @@ def create(args: list[str], inv: Invocation) -> int:
     from slotwise.wire.keys import PoolSecrets
 
     parser = Parser(inv, "token create", "Make a token, signed with the key of this pool; on the central manager.")
-    parser.add_argument("--identity", "-identity", metavar="USER@DOMAIN", help="whose token it is")
+    parser.add_argument("--identity", "-identity", metavar="USER@DOMAIN", help="who will use the token")
     _add_scopes(parser)
     _add_place(parser)
     options = parser.take(args)
@@ -158,7 +158,7 @@ def _until(claims: Mapping[str, object]) -> str:
 
 
 def list_(args: list[str], inv: Invocation) -> int:
-    """List the tokens at hand."""
+    """List the caller's tokens."""
     from pathlib import Path
 
     from slotwise.wire import token
@@ -235,7 +235,7 @@ def request(args: list[str], inv: Invocation) -> int:
     from slotwise.wire.gen import token_pb2
 
     parser = Parser(inv, "token request", "Ask for a token that an administrator approves, and wait for it.")
-    parser.add_argument("--identity", "-identity", metavar="USER@DOMAIN", help="whose token it is to be")
+    parser.add_argument("--identity", "-identity", metavar="USER@DOMAIN", help="who will use the token")
     _add_scopes(parser)
     _add_place(parser)
     _add_pool(parser)

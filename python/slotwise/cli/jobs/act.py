@@ -351,7 +351,7 @@ def _report_ids(verb: Verb, reply: schedd_pb2.ActReply, inv: Invocation) -> int:
 
 
 def _why_not(result: str, verb: Verb) -> str:
-    """Why nothing was done to a whole cluster, behind a colon; nothing when there is none."""
+    """Why no job of a cluster was changed, after a colon; empty without a reason."""
     return {
         "permission_denied": ": permission denied",
         "bad_status": f": none is {_state_for(verb)}",
@@ -360,7 +360,7 @@ def _why_not(result: str, verb: Verb) -> str:
 
 
 def _failure(job: str, result: str, verb: Verb, *, as_htcondor: bool = False) -> str:
-    """What is said of one job to which nothing was done, in the words that scripts look for."""
+    """The message for one job that was not changed, in the words that scripts look for."""
     if result == "not_found":
         return f"Job {job} not found"
     if result == "permission_denied":

@@ -73,11 +73,11 @@ class Talk:
         return number
 
     def data(self, length: int) -> bytes:
-        """Data behind an answer."""
+        """Data after a reply."""
         return self._file.read(length)
 
     def line(self) -> str:
-        """A line behind an answer."""
+        """A line after a reply."""
         return self._file.readline().decode().strip()
 
 

@@ -86,7 +86,7 @@ def qedit(args: list[str], inv: Invocation) -> int:
         htcondor_words.usage(inv)
         return 1
     if not request.set:
-        raise UsageError("no attributes were given", hint="give NAME VALUE pairs behind the jobs")
+        raise UsageError("no attributes were given", hint="give NAME VALUE pairs after the jobs")
     return _edit(request, "qedit", parsed, jobs, inv)
 
 

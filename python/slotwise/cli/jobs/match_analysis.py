@@ -49,7 +49,7 @@ class Fit:
 
 
 def clauses_of(ad: ClassAd, name: str = "Requirements", depth: int = _DEPTH) -> list[ExprTree]:
-    """The conditions of an expression, those behind plain attribute names too; each once."""
+    """The conditions of an expression, those of the attributes it names included; each once."""
     found: dict[int, ExprTree] = {}
     value = ad.lookup(name) if name in ad else None
     for clause in value.conjuncts() if isinstance(value, ExprTree) else ():

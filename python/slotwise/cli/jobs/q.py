@@ -250,7 +250,7 @@ class _Listing:
         self._layout(layout, None if self._form.more else _reads(layout), rows)
 
     def _factories(self) -> None:
-        """Clusters whose jobs are made as there is room for them; files and logs know none."""
+        """Clusters with late materialization; files and logs have none."""
         from slotwise.table import unpack_ads
 
         self._query.view = "factory"

@@ -27,7 +27,7 @@ _QUALIFIERS = ("priority", "summary", "reverse")
 
 
 class Wish:
-    """Which analysis is meant: qualifiers behind a colon, shortened or not, and options that stand for them."""
+    """Which analysis is meant: qualifiers after a colon, abbreviated or not, and options equal to them."""
 
     def __init__(self, parsed: Parsed) -> None:
         said = [word for name in _OPTIONS for one in parsed.all(name) for word in one.letters.split(",") if word]

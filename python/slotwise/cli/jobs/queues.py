@@ -39,11 +39,11 @@ class Queue(ABC):
 
     @abstractmethod
     def totals(self, query: schedd_pb2.JobQuery, ads: Sequence[ClassAd] | None) -> QueueTotals:
-        """What header and footer need. ``ads``: the selected ones, when they are at hand."""
+        """Numbers for header and footer. ``ads``: the selected ones, if they were fetched already."""
 
     @abstractmethod
     def header(self, totals: QueueTotals) -> str:
-        """The line that says whose jobs these are."""
+        """The line that names the source of the jobs."""
 
     def footer(self, totals: QueueTotals) -> str:
         """The sentences of totals."""

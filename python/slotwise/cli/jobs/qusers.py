@@ -137,7 +137,7 @@ def _change(command: str, words: list[str], parsed: Parsed, inv: Invocation, stu
             request.set[name.strip()] = new_syntax(text.strip())
     request.constraint = " && ".join(f"({text})" for text in parsed.expressions("constraint"))
     if what == _What.EDIT and not request.set:
-        raise UsageError("no attributes were given", hint="write ATTRIBUTE=EXPRESSION behind the users")
+        raise UsageError("no attributes were given", hint="write ATTRIBUTE=EXPRESSION after the users")
     try:
         reply = stub.EditUsers(request, timeout=60)
     except grpc.RpcError as failure:

@@ -78,7 +78,7 @@ def visit_job(job: str, command: list[str], parsed: Parsed, inv: Invocation) -> 
 
 
 def _job_place(args: list[str]) -> int:
-    """Where the job stands: what follows is the command, whatever it looks like."""
+    """The position of the job: the words after it are the command, even those that begin with a dash."""
     place = 0
     while place < len(args):
         if not is_option(args[place]):
@@ -158,7 +158,7 @@ def _window(inv: Invocation) -> schedd_pb2.Terminal:
 
 @contextlib.contextmanager
 def _raw(terminal: bool) -> Iterator[None]:
-    """Every key goes to the job's machine, the interrupting ones too."""
+    """Send every key to the job's machine, interrupts included."""
     if not terminal:
         yield
         return

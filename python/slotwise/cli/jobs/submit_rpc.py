@@ -1,4 +1,4 @@
-"""What `slotwise submit` asks of the access point: ids, to queue jobs, to take their files."""
+"""The calls of `slotwise submit` to the access point: reserve ids, queue jobs, spool their files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ScheddCalls(Protocol):
 
 
 def _call(inv: Invocation, parsed: Parsed, ask: Callable[[ScheddCalls, bool], Reply]) -> Reply:
-    """Ask the schedd; ``ask`` is told whether it was asked before.
+    """Call the schedd; the second argument of ``ask`` says whether this is a retry.
 
     A schedd of this machine that goes away comes back while its master lives, and is waited for that long.
     """
@@ -69,7 +69,7 @@ def _stub(inv: Invocation, parsed: Parsed) -> ScheddCalls:
 
 
 def capabilities(inv: Invocation, parsed: Parsed, config: Config) -> int:
-    """What this access point can do with a submission, and the commands that the configuration adds."""
+    """The schedd's capabilities for submissions, and the submit commands that the configuration adds."""
     from slotwise import _native
 
     name, version = _greeting(inv, parsed.value("address"))

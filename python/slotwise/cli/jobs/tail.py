@@ -110,7 +110,7 @@ def _named(file: schedd_pb2.PeekFile) -> str:
 
 
 def _header(file: schedd_pb2.PeekFile, files: int, shown: str, inv: Invocation) -> str:
-    """With several files: whose lines follow."""
+    """The heading of a file's lines, with several files."""
     name = _named(file)
     if files > 1 and name != shown:
         inv.out(f"==> {name} <==")

@@ -92,7 +92,7 @@ def _take_back(ads: list[ClassAd], kind: str, stub: collector_pb2_grpc.Collector
         elif isinstance(name := ad.eval("Name"), str):
             request.keys.append(name)
         else:
-            raise SlotwiseError("the ad has neither Requirements nor a Name", hint="say which ads are to go")
+            raise SlotwiseError("the ad has neither Requirements nor a Name", hint="say which ads to remove")
         removed += stub.Invalidate(request, timeout=60).removed
     inv.out(f"{removed} ads left the collector.")
     return 0

@@ -76,7 +76,7 @@ def main(args: list[str], inv: Invocation) -> int:
 
 
 def _levels(inv: Invocation, names: list[str], levels: list[str], options: Namespace) -> int:
-    """Whether the caller may do what is named at each daemon; exit status 0 when all of it."""
+    """Whether each daemon grants the caller the named levels; exit status 0 when all do."""
     from slotwise.wire.token import LEVELS
 
     rows: list[dict[str, object]] = []

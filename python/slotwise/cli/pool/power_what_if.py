@@ -81,7 +81,7 @@ def main(args: list[str], inv: Invocation) -> int:
         inv.out(USAGE)
         return 0
     if parsed.words:
-        raise UsageError(f"{parsed.words[0]!r} is one word too many", hint="put the policy in quotes, behind -policy")
+        raise UsageError(f"{parsed.words[0]!r} is one word too many", hint="put the policy in quotes, after -policy")
     plan = _plan(parsed, inv.knobs())
     past = _past(parsed, inv.aimed(parsed.value("pool"), parsed.value("name")))
     outcomes = [

@@ -190,7 +190,7 @@ def _job_id(value: Value, ad: ClassAd, scene: Scene) -> str | None:
 
 
 def owner(value: Value, ad: ClassAd, scene: Scene) -> str | None:
-    """Whose job it is."""
+    """The job's owner."""
     return text(ad, "Owner")
 
 
