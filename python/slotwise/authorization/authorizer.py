@@ -94,7 +94,8 @@ class Authorizer:
         self._needs_names = False
         self._here = Peer((), local=True)
         #: What was decided, and hosts, each with the time until which it is believed.
-        self._grants: dict[tuple[Any, str], tuple[Grants[Any], float]] = {}
+        # Callers of all kinds, each with grants of its own kind: no type says that of a dictionary.
+        self._grants: dict[tuple[Caller, str], tuple[Grants[Any], float]] = {}
         self._peers: dict[str, tuple[Peer, float]] = {}
         # Threads of their own: a name service that does not answer must not hold up what else goes to threads.
         self._open: set[_Open] = set()

@@ -6,10 +6,13 @@ from typing import Any
 
 from slotwise._native import evaluate_text, format_text, read_ads_as_reference
 
+#: A JSON object: what a value is, its reader checks.
+Case = dict[str, Any]
+
 FORMATS = ("new1", "new", "old", "auto", "json", "xml")
 
 
-def eval_case(case: dict[str, Any], strict: bool) -> dict[str, Any]:
+def eval_case(case: Case, strict: bool) -> Case:
     """Answer ``{"id","my","target","expr"}`` with ``{"id","type","value"}``.
 
     A text that does not parse gives ``{"id","parse_error":true}``; an evaluation that broke off is an error with
@@ -24,13 +27,13 @@ def eval_case(case: dict[str, Any], strict: bool) -> dict[str, Any]:
     return {"id": case["id"], "type": kind, "value": value if isinstance(value, str) else repr(value)}
 
 
-def fmt_case(case: dict[str, Any], strict: bool = False) -> dict[str, Any]:
+def fmt_case(case: Case, strict: bool = False) -> Case:
     """Answer ``{"id","expr"}`` with ``{"id","value": canonical text}``."""
     text = format_text(case["expr"], strict=strict)
     return {"id": case["id"], "parse_error": True} if text is None else {"id": case["id"], "value": text}
 
 
-def ads_case(case: dict[str, Any], strict: bool = False) -> dict[str, Any]:
+def ads_case(case: Case, strict: bool = False) -> Case:
     """Answer ``{"id","format","text"}`` with ``{"id","ads":[{"attrs","new","old","json","pretty"}]}``.
 
     :raises ValueError: for a format that is none of :data:`FORMATS`.

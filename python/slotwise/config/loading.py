@@ -6,7 +6,6 @@ import os
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import slotwise._native as _native
 from slotwise.config import detect, persistent, root_file
@@ -100,7 +99,7 @@ def load(
     root = config_file_of(env, home) if config_file is None else Path(config_file)
     is_null = root is not None and str(root) == "/dev/null"
     names = detect.host_names()
-    request: dict[str, Any] = {
+    request: dict[str, object] = {
         "root": None if root is None or is_null else str(root),
         "early": detect.early_facts(env, reader, local_name),
         "firm": detect.firm_facts(reader, local_name),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import slotwise._native as _native
 
@@ -39,14 +38,10 @@ class Knob:
     description: str
 
 
-def _knob(row: dict[str, Any]) -> Knob:
-    return Knob(**row)
-
-
 @lru_cache(maxsize=1)
 def knobs() -> tuple[Knob, ...]:
     """All knobs: those of HTCondor by name, then Slotwise's own."""
-    return tuple(_knob(row) for row in _native.knob_table())
+    return tuple(Knob(**row) for row in _native.knob_table())
 
 
 @lru_cache(maxsize=256)
@@ -61,7 +56,7 @@ def family_pattern(family: str) -> re.Pattern[str]:
 def find_knob(name: str) -> Knob | None:
     """The knob of a name, with or without a subsystem prefix; members of families (``SLOT_TYPE_1``) too."""
     row = _native.find_knob(name)
-    return None if row is None else _knob(row)
+    return None if row is None else Knob(**row)
 
 
 def similar_knobs(name: str) -> list[str]:

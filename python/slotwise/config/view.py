@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from slotwise._native import ConfigData
 from slotwise.config.refusal import config_error
 from slotwise.config.table import family_pattern, find_knob
 from slotwise.errors import ConfigError
@@ -37,13 +38,13 @@ class Config:
 
     __slots__ = ("_data", "local_name", "subsystem")
 
-    def __init__(self, data: Any, subsystem: str | None, local_name: str | None) -> None:
+    def __init__(self, data: ConfigData, subsystem: str | None, local_name: str | None) -> None:
         self._data = data
         self.subsystem = subsystem
         self.local_name = local_name
 
     @property
-    def data(self) -> Any:
+    def data(self) -> ConfigData:
         """The native object, for the submit language."""
         return self._data
 

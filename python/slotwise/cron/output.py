@@ -9,9 +9,8 @@ from __future__ import annotations
 import logging
 import re
 from dataclasses import dataclass
-from typing import Any
 
-from slotwise.classad.evaluate import literal_or_expression
+from slotwise.classad.evaluate import Expr, literal_or_expression
 from slotwise.cron.jobs import CronJob
 from slotwise.errors import AdSyntaxError
 
@@ -24,7 +23,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 class Output:
     """An ad that a job printed. ``tag``: its name behind the dash; ``update``: what the job says of sending it."""
 
-    attributes: dict[str, Any]
+    attributes: dict[str, bool | int | float | str | Expr | None]
     tag: str = ""
     update: bool | None = None
 
@@ -34,7 +33,7 @@ class Reader:
 
     def __init__(self, job: CronJob) -> None:
         self._job = job
-        self._lines: dict[str, Any] = {}
+        self._lines: dict[str, bool | int | float | str | Expr | None] = {}
 
     def line(self, text: str) -> Output | None:
         """Take a line; the ad that it ends, if any."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
 
 from slotwise import __version__
 from slotwise.daemon import duty_cycle
@@ -15,7 +14,7 @@ from slotwise.wire.address import DaemonAddress
 _PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
 
 
-def daemon_ad(context: DaemonContext, my_type: str, *, name: str | None = None) -> dict[str, Any]:
+def daemon_ad(context: DaemonContext, my_type: str, *, name: str | None = None) -> dict[str, int | float | str]:
     """The attributes that all daemon ads share, with names as HTCondor publishes them."""
     me = context.address
     now = int(context.clock.now())
@@ -52,7 +51,7 @@ def certificate_address(me: DaemonAddress) -> dict[str, str]:
     return {"CertificateAddress": me.for_certificates} if me.certificate_port else {}
 
 
-def vitals(now: int, started_at: int) -> dict[str, Any]:
+def vitals(now: int, started_at: int) -> dict[str, int | float | str]:
     """MonitorSelf*: age in seconds, CPU seconds used per second of age in percent, sizes in KiB."""
     try:
         with open("/proc/self/statm") as stream:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 from slotwise.classad import ExprTree
+from slotwise.classad.values import whole
 from slotwise.daemon.questions import Questions
 from slotwise.table import AdTable, Form, pack_ads
 from slotwise.wire.gen import common_pb2
@@ -62,5 +63,5 @@ async def _counts(
     for table in tables:
         for *values, count in await questions.count_by(table, names, constraint):
             rows.append(dict(zip(names, values, strict=True)) | {"Count": count})
-    total = sum(int(row["Count"]) for row in rows)
+    total = sum(whole(row["Count"]) for row in rows)
     return common_pb2.AdChunk(data=pack_ads(rows) if rows else b"", done=True, total=total)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import selectors
 import time
-from typing import Any
 
 from slotwise.model.windows import Ring, Window
 
@@ -64,7 +63,7 @@ duty = DutyCycle()
 
 
 class _Selector(selectors.DefaultSelector):
-    def select(self, timeout: float | None = None) -> Any:
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is not None and timeout <= 0:
             return super().select(timeout)
         began = time.monotonic()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any
 
 import grpc
 
+from slotwise.classad.values import Value
 from slotwise.daemon.locate import collector_target
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import SlotwiseError
@@ -18,7 +18,7 @@ from slotwise.wire.gen import collector_pb2, collector_pb2_grpc
 _log = logging.getLogger(__name__)
 
 
-async def merge_into_slots(context: DaemonContext, updates: Mapping[str, Mapping[str, Any]]) -> None:
+async def merge_into_slots(context: DaemonContext, updates: Mapping[str, Mapping[str, Value]]) -> None:
     """Merge the attributes into the collector's ads, None takes one away; a failure is only logged."""
     if not updates:
         return

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from slotwise.authorization import settings
 from slotwise.config import Config, Problem
@@ -20,7 +19,7 @@ from slotwise.wire import issuers, map_file, tls
 
 def problems(config: Config, home: PoolHome, env: Mapping[str, str]) -> Iterator[Problem]:
     """What daemons of this configuration would refuse. Files that this user may not read are left to those who may."""
-    checks: tuple[Callable[[], Any], ...] = (
+    checks: tuple[Callable[[], object], ...] = (
         lambda: work_as(config, home, env),
         lambda: settings.read(config, str(config.subsystem or "MASTER")),
         lambda: map_file.read(config),

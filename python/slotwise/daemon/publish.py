@@ -11,7 +11,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import grpc
 
@@ -119,11 +119,11 @@ class Publisher(ReconnectingStream[collector_pb2.AdvertiseReply]):
         """Where the collector answers."""
         return self._collector()
 
-    def call(self, opened: grpc.aio.Channel, target: str) -> Any:
+    def call(self, opened: grpc.aio.Channel, target: str) -> grpc.aio.StreamStreamCall:
         """Advertise."""
         return collector_pb2_grpc.CollectorStub(opened).Advertise(metadata=self._credential.metadata(target))
 
-    async def write(self, call: Any) -> None:
+    async def write(self, call: grpc.aio.StreamStreamCall) -> None:
         """Send all ads, then changes as they come."""
         self._changed.clear()
         await self._send(call, self._source.whole())
@@ -139,7 +139,7 @@ class Publisher(ReconnectingStream[collector_pb2.AdvertiseReply]):
             self._changed.clear()
             await self._send(call, self._source.confirmation() if due else self._source.changes())
 
-    async def _send(self, call: Any, updates: Iterable[AdUpdate]) -> None:
+    async def _send(self, call: grpc.aio.StreamStreamCall, updates: Iterable[AdUpdate]) -> None:
         for update in updates:
             for piece in split_pack(update.pack, PIECE) if update.pack else ():
                 self._serial += 1

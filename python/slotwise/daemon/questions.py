@@ -11,9 +11,10 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 from slotwise.classad import ClassAd, ExprTree
+from slotwise.classad.values import Value, whole
 from slotwise.clock import Clock
 from slotwise.errors import UsageError
 from slotwise.table import SLICE_STEPS, AdChunks, AdTable, Allowance, Form, question_most, too_much
@@ -52,20 +53,20 @@ class Questions:
         slices = table.counts_in_slices(constraint or None, now=self._now())
         return sum([count async for count in self._in_turn(slices, table)])
 
-    async def count_by(self, table: AdTable, names: Sequence[str], constraint: Constraint) -> list[tuple[Any, ...]]:
+    async def count_by(self, table: AdTable, names: Sequence[str], constraint: Constraint) -> list[tuple[Value, ...]]:
         """Tuples of the values of attributes or expressions, each with the number of ads that have them.
 
         :raises UsageError: for more than 32 of them.
         """
         if len(names) > _COUNTED_MOST:
             raise UsageError(f"a question counts by at most {_COUNTED_MOST} attributes, not by {len(names)}")
-        counts: dict[str, tuple[Any, ...]] = {}
+        counts: dict[str, tuple[Value, ...]] = {}
         slices = table.counts_by_in_slices(names, constraint or None, now=self._now())
         async for rows in self._in_turn(slices, table):
             for row in rows:
                 text = repr(row[:-1])
                 before = counts.get(text)
-                counts[text] = row if before is None else (*row[:-1], before[-1] + row[-1])
+                counts[text] = row if before is None else (*row[:-1], whole(before[-1]) + whole(row[-1]))
         return list(counts.values())
 
     async def chunks(
@@ -121,10 +122,10 @@ class Questions:
                     return
                 took = time.monotonic() - began
                 await asyncio.sleep(took if took > _SHORT_S else 0)
-            yield found
+            yield cast("T", found)
 
 
-_END: Any = object()
+_END = object()
 
 
 class _Turns:

@@ -19,7 +19,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import grpc
 
@@ -79,6 +79,10 @@ class RunningDaemon(Protocol):
         ...
 
 
+#: Reads the configuration again and takes it over; gives warnings.
+Reload = Callable[[], Awaitable[list[str]]]
+
+
 @dataclass
 class DaemonContext:
     """What a daemon gets to work with. Servicers are added to ``server`` before ``start`` returns."""
@@ -100,7 +104,7 @@ class DaemonContext:
     #: When the configuration was taken over last, seconds since the epoch; 0: at the start.
     configured_at: int = 0
     #: Reads the configuration again and takes it over, as Reconfig does; returns warnings.
-    reload: Callable[[], Awaitable[list[str]]] | None = None
+    reload: Reload | None = None
     #: Set by anyone to end the daemon; the value is the mode.
     stop_requested: asyncio.Future[str] = field(
         repr=False, default_factory=lambda: asyncio.get_running_loop().create_future()
@@ -149,7 +153,7 @@ def _require_usable(config: Config) -> None:
 class DaemonServicer(daemon_pb2_grpc.DaemonServicer):
     """The service that every daemon offers: ping, reconfig, shutdown, knob values."""
 
-    def __init__(self, context: DaemonContext, reload: Any, knobs: Knobs) -> None:
+    def __init__(self, context: DaemonContext, reload: Reload, knobs: Knobs) -> None:
         self._context = context
         self._reload = reload
         self._knobs = knobs
@@ -397,7 +401,7 @@ async def _stop(context: DaemonContext, daemon: RunningDaemon) -> None:
         context.stop_requested = asyncio.get_running_loop().create_future()
         stopping = asyncio.create_task(daemon.stop(mode))
         while not stopping.done():
-            either: list[asyncio.Future[Any]] = [stopping, context.stop_requested]
+            either: set[asyncio.Future[None] | asyncio.Future[str]] = {stopping, context.stop_requested}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not context.stop_requested.done():
                 continue
@@ -546,10 +550,10 @@ def _socket(home: PoolHome, name: str) -> Path | None:
     return found
 
 
-def _take_signals(context: DaemonContext, reload: Any) -> None:
+def _take_signals(context: DaemonContext, reload: Reload) -> None:
     """SIGTERM: graceful; SIGQUIT, SIGINT: fast; SIGHUP: reconfig (HTCondor's signals)."""
     loop = asyncio.get_running_loop()
-    tasks: set[asyncio.Task[Any]] = set()
+    tasks: set[asyncio.Task[None]] = set()
 
     def reconfigure() -> None:
         task = loop.create_task(_logged(reload))
@@ -562,7 +566,7 @@ def _take_signals(context: DaemonContext, reload: Any) -> None:
     loop.add_signal_handler(signal.SIGHUP, reconfigure)
 
 
-async def _logged(reload: Any) -> None:
+async def _logged(reload: Reload) -> None:
     with contextlib.suppress(SlotwiseError):  # it is in the log
         for warning in await reload():
             _log.warning("%s", warning)

@@ -9,11 +9,11 @@ import logging
 import random
 from collections import deque
 from pathlib import Path
-from typing import Any
 
 import grpc
 
 from slotwise.classad import ClassAd
+from slotwise.classad.values import Value
 from slotwise.config import Config
 from slotwise.daemon.ad import daemon_ad
 from slotwise.daemon.locate import collector_target
@@ -46,9 +46,9 @@ class Defrag:
         self._state = Path(context.config.get("DEFRAG_STATE_FILE") or context.home.spool / "defrag_state")
         self._last_poll = self._recall()
         self._arrivals = Arrivals()
-        self._numbers: dict[str, Any] = {"DrainSuccesses": 0, "DrainFailures": 0}
-        self._drains: deque[dict[str, Any]] = deque(maxlen=_REMEMBERED)
-        self._cancels: deque[dict[str, Any]] = deque(maxlen=_REMEMBERED)
+        self._numbers: dict[str, int | float] = {"DrainSuccesses": 0, "DrainFailures": 0}
+        self._drains: deque[dict[str, Value]] = deque(maxlen=_REMEMBERED)
+        self._cancels: deque[dict[str, Value]] = deque(maxlen=_REMEMBERED)
         self._random = random.Random()
         self._wake = asyncio.Event()
         self._publisher = TablePublisher(context, self.rules.update_s)
@@ -177,7 +177,7 @@ class Defrag:
         )
 
     def _publish(self) -> None:
-        ad = daemon_ad(self._context, "Defrag", name=self.rules.name) | self._numbers
+        ad: dict[str, Value] = {**daemon_ad(self._context, "Defrag", name=self.rules.name), **self._numbers}
         ad |= {"RecentDrainsList": list(self._drains), "RecentCancelsList": list(self._cancels)}
         self._publisher.table("Defrag").upsert(self.rules.name, ad)
         self._publisher.publish()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import pynvml
 
@@ -83,9 +83,13 @@ class Cuda:
         return self._number(lambda number: self._library.cuDeviceGetAttribute(number, which, handle))
 
     @staticmethod
-    def _number(ask: Callable[[Any], int]) -> int | None:
+    def _number(ask: Callable[[object], int]) -> int | None:
         number = ctypes.c_int()
         return number.value if ask(ctypes.byref(number)) == 0 else None
+
+
+#: A device as NVML names it: a pointer, which only NVML reads.
+_Handle: TypeAlias = "ctypes._Pointer[ctypes.Structure]"
 
 
 class Nvml:
@@ -105,7 +109,7 @@ class Nvml:
         """The driver's version, as 550.54.15; empty when it does not tell."""
         return _text(_told(pynvml.nvmlSystemGetDriverVersion))
 
-    def handles(self) -> list[Any]:
+    def handles(self) -> list[_Handle]:
         """Handles of all GPUs, divided ones too."""
         return [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
 
@@ -176,13 +180,13 @@ class Nvml:
         return NvmlDevices([*(instances[uuid] for uuid in sorted(instances)), *whole], children)
 
     @staticmethod
-    def _instances(handle: Any, most: int) -> list[Any]:
+    def _instances(handle: _Handle, most: int) -> list[_Handle]:
         # Instances that were never made have no handle.
         made = (_told(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, index) for index in range(most))
         return [instance for instance in made if instance is not None]
 
     @staticmethod
-    def _device(handle: Any) -> Device:
+    def _device(handle: _Handle) -> Device:
         memory = _told(pynvml.nvmlDeviceGetMemoryInfo, handle)
         clock = _told(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_GRAPHICS)
         ecc = _told(pynvml.nvmlDeviceGetEccMode, handle)
@@ -200,7 +204,7 @@ class Nvml:
             ecc=None if ecc is None else bool(ecc[0]),
         )
 
-    def _handle_of(self, uuid: str) -> Any:
+    def _handle_of(self, uuid: str) -> _Handle | None:
         if not uuid.startswith("MIG-"):
             return _told(pynvml.nvmlDeviceGetHandleByUUID, f"GPU-{bare_uuid(uuid)}")
         # NVML does not find MIG instances by their UUIDs.
@@ -211,7 +215,8 @@ class Nvml:
         return None
 
 
-def _told(ask: Callable[..., Any], *words: Any) -> Any:
+# pynvml has no types: what it answers is converted where it is asked.
+def _told(ask: Callable[..., Any], *words: object) -> Any:
     """An answer of NVML; None when it has none for this device, or is too old for the question."""
     try:
         return ask(*words)
@@ -219,5 +224,5 @@ def _told(ask: Callable[..., Any], *words: Any) -> Any:
         return None
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value or "")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
 
 import grpc
 
@@ -60,7 +59,7 @@ class Relay:
             if not self._asking[caller.name]:
                 del self._asking[caller.name]
 
-    def metadata(self, target: str, user: str) -> Any:
+    def metadata(self, target: str, user: str) -> tuple[tuple[str, str | bytes], ...]:
         """The host's proof, and for whom it is shown."""
         return (*self._context.credential.metadata(target), (FOR_USER, user.encode()))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 from slotwise.errors import NotFoundError
+from slotwise.home import PoolHome
 from slotwise.master.policy import start_order
 from slotwise.master.supervisor import DaemonSupervisor
 from slotwise.wire import address
@@ -57,7 +57,7 @@ class Pool:
             if keeper.is_unwanted:  # who wants it back meanwhile has it back
                 await keeper.stop(mode)
 
-    def status(self, home: Any) -> daemon_pb2.MasterStatus:
+    def status(self, home: PoolHome) -> daemon_pb2.MasterStatus:
         """What is known of every daemon."""
         reply = daemon_pb2.MasterStatus()
         for keeper in self.keepers.values():
@@ -81,7 +81,7 @@ class Pool:
 class MasterServicer(daemon_pb2_grpc.MasterServicer):
     """Adapts calls to the pool."""
 
-    def __init__(self, pool: Pool, home: Any, require_startable: Callable[[str], None]) -> None:
+    def __init__(self, pool: Pool, home: PoolHome, require_startable: Callable[[str], None]) -> None:
         """``require_startable`` raises :class:`ConfigError` where a daemon would refuse to start."""
         self._pool = pool
         self._home = home

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import grpc
 
@@ -73,7 +72,7 @@ class Mirror(ReconnectingStream[collector_pb2.SubscribeReply]):
         """Where the collector answers."""
         return collector_target(self._context)
 
-    def call(self, opened: grpc.aio.Channel, target: str) -> Any:
+    def call(self, opened: grpc.aio.Channel, target: str) -> grpc.aio.UnaryStreamCall:
         """Subscribe. The starting set replaces what is here only once it is complete."""
         self._arriving = {which: AdTable() for which in (_SLOTS, _CAPABILITIES, _SCHEDDS)}
         if self._waiting is not None:

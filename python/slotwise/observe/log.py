@@ -27,7 +27,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from slotwise.config.debug import CATEGORIES, DebugFlags
 from slotwise.home import PoolHome
@@ -131,7 +131,7 @@ def category(name: str) -> logging.Logger:
     return logging.getLogger(name)
 
 
-def log_all(logger: logging.Logger, lines: Sequence[tuple[Any, ...]]) -> None:
+def log_all(logger: logging.Logger, lines: Sequence[tuple[str, *tuple[object, ...]]]) -> None:
     """As ``logger.info(*line)`` for each of the lines, at a fifth of the cost where they go to one file."""
     handlers = logging.getLogger().handlers
     if len(handlers) == 1 and isinstance(handlers[0], LogFile) and logger.isEnabledFor(logging.INFO):
@@ -224,7 +224,7 @@ class LogFile(logging.Handler):
         else:
             self._ask_for_writing()
 
-    def add(self, lines: Sequence[tuple[Any, ...]]) -> None:
+    def add(self, lines: Sequence[tuple[str, *tuple[object, ...]]]) -> None:
         """Take messages of note, each a format and what it takes, that were made at the same moment."""
         if len(self._lines) > _WAITING_MOST:
             self._lost += len(lines)

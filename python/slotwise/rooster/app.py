@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 import json
 import logging
-from typing import Any
 
 import grpc
 
 from slotwise.classad import ClassAd
+from slotwise.classad.values import Value
 from slotwise.config import Config
 from slotwise.daemon.locate import collector_target
 from slotwise.daemon.merging import merge_into_slots
@@ -78,7 +78,7 @@ class Rooster:
         plan = decide.plan(self.rules, candidates, machines, self._book, clock.now())
         for name in plan.back:
             _log.info("%s is back", name)
-        marks: dict[str, dict[str, Any]] = {}
+        marks: dict[str, dict[str, Value]] = {}
         for name in plan.failed:
             call = self._book.calls[name]
             _log.warning("%s has not come within %g s of call %d", name, self.rules.timeout_s, call.count)
@@ -98,7 +98,7 @@ class Rooster:
         self._remember()
         await merge_into_slots(self._context, marks)
 
-    async def _call(self, ad: ClassAd) -> dict[str, Any]:
+    async def _call(self, ad: ClassAd) -> dict[str, Value]:
         """Wake one machine; what its ad is to say of that."""
         machine, now = decide.machine_of(ad), self._context.clock.now()
         _log.info("waking %s for %s", machine, ad.get("Name"))

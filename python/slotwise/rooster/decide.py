@@ -6,9 +6,8 @@ until ROOSTER_WAKEUP_TIMEOUT has passed; then it has failed, and is called again
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.rooster.rules import RoosterRules
@@ -32,12 +31,12 @@ class Book:
 
     calls: dict[str, Call] = field(default_factory=dict)
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, tuple[float, int, int]]:
         """As the state file has it."""
-        return {name: [call.at, call.count, call.failed] for name, call in self.calls.items()}
+        return {name: (call.at, call.count, call.failed) for name, call in self.calls.items()}
 
     @classmethod
-    def of(cls, record: Mapping[str, Any]) -> Book:
+    def of(cls, record: Mapping[str, Sequence[float]]) -> Book:
         """From the state file.
 
         :raises ValueError: when it is no such record.

@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import slotwise._native as _native
 from slotwise.config import Config, detect
@@ -138,7 +137,7 @@ def _facts(
     first_cluster: int | None,
     stdin: str | None,
     seed: int | None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """What the native language is told of a submission."""
     env = os.environ if env is None else env
     local = time.localtime(moment)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
+from slotwise._native import SubmissionData
 from slotwise.classad import ClassAd
 from slotwise.table import pack_ads
 
@@ -19,27 +19,25 @@ BATCH_BYTES = 1024 * 1024
 class Cluster:
     """The jobs of one cluster. ``count`` jobs share the cluster's ad; each may have differences of its own."""
 
-    data: Any
+    data: SubmissionData
     index: int
     count: int
 
     @property
     def ad(self) -> ClassAd:
         """What all jobs share: everything but ids."""
-        ad: ClassAd = self.data.cluster_ad(self.index)
+        ad = self.data.cluster_ad(self.index)
         if (limit := self.data.max_materialize) is not None:
             ad["JobMaterializeLimit"] = limit
         return ad
 
     def pack(self) -> bytes:
         """The cluster's ad as a pack of one."""
-        packed: bytes = self.data.cluster_pack(self.index) if self.data.max_materialize is None else pack_ads([self.ad])
-        return packed
+        return self.data.cluster_pack(self.index) if self.data.max_materialize is None else pack_ads([self.ad])
 
     def deltas(self, first: int = 0, end: int | None = None) -> bytes:
         """Differences of jobs ``first`` to ``end`` as a pack of one ad each; empty when there is none."""
-        packed: bytes = self.data.delta_pack(self.index, first, self.count if end is None else end)
-        return packed
+        return self.data.delta_pack(self.index, first, self.count if end is None else end)
 
     def batches(self, size: int = BATCH, most: int = BATCH_BYTES) -> Iterator[tuple[int, bytes]]:
         """All jobs in parts of at most ``size``, and of at most ``most`` bytes if any job fits: how many, and their
@@ -58,7 +56,7 @@ class Cluster:
 
     def job(self, proc: int) -> ClassAd:
         """The whole ad of one job, without ids."""
-        ad: ClassAd = self.data.job_ad(self.index, proc)
+        ad = self.data.job_ad(self.index, proc)
         return ad
 
 

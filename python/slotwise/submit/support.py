@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from slotwise.classad import ClassAd
+from slotwise.classad.values import Value
 from slotwise.errors import SubmitError
 
 
@@ -40,27 +40,29 @@ class Rule:
     #: What is not done, and what to do instead.
     words: str
     remedy: str
-    matters: Callable[[Any], bool]
+    matters: Callable[[Value], bool]
 
 
-def _counts(value: Any) -> bool:
+def _counts(value: Value) -> bool:
     """Whether a value asks for something: not false, not nothing."""
     return value is not False and value != "" and value != 0
 
 
-def _is_true_text(value: Any) -> bool:
+def _is_true_text(value: Value) -> bool:
     return str(value).strip().lower() in ("true", "t", "yes", "1")
 
 
-def _has_url(value: Any) -> bool:
+def _has_url(value: Value) -> bool:
     return isinstance(value, str) and "://" in value
 
 
-def _refused(commands: str, attribute: str, words: str, remedy: str, matters: Callable[[Any], bool] = _counts) -> Rule:
+def _refused(
+    commands: str, attribute: str, words: str, remedy: str, matters: Callable[[Value], bool] = _counts
+) -> Rule:
     return Rule(tuple(commands.split()), attribute, Treatment.REFUSED, words, remedy, matters)
 
 
-def _warned(commands: str, attribute: str, words: str, matters: Callable[[Any], bool] = _counts) -> Rule:
+def _warned(commands: str, attribute: str, words: str, matters: Callable[[Value], bool] = _counts) -> Rule:
     return Rule(tuple(commands.split()), attribute, Treatment.WARNED, words, "", matters)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from slotwise._native import Transformed, TransformRules, transform_ad, transform_rows
 from slotwise.classad import ClassAd
@@ -113,7 +112,7 @@ def _facts(
     row: Row,
     *,
     explain: bool,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     return {
         "now": now,
         "utc_offset_s": time.localtime(now).tm_gmtoff,

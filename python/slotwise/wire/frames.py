@@ -50,7 +50,7 @@ def take_frame(
 
 def bundled(messages: list[M]) -> M:
     """One message that carries the others; :func:`unbundled` undoes it."""
-    first: Any = messages[0]
+    first: Any = messages[0]  # a message that has `more`: what is generated has no type for these in common
     if len(messages) > 1:
         first.more.extend(messages[1:])
     return messages[0]
@@ -58,7 +58,7 @@ def bundled(messages: list[M]) -> M:
 
 def unbundled(frame: M) -> list[M]:
     """The messages of a frame in order: itself, if it says something, then those it carries."""
-    carrier: Any = frame
+    carrier: Any = frame  # as above
     if not carrier.more:
         return [frame]
     messages = list(carrier.more)
@@ -66,7 +66,7 @@ def unbundled(frame: M) -> list[M]:
     return [frame, *messages] if carrier.WhichOneof("what") else messages
 
 
-def encoded_size(message: Any) -> int:
+def encoded_size(message: Any) -> int:  # a message: queues carry other things, too, with a weight of their own
     """The bytes of a message on the wire."""
     return int(message.ByteSize())
 

@@ -13,7 +13,7 @@ import logging
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import grpc
 
@@ -56,7 +56,7 @@ class ReconnectingStream(ABC, Generic[Heard]):
         self._pause = pause
         self._chance = chance
         self._task: asyncio.Task[None] | None = None
-        self._call: Any = None
+        self._call: grpc.aio.Call | None = None
         self._wanted = True
         #: Attempts that failed since something was heard.
         self._failures = 0
@@ -72,14 +72,14 @@ class ReconnectingStream(ABC, Generic[Heard]):
         """
 
     @abstractmethod
-    def call(self, opened: grpc.aio.Channel, target: str) -> Any:
+    def call(self, opened: grpc.aio.Channel, target: str) -> grpc.aio.Call:
         """Call the method, which streams at least its replies."""
 
     @abstractmethod
     def received(self, frame: Heard) -> None:
         """The other side said something. An exception ends the call, and another one is made."""
 
-    async def write(self, call: Any) -> None:
+    async def write(self, call: grpc.aio.Call) -> None:
         """Write to the call until it ends. A stream that only listens has nothing to write."""
 
     def broke(self, why: str) -> None:
@@ -150,7 +150,7 @@ class ReconnectingStream(ABC, Generic[Heard]):
             return reason_of(error)
         return "the stream has ended"
 
-    async def _converse(self, call: Any) -> None:
+    async def _converse(self, call: grpc.aio.Call) -> None:
         # Not an iterator of requests: gRPC forgets its reader when the stream breaks, and logs that.
         self._call = call
         loop = asyncio.get_running_loop()
@@ -169,7 +169,7 @@ class ReconnectingStream(ABC, Generic[Heard]):
             if isinstance(end, Exception):
                 raise end
 
-    async def _read(self, call: Any) -> None:
+    async def _read(self, call: grpc.aio.Call) -> None:
         while (frame := await call.read()) is not grpc.aio.EOF:
             if not self._heard:
                 self._heard = True
@@ -177,7 +177,7 @@ class ReconnectingStream(ABC, Generic[Heard]):
                 self._failures = 0
             self.received(frame)
 
-    async def _write(self, call: Any) -> None:
+    async def _write(self, call: grpc.aio.Call) -> None:
         try:
             await self.write(call)
         except (grpc.RpcError, asyncio.InvalidStateError):
@@ -272,7 +272,7 @@ class BundledStream(ReconnectingStream[Heard], Generic[Sent, Heard]):
         """Take the messages of a frame."""
         self.take(unbundled(frame))
 
-    async def write(self, call: Any) -> None:
+    async def write(self, call: grpc.aio.Call) -> None:
         """Write the greeting, then what is sent."""
         for message in self.greeting():
             await call.write(message)

@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TypeAlias
 
-from slotwise.classad.values import Value
+from slotwise.classad.values import Value, whole
 from slotwise.clock import Clock
 from slotwise.daemon.questions import Questions
 from slotwise.model.ownership import same_user
@@ -144,7 +144,7 @@ class Listing:
         constraint, _ = self.constraint(caller, query)
         for row in await self.questions.count_by(self._ads.table, ["JobStatus", "JobUniverse"], constraint):
             if isinstance(row[0], int) and 0 < row[0] < 8 and row[1] != Universe.SCHEDULER:
-                totals.counts[row[0]] += row[2]
+                totals.counts[row[0]] += whole(row[2])
         return totals
 
     def _whole_clusters(self, caller: Identity, query: JobQuery) -> list[Cluster] | None:
