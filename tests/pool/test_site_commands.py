@@ -199,3 +199,25 @@ def test_information_for_who_helps(pool: Pool, running: str) -> None:
     secrets = [path.read_bytes() for path in pool.home.secrets.rglob("*") if path.is_file()]
     assert not any(secret.decode(errors="replace").strip() in text for secret in secrets for text in texts.values())
     assert pool.run("gather-info", "-jobid", "1", check=False).returncode == 2
+
+
+def test_the_report_has_what_ended_on_the_machines(pool: Pool) -> None:
+    (pool.root / "short.sub").write_text("executable = /bin/true\nqueue 2\n")
+    cluster = pool.run("submit", "-terse", "short.sub").stdout.partition(".")[0]
+    pool.until("the jobs are done", lambda: not pool.json("q", cluster), 60)
+    user = pool.json("history", cluster)[0]["User"]
+    pool.until("the machine has recorded them", lambda: _reported(pool, user)["Starts"] >= 2, 60)
+    row = _reported(pool, user)
+    assert row["Restarted"] == 0 and row["Short"] == row["Starts"]
+    text = pool.run("pool-job-report", "-days", "0").stdout
+    assert "Got data from 1 hosts" in text and (pool.root / "JobReport").read_text() == text
+    assert (pool.root / "JobReport.csv").read_text().count("\n") == 2
+    pool.run("token", "create", "--identity", "bob@dom", "--scope", "READ", "--file", "bob.token")
+    bob = {"SLOTWISE_TOKEN_FILE": str(pool.root / "bob.token")}
+    refused = pool.run("pool-job-report", "-json", check=False, **bob)
+    assert (refused.stdout, refused.returncode) == ("[]\n", 1) and "ADMINISTRATOR" in refused.stderr
+
+
+def _reported(pool: Pool, user: str) -> dict[str, Any]:
+    rows = json.loads(pool.run("pool-job-report", "-json", "-days", "0").stdout)
+    return next((row for row in rows if row["User"] == user), {"Starts": 0})

@@ -64,6 +64,7 @@ COMMANDS: dict[str, Command] = {
     "status": Command("slotwise.cli.pool.status:main", "slots and daemons of the pool", resident=True),
     "who": Command("slotwise.cli.pool.who:main", "jobs and daemons of this machine"),
     "top": Command("slotwise.cli.pool.top:main", "what a daemon spends its time on"),
+    "pool-job-report": Command("slotwise.cli.pool.pool_job_report:main", "how long jobs ran yesterday, by user"),
     "fetchlog": Command("slotwise.cli.pool.fetchlog:main", "a log of a machine's daemons"),
     "findhost": Command("slotwise.cli.pool.findhost:main", "slots whose loss costs running jobs least"),
     "userprio": Command("slotwise.cli.pool.userprio:main", "priorities and usage of submitters", resident=True),

@@ -179,18 +179,9 @@ def _recorded(inv: Invocation) -> tuple[ClassAd, ClassAd]:
         knobs.get("SCHEDD_DAEMON_HISTORY") or Path(knobs.get("SPOOL") or inv.home.spool) / "schedd_daemon_history"
     )
     try:
-        text = path.read_text(errors="surrogateescape")
+        ads = list(parse_ads(path.read_bytes()))
     except OSError as error:
         raise NotFoundError(f"Unable to open {path}: {error.strerror}") from None
-    parts: list[str] = []
-    lines: list[str] = []
-    for line in text.splitlines():
-        if line.startswith("***"):
-            parts.append("\n".join(lines))
-            lines = []
-        else:
-            lines.append(line)
-    ads = [ad for part in parts for ad in parse_ads(part.encode(errors="surrogateescape"))]
     if len(ads) < 2:
         raise UsageError(f"History file {path} does not contain 2 ClassAds")
     for older, newer in zip(ads[-2::-1], ads[:0:-1], strict=True):
