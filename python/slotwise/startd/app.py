@@ -125,7 +125,7 @@ class Startd:
                 run_benchmarks=self._benchmarks.want,
                 drained=self._drained,
                 run_backfill=self._boinc.want,
-                run_hook=self._fetch.tell,
+                run_hook=self._fetch.notify,
                 fetches_saved=self._fetch.settled,
             )
         )
@@ -137,12 +137,12 @@ class Startd:
             wake_on_lan.read(card) if card is not None else wake_on_lan.WakeOnLan(),
             lambda: self._sample(),
         )
-        self._tell_of_power(now)
+        self._show_power(now)
         self._tasks: list[asyncio.Task[None]] = []
         self._idle_deadline: float | None = None
 
     def begin(self) -> None:
-        """Start everything that goes on in the background."""
+        """Start what runs in the background."""
         self._fetch.start()
         self.dispatcher.flush()
         self._link.start()
@@ -156,7 +156,7 @@ class Startd:
     # ---------------------------------------------------------------------------------------------- RunningDaemon
 
     async def reconfig(self, config: Config) -> list[str]:
-        """Take over new policy; slot layout and custom resources stay until a restart."""
+        """Put a new configuration in force; slot layout and custom resources stay until a restart."""
         settings = self._settings(config, self.point.settings.resources)
         settings.sample = self.point.settings.sample
         settings.set_draining_start(self.point.settings.draining_start)
@@ -228,7 +228,7 @@ class Startd:
     # --------------------------------------------------------------------------------------------------- background
 
     async def _poll(self) -> None:
-        """Look at policies every POLLING_INTERVAL while slots are in use, at timers when they run out."""
+        """Evaluate policies every POLLING_INTERVAL while slots are in use, and when timers expire."""
         clock, dispatcher = self._context.clock, self.dispatcher
         jumps, last = ClockJumpDetector(clock), clock.now()
         while True:
@@ -244,7 +244,7 @@ class Startd:
             wait = max(0.01, min(times) - now)
             dispatcher.wake.clear()
             with contextlib.suppress(TimeoutError):
-                # Not wait_for: that of Python 3.11 loses a cancellation that comes together with the wake.
+                # Not wait_for: that of Python 3.11 loses a cancellation that arrives together with the wake.
                 async with asyncio.timeout(wait):
                     await dispatcher.wake.wait()
                 await asyncio.sleep(_GATHER_S)  # many changes, one look
@@ -289,7 +289,7 @@ class Startd:
             self.point.ads.refresh(record, now)
 
     def _still_decides(self, now: float) -> None:
-        """IS_OWNER may lose its value while the startd runs; then it stops."""
+        """Stop when IS_OWNER has lost its value."""
         if self._context.stop_requested.done():
             return
         try:
@@ -310,14 +310,14 @@ class Startd:
             self._later(self_shutdown.for_good(self._context, with_host=True))
 
     def _filler(self, name: str, stimulus: ev.SlotEvent) -> None:
-        """The backfill client runs, or has gone."""
+        """The backfill client runs, or has exited."""
         record = self.point.slots.get(name)
         if record is not None:
             self.point.apply(record, stimulus, self._context.clock.now())
             self.dispatcher.flush()
 
     def _drained(self, action: str) -> None:
-        """What the drain was for."""
+        """Do what was to follow the drain."""
         if action == "reconfig":
             self.point.drain.cancel("", self._context.clock.now())
             self.dispatcher.flush()
@@ -339,7 +339,7 @@ class Startd:
     # ------------------------------------------------------------------------------------------------------ helpers
 
     def _record(self, config: Config) -> None:
-        """Write stimuli down if that is wanted; a full disk must not stop the startd."""
+        """Record events if that is configured; a full disk must not stop the startd."""
         kib = config.get_int("SLOTWISE_STARTD_STIMULI_MAX_KIB")
         self.point.transitions.step = step
         if kib <= 0:
@@ -350,7 +350,7 @@ class Startd:
             try:
                 return file.step(slot, stimulus, judge, now)
             except OSError as error:
-                _log.error("could not record stimuli, giving up: %s", error)
+                _log.error("could not record events, giving up: %s", error)
                 self.point.transitions.step = step
                 return step(slot, stimulus, judge, now)
 
@@ -365,7 +365,7 @@ class Startd:
         except (ConfigError, KeyError, TypeError, ValueError) as error:
             _log.error("could not resume the drain of the previous startd: %s", error)
 
-    def _tell_of_power(self, now: float) -> None:
+    def _show_power(self, now: float) -> None:
         self.point.ads.machine.update(self.hibernation.attributes())
         for record in self.point.slots:
             self.point.ads.show(record, now)

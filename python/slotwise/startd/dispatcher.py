@@ -1,4 +1,4 @@
-"""Turns the execution point's decisions into messages, commands and rows: journal first, then everybody else."""
+"""Carries out the execution point's decisions: saves them in the journal first, then sends messages and commands."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _NOBODY = Recipients(_nowhere, set, str, _nowhere, _nowhere, _nowhere, _nowhere,
 
 
 class Dispatcher:
-    """Holds the execution point at the edge. All calls come from the event loop's thread."""
+    """Carries out what the execution point decides. All calls come from the event loop's thread."""
 
     def __init__(self, point: ExecutionPoint, journal: Journal, clock: Clock) -> None:
         self.point = point
@@ -78,12 +78,12 @@ class Dispatcher:
         self.recipients = _NOBODY
         self.history = JobHistory(JobHistorySettings())
         self.wake = asyncio.Event()
-        #: Slots whose ads have yet to be advertised, and those that are gone.
+        #: Slots whose ads have yet to be advertised, and those that have been deleted.
         self.unsent: dict[str, None] = {}
         self.gone: dict[str, None] = {}
-        #: The startd's own ad is to be sent with them.
+        #: Whether the startd's own ad is to be advertised with them.
         self.own_ad = False
-        #: Runs that the starter was asked for on a stream that stands; None: it was not asked.
+        #: The runs that the starter could know when it was asked for its list; None: it was not asked.
         self._listing: set[str] | None = None
         #: When it was, or is to be, asked for them last, on the loop's clock.
         self._list_at: float | None = None
@@ -95,7 +95,7 @@ class Dispatcher:
         self.recipients = recipients
 
     def flush(self) -> None:
-        """Save what changed, then say and do what was decided."""
+        """Save what changed, then carry out what was decided."""
         point = self.point
         for part in (point.backfill_slots, point.drain, point.claim_ids):
             with contained(_log, f"settling {type(part).__name__}"):
@@ -114,7 +114,7 @@ class Dispatcher:
             self._follow(out)
 
     def _save(self, out: Outbox) -> None:
-        """Write down what changed.
+        """Save what changed in the journal.
 
         :raises HostError: when the journal cannot be written.
         """
@@ -130,8 +130,9 @@ class Dispatcher:
             self._kept = state
 
     def _not_saved(self, out: Outbox, error: Exception) -> None:
-        """The claims would not survive a restart now; the next flush tries again. Hooks hear of nothing, and results of
-        hooks are not cleared away, until they are in the journal."""
+        """Keep what could not be saved: the claims would not survive a restart now, and the next flush tries again.
+
+        Hooks are not run, and results of hooks are not removed, until they are in the journal."""
         self.point.outbox.dirty.update(out.dirty)
         self.point.outbox.dirty.update(out.removed)
         self.point.outbox.hooks += out.hooks
@@ -139,7 +140,7 @@ class Dispatcher:
         out.hooks, out.fetched = [], []
 
     def _follow(self, out: Outbox) -> None:
-        """Tell the others in this process."""
+        """Notify the other parts of the startd."""
         for name in out.removed:
             self.gone[name] = None
             self.unsent.pop(name, None)
@@ -163,7 +164,7 @@ class Dispatcher:
             self.recipients.fetches_saved(out.fetched)
 
     def abandon(self, names: Iterable[str], error: Exception) -> None:
-        """A message about these slots could not be processed: their claims end, and the starter is asked what runs."""
+        """End the claims on these slots, as a message about them could not be processed; ask the starter what runs."""
         reason = f"The execution point failed to process a message: {cause(error)}"
         self.point.faults.abandon(names, Cause(VacateCode.EXCEPTION, reason, fast=True), self.clock.now())
         loop = asyncio.get_running_loop()
@@ -177,7 +178,7 @@ class Dispatcher:
         self.recipients.send_starter(starter_messages.list_runs())
 
     def touch_all(self) -> None:
-        """Every slot's ad is to be sent again."""
+        """Have every slot's ad advertised again."""
         for name in self.point.slots.names():
             self.point.outbox.advertise(name)
 
@@ -187,14 +188,14 @@ class Dispatcher:
         by_schedd: dict[str, list[startd_pb2.ClaimEvent]] = {}
         for message in messages:
             if message.schedd in self.streams:
-                recover = partial(self._not_told, message)
+                recover = partial(self._not_sent, message)
                 with contained(_log, f"a message to the schedd {message.schedd}", recover):
                     by_schedd.setdefault(message.schedd, []).append(self._event(message))
         for schedd, events in by_schedd.items():
             self.streams[schedd](events)
 
-    def _not_told(self, message: ToSchedd, error: Exception) -> None:
-        """The schedd misses a message: what that was about ends, and on another stream both sides compare what is."""
+    def _not_sent(self, message: ToSchedd, error: Exception) -> None:
+        """The schedd misses a message: end the claim that it was about, and the stream, so that both sides compare."""
         granted = message.what.slots if isinstance(message.what, Granted) else ()
         names = [
             self.point.claim_ids.by_id.get(claim_id) for claim_id in (message.claim_id, *(slot[0] for slot in granted))
@@ -207,7 +208,7 @@ class Dispatcher:
         return claim_event(message, self.slot_pack, self.recipients.starter_address())
 
     def slot_pack(self, name: str) -> bytes:
-        """A slot's ad for the wire; empty when the slot has gone meanwhile."""
+        """A slot's packed ad; empty when the slot has been deleted."""
         record = self.point.slots.get(name)
         return pack_ads([record.ad]) if record is not None else b""
 

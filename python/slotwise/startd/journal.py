@@ -1,6 +1,6 @@
 """Claims and slots on disk, so that a startd that was killed finds its jobs again.
 
-One SQLite file; a row per slot, written before anybody is told of the change. A crash of the process loses nothing; a
+One SQLite file; a row per slot, written before the change is reported. A crash of the process loses nothing; a
 crash of the host may lose the last moments, and with it the jobs, so nothing waits for the disk.
 """
 
@@ -107,7 +107,7 @@ class Journal:
         return kept
 
     def calls(self) -> list[HookCall]:
-        """The calls of hooks of which it is not known what came of them, in the order in which they were made."""
+        """The calls of hooks whose outcome is not known, in the order in which they were made."""
         found = []
         for call_id, record, given in self._db.execute("SELECT call, record, given FROM hooks ORDER BY rowid"):
             try:

@@ -143,9 +143,9 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
 
 
 def _slots_named(dispatcher: Dispatcher, names: list[str]) -> list[str]:
-    """Full slot names; ``slot1`` alone is this host's, and a partitionable slot stands for its dynamic ones.
+    """Full slot names; ``slot1`` alone is this host's, and a partitionable slot includes its dynamic ones.
 
-    :raises NotFoundError: when a name is none of this host's.
+    :raises NotFoundError: when this host has no slot of a name.
     """
     slots = dispatcher.point.slots
     if not names:
@@ -162,7 +162,7 @@ def _slots_named(dispatcher: Dispatcher, names: list[str]) -> list[str]:
 
 
 class _Session:
-    """One schedd's stream: what it said, and what it is to be told."""
+    """One schedd's stream: its requests, and the events that are sent to it."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
@@ -193,11 +193,11 @@ class _Session:
             self.end()
 
     def _process(self, request: startd_pb2.ClaimRequest, now: float) -> None:
-        """Handle a request; when that fails, the claims that it is about end and the schedd is told."""
+        """Handle a request; when that fails, end the claims that it is about and notify the schedd."""
         point = self._dispatcher.point
         what = request.WhichOneof("what")
         if what != "hello" and self._dispatcher.streams.get(self._schedd) is not self._send:
-            return  # the schedd has opened another stream and said there what it holds
+            return  # the schedd has opened another stream and listed its claims there
         asked_for = what == "request"
         there = frozenset(point.slots.names()) if asked_for else frozenset()
         before = (point.claim_ids.by_id.get(request.claim_id, ""), there)
@@ -273,7 +273,7 @@ class _Session:
                 self.send([startd_pb2.ClaimEvent(serial=request.serial, claim_id=claim_id, ended=ended)])
 
     def _hello(self, request: startd_pb2.ClaimRequest, now: float) -> None:
-        """Who speaks, and which of its claims live."""
+        """Answer with the claims of the schedd that still exist."""
         hello, dispatcher = request.hello, self._dispatcher
         self._schedd, self._address = hello.schedd_name, hello.schedd_address
         dispatcher.streams[self._schedd], dispatcher.ends[self._schedd] = self._send, self.end
@@ -301,7 +301,7 @@ class _Session:
         self._drop_unclaimed(set(hello.claim_ids), now)
 
     def _drop_unclaimed(self, believed: set[str], now: float) -> None:
-        """Claims of this schedd that it does not know: their grant was lost on the way. Free them."""
+        """Release claims of this schedd that it does not know: their grant was lost on the way."""
         for record in self._dispatcher.point.slots:
             claim = record.slot.claim
             mine = record.terms.schedd_name == self._schedd and isinstance(record.slot.state, Claimed | Preempting)
@@ -350,7 +350,7 @@ class _Session:
 
 
 def _job(pack: bytes, user: str, now: float) -> Job | None:
-    """The job of a request; None when the bytes are not an ad, or nobody is named as its owner."""
+    """The job of a request; None when the bytes are not an ad, or no owner is named."""
     try:
         ads = unpack_ads(pack)
     except ValueError:

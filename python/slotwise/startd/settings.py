@@ -68,12 +68,12 @@ class Settings:
     proportional_swap: bool = False
     alives_per_lease: int = 6
     default_draining_start: str = ""
-    #: What is said of the job that broke a slot; whether broken dynamic slots stay.
+    #: The attributes of the job that broke a slot, for ads; and whether broken dynamic slots stay.
     broken_context: tuple[str, ...] = ()
     broken_lasts: bool = False
     #: Whether processes that cannot be killed break the slot of their job.
     unkillable_break: bool = False
-    #: Whether schedds that ask for it hear what is left of a partitionable slot.
+    #: Whether schedds that ask for it get what is left of a partitionable slot.
     gives_leftovers: bool = True
     #: How long a schedd may have a partitionable slot to itself (seconds); 0: not at all.
     pslot_claim_s: float = 0
@@ -344,7 +344,7 @@ def machine_resources(config: Config, facts: Mapping[str, Value], custom: list[C
 def slot_types(config: Config, resources: Resources) -> list[SlotType]:
     """The slot types of the configuration, or the default.
 
-    :raises ConfigError: for SLOT_TYPE_0, an unknown share, or a count that is no number.
+    :raises ConfigError: for SLOT_TYPE_0, an unknown share, or a count that is not a number.
     """
     for knob in ("SLOT_TYPE_0", "NUM_SLOTS_TYPE_0"):
         if config.get(knob) is not None:
@@ -379,7 +379,7 @@ def slot_types(config: Config, resources: Resources) -> list[SlotType]:
         return types
     if types:
         named = ", ".join(f"SLOT_TYPE_{slot_type.number}" for slot_type in types)
-        _log.warning("%s: not creating slots of this type, its NUM_SLOTS_TYPE_<N> is not set or 0", named)
+        _log.warning("%s: not creating slots of this type: NUM_SLOTS_TYPE_<N> is 0 or not set", named)
     several = config.find_int("NUM_SLOTS")
     whole = config.get_bool("SLOT_TYPE_0_PARTITIONABLE") if config.get("SLOT_TYPE_0_PARTITIONABLE") else None
     if several is None and whole is False:

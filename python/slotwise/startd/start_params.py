@@ -1,4 +1,4 @@
-"""What the startd tells the starter about a run besides the ads: promises and limits it decided (StartJob.limits)."""
+"""What a start command has besides the ads: the limits that the startd has decided on (StartJob.limits)."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class Rules:
     :param interval_s: HIBERNATE_CHECK_INTERVAL; 0: the machine never sleeps.
     :param uptime_s: how long a machine that was woken stays awake at least.
     :param supported: the levels that the method of this machine has.
-    :param wakeable: whether a packet wakes the machine, or nobody cares (HIBERNATION_OVERRIDE_WOL).
+    :param wakeable: whether a packet wakes the machine, or that does not matter (HIBERNATION_OVERRIDE_WOL).
     """
 
     interval_s: float = 0.0
@@ -54,7 +54,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Awake:
-    """Nothing is under way; HIBERNATE is looked at next at ``look_at``."""
+    """Nothing is under way; HIBERNATE is evaluated next at ``look_at``."""
 
     look_at: float
 
@@ -69,7 +69,7 @@ class Clearing:
 
 @dataclass(frozen=True)
 class Telling:
-    """The collector is being told that the machine will be offline."""
+    """The ads are being advertised as offline."""
 
     level: int
 
@@ -151,14 +151,14 @@ class Sleep:
 
 @dataclass(frozen=True)
 class StayAwake:
-    """Give up, and tell the collector that the machine is here."""
+    """Give up, and advertise that the machine is here."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class Return:
-    """The machine is back: tell everybody."""
+    """The machine is back: advertise it."""
 
 
 Action = Nothing | Complain | Clear | Tell | Sleep | StayAwake | Return
@@ -176,7 +176,7 @@ def begin(rules: Rules, now: float) -> Awake:
 
 
 def step(stage: Stage, event: Event, rules: Rules, now: float) -> tuple[Stage, Action]:
-    """What becomes of the stage, and what is to be done."""
+    """The next stage, and what is to be done."""
     again = Awake(now + rules.interval_s)
     match stage, event:
         case Awake(look_at), Look(votes, usage):

@@ -1,1 +1,1 @@
-"""Work that hooks fetch: when a slot asks for some, what it takes, which hooks hear of it, and how they are run."""
+"""Work that hooks fetch: when a slot asks for some, what it takes, which hooks are notified, and how they are run."""

@@ -100,7 +100,7 @@ def _take_here(
     claim = Claim(point.claim_ids.new_id(), "", now, lease_s, now, rank, user, fetched=True)
     activation = Activation(0, f"{job.job_id}#{call_id}", "", "", job, fetched=True)
     run = claims.run_of(activation, now)
-    former = record.fetch.work, record.request, record.terms
+    before_offer = record.fetch.work, record.request, record.terms
     terms = Terms("", "", user)
     in_use = isinstance(record.slot.state, Claimed)
     displaced, record.fetch.work = record.fetch.work, FetchedWork(activation, claim.claim_id)
@@ -118,10 +118,10 @@ def _take_here(
         if in_use:
             record.waiting = WaitingClient(job, terms)
         point.outbox.save(record.name)
-        point.ads.show(record, now)  # policies may look at PreemptingRank
+        point.ads.show(record, now)  # policies may refer to PreemptingRank
         point.apply(record, ev.Evaluate(), now)
         return record
-    record.fetch.work, record.request, record.terms = former
+    record.fetch.work, record.request, record.terms = before_offer
     refusals = (action for action in outcome.actions if isinstance(action, ev.ClaimRefused))
     return next(
         (action.reason for action in refusals if action.claim_id == claim.claim_id), "the slot does not take it"

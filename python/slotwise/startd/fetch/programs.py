@@ -20,7 +20,7 @@ from slotwise.daemon.privileges import as_daemon_account
 from slotwise.daemon.spawn import program
 from slotwise.startd.fetch.work import LONGEST
 
-#: How often a hook that runs is looked at (seconds).
+#: How often a running hook is checked (seconds).
 _LOOK_S = 0.05
 #: How long what a hook has left running may keep its output open once it has ended itself; and how long a hook that is
 #: told to end may take.
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a call. ``status``: the exit status, below 0 a signal; None: it did not come to its end."""
+    """The outcome of a call. ``status``: the exit status, below 0 a signal; None: it did not exit."""
 
     status: int | None
     output: bytes = b""
@@ -102,7 +102,7 @@ class Programs:
         return await self._to_the_end(call_id, process.pid, limit_s, process)
 
     async def find(self, call_id: str, limit_s: float) -> Outcome | None:
-        """The outcome of a hook that a former startd has started; None when it never was."""
+        """The outcome of a hook that a previous startd has started; None when it never began."""
         pid = self._pid(call_id)
         deadline = asyncio.get_running_loop().time() + _BORN_S
         while pid is None and asyncio.get_running_loop().time() < deadline:
@@ -141,7 +141,7 @@ class Programs:
         )
 
     def _lives(self, call_id: str, pid: int, child: asyncio.subprocess.Process | None) -> bool:
-        """Whether the shell is there: its process id may be another's by now."""
+        """Whether the shell is alive: its process id may be another's by now."""
         if child is not None:
             return child.returncode is None
         try:

@@ -1,4 +1,5 @@
-"""Asks hooks for work when it is time, and tells others what became of it. The edge of :mod:`slotwise.startd.fetch`."""
+"""Runs hooks that fetch work when it is due, and those that are notified of it. The edge of
+:mod:`slotwise.startd.fetch`."""
 
 from __future__ import annotations
 
@@ -31,20 +32,20 @@ from slotwise.startd.slot import events as ev
 
 _log = logging.getLogger(__name__)
 
-#: How often slots are looked at at least, and at most (seconds).
+#: How often slots are checked at least, and at most (seconds).
 _LOOK_S, _PACE_S = 60.0, 0.05
-#: How long hooks may go on when the startd ends (seconds).
+#: How long hooks may still run when the startd stops (seconds).
 _STOP_S = 5.0
-#: When a hook that only hears something is told again after it was killed (seconds).
+#: After how long a hook that is only notified is run again when it was killed (seconds).
 _AGAIN_S = (0.5, 2.0, 10.0)
-#: How many hooks that only hear something run at once.
+#: How many hooks that are only notified run at the same time.
 _TELL_AT_ONCE = 8
 #: Most lines of a hook's standard error that go into the log.
 _MOST_LINES = 20
 
 
 class FetchWork:
-    """The hooks of one startd that fetch work and hear of it. All calls come from the event loop's thread."""
+    """The hooks of one startd that fetch work and are notified of it. All calls come from the event loop's thread."""
 
     def __init__(
         self, dispatcher: Dispatcher, config: Config, clock: Clock, env: Mapping[str, str], place: Path
@@ -56,12 +57,12 @@ class FetchWork:
         self._running: dict[str, HookCall] = {}
         self._wake = asyncio.Event()
         self._room = asyncio.Semaphore(_TELL_AT_ONCE)
-        #: Knobs whose programs cannot be used, as was said in the log.
+        #: Knobs whose programs cannot be used, as the log has it.
         self._complained: dict[str, str] = {}
         self._stopping = False
 
     def start(self) -> None:
-        """Take up the calls of a former startd, then ask for work as it becomes time."""
+        """Resume the calls of a previous startd, then ask for work when it is due."""
         calls = self._dispatcher.journal.calls()
         self._programs.open([call.call_id for call in calls])
         for call in calls:
@@ -78,12 +79,12 @@ class FetchWork:
         self._wake.set()
 
     def look(self) -> None:
-        """Slots have changed: it may be time to ask."""
+        """Slots have changed: work may be due."""
         self._wake.set()
 
     async def stop(self) -> None:
-        """Hooks may end, for a moment: what they fetch is refused, and that is told. The next startd asks after those
-        that did not."""
+        """Let hooks end for a moment; what they fetch is refused, with a notice. The next startd resumes those that do
+        not."""
         self._stopping = True
         self._wake.set()
         deadline = asyncio.get_running_loop().time() + _STOP_S
@@ -148,7 +149,7 @@ class FetchWork:
         return never
 
     def _program(self, knob: str) -> str:
-        """The program of a hook; empty when there is none that may be run, which is said once."""
+        """The program of a hook; empty when there is none that may be run, which is logged once."""
         path = self._config.get_str(knob).strip()
         if not path:
             return ""
@@ -170,25 +171,28 @@ class FetchWork:
         self._fetched(call, outcome)
 
     async def _take_up(self, call: HookCall) -> None:
-        """A call of a former startd: a fetch is waited for; others are told again unless they have ended."""
+        """Resume a call of a previous startd: wait for a fetch; run others again unless they have ended."""
         outcome = await self._programs.find(call.call_id, self._limit_s)
         if call.hook == FETCH_WORK:
             _log.info(
-                "%s: %s of a former startd %s", call.slot_name, call.knob, "never began" if outcome is None else "ended"
+                "%s: %s of the previous startd %s",
+                call.slot_name,
+                call.knob,
+                "never began" if outcome is None else "ended",
             )
             self._fetched(call, outcome)
         elif outcome is None or outcome.killed:
-            await self._run_told(call)
+            await self._run_notified(call)
         else:
-            self._told(call, outcome)
+            self._notified(call, outcome)
 
     def _slot_of(self, call: HookCall) -> SlotRecord | None:
-        """The slot that asked, or the partitionable one that it has gone back to."""
+        """The slot that asked, or the partitionable one that it was carved from."""
         slots = self._dispatcher.point.slots
         return slots.get(call.slot_name) or slots.get(call.parent)
 
     def _fetched(self, call: HookCall, outcome: Outcome | None) -> None:
-        """A hook has ended: its work is offered to the slot. ``outcome`` None: it never began."""
+        """Offer the work of a hook that has ended to the slot. ``outcome`` None: it never began."""
         now, dispatcher = self._clock.now(), self._dispatcher
         ad, problem = (None, "") if outcome is None else self._understood(call, outcome)
         record = self._slot_of(call)
@@ -206,7 +210,9 @@ class FetchWork:
             if record.name in dispatcher.point.slots:
                 dispatcher.point.outbox.changed[record.name] = None
         elif ad is not None:
-            _log.error("%s: %s has fetched work, and the slot is there no longer", call.slot_name, call.knob)
+            _log.error(
+                "%s: discarding the work that %s has fetched: the slot has been deleted", call.slot_name, call.knob
+            )
         dispatcher.point.outbox.fetched.append(call.call_id)
         dispatcher.flush()
 
@@ -224,7 +230,7 @@ class FetchWork:
             ad = work.read(outcome.output)
         except UsageError as error:
             return None, str(error)
-        if outcome.status:  # HTCondor does not look at it
+        if outcome.status:  # HTCondor ignores it
             _log.warning("%s: %s exited with status %d", call.slot_name, call.knob, outcome.status)
         return ad, ""
 
@@ -234,15 +240,15 @@ class FetchWork:
         otherwise = "" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
         return work.owner(ad, domains, otherwise, now=self._clock.now())
 
-    # ------------------------------------------------------------------------------------------------ hooks that hear
+    # ----------------------------------------------------------------------------------------- hooks that are notified
 
-    def tell(self, call: HookCall) -> None:
-        """Run a hook that hears of fetched work; the journal has it already."""
+    def notify(self, call: HookCall) -> None:
+        """Run a hook that is notified of fetched work; the journal has the call already."""
         self._running[call.call_id] = call
-        self._begin(self._run_told(call))
+        self._begin(self._run_notified(call))
 
-    async def _run_told(self, call: HookCall) -> None:
-        """Told again when it is killed: whether it has heard is not known, and that it hears twice does no harm."""
+    async def _run_notified(self, call: HookCall) -> None:
+        """Run it again when it is killed: whether it has read the notice is not known, and twice does no harm."""
         outcome = Outcome(0)
         for pause_s in (*_AGAIN_S, None):
             path = self._program(call.knob)
@@ -255,12 +261,12 @@ class FetchWork:
                         _log.error("%s: could not start %s (%s): %s", call.slot_name, call.knob, path, error)
             if pause_s is None or not outcome.killed:
                 break
-            _log.warning("%s: %s was killed: it is told again", call.slot_name, call.knob)
+            _log.warning("%s: %s was killed: running it again", call.slot_name, call.knob)
             await asyncio.sleep(pause_s)
-        self._told(call, outcome)
+        self._notified(call, outcome)
 
-    def _told(self, call: HookCall, outcome: Outcome) -> None:
-        """It has heard; what it printed and how it ended does not matter, as in HTCondor."""
+    def _notified(self, call: HookCall, outcome: Outcome) -> None:
+        """It was notified; what it printed and how it ended does not matter, as in HTCondor."""
         self._log_errors(call, outcome)
         if outcome.timed_out:
             _log.error("%s: %s did not end within %g s and was killed", call.slot_name, call.knob, self._limit_s)
@@ -271,7 +277,7 @@ class FetchWork:
         self._dispatcher.flush()
 
     def settled(self, call_ids: list[str]) -> None:
-        """What came of these calls is in the journal."""
+        """The outcome of these calls is in the journal."""
         for call_id in call_ids:
             self._running.pop(call_id, None)
             self._programs.forget(call_id)

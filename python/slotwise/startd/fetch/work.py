@@ -14,7 +14,7 @@ from slotwise.classad.evaluate import Value, attribute
 from slotwise.errors import AdSyntaxError, UsageError
 from slotwise.model.ownership import LocalDomains, domain_of, owner_of
 
-#: Most bytes of an ad that is taken from a hook; what is longer is no job.
+#: Most bytes of an ad that is taken from a hook; what is longer is not a job.
 LONGEST = 1 << 20
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -86,8 +86,8 @@ def owner(ad: ClassAd, domains: LocalDomains, otherwise: str, *, now: float) -> 
     """Whose the work is (``user@domain``): OsUser of the ad, else User, as in HTCondor, else Owner, as the manual says.
     A name without a domain is of this host's.
 
-    :param otherwise: the account when the ad names nobody; empty where there must be a name.
-    :raises UsageError: when nobody is named where somebody must be.
+    :param otherwise: the account when the ad names no user; empty where there must be one.
+    :raises UsageError: when no user is named where one must be.
     """
     for name in ("OsUser", "User", "Owner"):
         value = attribute(ad, name, now=now)

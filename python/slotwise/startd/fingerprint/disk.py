@@ -18,7 +18,7 @@ def read(execute: Path) -> Attributes:
 
 
 def rotational(execute: Path, root: Path = Path("/")) -> Attributes:
-    """HasRotationalScratch, where the kernel tells."""
+    """HasRotationalScratch, where the kernel reports it."""
     try:
         device = execute.stat().st_dev
         place = (root / "sys/dev/block" / f"{os.major(device)}:{os.minor(device)}").resolve(strict=True)

@@ -54,5 +54,5 @@ class SelfMonitor:
 def _is_socket(entry: Path) -> bool:
     try:
         return str(entry.readlink()).startswith("socket:")
-    except OSError:  # closed meanwhile
+    except OSError:  # closed by now
         return False

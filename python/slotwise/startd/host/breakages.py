@@ -1,4 +1,4 @@
-"""Why slots are broken, for their ads and the startd's own; and what becomes of the amounts of a deleted slot."""
+"""Why slots are broken, for their ads and the startd's own; and where the amounts of a deleted slot go."""
 
 from __future__ import annotations
 

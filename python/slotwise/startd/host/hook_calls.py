@@ -1,7 +1,7 @@
 """Calls of hooks that outlive the startd: which hook, for which slot, with what on standard input.
 
-The journal has each from before its program starts until what came of it is in the journal, too. A startd that was
-killed finds them again: it waits for the hook that fetches, and tells the others once more, with the same ClaimId.
+The journal has each from before its program starts until its outcome is in the journal, too. A startd that was killed
+finds them again: it waits for the hook that fetches, and runs the others once more, with the same ClaimId.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ from slotwise.startd.settings import Settings
 
 @dataclass
 class HostState:
-    """The slots of a host, and what is to be told and done about them.
+    """The slots of a host, the configuration in force, and the outbox.
 
-    ``settings`` is replaced by a reconfiguration, ``outbox`` when it is emptied: parts look at them here each time.
+    ``settings`` is replaced by a reconfiguration, ``outbox`` when it is emptied: parts read them here each time.
     """
 
     settings: Settings

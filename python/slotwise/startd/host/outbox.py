@@ -65,7 +65,7 @@ class Ended:
     cause: Cause
 
 
-#: What a schedd is told about a claim.
+#: A message to a schedd about a claim.
 ScheddMessage: TypeAlias = Granted | Refused | ActivatedRun | RefusedRun | NowIn | Ended
 
 

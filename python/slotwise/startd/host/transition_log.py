@@ -1,7 +1,7 @@
-"""What the startd's log says of its slots: every way a slot goes, with the job and the cause.
+"""The lines of the startd's log about its slots: every transition, with the job and the cause.
 
 Benchmarks and the steps without a number in the manual are for D_FULLDEBUG only; claims, activations, suspensions,
-retirement, evictions, drains and the owner's coming and going are for everybody.
+retirement, evictions, drains and the owner's activity are logged always.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ROUTINE = frozenset({3, 4})
 
 @dataclass(frozen=True, slots=True)
 class LoggedTransition:
-    """A step that led a slot somewhere; ``cause`` is why its claim ends, if it does."""
+    """A step with transitions; ``cause`` is why the claim ends, if it does."""
 
     name: str
     job_id: str
@@ -31,7 +31,7 @@ class LoggedTransition:
 
     @property
     def routine(self) -> bool:
-        """Whether it goes without saying. Rows without a number lead to Cleaning and Delete."""
+        """Whether it is for D_FULLDEBUG only. Rows without a number lead to Cleaning and Delete."""
         rows = self.outcome.trace
         return self.cause is None and all(row.number in _ROUTINE or row.number is None for row in rows)
 
@@ -64,7 +64,7 @@ class LoggedTransition:
 
 
 def entry(record: SlotRecord, outcome: Step) -> LoggedTransition | None:
-    """What is to be said of a step; ``h`` is as it was before. None when the slot stays where it is."""
+    """The line about a step, from the record as it was before; None when there is no transition."""
     if not outcome.trace:
         return None
     job = (

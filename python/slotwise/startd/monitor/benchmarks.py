@@ -1,4 +1,4 @@
-"""Runs the benchmarks of BENCHMARKS_JOBLIST when a slot's RunBenchmarks says so, and advertises what they found.
+"""Runs the benchmarks of BENCHMARKS_JOBLIST when a slot's RunBenchmarks is true, and advertises their results.
 
 ``mips`` and ``kflops`` are programs of HTCondor's. Where they are not installed, the kernels built in measure the same.
 """

@@ -25,7 +25,7 @@ from slotwise.startd.slot import events as ev
 
 _log = logging.getLogger(__name__)
 
-#: A client that ends at once is started again after so long, doubled each time (seconds).
+#: When a client that exits too soon (within so many seconds) is started again.
 _BACKOFF, _SOON_S = Backoff(first_s=1.0, factor=2.0, most_s=300.0), 10.0
 
 Report = Callable[[str, ev.SlotEvent], None]
@@ -34,7 +34,7 @@ Report = Callable[[str, ev.SlotEvent], None]
 class Client:
     """The client and the slots that want it. All calls come from the event loop's thread.
 
-    :param report: told, for a slot, that the client runs or has gone.
+    :param report: called for a slot when the client runs or has exited.
     """
 
     def __init__(self, knobs: Callable[[], Config], journal: Journal, report: Report) -> None:
@@ -66,7 +66,7 @@ class Client:
         self._told = True
 
     async def close(self) -> None:
-        """The startd ends: no client any more."""
+        """End the client for good."""
         self._wanted.clear()
         if self._task is not None:
             self._task.cancel()
@@ -82,7 +82,7 @@ class Client:
                     os.killpg(pid, signal.SIGKILL)
 
     async def _keep(self) -> None:
-        """Run the client, and again when it ends while somebody wants it."""
+        """Run the client, and again when it exits while a slot wants it."""
         failures = 0
         clock = asyncio.get_running_loop().time
         while self._wanted:
@@ -142,7 +142,7 @@ class Client:
 
 
 def started_at(pid: int) -> int:
-    """When a process began, in the kernel's ticks: with the pid, it names a process for ever. 0 when it is gone."""
+    """When a process began, in the kernel's ticks: with the pid, it identifies a process. 0 when it has exited."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     except (OSError, ValueError, IndexError):

@@ -1,10 +1,10 @@
-"""Detects jumps of the wall clock: somebody has set it, or the host was asleep."""
+"""Detects jumps of the wall clock: it was set, or the host was asleep."""
 
 from __future__ import annotations
 
 from slotwise.clock import Clock
 
-#: Less than this is no jump (seconds): clocks are slewed, and looks come late.
+#: Less than this is not a jump (seconds): clocks are slewed, and checks are late.
 LEAST_S = 20.0
 
 

@@ -118,7 +118,7 @@ def _may_have_gpus() -> bool:
     return any(path.exists() for path in _GPU_FILES)
 
 
-#: An inventory program has so long (seconds): less than `slotwise up` waits, so that the fault is named.
+#: How long an inventory program may take (seconds): less than `slotwise up` waits, so that the fault is named.
 _INVENTORY_S = 20
 
 

@@ -39,7 +39,7 @@ POLICY_KNOBS = (
     "RunBenchmarks",
 )
 
-#: Names that knobs had in former manuals; they still win.
+#: Names that knobs had in earlier manuals; they still win.
 _FORMER = {"IS_OWNER": "IsOwner"}
 
 #: Knobs that are in every slot's ad as they are.
@@ -98,7 +98,7 @@ class Policy:
         self.handles_conflicts = any(
             "resourceconflict" in config.get_text(name).lower() for name in self._compiled if name.startswith("PREEMPT")
         )
-        #: What is said of a job that is held without WANT_HOLD_REASON.
+        #: The hold reason where there is no WANT_HOLD_REASON.
         self._held_without_reason = _held_without_reason(self.texts["WANT_HOLD"])
         self._special = {name.rpartition("_")[2] for name in self._compiled if name not in POLICY_KNOBS}
         self._draining_start: Expression | None = None
@@ -127,7 +127,7 @@ class Policy:
         return self._hibernate.value(my, job, now) if self._hibernate is not None else None
 
     def rank(self, my: ClassAd, job: ClassAd, now: float) -> float:
-        """How much the machine likes a job; what is no number counts as 0."""
+        """How much the machine prefers a job; what is not a number counts as 0."""
         return number(self.value("RANK", my, job, now))
 
     def evaluate(self, slot: Slot, my: ClassAd, job: ClassAd | None, now: float, universe: int = 5) -> PolicyEval:

@@ -12,7 +12,7 @@ _log = logging.getLogger(__name__)
 
 
 def clause_names(config: SlotConfig, knob: str) -> tuple[str, ...]:
-    """The clauses that a knob adds to Requirements: knobs that are defined; others are ignored, and said so."""
+    """The clauses that a knob adds to Requirements: knobs that are defined; others are ignored, with a log line."""
     names = []
     for name in config.get_list(knob):
         if name.upper() in ("START", "WITHINRESOURCELIMITS", "HEALTHY"):
@@ -29,7 +29,7 @@ def health_attributes(config: SlotConfig) -> dict[str, Value]:
 
     The knob is a list of expressions; names of knobs among them become attributes, too.
 
-    :raises ConfigError: when it is no list of expressions.
+    :raises ConfigError: when it is not a list of expressions.
     """
     text = config.get_text("STARTD_HEALTH_EXPRS")
     if not text:

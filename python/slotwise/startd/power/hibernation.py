@@ -23,9 +23,9 @@ from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.states import Backfill
 
 _log = logging.getLogger(__name__)
-#: The collector has so long to acknowledge the offline ads (seconds).
+#: How long the collector may take to acknowledge the offline ads (seconds).
 _ACKNOWLEDGE_S = 5.0
-#: How often slots that are sending their jobs away are looked at.
+#: How often slots whose jobs are leaving are checked.
 _LOOK_S = 0.2
 #: A machine whose clocks drift apart by this much was asleep (seconds).
 _SLEPT_S = 1.0
@@ -138,11 +138,11 @@ class Hibernation:
                 async with asyncio.timeout(self._pause_s()):
                     await self._changed.wait()
             with contained(_log, "looking at HIBERNATE", self._recover):
-                await self._happen(self._look())
+                await self._apply(self._look())
 
     def _recover(self, error: Exception) -> None:
         self.stage = decision.begin(self._rules, self._dispatcher.clock.now())
-        self._speak()
+        self._advertise_awake()
 
     def _pause_s(self) -> float | None:
         if not isinstance(self.stage, Awake):
@@ -175,24 +175,24 @@ class Hibernation:
             any(isinstance(slot.state, Backfill) for slot in slots),
         )
 
-    async def _happen(self, event: decision.Event) -> None:
+    async def _apply(self, event: decision.Event) -> None:
         self.stage, action = decision.step(self.stage, event, self._rules, self._dispatcher.clock.now())
         match action:
             case decision.Complain(why):
-                _log.error("this machine cannot do what HIBERNATE asks for: %s", why)
+                _log.error("this machine cannot hibernate as HIBERNATE asks: %s", why)
             case decision.Clear(level):
-                _log.info("HIBERNATE is %s for all slots: their jobs have to leave", name_of(level))
+                _log.info("HIBERNATE is %s for all slots: vacating their jobs", name_of(level))
                 self._clear()
             case decision.Tell(level):
                 _log.info("this machine is about to go to sleep (%s)", name_of(level))
-                await self._happen(await self._tell())
+                await self._apply(await self._advertise_offline())
             case decision.Sleep(level):
-                await self._happen(decision.Woke(await self._sleep(level)))
+                await self._apply(decision.Woke(await self._sleep(level)))
             case decision.StayAwake(why):
                 _log.info("this machine stays awake: %s", why)
-                self._speak()
+                self._advertise_awake()
             case decision.Return():
-                self._speak()
+                self._advertise_awake()
 
     def _clear(self) -> None:
         point, now = self._dispatcher.point, self._dispatcher.clock.now()
@@ -200,14 +200,14 @@ class Hibernation:
             point.apply(record, ev.HibernateBegun(), now)
         self._dispatcher.flush()
 
-    async def _tell(self) -> decision.Told:
+    async def _advertise_offline(self) -> decision.Told:
         self._dispatcher.point.ads.machine.update(self.attributes())
         await self._publisher.pause()
-        acknowledged = await self._publisher.tell_offline(_ACKNOWLEDGE_S)
+        acknowledged = await self._publisher.advertise_offline(_ACKNOWLEDGE_S)
         return decision.Told(acknowledged, self._usage())
 
-    def _speak(self) -> None:
-        """This machine is there, whatever its offline ads say."""
+    def _advertise_awake(self) -> None:
+        """Advertise that this machine is here, whatever its offline ads say."""
         self._dispatcher.point.ads.machine.update(self.attributes())
         self._sample()
         if not self._publisher.running:
@@ -217,9 +217,9 @@ class Hibernation:
         self._dispatcher.wake.set()
 
     async def _sleep(self, level: int) -> bool:
-        """Run the method, and be there again when the machine has slept; whether it has."""
+        """Run the method, and return when the machine is awake again; whether it has slept."""
         point = self._dispatcher.point
-        for record in point.slots:  # who comes with an id of before is told that it is void
+        for record in point.slots:  # ids from before the sleep become invalid
             point.claim_ids.renew(record)
         self._dispatcher.flush()
         before, began = _asleep_so_far(), time.monotonic()

@@ -24,7 +24,7 @@ from slotwise.errors import SlotwiseError
 from slotwise.model.power.levels import level_of, levels_in, name_of
 
 _log = logging.getLogger(__name__)
-#: A program that says what the machine can do has so long (seconds).
+#: How long a program that reports what the machine can do may take (seconds).
 _ASK_S = 20
 _LOGIND = ("org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager")
 _LOGIND_VERBS = {3: "Suspend", 4: "Hibernate", 5: "PowerOff"}
@@ -55,7 +55,7 @@ def find(config: Config, root: Path = Path("/")) -> Method:
         return of_plugin(plugin, config.get_list("HIBERNATION_PLUGIN_ARGS"), debug=config.get_bool("HIBERNATION_DEBUG"))
     wanted = config.get_text("LINUX_HIBERNATION_METHOD")
     if wanted and wanted.lower() not in METHODS:
-        _log.error("LINUX_HIBERNATION_METHOD is %s, which is none of %s: no hibernation", wanted, ", ".join(METHODS))
+        _log.error("LINUX_HIBERNATION_METHOD is %s, not one of %s: hibernation is disabled", wanted, ", ".join(METHODS))
         return Method()
     finders = {"pm-utils": of_pm_utils, "/sys": of_sys, "/proc": of_proc, "logind": of_logind}
     for name in [wanted.lower()] if wanted else METHODS:
@@ -63,7 +63,7 @@ def find(config: Config, root: Path = Path("/")) -> Method:
         if found.levels:
             return found
     if wanted:
-        _log.error("the hibernation method %s does not work on this machine: no hibernation", wanted)
+        _log.error("the hibernation method %s does not work on this machine: hibernation is disabled", wanted)
     return Method()
 
 
@@ -82,7 +82,7 @@ def of_plugin(plugin: str, args: Sequence[str], *, debug: bool = False) -> Metho
         ad = next(parse_ads(said, format="old"), None)
         states = ad.eval("HibernationSupportedStates") if ad is not None else None
     except (SlotwiseError, ValueError) as error:
-        _log.error("HIBERNATION_PLUGIN: %s ad prints no ad: %s", plugin, error)
+        _log.error("HIBERNATION_PLUGIN: the output of %s ad is not an ad: %s", plugin, error)
         return Method()
     if not isinstance(states, str):
         _log.error("HIBERNATION_PLUGIN: the ad of %s has no HibernationSupportedStates", plugin)

@@ -1,4 +1,4 @@
-"""Whether the network card wakes the machine: what ethtool tells of it."""
+"""Whether the network card can wake the machine, as ethtool has it."""
 
 from __future__ import annotations
 

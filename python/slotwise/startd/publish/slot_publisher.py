@@ -33,7 +33,7 @@ _SLOTS, _DAEMON = "Machine", "StartDaemon"
 
 
 class SlotPublisher(Publisher):
-    """Keeps the collector's picture of this host up to date.
+    """Keeps the ads of this host in the collector up to date.
 
     :param sample: measures the host, before all slots are sent.
     """
@@ -57,11 +57,11 @@ class SlotPublisher(Publisher):
         )
 
     async def pause(self) -> None:
-        """Say nothing until :meth:`start`, which sends whole ads again; the collector keeps what it has."""
+        """Advertise nothing until :meth:`start`, which sends whole ads again; the collector keeps what it has."""
         await self.close()
         self._slots.sent.clear()
 
-    async def tell_offline(self, timeout_s: float) -> bool:
+    async def advertise_offline(self, timeout_s: float) -> bool:
         """Have the collector keep the ads of all slots as offline; whether it has acknowledged each of them."""
         slots = len(self._dispatcher.point.slots)
         packs = [update.pack for update in self._slots.whole_slots() if not update.private]
@@ -82,7 +82,7 @@ class SlotPublisher(Publisher):
                     for refusal in reply.refused:
                         _log.warning("the collector rejected an offline ad: %s", refusal)
         except (grpc.RpcError, PeerUnavailableError, OSError) as error:
-            _log.warning("cannot tell the collector that this machine goes to sleep: %s", error)
+            _log.warning("could not advertise to the collector that this machine goes to sleep: %s", error)
             return False
         return accepted >= slots
 
@@ -93,7 +93,7 @@ class SlotSource:
     def __init__(self, dispatcher: Dispatcher, sample: Callable[[], None]) -> None:
         self._dispatcher = dispatcher
         self._sample = sample
-        #: Slots that the collector has from this stream, and the capability it was told for each.
+        #: Slots that the collector has from this stream, and the claim id that was advertised for each.
         self.sent: dict[str, str] = {}
         #: The attributes that were sent last, by slot.
         self._attributes: dict[str, dict[str, Value]] = {}
@@ -245,5 +245,5 @@ def _slot_updates(public: PackBuilder, private: PackBuilder) -> list[AdUpdate]:
 
 
 def _after_its_children(record: SlotRecord) -> bool:
-    """Sorts slots so that one that lists others comes after them."""
+    """Sorts slots so that one whose ad lists others follows them."""
     return record.kind is SlotKind.PARTITIONABLE

@@ -95,7 +95,7 @@ class FetchedWork:
 
     activation: Activation
     claim_id: str
-    #: The hook has been told so.
+    #: Whether the hook has been notified.
     accepted: bool = False
 
 

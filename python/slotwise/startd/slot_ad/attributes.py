@@ -165,7 +165,7 @@ def _accounting_name(record: SlotRecord, values: Attributes) -> Value:
 
 
 def claim_of(record: SlotRecord, now: float, policy: PolicyEval | None) -> Attributes:
-    """Who holds the slot, what runs, who waits. ``policy``: to tell the retirement that is left."""
+    """Who claims the slot, what runs, who waits. ``policy``: for the retirement that is left."""
     attributes: Attributes = dict.fromkeys(CLAIM_NAMES)
     state = record.slot.state
     if not isinstance(state, Claimed | Preempting):
@@ -187,7 +187,7 @@ def claim_of(record: SlotRecord, now: float, policy: PolicyEval | None) -> Attri
         CurrentRank=state.claim.rank,
         PublicClaimId=f"{state.claim.claim_id.rpartition('#')[0]}#...",
     )
-    if state.claim.fetched:  # nobody is charged for it, and no schedd has it: as in HTCondor
+    if state.claim.fetched:  # no user is charged for it, and no schedd has it: as in HTCondor
         unknown = ("RemoteUser", "RemoteOwner", "AccountingGroup", "RemoteGroup", "RemoteScheddName", "ClientMachine")
         attributes.update(dict.fromkeys(unknown))
     if state.claim.ends_at is not None:

@@ -44,7 +44,7 @@ class Published:
     _ads: dict[tuple[tuple[str, str], str], _Ad] = field(default_factory=dict)
 
     def put(self, job: CronJob, output: Output, rule: AutoPublish, now: float) -> bool:
-        """Replace an ad of a job; whether its slots are to be told to the collector at once."""
+        """Replace an ad of a job; whether the ads of its slots are to be advertised now."""
         key = (job.key, output.tag)
         former = self._ads.get(key)
         attributes, ad, monitor = output.attributes, _ad_of(output.attributes), None
@@ -58,7 +58,7 @@ class Published:
         return rule is AutoPublish.ALWAYS or (rule is AutoPublish.IF_CHANGED and changed)
 
     def keep_only(self, jobs: Iterable[CronJob], family: str = CRON) -> None:
-        """Forget what jobs of a family said that are no more; the others may go to other slots now."""
+        """Discard the ads of jobs of a family that have been removed; those of the others may go to other slots now."""
         known = {job.key: job for job in jobs}
         self._ads = {
             key: replace(said, job=known.get(key[0], said.job))
@@ -119,7 +119,7 @@ class Published:
 def _measured(
     job: CronJob, attributes: dict[str, Value], ad: ClassAd, monitor: Monitor, now: float
 ) -> dict[str, Value]:
-    """Give a sample to its monitor; the attributes that are no metrics."""
+    """Give a sample to its monitor; returns the attributes that are not metrics."""
     metrics = {metric.attribute.lower(): metric for metric in job.metrics}
     sample: dict[Metric, float] = {}
     for name in attributes:

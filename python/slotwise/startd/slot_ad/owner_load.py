@@ -17,7 +17,7 @@ DUST = 0.05
 
 @dataclass(frozen=True)
 class LoadOf:
-    """A slot as the sharing sees it: where it stands, how many cores it may carry load on, and its jobs' load.
+    """A slot as the sharing sees it: its state, how many cores it may carry load on, and its jobs' load.
 
     ``room`` is TotalCpus for a slot of its own; for a dynamic slot its own cores.
     """

@@ -66,7 +66,7 @@ class _Quantum:
 
 @dataclass
 class Statistics:
-    """What the jobs of this machine came to. Times in seconds, amounts of files in MB."""
+    """Totals over the jobs of this machine. Times in seconds, amounts of files in MB."""
 
     window_s: float = 1200
     quantum_s: float = 240

@@ -109,7 +109,7 @@ def parse_inventory(tag: str, printed: str, offline: tuple[str, ...] = ()) -> Cu
 
     ``<name>_<property> = value`` (characters of the name that cannot be in an attribute become ``_``) is a property
     of one device, ``<tag>_<property>`` of all. So are those of a nested ad, which belongs to the device that its ``id``
-    or else its name tells, and to all when it is called ``Common``.
+    or else its name says, and to all when it is called ``Common``.
     """
     amount: float = 0
     devices: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""GPUs that nobody configured: STARTD_DETECT_GPUS.
+"""GPUs that are not configured: STARTD_DETECT_GPUS.
 
 Source: manual, configuration of the startd: discovery runs where neither MACHINE_RESOURCE_GPUs nor
 MACHINE_RESOURCE_INVENTORY_GPUs is set; a machine without GPUs says ``GPUs = 0``.
