@@ -9,7 +9,8 @@ from slotwise.classad import ClassAd
 from slotwise.errors import UsageError
 from slotwise.model.ownership import LocalDomains
 from slotwise.model.slot import SlotKind
-from slotwise.startd.fetch import offers, schedule, work
+from slotwise.startd.fetch import schedule, work
+from slotwise.startd.fetch.service import work_offers
 from slotwise.startd.journal import Journal
 from slotwise.startd.records.fetch_attempts import Attempts
 from slotwise.startd.records.slot_record import SlotRecord
@@ -136,7 +137,7 @@ KNOBS: dict[str, Any] = {"STARTD_JOB_HOOK_KEYWORD": "K", "NUM_SLOTS": "1", "RANK
 
 def offer(p: Point, record: SlotRecord, call_id: str = "f1", **attributes: Any) -> bool:
     ad = ClassAd({"Cmd": "/bin/x", "Owner": "ann", **attributes})
-    return offers.offer(p.it, record, ad, lambda found: work.owner(found, DOMAINS, "", now=p.now), call_id, p.now)
+    return work_offers(p.it).offer(record, ad, lambda found: work.owner(found, DOMAINS, "", now=p.now), call_id, p.now)
 
 
 def told(p: Point) -> list[tuple[str, ...]]:
@@ -181,8 +182,8 @@ def test_rejected_work_is_told_too(attributes: dict[str, Any], knobs: dict[str, 
     p = point(**{**KNOBS, **knobs})
     record = only(p)
     ad = {name: value for name, value in {"Cmd": "/bin/x", "Owner": "ann", **attributes}.items() if value is not None}
-    assert not offers.offer(
-        p.it, record, ClassAd(ad), lambda found: work.owner(found, DOMAINS, "", now=p.now), "f1", p.now
+    assert not work_offers(p.it).offer(
+        record, ClassAd(ad), lambda found: work.owner(found, DOMAINS, "", now=p.now), "f1", p.now
     )
     assert told(p) == [("REPLY_FETCH", record.name, "reject")]
     assert b"ClaimId" not in p.it.outbox.hooks[0].given

@@ -24,8 +24,10 @@ from slotwise.daemon.program_trust import fault, fault_for_root
 from slotwise.errors import SlotwiseError, UsageError
 from slotwise.model.ownership import LocalDomains
 from slotwise.startd.dispatcher import Dispatcher
-from slotwise.startd.fetch import offers, schedule, work
+from slotwise.startd.fetch import schedule, work
+from slotwise.startd.fetch.offers import WorkOffers
 from slotwise.startd.fetch.programs import Outcome, Programs
+from slotwise.startd.host.execution_point import ExecutionPoint
 from slotwise.startd.host.hook_calls import FETCH_WORK, HookCall, knob_of, slot_text
 from slotwise.startd.records.slot_record import SlotRecord
 from slotwise.startd.slot import events as ev
@@ -44,6 +46,11 @@ _TELL_AT_ONCE = 8
 _MOST_LINES = 20
 
 
+def work_offers(point: ExecutionPoint) -> WorkOffers:
+    """Offers work to the slots of a host."""
+    return WorkOffers(point.host, point.claim_ids, point.ads, point.dynamic_slots, point.hooks, point.apply)
+
+
 class FetchWork:
     """The hooks of one startd that fetch work and are notified of it. All calls come from the event loop's thread."""
 
@@ -51,6 +58,7 @@ class FetchWork:
         self, dispatcher: Dispatcher, config: Config, clock: Clock, env: Mapping[str, str], place: Path
     ) -> None:
         self._dispatcher, self._clock = dispatcher, clock
+        self._offers = work_offers(dispatcher.point)
         self._programs = Programs(place, env)
         self._config = config
         self._tasks: set[asyncio.Task[None]] = set()
@@ -204,7 +212,7 @@ class FetchWork:
             abandon = partial(dispatcher.abandon, [record.name])
             with contained(_log, f"{record.name}: taking in what {call.knob} has fetched", abandon):
                 if ad is not None:
-                    offers.offer(dispatcher.point, record, ad, self._owner_of, call.call_id, now)
+                    self._offers.offer(record, ad, self._owner_of, call.call_id, now)
                 elif outcome is not None and not problem:
                     dispatcher.point.apply(record, ev.NoWorkFetched(), now)
             if record.name in dispatcher.point.slots:
