@@ -90,13 +90,13 @@ COMMANDS: dict[str, Command] = {
     "gpu-utilization": Command(
         "slotwise.cli.host.gpu_utilization:main", "measure the use of GPUs for STARTD_CRON, until ended"
     ),
-    "gather-info": Command("slotwise.cli.host.gather_info:main", "what somebody who helps wants to see"),
+    "gather-info": Command("slotwise.cli.gather_info:main", "what somebody who helps wants to see"),
     "config": Command("slotwise.cli.host.config:main", "look into the configuration: val, dump, check, explain"),
     "classad": Command("slotwise.cli.host.classad:main", "evaluate, format and match ClassAds"),
     "condor-names": Command(
         "slotwise.cli.host.condor_names:main", "the directory of commands with HTCondor's names, for PATH"
     ),
-    "completion": Command("slotwise.cli.host.completion:main", "completion of commands and options in shells"),
+    "completion": Command("slotwise.cli.completion:main", "completion of commands and options in shells"),
 }
 
 #: HTCondor's commands that are not a command of ours by another name, or that speak otherwise.

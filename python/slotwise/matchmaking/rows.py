@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from slotwise._native import (
     ClauseCount,
@@ -33,6 +33,7 @@ __all__ = [
     "Excess",
     "Group",
     "JobExplanation",
+    "JsonObject",
     "KeptMachine",
     "Match",
     "MatchColumns",
@@ -52,6 +53,9 @@ Refusal: TypeAlias = Rejection | Waiting
 #: An account between cycles: ``priority``, ``factor``, ``ceiling``, ``floor``, usages in (weighted) slot-seconds and
 #: times in epoch seconds. What is missing has its default.
 Record: TypeAlias = Mapping[str, float | None]
+
+#: A report, or a part of it, as a JSON object: written for programs, and read back from another daemon's answer.
+JsonObject: TypeAlias = dict[str, Any]
 
 _ROWS = (
     CycleStatistics,

@@ -14,6 +14,7 @@ from slotwise.cli.jobs import analyze_local
 from slotwise.cli.render.negotiation import table
 from slotwise.errors import NotFoundError, UsageError
 from slotwise.matchmaking.analysis import analyze, counted
+from slotwise.matchmaking.rows import JsonObject
 from slotwise.matchmaking.snapshot import CycleInput
 
 DESCRIPTION = """Says why a job does not run: each clause of its Requirements with the number of slots that pass, the
@@ -84,14 +85,14 @@ def _job_of_files(given: CycleInput, name: str) -> ClassAd:
     return job
 
 
-def ask_pool(job: ClassAd, inv: Invocation) -> Row:
+def ask_pool(job: ClassAd, inv: Invocation) -> JsonObject:
     """The negotiator looks at its own table: a large pool's ads are not sent around."""
     from slotwise.table import pack_ads
     from slotwise.wire.gen import negotiator_pb2, negotiator_pb2_grpc
 
     stub = inv.reading(negotiator_pb2_grpc.NegotiatorStub, "negotiator")
     reply = stub.Analyze(negotiator_pb2.AnalyzeRequest(job=pack_ads([job])), timeout=120)
-    report: Row = json.loads(reply.json)
+    report: JsonObject = json.loads(reply.json)
     return report
 
 
@@ -110,7 +111,7 @@ def _job_of_pool(name: str, inv: Invocation) -> ClassAd:
     raise NotFoundError(f"there is no job {_proc(name)} in the queue")
 
 
-def render(report: dict[str, Any]) -> str:
+def render(report: JsonObject) -> str:
     """The analysis as text."""
     needs, slots = report["requirements"], report["matching_slots"]
     parts = [f"Job {report['job']} of {report['submitter']}: {report['verdict']}"]
@@ -150,7 +151,7 @@ def render(report: dict[str, Any]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _limits(report: dict[str, Any]) -> str:
+def _limits(report: JsonObject) -> str:
     mine, group = report["submitter_limits"], report["group"]
     if mine is None:
         return ""

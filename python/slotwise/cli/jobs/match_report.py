@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.values import Value, number, whole
 from slotwise.cli.jobs.match_analysis import Fit, Step, bare, clauses_of
-from slotwise.matchmaking.engine import Row
+from slotwise.matchmaking.rows import JsonObject
 
 _STATES = {
     2: "is running.",
@@ -109,7 +109,7 @@ _IN_HTCONDORS_WORDS = {
 }
 
 
-def counts(found: Fit, name: str, report: Row | None, *, verbose: bool, as_htcondor: bool = False) -> str:
+def counts(found: Fit, name: str, report: JsonObject | None, *, verbose: bool, as_htcondor: bool = False) -> str:
     """What became of the slots. ``report``: how the negotiator sees them (with ``:priority``). ``as_htcondor``: in the
     words of HTCondor's tool, which programs look for."""
     how = "considering user priority" if report else "ignoring user priority"
@@ -138,7 +138,7 @@ def counts(found: Fit, name: str, report: Row | None, *, verbose: bool, as_htcon
     return "\n".join(lines)
 
 
-def suggestions(hints: Sequence[Row]) -> str:
+def suggestions(hints: Sequence[JsonObject]) -> str:
     """What the job would have to ask for, condition by condition; empty without hints."""
     if not hints:
         return ""

@@ -16,8 +16,8 @@ from slotwise.cli.jobs import analyze_local, match_analysis, queues
 from slotwise.cli.jobs import match_report as text
 from slotwise.cli.render import ads as whole
 from slotwise.errors import NotFoundError, UsageError
-from slotwise.matchmaking.engine import Row
 from slotwise.matchmaking.hints import hints
+from slotwise.matchmaking.rows import JsonObject
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import collector_pb2_grpc, common_pb2, schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error
@@ -104,7 +104,7 @@ def _one(
     slots: list[ClassAd],
     only: ClassAd | None,
     wish: Wish,
-    report: Row | None,
+    report: JsonObject | None,
     alike: ClassAd | None,
     *,
     as_htcondor: bool,
@@ -145,7 +145,7 @@ def reverse(slot: ClassAd, jobs: list[ClassAd]) -> str:
     return "\n\n".join([*blocks, "\n".join(lines)])
 
 
-def _report(job: ClassAd, parsed: Parsed, inv: Invocation) -> Row:
+def _report(job: ClassAd, parsed: Parsed, inv: Invocation) -> JsonObject:
     """How the negotiator sees the job: its own input, or that of files."""
     from slotwise.cli.common.cycle_input import read_input
     from slotwise.cli.jobs.analyze import ask_pool

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Parsed
-from slotwise.cli.jobs import qsub_script
-from slotwise.errors import UsageError
+from slotwise.cli.host import condor_names
+from slotwise.cli.jobs import qsub_script, submit
+from slotwise.errors import SlotwiseError, UsageError
 
 USAGE = """usage: slotwise qsub [options] [SCRIPT [ARGUMENT ...]]
   Submits a batch script; without one, what standard input has. Lines of the script that begin with `#PBS` or `#$`
@@ -42,9 +43,7 @@ def main(args: list[str], inv: Invocation) -> int:
         inv.out(USAGE)
         return 0
     if given.has("version"):
-        from slotwise.cli.main import dispatch
-
-        return dispatch(["condor_version"], inv)
+        return condor_names.version([], inv)
     script, *arguments = [given.value("f") or "", *given.words] if given.has("f") else given.words or [""]
     is_command = (given.value("b") or "n").lower().startswith("y")
     if is_command and not script:
@@ -85,14 +84,15 @@ def _from_stdin(given: Parsed, inv: Invocation) -> str:
 
 
 def _submit(made: qsub_script.Description, options: Parsed, inv: Invocation) -> int:
-    from slotwise.cli.main import dispatch
-
     descriptor, name = tempfile.mkstemp(prefix="condor_qsub.")
     try:
         with os.fdopen(descriptor, "w") as stream:
             stream.write(made.text)
         said = io.StringIO()
-        status = dispatch(["submit", "-terse", name], replace(inv, stdout=said, is_terminal=False, called=""))
+        status = submit.main(["-terse", name], replace(inv, stdout=said, is_terminal=False, called=""))
+    except SlotwiseError as error:
+        inv.err(f"ERROR: {error}")
+        status = 1
     finally:
         if not options.has("condor-keep-files"):
             Path(name).unlink()

@@ -19,9 +19,9 @@ from slotwise.classad import ClassAd, quote
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import REST, Option, Parsed, UnknownOptionError, parse
 from slotwise.cli.common.terminal import as_it_is, escaped
+from slotwise.cli.jobs import job_progress
+from slotwise.cli.jobs.job_progress import Group
 from slotwise.cli.jobs.tracked_jobs import ACTIVE, COMPLETED, HELD, IDLE, Logs, Tracked
-from slotwise.cli.render import job_progress
-from slotwise.cli.render.job_progress import Group
 from slotwise.errors import SlotwiseError, UsageError
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc

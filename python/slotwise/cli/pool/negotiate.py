@@ -13,12 +13,9 @@ from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.parser import HelpFormatter
 from slotwise.errors import UsageError
 from slotwise.matchmaking.engine import CycleOutcome, Engine
-from slotwise.matchmaking.rows import Match, Submitter, json_value
+from slotwise.matchmaking.rows import JsonObject, Match, Submitter, json_value
 from slotwise.matchmaking.simulate import occupy
 from slotwise.matchmaking.snapshot import CycleInput
-
-#: The report, or a part of it, as a JSON object: programs read it, and ``cli.render.negotiation`` shows it.
-Row = dict[str, Any]
 
 DESCRIPTION = """Runs the negotiator on slot ads (condor_status -long) and job ads (condor_q -long), and shows who
 gets what and why others get nothing. --snapshot replays a directory saved with `slotwise negotiator snapshot`."""
@@ -79,7 +76,7 @@ def main(args: list[str], inv: Invocation) -> int:
     return 0
 
 
-def run(given: CycleInput, cycles: int, repeat: int, ingest_s: float) -> Row:
+def run(given: CycleInput, cycles: int, repeat: int, ingest_s: float) -> JsonObject:
     """Run the cycles and report in the form the command prints."""
     engine = Engine()
     timings: list[dict[str, float]] = []
@@ -103,17 +100,17 @@ def run(given: CycleInput, cycles: int, repeat: int, ingest_s: float) -> Row:
     return report
 
 
-def _summed(before: list[Row], after: list[Row]) -> list[Row]:
+def _summed(before: list[JsonObject], after: list[JsonObject]) -> list[JsonObject]:
     matched = {row["name"]: row["matched"] for row in before}
     summed = [{**row, "matched": row["matched"] + matched.pop(row["name"], 0)} for row in after]
     names = {row["name"] for row in after}
     return summed + [row for row in before if row["name"] not in names]
 
 
-def report_of(outcome: CycleOutcome, ingest_s: float) -> Row:
+def report_of(outcome: CycleOutcome, ingest_s: float) -> JsonObject:
     """One cycle in the form the command prints."""
     timings = outcome.timings()
-    report: Row = {
+    report: JsonObject = {
         "matches": [_match(row) for row in outcome.matches()],
         "rejections": [{**row.as_dict(), "slots": row.slots.as_dict()} for row in outcome.rejections()],
         "submitters": [_submitter(row) for row in outcome.submitters()],
@@ -133,7 +130,7 @@ def report_of(outcome: CycleOutcome, ingest_s: float) -> Row:
     return report
 
 
-def _match(row: Match) -> Row:
+def _match(row: Match) -> JsonObject:
     found = row.as_dict()
     kept = ("job", "slot", "preempts", "preemption", "rank", "submitter", "cost", "group")
     match = {key: found[key] for key in kept}
@@ -143,7 +140,7 @@ def _match(row: Match) -> Row:
     return match
 
 
-def _submitter(row: Submitter) -> Row:
+def _submitter(row: Submitter) -> JsonObject:
     found = row.as_dict()
     del found["held_back"]
     if row.held_back:

@@ -6,10 +6,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from slotwise.matchmaking.engine import Row
+    from slotwise.matchmaking.rows import JsonObject
 
 
-def render(report: Row, width: int) -> str:
+def render(report: JsonObject, width: int) -> str:
     """The report of ``slotwise negotiate`` as text, at most ``width`` columns wide."""
     parts = [_summary(report)]
     if report["matches"]:
@@ -28,7 +28,7 @@ def render(report: Row, width: int) -> str:
     return "\n\n".join(_cut(part, width) for part in parts)
 
 
-def _summary(report: Row) -> str:
+def _summary(report: JsonObject) -> str:
     counts = report["statistics"]
     preempting = sum(1 for match in report["matches"] if match["preempts"])
     text = f"{len(report['matches'])} matches"
@@ -41,7 +41,7 @@ def _summary(report: Row) -> str:
     return text
 
 
-def _matches(matches: list[Row]) -> str:
+def _matches(matches: list[JsonObject]) -> str:
     shown = matches[:200]
     rows = []
     for match in shown:
@@ -55,7 +55,7 @@ def _matches(matches: list[Row]) -> str:
     return text
 
 
-def _submitters(rows: list[Row]) -> str:
+def _submitters(rows: list[JsonObject]) -> str:
     head = ["SUBMITTER", "PRIORITY", "FACTOR", "SHARE", "LIMIT", "MATCHED", "USES", "HELD BACK"]
     lines = []
     for row in rows:
@@ -75,14 +75,14 @@ def _submitters(rows: list[Row]) -> str:
     return table("Submitters", head, lines)
 
 
-def _groups(rows: list[Row]) -> str:
+def _groups(rows: list[JsonObject]) -> str:
     head = ["GROUP", "QUOTA", "SUBTREE", "ASKED", "ALLOCATED", "USES", "MATCHED", "SURPLUS"]
     keys = ("quota", "subtree_quota", "requested", "allocated", "usage", "matched")
     lines = [[row["name"], *(f"{row[key]:g}" for key in keys), row["surplus"]] for row in rows]
     return table("Groups", head, lines)
 
 
-def _timings(report: Row) -> str:
+def _timings(report: JsonObject) -> str:
     times = report["timings"]
     parts = [f"{name.removesuffix('_s')} {seconds:.3f} s" for name, seconds in times.items()]
     return f"Time: {', '.join(parts)}; peak memory {report['peak_rss_mb']:g} MB"

@@ -47,7 +47,8 @@ class Published:
         """Replace an ad of a job; whether the ads of its slots are to be advertised now."""
         key = (job.key, output.tag)
         former = self._ads.get(key)
-        attributes, ad, monitor = output.attributes, _ad_of(output.attributes), None
+        attributes: dict[str, Value] = dict(output.attributes)
+        ad, monitor = _ad_of(attributes), None
         if job.metrics:
             monitor = (former.monitor if former is not None else None) or Monitor()
             attributes = _measured(job, attributes, ad, monitor, now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
+from slotwise.classad.values import Value
 from slotwise.execution.cgroup.probe import CPUSET, V1_DEVICES, CgroupHost, probe
 from slotwise.starter.scratch.lvm import POOL_FULL_PERCENT, PoolUse
 from slotwise.starter.settings import StarterSettings
@@ -42,10 +43,10 @@ class Enforcement:
         gap = f"the kernel refuses {PurePath(path).name}: {why}"
         return self if gap in self.gaps else replace(self, gaps=(*self.gaps, gap))
 
-    def attributes(self) -> dict[str, object]:
+    def attributes(self) -> dict[str, Value]:
         """For the machine ad."""
         groups = self.cgroups
-        return {
+        found: dict[str, Value] = {
             "CgroupVersion": groups.version,
             "CgroupControllers": " ".join(sorted(groups.controllers)),
             "EnforcesMemory": groups.has("memory"),
@@ -59,7 +60,10 @@ class Enforcement:
             "HasUserSwitch": self.root,
             "HasEncryptExecuteDirectory": self.encrypts,
             "EnforcementGaps": list(self.gaps),
-        } | ({"HasFileTransferPluginMethods": self.url_methods} if self.url_methods else {})
+        }
+        if self.url_methods:
+            found["HasFileTransferPluginMethods"] = self.url_methods
+        return found
 
 
 def hides_devices(cgroups: CgroupHost) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from slotwise.classad import ClassAd, ExprTree, SpecialValue
 from slotwise.classad.long_form import long_form
+from slotwise.classad.values import Value
 from slotwise.errors import AdSyntaxError
 from slotwise.execution.job_view import Lookup
 from slotwise.table import pack_ads, unpack_ads
@@ -24,7 +25,7 @@ def unpack_one(pack: bytes) -> ClassAd:
     return ads[0]
 
 
-def pack_one(attributes: ClassAd | Mapping[str, object]) -> bytes:
+def pack_one(attributes: ClassAd | Mapping[str, Value]) -> bytes:
     """A pack of one ad."""
     return pack_ads([attributes])
 

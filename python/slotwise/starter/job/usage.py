@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass
 
+from slotwise.classad.values import Value
 from slotwise.execution.exit_status import End, How
 from slotwise.execution.keeper_spec import KeeperResult, Usage
 
@@ -33,11 +34,11 @@ class Moment:
     bytes_sent: int = 0
 
 
-def usage_attributes(usage: Usage, disk: Disk, moment: Moment) -> dict[str, object]:
+def usage_attributes(usage: Usage, disk: Disk, moment: Moment) -> dict[str, Value]:
     """Attributes of a running job for the shadow and the startd. ``MemoryUsage`` (an expression) is the caller's."""
     wall_s = moment.now - moment.started_at if moment.started_at else 0.0
     cpu_s = usage.user_s + usage.system_s
-    attributes: dict[str, object] = {
+    attributes: dict[str, Value] = {
         "RemoteUserCpu": round(usage.user_s, 6),
         "RemoteSysCpu": round(usage.system_s, 6),
         "ImageSize": usage.image_kib,
@@ -59,7 +60,7 @@ def usage_attributes(usage: Usage, disk: Disk, moment: Moment) -> dict[str, obje
 
 def end_attributes(
     end: End, result: KeeperResult | None, disk: Disk, moment: Moment, memory_limit_mib: int
-) -> dict[str, object]:
+) -> dict[str, Value]:
     """Attributes of the end of a run."""
     usage = result.usage if result is not None else Usage()
     ad = usage_attributes(usage, disk, moment)
@@ -84,12 +85,12 @@ def end_attributes(
     return ad
 
 
-def exit_attributes(result: KeeperResult) -> dict[str, object]:
+def exit_attributes(result: KeeperResult) -> dict[str, Value]:
     """How the job's first process ended, whatever becomes of the job; nothing where that is unknown."""
     return _exit(result.how == "signaled", result.code) if result.how in ("exited", "signaled") else {}
 
 
-def _exit(by_signal: bool, code: int) -> dict[str, object]:
+def _exit(by_signal: bool, code: int) -> dict[str, Value]:
     if not by_signal:
         return {"ExitBySignal": False, "ExitCode": code, "ExitReason": f"exited normally with status {code}"}
     name = signal.strsignal(code) if 0 < code < signal.NSIG else None
@@ -100,7 +101,7 @@ def _exit(by_signal: bool, code: int) -> dict[str, object]:
     }
 
 
-def _ticket(result: KeeperResult) -> dict[str, object]:
+def _ticket(result: KeeperResult) -> dict[str, Value]:
     number = {"itself": 0, "soft": 1}.get(result.ended_by, 2)
     by_signal = result.how == "signaled"
     return {

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from slotwise.classad import ExprTree
+from slotwise.classad.values import Value
 from slotwise.execution.exit_status import End
 from slotwise.starter.job import usage
 from slotwise.starter.job.ads import memory_usage_expression
@@ -58,14 +59,14 @@ def moment(run: MeasuredRun, now: float) -> Moment:
     )
 
 
-def usage_ad(run: MeasuredRun, now: float) -> dict[str, object]:
+def usage_ad(run: MeasuredRun, now: float) -> dict[str, Value]:
     """What the job uses, as attributes."""
     attributes = usage.usage_attributes(run.keeper.usage(), run.scratch.used, moment(run, now))
     attributes["MemoryUsage"] = memory_usage_expression()
     return {**attributes, **run.reported.devices, **run.reported.by_job}
 
 
-def end_ad(run: MeasuredRun, end: End, now: float) -> dict[str, object]:
+def end_ad(run: MeasuredRun, end: End, now: float) -> dict[str, Value]:
     """How the run ends and what it has used, as attributes."""
     result = run.keeper.result
     if result is not None:
@@ -76,7 +77,7 @@ def end_ad(run: MeasuredRun, end: End, now: float) -> dict[str, object]:
     return {**attributes, **run.reported.devices, **run.reported.by_job}
 
 
-def traffic_ad(run: MeasuredRun) -> dict[str, object]:
+def traffic_ad(run: MeasuredRun) -> dict[str, Value]:
     """TransferInputStats and TransferOutputStats, over all runs of the job."""
     pairs = (("TransferInputStats", run.files.received), ("TransferOutputStats", run.files.sent))
     found = {name: traffic.attributes(run.job.value(name)) for name, traffic in pairs}

@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from typing import Protocol
 
 from slotwise.classad import ClassAd
+from slotwise.classad.values import Value
 from slotwise.execution.exit_status import End, How
 from slotwise.execution.launcher import write_files
 from slotwise.starter.hooks import hooks
@@ -55,11 +56,11 @@ def send_started(run: ReportingRun) -> None:
         run.user_log.executing(run.host.own_address)
 
 
-def _slot_properties(assignment: Assignment) -> dict[str, object]:
+def _slot_properties(assignment: Assignment) -> dict[str, Value]:
     """What the execute event says of the slot."""
     ad, slot = assignment.machine_ad, assignment.slot
     value = lookup(ad)
-    properties: dict[str, object] = {"CondorScratchDir": str(assignment.directory.scratch), "GPUs": 0}
+    properties: dict[str, Value] = {"CondorScratchDir": str(assignment.directory.scratch), "GPUs": 0}
     for tag in slot.machine_resources:
         if isinstance(amount := value(tag), int | float):
             properties[tag] = amount
