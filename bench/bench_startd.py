@@ -108,7 +108,7 @@ def away(p: Point) -> None:
     """Measure, with a keyboard that nobody touches and nothing of the owner's running."""
     far = (10**6, 10**6)
     machine = {"ClockMin": 0, "ClockDay": 1, "CpuIsBusy": False, "CpuBusyTime": 0}
-    p.it.settings.sample = Sampled(machine, dict.fromkeys(p.it.slots, (0.0, 0.0)), far, far)
+    p.it.settings.sample = Sampled(machine, {record.name: (0.0, 0.0) for record in p.it.slots}, far, far)
     for record in p.it.slots:
         p.it.ads.refresh(record, p.now)
 

@@ -279,14 +279,16 @@ async def test_a_repair_is_in_every_list_until_the_startd_confirms_it() -> None:
 
         async def listed() -> list[str]:
             """The repairs in the answer to a request for the list of runs."""
-            assert bench.startd is not None
-            known = len(bench.startd.of("", "jobs"))
-            bench.startd.command(list=starter_pb2.ListJobs())
-            await bench.eventually(lambda: len(bench.startd.of("", "jobs")) > known, "the list has come")
-            return list(bench.startd.of("", "jobs")[-1].mended)
+            startd = bench.startd
+            assert startd is not None
+            known = len(startd.of("", "jobs"))
+            startd.command(list=starter_pb2.ListJobs())
+            await bench.eventually(lambda: len(startd.of("", "jobs")) > known, "the list has come")
+            return list(startd.of("", "jobs")[-1].mended)
 
         assert await listed() == ["9.0#1"]
         await bench.rejoin()
         assert await listed() == ["9.0#1"]
+        assert bench.startd is not None
         bench.startd.command("9.0#1", repair_noted=starter_pb2.RepairNoted())
         assert await listed() == []

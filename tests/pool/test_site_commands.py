@@ -88,7 +88,7 @@ def test_administrators_fetch_logs_by_name(pool: Pool) -> None:
         refused = pool.run("fetchlog", "-", name, check=False)
         assert refused.stdout == "" and refused.returncode and why in refused.stderr
     pool.run("token", "create", "--identity", "bob@dom", "--scope", "WRITE", "--file", "bob.token")
-    bob = {"SLOTWISE_TOKEN_FILE": str(pool.root / "bob.token")}
+    bob: dict[str, Any] = {"SLOTWISE_TOKEN_FILE": str(pool.root / "bob.token")}
     denied = pool.run("fetchlog", "-", "STARTD", check=False, **bob)
     assert (denied.stdout, denied.returncode) == ("", 1) and "ADMINISTRATOR" in denied.stderr
 
@@ -140,7 +140,7 @@ def test_files_of_evicted_runs_are_their_owners(pool: Pool) -> None:
     again = pool.run("evicted-files", "get", job, check=False)
     assert again.returncode == 1 and "not modifying" in again.stdout
     pool.run("token", "create", "--identity", "bob@dom", "--scope", "WRITE", "--file", "bob.token")
-    bob = {"SLOTWISE_TOKEN_FILE": str(pool.root / "bob.token")}
+    bob: dict[str, Any] = {"SLOTWISE_TOKEN_FILE": str(pool.root / "bob.token")}
     denied = pool.run("evicted-files", "list", job, check=False, **bob)
     assert (denied.stdout, denied.returncode) == ("", 1)
     pool.run("rm", job)
@@ -213,7 +213,7 @@ def test_the_report_has_what_ended_on_the_machines(pool: Pool) -> None:
     assert "Got data from 1 hosts" in text and (pool.root / "JobReport").read_text() == text
     assert (pool.root / "JobReport.csv").read_text().count("\n") == 2
     pool.run("token", "create", "--identity", "bob@dom", "--scope", "READ", "--file", "bob.token")
-    bob = {"SLOTWISE_TOKEN_FILE": str(pool.root / "bob.token")}
+    bob: dict[str, Any] = {"SLOTWISE_TOKEN_FILE": str(pool.root / "bob.token")}
     refused = pool.run("pool-job-report", "-json", check=False, **bob)
     assert (refused.stdout, refused.returncode) == ("[]\n", 1) and "ADMINISTRATOR" in refused.stderr
 

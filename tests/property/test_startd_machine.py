@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -208,7 +209,7 @@ class WholeMachine(RuleBasedStateMachine):
     @rule(schedule=st.sampled_from([0, 10, 20]), start=st.sampled_from(["", "TARGET.RequestCpus < 2"]))
     def an_administrator_drains(self, schedule: int, start: str) -> None:
         if self.p.it.drain.state.order is None:
-            begin = {"reason": "x", "on_completion": "resume", "check": "", "start": start}
+            begin: dict[str, Any] = {"reason": "x", "on_completion": "resume", "check": "", "start": start}
             self.p.it.drain.begin(schedule=schedule, now=self.p.now, **begin)
 
     @rule()

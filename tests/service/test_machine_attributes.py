@@ -51,7 +51,7 @@ async def test_the_page_tells_what_the_ads_have(tmp_path: Path) -> None:
         facts = pack_ads([{"CgroupVersion": 2, "EnforcesDisk": "volume"}])
         host.starter.tell(starter_pb2.JobEvent(host_facts=common_pb2.AdBatch(pack=facts)))
         await until(lambda: host.point.ads.starter_abilities)
-        job = {"ProjectName": "p", "RemoteNegotiatingGroup": "g", "RemoteAutoregroup": True, "Rank": 0}
+        job: dict[str, Any] = {"ProjectName": "p", "RemoteNegotiatingGroup": "g", "RemoteAutoregroup": True, "Rank": 0}
         dynamic = (await schedd.claim(host.capability(), job_ad=job_ad(**job))).granted.slots[0].claim_id
         static = (await schedd.claim(host.capability("slot2"), job_ad=job_ad(**job))).granted.slots[0].claim_id
         await host.pass_time(2)

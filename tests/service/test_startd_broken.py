@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from slotwise.startd.publish import daemon_ad
@@ -27,7 +28,7 @@ async def test_what_a_broken_slot_took_stays_lost_when_the_startd_is_killed(tmp_
         record = host.point.slots[f"slot1@{host.point.settings.name}"]
         ad = host.point.ads.attributes(record, clock.now())
         assert (ad["Cpus"], ad["BrokenSlotCpus"], ad["BrokenSlotMemory"]) == (3, 1, 128)
-        told = daemon_ad.daemon_attributes(host.point, clock.now())
+        told: dict[str, Any] = dict(daemon_ad.daemon_attributes(host.point, clock.now()))
         (context,) = told["BrokenContextAds"]
         assert context == told["slot1_1BrokenContext"]
         assert (context["Id"], context["Code"], context["Reason"]) == ("slot1_1", 4, "a process cannot be killed")
@@ -63,7 +64,7 @@ async def test_what_a_job_leaves_while_the_startd_is_away_breaks_its_slot(tmp_pa
         host.startd.dispatcher.journal = DeafJournal()
     starter.left.clear()
     async with startd_host(tmp_path, types, clock=clock, starter=starter) as host:  # killed again: still broken
-        told = daemon_ad.daemon_attributes(host.point, clock.now())
+        told: dict[str, Any] = dict(daemon_ad.daemon_attributes(host.point, clock.now()))
         assert told[f"{name}BrokenContext"]["Code"] == 4 and told["BrokenReasons"] == [left.reason]
         host.point.validate()
 
@@ -76,19 +77,19 @@ async def test_a_repair_while_the_startd_is_away_is_confirmed_once_it_is_in_the_
         host.starter.gone("1.0#1", broken=True, left=left)
         await until(lambda: host.starter.told("left_noted"))
         clock, starter = host.clock, host.starter
-        host.startd.driver.journal = DeafJournal()
+        host.startd.dispatcher.journal = DeafJournal()
     starter.mended.append("1.0#1")
     async with startd_host(tmp_path, "NUM_SLOTS = 4\n", clock=clock, starter=starter) as host:
         await until(lambda: starter.told("repair_noted"), "the starter may forget it")
-        h = host.point.holdings[f"slot1@{host.point.settings.name}"]
-        assert "SlotBrokenCode" not in host.point.attributes(h, clock.now())
-        host.startd.driver.journal = DeafJournal()
+        record = host.point.slots[f"slot1@{host.point.settings.name}"]
+        assert "SlotBrokenCode" not in host.point.ads.attributes(record, clock.now())
+        host.startd.dispatcher.journal = DeafJournal()
     starter.mended.clear()
     async with startd_host(
         tmp_path, "NUM_SLOTS = 4\n", clock=clock, starter=starter
     ) as host:  # killed again: still whole
-        h = host.point.holdings[f"slot1@{host.point.settings.name}"]
-        assert "SlotBrokenCode" not in host.point.attributes(h, clock.now())
+        record = host.point.slots[f"slot1@{host.point.settings.name}"]
+        assert "SlotBrokenCode" not in host.point.ads.attributes(record, clock.now())
 
 
 async def test_what_a_job_leaves_is_taken_from_its_partitionable_slot_once_it_is_free(tmp_path: Path) -> None:

@@ -227,7 +227,7 @@ def test_many_lines_at_once_are_as_if_each_were_logged(
     tmp_path: Path, configured: Configure, caplog: pytest.LogCaptureFixture
 ) -> None:
     where, logger = tmp_path / "some.log", logging.getLogger("x")
-    lines = [
+    lines: list[tuple[str, *tuple[object, ...]]] = [
         ("%s: exited with status %d (100 %%)", "1.0", 3),
         ("%s: held: %s", "2.0", "a\n11/22/26 forged"),
         ("plain",),

@@ -29,7 +29,7 @@ class Pretended:
     def __init__(self, cuda: list[Device] | None = None, hip: list[Device] | None = None) -> None:
         self.asked: list[str] = []
         self._cuda, self._hip = cuda, hip
-        self.withheld.total: set[str] = set()
+        self.lost: set[str] = set()
 
     def cuda(self) -> list[Device] | None:
         self.asked.append("cuda")
@@ -48,7 +48,7 @@ class Pretended:
         return None
 
     def is_lost(self, uuid: str) -> bool:
-        return uuid in self.withheld.total
+        return uuid in self.lost
 
     def measured(self, uuid: str) -> dict[str, str] | None:
         return None
@@ -73,10 +73,10 @@ def test_a_device_without_a_uuid_is_called_by_its_index_and_said_so() -> None:
 
 def test_devices_that_the_driver_has_lost_are_named_when_asked_for() -> None:
     library = Pretended(cuda=[Device(uuid=UUID), Device(uuid=UUID.replace("c0ffee00", "c0ffee01"))])
-    library.withheld.total = {UUID}
+    library.lost = {UUID}
     assert discover(Request(), library).lines == ['DetectedGPUs="GPU-c0ffee00, GPU-c0ffee01"']
     assert discover(Request(check=True), library).lines[1:] == ['OfflineGPUs="GPU-c0ffee00"']
-    library.withheld.total = set()
+    library.lost = set()
     assert discover(Request(check=True), library).lines == ['DetectedGPUs="GPU-c0ffee00, GPU-c0ffee01"']
 
 

@@ -18,7 +18,8 @@ from tests.support.negotiation.rows import made_match
 def table(*slots: dict[str, Value]) -> AdTable:
     made = AdTable()
     for ad in slots:
-        made.upsert(str(ad["Name"]), {"State": "Unclaimed", "Activity": "Idle", "UpdateSequenceNumber": 1} | ad)
+        always: dict[str, Value] = {"State": "Unclaimed", "Activity": "Idle", "UpdateSequenceNumber": 1}
+        made.upsert(str(ad["Name"]), always | ad)
     return made
 
 
@@ -123,7 +124,8 @@ def test_offline_and_unknown_slots_are_not_waited_for() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=12))
 def test_amendments_leave_the_table_as_it_was(matches: list[tuple[int, int]]) -> None:
-    slots = table(*({"Name": f"s{n}", "Cpus": 4, "Memory": 100} for n in range(4)))
+    ads: list[dict[str, Value]] = [{"Name": f"s{n}", "Cpus": 4, "Memory": 100} for n in range(4)]
+    slots = table(*ads)
     before = text(slots)
     flight = InFlight()
     for at, (slot, cpus) in enumerate(matches):

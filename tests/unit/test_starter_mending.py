@@ -9,6 +9,8 @@ from slotwise.starter.job.directories import RunDirectory
 from slotwise.starter.links.leftovers import CANNOT_CLEAN, Leftovers
 from slotwise.starter.scratch.cleanup_retry import CleanupRetry, due
 
+NOTHING: dict[str, object] = {}
+
 
 def test_tries_become_rare() -> None:
     first = [n for n in range(1, 200) if due(n)]
@@ -58,8 +60,8 @@ async def test_only_tries_that_are_due_are_made_unless_eager(tmp_path: Path) -> 
 
 def test_a_repair_is_kept_until_the_startd_confirms_it(tmp_path: Path) -> None:
     kept = Leftovers(tmp_path)
-    kept.note("1.0#1", read_slot({}.get, "slot1"), *CANNOT_CLEAN)
-    kept.note("2.0#1", read_slot({}.get, "slot2"), *CANNOT_CLEAN)
+    kept.note("1.0#1", read_slot(NOTHING.get, "slot1"), *CANNOT_CLEAN)
+    kept.note("2.0#1", read_slot(NOTHING.get, "slot2"), *CANNOT_CLEAN)
     kept.note_repair("1.0#1")
     restarted = Leftovers(tmp_path)
     assert ([left.run_id for left in restarted], restarted.repaired) == (["2.0#1"], ["1.0#1"])

@@ -63,7 +63,7 @@ def test_an_exhausted_thin_pool_is_a_gap_while_it_lasts() -> None:
     host = Enforcement(True, CgroupHost(), "lvm", "gid", True, False, ("no freezer",))
     assert host.with_pool(PoolUse("vg/pool", 50.0, 40.0)) is host
     full = host.with_pool(PoolUse("vg/pool", 20.0, 100.0))  # the metadata is full, which stops writes as well
-    gaps = full.attributes()["EnforcementGaps"]
+    gaps = full.gaps
     assert gaps[0] == "no freezer" and "vg/pool is full" in gaps[1] and len(gaps) == 2
     assert full.with_pool(PoolUse("vg/pool", 100.0, 100.0)) is full
     assert full.with_pool(PoolUse("vg/pool", 20.0, 20.0)).gaps == ("no freezer",)

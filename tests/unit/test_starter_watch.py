@@ -75,7 +75,7 @@ def host_of(tmp_path: Path) -> Any:
 
 def run_of(host: Any, tmp_path: Path, lease_s: float = 0.0) -> Run:
     directory = RunDirectory(tmp_path / "dir_1_1", tmp_path / "control")
-    run = Run(host, Assignment("1.0#1", read_slot({}.get, "slot1"), ClassAd({}), directory, lease_s=lease_s))
+    run = Run(host, Assignment("1.0#1", read_slot(NOTHING.get, "slot1"), ClassAd({}), directory, lease_s=lease_s))
     host.runs[run.run_id] = run
     return run
 

@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 from slotwise.errors import DeniedError, NotFoundError, UsageError
-from slotwise.schedd.storage.batch import Batch, UserTotals
+from slotwise.schedd.storage.batch import Batch, Once, UserTotals
 from slotwise.schedd.storage.schema import prepare
 from slotwise.schedd.users.records import UserRecords, check_edit
 
@@ -21,8 +21,9 @@ def written(batch: Batch) -> list[tuple[object, ...]]:
     """The rows that a batch leaves in a new database."""
     db = sqlite3.connect(":memory:")
     prepare(db)
-    for sql, values in batch.statements:
-        db.execute(sql, values)
+    for statement in batch.statements:
+        assert isinstance(statement, Once)
+        db.execute(statement.sql, statement.values)
     return db.execute("SELECT * FROM users ORDER BY name").fetchall()
 
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeAlias
 
-from slotwise.classad import Value
 from slotwise.config import Config, load
 from slotwise.errors import SubmitError
 from slotwise.home import PoolHome
 from slotwise.submit import Submission, parse
 
 #: The text of a submit description, or its statements.
-Description: TypeAlias = "str | Mapping[str, Value | Path]"
+Description: TypeAlias = "str | Mapping[str, object]"
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ def text_of(description: Description, count: int | None) -> tuple[str, str | Non
     return "\n".join(lines) + "\n", str(1 if count is None else count)
 
 
-def _word(value: Value | Path) -> str:
+def _word(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)

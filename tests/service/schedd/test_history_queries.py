@@ -10,6 +10,7 @@ import pytest
 from slotwise.schedd.history import bounds, pruning
 from slotwise.schedd.history import query as history
 from slotwise.schedd.history.pruning import prune
+from slotwise.schedd.history.query import HistoryQuery
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.access_point import RunningAccessPoint
@@ -78,7 +79,7 @@ async def test_a_question_by_time_reads_few_rows(schedd: RunningAccessPoint) -> 
             'Owner == "ann" && CompletionDate > 5',
             "ClusterId == 1",
         ):
-            where, values = history._where(schedd_pb2.HistoryQuery(), bounds.bounds_of(constraint, NOW), database)
+            where, values = history._where(HistoryQuery(), bounds.bounds_of(constraint, NOW), database)
             plan = database.execute(f"EXPLAIN QUERY PLAN SELECT * FROM history {where} ORDER BY seq DESC", values)
             steps = [step[3] for step in plan]
             assert any(step.startswith("SEARCH history") for step in steps), (constraint, steps)

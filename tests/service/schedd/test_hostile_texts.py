@@ -90,7 +90,7 @@ def test_every_record_of_a_history_is_one(text: str, tmp_path: Path) -> None:
     run = RunRecord(12, 3, 0, "ann", 1, pack_ads([ad])).record().data(0)[0].decode()
     path, other = tmp_path / "history", ad.copy()
     other["Owner"] = text
-    job_history.write(JobHistorySettings(str(path)), [job_history.record(other, "slot1@ep", "exited", 1, 2)])
+    job_history.write(JobHistorySettings(str(path)), [job_history.history_ad(other, "slot1@ep", "exited", 1, 2)])
     for record, more in ((run, 4), (path.read_text(), 5), (long_form(ad), 1)):
         lines = record.splitlines() if "\n" in record else [record]
         assert CONTROL.search(record) is None

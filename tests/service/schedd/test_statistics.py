@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from slotwise.daemon import duty_cycle
@@ -32,7 +34,7 @@ async def test_the_ends_of_runs_are_counted_as_in_htcondor(schedd: RunningAccess
         return [ad["JobStatus"] for ad in await schedd.jobs(f"ClusterId == {cluster}")] == [2]
 
     await schedd.until(runs)
-    ad = schedd.point.own_ads.scheduler()
+    ad: Mapping[str, Any] = schedd.point.own_ads.scheduler()
     assert (ad["ShadowsRunning"], ad["JobsRunning"] > 0 or ad["ShadowsRunningPeak"] >= 1) == (1, True)
     await schedd.act("REMOVE", f"ClusterId == {cluster}")
 
@@ -70,7 +72,7 @@ async def test_the_ends_of_runs_are_counted_as_in_htcondor(schedd: RunningAccess
 async def test_only_what_is_to_be_published_is(knob: str, has: set[str], lacks: set[str], tmp_path: Path) -> None:
     schedd = await RunningAccessPoint(tmp_path / "pool").start(STATISTICS_TO_PUBLISH=knob)
     try:
-        ad = schedd.point.own_ads.scheduler()
+        ad: Mapping[str, Any] = schedd.point.own_ads.scheduler()
         assert {name for name in has if not name.endswith("_")} <= set(ad)
         assert not lacks & set(ad)
         assert "TotalRunningJobs" in ad

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from slotwise.schedd.transfer import results as module
-from slotwise.schedd.transfer.files import FilePlan, Piece, TransferError
+from slotwise.schedd.transfer.files import FilePlan, TransferError
 from slotwise.schedd.transfer.results import Results, spooled_files
+from slotwise.transfer.pieces import Piece
 
 LARGE = b"x" * 300_000
 

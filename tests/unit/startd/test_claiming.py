@@ -272,7 +272,7 @@ def test_a_broken_dynamic_slot_takes_its_amounts_along() -> None:
     assert not p.has("slot1_1")
     assert p["slot1"].free.cpus == 3
     assert p.ad("slot1")["BrokenSlotCpus"] == 1
-    own = daemon_attributes(p.it, p.now)
+    own: dict[str, Any] = dict(daemon_attributes(p.it, p.now))
     assert own["BrokenContextAds"][0]["Reason"] == "scratch directory cannot be removed"
     assert (own["JobStarts"], own["JobDurationCount"]) == (1, 1)
 
