@@ -50,7 +50,7 @@ def test_who_may_submit_as_whom(caller: str, owner: str, pattern: str, user: str
 
 
 def test_a_pattern_that_is_none_is_refused() -> None:
-    with pytest.raises(ConfigError, match="is no regular expression"):
+    with pytest.raises(ConfigError, match="is not a regular expression"):
         users("(ann")
 
 

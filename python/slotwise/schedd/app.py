@@ -68,7 +68,7 @@ _TIDY_S = 3600.0
 
 
 async def start(context: DaemonContext) -> AccessPoint:
-    """Open the queue, take up what was left, and begin to serve."""
+    """Open the queue, restore it, and start to serve."""
     point = AccessPoint(context, read_settings(context.config, context.address.name, local_execute(context)))
     point.begin()
     return point
@@ -84,7 +84,7 @@ class AccessPoint:
         self._context = context
         self._settings = settings
         self._threads = ThreadPoolExecutor(8, thread_name_prefix="files")
-        #: Apart from the others, which wait for starters that do not take their files.
+        #: Separate from the others, which may wait for starters that do not take their files.
         self._log_threads = ThreadPoolExecutor(2, thread_name_prefix="event logs")
         self._tasks: list[asyncio.Task[None]] = []
         self.store = Store(context.home.spool / "schedd.sqlite", synchronous=settings.synchronous)
@@ -118,7 +118,7 @@ class AccessPoint:
         )
 
     def _build_runs_on_slots(self) -> None:
-        """Claims, the shadows of the runs on them with their files, and what negotiators are asked for."""
+        """Claims, the shadows of the runs on them, file transfers, and resource requests."""
         context, settings = self._context, self._settings
         name, target, clock = settings.name, context.address.target, context.clock
         access_point_key = PoolSecrets(context.home).access_point_key()
@@ -169,7 +169,7 @@ class AccessPoint:
         )
 
     def _build_submission(self) -> None:
-        """What lets jobs into the queue: submissions, factories, spooled files."""
+        """The ways into the queue: submissions, factories, spooled files."""
         context, settings = self._context, self._settings
         reserved = ReservedClusters()
         reserved.keep(self._stored.reserved, self._stored.reserved_taken)
@@ -203,7 +203,7 @@ class AccessPoint:
         )
 
     def _build_policies(self) -> None:
-        """What users and policies do to jobs in the queue."""
+        """Actions of users and policies on jobs in the queue."""
         clock = self._context.clock
         self.actions = Actions(
             self.queue,
@@ -226,7 +226,7 @@ class AccessPoint:
         )
 
     def _build_reports(self) -> None:
-        """What the access point says of itself and of past jobs, and to whom."""
+        """Ads and statistics, the collector and the negotiator, histories."""
         context, settings = self._context, self._settings
         name, clock = settings.name, context.clock
         self.statistics = Statistics(self.queue, self.claiming.book, self.transfers.uploads, clock, settings.statistics)
@@ -250,7 +250,7 @@ class AccessPoint:
         self.memory = MemoryTrim(self.queue, self.ads)
 
     def _connect(self) -> None:
-        """Who hears of what."""
+        """Connect the events of parts to their observers."""
         self.committer.on_kills = self._stop_runs
         self.committer.on_new_work = self._new_work
         self.committer.on_change = self.publisher.publish
@@ -306,7 +306,7 @@ class AccessPoint:
         schedd_pb2_grpc.add_ScheddServicer_to_server(self.servicer, context.server)
 
     def _configure(self, settings: Settings) -> None:
-        """Hand the settings that may change to the parts."""
+        """Hand the settings that a reconfig may change to the parts."""
         owner_rights.use_minimum_uid(settings.least_uid)
         self.own_ads.settings = settings
         self.ads.rounding = settings.rounding
@@ -341,7 +341,7 @@ class AccessPoint:
     # ---- life
 
     def begin(self) -> None:
-        """Take up what a former process left, and start everything that runs by itself."""
+        """Restore the state of the former process, and start all background tasks."""
         stored = self._stored
         domains, name = self.admission.settings.domains, self._settings.name
         restore(stored, self.queue, self.ads, domains, name, self.materializer.adopt)
@@ -412,7 +412,7 @@ class AccessPoint:
         self.committer.commit(decision)
 
     async def _tidy(self) -> None:
-        """Forget what is too old to be asked for."""
+        """Prune the history and expired submission keys, every hour."""
         while True:
             await asyncio.sleep(_TIDY_S)
             now = int(self._context.clock.now())
@@ -423,7 +423,7 @@ class AccessPoint:
                 await prune(self.store, now - self._settings.history_days * 86400, self._threads)
 
     async def reconfig(self, config: Config) -> list[str]:
-        """Take over a new configuration; names and addresses stay until a restart."""
+        """Apply a new configuration; names and addresses stay until a restart."""
         settings = read_settings(config, self._context.address.name, local_execute(self._context))
         self._settings = settings
         self._configure(settings)
@@ -435,8 +435,8 @@ class AccessPoint:
         return self.cron.follow(config)
 
     async def stop(self, mode: str) -> None:
-        """Stop: jobs go on running and are taken up again by the next schedd, unless the stop is graceful and the
-        pool ends with it (the startds then end their claims themselves)."""
+        """Stop the schedd. Jobs keep running, and the next schedd reconnects to them, unless the whole pool stops
+        gracefully (then the startds vacate them)."""
         self.stopping.close()
         going = pool_end.is_announced(self._context.home)
         await self.local.close(end="fast" if mode == "fast" else "graceful" if going else "")
@@ -456,12 +456,12 @@ class AccessPoint:
 
 
 def local_execute(context: DaemonContext) -> Path:
-    """Where runs on the access point have their directories, unless LOCAL_UNIV_EXECUTE says so: their jobs reach it."""
+    """The default of LOCAL_UNIV_EXECUTE: a directory to which jobs have access."""
     return context.home.execute.parent / "local_univ_execute"
 
 
 def pool_environment(context: DaemonContext) -> dict[str, str]:
-    """How commands that a job on the access point calls find this pool. No secret is in it."""
+    """The environment by which commands that a job on the access point calls find this pool. It has no secrets."""
     found = {"SLOTWISE_HOME": str(context.home.root)}
     if file := context.env.get("CONDOR_CONFIG"):
         found["CONDOR_CONFIG"] = file

@@ -1,4 +1,4 @@
-"""The schedd's gRPC face: adapts calls to the parts that do the work."""
+"""The gRPC service of the schedd: adapts calls to its parts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from slotwise.wire.status import answers_errors
 
 _log = logging.getLogger(__name__)
 Starters: TypeAlias = StreamContext[schedd_pb2.StarterMessage, schedd_pb2.ShadowMessage]
-#: Records of users in one message.
+#: User records in one message.
 _USERS = 1000
 
 
@@ -112,7 +112,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     async def Submit(
         self, request_iterator: AsyncIterator[schedd_pb2.SubmitPart], context: Context
     ) -> schedd_pb2.SubmitReply:
-        """Queue a submission that comes in parts; nothing is queued without its ``commit``."""
+        """Queue a submission that arrives in parts; without its ``commit``, nothing is queued."""
         caller = self._authenticator.caller(context)
         with Holding(self._admission.intake, caller.name) as holding:
             clusters, key, again = await submit_stream.gather(request_iterator, holding)
@@ -136,11 +136,11 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     async def ReserveClusters(
         self, request: schedd_pb2.ReserveClustersRequest, context: Context
     ) -> schedd_pb2.ReserveClustersReply:
-        """Cluster ids ahead of a submission."""
+        """Reserve cluster ids ahead of a submission."""
         user = self._authenticator.caller(context).name
         return schedd_pb2.ReserveClustersReply(first=await self._admission.reserve(user, request.count))
 
-    # ---- acting and asking
+    # ---- actions and queries
 
     def _is_superuser(self, caller: Identity) -> bool:
         return caller.may("ADMINISTRATOR") or self.superusers.has(caller.name)
@@ -166,7 +166,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
 
     @answers_errors
     async def EditUsers(self, request: schedd_pb2.UsersEdit, context: Context) -> schedd_pb2.UsersReply:
-        """Add, enable, disable, edit or remove records of users."""
+        """Add, enable, disable, edit or remove user records."""
         caller = self._authenticator.caller(context)
         edit = convert.users_edit(request)
         done = await self._users.edit(edit)
@@ -175,7 +175,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
 
     @answers_errors
     async def Users(self, request: common_pb2.AdQuery, context: Context) -> AsyncIterator[common_pb2.AdChunk]:
-        """Records of users."""
+        """List user records."""
         ads = await self._users.ads(request.constraint)
         for start in range(0, len(ads), _USERS):
             yield common_pb2.AdChunk(data=pack_ads(ads[start : start + _USERS]))
@@ -183,7 +183,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
 
     @answers_errors
     async def Query(self, request: schedd_pb2.JobQuery, context: Context) -> AsyncIterator[common_pb2.AdChunk]:
-        """Jobs in the queue."""
+        """List jobs in the queue."""
         caller = self._authenticator.caller(context)
         query = convert.job_query(request)
         if query.mine_only and self._is_superuser(caller):
@@ -228,7 +228,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
 
     @answers_errors
     async def History(self, request: schedd_pb2.HistoryQuery, context: Context) -> AsyncIterator[common_pb2.AdChunk]:
-        """Jobs that have left the queue."""
+        """List jobs that have left the queue."""
         query = convert.history_query(request)
         await self._history.settled()  # a job that left the queue a moment ago is found
         async for chunk in _chunks(self._history.answer(self._listing.questions, query), query.form):
@@ -240,7 +240,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     async def Spool(
         self, request_iterator: AsyncIterator[schedd_pb2.SpoolPart], context: Context
     ) -> schedd_pb2.ActReply:
-        """Files for jobs that wait for them."""
+        """Receive the files of jobs that were submitted with ``-spool``."""
         caller = self._authenticator.caller(context)
         parts = files.spooled_parts(request_iterator)
         released = await self._spooling.receive(caller, parts, lambda: self._is_superuser(caller))
@@ -250,7 +250,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     async def FetchSandboxes(
         self, request: schedd_pb2.JobSelection, context: Context
     ) -> AsyncIterator[schedd_pb2.SandboxPiece]:
-        """What jobs left in their directories."""
+        """Send the sandboxes of such jobs."""
         caller = self._authenticator.caller(context)
         superuser = self._is_superuser(caller)
         async for part in self._spooling.fetch(caller, convert.selection(request), superuser):
@@ -274,7 +274,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     async def Visit(
         self, request_iterator: AsyncIterator[schedd_pb2.JobVisit], context: Context
     ) -> AsyncIterator[schedd_pb2.JobVisit]:
-        """A visit to a running job."""
+        """Relay an interactive session with a running job."""
         caller = self._authenticator.caller(context)
 
         def may_act(user: str) -> bool:
@@ -289,7 +289,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     async def ResourceRequests(
         self, request: schedd_pb2.ResourceRequestsQuery, context: Context
     ) -> AsyncIterator[schedd_pb2.RequestList]:
-        """What is wanted: submitter ads first, then the requests of each submitter."""
+        """Send the outcomes of earlier matches, submitter ads, and the resource requests of each submitter."""
         self._requests.learn(request.significant_attributes)
         yield schedd_pb2.RequestList(fates=map(claim_messages.match_fate, self._fates.tell()), tells_fates=True)
         if request.with_submitters:
@@ -307,7 +307,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
 
     @answers_errors
     async def OfferMatches(self, request: schedd_pb2.MatchBatch, context: Context) -> common_pb2.Empty:
-        """The matches of one cycle."""
+        """Take the matches of a cycle."""
         batch = self._pieces.take(request)
         if batch is None:
             return common_pb2.Empty()
@@ -320,7 +320,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     # ---- running jobs
 
     async def Shadow(self, request_iterator: AsyncIterator[schedd_pb2.StarterMessage], context: Starters) -> None:
-        """One starter's stream."""
+        """Serve a starter's stream."""
         await self._shadows.serve(context)
 
 

@@ -1,4 +1,4 @@
-"""The knobs that the schedd reads, gathered into values its parts take."""
+"""Reads the schedd's knobs into the settings of its parts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from slotwise.schedd.users.superusers import SuperUsers
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything configurable of one schedd."""
+    """The settings of a schedd."""
 
     name: str
     host: str
@@ -62,13 +62,13 @@ class Settings:
     next_start_delay_most_s: float = 600.0
     stop_count: int = 1
     stop_delay_s: float = 0.0
-    #: MAX_CONCURRENT_UPLOADS and its part for one user; 0: no bound.
+    #: MAX_CONCURRENT_UPLOADS and MAX_CONCURRENT_UPLOADS_PER_USER; 0: no limit.
     uploads_most: int = 100
     uploads_per_user_most: int = 20
     jobs_most: int = (1 << 31) - 1
     jobs_per_owner_most: int = 100_000
     jobs_per_submission_most: int = 20_000
-    #: Bytes of submissions under way, of one user and of all; 0: no bound.
+    #: The limits on bytes of submissions in flight, for one user and for all; 0: no limit.
     intake_most: tuple[int, int] = (256 << 20, 1024 << 20)
     periodic_interval_s: float = 60.0
     periodic_timeslice: float = 0.01
@@ -91,7 +91,7 @@ class Settings:
     rounding: dict[str, str] = field(default_factory=lambda: dict(DEFAULT_STEPS))
     rules: SubmitRules = field(default_factory=SubmitRules)
     known_users_only: bool = False
-    #: SCHEDD_ATTRS: what the ads of the schedd and its submitters say besides.
+    #: SCHEDD_ATTRS: further attributes in the ads of the schedd and its submitters.
     advertised: Changes = field(default_factory=dict)
 
     def for_claiming(self, address: str) -> ClaimSettings:
@@ -140,7 +140,7 @@ class Settings:
 
 
 def read_settings(config: Config, host: str, execute: Path) -> Settings:
-    """The settings that ``config`` gives on ``host``. ``execute``: LOCAL_UNIV_EXECUTE where it is not set."""
+    """The settings that ``config`` gives on ``host``. ``execute``: the default of LOCAL_UNIV_EXECUTE."""
 
     text, number, boolean = config.get_text, config.get_float, config.get_bool
 
@@ -225,7 +225,7 @@ def _advertised(config: Config) -> Changes:
 def _local(config: Config, execute: Path) -> LocalSettings:
     is_set = config.origin("LOCAL_UNIV_EXECUTE") not in (None, DEFAULT)
     return LocalSettings(
-        # Jobs must be able to reach it, and SPOOL is closed to them.
+        # Jobs need access to it, and have none to SPOOL.
         execute=Path(config.get_text("LOCAL_UNIV_EXECUTE")) if is_set else execute,
         control=config.get_text("SLOTWISE_CONTROL_DIR"),
         rules=StartRules(

@@ -1,7 +1,7 @@
-"""Opening files that users name: whatever lies there, nobody waits for it, and no magic link is followed.
+"""Opens files that users name, without blocking on them and without following magic links.
 
-To open a named pipe waits for its other end, and some devices have no end. A worker thread that hangs so is lost, and a
-user could take all of them. For magic links see `slotwise.daemon.user_paths`.
+Opening a named pipe waits for its other end, and some devices never end. A worker thread that hangs on one is lost, and
+a user could block all of them. For magic links see `slotwise.daemon.user_paths`.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import time
 
 from slotwise.daemon.user_paths import open_path
 
-#: How long a pipe or terminal may take to accept all of a small result.
+#: How long a pipe or terminal may take to accept a small file, in seconds.
 _WRITE_S = 10.0
 
 
 def regular(path: str, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
-    """A descriptor of a regular file.
+    """Open a regular file; returns the descriptor.
 
-    :raises OSError: as ``os.open``; EINVAL for what is no regular file.
+    :raises OSError: as ``os.open``; EINVAL for anything but a regular file.
     """
-    # O_NONBLOCK does nothing to regular files; O_NOCTTY: a terminal does not become ours.
+    # O_NONBLOCK has no effect on regular files; O_NOCTTY: a terminal does not become the daemon's.
     descriptor = open_path(path, flags | os.O_NONBLOCK | os.O_NOCTTY, mode)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -32,7 +32,7 @@ def regular(path: str, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
 
 
 def write_special(path: str, data: bytes) -> None:
-    """Write to a pipe or device that is there.
+    """Write to an existing pipe or device.
 
     :raises OSError: ENXIO for a pipe that nobody reads, ETIMEDOUT when its reader is too slow.
     """

@@ -1,4 +1,4 @@
-"""What users ask of jobs in the queue: remove, hold, release, suspend, continue, vacate, edit."""
+"""Actions on jobs in the queue: remove, hold, release, suspend, continue, vacate, edit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from slotwise.wire.token import Identity
 _CHUNK = 2000
 
 _STARTED = frozenset((Status.RUNNING, Status.TRANSFERRING_OUTPUT))
-#: States in which an action means a job that is chosen with others: by cluster, owner or constraint.
+#: The states in which an action applies to a job that is selected by cluster, owner or constraint.
 _SUITABLE: dict[Action, frozenset[Status]] = {
     Action.REMOVE: frozenset(Status) - {Status.REMOVED},
     Action.REMOVE_FORCE: frozenset((Status.REMOVED,)),
@@ -45,21 +45,21 @@ _SUITABLE: dict[Action, frozenset[Status]] = {
 
 
 def _suits(job: Job, action: Action) -> bool:
-    """Whether the action means ``job`` when it is one of many; files that are on their way keep it from release."""
+    """Whether the action applies to ``job`` as one of many; a job that waits for spooled files is not released."""
     if action == Action.RELEASE and job.number("HoldReasonCode") == Hold.SPOOLING_INPUT:
         return False
     states = _SUITABLE.get(action)
     return states is None or job.status in states
 
 
-#: The reason of an action for which the user gave none, as HTCondor words it.
+#: The reasons of actions for which the user gave none, as HTCondor words them.
 _REASONS: dict[Action, str] = {
     Action.REMOVE: "via condor_rm",
     Action.REMOVE_FORCE: "via condor_rm -forcex",
     Action.HOLD: "via condor_hold",
     Action.RELEASE: "via condor_release",
 }
-#: Why a job is evicted that a user has vacated, as HTCondor words it; it names no user.
+#: The reason of a vacate, as HTCondor words it: without the user.
 _VACATED = "Job vacated by schedd"
 
 
@@ -109,7 +109,7 @@ class Actions:
     # ---- acting
 
     async def act(self, caller: Identity, request: JobAction, superuser: bool) -> ActionOutcome:
-        """Act on the selected jobs the caller may act on: own ones, or all for a queue superuser."""
+        """Act on those selected jobs that are the caller's; a queue superuser's action applies to all."""
         action = request.action
         reason = f"{request.reason or _REASONS.get(action, '')} (by user {caller.user})"
         decision = Decision(self._clock.now())
@@ -127,7 +127,7 @@ class Actions:
         )
 
     async def _factories(self, caller: Identity, superuser: bool, selection: JobSelection) -> list[Cluster]:
-        """Clusters that make jobs late and are meant as a whole: named, or selected by what all their jobs share."""
+        """The clusters with factories that are selected as a whole: by id, or by what all their jobs share."""
         found = [cluster for cluster in self._queue.clusters.values() if cluster.factory is not None]
         found = [cluster for cluster in found if superuser or same_user(cluster.user, caller.name)]
         if selection.ids:
@@ -167,7 +167,7 @@ class Actions:
             return ActionResult.SUCCESS if done else ActionResult.BAD_STATUS
         if action == Action.RELEASE:
             if job.status == Status.HELD and job.number("HoldReasonCode") == Hold.SPOOLING_INPUT:
-                return ActionResult.BAD_STATUS  # its files are still on their way
+                return ActionResult.BAD_STATUS  # it waits for spooled files
             return ActionResult.SUCCESS if queue.release(job, reason, decision) else ActionResult.BAD_STATUS
         if action in (Action.VACATE, Action.VACATE_FAST):
             fast = action == Action.VACATE_FAST
@@ -193,10 +193,10 @@ class Actions:
         suits: Callable[[Job], bool] = lambda job: True,
         on_factories: bool = False,
     ) -> ActionOutcome:
-        """Do ``act`` to each selected job, in pieces that do not stop the daemon, durable before it is answered.
+        """Apply ``act`` to each selected job, in slices that do not block the daemon; durable when it returns.
 
-        Of jobs that are not named one by one, those that it does not suit are not meant.
-        ``on_factories``: something was done to clusters as a whole, so that no job at all is no failure.
+        :param suits: whether the action applies to a job that is not named by its own id.
+        :param on_factories: the action applied to clusters as a whole, so that no job at all is not a failure.
         """
         outcome = ActionOutcome()
         waiting = []
@@ -226,7 +226,7 @@ class Actions:
         return outcome
 
     async def _selected(self, selection: JobSelection, outcome: ActionOutcome) -> Iterable[tuple[Job, str]]:
-        """The jobs meant, each with the id by which it was named, or ""."""
+        """The selected jobs, each with the id by which it was named, or ""."""
         if selection.ids and not selection.constraint and not selection.owners:
             return self._named(selection.ids, outcome)
         if not (selection.all or selection.ids or selection.owners or selection.constraint):
@@ -253,7 +253,7 @@ class Actions:
     async def edit(self, caller: Identity, request: JobEdit, superuser: bool) -> ActionOutcome:
         """Change attributes of the selected jobs.
 
-        :raises UsageError: for an attribute that nobody may change, AdSyntaxError for text that is no expression.
+        :raises UsageError: for an attribute that may not be edited, AdSyntaxError for text that is not an expression.
         """
         changes = self.locks.checked(request.changes, superuser=superuser)
 

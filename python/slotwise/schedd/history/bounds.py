@@ -1,6 +1,6 @@
-"""What a constraint says of the columns of the history, so that an index finds the few rows among millions. Pure.
+"""Derives bounds on the history's columns from a constraint, so that an index finds the few rows among millions. Pure.
 
-A bound is necessary for the constraint to be true, never more: the ads of the rows that are left are still asked.
+Bounds are necessary for the constraint to be true, not sufficient: it is still evaluated in the ads of the rows found.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _TURNED = {">=": "<=", "<=": ">=", ">": "<", "<": ">"}
 
 @dataclass(frozen=True)
 class Bounds:
-    """What rows must satisfy; None: anything. Times are seconds since the epoch, inclusive.
+    """The bounds that rows must satisfy; None: any value. Times are epoch seconds, inclusive.
 
     ``completed_until`` is only set together with a ``completed_since``: a job that was removed has no such date,
     and its column is the time at which it left.
     """
 
     owner: str | None = None
-    #: Whether the case of the owner's letters counts.
+    #: Whether the owner is compared case-sensitively.
     is_exact: bool = False
     cluster: int | None = None
     status: int | None = None
@@ -36,7 +36,7 @@ class Bounds:
 
 
 def bounds_of(constraint: str, now: int) -> Bounds:
-    """What ``constraint`` says. Text that is no expression says nothing: whoever evaluates it complains."""
+    """The bounds that follow from ``constraint``; none for text that is not valid, which fails when it is evaluated."""
     found = Bounds()
     try:
         clauses = ExprTree(constraint).conjuncts()

@@ -1,4 +1,4 @@
-"""What the schedd's ad was from time to time: SCHEDD_DAEMON_HISTORY, which `slotwise history -daemon` reads."""
+"""Records the schedd's ad at intervals: SCHEDD_DAEMON_HISTORY, which `slotwise history -daemon` reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class DaemonHistorySettings:
-    """Where the file is ("" for none), when it is put aside, and how often the ad is written (seconds)."""
+    """The file ("" for none), its rotation, and the interval between records (seconds)."""
 
     path: str = ""
     rotation: Rotation = field(default_factory=Rotation)
@@ -28,7 +28,7 @@ class DaemonHistorySettings:
 
     @classmethod
     def of(cls, config: Config) -> DaemonHistorySettings:
-        """As the configuration says. Without an interval the ad is written as often as the collector gets it."""
+        """The settings that a configuration gives. By default, the interval is that of advertising to the collector."""
         return cls(
             config.get_str("SCHEDD_DAEMON_HISTORY").strip(),
             Rotation(config.get_int("MAX_DAEMON_HISTORY_LOG"), max(1, config.get_int("MAX_DAEMON_HISTORY_ROTATIONS"))),
@@ -37,7 +37,7 @@ class DaemonHistorySettings:
 
 
 class DaemonHistory:
-    """Writes the ad that ``own_ad`` gives."""
+    """Writes the ad that ``own_ad`` returns."""
 
     def __init__(self, own_ad: Callable[[], ClassAd], clock: Clock, threads: Executor) -> None:
         self._own_ad = own_ad
@@ -47,13 +47,13 @@ class DaemonHistory:
         self._changed = asyncio.Event()
 
     def follow(self, settings: DaemonHistorySettings) -> None:
-        """Write as ``settings`` say, the next time at once when they are others."""
+        """Apply new settings; when they differ, the next record is written at once."""
         if settings != self._settings:
             self._settings = settings
             self._changed.set()
 
     async def run(self) -> None:
-        """Write until cancelled; a disk that is full costs records."""
+        """Write until cancelled; on a full disk, records are lost."""
         while True:
             self._changed.clear()
             settings = self._settings

@@ -1,8 +1,8 @@
-"""One ad for each run of a job: JOB_EPOCH_HISTORY, rotated by size, and a file for each job in JOB_EPOCH_HISTORY_DIR.
+"""Records an ad for each run of a job: JOB_EPOCH_HISTORY, rotated by size, and files by job in JOB_EPOCH_HISTORY_DIR.
 
 `slotwise history -epochs` and HTCondor's reader read them: the ad in long form, then a line of three stars that
-names the run. Written as the daemon once the end of the run is durable, without more promise: a kill at the wrong
-moment may cost a record here, and never repeats one.
+names the run. Written as the daemon once the end of the run is durable, but not transactionally: a crash may lose a
+record, and never duplicates one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from slotwise.table import unpack_ads
 
 @dataclass(frozen=True)
 class RunHistorySettings:
-    """Where records go ("" for nowhere), and when the file is put aside."""
+    """The file and directory of records ("" for none), and the rotation of the file."""
 
     path: str = ""
     directory: str = ""
@@ -31,7 +31,7 @@ class RunHistorySettings:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run that is over: its job's ad as a pack, which of the job's runs it was (from 0), and when it ended."""
+    """A run that is over: its job's ad as a pack, the run's number in the job (from 0), and its end."""
 
     cluster: int
     proc: int
@@ -41,7 +41,7 @@ class RunRecord:
     ad: bytes
 
     def record(self) -> Record:
-        """The record as it stands in a file."""
+        """The record as text."""
         ad = unpack_ads(self.ad)[0]
         ad.update({"RunInstanceId": self.instance, "EpochAdType": "EPOCH"})
         banner = on_one_line(
@@ -52,14 +52,14 @@ class RunRecord:
 
 
 def record_of(run_id: str, job: Job, ads: JobAds, now: float) -> RunRecord:
-    """The record of a run that ends now, its job's newest changes included."""
+    """The record of a run that ends now, with its job's newest changes."""
     pack = ads.latest_pack(job, {"JobStatus": int(job.status)})
     instance = int(run_id.partition("#")[2] or 1) - 1
     return RunRecord(job.cluster.number, job.proc, instance, job.owner, int(now), pack)
 
 
 class RunHistory(RecordWriter[RunRecord]):
-    """Gathers records and has a worker thread write them, those of a moment together."""
+    """Collects records; a worker thread writes them in batches."""
 
     def __init__(self, threads: Executor) -> None:
         super().__init__(lambda records: write(self.settings, records), "the history of runs", threads)
@@ -67,7 +67,7 @@ class RunHistory(RecordWriter[RunRecord]):
 
     @property
     def is_kept(self) -> bool:
-        """Whether records go anywhere."""
+        """Whether records are written anywhere."""
         return bool(self.settings.path or self.settings.directory)
 
 

@@ -1,10 +1,10 @@
 """Writes jobs that have left the queue to the HISTORY file and PER_JOB_HISTORY_DIR, each once.
 
-The database is what is sure: a worker thread follows its history table, behind the commits, and writes what is new.
-How far it is, is a mark in the database that is put forward after the file was synchronised; after a crash the last
-whole record of the file tells how far it was in truth, and a record that was cut is taken out and written anew.
-A disk that is full delays the file and loses nothing. A file of PER_JOB_HISTORY_DIR comes before the record, so that a
-crash between them may write it again, as it may in HTCondor.
+The database is authoritative: a worker thread follows its history table, behind the commits, and writes new rows. A
+mark in the database records the progress, and is advanced after an fsync of the file; after a crash, the last complete
+record of the file shows the actual progress, and a partial record is removed and written again. A full disk delays the
+file and loses nothing. A file of PER_JOB_HISTORY_DIR is written before the record, so that a crash between the two may
+write it again, as in HTCondor.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from slotwise.table import AdTable
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
-#: Rows that are written together, and the least time between two such pieces, seconds.
+#: Rows in a batch, and the least time between two batches, in seconds.
 _PIECE, _PAUSE_S = 500, 0.1
-#: How long the mark may stay behind the file, and how soon a write that failed is tried again, seconds.
+#: How long the mark may lag behind the file, and the time before a failed write is retried, in seconds.
 _MARK_S, _AGAIN_S = 2.0, 10.0
-#: The mark while no history is written: what leaves the queue meanwhile stays out of it.
+#: The mark while no history is written: jobs that leave meanwhile are not in the file.
 _OFF = -1
 _GLOBAL_ID = re.compile(r'^GlobalJobId = "(?P<id>.*)"$', re.MULTILINE)
-#: Names that the fast way writes as they are; others want quotes.
+#: Attribute names that need no quotes.
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _JOB_ID = re.compile(r".*#(\d+)\.(\d+)#\d+")
 
 
 @dataclass(frozen=True)
 class ExportSettings:
-    """Where records go ("" for nowhere), when the file is put aside, and whether they hold the jobs' environments."""
+    """The file and directory of records ("" for none), the rotation, and whether records have jobs' environments."""
 
     path: str = ""
     directory: str = ""
@@ -56,7 +56,7 @@ class ExportSettings:
 
     @classmethod
     def of(cls, config: Config) -> ExportSettings:
-        """As HISTORY, PER_JOB_HISTORY_DIR and the knobs of rotation say."""
+        """The settings that HISTORY, PER_JOB_HISTORY_DIR and the knobs of rotation give."""
         return cls(
             config.get_str("HISTORY").strip(),
             config.get_str("PER_JOB_HISTORY_DIR").strip(),
@@ -66,7 +66,7 @@ class ExportSettings:
 
     @property
     def is_on(self) -> bool:
-        """Whether records go anywhere."""
+        """Whether records are written anywhere."""
         return bool(self.path or self.directory)
 
 
@@ -81,14 +81,14 @@ class HistoryExport:
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="history")
         self._connection: sqlite3.Connection | None = None
         self._wake = asyncio.Event()
-        #: The settings that records were written by last; None at first.
+        #: The settings of the latest write; None at first.
         self._applied: ExportSettings | None = None
-        #: Rows up to here are in the file; the mark in the database follows.
+        #: The last row in the file; the mark in the database follows.
         self._at = self._marked = _OFF
         self._has_failed = self._is_unsure = False
 
     def look(self) -> None:
-        """Jobs have left the queue, durably, or the settings have changed."""
+        """Look for new rows: jobs have left the queue durably, or the settings have changed."""
         self._wake.set()
 
     async def run(self) -> None:
@@ -100,7 +100,7 @@ class HistoryExport:
                     await self._wake.wait()
             except TimeoutError:
                 if not self._has_failed:
-                    with contained(_log, "marking how far HISTORY is", self._failed):
+                    with contained(_log, "recording the progress of HISTORY", self._failed):
                         await self._mark()
                     continue
             self._wake.clear()
@@ -108,9 +108,9 @@ class HistoryExport:
             await asyncio.sleep(_PAUSE_S)
 
     async def close(self) -> None:
-        """Write what is left and stop."""
+        """Write the remaining rows and stop."""
         await self._write_all()
-        with contained(_log, "marking how far HISTORY is"):
+        with contained(_log, "recording the progress of HISTORY"):
             await self._mark()
         await self._in_thread(self._disconnect)
         self._threads.shutdown(wait=False)
@@ -126,7 +126,7 @@ class HistoryExport:
 
     def _failed(self, _error: Exception) -> None:
         self._has_failed = True
-        self._applied = None  # a part may be in the file: it tells which
+        self._applied = None  # some rows may be in the file: see there which
 
     async def _write_rows(self) -> None:
         try:
@@ -144,7 +144,7 @@ class HistoryExport:
             self._has_failed = False
 
     async def _mark(self) -> None:
-        """Note in the database how far the file is, once the disk holds that."""
+        """Advance the mark in the database, after an fsync of the file."""
         at = self._at
         if at == self._marked:
             return
@@ -152,10 +152,10 @@ class HistoryExport:
             try:
                 await self._in_thread(partial(history_file.synchronise, self.settings.path))
             except FileNotFoundError:
-                pass  # someone took it away; what was put aside was synchronised before
+                pass  # somebody removed it; rotated files were synchronized before
             except OSError as error:
                 if not self._is_unsure:
-                    _log.error("could not synchronise HISTORY (%s), retrying: %s", self.settings.path, error)
+                    _log.error("could not synchronize HISTORY (%s), retrying: %s", self.settings.path, error)
                 self._is_unsure = True
                 return
             self._is_unsure = False
@@ -167,7 +167,7 @@ class HistoryExport:
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
-    # ---- in the thread
+    # ---- in the worker thread
 
     def _rows(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -180,7 +180,7 @@ class HistoryExport:
             self._connection = None
 
     def _apply(self, settings: ExportSettings) -> None:
-        """Find out where to go on."""
+        """Establish where to continue."""
         former, self._applied = self._applied, settings
         if former is not None and former.is_on and settings.is_on:
             return
@@ -194,7 +194,7 @@ class HistoryExport:
             self._at = max(self._marked, self._last_of(settings.path, rows))
 
     def _last_of(self, path: str, rows: sqlite3.Connection) -> int:
-        """The row of the last record in the file; 0 when that is none of ours."""
+        """The row of the last record in the file; 0 when it is not one of this queue."""
         found = _GLOBAL_ID.search(history_file.repair(path)) if path else None
         job = _JOB_ID.fullmatch(found["id"]) if found and found["id"].startswith(f"{self._name}#") else None
         if job is None:
@@ -203,7 +203,7 @@ class HistoryExport:
         return row[0] or 0
 
     def _write_piece(self, settings: ExportSettings) -> bool:
-        """Write the next rows; whether there were any."""
+        """Write the next rows; returns whether there were any."""
         rows = self._rows()
         sql = f"SELECT {COLUMNS} FROM history WHERE seq > ? ORDER BY seq LIMIT {_PIECE}"
         found = [PastJob(*row) for row in rows.execute(sql, (self._at,))]
@@ -215,7 +215,7 @@ class HistoryExport:
             try:
                 ads.append(past.ad(job))
             except (HostError, ValueError, TypeError, LookupError) as error:  # such a row never becomes readable
-                _log.error("job %d.%d cannot be written to HISTORY: %s", job.cluster, job.proc, error)
+                _log.error("%d.%d: could not be written to HISTORY: %s", job.cluster, job.proc, error)
             else:
                 jobs.append(job)
         if not settings.has_environment:
@@ -237,12 +237,12 @@ class HistoryExport:
 
     @staticmethod
     def _write_per_job(directory: str, jobs: list[PastJob], texts: list[str]) -> None:
-        """A file for each job; one that cannot be written keeps nothing else back."""
+        """Write a file for each job; a failure does not stop the others."""
         for job, text in zip(jobs, texts, strict=True):
             try:
                 history_file.write_per_job(directory, f"history.{job.cluster}.{job.proc}", text)
             except OSError as error:
-                _log.warning("no PER_JOB_HISTORY_DIR file of job %d.%d: %s", job.cluster, job.proc, error)
+                _log.warning("%d.%d: could not write its file in PER_JOB_HISTORY_DIR: %s", job.cluster, job.proc, error)
 
 
 def _banner(job: PastJob, ad: ClassAd, now: int) -> str:
@@ -255,7 +255,7 @@ def _banner(job: PastJob, ad: ClassAd, now: int) -> str:
 
 
 def long_forms(ads: list[ClassAd]) -> list[str]:
-    """The ads in long form, those of a piece together, which takes a third of the time."""
+    """The ads in long form, rendered together, which takes a third of the time."""
     names = {name for ad in ads for name in ad}
     if not all(map(_PLAIN_NAME.fullmatch, names)):  # one could read as attributes, or as the end of a record
         return [long_form(ad) for ad in ads]
@@ -264,7 +264,7 @@ def long_forms(ads: list[ClassAd]) -> list[str]:
         table.upsert(str(number), ad)
     text = table.long_text().decode("utf-8", "surrogateescape")
     is_plain = text.replace("\n", "").isprintable() and text.count("\n") == sum(len(ad) + 1 for ad in ads)
-    if not is_plain:  # a text of some job has what ends lines
+    if not is_plain:  # a string of some job contains line breaks
         return [long_form(ad) for ad in ads]
     return [f"{one}\n" for one in text.split("\n\n")[:-1]]
 

@@ -1,4 +1,4 @@
-"""Ads of jobs that have left the queue, made again from the database: cluster ad, the job's delta, its changes."""
+"""Rebuilds the ads of jobs that have left the queue from the database: cluster ad, the job's delta, its changes."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class PastJob(NamedTuple):
     changes: str | None
 
 
-#: Ads of clusters that are kept.
+#: The most cluster ads that are cached.
 _CLUSTERS_MOST = 1000
 COLUMNS = ", ".join(PastJob._fields)
 
 
 class PastAds:
-    """Makes ads of rows; ads of clusters are kept as long as this object is."""
+    """Builds ads from rows, and caches ads of clusters."""
 
     def __init__(self, connection: sqlite3.Connection, schedd_name: str) -> None:
         self._connection = connection

@@ -1,7 +1,7 @@
-"""Takes jobs out of the history when they are too old (SLOTWISE_HISTORY_DAYS), a slice at a time.
+"""Removes old jobs from the history (SLOTWISE_HISTORY_DAYS), a slice at a time.
 
-Commits of the queue go through the same writer: it is never held for longer than a slice takes, and rests for longer
-than that in between. What is to go is looked up beside it, in a thread.
+Commits of the queue go through the same writer: each slice blocks it briefly, and is followed by a longer pause. The
+rows to remove are looked up in a worker thread.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from functools import partial
 from slotwise.schedd.storage.batch import UNUSED_CLUSTER, Batch
 from slotwise.schedd.storage.store import Store
 
-#: Rows of a slice, and the rest after it, in times of what it took and at least so many seconds.
+#: Rows of a slice, the pause after it as a multiple of its duration, and the least pause in seconds.
 _SLICE, _REST, _REST_S = 500, 4.0, 0.02
-#: The newest row stays, so that no later one gets its number: readers go on where they were by that.
+#: The newest row stays, so that its number is not used again: readers continue by it.
 _OLD = (
     "SELECT seq FROM history INDEXED BY history_completed"
     " WHERE completed < ? AND seq < (SELECT max(seq) FROM history) ORDER BY completed LIMIT ?"
@@ -27,7 +27,7 @@ _UNUSED = f"SELECT cluster FROM clusters WHERE cluster > ? AND {UNUSED_CLUSTER} 
 
 
 async def prune(store: Store, before: int, threads: Executor) -> int:
-    """Forget jobs that left before ``before`` (seconds since the epoch), and clusters without a job; how many jobs."""
+    """Remove jobs that left before ``before`` (epoch seconds), and unused clusters; returns the number of jobs."""
     count = 0
     while seqs := await _found(store, threads, _OLD, before):
         await _forget(store, partial(Batch.forget_past, seqs=seqs))

@@ -43,7 +43,7 @@ class HistoryQuery:
 
 
 class History:
-    """Reads history rows."""
+    """Answers queries from the history table."""
 
     def __init__(self, store: Store, schedd_name: str, clock: Clock) -> None:
         self._store = store
@@ -51,17 +51,17 @@ class History:
         self._name = schedd_name
 
     async def settled(self) -> None:
-        """Wait until everything decided so far is in the database."""
+        """Wait until all decisions so far are in the database."""
         await self._store.commit(Batch())
 
     async def answer(self, questions: Questions, query: HistoryQuery) -> AsyncIterator[tuple[bytes, int]]:
-        """(piece, number of ads in it), in order. Rows are read in worker threads.
+        """The answer in pieces, each with the number of ads that it adds. Rows are read in worker threads.
 
         :raises UsageError: for a job id that is not one.
         """
         loop = asyncio.get_running_loop()
         left = query.limit or 1 << 60
-        # What is read counts for these two, and not only what is found.
+        # These two depend on all rows that are read, not only on those that match.
         reads_all = bool(query.scan_limit or query.since)
         constraint = constraint_of(
             query.jobs.ids if reads_all else (),
@@ -78,7 +78,7 @@ class History:
                 left -= count
                 yield b"", count
             else:
-                # Rows come in the order they were put in.
+                # In the order of insertion.
                 async for chunks in questions.chunks(table, constraint, query.projection, left, query.form, _PIECE):
                     left -= chunks.total
                     said = chunks.total
@@ -89,7 +89,7 @@ class History:
                 return
 
     def _pieces(self, query: HistoryQuery, bounds: Bounds | None) -> Iterator[tuple[AdTable, bool]]:
-        """Tables of some hundred ads each, in order, and whether no more shall be read."""
+        """Tables of some hundred ads each, in order, and whether it is the last to be read."""
         direction = "ASC" if query.forwards else "DESC"
         try:
             connection = self._store.reader()
@@ -118,7 +118,7 @@ class History:
 
 
 def _where(query: HistoryQuery, bounds: Bounds, connection: sqlite3.Connection) -> tuple[str, list[str | int]]:
-    """The rows to read, as far as columns tell."""
+    """The WHERE clause for the rows to read, as far as columns select them, and its values."""
     clauses: list[str] = []
     values: list[str | int] = []
     since = max(query.completed_since, bounds.completed_since or 0)
@@ -151,7 +151,7 @@ def _where(query: HistoryQuery, bounds: Bounds, connection: sqlite3.Connection) 
 
 
 def _spelled(owner: str, connection: sqlite3.Connection) -> list[str]:
-    """The owners of that name, whatever the case of its letters. The index is asked once for each owner there is."""
+    """The owners whose names match but for case. Takes one look-up in the index for each owner there is."""
     sql = """
         WITH RECURSIVE owners(name) AS (
           SELECT min(owner) FROM history
@@ -177,7 +177,7 @@ async def _cut(questions: Questions, table: AdTable, query: HistoryQuery) -> boo
         stop = since
     stops = set(await questions.keys(table, stop))
     has_stopped = False
-    for key in list(table.keys()):  # in the order they were put in
+    for key in list(table.keys()):  # in the order of insertion
         has_stopped = has_stopped or key in stops
         if has_stopped:
             table.remove(key)

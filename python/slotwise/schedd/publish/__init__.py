@@ -1,1 +1,1 @@
-"""What the schedd advertises of itself and its submitters."""
+"""The schedd's ads and statistics, and advertising them."""

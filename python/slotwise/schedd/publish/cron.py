@@ -1,8 +1,8 @@
-"""Schedd cron (SCHEDD_CRON_JOBLIST): an administrator's programs, and what they find out in the schedd's ads.
+"""Schedd cron (SCHEDD_CRON_JOBLIST): an administrator's programs, whose output goes into the schedd's ads.
 
-What a job prints last replaces what it printed before, whatever stands behind the dash that ends an ad. The jobs' ads
-are merged in the order of their names, over what the schedd says itself, except for the attributes that tell which
-schedd it is. HTCondor reads the list of jobs once; here a reconfig does, too, as for cron jobs of the startd.
+The latest ad of a job replaces its former one, whatever follows the dash that ends an ad. The jobs' ads are merged in
+the order of the jobs' names, over the schedd's own attributes, except for those that identify the schedd. HTCondor
+reads the list of jobs only at start; here a reconfig does so, too, as for cron jobs of the startd.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from slotwise.cron.runner import CronRunner
 from slotwise.schedd.jobs.ads import native
 from slotwise.schedd.jobs.values import Changes
 
-#: What no program may say for a schedd: who it is and where it answers.
+#: Attributes that identify the schedd, which no job may set.
 _ITS_OWN = frozenset({"mytype", "name", "machine", "myaddress", "scheddipaddr", "scheddname"})
 
 
 class Cron:
     """The cron jobs of a schedd. All calls come from the event loop's thread.
 
-    :param own_ad: what the schedd says of itself, for conditions of jobs (HTCondor does not look at these here).
-    :param changed: told when a job says something else than before.
+    :param own_ad: the schedd's ad, in which conditions of jobs are evaluated (HTCondor ignores these here).
+    :param changed: called when a job's output changes.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Cron:
         self._updates: dict[str, Changes] = {}
 
     def follow(self, config: Config) -> list[str]:
-        """Run the jobs of this configuration, and forget what others said; which of them cannot be."""
+        """Run the jobs of this configuration, and discard the output of others; returns the configuration's faults."""
         rules = jobs.read(config, SCHEDD_CRON, config.get_text("SCHEDD_CRON_NAME"))
         kept = {job.name for job in rules.jobs}
         for name in [name for name in self._found if name not in kept]:
@@ -50,7 +50,7 @@ class Cron:
         return list(rules.faults)
 
     def attributes(self) -> Changes:
-        """What all jobs have found out, and when."""
+        """The attributes from all jobs, with the times of their updates."""
         merged: Changes = {}
         for name in sorted(self._found):
             merged.update(self._found[name])

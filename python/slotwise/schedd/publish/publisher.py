@@ -1,4 +1,4 @@
-"""Tells the pool of this access point: ads to the collector, and new work to the negotiator at once."""
+"""Advertises to the collector, and requests negotiation cycles from the negotiator."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from slotwise.wire.gen import negotiator_pb2, negotiator_pb2_grpc
 
 _log = logging.getLogger(__name__)
 
-#: Changes within this time travel together (seconds).
+#: Changes within this time are advertised together, in seconds.
 _GATHER_S = 0.5
 
 
 class ScheddPublisher(Publisher):
-    """Advertises the access point and its submitters, who come and go.
+    """Advertises the access point and its current submitters.
 
-    :param ads: all ads by kind and key, as they are now.
+    :param ads: returns all current ads, by kind and key.
     """
 
     def __init__(
@@ -35,13 +35,13 @@ class ScheddPublisher(Publisher):
         ads: Callable[[], dict[str, dict[str, Changes]]],
     ) -> None:
         self._ads = ads
-        #: How often ads that do not change are confirmed (SCHEDD_INTERVAL), seconds.
+        #: How often unchanged ads are advertised again (SCHEDD_INTERVAL), in seconds.
         self.interval_s = 300.0
         source = TableSource(self._refresh)
         super().__init__(source, collector, credential, interval_s=lambda: self.interval_s, gather_s=_GATHER_S)
 
     def _refresh(self, source: TableSource) -> None:
-        """Bring the tables up to date."""
+        """Update the tables from the current ads."""
         for kind, ads in self._ads().items():
             table = source.table(kind)
             for key in list(table.keys()):
@@ -56,7 +56,7 @@ class ScheddPublisher(Publisher):
 
 
 class NegotiatorCall:
-    """Asks the negotiator for a cycle when there is new work; asks are gathered, one is under way at a time."""
+    """Requests a negotiation cycle when there are jobs to start; one request at a time stands for all."""
 
     def __init__(self, negotiator: Callable[[], Awaitable[str]], credential: Credential, schedd_name: str) -> None:
         self._negotiator = negotiator
@@ -68,11 +68,11 @@ class NegotiatorCall:
         self.enabled = True
 
     def ask(self) -> None:
-        """There is new work."""
+        """Request a cycle: there are jobs to start."""
         self._wanted.set()
 
     async def run(self) -> None:
-        """Ask for ever."""
+        """Send requests until cancelled."""
         while True:
             await self._wanted.wait()
             self._wanted.clear()
@@ -95,7 +95,7 @@ class NegotiatorCall:
             await asyncio.sleep(0.005)
 
     async def _forget_channel(self) -> None:
-        """The negotiator may answer elsewhere next time."""
+        """Close the channel: the negotiator may have another address next time."""
         if self._channel is not None:
             await self._channel.close()
             self._channel = None

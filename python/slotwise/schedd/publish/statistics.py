@@ -1,4 +1,4 @@
-"""The statistics in the schedd's ad and its submitters': jobs, shadows, transfers, as STATISTICS_TO_PUBLISH asks."""
+"""The statistics in the ads of the schedd and its submitters: jobs, shadows, transfers (STATISTICS_TO_PUBLISH)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.transfer.transfer_queue import TransferQueue
 
-#: Rates are told over these times (seconds), by the ends of their names.
+#: The horizons of published rates in seconds, with the suffixes of their names.
 _HORIZONS = {60.0: "1m", 300.0: "5m"}
-#: How long what must be counted run by run holds, seconds.
+#: How long counts that take a look at every run are cached, in seconds.
 _RUNNING_S = 60.0
 
 
 @dataclass(frozen=True)
 class StatisticsSettings:
-    """How long "of late" is, and what ads show of jobs and of transfers."""
+    """The window of Recent... attributes, and which statistics of jobs and of transfers are published."""
 
     window: Window = field(default_factory=Window)
     jobs: Publication = field(default_factory=Publication)
@@ -31,7 +31,7 @@ class StatisticsSettings:
 
     @classmethod
     def of(cls, config: Config) -> StatisticsSettings:
-        """As the STATISTICS_ knobs say."""
+        """The settings that the STATISTICS_ knobs give."""
         quantum = next(
             (
                 config.get_float(name)
@@ -49,7 +49,7 @@ class StatisticsSettings:
 
 
 class Statistics:
-    """Gathers what the ads show."""
+    """Collects the statistics for the ads."""
 
     def __init__(
         self, queue: Queue, book: ClaimBook, uploads: TransferQueue, clock: Clock, settings: StatisticsSettings
@@ -62,26 +62,26 @@ class Statistics:
         now = clock.now()
         self._began = now
         self._others = Tallies(("JobsSubmitted", "ResourceRequestsSent", "ShadowsStarted"), settings.window)
-        #: Of a submitter that has had no run.
+        #: The counters of submitters that have had no run.
         self._none = JobCounters(settings.window, is_whole=False)
         self._peaks: dict[str, int] = {}
         self._running: tuple[float, Changes] = (0.0, {})
         self._uploaded, self._downloaded = Rate(list(_HORIZONS), now), Rate(list(_HORIZONS), now)
         queue.statistics = JobStatistics(settings.window)
-        #: Runs whose results come in just now.
+        #: The number of runs whose output is being received.
         self.downloading: Callable[[], int] = lambda: 0
-        #: Requests that negotiators were told.
+        #: The number of resource requests sent to negotiators.
         self.requests_sent: Callable[[], int] = lambda: 0
 
     def follow(self, settings: StatisticsSettings) -> None:
-        """Show what ``settings`` say from now on. Another window counts from here on."""
+        """Apply new settings. When the window changes, all counters start again."""
         if settings.window != self.settings.window:
             self._queue.statistics = JobStatistics(settings.window)
             self._others = Tallies(tuple(self._others.totals), settings.window)
         self.settings = settings
 
     def attributes(self) -> Changes:
-        """Those of the schedd's ad."""
+        """The statistics for the schedd's ad."""
         now, settings = self._clock.now(), self.settings
         found: Changes = {}
         if settings.jobs.level:
@@ -100,12 +100,12 @@ class Statistics:
         return found
 
     def of_submitter(self, name: str) -> Changes:
-        """Those of a submitter's ad."""
+        """The statistics for a submitter's ad."""
         counters = self._queue.statistics.submitters.get(name, self._none)
         return counters.attributes(self._clock.now(), self.settings.jobs)
 
     def _counts(self, now: float) -> Changes:
-        """Counters that grow elsewhere: what they have grown by since the last look has happened now."""
+        """Counters that are kept elsewhere; their growth since the last call counts as of now."""
         started = self._queue.statistics.all.started
         values = {
             "JobsSubmitted": self._queue.admitted,
@@ -128,7 +128,7 @@ class Statistics:
         return found
 
     def _of_running_jobs(self, now: float) -> Changes:
-        """What is counted job by job or cluster by cluster: once a minute, for there may be very many."""
+        """Counts over all runs and clusters, of which there may be very many: updated once a minute."""
         at, found = self._running
         if found and 0 <= now - at < _RUNNING_S:
             return found

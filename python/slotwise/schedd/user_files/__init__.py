@@ -1,1 +1,1 @@
-"""Files that users name: opened with the rights of the job's owner, without blocking and without magic links."""
+"""Opening files that users name: with the job owner's rights, without blocking, without following magic links."""

@@ -1,7 +1,7 @@
-"""Files at the access point are read and written with the rights of the job's owner.
+"""The rights of a job's owner on files at the access point, for threads that read and write these.
 
-Only matters when the schedd runs as root: see `slotwise.daemon.file_rights`. An owner without an account here gets the
-account named by ``SLOTWISE_UNKNOWN_OWNER_ACCOUNT`` (``nobody``), and so does one whose uid is below SLOTWISE_MIN_UID.
+They only matter when the schedd runs as root: see `slotwise.daemon.file_rights`. Owners without an account here, and
+those with a uid below SLOTWISE_MIN_UID, have the rights of SLOTWISE_UNKNOWN_OWNER_ACCOUNT (``nobody``).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from functools import lru_cache
 from slotwise.daemon.file_rights import file_rights
 from slotwise.daemon.privileges import own_files, root_files
 
-#: The owner of what is the schedd's own.
+#: Stands for the schedd itself as the owner of its own files.
 OWN = ""
 
 
 @dataclass(frozen=True)
 class Account:
-    """User id, group id and supplementary groups of an owner."""
+    """The uid, gid and supplementary groups of an owner."""
 
     uid: int
     gid: int
@@ -33,7 +33,7 @@ _least_uid = 0
 
 
 def use_minimum_uid(least: int) -> None:
-    """From now on nobody's files are touched with the rights of an account below this uid."""
+    """Set the least uid of accounts whose rights are used (SLOTWISE_MIN_UID)."""
     global _least_uid
     _least_uid = least
     account.cache_clear()
@@ -41,7 +41,7 @@ def use_minimum_uid(least: int) -> None:
 
 @lru_cache(maxsize=1024)
 def account(owner: str, fallback: str = "nobody") -> Account:
-    """The account of ``owner``, or the fallback's when there is none or it may own no jobs (SLOTWISE_MIN_UID)."""
+    """The account of ``owner``; the fallback if there is none, or if its uid is below SLOTWISE_MIN_UID."""
     try:
         entry = pwd.getpwnam(owner)
         if entry.pw_uid < _least_uid:
@@ -57,9 +57,9 @@ def account(owner: str, fallback: str = "nobody") -> Account:
 
 @contextmanager
 def as_owner(owner: str, fallback: str = "nobody") -> Iterator[None]:
-    """This thread has the owner's rights on files inside the block; nothing changes unless the process is root.
+    """Give this thread the owner's rights on files inside the block; does nothing unless the process is root.
 
-    :raises OSError: when the kernel refuses them.
+    :raises OSError: when the kernel refuses.
     """
     if os.geteuid() != 0:
         yield

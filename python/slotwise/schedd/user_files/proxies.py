@@ -1,7 +1,7 @@
-"""Proxy certificates of jobs: what the access point itself reads of them, so that nobody says it of himself.
+"""Reads proxy certificates of jobs at the access point, so that submitters cannot forge their attributes.
 
-``x509userproxy`` names the file; x509UserProxySubject, Expiration and Email come from the file, read with the owner's
-rights, and are refused in submissions.
+``x509userproxy`` names the file; x509UserProxySubject, Expiration and Email are read from it with the owner's rights,
+and refused in submissions.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from slotwise.schedd.user_files.owner_rights import as_owner
 from slotwise.transfer import safe_open
 
 _FILE = "x509userproxy"
-#: What a proxy tells of its user.
+#: The attributes that are read from the proxy.
 _TOLD = frozenset(
     {f"x509userproxy{what}" for what in ("subject", "expiration", "email", "voname", "firstfqan", "fqan")}
 )
 
 
 def check(names: Iterable[str]) -> None:
-    """See that a submission does not say itself what its proxy tells.
+    """Check that a submission does not set the attributes of its proxy.
 
     :raises UsageError: when it does.
     """
@@ -35,7 +35,7 @@ def check(names: Iterable[str]) -> None:
 
 
 def proxy_of(ad: ClassAd) -> str:
-    """The proxy that is to be read when the job is submitted; empty: none, or it is still to be spooled."""
+    """The path of the proxy to read at submission; empty: none, or it will be spooled."""
     path, iwd = ad.get(_FILE), ad.get("Iwd")
     if not isinstance(path, str) or not path or ad.get("HoldReasonCode") == int(Hold.SPOOLING_INPUT):
         return ""
@@ -43,7 +43,7 @@ def proxy_of(ad: ClassAd) -> str:
 
 
 def read(path: str, owner: str, fallback: str) -> Changes:
-    """What a proxy tells (worker thread); nothing when it cannot be read, which is found out when it is sent."""
+    """The attributes of a proxy (worker thread); none when it cannot be read, which fails when it is transferred."""
     try:
         with as_owner(owner, fallback):
             descriptor = safe_open.regular(path)

@@ -1,1 +1,1 @@
-"""Event logs that the schedd writes for users and administrators."""
+"""The event logs of jobs, and the access point's own."""

@@ -1,7 +1,7 @@
 """The access point's own log of all jobs' events (EVENT_LOG), rotated by size, each file with a header event.
 
-Manual: EVENT_LOG, EVENT_LOG_MAX_SIZE, EVENT_LOG_MAX_ROTATIONS. Written as the daemon, after the users' logs, without
-their promise: a kill at the wrong moment may cost an entry here.
+Manual: EVENT_LOG, EVENT_LOG_MAX_SIZE, EVENT_LOG_MAX_ROTATIONS. Written as the daemon, after the users' logs and not
+transactionally as these are: a crash may lose an entry here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from slotwise.model.job_events import END, stamp
 
 @dataclass(frozen=True)
 class GlobalLogSettings:
-    """Where the log is, how large a file may grow (bytes, 0: no bound), how many old files are kept."""
+    """The path of the log, the size limit of a file (bytes, 0: none), and how many old files are kept."""
 
     path: str
     size_most: int = 1_000_000

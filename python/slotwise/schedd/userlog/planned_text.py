@@ -1,4 +1,4 @@
-"""The text of an event log between the promise to write it, which the store keeps, and the write."""
+"""Text for an event log, from the commit that plans it to the write."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PlannedText:
-    """Log text that was promised; it may or may not be in the file at ``path``, from ``offset`` on."""
+    """A planned text; it may already be in the file at ``path``, at ``offset`` or after it."""
 
     seq: int
     path: str

@@ -1,9 +1,9 @@
-"""Writes job event logs so that each entry is there exactly once, even across a kill at any moment.
+"""Writes event logs of jobs so that each entry is in its log exactly once, even after a crash at any moment.
 
-The caller puts the text, with the log's size of that moment, into the store (:class:`PlannedText`) in the same
-transaction as the change it tells of. After the commit the text is appended, and then the plan is dropped. A schedd
-that starts with plans left looks in the log from the remembered offset: what is there is not written again, and an
-entry that was cut in the middle is completed.
+The text, with the current size of the log, is committed (:class:`PlannedText`) in the same transaction as the change
+that it reports. After the commit, the text is appended, and then the plan is deleted. A schedd that starts with plans
+left searches the log from the planned offset: entries that are there are not written again, and a partial one is
+completed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class LogFailure:
-    """A log that could not be written: the texts are kept in their plans and the jobs are to be held (code 22)."""
+    """A log that could not be written: the jobs of its texts are held (code 22)."""
 
     path: str
     owner: str
@@ -35,17 +35,17 @@ class LogFailure:
 
 
 class LogSizes:
-    """Sizes of open logs, as offsets for plans, without asking the file system for each entry.
+    """The sizes of logs, as offsets for plans, cached to spare a system call for each entry.
 
-    An offset may be too small (harmless: more is searched after a crash), never too large: sizes only grow by what
-    this process wrote, unless someone truncates the file, which the writer notices.
+    An offset may be too small, which is harmless (more is searched after a crash), but never too large: sizes grow by
+    what this process wrote, and the writer notices when somebody truncates the file.
     """
 
     def __init__(self) -> None:
         self._sizes: dict[str, int] = {}
 
     def offset(self, path: str) -> int:
-        """Where a new entry of ``path`` cannot begin before."""
+        """The offset in ``path`` at or after which a new entry begins."""
         found = self._sizes.get(path)
         if found is None:
             try:
@@ -56,7 +56,7 @@ class LogSizes:
         return found
 
     def now_at(self, path: str, size: int) -> None:
-        """The log ends at ``size``."""
+        """Note the size of a log."""
         if len(self._sizes) > 10_000:
             self._sizes.clear()
         self._sizes[path] = size
@@ -65,7 +65,7 @@ class LogSizes:
 def append(
     planned: Iterable[PlannedText], sizes: LogSizes, *, fallback: str = "nobody", sync: bool = False
 ) -> tuple[list[int], list[LogFailure]]:
-    """Append the texts, log by log in order; returns the plans fulfilled, and what failed. Runs in a worker thread."""
+    """Append texts, log by log in order (worker thread); returns the written plans and the failures."""
     done: list[int] = []
     failures: list[LogFailure] = []
     for (path, owner), texts in _by_log(planned).items():
@@ -84,7 +84,7 @@ def append(
 def settle(
     planned: Iterable[PlannedText], sizes: LogSizes, *, fallback: str = "nobody"
 ) -> tuple[list[int], list[LogFailure]]:
-    """Write those texts that a former process planned and that are not in their logs yet."""
+    """Write the texts that a former process planned and that are not in their logs yet."""
     done: list[int] = []
     failures: list[LogFailure] = []
     for (path, owner), texts in _by_log(planned).items():
@@ -102,9 +102,9 @@ def settle(
 
 
 def missing_text(tail: str, texts: Iterable[PlannedText]) -> str:
-    """What must still be appended to a log that ends with ``tail`` so that every planned entry is in it once.
+    """The text to append to a log that ends with ``tail``, so that it has every planned entry once.
 
-    Entries of one log were written in order, so each is searched behind the one before it.
+    Entries of a log are written in order, so each is searched after the one before it.
     """
     position = 0
     missing: list[str] = []
@@ -134,13 +134,13 @@ def _by_log(planned: Iterable[PlannedText]) -> dict[tuple[str, str], list[Planne
 
 def _append_text(path: str, text: str, *, sync: bool = False) -> int:
     """Append in as few writes as the system allows; a short write (full disk) is undone."""
-    # Not waiting for whoever may read a named pipe: without one the job is held, as for any log that cannot be written.
+    # Does not wait for a reader of a named pipe: without one, the job is held, as for any log that cannot be written.
     flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
     try:
         descriptor = open_path(path, flags)
     except FileNotFoundError:
         descriptor = open_path(path, flags | os.O_CREAT, 0o644)
-        os.fchmod(descriptor, 0o644)  # the daemon's mask is not the user's
+        os.fchmod(descriptor, 0o644)  # the daemon's umask is not the user's
     try:
         before = os.fstat(descriptor).st_size
         data = memoryview(text.encode("utf-8", "surrogateescape"))

@@ -1,1 +1,1 @@
-"""Records of an access point's users, and who may act for others."""
+"""User records, and queue superusers."""

@@ -1,7 +1,7 @@
-"""Records of the users of an access point: whether they may submit, their limits, what their jobs used. Pure.
+"""User records: whether users may submit, their limits, and the usage of their jobs. Pure.
 
-Manual, condor_qusers. A user has a record from the first submission on, or since an administrator added it. Names are
-``user@domain``; one without a domain is of UID_DOMAIN.
+Manual, condor_qusers. A user has a record from the first submission on, or once an administrator added it. Names are
+``user@domain``, by default of UID_DOMAIN.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from slotwise.schedd.jobs.values import Changes, Expr, decode, encode
 from slotwise.schedd.storage.batch import Batch, StoredUser, UserTotals
 
 _LIMIT, _ENABLED, _REASON = "MaxJobsRunning", "Enabled", "DisableReason"
-#: A limit from here on is none.
+#: A limit of at least this is no limit.
 _NO_LIMIT = 2**31 - 1
-#: What no edit changes, in lower case: who the user is, and what the schedd counts.
+#: Attributes that are never edited, in lower case: the user's identity, and counts.
 _RESERVED = frozenset(
     (
         *("user", "owner", "osuser", "ntdomain", "mytype", "targettype", "requirements", "enabled", "name"),
@@ -36,7 +36,7 @@ _RUNNING = (Status.RUNNING, Status.TRANSFERRING_OUTPUT)
 
 @dataclass
 class UserRecord:
-    """One user. ``attributes``: DisableReason, MaxJobsRunning and whatever administrators keep there."""
+    """The record of a user. ``attributes``: DisableReason, MaxJobsRunning and those that administrators add."""
 
     name: str
     enabled: bool = True
@@ -45,22 +45,22 @@ class UserRecord:
 
     @property
     def running_most(self) -> int | None:
-        """How many jobs may run at a time; None: as many as there are slots for."""
+        """The most jobs that may run at a time; None: no limit."""
         limit = self.attributes.get(_LIMIT)
         return limit if isinstance(limit, int) and not isinstance(limit, bool) and 0 <= limit < _NO_LIMIT else None
 
     @property
     def why_disabled(self) -> str:
-        """The reason that the administrator gave, or ""."""
+        """The administrator's reason, or ""."""
         reason = self.attributes.get(_REASON)
         return reason if isinstance(reason, str) else ""
 
     def stored(self) -> StoredUser:
-        """As the store keeps it."""
+        """Its row in the store."""
         return StoredUser(self.name, self.enabled, encode(self.attributes), self.totals)
 
     def ad(self, counts: Sequence[int], account: str) -> ClassAd:
-        """What queries see. ``counts``: jobs in the queue by JobStatus; ``account``: whose rights the jobs have."""
+        """The ad for queries. ``counts``: jobs in the queue by JobStatus; ``account``: that the jobs run as."""
         ad = ClassAd(native(self.attributes))
         ad.update(
             {
@@ -83,22 +83,22 @@ class UserRecord:
 
 
 class UserRecords:
-    """All users that an access point knows.
+    """All user records.
 
-    ``known_only``: ALLOW_SUBMIT_FROM_KNOWN_USERS_ONLY, nobody else may submit.
+    ``known_only``: ALLOW_SUBMIT_FROM_KNOWN_USERS_ONLY, only users with a record may submit.
     """
 
     def __init__(self) -> None:
         self._records: dict[tuple[str, str], UserRecord] = {}
         self.known_only = False
-        #: Whether anybody has a limit: else nobody need be asked for.
+        #: Whether any user has a limit; if not, look-ups are skipped.
         self.limited = False
 
     def __iter__(self) -> Iterator[UserRecord]:
         return iter(sorted(self._records.values(), key=lambda record: record.name))
 
     def load(self, rows: Iterable[StoredUser], users: Iterable[str]) -> None:
-        """Take up what the store has, and the users of the jobs in the queue."""
+        """Restore the records of the store, and add the users of jobs in the queue."""
         for row in rows:
             self._put(UserRecord(row.name, row.enabled, decode(row.attributes), row.totals))
         for user in users:
@@ -118,7 +118,7 @@ class UserRecords:
     # ---- jobs
 
     def check(self, user: str) -> None:
-        """See that the user may submit.
+        """Check that the user may submit.
 
         :raises DeniedError: as HTCondor words it, with the administrator's reason.
         """
@@ -133,7 +133,7 @@ class UserRecords:
             raise DeniedError(f"User {user} is disabled : {why}" if why else f"User {user} is disabled")
 
     def submits(self, user: str) -> UserRecord:
-        """A user whose jobs are in the queue, or come into it, has a record."""
+        """The record of a user with jobs, which is created if need be."""
         record = self.find(user)
         if record is None:
             record = UserRecord(user)
@@ -141,12 +141,12 @@ class UserRecords:
         return record
 
     def running_most(self, user: str) -> int | None:
-        """How many jobs of the user may run at a time; None: any number."""
+        """The most jobs of the user that may run at a time; None: no limit."""
         record = self.find(user) if self.limited else None
         return None if record is None else record.running_most
 
     def left(self, jobs: Iterable[Job], batch: Batch) -> None:
-        """Jobs leave the queue: what they used is added to their users' totals."""
+        """Add the usage of jobs that leave the queue to their users' totals."""
         added: dict[str, UserTotals] = {}
         for job in jobs:
             if job.counted or job.status not in (Status.COMPLETED, Status.REMOVED):
@@ -163,18 +163,18 @@ class UserRecords:
     # ---- administrators
 
     def require(self, users: Iterable[str]) -> None:
-        """See that all of them have records.
+        """Check that all users have records.
 
-        :raises NotFoundError: naming one that has not.
+        :raises NotFoundError: naming one that has none.
         """
         for user in users:
             self._known(user)
 
     @staticmethod
     def require_names(users: Iterable[str]) -> None:
-        """See that users can have these names.
+        """Check that these are valid names of users.
 
-        :raises UsageError: naming one that is none.
+        :raises UsageError: naming one that is not.
         """
         for user in users:
             sound = user.isprintable() and not any(char.isspace() or char in "\"'/\\" for char in user)
@@ -182,13 +182,13 @@ class UserRecords:
                 raise UsageError(f"{user!r} is not a user's name", hint="write user, or user@domain")
 
     def add(self, user: str, batch: Batch) -> None:
-        """A new record, or an old one that is enabled again."""
+        """Create a record, or enable an existing one."""
         record = self.submits(user)
         self._enable(record)
         self._store(record, batch)
 
     def enable(self, user: str, edits: Mapping[str, str], batch: Batch) -> None:
-        """The user may submit again. ``edits``: attributes to change with that, as texts."""
+        """Let a user submit again. ``edits``: texts of further attributes to change."""
         record = self._known(user)
         self._edit(record, edits)
         self._enable(record)
@@ -200,7 +200,7 @@ class UserRecords:
         record.attributes.pop(_REASON, None)
 
     def disable(self, user: str, reason: str, edits: Mapping[str, str], batch: Batch) -> None:
-        """The user may not submit any more; jobs in the queue stay."""
+        """Keep a user from submitting; jobs in the queue stay."""
         record = self._known(user)
         self._edit(record, edits)
         record.enabled = False
@@ -209,14 +209,14 @@ class UserRecords:
         self._store(record, batch)
 
     def edit(self, user: str, edits: Mapping[str, str], batch: Batch) -> list[str]:
-        """Change attributes; the names of those that are reserved, and stay as they are."""
+        """Change attributes; returns the names of reserved ones, which do not change."""
         record = self._known(user)
         ignored = self._edit(record, edits)
         self._store(record, batch)
         return ignored
 
     def remove(self, user: str, *, in_use: bool, batch: Batch) -> None:
-        """Forget the user; one whose jobs are in the queue is disabled instead, as in HTCondor."""
+        """Remove a user's record; as in HTCondor, one with jobs in the queue is disabled instead."""
         record = self._known(user)
         if in_use:
             record.enabled = False
@@ -259,9 +259,9 @@ class UserRecords:
 
 
 def check_edit(name: str, text: str) -> None:
-    """See that an attribute of a record can have this text; ``delete`` takes it away.
+    """Check that an attribute of a record can have this text; ``delete`` removes it.
 
-    :raises UsageError: for a name or a limit that is none, AdSyntaxError for text that is no expression.
+    :raises UsageError: for a name or a limit that is not valid, AdSyntaxError for text that is not an expression.
     """
     if not name.replace("_", "").isalnum() or name[0].isdigit():
         raise UsageError(f"{name!r} is not an attribute name")
@@ -274,5 +274,5 @@ def check_edit(name: str, text: str) -> None:
 
 
 def _key(user: str) -> tuple[str, str]:
-    """By which a name is found: domains ignore case."""
+    """The key of a name: domains are case-insensitive."""
     return owner_of(user), domain_of(user).lower()

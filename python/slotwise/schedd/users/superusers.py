@@ -1,4 +1,4 @@
-"""Queue superusers: who may act on the jobs of others, and submit jobs that are another user's. Pure.
+"""Queue superusers, who may act on jobs of other users, and submit jobs for them. Pure.
 
 Manual: QUEUE_SUPER_USERS, QUEUE_SUPER_USER_MAY_IMPERSONATE.
 """
@@ -17,11 +17,11 @@ _KNOB = "QUEUE_SUPER_USER_MAY_IMPERSONATE"
 
 @dataclass(frozen=True)
 class SuperUsers:
-    """Who is one, and whose jobs these may submit.
+    """The queue superusers, and the users for whom they may submit.
 
     :param names: each ``user@domain``.
-    :param impersonated: whose; None: whoever has had jobs in the queue.
-    :param origin: the line that says so.
+    :param impersonated: matches the users for whom they may submit; None: those who have had jobs in the queue.
+    :param origin: the line of the configuration that sets it.
     """
 
     names: tuple[str, ...] = ()
@@ -31,15 +31,15 @@ class SuperUsers:
 
     @classmethod
     def of(cls, names: Iterable[str], domains: LocalDomains, impersonated: str = "", origin: str = "") -> SuperUsers:
-        """From the texts of the knobs; a name without a domain is one of UID_DOMAIN.
+        """Read the knobs; a name without a domain is one of UID_DOMAIN.
 
-        :raises ConfigError: when the regular expression is none.
+        :raises ConfigError: when the regular expression is not valid.
         """
         try:
             pattern = re.compile(impersonated) if impersonated else None
         except re.error as error:
             raise ConfigError(
-                f"{_KNOB} = {impersonated} is no regular expression: {error}", origin=origin, key=_KNOB
+                f"{_KNOB} = {impersonated} is not a regular expression: {error}", origin=origin, key=_KNOB
             ) from None
         return cls(tuple(domains.named(name) for name in names), domains, pattern, origin)
 
@@ -50,7 +50,7 @@ class SuperUsers:
     def user_for(self, caller: str, owner: str, has_had_jobs: Callable[[str], bool]) -> str:
         """The user of jobs that ``caller`` submits with the attribute Owner set to ``owner``.
 
-        :raises DeniedError: when they cannot be that user's.
+        :raises DeniedError: when the caller may not submit for that user.
         """
         user = self.domains.named(owner)
         if same_user(user, caller):
@@ -65,7 +65,7 @@ class SuperUsers:
                 f"{refusal}, who has had no job in the queue since the access point was started",
                 hint=f"{_KNOB} names users whose jobs superusers may submit, as a regular expression",
             )
-        # Of users of this host the name alone counts as well, as in HTCondor; another domain's bob is not this one's.
+        # As in HTCondor, users of UID_DOMAIN also match by name alone; bob of another domain is somebody else.
         local = domain_of(user).lower() == self.domains.own.lower()
         if self.impersonated.search(user) or (local and self.impersonated.search(owner_of(user))):
             return user
