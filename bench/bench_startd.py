@@ -108,7 +108,7 @@ def away(p: Point) -> None:
     """Measure, with a keyboard that nobody touches and nothing of the owner's running."""
     far = (10**6, 10**6)
     machine = {"ClockMin": 0, "ClockDay": 1, "CpuIsBusy": False, "CpuBusyTime": 0}
-    p.it.settings.sample = Sampled(machine, {record.name: (0.0, 0.0) for record in p.it.slots}, far, far)
+    p.it.settings.sample = Sampled(machine, dict.fromkeys(p.it.slots.names(), (0.0, 0.0)), far, far)
     for record in p.it.slots:
         p.it.ads.refresh(record, p.now)
 
@@ -119,12 +119,12 @@ def polling(report: Report) -> None:
         for policy in POLICIES:
             with tempfile.TemporaryDirectory() as directory:
                 p = machine_of_256(policy, shape, Path(directory))
-                x, looks, updates = XProbe({}), [], []
+                host, looks, updates = sampler.HostSampler(Path("/"), XProbe({}), p.now), [], []
                 for _ in range(20):
                     p.now += 5
                     p.forget()
                     began = time.process_time()
-                    sampler.HostSampler(Path("/"), x, p.now).sample(p.it.host, p.knobs, p.now)
+                    host.sample(p.it.host, p.knobs, p.now)
                     away(p)
                     p.it.poll(p.now)
                     looks.append(time.process_time() - began)
@@ -146,10 +146,11 @@ def polling(report: Report) -> None:
                 )
     p = point(NUM_CPUS="256", MEMORY="262144", NUM_SLOTS="256")
     shares = []
+    host = sampler.HostSampler(Path("/"), XProbe({}), p.now)
     for _ in range(5):
         p.now += 60
         began = time.process_time()
-        sampler.HostSampler(Path("/"), XProbe({}), p.now).sample(p.it.host, p.knobs, p.now)
+        host.sample(p.it.host, p.knobs, p.now)
         away(p)
         p.it.poll(p.now)
         shares.append((time.process_time() - began) / 60 * 100)
