@@ -12,7 +12,7 @@ import grpc
 from slotwise.classad import ClassAd
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, parse
-from slotwise.cli.jobs.spool import Arrivals
+from slotwise.client.spool import Arrivals
 from slotwise.errors import NotFoundError, SlotwiseError, UsageError
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error

@@ -10,12 +10,12 @@ from pathlib import Path
 import grpc
 
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.cli.common import output_format
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, Parsed, parse
-from slotwise.cli.common.output_format import Form
+from slotwise.cli.render import output_format
 from slotwise.cli.render.ads import long_text
 from slotwise.cli.render.layout import Item, Layout
+from slotwise.cli.render.output_format import Form
 from slotwise.cli.render.pool import natural_key
 from slotwise.cli.render.printas import Scene
 from slotwise.cli.render.table import Column, table
