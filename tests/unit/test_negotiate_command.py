@@ -185,7 +185,7 @@ def test_accounting_is_read_from_json_and_from_userprio() -> None:
     assert state.records["a@d"] == {"priority": 4.0, "factor": 100.0, "ceiling": 7.0}
     assert state.records["b@d"]["priority"] == 0.5
     assert parse_accounting(dump_accounting(state)) == state
-    with pytest.raises(UsageError, match="no JSON"):
+    with pytest.raises(UsageError, match="not JSON"):
         parse_accounting("{", "prio.json")
 
 

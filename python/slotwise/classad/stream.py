@@ -21,8 +21,8 @@ def parse_ads(
     Old-format ads (``condor_status -long``) end at a blank line or one that begins with ``-----`` or ``***``, and are
     read as they arrive; ads in the other formats, bare or as a list, once the source is at its end.
 
-    Raises AdSyntaxError for text that is no ad. With ``lenient``, a bad line of the old format ends its ad quietly and
-    the lines to the next separator are skipped, as ``classad2`` does.
+    Raises AdSyntaxError for text that is not an ad. With ``lenient``, a bad line of the old format ends its ad quietly
+    and the lines to the next separator are skipped, as ``classad2`` does.
     """
     if isinstance(source, str | bytes):
         return iter(parse_text(source, format=format, lenient=lenient))

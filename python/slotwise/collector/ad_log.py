@@ -175,4 +175,4 @@ def _apply(ads: dict[str, _Attributes], words: list[str], place: str, faults: li
         case ["107", *_]:
             pass
         case _:
-            faults.append(f"{place}: {' '.join(words)[:80]!r} is no change of an ad")
+            faults.append(f"{place}: {' '.join(words)[:80]!r} is not a change of an ad")

@@ -55,7 +55,7 @@ class AdStore:
         found = self._tables.get((kind, private))
         if found is None:
             if not kind or kind.lower() == "any":
-                raise UsageError(f"{kind!r} is no kind of ad")
+                raise UsageError(f"{kind!r} is not a kind of ad")
             self._names[kind.lower()] = kind
             found = self._tables[(kind, private)] = AdTable()
         return found

@@ -327,7 +327,7 @@ def _type_problem(knob: Knob, name: str, text: str, origin: Origin) -> Problem |
         return None
     words = _WORDS.get(knob.name.upper())
     if words is not None and text.strip().strip('"').lower() not in {word.lower() for word in words}:
-        message = f"{name} = {text} is no word that it knows"
+        message = f"{name} = {text} is not a word that it knows"
         return Problem(WARNING, "config-unknown-word", name, message, origin, f"write {' or '.join(words)}")
     value = _native.typed_text(knob.type, text, name)
     if value is None and knob.type in ("int", "long", "double", "bool"):

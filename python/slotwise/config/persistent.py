@@ -32,11 +32,11 @@ def files(home: PoolHome, subsystem: str) -> list[str]:
 def parse_assignment(text: str) -> tuple[str, str]:
     """Name and value of ``NAME = value``.
 
-    :raises ConfigError: when it is no assignment.
+    :raises ConfigError: when it is not an assignment.
     """
     found = _ASSIGNMENT.fullmatch(text)
     if found is None:
-        raise ConfigError(f"`{text}` is no assignment", hint="write 'NAME = value'")
+        raise ConfigError(f"`{text}` is not an assignment", hint="write 'NAME = value'")
     if "\n" in found[2]:
         raise ConfigError(f"the value of {found[1]} has a line break", hint="write it on one line", key=found[1])
     return found[1], found[2]

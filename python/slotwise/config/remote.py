@@ -51,7 +51,7 @@ class RemoteSettings:
             )
         self._index = Path(named) if named else Path(str(directory)) / f".config.{subsystem}"
         if not self._index.is_absolute():
-            raise ConfigError(f"{self._index} is no absolute path", key="PERSISTENT_CONFIG_DIR")
+            raise ConfigError(f"{self._index} is not an absolute path", key="PERSISTENT_CONFIG_DIR")
 
     def files(self) -> list[str]:
         """The files of persistent settings, in order.
@@ -71,13 +71,13 @@ class RemoteSettings:
 
         :param try_it: sees that a configuration with these run-time settings can be used.
         :raises DeniedError: when such settings are not enabled, or there are too many.
-        :raises ConfigError: for what is no setting, and what ``try_it`` refuses.
+        :raises ConfigError: for what is not a setting, and what ``try_it`` refuses.
         """
         if not self._allowed[runtime]:
             knob = f"ENABLE_{'RUNTIME' if runtime else 'PERSISTENT'}_CONFIG"
             raise DeniedError(f"{knob} was false when this daemon started", hint=f"set {knob} there and restart it")
         if not _NAME.fullmatch(name):
-            raise ConfigError(f"`{name[:100]}` is no name of a knob")
+            raise ConfigError(f"`{name[:100]}` is not the name of a knob")
         if value is not None:
             if any(ord(each) < 32 and each != "\t" for each in value):
                 raise ConfigError(f"the value of {name} has a line break or a control character", key=name)
@@ -113,10 +113,10 @@ class RemoteSettings:
         for line in self._index.read_text(encoding="utf-8", errors="replace").splitlines():
             match = _INDEX.fullmatch(line)
             if match is None:
-                raise ConfigError(f"{self._index}: `{line[:100]}` is no list of settings")
+                raise ConfigError(f"{self._index}: `{line[:100]}` is not a list of settings")
             found = match[1].replace(",", " ").split()
         if bad := [name for name in found if not _NAME.fullmatch(name)]:
-            raise ConfigError(f"{self._index}: `{bad[0][:100]}` is no name of a knob")
+            raise ConfigError(f"{self._index}: `{bad[0][:100]}` is not the name of a knob")
         return found
 
     def _write(self, name: str, value: str | None) -> None:

@@ -31,7 +31,7 @@ _ATTRIBUTE = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*(\Z| \Z| =\Z| = )")
 class Rotation:
     """When a file is put aside: before it grows beyond ``size_most`` bytes, and when it is of another day or month.
 
-    ``rotations`` older ones are kept. A size that is not positive is no bound.
+    ``rotations`` older ones are kept. A size that is not positive means no bound.
     """
 
     size_most: int = 20 * 1024 * 1024

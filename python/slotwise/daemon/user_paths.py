@@ -97,7 +97,7 @@ def open_stepwise(path: str, flags: int, mode: int = 0o777) -> int:
                 at = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             pending += [part for part in reversed(target.split("/")) if part not in ("", ".")]
         last = pending.pop() if pending else "."
-        # What is there now is no link: one that somebody puts there meanwhile is not followed.
+        # What is there now is not a link: one that somebody puts there meanwhile is not followed.
         return os.open(last, flags | os.O_NOFOLLOW, mode, dir_fd=at)
     except OSError as error:
         raise OSError(error.errno, error.strerror, path) from None

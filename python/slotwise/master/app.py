@@ -100,7 +100,7 @@ class Master:
         if self._membership is not None:
             self._membership.ask_now()
         wanted, unknown = daemons_of(config.get_list("DAEMON_LIST"))
-        warnings = [f"DAEMON_LIST names {name}, which is no daemon" for name in unknown]
+        warnings = [f"DAEMON_LIST names {name}, which is not a daemon" for name in unknown]
         if set(wanted) != set(self._pool.keepers):
             warnings.append("a changed DAEMON_LIST takes effect after `slotwise down` and `slotwise up`")
         return warnings

@@ -261,7 +261,7 @@ def detach_streams(home: PoolHome, name: str) -> None:
 def open_out(home: PoolHome, name: str, flags: int = os.O_APPEND) -> int:
     """Open ``log/<name>.out``; the directory may be another account's, whose links are not followed.
 
-    :raises OSError: when it is no plain file of one name.
+    :raises OSError: when it is not a plain file of one name.
     """
     path = home.log / f"{name}.out"
     with contextlib.suppress(OSError):
@@ -271,7 +271,7 @@ def open_out(home: PoolHome, name: str, flags: int = os.O_APPEND) -> int:
     about = os.fstat(out)
     if not stat.S_ISREG(about.st_mode) or about.st_nlink != 1:
         os.close(out)
-        raise HostError(f"{path} is no plain file", hint="remove it")
+        raise HostError(f"{path} is not a plain file", hint="remove it")
     above = path.parent.lstat()
     if os.geteuid() == 0 and about.st_uid == 0 and above.st_uid != 0:  # a startd may write into that of its starter
         os.fchown(out, above.st_uid, above.st_gid)

@@ -65,7 +65,7 @@ async def until_silent(
         if await asks(limit.interval_s):
             silent_s = 0.0
         else:
-            # Time in which this process itself stood still is no silence of the other.
+            # Time in which this process itself stood still is not a silence of the other.
             silent_s += min(clock.monotonic() - began, 2 * limit.interval_s + 1.0)
     return silent_s
 

@@ -57,10 +57,10 @@ def _from_json(text: str, source: str) -> Accounting:
     try:
         data = json.loads(text)
     except ValueError as error:
-        raise UsageError(f"{source} is no JSON: {error}") from None
+        raise UsageError(f"{source} is not JSON: {error}") from None
     known = isinstance(data, dict) and (not data or data.keys() & _PARTS)
     if not known or not isinstance(data.get("submitters", []), list):
-        raise UsageError(f"{source} is no accounting state", hint='{"submitters": [{"name": "user@domain", ...}]}')
+        raise UsageError(f"{source} is not an accounting state", hint='{"submitters": [{"name": "user@domain", ...}]}')
     records: dict[str, dict[str, float]] = {}
     for entry in data.get("submitters", []):
         if not isinstance(entry, dict) or not isinstance(entry.get("name"), str) or not entry["name"]:

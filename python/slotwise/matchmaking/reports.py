@@ -200,8 +200,8 @@ def _submitter_ad(
 def _group_of(name: str, known: Mapping[str, str] | None) -> str:
     """The group that a submitter belongs to: the innermost configured one that its name begins with.
 
-    A dot in a name is no group: ``john.doe@d`` belongs to the root where there is no group ``john``. Before the first
-    cycle it is not known which groups there are (``known`` is None), and the name is believed.
+    A dot in a name is not a group: ``john.doe@d`` belongs to the root where there is no group ``john``. Before the
+    first cycle the groups are not known (``known`` is None), and the name is believed.
     """
     group = name.rpartition("@")[0].rpartition(".")[0]
     if known is None:

@@ -33,7 +33,7 @@ _SEQUENCE, _OID, _UTC_TIME, _TIME, _EXTENSIONS, _VERSION, _EMAIL = 0x30, 0x06, 0
 
 
 class ProxyError(SlotwiseError):
-    """A file is no usable proxy."""
+    """A file is not an usable proxy."""
 
     code = "proxy"
 

@@ -94,7 +94,7 @@ RULES = (
     _refused("cron_day_of_week", "CronDayOfWeek", _NO_CALENDAR, _AT_A_TIME),
     _refused("noop_job", "IsNoopJob", "every job is run", "use executable = /bin/true"),
     _refused("log_xml", "UserLogUseXML", "event logs are written as text", "take the command out"),
-    _refused("output_destination", "OutputDestination", "it is no URL", "write SCHEME://..., or leave it out",
+    _refused("output_destination", "OutputDestination", "it is not an URL", "write SCHEME://..., or leave it out",
              lambda value: not _has_url(value)),
     _refused("checkpoint_destination", "CheckpointDestination", "checkpoints are kept at the access point only",
              "take the command out"),

@@ -70,7 +70,7 @@ def detail_of(failure: grpc.RpcError) -> common_pb2.ErrorDetail | None:
 
 
 def detail(error: SlotwiseError) -> common_pb2.ErrorDetail:
-    """An error as a message. What is no error of :mod:`slotwise.errors` travels as the nearest one above it."""
+    """An error as a message. What is not an error of :mod:`slotwise.errors` travels as the nearest one above it."""
     kind = next(each for each in type(error).__mro__ if each in _KINDS)
     said = common_pb2.ErrorDetail(kind=kind.code, code=error.code, message=_cut(error.message, _MESSAGE_MOST))
     if error.hint is not None:

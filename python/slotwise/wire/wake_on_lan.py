@@ -38,14 +38,14 @@ class Packet:
 def packet(hardware_address: str, mask: str = "0.0.0.0", port: int = PORT, ip: str = EVERYWHERE) -> Packet:
     """A packet for the card of ``ip`` in a network with this mask; without a mask it goes to all.
 
-    :raises UsageError: for what is no address, mask or port.
+    :raises UsageError: for what is not an address, mask or port.
     """
     if not _ADDRESS.fullmatch(hardware_address):
         raise UsageError(
-            f"{hardware_address!r} is no hardware address", hint="six pairs of hexadecimal digits: 00:1a:2b:3c:4d:5e"
+            f"{hardware_address!r} is not a hardware address", hint="six pairs of hexadecimal digits: 00:1a:2b:3c:4d:5e"
         )
     if not 0 <= port < 65536:
-        raise UsageError(f"{port} is no port", hint="0 (the usual one) to 65535")
+        raise UsageError(f"{port} is not a port", hint="0 (the usual one) to 65535")
     try:
         host_part = int(ipaddress.IPv4Address(mask)) ^ 0xFFFFFFFF
         address = int(ipaddress.IPv4Address(ip))
