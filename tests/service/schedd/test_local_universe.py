@@ -284,7 +284,12 @@ async def test_a_keeper_that_is_killed_takes_its_family_along_and_the_job_runs_a
     os.kill(keeper, signal.SIGKILL)
     await world.until_file("ran", 2)
     first = world.text("ran").split()[0]
-    assert not Path(f"/proc/{first}").exists()
+
+    async def reaped() -> bool:
+        """Killed it is; who is its parent now takes a moment to collect it."""
+        return not Path(f"/proc/{first}").exists()
+
+    await world.schedd.until(reaped, 20)
     await world.schedd.act("REMOVE", "true")
     await world.schedd.until_gone(30)
 
