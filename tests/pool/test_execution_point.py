@@ -138,7 +138,8 @@ def test_a_startd_is_turned_off_in_each_way_and_on_again(make_pool: Callable[[st
     log = submit(pool, 4)
     pool.until("it runs", lambda: events(log, "001") == 1)
     pool.run("off", "-peaceful", "-startd")
-    pool.until("it retires", lambda: slots(pool, State="Claimed", Activity="Retiring"))
+    start_log = pool.home.log / "StartLog"
+    pool.until("it retires", lambda: "Claimed/Busy -> Claimed/Retiring" in start_log.read_text())
     pool.until("the startd ends when the job has", lambda: pool.pid("startd") is None)
     assert (events(log, "005"), events(log, "004")) == (1, 0)
     pool.until("its ads have gone", lambda: not slots(pool))
