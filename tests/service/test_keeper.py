@@ -50,7 +50,10 @@ async def test_a_soft_kill_between_fork_and_exec_is_not_lost(keepers: Launcher, 
     launcher.command(control, "sample")
     await until(lambda: (control / "usage").exists(), "the keeper has taken both commands")
     reader = os.open(group / "cgroup.procs", os.O_RDONLY)
-    await until(lambda: read_result(control) is not None, "the job has ended, long before it is killed")
-    os.close(reader)
+    try:
+        await until(lambda: read_result(control) is not None, "the job has ended, long before it is killed")
+    finally:
+        launcher.command(control, "hard")
+        os.close(reader)
     result = read_result(control)
     assert result is not None and (result.how, result.code, result.ended_by) == ("signaled", 15, "soft")
