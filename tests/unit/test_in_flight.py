@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 
 from hypothesis import given
@@ -15,11 +16,11 @@ from slotwise.wire.gen.schedd_pb2 import MatchFate
 from tests.support.negotiation.rows import made_match
 
 
-def table(*slots: dict[str, Value]) -> AdTable:
+def table(*slots: Mapping[str, Value]) -> AdTable:
     made = AdTable()
     for ad in slots:
-        always: dict[str, Value] = {"State": "Unclaimed", "Activity": "Idle", "UpdateSequenceNumber": 1}
-        made.upsert(str(ad["Name"]), always | ad)
+        free: dict[str, Value] = {"State": "Unclaimed", "Activity": "Idle", "UpdateSequenceNumber": 1}
+        made.upsert(str(ad["Name"]), free | dict(ad))
     return made
 
 

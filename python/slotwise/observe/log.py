@@ -131,7 +131,7 @@ def category(name: str) -> logging.Logger:
     return logging.getLogger(name)
 
 
-def log_all(logger: logging.Logger, lines: Sequence[tuple[str, *tuple[object, ...]]]) -> None:
+def log_all(logger: logging.Logger, lines: Sequence[tuple[object, ...]]) -> None:
     """As ``logger.info(*line)`` for each of the lines, at a fifth of the cost where they go to one file."""
     handlers = logging.getLogger().handlers
     if len(handlers) == 1 and isinstance(handlers[0], LogFile) and logger.isEnabledFor(logging.INFO):
@@ -224,14 +224,14 @@ class LogFile(logging.Handler):
         else:
             self._ask_for_writing()
 
-    def add(self, lines: Sequence[tuple[str, *tuple[object, ...]]]) -> None:
+    def add(self, lines: Sequence[tuple[object, ...]]) -> None:
         """Take messages of note, each a format and what it takes, that were made at the same moment."""
         if len(self._lines) > _WAITING_MOST:
             self._lost += len(lines)
             return
         header = self._header(logging.LogRecord("", logging.INFO, "", 0, "", None, None))
         for text, *args in lines:
-            self._lines.append(f"{header}{one_line(text % tuple(args))}\n")
+            self._lines.append(f"{header}{one_line(str(text) % tuple(args))}\n")
         self._ask_for_writing()
 
     def format(self, record: logging.LogRecord) -> str:
