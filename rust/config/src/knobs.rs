@@ -3,12 +3,20 @@
 //! `reference.tsv` has every knob of HTCondor with type, range and raw default. `slotwise.tsv` says of those
 //! that Slotwise reads: unit, daemons, whether a reconfig is enough, and what it does; and adds Slotwise's own.
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use classad::spelling::distance;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::set::folded;
+/// A name as names are compared: in small letters.
+pub(crate) fn folded(name: &str) -> Cow<'_, str> {
+    if name.bytes().any(|c| c.is_ascii_uppercase()) {
+        Cow::Owned(name.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(name)
+    }
+}
 
 /// What values a knob takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::error::Place;
 use crate::expand::Scope;
-use crate::knobs;
+use crate::knobs::{self, folded};
 use crate::source::Source;
 
 /// Where a value was set.
@@ -48,14 +48,6 @@ pub struct MacroSet {
     prefixes: FxHashSet<Box<str>>,
     overlay: FxHashMap<Box<str>, Box<str>>,
     sources: Vec<String>,
-}
-
-pub(crate) fn folded(name: &str) -> Cow<'_, str> {
-    if name.bytes().any(|c| c.is_ascii_uppercase()) {
-        Cow::Owned(name.to_ascii_lowercase())
-    } else {
-        Cow::Borrowed(name)
-    }
 }
 
 impl Default for MacroSet {

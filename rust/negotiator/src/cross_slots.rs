@@ -6,7 +6,8 @@
 
 use crate::evaluate::insert_remote;
 use crate::ledger::Ledger;
-use crate::slot::{USERS, own_number, own_text};
+use crate::own_values::{own_number, own_text};
+use crate::slot::USERS;
 use classad::Ad;
 use fairshare::GroupTree;
 

@@ -27,6 +27,7 @@ pub mod inputs;
 pub mod ledger;
 mod negotiate;
 pub mod outcome;
+pub mod own_values;
 pub mod pool;
 mod pool_size;
 mod prefetch;

@@ -1,6 +1,6 @@
 //! A machine kept for a large request: what is known of it between cycles, and which other jobs it may serve.
 
-use crate::slot::own_number;
+use crate::own_values::own_number;
 use classad::Ad;
 
 /// A slot kept for a request, as it is known between cycles.

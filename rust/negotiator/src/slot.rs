@@ -1,6 +1,7 @@
 //! What a cycle knows of one class of slots.
 
 use crate::config::CycleConfig;
+use crate::own_values::{own_flag, own_number, own_text};
 use crate::reservation::ReservedFor;
 use classad::{Ad, Context, Expr, Name, Value, evaluate};
 
@@ -84,44 +85,6 @@ pub struct SlotClass {
     pub resources: Vec<(Name, f64)>,
     /// Kept for one request; others must end in time.
     pub reserved: Option<ReservedFor>,
-}
-
-/// Evaluates one attribute of an ad alone.
-#[must_use]
-pub fn own_value(ad: &Ad, name: &str, now: i64) -> Value {
-    let Some(expr) = ad.get_str(name) else {
-        return Value::Undefined;
-    };
-    match expr {
-        Expr::Lit(value) => value.clone(),
-        expr => {
-            let context = Context {
-                my: Some(ad),
-                now,
-                ..Context::default()
-            };
-            evaluate(expr, &context)
-        }
-    }
-}
-
-/// A string attribute.
-#[must_use]
-pub fn own_text(ad: &Ad, name: &str, now: i64) -> Option<String> {
-    let value = own_value(ad, name, now);
-    value
-        .as_str()
-        .map(|s| String::from_utf8_lossy(s).into_owned())
-}
-
-/// A numeric attribute.
-#[must_use]
-pub fn own_number(ad: &Ad, name: &str, now: i64) -> Option<f64> {
-    own_value(ad, name, now).as_number()
-}
-
-fn own_flag(ad: &Ad, name: &str, now: i64) -> Option<bool> {
-    own_value(ad, name, now).truth()
 }
 
 /// Address families of a contact string such as `<127.0.0.1:9618?addrs=[--1]-9618>`.

@@ -11,7 +11,8 @@
 use crate::config::CycleConfig;
 use crate::dependencies::{Dependencies, OverlayParts};
 use crate::ledger::{Accounts, Ledger};
-use crate::slot::{USERS, own_text};
+use crate::own_values::own_text;
+use crate::slot::USERS;
 use classad::{Expr, Name, Value};
 use columns::{AdTable, ColumnId, Row};
 use fairshare::GroupTree;

@@ -1,7 +1,7 @@
 //! `slotwise._native`: the Python face of the Rust core. Thin: conversions and batches, no policy.
 //!
-//! Each area registers its own types from a module of its own (`classad.rs`, `table.rs`, `cycle.rs`,
-//! `config.rs`, `starter.rs`), so that a reader finds the binding of a crate in one file.
+//! Each crate's binding is a module of its own (`classad`, `table`, `cycle`, `config`, `keeper`), which registers its
+//! types and functions.
 
 use pyo3::prelude::*;
 

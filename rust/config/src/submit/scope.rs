@@ -115,7 +115,7 @@ impl SubmitScope<'_> {
 
 impl Scope for SubmitScope<'_> {
     fn raw(&self, name: &str) -> Option<Cow<'_, str>> {
-        let lower = crate::set::folded(name);
+        let lower = crate::knobs::folded(name);
         if let Some((_, value)) = self.live.items.iter().find(|(known, _)| *known == *lower) {
             self.touch();
             return Some(value.as_str().into());

@@ -10,8 +10,9 @@ use crate::amounts::amount_expr;
 use crate::candidate::{Candidate, Eviction, SlotState};
 use crate::config::permits_preemption;
 use crate::ledger::Ledger;
+use crate::own_values::{own_text, own_value};
 use crate::pool::Pool;
-use crate::slot::{SlotClass, USERS, own_text, own_value, weight};
+use crate::slot::{SlotClass, USERS, weight};
 use classad::{Ad, Context, Expr, Name, Value, evaluate};
 
 /// One dynamic slot that might be given up.

@@ -7,7 +7,7 @@ use crate::config::CycleConfig;
 use crate::dependencies::Dependencies;
 use crate::error::CycleError;
 use crate::hash::hash_words;
-use crate::slot::{own_number, own_text};
+use crate::own_values::{own_number, own_text};
 use classad::Ad;
 use columns::{AdTable, Row};
 use rustc_hash::FxHashMap;

@@ -8,7 +8,7 @@ pub use queue::submitter_of;
 pub use significant::significant_attributes;
 
 use crate::config::CycleConfig;
-use crate::slot::{own_number, own_text, own_value};
+use crate::own_values::{own_number, own_text, own_value};
 use classad::{Ad, Context, Expr, Value, evaluate};
 use columns::Row;
 use fairshare::{LimitRequest, parse_limits};

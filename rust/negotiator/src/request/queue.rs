@@ -4,8 +4,8 @@ use crate::config::CycleConfig;
 use crate::dependencies::{Dependencies, JOB_FACTS};
 use crate::error::CycleError;
 use crate::hash::hash_words;
+use crate::own_values::{own_number, own_text};
 use crate::request::JobId;
-use crate::slot::{own_number, own_text};
 use classad::{Ad, Context, Expr, Name, Value, evaluate};
 use columns::{AdTable, ColumnId, Row};
 

@@ -3,8 +3,9 @@
 use crate::amounts::amount_expr;
 use crate::evaluate::{Evaluation, requirements_hold};
 use crate::inputs::Inputs;
+use crate::own_values::own_number;
 use crate::reservation::DURATIONS;
-use crate::slot::{Division, SlotClass, own_number};
+use crate::slot::{Division, SlotClass};
 use classad::Name;
 use columns::{CellKind, ColumnId, Row};
 use rustc_hash::FxHashMap;

@@ -1,7 +1,7 @@
 //! Whose turn it is to have a machine kept.
 
 use super::Reservations;
-use crate::slot::own_number;
+use crate::own_values::own_number;
 use crate::standing::Standing;
 use columns::Row;
 use fairshare::tolerance;
