@@ -9,6 +9,7 @@ from typing import Any
 import grpc
 import pytest
 from slotwise.authorization.authorizer import Authorizer
+from slotwise.client.retry import stated
 from slotwise.config import Config
 from slotwise.errors import ConfigError
 from slotwise.wire import call as calls
@@ -113,7 +114,7 @@ async def ask(
             sent = iter(requests) if ins else requests[0]
             made = make(f"/{SERVICE}/{method}")(sent, metadata=metadata, timeout=10)
             try:
-                found = [each async for each in made] if outs else [await made]
+                found = [each async for each in made] if outs else [await (stated(made) if ins else made)]
             except grpc.aio.AioRpcError as error:
                 return error.code(), str(error.details()), echo
             return grpc.StatusCode.OK, found, echo
