@@ -134,17 +134,17 @@ async def measure(report: Report, options: argparse.Namespace, root: Path, profi
     stretch.add(report, "submitted", jobs)
 
     async def executing() -> bool:
-        runs = schedd.point.claiming.book.runs.values()
+        runs = schedd.point.claiming.claim_table.runs.values()
         return sum(run.executing_at > 0 and run.stream is not None for run in runs) == jobs
 
     async def silent() -> bool:
-        return not schedd.point.claiming.book.runs
+        return not schedd.point.claiming.claim_table.runs
 
     async def again(above: int) -> bool:
         return await executing() and (await points.ask("?"))["ran"] >= above
 
     async def removed() -> bool:
-        return cluster not in schedd.point.queue.clusters and not schedd.point.claiming.book.claims
+        return cluster not in schedd.point.queue.clusters and not schedd.point.claiming.claim_table.claims
 
     async def released() -> bool:
         there = await points.ask("?")

@@ -81,15 +81,15 @@ async def test_a_slot_is_not_given_twice_before_its_startd_reports(pool: Harness
 
 
 async def test_a_refused_match_frees_its_slot_at_once_and_no_news_do_before(pool: Harness) -> None:
-    pool.schedd.fates = []
+    pool.schedd.outcomes = []
     await pool.slots(slot(1))
     pool.schedd.requests = [wants("ann@d", 2)]
     (made,) = await pool.cycle()
     assert made.match_id
     await pool.slots(slot(1, UpdateSequenceNumber=2))
     assert await pool.cycle() == []
-    over = schedd_pb2.MatchFate(match_id=made.match_id, what=schedd_pb2.MatchFate.OVER, count=1)
-    pool.schedd.fates = [over]
+    over = schedd_pb2.MatchOutcome(match_id=made.match_id, what=schedd_pb2.MatchOutcome.OVER, count=1)
+    pool.schedd.outcomes = [over]
     assert [m.slot_name for m in await pool.cycle()] == ["slot1@h"]
 
 

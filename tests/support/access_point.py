@@ -62,7 +62,7 @@ class RunningAccessPoint:
         #: The clock of the schedd; tests put theirs in its place before it starts.
         self.clock: Clock = SystemClock()
         #: What the schedd said became of matches; the id of a match is the number of its cycle.
-        self.fates: list[schedd_pb2.MatchFate] = []
+        self.outcomes: list[schedd_pb2.MatchOutcome] = []
         #: Files at the access point are touched with the owner's rights, so the owner must be someone who has some.
         self.owner = pwd.getpwuid(os.getuid()).pw_name
         self._user = self.secrets.mint(f"{self.owner}@here", ["WRITE"], now=1)
@@ -166,7 +166,7 @@ class RunningAccessPoint:
         self.cycle += 1
         matched = 0
         async for reply in self.stub.ResourceRequests(query, metadata=self.daemon):
-            self.fates += reply.fates
+            self.outcomes += reply.outcomes
             for ad in unpack_ads(reply.pack) if reply.pack else []:
                 count = min(int(number_of(ad, "ResourceRequestCount")), slots - matched)
                 if count <= 0:

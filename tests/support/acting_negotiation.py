@@ -47,15 +47,15 @@ class ActingSchedd(schedd_pb2_grpc.ScheddServicer):
         self.offers: list[schedd_pb2.MatchBatch] = []
         self.fails = False
         #: What became of matches; None: it does not tell.
-        self.fates: list[schedd_pb2.MatchFate] | None = None
+        self.outcomes: list[schedd_pb2.MatchOutcome] | None = None
 
     async def ResourceRequests(self, request: Any, context: Any) -> AsyncIterator[schedd_pb2.RequestList]:
         if self.fails:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
         await self.answers.wait()
-        if self.fates is not None:
-            yield schedd_pb2.RequestList(fates=self.fates, tells_fates=True)
-            self.fates = []
+        if self.outcomes is not None:
+            yield schedd_pb2.RequestList(outcomes=self.outcomes, reports_outcomes=True)
+            self.outcomes = []
         counts: dict[str, int] = {}
         for ad in self.requests:
             counts[ad["Submitter"]] = counts.get(ad["Submitter"], 0) + ad["ResourceRequestCount"]

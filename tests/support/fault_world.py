@@ -165,12 +165,12 @@ class World:
 
     def left(self) -> list[str]:
         """What is left over when all jobs are gone."""
-        book, moment = self.schedd.point.claiming.book, time.monotonic()
+        claim_table, moment = self.schedd.point.claiming.claim_table, time.monotonic()
         return [
-            *(f"run {one.id} {one.state} at {moment:.1f} gone={one.claim.gone}" for one in book.runs.values()),
+            *(f"run {one.id} {one.state} at {moment:.1f} gone={one.claim.gone}" for one in claim_table.runs.values()),
             *(f"link {link.target} {link.connected}" for link in self.schedd.point.claiming.links.values()),
-            *(f"claim {claim}" for claim in book.claims),
-            *(f"request {serial}" for serial in book.pending),
+            *(f"claim {claim}" for claim in claim_table.claims),
+            *(f"request {serial}" for serial in claim_table.pending),
             *(f"claim at the startd {claim}" for claim in self.point.claims),
             *(f"run at the starter {run}" for run in self.point.runs),
         ]

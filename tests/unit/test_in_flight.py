@@ -11,7 +11,7 @@ from slotwise.classad.values import Value, number
 from slotwise.negotiator.amended_slots import amended
 from slotwise.negotiator.in_flight import GIVE_UP_S, InFlight, Offered
 from slotwise.table import AdTable
-from slotwise.wire.gen.schedd_pb2 import MatchFate
+from slotwise.wire.gen.schedd_pb2 import MatchOutcome
 
 from tests.support.negotiation.rows import made_match
 
@@ -81,8 +81,8 @@ def test_news_of_the_slot_end_it_and_so_does_time() -> None:
     assert len(flight) == 0
 
 
-def over(match_id: int, count: int = 1) -> MatchFate:
-    return MatchFate(match_id=match_id, what=MatchFate.OVER, count=count)
+def over(match_id: int, count: int = 1) -> MatchOutcome:
+    return MatchOutcome(match_id=match_id, what=MatchOutcome.OVER, count=count)
 
 
 def test_a_match_hides_its_slot_until_its_access_point_says_what_became_of_it() -> None:
@@ -107,7 +107,7 @@ def test_pieces_of_a_partitionable_slot_are_told_apart_by_the_slots_claimed_thro
     flight = InFlight()
     flight.hear([], ["ap"])
     flight.note(slots, [offered("p", 7, Cpus=2)] * 3, now=0)
-    claimed = MatchFate(match_id=7, what=MatchFate.CLAIMED, slot_names=["p_1", "p_2"])
+    claimed = MatchOutcome(match_id=7, what=MatchOutcome.CLAIMED, slot_names=["p_1", "p_2"])
     flight.hear([claimed, over(7)], ["ap"])
     assert len(flight) == 2
     slots.upsert("p_1", {"Name": "p_1", "State": "Claimed", "Cpus": 2})

@@ -276,7 +276,7 @@ class Cycles:
         demand = await gather(points.values(), self.channels, self.context.credential, self.asking())
         for name in demand.failed:
             self.asked_by.pop(name, None)
-        self.in_flight.hear(demand.fates, demand.tellers)
+        self.in_flight.hear(demand.outcomes, demand.reporting)
         return demand
 
     async def _decide(

@@ -39,8 +39,8 @@ class Demand:
     #: How many jobs all requests stand for.
     jobs: int = 0
     #: What became of matches, as access points tell it, and who tells it at all.
-    fates: list[schedd_pb2.MatchFate] = field(default_factory=list)
-    tellers: set[str] = field(default_factory=set)
+    outcomes: list[schedd_pb2.MatchOutcome] = field(default_factory=list)
+    reporting: set[str] = field(default_factory=set)
     #: Access points that did not answer.
     failed: list[str] = field(default_factory=list)
 
@@ -137,9 +137,9 @@ async def _ask(
 
 
 def _add(demand: Demand, point: AccessPoint, reply: schedd_pb2.RequestList, groups: _Groups) -> None:
-    demand.fates.extend(reply.fates)
-    if reply.tells_fates:
-        demand.tellers.add(point.name)
+    demand.outcomes.extend(reply.outcomes)
+    if reply.reports_outcomes:
+        demand.reporting.add(point.name)
     if reply.pack:
         for ad in unpack_ads(reply.pack):
             submitter = str(ad.get("Submitter", ""))

@@ -69,7 +69,7 @@ class InFlight:
 
     def __init__(self) -> None:
         self._by_slot: dict[str, list[_Match]] = {}
-        self._tellers: set[str] = set()
+        self._reporting: set[str] = set()
 
     def __len__(self) -> int:
         return sum(len(matches) for matches in self._by_slot.values())
@@ -92,7 +92,7 @@ class InFlight:
                 carve,
                 limits=row.limits or "",
                 id=one.id,
-                told=bool(one.id) and row.schedd in self._tellers,
+                told=bool(one.id) and row.schedd in self._reporting,
             )
             before = self._by_slot.setdefault(row.slot, [])
             for name, amount in carve.items():
@@ -102,23 +102,23 @@ class InFlight:
                 match.expected[name] = left - amount
             before.append(match)
 
-    def hear(self, fates: Iterable[schedd_pb2.MatchFate], tellers: Iterable[str]) -> None:
+    def hear(self, outcomes: Iterable[schedd_pb2.MatchOutcome], reporting: Iterable[str]) -> None:
         """Take in what became of matches, and which access points tell that."""
-        self._tellers.update(tellers)
+        self._reporting.update(reporting)
         by_id: dict[int, list[_Match]] = {}
         for match in (m for matches in self._by_slot.values() for m in matches if m.id):
             by_id.setdefault(match.id, []).append(match)
-        for fate in fates:
-            alike = by_id.get(fate.match_id, [])
-            if fate.what == schedd_pb2.MatchFate.CLAIMED:
+        for outcome in outcomes:
+            alike = by_id.get(outcome.match_id, [])
+            if outcome.what == schedd_pb2.MatchOutcome.CLAIMED:
                 free = [m for m in alike if not m.claimed]
-                for match, name in zip(free, fate.slot_names, strict=False):
+                for match, name in zip(free, outcome.slot_names, strict=False):
                     match.claimed = name
             else:
                 # Those not claimed first: claims that were given back were told as claimed before.
                 alike.sort(key=lambda m: bool(m.claimed))
-                by_id[fate.match_id] = alike[fate.count :]
-                for match in alike[: fate.count]:
+                by_id[outcome.match_id] = alike[outcome.count :]
+                for match in alike[: outcome.count]:
                     self._drop(match)
 
     def _drop(self, match: _Match) -> None:

@@ -156,7 +156,7 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
         async with self._looking, cycles.lock:
             points = cycles.points().values()
             demand = await gather(points, cycles.channels, cycles.context.credential, cycles.asking())
-            cycles.in_flight.hear(demand.fates, demand.tellers)
+            cycles.in_flight.hear(demand.outcomes, demand.reporting)
             with cycles.slots_to_match() as slots:
                 accounting, now = cycles.accounting(), int(self._now)
                 given = CycleInput(slots, demand.requests, demand.submitters, cycles.knobs, accounting, now)

@@ -151,7 +151,9 @@ class AccessPoint:
             self.queue, self.ads, self.claiming, self.reattachment, self.transfers, clock, self.run_history
         )
         self.stopping = Stopping(self.claiming, clock, lambda kill: self.shadows.kill(kill))
-        self.proxies = ProxyRenewal(self.queue, self.ads, self.committer, self.claiming.book, self.transfers, clock)
+        self.proxies = ProxyRenewal(
+            self.queue, self.ads, self.committer, self.claiming.claim_table, self.transfers, clock
+        )
         autoclusters = settings.new_autoclusters()
         self.requests = Requests(self.queue, self.ads, self.claiming, autoclusters, schedd_name=name, address=target)
 
@@ -229,7 +231,9 @@ class AccessPoint:
         """Ads and statistics, the collector and the negotiator, histories."""
         context, settings = self._context, self._settings
         name, clock = settings.name, context.clock
-        self.statistics = Statistics(self.queue, self.claiming.book, self.transfers.uploads, clock, settings.statistics)
+        self.statistics = Statistics(
+            self.queue, self.claiming.claim_table, self.transfers.uploads, clock, settings.statistics
+        )
         self.statistics.downloading = lambda: list(self.transfers.status.letters.values()).count(">")
         self.statistics.requests_sent = lambda: self.requests.sent
         self.own_ads = OwnAds(
@@ -289,7 +293,7 @@ class AccessPoint:
             requests=self.requests,
             matches=self.claiming,
             rejections=Rejections(self.queue.runnable, self.committer, context.clock),
-            fates=self.claiming.book.fates,
+            outcomes=self.claiming.claim_table.outcomes,
             shadows=self.shadows,
             spooling=self.spooling,
             superusers=settings.superusers,
@@ -382,7 +386,7 @@ class AccessPoint:
         return submissions.from_bytes(stored) if stored is not None else None
 
     def _run_of(self, run_id: str) -> RunTimes | None:
-        return self.claiming.book.runs.get(run_id) or self.local.runs.get(run_id)
+        return self.claiming.claim_table.runs.get(run_id) or self.local.runs.get(run_id)
 
     def _sweep_runs(self) -> None:
         self.claiming.failures.sweep_due = True

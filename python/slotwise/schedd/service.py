@@ -20,7 +20,7 @@ from slotwise.schedd.api.submit_stream import Frames, SubmissionStream
 from slotwise.schedd.api.user_actions import Users
 from slotwise.schedd.claims import convert as claim_messages
 from slotwise.schedd.claims.excess import Excess
-from slotwise.schedd.claims.match_results import MatchFates
+from slotwise.schedd.claims.match_results import MatchOutcomes
 from slotwise.schedd.claims.matches import Match
 from slotwise.schedd.claims.rejections import Rejections
 from slotwise.schedd.claims.resource_requests import Requests
@@ -75,7 +75,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         requests: Requests,
         matches: Matches,
         rejections: Rejections,
-        fates: MatchFates,
+        outcomes: MatchOutcomes,
         shadows: Shadows,
         spooling: Spooling,
         superusers: SuperUsers,
@@ -90,7 +90,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         self._requests = requests
         self._matches = matches
         self._rejections = rejections
-        self._fates = fates
+        self._outcomes = outcomes
         self._pieces = MatchPieces()
         self._shadows = shadows
         self._spooling = spooling
@@ -291,7 +291,9 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     ) -> AsyncIterator[schedd_pb2.RequestList]:
         """Send the outcomes of earlier matches, submitter ads, and the resource requests of each submitter."""
         self._requests.learn(request.significant_attributes)
-        yield schedd_pb2.RequestList(fates=map(claim_messages.match_fate, self._fates.tell()), tells_fates=True)
+        yield schedd_pb2.RequestList(
+            outcomes=map(claim_messages.match_outcome, self._outcomes.tell()), reports_outcomes=True
+        )
         if request.with_submitters:
             yield schedd_pb2.RequestList(submitters=pack_submitters(self._requests.submitter_ads()))
         packs = self._requests.packs(

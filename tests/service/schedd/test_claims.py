@@ -93,7 +93,7 @@ async def test_jobs_that_wait_are_tried_once_on_slots_that_are_alike(
     await schedd.negotiate(point.address, slots=40)
 
     async def executing() -> bool:
-        return sum(run.executing_at > 0 for run in schedd.point.claiming.book.runs.values()) == 40
+        return sum(run.executing_at > 0 for run in schedd.point.claiming.claim_table.runs.values()) == 40
 
     await schedd.until(executing)
     procs = [{"RequestMemory": 5000 + number} for number in range(50)]
@@ -109,7 +109,7 @@ async def test_jobs_that_wait_are_tried_once_on_slots_that_are_alike(
     await schedd.act("REMOVE", f"ClusterId == {cluster}")
 
     async def released() -> bool:
-        return len(point.releases) == 40 and not schedd.point.claiming.book.claims
+        return len(point.releases) == 40 and not schedd.point.claiming.claim_table.claims
 
     await schedd.until(released)
     assert {ad["ClusterId"] for ad in await schedd.jobs()} == {waiting}
@@ -126,7 +126,7 @@ async def test_a_job_that_fits_is_found_behind_many_that_do_not(
     await schedd.negotiate(point.address, slots=3)
 
     async def executing() -> bool:
-        return sum(run.executing_at > 0 for run in schedd.point.claiming.book.runs.values()) == 3
+        return sum(run.executing_at > 0 for run in schedd.point.claiming.claim_table.runs.values()) == 3
 
     await schedd.until(executing)
     procs = [{"RequestMemory": 5000 + number} for number in range(20)]
@@ -168,20 +168,20 @@ async def test_the_negotiator_is_told_what_became_of_its_matches(
 
     async def told(what: int) -> bool:
         await schedd.negotiate(point.address)
-        return any(fate.what == what for fate in schedd.fates)
+        return any(outcome.what == what for outcome in schedd.outcomes)
 
-    await schedd.until(lambda: told(schedd_pb2.MatchFate.OVER))
-    refused = schedd.fates[0]
+    await schedd.until(lambda: told(schedd_pb2.MatchOutcome.OVER))
+    refused = schedd.outcomes[0]
     assert (refused.match_id, refused.count) == (1, 1)
     point.refuse_claims = False
-    await schedd.until(lambda: told(schedd_pb2.MatchFate.CLAIMED))
-    claimed = schedd.fates[-1] if schedd.fates[-1].slot_names else schedd.fates[-2]
+    await schedd.until(lambda: told(schedd_pb2.MatchOutcome.CLAIMED))
+    claimed = schedd.outcomes[-1] if schedd.outcomes[-1].slot_names else schedd.outcomes[-2]
     assert len(claimed.slot_names) == 1
 
     async def given_back() -> bool:
         await schedd.negotiate(point.address)
-        fates = [f.what for f in schedd.fates if f.match_id == claimed.match_id]
-        return fates == [schedd_pb2.MatchFate.CLAIMED, schedd_pb2.MatchFate.OVER]
+        outcomes = [f.what for f in schedd.outcomes if f.match_id == claimed.match_id]
+        return outcomes == [schedd_pb2.MatchOutcome.CLAIMED, schedd_pb2.MatchOutcome.OVER]
 
     await schedd.until(given_back)
 
@@ -325,7 +325,7 @@ async def test_a_transfer_that_fails_after_its_run_leaves_the_next_run_on_the_cl
     point.script = lambda ad: Script(until_killed=True)
     await schedd.submit(2)
     await schedd.negotiate(point.address, slots=1)
-    runs = schedd.point.claiming.book.runs
+    runs = schedd.point.claiming.claim_table.runs
 
     async def executing() -> bool:
         return any(run.executing_at > 0 for run in runs.values())
@@ -351,4 +351,4 @@ async def test_a_transfer_that_fails_after_its_run_leaves_the_next_run_on_the_cl
     first_over.set()
     await task
     assert list(runs.values()) == [second] and not second.failed
-    assert first.claim.id in schedd.point.claiming.book.claims and not point.releases
+    assert first.claim.id in schedd.point.claiming.claim_table.claims and not point.releases

@@ -145,7 +145,7 @@ async def test_texts_of_a_job_stay_where_they_belong(
         await act("HOLD")
 
         async def over() -> bool:
-            return not schedd.point.claiming.book.runs
+            return not schedd.point.claiming.claim_table.runs
 
         await schedd.until(over)
         await act("REMOVE")

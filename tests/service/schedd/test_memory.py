@@ -49,4 +49,4 @@ async def test_nothing_is_kept_of_clusters_and_runs_that_left(
     ads, reattachment = schedd.point.ads, schedd.point.reattachment
     assert not ads._dollars and not ads._plain_exit
     assert not any(reattachment._listed.values())
-    assert not schedd.point.claiming.book.runs
+    assert not schedd.point.claiming.claim_table.runs

@@ -67,7 +67,7 @@ async def test_thousands_of_running_jobs_are_taken_up_again(home: Path, tmp_path
         await point.start()
 
     async def spoken() -> bool:
-        runs = schedd.point.claiming.book.runs.values()
+        runs = schedd.point.claiming.claim_table.runs.values()
         return sum(run.executing_at > 0 and run.stream is not None for run in runs) == jobs
 
     await schedd.submit(jobs, UserLog="job.log")
@@ -212,7 +212,7 @@ async def test_a_claim_that_is_gone_sends_the_job_back(home: Path, tmp_path: Pat
 
         async def idle() -> bool:
             # The startd does not know the claim; no starter speaks, so the grace must pass.
-            for run in second.point.claiming.book.runs.values():
+            for run in second.point.claiming.claim_table.runs.values():
                 if run.claim.gone and run.state.silence is not None:
                     run.state = replace(run.state, silence=run.state.silence.at_most(1.0))
             return len(await second.jobs("JobStatus == 1")) == 1
@@ -298,7 +298,7 @@ async def test_a_claim_keeps_its_concurrency_limits(home: Path, tmp_path: Path) 
         await first.submit(1, JobPrio=10)  # it would come first if it were allowed
         await first.kill()
         second = await started(home)
-        assert [claim.limits for claim in second.point.claiming.book.claims.values()] == ["db"]
+        assert [claim.limits for claim in second.point.claiming.claim_table.claims.values()] == ["db"]
         await second.act("REMOVE", f"ClusterId == {cluster} && ProcId == 0")
 
         async def follows() -> bool:

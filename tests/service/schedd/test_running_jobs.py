@@ -61,7 +61,7 @@ async def test_many_activations_travel_in_frames_that_the_startd_takes(
     await schedd.negotiate(point.address, slots=400)
 
     async def executing() -> bool:
-        return sum(run.executing_at > 0 for run in schedd.point.claiming.book.runs.values()) == 400
+        return sum(run.executing_at > 0 for run in schedd.point.claiming.claim_table.runs.values()) == 400
 
     await schedd.until(executing, 30)
     assert len(point.history) == 400
@@ -285,7 +285,7 @@ async def test_jobs_are_stopped_at_the_rate_given(tmp_path: Path, caplog: pytest
 
     async def executing(count: int) -> None:
         async def reached() -> bool:
-            streams = [run.stream for run in schedd.point.claiming.book.runs.values() if run.executing_at]
+            streams = [run.stream for run in schedd.point.claiming.claim_table.runs.values() if run.executing_at]
             return len(streams) == count and None not in streams
 
         await schedd.until(reached)
@@ -337,10 +337,10 @@ async def test_a_job_that_waits_for_its_moment_and_loses_its_slot_is_matched_aga
         assert await schedd.negotiate(point.address) == 2
 
         async def waits() -> bool:
-            return any(claim.reserved for claim in schedd.point.claiming.book.claims.values())
+            return any(claim.reserved for claim in schedd.point.claiming.claim_table.claims.values())
 
         await schedd.until(waits)
-        (claim,) = [claim for claim in schedd.point.claiming.book.claims.values() if claim.reserved]
+        (claim,) = [claim for claim in schedd.point.claiming.claim_table.claims.values() if claim.reserved]
         point.tell(startd_pb2.ClaimEvent(claim_id=claim.id, ended=startd_pb2.ClaimEnded(reason="taken away")))
 
         async def again() -> bool:

@@ -266,7 +266,7 @@ async def test_the_hold_of_a_running_job_is_logged_after_its_eviction(
         return bool(await schedd.jobs("NumJobStarts == 1"))
 
     async def over() -> bool:
-        return not schedd.point.claiming.book.runs
+        return not schedd.point.claiming.claim_table.runs
 
     await schedd.until(running)
     request = schedd_pb2.ActRequest(action=schedd_pb2.ActRequest.HOLD, reason="enough", subcode=7)
@@ -342,7 +342,7 @@ async def test_a_claim_outlives_a_job_that_was_removed_by_force(
     assert numbers(schedd.home.root / "next.log") == [0, 1, 5]
 
     async def idle() -> bool:
-        return not point.claims and not point.runs and not schedd.point.claiming.book.claims
+        return not point.claims and not point.runs and not schedd.point.claiming.claim_table.claims
 
     await schedd.until(idle)
 

@@ -58,7 +58,7 @@ class Claiming(ClaimRuns):
 
     def _use(self, match: Match) -> int:
         """Ask for the matched slot; returns for how many jobs."""
-        room = self.settings.jobs_running_most - len(self.book.runs)
+        room = self.settings.jobs_running_most - len(self.claim_table.runs)
         count = min(max(1, match.count), max(0, room))
         jobs = self.queue.runnable.take(match.submitter, match.autocluster, count)
         if self.settings.start_vanilla:
@@ -67,9 +67,9 @@ class Claiming(ClaimRuns):
             self.give_back([job for job, allowed in zip(jobs, may, strict=True) if not allowed])
             jobs = [job for job, allowed in zip(jobs, may, strict=True) if allowed]
         jobs = self._within_limits(jobs)
-        self.book.fates.over(match.id, max(1, match.count) - len(jobs))
+        self.claim_table.outcomes.over(match.id, max(1, match.count) - len(jobs))
         if jobs and not self._ask(match, jobs):
-            self.book.fates.over(match.id, len(jobs))
+            self.claim_table.outcomes.over(match.id, len(jobs))
             return 0
         return len(jobs)
 
@@ -90,26 +90,26 @@ class Claiming(ClaimRuns):
     def _hold_unsendable(self, job: Job, reason: str) -> None:
         decision = Decision(self.clock.now())
         if self.queue.hold(job, reason, int(Hold.SYSTEM_POLICY), 0, decision):
-            self.ledger.commit(decision)
+            self.committer.commit(decision)
 
     def _match_failed(self, match: Match, error: Exception) -> None:
         self.failures.sweep_due = True  # finds the jobs that were reserved for it
-        self.book.fates.over(match.id, max(1, match.count))
-        for pending in list(self.book.pending.values()):
+        self.claim_table.outcomes.over(match.id, max(1, match.count))
+        for pending in list(self.claim_table.pending.values()):
             if (pending.match_id, pending.claim_id) == (match.id, match.claim_id):
                 self.failures.request(pending, None, error)
 
     def note_excess(self, excess: list[Excess], lasts_s: float) -> None:
         """Claims beyond their submitters' shares: idle ones are given back now, others when their jobs end."""
         moment = self.clock.monotonic()
-        held = ((claim.slot_name, claim.submitter) for claim in self.book.claims.values())
-        self.book.excess.replace(excess, held, moment + lasts_s)
+        held = ((claim.slot_name, claim.submitter) for claim in self.claim_table.claims.values())
+        self.claim_table.excess.replace(excess, held, moment + lasts_s)
         if not excess:
             return
         turn = self.turn()
-        for claim in self.book.idle():
+        for claim in self.claim_table.idle():
             if self.is_excess(claim):
-                why = self.book.excess.why(claim.slot_name, claim.submitter, moment)
+                why = self.claim_table.excess.why(claim.slot_name, claim.submitter, moment)
                 self.release(claim, turn, (why and why.reason) or SHARE_USED_UP)
         if turn.batch:
             self.commit(turn)
@@ -124,7 +124,7 @@ class Claiming(ClaimRuns):
             return False
         lease = int(self.ads.number(jobs[0], "JobLeaseDuration", self.settings.lease_s)) or self.settings.lease_s
         pending = ClaimRequestPending(
-            self.book.serial(),
+            self.claim_table.serial(),
             match.startd,
             match.claim_id,
             match.slot_name,
@@ -151,7 +151,7 @@ class Claiming(ClaimRuns):
             user=jobs[0].cluster.user,
         )
         link = self.link(match.startd)
-        self.book.pending[pending.serial] = pending
+        self.claim_table.pending[pending.serial] = pending
         if link.connected:
             link.ask(ask)
         else:
@@ -160,7 +160,7 @@ class Claiming(ClaimRuns):
 
     def _send_waiting(self, startd: str) -> None:
         for ask in self._unsent.pop(startd, []):
-            if ask.serial in self.book.pending:
+            if ask.serial in self.claim_table.pending:
                 self.links[startd].ask(ask)
 
     def link(self, startd: str) -> StartdLink:
@@ -185,14 +185,14 @@ class Claiming(ClaimRuns):
 
     def _ask_again(self) -> None:
         self._again = None
-        if self.ledger.on_new_work:
-            self.ledger.on_new_work()
+        if self.committer.on_new_work:
+            self.committer.on_new_work()
 
     # ---- what links bring
 
     def hello(self, startd: str) -> Hello:
         """Who we are, and what we hold there."""
-        held = [claim.id for claim in self.book.at(startd)]
+        held = [claim.id for claim in self.claim_table.at(startd)]
         return Hello(self.settings.schedd_name, self.settings.address, held)
 
     def on_break(self, startd: str) -> None:
@@ -203,14 +203,14 @@ class Claiming(ClaimRuns):
         """
         self._unsent.pop(startd, None)
         turn = self.turn()
-        for claim in self.book.at(startd):
+        for claim in self.claim_table.at(startd):
             with contained(_log, f"the break of the link to {startd}", self.ending(claim)):
                 self.advance(claim, events.LinkLost(), turn)
-        for pending in self.book.pending_at(startd):
+        for pending in self.claim_table.pending_at(startd):
             with contained(_log, f"withdrawing a request to {startd}", partial(self.failures.request, pending, None)):
                 self.withdraw(pending)
         link = self.links.get(startd)
-        if link is not None and not link.heard and not self.book.at(startd):
+        if link is not None and not link.heard and not self.claim_table.at(startd):
             self.links.pop(startd, None)
             link.stop_soon()
 
@@ -219,15 +219,15 @@ class Claiming(ClaimRuns):
         self.failures.sweep_due = True
         if isinstance(message, ClaimsGranted | ClaimRefused):
             granted = message if isinstance(message, ClaimsGranted) else None
-            pending = self.book.pending.get(message.serial)
+            pending = self.claim_table.pending.get(message.serial)
             unknown = ClaimRequestPending(message.serial, startd, message.claim_id, "", "", 0, [], 0)
             self.failures.request(pending or unknown, granted, error)
         claim_id = "" if isinstance(message, ClaimsKnown | KeptAlive) else message.claim_id
         run_id = message.run_id if isinstance(message, ActivationRefused) else ""
-        for run in list(self.book.runs.values()):
+        for run in list(self.claim_table.runs.values()):
             if run.id == run_id or (claim_id and run.claim.id == claim_id):
                 self.failures.run(run, error)
-        if claim := self.book.claims.get(claim_id):
+        if claim := self.claim_table.claims.get(claim_id):
             self.failures.claim(claim, error)
 
     def on_event(self, startd: str, message: StartdMessage) -> None:
@@ -242,13 +242,13 @@ class Claiming(ClaimRuns):
                 self._send_waiting(startd)
             case KeptAlive(unknown):
                 for claim_id in unknown:
-                    if claim := self.book.claims.get(claim_id):
+                    if claim := self.claim_table.claims.get(claim_id):
                         with contained(_log, f"the end of the claim on {claim.slot_name}", self.ending(claim)):
                             self._claim_ended(claim, None)
             case ActivationRefused():
                 self._activation_refused(message)
             case RunActivated() | SlotChanged() | ClaimTaken():
-                if claim := self.book.claims.get(message.claim_id):
+                if claim := self.claim_table.claims.get(message.claim_id):
                     self._of_claim(claim, message)
 
     def _of_claim(self, claim: Claim, message: RunActivated | SlotChanged | ClaimTaken) -> None:
@@ -262,7 +262,7 @@ class Claiming(ClaimRuns):
 
     def ending(self, claim: Claim) -> Callable[[Exception], None]:
         """Ends a claim after an exception, and its run as it is now: by then the claim may have forgotten it."""
-        run = self.book.runs.get(claim.run)
+        run = self.claim_table.runs.get(claim.run)
 
         def fail(error: Exception) -> None:
             if run is not None:
@@ -272,22 +272,22 @@ class Claiming(ClaimRuns):
         return fail
 
     def _granted(self, startd: str, granted: ClaimsGranted) -> None:
-        pending = self.book.pending.get(granted.serial)
+        pending = self.claim_table.pending.get(granted.serial)
         if pending is None:
             for slot in granted.slots:  # an answer to a request that was given up
                 self.release_unknown(startd, slot.claim_id)
             return
         turn = self.turn()
-        with self.ledger.deciding(turn.decision, turn.batch):
+        with self.committer.deciding(turn.decision, turn.batch):
             self._use_granted(pending, granted, turn)
         if granted.leftover_claim_id:
             self._leftovers(pending, granted)
-        del self.book.pending[pending.serial]
+        del self.claim_table.pending[pending.serial]
 
     def _use_granted(self, pending: ClaimRequestPending, granted: ClaimsGranted, turn: Turn) -> None:
         waiting = list(pending.jobs)
-        self.book.fates.claimed(pending.match_id, [slot.slot_name for slot in granted.slots])
-        self.book.fates.over(pending.match_id, len(waiting) - len(granted.slots))
+        self.claim_table.outcomes.claimed(pending.match_id, [slot.slot_name for slot in granted.slots])
+        self.claim_table.outcomes.over(pending.match_id, len(waiting) - len(granted.slots))
         for slot in granted.slots:
             claim = Claim(
                 slot.claim_id,
@@ -300,7 +300,7 @@ class Claiming(ClaimRuns):
                 match_id=pending.match_id,
             )
             claim.fits[pending.autocluster] = True
-            self.book.add(claim)
+            self.claim_table.add(claim)
             turn.batch.put_claim(
                 StoredClaim(
                     claim.id,
@@ -344,14 +344,14 @@ class Claiming(ClaimRuns):
         self.release_unknown(pending.startd, granted.leftover_claim_id)
 
     def _refused(self, refused: ClaimRefused) -> None:
-        pending = self.book.pending.get(refused.serial)
+        pending = self.claim_table.pending.get(refused.serial)
         if pending is not None:
             names = " ".join([job.key for job in pending.jobs])
             _log.info("%s: %s at %s refused the claim: %s", names, *pending.where, refused.reason)
             self.withdraw(pending)
 
     def _activated(self, claim: Claim, event: RunActivated) -> None:
-        run = self.book.runs.get(event.run_id)
+        run = self.claim_table.runs.get(event.run_id)
         if run is not None:
             run.starter = event.starter
             self.advance_run(run, run_events.Activated())
@@ -359,7 +359,7 @@ class Claiming(ClaimRuns):
 
     def _activation_refused(self, event: ActivationRefused) -> None:
         """The run does not begin. Its claim may be gone already: the word of its end can come first."""
-        run = self.book.runs.get(event.run_id)
+        run = self.claim_table.runs.get(event.run_id)
         if run is not None:
             run.claim.failures += 1
             _log.info("%s: %s refused to activate run %s: %s", run.key, run.claim.slot_name, run.id, event.reason)
@@ -368,7 +368,7 @@ class Claiming(ClaimRuns):
 
     def _claim_ended(self, claim: Claim, cause: EndedByStartd | None) -> None:
         """The startd took the claim away, or does not know it (None)."""
-        run = self.book.runs.get(claim.run)
+        run = self.claim_table.runs.get(claim.run)
         job = run.key if run is not None else "no job"
         reason = cause.reason if cause is not None else "the startd does not know the claim any more"
         _log.info("%s: claim of %s for %s ended by the startd: %s", job, claim.slot_name, claim.submitter, reason)
@@ -377,7 +377,7 @@ class Claiming(ClaimRuns):
         self.commit(turn)
 
     def _state(self, claim: Claim, state: SlotChanged) -> None:
-        run = self.book.runs.get(claim.run)
+        run = self.claim_table.runs.get(claim.run)
         if state.retires:
             turn = self.turn()
             self.advance(claim, events.SlotRetires(), turn)
@@ -387,7 +387,7 @@ class Claiming(ClaimRuns):
             return
         decision = Decision(self.clock.now())
         if state.activity in ("Suspended", "Busy", "Retiring"):
-            with self.ledger.deciding(decision):
+            with self.committer.deciding(decision):
                 if state.activity == "Suspended":
                     self.queue.suspended(run.job, max(1, int(run.job.number("NumPids"))), decision)
                 else:
@@ -395,7 +395,7 @@ class Claiming(ClaimRuns):
         elif state.activity == "Idle" and state.run_id == run.id:
             self.advance_run(run, run_events.SlotFreed(self.clock.monotonic()))
         if decision.changed:
-            self.ledger.commit(decision)
+            self.committer.commit(decision)
 
 
 __all__ = ["ClaimSettings", "Claiming"]

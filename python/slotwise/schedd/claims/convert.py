@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from slotwise.schedd.claims import startd_messages as said
 from slotwise.schedd.claims.excess import Excess
-from slotwise.schedd.claims.match_results import MatchFate
+from slotwise.schedd.claims.match_results import MatchOutcome
 from slotwise.schedd.claims.matches import Match, Rejection
 from slotwise.schedd.lifecycle.claim_states import EndedByStartd
 from slotwise.wire.gen import schedd_pb2, startd_pb2
@@ -46,11 +46,13 @@ def excess(told: Iterable[schedd_pb2.ExcessClaims]) -> list[Excess]:
     ]
 
 
-def match_fate(fate: MatchFate) -> schedd_pb2.MatchFate:
+def match_outcome(outcome: MatchOutcome) -> schedd_pb2.MatchOutcome:
     """What became of a match, for its negotiator."""
-    if fate.over:
-        return schedd_pb2.MatchFate(match_id=fate.match_id, what=schedd_pb2.MatchFate.OVER, count=fate.over)
-    return schedd_pb2.MatchFate(match_id=fate.match_id, what=schedd_pb2.MatchFate.CLAIMED, slot_names=fate.claimed)
+    if outcome.over:
+        return schedd_pb2.MatchOutcome(match_id=outcome.match_id, what=schedd_pb2.MatchOutcome.OVER, count=outcome.over)
+    return schedd_pb2.MatchOutcome(
+        match_id=outcome.match_id, what=schedd_pb2.MatchOutcome.CLAIMED, slot_names=outcome.claimed
+    )
 
 
 # ---- startds

@@ -15,7 +15,7 @@ from slotwise.clock import Clock
 from slotwise.daemon.containment import cause, contained
 from slotwise.ids import doing_for_run
 from slotwise.model.reason_codes import Vacate
-from slotwise.schedd.claims.records import Claim, ClaimBook, ClaimRequestPending, Run
+from slotwise.schedd.claims.records import Claim, ClaimRequestPending, ClaimTable, Run
 from slotwise.schedd.claims.startd_messages import ClaimsGranted
 from slotwise.schedd.claims.turn import Turn
 from slotwise.schedd.jobs.ads import JobAds
@@ -35,9 +35,9 @@ class ClaimsAndRuns(Protocol):
 
     queue: Queue
     ads: JobAds
-    ledger: Committer
+    committer: Committer
     clock: Clock
-    book: ClaimBook
+    claim_table: ClaimTable
     #: Tells the shadow that a run is over without its starter's word.
     on_run_given_up: Callable[[Run], None]
 
@@ -116,7 +116,7 @@ class Failures:
         with contained(_log, doing_for_run(run.id, "telling its starter")):
             claiming.on_run_given_up(run)
         with contained(_log, doing_for_run(run.id, "committing its end")):
-            claiming.ledger.commit(decision)
+            claiming.committer.commit(decision)
 
     def claim(self, claim: Claim, error: Exception) -> None:
         """Release the claim; a run on it ends, and a job that waits for it is runnable again."""
@@ -128,7 +128,7 @@ class Failures:
             claiming.release(claim, turn, reason, fast=True)
         with contained(_log, doing):
             claiming.commit(turn)
-        run = claiming.book.runs.get(claim.run)
+        run = claiming.claim_table.runs.get(claim.run)
         if run is not None and not run.failed:
             self.run(run, error)
 
@@ -137,7 +137,7 @@ class Failures:
         self.sweep_due = True
         claiming = self._claiming
         for slot in granted.slots if granted is not None else ():
-            if (claim := claiming.book.claims.get(slot.claim_id)) is not None:
+            if (claim := claiming.claim_table.claims.get(slot.claim_id)) is not None:
                 self.claim(claim, error)
             else:
                 claiming.release_unknown(pending.startd, slot.claim_id)
@@ -162,8 +162,8 @@ class Failures:
 
     def _claims(self) -> None:
         claiming, turn = self._claiming, self._claiming.turn()
-        for claim in list(claiming.book.claims.values()):
-            if not serves(claim.state, claiming.book.runs.keys()):
+        for claim in list(claiming.claim_table.claims.values()):
+            if not serves(claim.state, claiming.claim_table.runs.keys()):
                 _log.warning("claim on %s was left without a job by a failure; it is released", claim.slot_name)
                 claiming.release(claim, turn, NO_JOB_LEFT)
         if turn.batch:
@@ -171,8 +171,8 @@ class Failures:
 
     def _jobs(self) -> None:
         claiming = self._claiming
-        reserved = {job for pending in claiming.book.pending.values() for job in pending.jobs}
-        reserved |= {claim.reserved for claim in claiming.book.claims.values() if claim.reserved is not None}
+        reserved = {job for pending in claiming.claim_table.pending.values() for job in pending.jobs}
+        reserved |= {claim.reserved for claim in claiming.claim_table.claims.values() if claim.reserved is not None}
         decision = Decision(claiming.clock.now())
         for job in list(claiming.queue.jobs()):
             if job.status == Status.COMPLETED and not job.run and not claiming.ads.stays(job, decision.now):
@@ -181,13 +181,13 @@ class Failures:
             _log.warning("%s: left without a run by a failure, queued again", job.key)
             claiming.queue.abandon_run(job, job.run, "The access point failed between two states of the job", decision)
         if decision.changed or decision.retired:
-            claiming.ledger.commit(decision)
-        if decision.new_work and claiming.ledger.on_new_work:
-            claiming.ledger.on_new_work()
+            claiming.committer.commit(decision)
+        if decision.new_work and claiming.committer.on_new_work:
+            claiming.committer.on_new_work()
 
     def _stray(self, jobs: Iterable[Job], reserved: set[Job]) -> list[Job]:
         """Jobs that have a run no more, or wait for one without being on any list."""
-        queue, runs = self._claiming.queue, {**self._claiming.book.runs, **self._claiming.here}
+        queue, runs = self._claiming.queue, {**self._claiming.claim_table.runs, **self._claiming.here}
         found = []
         for job in jobs:
             if job.run:

@@ -11,7 +11,7 @@ _MOST = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class MatchFate:
+class MatchOutcome:
     """What became of a match: which slots were claimed through it, or how many like matches hold nothing."""
 
     match_id: int
@@ -19,24 +19,24 @@ class MatchFate:
     over: int = 0
 
 
-class MatchFates:
+class MatchOutcomes:
     """Fates that no negotiator has been told yet."""
 
     def __init__(self) -> None:
-        self._untold: deque[MatchFate] = deque(maxlen=_MOST)
+        self._untold: deque[MatchOutcome] = deque(maxlen=_MOST)
 
     def claimed(self, match_id: int, slot_names: Iterable[str]) -> None:
         """Slots were claimed through a match."""
         if match_id:
-            self._untold.append(MatchFate(match_id, claimed=tuple(slot_names)))
+            self._untold.append(MatchOutcome(match_id, claimed=tuple(slot_names)))
 
     def over(self, match_id: int, count: int = 1) -> None:
         """So many like matches hold nothing: refused, not needed, or claimed and given back."""
         if match_id and count > 0:
-            self._untold.append(MatchFate(match_id, over=count))
+            self._untold.append(MatchOutcome(match_id, over=count))
 
-    def tell(self) -> list[MatchFate]:
-        """All untold fates, in order; they count as told."""
+    def tell(self) -> list[MatchOutcome]:
+        """All untold outcomes, in order; they count as told."""
         told = list(self._untold)
         self._untold.clear()
         return told

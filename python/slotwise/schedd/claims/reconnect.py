@@ -36,7 +36,7 @@ class Reattachment:
 
     def __init__(self, claiming: Claiming) -> None:
         self._claiming = claiming
-        self._book = claiming.book
+        self._claim_table = claiming.claim_table
         claiming.on_known = self.known
         claiming.on_run_over = self.run_over
         claiming.on_claim_lost = self.claim_lost
@@ -62,12 +62,12 @@ class Reattachment:
         for row in claims:
             claim = Claim(row.claim, row.startd, row.slot, row.submitter, row.lease_s, row.slot_ad, limits=row.limits)
             claim.state = Disconnected("")
-            self._book.add(claim)
+            self._claim_table.add(claim)
         for stored in runs:
             job = self._claiming.queue.job(stored.cluster, stored.proc)
             if job is None or job.cluster.runs_here:
                 continue
-            held = self._book.claims.get(stored.claim)
+            held = self._claim_table.claims.get(stored.claim)
             gone = held is None
             if held is None:
                 slot = str((job.changes or {}).get("RemoteHost") or "unknown")  # no event may lack it
@@ -78,13 +78,13 @@ class Reattachment:
             run = Run(stored.run_id, job, stored.token, claim, born_at, claim.lease_s, state)
             if (kill := kill_owed(job)) is not None:
                 self.owed.append(kill)
-            self._book.runs[run.id] = run
+            self._claim_table.runs[run.id] = run
             if executing_at and not gone and run.goes_on and not logged:
                 run.state = replace(state, disconnect_logged=True)
                 reason = "Local schedd and job shadow died, schedd now running again"
                 self._claiming.log_disconnected(run, reason, turn)
         # Also those with whom nothing is left to talk about: the word that a claim was given back may be lost.
-        for startd in (self._book.startds() | set(starters)) - {""}:
+        for startd in (self._claim_table.startds() | set(starters)) - {""}:
             self._claiming.link(startd)
         return turn
 
@@ -94,12 +94,12 @@ class Reattachment:
         """The startd told which of our claims live."""
         here = known.claims
         turn = self._claiming.turn()
-        with self._claiming.ledger.deciding(turn.decision, turn.batch):
-            for claim in self._book.at(startd):
+        with self._claiming.committer.deciding(turn.decision, turn.batch):
+            for claim in self._claim_table.at(startd):
                 with contained(_log, f"comparing the claim on {claim.slot_name}", self._claiming.ending(claim)):
                     self._compare(claim, here.get(claim.id), turn)
             for claim_id in here:
-                if claim_id not in self._book.claims:  # given back between the hello and its answer
+                if claim_id not in self._claim_table.claims:  # given back between the hello and its answer
                     self._claiming.release_unknown(startd, claim_id, NO_JOB_LEFT)
             if turn.batch or turn.refused:
                 self._claiming.commit(turn)
@@ -133,7 +133,7 @@ class Reattachment:
         """A starter told which runs it has."""
         self._listed[starter] = set(run_ids)
         startds = {startd for startd, known in self._starters.items() if known == starter and startd}
-        for run in [run for run in self._book.runs.values() if run.claim.startd in startds]:
+        for run in [run for run in self._claim_table.runs.values() if run.claim.startd in startds]:
             with contained(_log, doing_for_run(run.id, "looking for it at its starter"), self._failing(run)):
                 self._claiming.advance_run(run, StarterListed(self._at_starter(run), run.claim_facts))
 
@@ -146,7 +146,7 @@ class Reattachment:
             self._starters[startd] = starter
             batch = Batch()
             batch.put_starter(startd, starter)
-            self._claiming.ledger.commit(Decision(self._claiming.clock.now()), batch)
+            self._claiming.committer.commit(Decision(self._claiming.clock.now()), batch)
 
     def run_over(self, run: Run) -> None:
         """The run's end is durable: whether its starter still has it does not matter any more."""
@@ -184,14 +184,14 @@ class Reattachment:
     def tick(self) -> None:
         """Once a second: leases that ran out, idle claims, keep-alives."""
         moment, turn = self._claiming.clock.monotonic(), self._claiming.turn()
-        for run in list(self._book.runs.values()):
+        for run in list(self._claim_table.runs.values()):
             if run.state.silence is not None and moment >= run.state.silence.until:
                 with contained(_log, doing_for_run(run.id, "asking for it again"), self._failing(run)):
                     self._claiming.advance_run(run, PatienceOver(moment, run.claim_facts))
         self._claiming.failures.sweep()
-        if self._claiming.queue.wake(turn.decision.now) and self._claiming.ledger.on_new_work:
-            self._claiming.ledger.on_new_work()
-        for claim in self._book.idle():
+        if self._claiming.queue.wake(turn.decision.now) and self._claiming.committer.on_new_work:
+            self._claiming.committer.on_new_work()
+        for claim in self._claim_table.idle():
             with contained(_log, f"releasing the claim on {claim.slot_name}", self._claiming.ending(claim)):
                 self._claiming.advance(claim, claim_events.KeepCheck(moment), turn)
         if turn.batch:
@@ -199,8 +199,8 @@ class Reattachment:
         self._keep_alive(moment)
 
     def _keep_alive(self, moment: float) -> None:
-        for startd in self._book.startds():
-            link, claims = self._claiming.links.get(startd), self._book.at(startd)
+        for startd in self._claim_table.startds():
+            link, claims = self._claiming.links.get(startd), self._claim_table.at(startd)
             if not claims:
                 continue
             every = max(1.0, min(claim.lease_s for claim in claims) / 3)
@@ -213,7 +213,7 @@ class Reattachment:
     def use_idle_claims(self) -> None:
         """New work came: claims kept idle for their submitter serve it at once."""
         turn = self._claiming.turn()
-        for claim in self._book.idle():
+        for claim in self._claim_table.idle():
             with contained(_log, f"the next job for {claim.slot_name}", self._claiming.ending(claim)):
                 job = self._claiming.next_job(claim)
                 if job is not None:

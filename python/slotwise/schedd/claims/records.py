@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from slotwise.classad import ClassAd
 from slotwise.ids import job_of_run
 from slotwise.schedd.claims.excess import ExcessBook
-from slotwise.schedd.claims.match_results import MatchFates
+from slotwise.schedd.claims.match_results import MatchOutcomes
 from slotwise.schedd.claims.slot_equivalence import Alike
 from slotwise.schedd.claims.starter_link import StarterLink
 from slotwise.schedd.jobs.codes import Status
@@ -31,7 +31,7 @@ class Claim:
     #: The slot's ad, packed, and parsed on first use.
     slot_ad: bytes
     machine: ClassAd | None = None
-    #: Where it is in its life cycle. Changed by :meth:`ClaimBook.adopt`.
+    #: Where it is in its life cycle. Changed by :meth:`ClaimTable.adopt`.
     state: ClaimState = field(default_factory=Requested)
     #: Runs in a row that failed through no fault of the job.
     failures: int = 0
@@ -155,14 +155,14 @@ class ClaimRequestPending:
         return self.slot_name, self.startd
 
 
-class ClaimBook:
+class ClaimTable:
     """All claims, runs and pending requests."""
 
     def __init__(self) -> None:
         self.claims: dict[str, Claim] = {}
         self.runs: dict[str, Run] = {}
         self.pending: dict[int, ClaimRequestPending] = {}
-        self.fates = MatchFates()
+        self.outcomes = MatchOutcomes()
         self.excess = ExcessBook()
         self._serial = 0
         self._at: dict[str, dict[str, Claim]] = {}
@@ -202,7 +202,7 @@ class ClaimBook:
             del here[claim.id]
             if not here:
                 del self._at[claim.startd]
-            self.fates.over(claim.match_id)
+            self.outcomes.over(claim.match_id)
             self.excess.gone(claim.slot_name, claim.submitter)
 
     def pending_at(self, startd: str) -> Iterator[ClaimRequestPending]:

@@ -23,18 +23,18 @@ _AGAIN_S = 20.0
 class Rejections:
     """Writes LastRejMatchTime, LastRejMatchReason and LastRejMatchNegotiator."""
 
-    def __init__(self, runnable: Runnable, ledger: Committer, clock: Clock) -> None:
+    def __init__(self, runnable: Runnable, committer: Committer, clock: Clock) -> None:
         self._runnable = runnable
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
 
     def note(self, rejections: Iterable[Rejection], negotiator: str) -> None:
         """Take over the rejections of one cycle."""
         decision = Decision(self._clock.now())
-        with self._ledger.deciding(decision):
+        with self._committer.deciding(decision):
             self._note(rejections, negotiator, decision)
         if decision.changed:
-            self._ledger.commit(decision)
+            self._committer.commit(decision)
 
     def _note(self, rejections: Iterable[Rejection], negotiator: str, decision: Decision) -> None:
         for submitter, group in groupby(rejections, attrgetter("submitter")):

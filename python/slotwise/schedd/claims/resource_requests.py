@@ -61,7 +61,7 @@ class Requests:
         self._queue.runnable.forget_autoclusters()
         for cluster in self._queue.clusters.values():
             cluster.autocluster = None
-        for claim in self._claiming.book.claims.values():
+        for claim in self._claiming.claim_table.claims.values():
             claim.fits.clear()
         self._claiming.likeness.forget()
         self._ads.autoclusters_renewed()
@@ -157,10 +157,10 @@ class Requests:
         """One ad for each submitter that has jobs here, by ``Name#ScheddName``."""
         self.assign()  # what idle jobs weigh is known by autocluster
         rows: dict[str, Changes] = {}
-        book = self._claiming.book
+        claim_table = self._claiming.claim_table
         weights: dict[str, float] = {}
         running: Counter[str] = Counter()
-        for run in book.runs.values():
+        for run in claim_table.runs.values():
             weight = self._ads.value_of(self._claiming.machine(run.claim), "SlotWeight")
             amount = float(weight) if isinstance(weight, (int, float)) else 1.0
             running[run.job.submitter] += 1
@@ -181,7 +181,7 @@ class Requests:
                 "WeightedRunningJobs": weights.get(name, 0.0),
                 "WeightedIdleJobs": idle_weight,
                 "FlockedJobs": 0,
-                "MatchedJobs": reserved(book.pending.values(), name),
+                "MatchedJobs": reserved(claim_table.pending.values(), name),
                 "SubmitterTag": "",
                 **self.counts_here(name),
             }

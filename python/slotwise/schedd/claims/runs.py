@@ -16,7 +16,7 @@ from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
 from slotwise.model import job_events
 from slotwise.schedd.claims.faults import Failures
-from slotwise.schedd.claims.records import Claim, ClaimBook, ClaimRequestPending, Run
+from slotwise.schedd.claims.records import Claim, ClaimRequestPending, ClaimTable, Run
 from slotwise.schedd.claims.slot_equivalence import Alike, Likeness
 from slotwise.schedd.claims.start_throttle import StartRate
 from slotwise.schedd.claims.startd_link import ClaimAsk, StartdLink
@@ -80,7 +80,7 @@ class ClaimRuns(ABC):
         self,
         queue: Queue,
         ads: JobAds,
-        ledger: Committer,
+        committer: Committer,
         clock: Clock,
         settings: ClaimSettings,
         credential: Credential,
@@ -88,10 +88,10 @@ class ClaimRuns(ABC):
     ) -> None:
         self.queue = queue
         self.ads = ads
-        self.ledger = ledger
+        self.committer = committer
         self.clock = clock
         self.settings = settings
-        self.book = ClaimBook()
+        self.claim_table = ClaimTable()
         #: Runs on the access point itself by id; they have no claim.
         self.here: Mapping[str, object] = {}
         self.failures = Failures(self)
@@ -144,7 +144,7 @@ class ClaimRuns(ABC):
         :raises InvariantError: when it cannot happen to a claim in this state.
         """
         state, instructions = lifecycle.step(claim.state, event)
-        self.book.adopt(claim, state)
+        self.claim_table.adopt(claim, state)
         for instruction in instructions:
             self._carry_out(claim, instruction, turn)
 
@@ -159,14 +159,14 @@ class ClaimRuns(ABC):
                 self.release_unknown(claim.startd, claim.id, reason, fast=fast)
             case do.Discard():
                 turn.batch.delete_claim(claim.id)
-                self.book.drop(claim)
+                self.claim_table.drop(claim)
             case do.ReturnJob(job):
                 self.give_back([job])
             case do.AwaitRunEnd(run_id, judge):
-                if (run := self.book.runs.get(run_id)) is not None:
+                if (run := self.claim_table.runs.get(run_id)) is not None:
                     self.on_claim_lost(run, judge)
             case do.CheckRun(run_id, active):
-                if (run := self.book.runs.get(run_id)) is not None:
+                if (run := self.claim_table.runs.get(run_id)) is not None:
                     self.on_run_checked(run, active)
 
     def _start_next(self, claim: Claim, what: do.StartNext, turn: Turn) -> None:
@@ -185,16 +185,16 @@ class ClaimRuns(ABC):
     def withdraw(self, pending: ClaimRequestPending) -> None:
         """Nothing comes of a request."""
         pending.state, instructions = lifecycle.step(pending.state, events.Withdrawn())
-        self.book.pending.pop(pending.serial, None)
+        self.claim_table.pending.pop(pending.serial, None)
         if instructions:
-            self.book.fates.over(pending.match_id, len(pending.jobs))
+            self.claim_table.outcomes.over(pending.match_id, len(pending.jobs))
             self.give_back(pending.jobs)
 
     def commit(self, turn: Turn) -> None:
         """Make a turn durable, then activate the runs that it started."""
         if turn.refused:
             self.give_back(turn.refused)
-        self.ledger.commit(turn.decision, turn.batch, on_committed=lambda _: self.activate_all(turn.started))
+        self.committer.commit(turn.decision, turn.batch, on_committed=lambda _: self.activate_all(turn.started))
 
     # ---- the life of runs
 
@@ -298,8 +298,8 @@ class ClaimRuns(ABC):
         if most is None:
             return None
         running = self.queue.running_of(user, Universe.VANILLA)
-        waiting = [job for pending in self.book.pending.values() for job in pending.jobs]
-        waiting += [claim.reserved for claim in self.book.claims.values() if claim.reserved is not None]
+        waiting = [job for pending in self.claim_table.pending.values() for job in pending.jobs]
+        waiting += [claim.reserved for claim in self.claim_table.claims.values() if claim.reserved is not None]
         asked = sum(job.cluster.user == user and not job.run for job in waiting)
         return max(0, most - running - asked)
 
@@ -386,7 +386,7 @@ class ClaimRuns(ABC):
         }
         self.queue.begin_run(job, run.id, {k: v for k, v in facts.items() if v is not None}, decision)
         self.advance(claim, events.RunBegun(run.id), turn)
-        self.book.runs[run.id] = run
+        self.claim_table.runs[run.id] = run
         turn.batch.put_run(run.row())
         turn.started.append(run)
 
@@ -422,7 +422,7 @@ class ClaimRuns(ABC):
         except Exception as error:
             self.give_up(run, run_do.GiveUp(RunOutcome.UNFIT, str(error), 0))
             return
-        link.activate(self.book.serial(), run, job_ad, self.settings.address)
+        link.activate(self.claim_table.serial(), run, job_ad, self.settings.address)
 
     # ---- ends
 
@@ -434,7 +434,7 @@ class ClaimRuns(ABC):
 
     def suspend(self, run_id: str, *, resume: bool) -> bool:
         """Have the startd suspend the job of a run, or continue it; false when there is no startd to ask."""
-        run = self.book.runs.get(run_id)
+        run = self.claim_table.runs.get(run_id)
         link = None if run is None else self.links.get(run.claim.startd)
         if run is None or link is None or not link.connected:
             return False
@@ -456,7 +456,7 @@ class ClaimRuns(ABC):
             wall_s=max(0.0, now - run.born_at),
             executed_s=max(0.0, now - run.executing_at) if run.executing_at else 0.0,
         )
-        with self.ledger.deciding(turn.decision, turn.batch):
+        with self.committer.deciding(turn.decision, turn.batch):
             self.queue.end_run(run.job, end, turn.decision)
             self.forget_run(run)
             self.release(run.claim, turn, what.reason)
@@ -466,7 +466,7 @@ class ClaimRuns(ABC):
     def forget_run(self, run: Run) -> None:
         """The run is over as far as memory goes; its claim has yet to hear of it."""
         self.advance_run(run, run_events.EndRecorded())
-        self.book.runs.pop(run.id, None)
+        self.claim_table.runs.pop(run.id, None)
         self.on_run_over(run)
 
     def after_run(self, run: Run, turn: Turn) -> None:
@@ -475,22 +475,22 @@ class ClaimRuns(ABC):
         self.forget_run(run)
         if run.executing_at:
             self.durations.note(run.job.cluster.number, run.job.submitter, now - run.executing_at)
-        excess = self.book.excess.why(claim.slot_name, claim.submitter, moment)
+        excess = self.claim_table.excess.why(claim.slot_name, claim.submitter, moment)
         beyond = events.BeyondShare(excess.until, excess.reason) if excess is not None else None
         keep_s = int(self.ads.number(run.job, "KeepClaimIdle", 0)) if self.ads.has(run.job) else 0
         self.advance(claim, events.RunEnded(run.id, moment, claim.failures, keep_s, beyond), turn)
 
     def is_excess(self, claim: Claim) -> bool:
         """Whether a claim that serves no job is to be given back because others wait for its slot."""
-        return self.book.excess.must_go(claim.slot_name, claim.submitter, self.clock.monotonic())
+        return self.claim_table.excess.must_go(claim.slot_name, claim.submitter, self.clock.monotonic())
 
     def release(self, claim: Claim, turn: Turn, reason: str, *, fast: bool = False) -> None:
         """Give the claim back; ``fast``: without leaving a run on it time to end."""
-        if claim.id in self.book.claims:
+        if claim.id in self.claim_table.claims:
             self.advance(claim, events.Released(reason, fast), turn)
 
     def release_unknown(self, startd: str, claim_id: str, reason: str = "", *, fast: bool = False) -> None:
-        """Tell the startd that a claim is not wanted, also one that is not in the book."""
+        """Tell the startd that a claim is not wanted, also one that is not in the table."""
         link = self.links.get(startd)
         if link is not None and link.connected:
             link.release(claim_id, reason, fast=fast)

@@ -38,7 +38,7 @@ class Stopping:
         """Stop these runs. Those that do not execute yet, and jobs removed by force, do not wait."""
         waited = len(self._rate) > 0
         for kill in kills:
-            run = self._claiming.book.runs.get(kill.run_id)
+            run = self._claiming.claim_table.runs.get(kill.run_id)
             if run is None:
                 continue
             if self._rate.delay_s <= 0 or kill.forced or not run.executing_at:
@@ -53,7 +53,7 @@ class Stopping:
 
     def release(self) -> None:
         """Stop what is due, and come back when more is."""
-        runs = self._claiming.book.runs
+        runs = self._claiming.claim_table.runs
         for kill in self._rate.due(self._clock.monotonic(), lambda run_id: run_id in runs):
             self._now(runs[kill.run_id], kill)
         self.close()

@@ -40,7 +40,7 @@ class SendRelease:
 
 @dataclass(frozen=True, slots=True)
 class Discard:
-    """Remove the claim from the store and the book."""
+    """Remove the claim from the store and the claim_table."""
 
 
 @dataclass(frozen=True, slots=True)

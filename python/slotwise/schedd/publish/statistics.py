@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from slotwise.clock import Clock
 from slotwise.config import Config
 from slotwise.model.windows import Publication, Rate, Tallies, Window, shown
-from slotwise.schedd.claims.records import ClaimBook
+from slotwise.schedd.claims.records import ClaimTable
 from slotwise.schedd.jobs.job_statistics import BUCKETS, RUNTIMES, SIZES, JobCounters, JobStatistics
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes
@@ -52,11 +52,11 @@ class Statistics:
     """Collects the statistics for the ads."""
 
     def __init__(
-        self, queue: Queue, book: ClaimBook, uploads: TransferQueue, clock: Clock, settings: StatisticsSettings
+        self, queue: Queue, claim_table: ClaimTable, uploads: TransferQueue, clock: Clock, settings: StatisticsSettings
     ) -> None:
         self.settings = settings
         self._queue = queue
-        self._book = book
+        self._claim_table = claim_table
         self._uploads = uploads
         self._clock = clock
         now = clock.now()
@@ -115,8 +115,8 @@ class Statistics:
         totals = self._others.totals
         if grown := {name: max(0, value - totals[name]) for name, value in values.items() if value != totals[name]}:
             self._others.add(now, **grown)
-        running = len(self._book.runs)
-        pending = sum(len(request.jobs) for request in self._book.pending.values())
+        running = len(self._claim_table.runs)
+        pending = sum(len(request.jobs) for request in self._claim_table.pending.values())
         found: Changes = dict(totals)
         if self.settings.jobs.recent:
             found.update({f"Recent{name}": value for name, value in self._others.recent(now).items()})
@@ -133,11 +133,11 @@ class Statistics:
         if found and 0 <= now - at < _RUNNING_S:
             return found
         sizes, runtimes = [0] * (len(SIZES) + 1), [0] * (len(RUNTIMES) + 1)
-        for run in self._book.runs.values():
+        for run in self._claim_table.runs.values():
             sizes[bisect_right(SIZES, run.job.number("ImageSize") * 1024)] += 1
             runtimes[bisect_right(RUNTIMES, now - run.job.number("JobCurrentStartDate", now))] += 1
         found = {
-            "JobsRunning": len(self._book.runs),
+            "JobsRunning": len(self._claim_table.runs),
             "JobsRunningSizes": shown(sizes),
             "JobsRunningRuntimes": shown(runtimes),
             "JobsUnmaterialized": sum(cluster.unmade for cluster in self._queue.clusters.values()),

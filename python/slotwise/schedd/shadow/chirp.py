@@ -37,10 +37,10 @@ _MOST = 1024 * 1024
 class RemoteRequests:
     """Answers requests of this schedd's jobs."""
 
-    def __init__(self, queue: Queue, ads: JobAds, ledger: Committer, transfers: Transfers, clock: Clock) -> None:
+    def __init__(self, queue: Queue, ads: JobAds, committer: Committer, transfers: Transfers, clock: Clock) -> None:
         self._queue = queue
         self._ads = ads
-        self._ledger = ledger
+        self._committer = committer
         self._transfers = transfers
         self._clock = clock
         self.locks = AttributeLocks()
@@ -71,12 +71,12 @@ class RemoteRequests:
             done.error = 0 if io.name in ad else errno.ENOENT
         elif io.op == "ulog":
             decision.log(run.job, events.generic(self._queue.frame(run.job, decision.now), io.text))
-            await self._ledger.commit(decision)
+            await self._committer.commit(decision)
         elif io.op == "set_attr":
             try:
                 changes = self.locks.checked({io.name: io.text}, superuser=False)
                 self._queue.usage(run.job, changes, decision)
-                await self._ledger.commit(decision)
+                await self._committer.commit(decision)
             except SlotwiseError:
                 done.error = errno.EACCES
         else:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 from slotwise.errors import BusyError, DeniedError, NotFoundError, SlotwiseError, UsageError
-from slotwise.schedd.claims.records import ClaimBook, Run
+from slotwise.schedd.claims.records import ClaimTable, Run
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.job_index import JobIndex
 from slotwise.wire import audit
@@ -41,9 +41,9 @@ class _Visit:
 class Visits:
     """The visits that are under way."""
 
-    def __init__(self, jobs: JobIndex, book: ClaimBook) -> None:
+    def __init__(self, jobs: JobIndex, claim_table: ClaimTable) -> None:
         self._jobs = jobs
-        self._book = book
+        self._claim_table = claim_table
         self._ids = itertools.count(1)
         self._open: dict[int, _Visit] = {}
 
@@ -60,7 +60,7 @@ class Visits:
             raise NotFoundError(f"there is no job {key} in the queue")
         if not may_act(job.cluster.user):
             raise DeniedError(f"job {key} is {job.cluster.user}'s")
-        for run in self._book.runs.values():
+        for run in self._claim_table.runs.values():
             if run.job is job and not run.over and run.stream is not None and run.executing_at:
                 return run
         status = Status(job.status)

@@ -47,7 +47,7 @@ class Endings:
         self._queue = queue
         self._ads = ads
         self._claiming = claiming
-        self._ledger = claiming.ledger
+        self._committer = claiming.committer
         self._transfers = transfers
         self._clock = clock
         self._history = history
@@ -57,7 +57,7 @@ class Endings:
     def finish(self, run: Run, ended: EndReport, failure: TransferError | None) -> None:
         """Take the end over: what becomes of the job, and of the claim. ``failure``: results that have no place."""
         turn = self._claiming.turn()
-        with self._ledger.deciding(turn.decision, turn.batch):
+        with self._committer.deciding(turn.decision, turn.batch):
             self._finish(run, ended, failure, turn)
 
     def _finish(
@@ -117,7 +117,9 @@ class Endings:
 
     def _hand_claim_on(self, run: Run, record: RunRecord | None, turn: Turn) -> None:
         self._claiming.after_run(run, turn)
-        self._ledger.commit(turn.decision, turn.batch, on_committed=lambda _: self._durable(run, turn.started, record))
+        self._committer.commit(
+            turn.decision, turn.batch, on_committed=lambda _: self._durable(run, turn.started, record)
+        )
 
     def _durable(self, run: Run, following: list[Run], record: RunRecord | None) -> None:
         with contained(_log, doing_for_run(run.id, "acknowledging its end")):

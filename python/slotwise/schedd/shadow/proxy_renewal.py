@@ -14,7 +14,7 @@ from functools import partial
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
-from slotwise.schedd.claims.records import ClaimBook, Run
+from slotwise.schedd.claims.records import ClaimTable, Run
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.queue import Queue
@@ -44,12 +44,18 @@ class ProxyRenewal:
     """Looks at the proxies of running jobs."""
 
     def __init__(
-        self, queue: Queue, ads: JobAds, ledger: Committer, book: ClaimBook, transfers: Transfers, clock: Clock
+        self,
+        queue: Queue,
+        ads: JobAds,
+        committer: Committer,
+        claim_table: ClaimTable,
+        transfers: Transfers,
+        clock: Clock,
     ) -> None:
         self._queue = queue
         self._ads = ads
-        self._ledger = ledger
-        self._book = book
+        self._committer = committer
+        self._claim_table = claim_table
         self._transfers = transfers
         self._clock = clock
         #: SHADOW_CHECKPROXY_INTERVAL; 0: renewed proxies are not sent.
@@ -64,7 +70,7 @@ class ProxyRenewal:
 
     async def look(self) -> None:
         """Send the proxies that were renewed since they were sent."""
-        for run in list(self._book.runs.values()):
+        for run in list(self._claim_table.runs.values()):
             with contained(_log, doing_for_run(run.id, "looking at its proxy")):
                 await self._look(run)
 
@@ -90,7 +96,7 @@ class ProxyRenewal:
             decision = Decision(self._clock.now())
             decision.set(run.job, renewed.told)
             self._ads.set(run.job.key, renewed.told)
-            self._ledger.commit(decision)
+            self._committer.commit(decision)
 
 
 def _renewed(plan: FilePlan, since: float) -> Renewed | None:

@@ -78,17 +78,17 @@ class Shadows:
         self._queue = queue
         self._ads = ads
         self._claiming = claiming
-        self._ledger = claiming.ledger
-        self._book = claiming.book
+        self._committer = claiming.committer
+        self._claim_table = claiming.claim_table
         self._reattachment = reattachment
         self._transfers = transfers
         self._clock = clock
-        self.requests = RemoteRequests(queue, ads, claiming.ledger, transfers, clock)
+        self.requests = RemoteRequests(queue, ads, claiming.committer, transfers, clock)
         self._endings = Endings(queue, ads, claiming, transfers, clock, history)
         self._endings.on_durable = self._acknowledge
         claiming.on_shadow = self._carry_out
         self._live = LiveOutput(transfers)
-        self.visits = Visits(queue, claiming.book)
+        self.visits = Visits(queue, claiming.claim_table)
         self._history = history
         self._streams: set[StarterStream] = set()
 
@@ -106,7 +106,7 @@ class Shadows:
                     if time.monotonic() - began > _TURN_S:
                         await asyncio.sleep(0)
                         began = time.monotonic()
-                    run = self._book.runs.get(message.run_id)
+                    run = self._claim_table.runs.get(message.run_id)
                     doing = doing_for_run(message.run_id, f"processing {message.WhichOneof('what')!r} of its starter")
                     with contained(_log, doing, partial(self._failed, stream, message, run)) as attempt:
                         pending = self._take(stream, message)
@@ -129,14 +129,14 @@ class Shadows:
         """A message could not be processed: its run ends, here and at its starter."""
         if run is not None:
             self._claiming.failures.run(run, error, ended=message.WhichOneof("what") == "ended")
-        if message.run_id and message.run_id not in self._book.runs:
+        if message.run_id and message.run_id not in self._claim_table.runs:
             stream.runs.discard(message.run_id)
             self._refuse(stream, message.run_id, "the access point failed to process a message of the run")
 
     def _silence(self, stream: StarterStream) -> None:
         """Nothing more is heard on the stream: its runs wait for another."""
         for run_id in stream.runs:
-            run = self._book.runs.get(run_id)
+            run = self._claim_table.runs.get(run_id)
             if run is not None and run.stream is stream:
                 doing = doing_for_run(run_id, "the break of its stream")
                 with contained(_log, doing, partial(self._claiming.failures.run, run)):
@@ -158,7 +158,7 @@ class Shadows:
             self._replace(stream)
             self._reattachment.starter_lists(stream.starter, list(message.runs.run_ids))
             return None
-        run = self._book.runs.get(message.run_id)
+        run = self._claim_table.runs.get(message.run_id)
         if run is None:
             if what in ("hello", "ended"):
                 self._refuse(stream, message.run_id, "the run is not known here, or its end was taken over")
@@ -260,20 +260,20 @@ class Shadows:
     def _log_executing(self, run: Run, properties: Mapping[str, str]) -> None:
         run.claim.failures = 0
         decision, batch = Decision(self._clock.now()), Batch()
-        with self._ledger.deciding(decision, batch):
+        with self._committer.deciding(decision, batch):
             self._transfers.log_notes(run, decision)
             if run.job.status == Status.RUNNING:
                 host = host_of(self._ads, self._claiming, run)
                 self._queue.executing(run.job, host, run.claim.slot_name, dict(properties), decision)
             batch.put_run(run.row())
-            self._ledger.commit(decision, batch)
+            self._committer.commit(decision, batch)
 
     def _update(self, run: Run, pack: bytes) -> None:
         if run.over or run.job.status not in (Status.RUNNING, Status.SUSPENDED):
             return
         decision = Decision(self._clock.now())
         self._queue.usage(run.job, usage_attributes(self._ads, pack), decision)
-        self._ledger.commit(decision)
+        self._committer.commit(decision)
 
     def _transfer_state(self, run: Run, state: schedd_pb2.FileTransferState) -> None:
         if state.stage not in events.TRANSFER_STAGES or not self._queue.has(run.job):
@@ -281,11 +281,11 @@ class Shadows:
         decision = Decision(self._clock.now())
         frame = self._queue.frame(run.job, state.at or decision.now)
         decision.log(run.job, events.transfer(frame, state.stage, state.host))
-        self._ledger.commit(decision)
+        self._committer.commit(decision)
 
     def kill(self, kill: Kill) -> None:
         """Have the run ended by its starter; at once if it can be reached, else when it says hello."""
-        run = self._book.runs.get(kill.run_id)
+        run = self._claim_table.runs.get(kill.run_id)
         if run is not None:
             self._claiming.advance_run(run, KillRequested(kill))
 
@@ -302,11 +302,11 @@ class Shadows:
             kept.error, kept.hold_code, kept.hold_subcode = error.message, error.hold_code, error.subcode
         elif self._queue.has(run.job):
             decision = Decision(self._clock.now())
-            with self._ledger.deciding(decision):
+            with self._committer.deciding(decision):
                 self._transfers.log_notes(run, decision)
                 changes = checkpoints.changes(run.job, usage_attributes(self._ads, checkpoint.ad), checkpoint.at)
                 self._queue.usage(run.job, changes, decision)
-            await self._ledger.commit(decision)
+            await self._committer.commit(decision)
         if run.stream is not None and not run.over:
             run.stream.send(schedd_pb2.ShadowMessage(run_id=run.id, checkpoint_kept=kept))
 

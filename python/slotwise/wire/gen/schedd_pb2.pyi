@@ -403,36 +403,36 @@ class ResourceRequestsQuery(_message.Message):
     def __init__(self, significant_attributes: _Optional[_Iterable[str]] = ..., submitters: _Optional[_Iterable[str]] = ..., job_constraint: _Optional[str] = ..., max_jobs_per_submitter: _Optional[int] = ..., with_submitters: _Optional[bool] = ...) -> None: ...
 
 class RequestList(_message.Message):
-    __slots__ = ("pack", "submitters", "done", "fates", "tells_fates")
+    __slots__ = ("pack", "submitters", "done", "outcomes", "reports_outcomes")
     PACK_FIELD_NUMBER: _ClassVar[int]
     SUBMITTERS_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
-    FATES_FIELD_NUMBER: _ClassVar[int]
-    TELLS_FATES_FIELD_NUMBER: _ClassVar[int]
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    REPORTS_OUTCOMES_FIELD_NUMBER: _ClassVar[int]
     pack: bytes
     submitters: bytes
     done: bool
-    fates: _containers.RepeatedCompositeFieldContainer[MatchFate]
-    tells_fates: bool
-    def __init__(self, pack: _Optional[bytes] = ..., submitters: _Optional[bytes] = ..., done: _Optional[bool] = ..., fates: _Optional[_Iterable[_Union[MatchFate, _Mapping]]] = ..., tells_fates: _Optional[bool] = ...) -> None: ...
+    outcomes: _containers.RepeatedCompositeFieldContainer[MatchOutcome]
+    reports_outcomes: bool
+    def __init__(self, pack: _Optional[bytes] = ..., submitters: _Optional[bytes] = ..., done: _Optional[bool] = ..., outcomes: _Optional[_Iterable[_Union[MatchOutcome, _Mapping]]] = ..., reports_outcomes: _Optional[bool] = ...) -> None: ...
 
-class MatchFate(_message.Message):
+class MatchOutcome(_message.Message):
     __slots__ = ("match_id", "what", "slot_names", "count")
     class What(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
-        CLAIMED: _ClassVar[MatchFate.What]
-        OVER: _ClassVar[MatchFate.What]
-    CLAIMED: MatchFate.What
-    OVER: MatchFate.What
+        CLAIMED: _ClassVar[MatchOutcome.What]
+        OVER: _ClassVar[MatchOutcome.What]
+    CLAIMED: MatchOutcome.What
+    OVER: MatchOutcome.What
     MATCH_ID_FIELD_NUMBER: _ClassVar[int]
     WHAT_FIELD_NUMBER: _ClassVar[int]
     SLOT_NAMES_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     match_id: int
-    what: MatchFate.What
+    what: MatchOutcome.What
     slot_names: _containers.RepeatedScalarFieldContainer[str]
     count: int
-    def __init__(self, match_id: _Optional[int] = ..., what: _Optional[_Union[MatchFate.What, str]] = ..., slot_names: _Optional[_Iterable[str]] = ..., count: _Optional[int] = ...) -> None: ...
+    def __init__(self, match_id: _Optional[int] = ..., what: _Optional[_Union[MatchOutcome.What, str]] = ..., slot_names: _Optional[_Iterable[str]] = ..., count: _Optional[int] = ...) -> None: ...
 
 class MatchBatch(_message.Message):
     __slots__ = ("cycle", "negotiator_name", "submitters", "excess", "excess_lasts_s", "piece", "more_follows")
