@@ -110,7 +110,7 @@ async def test_what_is_in_flight_counts_as_usage(pool: Harness) -> None:
     await pool.cycle()
     pool.schedd.requests = []
     await pool.cycle()
-    assert pool.negotiator.cycles.books.records["ann@d"]["weighted_resources_used"] == pytest.approx(2.0)
+    assert pool.negotiator.cycles.accounts.records["ann@d"]["weighted_resources_used"] == pytest.approx(2.0)
 
 
 async def test_who_gets_nothing_is_told_why(pool: Harness) -> None:
@@ -230,7 +230,7 @@ async def test_accounts_are_edited_while_a_cycle_runs(pool: Harness) -> None:
     await edit(pool, "FACTOR", "ann@d", 7)
     pool.schedd.answers.set()
     await running
-    assert pool.negotiator.cycles.books.records["ann@d"]["factor"] == 7
+    assert pool.negotiator.cycles.accounts.records["ann@d"]["factor"] == 7
 
 
 async def test_a_lease_cannot_be_taken_twice_and_can_be_cancelled(pool: Harness) -> None:
@@ -348,13 +348,15 @@ async def test_work_that_came_before_any_slot_is_served_when_one_comes(pool: Har
 async def test_usage_is_charged_between_cycles() -> None:
     async with harness(SLOTWISE_ACCOUNTING_INTERVAL="0.1") as pool:
         await pool.slots(slot(1, State="Claimed", Activity="Busy", RemoteUser="ann@d", AccountingGroup="ann@d"))
-        await until(lambda: pool.negotiator.cycles.books.records.get("ann@d", {}).get("weighted_resources_used") == 1)
+        await until(
+            lambda: pool.negotiator.cycles.accounts.records.get("ann@d", {}).get("weighted_resources_used") == 1
+        )
         cycles = len(pool.negotiator.cycles.history.cycles)
-        books = pool.negotiator.cycles.books
-        await until(lambda: number(books.records["ann@d"]["weighted_accumulated_usage"]) > 0)
+        accounts = pool.negotiator.cycles.accounts
+        await until(lambda: number(accounts.records["ann@d"]["weighted_accumulated_usage"]) > 0)
         await pool.slots(slot(1, UpdateSequenceNumber=2))
-        await until(lambda: books.records["ann@d"]["weighted_resources_used"] == 0)
-        assert number(books.records["ann@d"]["weighted_accumulated_usage"]) < 10
+        await until(lambda: accounts.records["ann@d"]["weighted_resources_used"] == 0)
+        assert number(accounts.records["ann@d"]["weighted_accumulated_usage"]) < 10
         assert len(pool.negotiator.cycles.history.cycles) == cycles
 
 
@@ -380,18 +382,18 @@ async def test_a_machine_kept_for_a_large_job_is_kept_over_cycles_and_restarts()
         await pool.slots(slot(1, Cpus=2, PartitionableSlot=True), busy(1, 3, 100), busy(2, 3, 1000))
         pool.schedd.requests = [wants("abe@d", 1, RequestCpus=5), wants("ann@d", 2, 2)]
         assert await pool.cycle() == []
-        books = pool.negotiator.cycles.books
-        kept = books.reservations
+        accounts = pool.negotiator.cycles.accounts
+        kept = accounts.reservations
         assert [one[:3] for one in kept] == [("slot1@h", "abe@d", "1.0")]
-        updates = number(books.records["eve@d"]["last_update"])
-        await until(lambda: number(books.records["eve@d"]["last_update"]) > updates)
-        assert books.reservations == kept, "charging usage ends no reservation"
+        updates = number(accounts.records["eve@d"]["last_update"])
+        await until(lambda: number(accounts.records["eve@d"]["last_update"]) > updates)
+        assert accounts.reservations == kept, "charging usage ends no reservation"
         await pool.restart()
-        assert pool.negotiator.cycles.books.reservations == kept
+        assert pool.negotiator.cycles.accounts.reservations == kept
         # The machine is still kept, though nothing would choose it anew: its jobs no longer say when they end.
         await pool.slots(*(busy(n, 3, 0) | {"ExpectedRuntime": "soon", "UpdateSequenceNumber": 2} for n in (1, 2)))
         assert await pool.cycle() == []
-        assert pool.negotiator.cycles.books.reservations == kept
+        assert pool.negotiator.cycles.accounts.reservations == kept
         pool.schedd.requests = [wants("ann@d", 2, 2)]
         assert len(await pool.cycle()) >= 1
         assert AccountingStore(pool.home.spool / "accounting.db").reservations() == ()

@@ -7,7 +7,7 @@ import pytest
 from slotwise.errors import BusyError, NotFoundError, UsageError
 from slotwise.matchmaking.engine import Accounting, Engine, Knobs
 from slotwise.matchmaking.reports import CycleReport, accounting_ads
-from slotwise.negotiator.accountant import Books
+from slotwise.negotiator.accountant import Accounts
 from slotwise.negotiator.store import AccountingStore
 from slotwise.table import AdTable
 
@@ -15,96 +15,96 @@ from tests.support.negotiation.rows import group
 
 
 def test_a_leased_setting_comes_back_when_the_lease_is_over() -> None:
-    books = Books()
-    books.set("ann@d", "factor", 5, now=0)
-    books.set("ann@d", "factor", 10, now=0, duration_s=60)
-    assert books.end_leases(59) == []
-    assert books.records["ann@d"]["factor"] == 10
-    assert books.end_leases(60) == [("ann@d", "factor")]
-    assert books.records["ann@d"]["factor"] == 5
+    accounts = Accounts()
+    accounts.set("ann@d", "factor", 5, now=0)
+    accounts.set("ann@d", "factor", 10, now=0, duration_s=60)
+    assert accounts.end_leases(59) == []
+    assert accounts.records["ann@d"]["factor"] == 10
+    assert accounts.end_leases(60) == [("ann@d", "factor")]
+    assert accounts.records["ann@d"]["factor"] == 5
 
 
 def test_a_lease_on_what_was_never_set_leaves_nothing_behind() -> None:
-    books = Books()
-    books.set("ann@d", "ceiling", 10, now=0, duration_s=60)
-    books.cancel_lease("ann@d", "ceiling")
-    assert "ceiling" not in books.records["ann@d"]
+    accounts = Accounts()
+    accounts.set("ann@d", "ceiling", 10, now=0, duration_s=60)
+    accounts.cancel_lease("ann@d", "ceiling")
+    assert "ceiling" not in accounts.records["ann@d"]
     with pytest.raises(NotFoundError):
-        books.cancel_lease("ann@d", "ceiling")
+        accounts.cancel_lease("ann@d", "ceiling")
 
 
 def test_a_lease_that_is_over_does_not_stand_in_the_way_of_the_next() -> None:
-    books = Books()
-    books.set("ann@d", "ceiling", 7, now=0)
-    books.set("ann@d", "ceiling", 3, now=0, duration_s=60)
-    books.set("ann@d", "ceiling", 4, now=61, duration_s=60)
-    assert books.records["ann@d"]["ceiling"] == 4
-    assert books.end_leases(121) == [("ann@d", "ceiling")]
-    assert books.records["ann@d"]["ceiling"] == 7
+    accounts = Accounts()
+    accounts.set("ann@d", "ceiling", 7, now=0)
+    accounts.set("ann@d", "ceiling", 3, now=0, duration_s=60)
+    accounts.set("ann@d", "ceiling", 4, now=61, duration_s=60)
+    assert accounts.records["ann@d"]["ceiling"] == 4
+    assert accounts.end_leases(121) == [("ann@d", "ceiling")]
+    assert accounts.records["ann@d"]["ceiling"] == 7
 
 
 def test_who_is_active_stays_so_when_usage_is_reset() -> None:
-    books = Books()
-    books.set_usage("ann@d", "last_usage_time", 50, now=0)
-    books.set_usage("ann@d", "weighted_accumulated_usage", 7200, now=0)
-    books.reset_usage("ann@d", now=99)
-    assert books.records["ann@d"]["last_usage_time"] == 50
-    assert books.records["ann@d"]["weighted_accumulated_usage"] == 0
+    accounts = Accounts()
+    accounts.set_usage("ann@d", "last_usage_time", 50, now=0)
+    accounts.set_usage("ann@d", "weighted_accumulated_usage", 7200, now=0)
+    accounts.reset_usage("ann@d", now=99)
+    assert accounts.records["ann@d"]["last_usage_time"] == 50
+    assert accounts.records["ann@d"]["weighted_accumulated_usage"] == 0
 
 
 def test_a_second_lease_is_refused_and_a_lasting_setting_ends_the_first() -> None:
-    books = Books()
-    books.set("ann@d", "floor", 3, now=0, duration_s=60)
+    accounts = Accounts()
+    accounts.set("ann@d", "floor", 3, now=0, duration_s=60)
     with pytest.raises(BusyError, match="leased already"):
-        books.set("ann@d", "floor", 4, now=1, duration_s=60)
-    books.set("ann@d", "floor", 5, now=2)
-    assert books.end_leases(1000) == []
-    assert books.records["ann@d"]["floor"] == 5
+        accounts.set("ann@d", "floor", 4, now=1, duration_s=60)
+    accounts.set("ann@d", "floor", 5, now=2)
+    assert accounts.end_leases(1000) == []
+    assert accounts.records["ann@d"]["floor"] == 5
 
 
 @pytest.mark.parametrize(
     ("setting", "value"), [("factor", 0.5), ("ceiling", -2), ("floor", -1), ("ceiling", 1.5), ("floor", 0.5)]
 )
 def test_values_out_of_range_are_refused(setting: str, value: float) -> None:
-    books = Books()
+    accounts = Accounts()
     with pytest.raises(UsageError):
-        books.set("ann@d", setting, value, now=0)
-    assert books.records == {}
+        accounts.set("ann@d", setting, value, now=0)
+    assert accounts.records == {}
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), 1e30])
 def test_what_is_no_usable_number_is_refused_everywhere(value: float) -> None:
-    books = Books()
+    accounts = Accounts()
     for setting in ("factor", "ceiling", "floor"):
         with pytest.raises(UsageError, match="cannot be used"):
-            books.set("ann@d", setting, value, now=0)
+            accounts.set("ann@d", setting, value, now=0)
     for name in ("weighted_accumulated_usage", "begin_usage_time", "last_usage_time"):
         with pytest.raises(UsageError, match="cannot be used"):
-            books.set_usage("ann@d", name, value, now=0)
+            accounts.set_usage("ann@d", name, value, now=0)
     with pytest.raises(UsageError, match="cannot be used"):
-        books.set_priority("ann@d", value, now=0)
-    assert books.records == {}
+        accounts.set_priority("ann@d", value, now=0)
+    assert accounts.records == {}
 
 
 def test_priority_has_a_least_value_and_usage_can_be_reset() -> None:
-    books = Books()
-    books.set_priority("ann@d", 0.1, now=0)
-    assert books.records["ann@d"]["priority"] == 0.5
-    books.set_usage("ann@d", "weighted_accumulated_usage", 7200, now=0)
-    books.reset_all(now=99)
-    assert books.records["ann@d"]["weighted_accumulated_usage"] == 0
-    assert books.records["ann@d"]["begin_usage_time"] == 99
-    books.delete("ann@d")
+    accounts = Accounts()
+    accounts.set_priority("ann@d", 0.1, now=0)
+    assert accounts.records["ann@d"]["priority"] == 0.5
+    accounts.set_usage("ann@d", "weighted_accumulated_usage", 7200, now=0)
+    accounts.reset_all(now=99)
+    assert accounts.records["ann@d"]["weighted_accumulated_usage"] == 0
+    assert accounts.records["ann@d"]["begin_usage_time"] == 99
+    accounts.delete("ann@d")
     with pytest.raises(NotFoundError):
-        books.delete("ann@d")
+        accounts.delete("ann@d")
     with pytest.raises(NotFoundError):
-        books.reset_usage("ann@d", now=0)
+        accounts.reset_usage("ann@d", now=0)
 
 
 @pytest.mark.parametrize("name", ["", "a b@d"])
 def test_a_name_must_be_one(name: str) -> None:
     with pytest.raises(UsageError):
-        Books().set_priority(name, 1, now=0)
+        Accounts().set_priority(name, 1, now=0)
 
 
 def test_the_file_says_what_was_saved_last(tmp_path: Path) -> None:
@@ -134,16 +134,18 @@ def test_a_save_that_fails_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_what_is_edited_while_a_cycle_runs_stays() -> None:
-    books = Books({"ann@d": {"priority": 2.0, "factor": 5.0}, "bob@d": {"priority": 3.0}, "eve@d": {"priority": 1.0}})
-    before = {name: dict(record) for name, record in books.records.items()}
-    books.set("ann@d", "ceiling", 4, now=1)
-    books.records["ann@d"].pop("factor")
-    books.set_priority("eve@d", 9, now=1)
-    books.delete("bob@d")
-    books.set("new@d", "floor", 2, now=1)
+    accounts = Accounts(
+        {"ann@d": {"priority": 2.0, "factor": 5.0}, "bob@d": {"priority": 3.0}, "eve@d": {"priority": 1.0}}
+    )
+    before = {name: dict(record) for name, record in accounts.records.items()}
+    accounts.set("ann@d", "ceiling", 4, now=1)
+    accounts.records["ann@d"].pop("factor")
+    accounts.set_priority("eve@d", 9, now=1)
+    accounts.delete("bob@d")
+    accounts.set("new@d", "floor", 2, now=1)
     after = {name: record | {"last_update": 50, "priority": 1.5} for name, record in before.items()}
-    books.take_over(before, after | {"cyc@d": {"priority": 0.5}})
-    assert books.records == {
+    accounts.take_over(before, after | {"cyc@d": {"priority": 0.5}})
+    assert accounts.records == {
         "ann@d": {"priority": 1.5, "last_update": 50, "ceiling": 4},
         "eve@d": {"priority": 9, "last_update": 50},
         "new@d": {"priority": 0.5, "last_update": 1, "floor": 2},

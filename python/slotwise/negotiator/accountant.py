@@ -25,7 +25,7 @@ Account = dict[str, float | None]
 
 
 @dataclass
-class Books:
+class Accounts:
     """Accounting state: records by submitter or group, leases by (name, setting), remainder times by group, and
     slots kept for large requests."""
 

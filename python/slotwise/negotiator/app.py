@@ -15,7 +15,7 @@ from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import SlotwiseError
 from slotwise.matchmaking.engine import Knobs
 from slotwise.matchmaking.reports import CycleReport, accounting_ads
-from slotwise.negotiator.accountant import Books
+from slotwise.negotiator.accountant import Accounts
 from slotwise.negotiator.cycle import Cycles, Settings
 from slotwise.negotiator.mirror import Mirror
 from slotwise.negotiator.schedule import Schedule
@@ -39,7 +39,7 @@ class Negotiator:
         path = context.home.spool / "accounting.db"
         named = context.config.get("SLOTWISE_ACCOUNTING_DATABASE")
         self._store = AccountingStore(Path(named) if named else path)
-        books = Books(
+        accounts = Accounts(
             self._store.records(), self._store.leases(), self._store.remainder_times(), self._store.reservations()
         )
         self.schedule = Schedule(settings.timing, timer_at=context.clock.monotonic())
@@ -50,7 +50,7 @@ class Negotiator:
             Knobs.of_config(context.config),
             Mirror(context, self._slots_changed, self._schedd_joined),
             self._store,
-            books,
+            accounts,
         )
         self.cycles.history.length = settings.stats_length
         self._publisher = TablePublisher(context, context.config.get_float("NEGOTIATOR_UPDATE_INTERVAL"))
@@ -184,7 +184,7 @@ class Negotiator:
         if context.config.get_bool("NEGOTIATOR_ADVERTISE_ACCOUNTING"):
             last = cycles.history.cycles[0] if cycles.history.cycles else None
             ads = accounting_ads(
-                cycles.books.records, cycles.books.leases, last, name, now, cycles.settings.default_factor
+                cycles.accounts.records, cycles.accounts.leases, last, name, now, cycles.settings.default_factor
             )
             table = self._publisher.table("Accounting")
             for key in table.keys():  # noqa: SIM118 - a table is no dict

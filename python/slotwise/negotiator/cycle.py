@@ -19,7 +19,7 @@ from slotwise.matchmaking import kept_machines as kept
 from slotwise.matchmaking.engine import Accounting, CycleOutcome, Engine, Knobs
 from slotwise.matchmaking.reports import CycleReport, History
 from slotwise.matchmaking.rows import Refusal
-from slotwise.negotiator.accountant import Books
+from slotwise.negotiator.accountant import Accounts
 from slotwise.negotiator.amended_slots import Amendment, amended
 from slotwise.negotiator.cycle_log import CycleLog
 from slotwise.negotiator.dispatch import Offers, build_offers, send_offers
@@ -92,7 +92,7 @@ class Cycles:
     knobs: Knobs
     mirror: Mirror
     store: AccountingStore
-    books: Books
+    accounts: Accounts
     engine: Engine = field(default_factory=Engine)
     channels: Channels = field(default_factory=Channels)
     in_flight: InFlight = field(default_factory=InFlight)
@@ -101,7 +101,7 @@ class Cycles:
     last_input: LastInput = field(default_factory=LastInput)
     revaluation: Revaluation = field(default_factory=Revaluation)
     log: CycleLog = field(default_factory=CycleLog)
-    #: Held while a cycle runs. Accounts are edited all the same: see ``Books.take_over``.
+    #: Held while a cycle runs. Accounts are edited all the same: see ``Accounts.take_over``.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     significant: tuple[str, ...] = ()
     #: Whether the last cycle left requests without a match.
@@ -145,7 +145,7 @@ class Cycles:
         clock = self.context.clock
         started_at, began = clock.now(), clock.monotonic()
         self.log.begun(self._number + 1, why)
-        for name, setting in self.books.end_leases(started_at):
+        for name, setting in self.accounts.end_leases(started_at):
             _log.info("the lease on the %s of %s has expired", setting, name)
         points = self.points()
         demand = await self._gather(points)
@@ -233,7 +233,7 @@ class Cycles:
                 now = int(self.context.clock.now())
                 outcome = await self._run_engine(Demand(), self._knobs_used(), accounting, now)
             # Nobody was asked for requests: what hangs on them stays as the last cycle left it.
-            self.books.take_over(accounting.records, outcome.accounting().records)
+            self.accounts.take_over(accounting.records, outcome.accounting().records)
             self.save()
 
     @contextmanager
@@ -254,8 +254,10 @@ class Cycles:
 
     def accounting(self) -> Accounting:
         """What a cycle is given of the accounts: as they are now, whatever is edited while it runs."""
-        records = {name: dict(record) for name, record in self.books.records.items()}
-        return Accounting(records, self.books.remainder_times, self.books.reservations, dict(self.books.entitled))
+        records = {name: dict(record) for name, record in self.accounts.records.items()}
+        return Accounting(
+            records, self.accounts.remainder_times, self.accounts.reservations, dict(self.accounts.entitled)
+        )
 
     def slots_came_back(self) -> bool:
         """Whether a claim that somebody held beyond its share has been given back since this was last asked."""
@@ -263,7 +265,7 @@ class Cycles:
 
     def in_use(self) -> bool:
         """Whether there is usage to charge: seen at the last look, or in the slots now."""
-        if any(record.get("weighted_resources_used") for record in self.books.records.values()):
+        if any(record.get("weighted_resources_used") for record in self.accounts.records.values()):
             return True
         return bool(len(self.in_flight)) or self.mirror.slots.count('State == "Claimed"') > 0
 
@@ -324,16 +326,16 @@ class Cycles:
 
     def _book(self, before: Accounting, outcome: CycleOutcome) -> None:
         after = outcome.accounting()
-        self.books.take_over(before.records, after.records)
-        self.books.remainder_times = dict(after.remainder_times)
-        self.books.reservations = after.reservations
-        self.books.entitled = dict(after.entitled)
+        self.accounts.take_over(before.records, after.records)
+        self.accounts.remainder_times = dict(after.remainder_times)
+        self.accounts.reservations = after.reservations
+        self.accounts.entitled = dict(after.entitled)
         self.save()
 
     def save(self) -> None:
         """Make the accounting durable."""
-        books = self.books
-        self.store.save(books.records, books.leases, books.remainder_times, books.reservations)
+        accounts = self.accounts
+        self.store.save(accounts.records, accounts.leases, accounts.remainder_times, accounts.reservations)
 
 
 def refusals(outcome: CycleOutcome) -> Iterator[Refusal]:

@@ -86,7 +86,7 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
         last = cycles.history.cycles[0] if cycles.history.cycles else None
         settings = cycles.settings
         ads = accounting_ads(
-            cycles.books.records, cycles.books.leases, last, settings.name, self._now, settings.default_factor
+            cycles.accounts.records, cycles.accounts.leases, last, settings.name, self._now, settings.default_factor
         )
         table = AdTable()
         for name, ad in ads.items():
@@ -103,21 +103,21 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
         return common_pb2.Empty()
 
     def _edit(self, request: negotiator_pb2.AccountingEdit) -> None:
-        books, name, what, now = self._cycles.books, request.submitter, request.what, self._now
+        accounts, name, what, now = self._cycles.accounts, request.submitter, request.what, self._now
         if what in _SETTINGS:
-            books.set(name, _SETTINGS[what], request.value, now, request.duration_s)
+            accounts.set(name, _SETTINGS[what], request.value, now, request.duration_s)
         elif what in _CANCELS:
-            books.cancel_lease(name, _CANCELS[what])
+            accounts.cancel_lease(name, _CANCELS[what])
         elif what in _USAGE:
-            books.set_usage(name, _USAGE[what], request.value, now)
+            accounts.set_usage(name, _USAGE[what], request.value, now)
         elif what == _EDIT.PRIORITY:
-            books.set_priority(name, request.value, now)
+            accounts.set_priority(name, request.value, now)
         elif what == _EDIT.DELETE:
-            books.delete(name)
+            accounts.delete(name)
         elif what == _EDIT.RESET_USAGE:
-            books.reset_usage(name, now)
+            accounts.reset_usage(name, now)
         elif what == _EDIT.RESET_ALL:
-            books.reset_all(now)
+            accounts.reset_all(now)
         else:
             raise UsageError(f"no such edit: {what}")
 

@@ -10,13 +10,13 @@ from slotwise.model.reason_codes import ends_in_hold
 from slotwise.schedd.jobs.ads import plain
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.policy import expressions
-from slotwise.schedd.policy.expressions import JobFacts, SystemPolicy
+from slotwise.schedd.policy.expressions import JobState, SystemPolicy
 
 
-def facts(status: int = Status.IDLE, now: float = 1000.0, **attributes: Any) -> JobFacts:
+def facts(status: int = Status.IDLE, now: float = 1000.0, **attributes: Any) -> JobState:
     extra = {name: attributes.pop(name) for name in list(attributes) if name[0].islower()}
     ad = ClassAd(attributes)
-    return JobFacts(
+    return JobState(
         status=status,
         now=now,
         evaluate=lambda name: plain(ad.eval(name)),
@@ -28,7 +28,7 @@ def facts(status: int = Status.IDLE, now: float = 1000.0, **attributes: Any) -> 
 NONE = SystemPolicy()
 
 
-def decide(given: JobFacts, system: SystemPolicy = NONE) -> tuple[str, int] | None:
+def decide(given: JobState, system: SystemPolicy = NONE) -> tuple[str, int] | None:
     verdict = expressions.periodic(given, system)
     return (verdict.act, verdict.code) if verdict else None
 

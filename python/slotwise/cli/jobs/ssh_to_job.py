@@ -89,12 +89,12 @@ def _job_place(args: list[str]) -> int:
 
 
 def _visit(job: str, command: list[str], parsed: Parsed, inv: Invocation) -> int:
-    wish = schedd_pb2.OpenShell(command=command, shells=(parsed.value("shells") or "").replace(",", " ").split())
+    request = schedd_pb2.OpenShell(command=command, shells=(parsed.value("shells") or "").replace(",", " ").split())
     terminal = os.isatty(0) and os.isatty(1)
     if terminal:
-        wish.terminal.CopyFrom(_window(inv))
+        request.terminal.CopyFrom(_window(inv))
     with Visit(job, parsed, inv) as visit, _raw(terminal), _window_changes(terminal, visit, inv):
-        visit.say(schedd_pb2.JobVisit(open=wish))
+        visit.say(schedd_pb2.JobVisit(open=request))
         room = _Room()
         sender = threading.Thread(target=_send_input, args=(visit, room), daemon=True)
         for said in visit.heard():

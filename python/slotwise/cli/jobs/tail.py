@@ -44,31 +44,31 @@ def main(args: list[str], inv: Invocation) -> int:
             return 1
         raise UsageError("which job?", hint="slotwise tail 12.0")
     job = job_named(parsed.words[0])
-    wish = _wish(parsed)
-    return tried_again(parsed, inv, lambda: _show(job, wish, parsed, inv))
+    request = _peek_request(parsed)
+    return tried_again(parsed, inv, lambda: _show(job, request, parsed, inv))
 
 
-def _wish(parsed: Parsed) -> schedd_pb2.Peek:
+def _peek_request(parsed: Parsed) -> schedd_pb2.Peek:
     most = parsed.number("maxbytes")
     if most is not None and most <= 0:
         raise UsageError("-maxbytes needs a number above 0")
-    wish = schedd_pb2.Peek(max_bytes=1024 if most is None else min(most, 1024 * 1024))
+    request = schedd_pb2.Peek(max_bytes=1024 if most is None else min(most, 1024 * 1024))
     if parsed.has("stderr"):
-        wish.files.add(which=schedd_pb2.PeekFile.ERROR, offset=-1)
+        request.files.add(which=schedd_pb2.PeekFile.ERROR, offset=-1)
     elif not parsed.has("no-stdout") and len(parsed.words) == 1:
-        wish.files.add(which=schedd_pb2.PeekFile.OUTPUT, offset=-1)
+        request.files.add(which=schedd_pb2.PeekFile.OUTPUT, offset=-1)
     for name in parsed.words[1:]:
-        wish.files.add(which=schedd_pb2.PeekFile.NAMED, name=name, offset=-1)
-    if not wish.files:
+        request.files.add(which=schedd_pb2.PeekFile.NAMED, name=name, offset=-1)
+    if not request.files:
         raise UsageError("-no-stdout needs a file to show")
-    return wish
+    return request
 
 
-def _show(job: str, wish: schedd_pb2.Peek, parsed: Parsed, inv: Invocation) -> int:
+def _show(job: str, request: schedd_pb2.Peek, parsed: Parsed, inv: Invocation) -> int:
     status, shown = 0, ""
     begun = False
     with Visit(job, parsed, inv) as visit:
-        visit.say(schedd_pb2.JobVisit(peek=wish))
+        visit.say(schedd_pb2.JobVisit(peek=request))
         try:
             for answer in visit.heard():
                 if answer.WhichOneof("what") == "end":
@@ -82,16 +82,16 @@ def _show(job: str, wish: schedd_pb2.Peek, parsed: Parsed, inv: Invocation) -> i
                         continue
                     if file.data:
                         grew = True
-                        shown = _header(file, len(wish.files), shown, inv)
+                        shown = _header(file, len(request.files), shown, inv)
                         as_it_is(inv.stdout).write(file.data.decode(errors="replace"))
-                    wish.files[place].offset = file.offset + len(file.data)
+                    request.files[place].offset = file.offset + len(file.data)
                 inv.stdout.flush()
                 if not parsed.has("follow"):
                     return status
                 begun = True
                 if not grew:
                     time.sleep(_LOOK_S)
-                visit.say(schedd_pb2.JobVisit(peek=wish))
+                visit.say(schedd_pb2.JobVisit(peek=request))
         except (BusyError, NotFoundError):
             if not begun:
                 raise

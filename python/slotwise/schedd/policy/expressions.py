@@ -35,7 +35,7 @@ class SystemPolicy:
 
 
 @dataclass(frozen=True)
-class JobFacts:
+class JobState:
     """What policies depend on besides the ad. Times are epoch seconds, 0 = never."""
 
     status: int
@@ -60,42 +60,42 @@ def truth(value: object) -> bool | None:
     return None
 
 
-def periodic(facts: JobFacts, system: SystemPolicy) -> Verdict | None:
+def periodic(job: JobState, system: SystemPolicy) -> Verdict | None:
     """The verdict of the periodic policies on the job now; the first that fires decides."""
-    running = facts.status in (Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT)
-    if running and (verdict := _durations(facts)):
+    running = job.status in (Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT)
+    if running and (verdict := _durations(job)):
         return verdict
-    if facts.status == Status.RUNNING and (verdict := _fired(facts, "Vacate", system.vacate)):
+    if job.status == Status.RUNNING and (verdict := _fired(job, "Vacate", system.vacate)):
         return verdict
-    if verdict := _timer_remove(facts):
+    if verdict := _timer_remove(job):
         return verdict
-    if facts.status not in (Status.HELD, Status.COMPLETED, Status.REMOVED) and (
-        verdict := _fired(facts, "Hold", system.hold)
+    if job.status not in (Status.HELD, Status.COMPLETED, Status.REMOVED) and (
+        verdict := _fired(job, "Hold", system.hold)
     ):
         return verdict
     may_release = (
-        facts.status == Status.HELD
-        and facts.hold_code != Hold.USER_REQUEST
-        and (system.max_releases < 0 or facts.num_holds < system.max_releases)
+        job.status == Status.HELD
+        and job.hold_code != Hold.USER_REQUEST
+        and (system.max_releases < 0 or job.num_holds < system.max_releases)
     )
-    if may_release and (verdict := _fired(facts, "Release", system.release)):
+    if may_release and (verdict := _fired(job, "Release", system.release)):
         return verdict
-    if facts.status != Status.REMOVED:
-        return _fired(facts, "Remove", system.remove)
+    if job.status != Status.REMOVED:
+        return _fired(job, "Remove", system.remove)
     return None
 
 
-def _durations(facts: JobFacts) -> Verdict | None:
-    limit = facts.evaluate("AllowedJobDuration")
-    if _is_number(limit) and facts.shadow_started and facts.now - facts.shadow_started >= float(limit):  # type: ignore[arg-type]
+def _durations(job: JobState) -> Verdict | None:
+    limit = job.evaluate("AllowedJobDuration")
+    if _is_number(limit) and job.shadow_started and job.now - job.shadow_started >= float(limit):  # type: ignore[arg-type]
         return Verdict(
             PolicyAction.HOLD,
             f"The job exceeded allowed job duration of {_span(int(limit))}",  # type: ignore[call-overload]
             Hold.JOB_DURATION_EXCEEDED,
         )
-    limit = facts.evaluate("AllowedExecuteDuration")
-    since = max(facts.execution_started, facts.last_checkpoint)
-    if _is_number(limit) and since and facts.now - since > float(limit):  # type: ignore[arg-type]
+    limit = job.evaluate("AllowedExecuteDuration")
+    since = max(job.execution_started, job.last_checkpoint)
+    if _is_number(limit) and since and job.now - since > float(limit):  # type: ignore[arg-type]
         return Verdict(
             PolicyAction.HOLD,
             f"The job exceeded allowed execute duration of {_span(int(limit))}",  # type: ignore[call-overload]
@@ -104,10 +104,10 @@ def _durations(facts: JobFacts) -> Verdict | None:
     return None
 
 
-def _timer_remove(facts: JobFacts) -> Verdict | None:
-    value = facts.evaluate("TimerRemove")
-    if _is_number(value) and 0 <= float(value) < facts.now:  # type: ignore[arg-type]
-        return Verdict(PolicyAction.REMOVE, _own("TimerRemove", facts.text_of))
+def _timer_remove(job: JobState) -> Verdict | None:
+    value = job.evaluate("TimerRemove")
+    if _is_number(value) and 0 <= float(value) < job.now:  # type: ignore[arg-type]
+        return Verdict(PolicyAction.REMOVE, _own("TimerRemove", job.text_of))
     return None
 
 
@@ -119,23 +119,23 @@ _CODES = {
 }
 
 
-def _fired(facts: JobFacts, kind: str, system: tuple[tuple[str, str, str, str], ...]) -> Verdict | None:
+def _fired(job: JobState, kind: str, system: tuple[tuple[str, str, str, str], ...]) -> Verdict | None:
     job_code, system_code = _CODES[kind]
     action = PolicyAction(kind.lower())
     name = f"Periodic{kind}"
-    if truth(facts.evaluate(name)):
-        reason = facts.evaluate(f"{name}Reason")
-        subcode = facts.evaluate(f"{name}SubCode")
+    if truth(job.evaluate(name)):
+        reason = job.evaluate(f"{name}Reason")
+        subcode = job.evaluate(f"{name}SubCode")
         return Verdict(
             action,
-            reason if isinstance(reason, str) and reason else _own(name, facts.text_of),
+            reason if isinstance(reason, str) and reason else _own(name, job.text_of),
             int(job_code),
             _whole(subcode),
         )
     for _, text, reason_text, subcode_text in system:
-        if truth(facts.evaluate_text(text)):
-            reason = facts.evaluate_text(reason_text) if reason_text else None
-            subcode = facts.evaluate_text(subcode_text) if subcode_text else 0
+        if truth(job.evaluate_text(text)):
+            reason = job.evaluate_text(reason_text) if reason_text else None
+            subcode = job.evaluate_text(subcode_text) if subcode_text else 0
             # Also where SYSTEM_PERIODIC_<kind>_NAMES names the expression, as HTCondor has it.
             written = ExprTree(text).print_old()
             default = f"The system macro SYSTEM_PERIODIC_{kind.upper()} expression '{written}' evaluated to TRUE"

@@ -19,7 +19,7 @@ from slotwise.schedd.jobs.dependents import Dependents
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.policy import expressions
-from slotwise.schedd.policy.expressions import JobFacts, SystemPolicy
+from slotwise.schedd.policy.expressions import JobState, SystemPolicy
 from slotwise.schedd.storage.committer import Committer
 from slotwise.table import Allowance
 
@@ -152,7 +152,7 @@ class Periodic:
             self._queue.leave(job, decision)
             self._dependents.remove(decision)
             return True
-        facts = self._facts(job, now)
+        facts = self._state_of(job, now)
         verdict = None
         if job.key not in self._skipped:
             with Allowance(_JOB_STEPS) as used:
@@ -176,9 +176,9 @@ class Periodic:
     def _failed(self, error: Exception) -> None:
         self._sweep()
 
-    def _facts(self, job: Job, now: float) -> JobFacts:
+    def _state_of(self, job: Job, now: float) -> JobState:
         run = self._run_of(job.run)
-        return JobFacts(
+        return JobState(
             status=job.status,
             now=now,
             hold_code=int(job.number("HoldReasonCode")),

@@ -384,10 +384,10 @@ class JobHost:
         :raises OSError: when its directory refuses the file.
         """
 
-        def request(wish: RemoteIo) -> None:
-            run.shadow.report(wish)
+        def report(request: RemoteIo) -> None:
+            run.shadow.report(request)
 
-        run.io_proxy = await self.io_proxy.admit(run.assignment, run.job, rules, request)
+        run.io_proxy = await self.io_proxy.admit(run.assignment, run.job, rules, report)
         if run.io_proxy is not None:
             run.reported.by_job = run.io_proxy.attributes
 

@@ -54,10 +54,10 @@ class JobIoProxy:
         self._serial = itertools.count(1)
         self._open: dict[int, tuple[RemoteIo, asyncio.Future[RemoteIoDone]]] = {}
 
-    async def ask(self, wish: RemoteIo) -> RemoteIoDone:
+    async def ask(self, request: RemoteIo) -> RemoteIoDone:
         """Have something done at the access point; asked again after a break of the stream."""
         number = next(self._serial)
-        request = replace(wish, id=number)
+        request = replace(request, id=number)
         answer: asyncio.Future[RemoteIoDone] = asyncio.get_running_loop().create_future()
         self._open[number] = (request, answer)
         self._request(request)

@@ -36,7 +36,7 @@ class Asker(Protocol):
     may_change: bool
     may_delay: bool
 
-    def ask(self, wish: RemoteIo) -> Awaitable[RemoteIoDone]:
+    def ask(self, request: RemoteIo) -> Awaitable[RemoteIoDone]:
         """Have something done at the access point."""
         ...
 
@@ -108,16 +108,16 @@ class Session:
         except (ValueError, asyncio.IncompleteReadError):
             return INVALID, b""
 
-    async def _ask(self, wish: RemoteIo) -> RemoteIoDone:
+    async def _ask(self, request: RemoteIo) -> RemoteIoDone:
         assert self._job is not None
-        return await self._job.ask(wish)
+        return await self._job.ask(request)
 
-    async def _plain(self, wish: RemoteIo) -> Answer:
-        done = await self._ask(wish)
+    async def _plain(self, request: RemoteIo) -> Answer:
+        done = await self._ask(request)
         return (error_answer(done.error), b"") if done.error else (0, b"")
 
-    async def _data(self, wish: RemoteIo) -> Answer:
-        done = await self._ask(wish)
+    async def _data(self, request: RemoteIo) -> Answer:
+        done = await self._ask(request)
         return (error_answer(done.error), b"") if done.error else (len(done.data), done.data)
 
     # ---- attributes and the log

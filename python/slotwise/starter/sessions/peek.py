@@ -21,14 +21,14 @@ _MOST = 1024 * 1024
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 
-def look(directory: RunDirectory, identity: Identity, wish: Peek) -> Peek:
+def look(directory: RunDirectory, identity: Identity, request: Peek) -> Peek:
     """The pieces that are asked for; what cannot be read says why.
 
     :param identity: whose rights files are read with.
     """
-    most = min(wish.max_bytes or 1024, _MOST)
+    most = min(request.max_bytes or 1024, _MOST)
     spec = dict(read_fields(directory.control / SPEC))
-    return Peek(tuple(_answer(directory.scratch, identity, file, spec, most) for file in wish.files), most)
+    return Peek(tuple(_answer(directory.scratch, identity, file, spec, most) for file in request.files), most)
 
 
 def _answer(scratch: Path, identity: Identity, file: PeekFile, spec: dict[str, str], most: int) -> PeekFile:

@@ -72,7 +72,7 @@ class Sessions:
         for shell in list(self._shells.values()):
             shell.hang_up()
 
-    def _open(self, number: int, wish: OpenShell) -> None:
+    def _open(self, number: int, request: OpenShell) -> None:
         run = self._run
         allowed = run.allows_visits
         if allowed is not None and allowed.eval(run.assignment.machine_ad, run.job.ad) is not True:
@@ -80,7 +80,7 @@ class Sessions:
         if len(self._shells) >= _MOST:
             raise SlotwiseError(f"{_MOST} shells are open beside this job already")
         shell = Shell(lambda what: self._say(number, what))
-        shell.open(run.assignment.directory.control, run.pid, wish)
+        shell.open(run.assignment.directory.control, run.pid, request)
         self._shells[number] = shell
         run.begin(self._attend(number, shell))
 

@@ -53,19 +53,23 @@ class Shell:
         self._paused = False
         self._terminal = False
 
-    def open(self, control: Path, pid: int, wish: OpenShell) -> None:
+    def open(self, control: Path, pid: int, request: OpenShell) -> None:
         """Start it beside the job's process ``pid``; ``control`` is the control directory of the run.
 
         :raises OSError: when the host has no process or terminal left.
         """
-        self._terminal = wish.terminal is not None
+        self._terminal = request.terminal is not None
         theirs = self._make_terminal() if self._terminal else self._make_pipes()
-        if wish.terminal is not None:
-            self.resize(wish.terminal)
+        if request.terminal is not None:
+            self.resize(request.terminal)
         words = [
             *(sys.executable, "-I", "-S", str(Path(launch.__file__))),
             *(str(control / launch.SPEC), str(pid), str(int(self._terminal))),
-            *(wish.terminal.kind if wish.terminal is not None else "", ":".join(wish.shells or _SHELLS), *wish.command),
+            *(
+                request.terminal.kind if request.terminal is not None else "",
+                ":".join(request.shells or _SHELLS),
+                *request.command,
+            ),
         ]
         try:
             self._process = Popen(
