@@ -74,7 +74,7 @@ async def test_ads_written_beside_the_jobs_files_follow_no_link(root: None) -> N
         assert secret.read_text() == WORDS and secret.stat().st_mode & 0o777 == 0o600
 
 
-#: Makes a thing that is no file, named ``out``.
+#: Makes a thing that is not a file, named ``out``.
 TRAPS = {
     "pipe": "import os; os.mkfifo('out')",
     "pipe-with-writer": "import os; os.mkfifo('out'); os.open('out', os.O_RDWR)",

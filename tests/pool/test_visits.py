@@ -1,4 +1,4 @@
-"""Visits to running jobs: `tail`, `ssh-to-job` and `submit -interactive` against a real pool."""
+"""InteractiveSessions to running jobs: `tail`, `ssh-to-job` and `submit -interactive` against a real pool."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_pieces_of_a_pack_applied_one_after_the_other(steps: list[Any], reset: b
         table.upsert("old", {"X": 1})
         for pack in packs:
             table.apply(pack)
-        tables.append({key: table.get(key) for key in table.keys()})  # noqa: SIM118 - a table is no dict
+        tables.append({key: table.get(key) for key in table.keys()})  # noqa: SIM118 - a table is not a dict
     assert tables[0] == tables[1]
 
 

@@ -31,7 +31,7 @@ BREAKS = [*"()[]{};,.:?!=<>'\"\\/*#@%^&|~$ 0e", "//", "/*", "*/", " is ", "\n"]
 
 
 def spans(text: str) -> list[tuple[int, int]]:
-    """The places of an expression's parts; none when it is no expression."""
+    """The places of an expression's parts; none when it is not an expression."""
     try:
         nodes = ExprTree(text, spans=True).nodes()
     except ValueError:

@@ -137,7 +137,7 @@ def _serve() -> None:
 
 def _printed(ad: Any) -> dict[str, Any]:
     forms = {"new": repr(ad), "old": ad.printOld(), "json": ad.printJson(), "pretty": str(ad)}
-    return {"attrs": {name: repr(ad.lookup(name)) for name in ad.keys()}, **forms}  # noqa: SIM118 (it is no dict)
+    return {"attrs": {name: repr(ad.lookup(name)) for name in ad.keys()}, **forms}  # noqa: SIM118 (it is not a dict)
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ _SMALL = "request_memory = 64M\nrequest_disk = 10M\n"
 _NEVER = "requirements = TARGET.Nope =?= true\n"
 #: Descriptions that are wrong, by what is wrong; those that HTCondor takes queue jobs that never match.
 _BAD = {
-    "line": "executable = /bin/true\nthis is no command\nqueue\n",
+    "line": "executable = /bin/true\nthis is not a command\nqueue\n",
     "mem": "executable = /bin/true\nrequest_memory = lots of it (\nqueue\n",
     "cpus": "executable = /bin/true\nrequest_cpus = )\nqueue\n",
     "universe": "universe = nowhere\nexecutable = /bin/true\nqueue\n",

@@ -27,7 +27,7 @@ _FACTS = {"full_hostname"}
 
 
 def names_of(node: ast.expr) -> str | None:
-    """A text with ``*`` for what is put in; None for what is no text."""
+    """A text with ``*`` for what is put in; None for what is not a text."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
     if isinstance(node, ast.JoinedStr):

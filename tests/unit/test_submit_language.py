@@ -330,7 +330,7 @@ EXTENDED = """EXTENDED_SUBMIT_COMMANDS @=end
         ("SomeInt = abc", "ERROR", "SomeInt=abc is invalid, must eval to an integer"),
         ("SomeUint = -3", "ERROR", "SomeUint=-3 is invalid"),
         ("SomeUint = 2-3", "ERROR", "SomeUint=2-3 is invalid"),
-        ("some_expression = ((", "ERROR", "some_expression is no expression"),
+        ("some_expression = ((", "ERROR", "some_expression is not an expression"),
         ("accounting_group_user = bob", "ERROR", "accounting_group_user=bob has been disabled by the administrator"),
     ],
 )

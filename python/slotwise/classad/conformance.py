@@ -39,7 +39,7 @@ def ads_case(case: Case, strict: bool = False) -> Case:
     :raises ValueError: for a format that is none of :data:`FORMATS`.
     """
     if case["format"] not in FORMATS:
-        raise ValueError(f"{case['format']!r} is no format (use one of {', '.join(FORMATS)})")
+        raise ValueError(f"{case['format']!r} is not a format (use one of {', '.join(FORMATS)})")
     ads = read_ads_as_reference(case["text"], case["format"], strict=strict)
     if ads is None:
         return {"id": case["id"], "parse_error": True}

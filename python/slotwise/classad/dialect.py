@@ -11,7 +11,7 @@ from slotwise._native import ExprTree
 def new_syntax(text: str) -> str:
     """The text, in the new syntax, of an expression that a person wrote.
 
-    A text that means the same in both, and one that is no expression, comes back as it is.
+    A text that means the same in both, and one that is not an expression, comes back as it is.
 
     >>> new_syntax(r'regexp("^node\\d+\\.example", Machine)')
     'regexp("^node\\\\\\\\d+\\\\\\\\.example",Machine)'

@@ -59,7 +59,7 @@ _LITERALS: Mapping[str, Value] = {"true": True, "false": False, "undefined": Non
 def compiled(knob: str, text: str) -> Expression:
     """The expression that a knob's text is; literals cost nothing later.
 
-    :raises ConfigError: when the text is no expression; names the knob.
+    :raises ConfigError: when the text is not an expression; names the knob.
     """
     lowered = text.strip().lower()
     if lowered in _LITERALS:
@@ -115,7 +115,7 @@ def truth(value: Value, otherwise: bool = False) -> bool:
 def knob_expression(name: str, text: str) -> bool | int | Expr:
     """A STARTD_ATTRS knob as an attribute.
 
-    :raises ConfigError: when its text is no expression.
+    :raises ConfigError: when its text is not an expression.
     """
     try:
         return literal_or_expression(text)

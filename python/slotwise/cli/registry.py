@@ -55,7 +55,7 @@ COMMANDS: dict[str, Command] = {
     "qsub": Command("slotwise.cli.jobs.qsub:main", "submit a batch script of PBS, Torque or SGE"),
     "evicted-files": Command("slotwise.cli.jobs.evicted_files:main", "what evicted runs have left for the next"),
     "watch-q": Command("slotwise.cli.jobs.watch_q:main", "follow jobs by their event logs"),
-    "userlog": Command("slotwise.cli.jobs.userlog:main", "what the runs of jobs have cost, by their event logs"),
+    "userlog": Command("slotwise.cli.jobs.userlog:main", "summarize the costs of job runs from event logs"),
     "check-userlogs": Command(
         "slotwise.cli.jobs.check_userlogs:main", "whether the entries of event logs fit together"
     ),
@@ -83,14 +83,14 @@ COMMANDS: dict[str, Command] = {
     "off": Command("slotwise.cli.host.daemons:off", "stop daemons of a machine: graceful, fast, peaceful"),
     "on": Command("slotwise.cli.host.daemons:on", "start daemons that were stopped"),
     "vacate": Command("slotwise.cli.pool.drain:vacate", "vacate slots"),
-    "startd": Command("slotwise.cli.pool.startd:main", "take recorded steps of slots again: replay"),
+    "startd": Command("slotwise.cli.pool.startd:main", "replay recorded slot transitions"),
     "chirp": Command("slotwise.cli.jobs.chirp:main", "in a running job: files, attributes and log of the access point"),
-    "transform-ads": Command("slotwise.cli.jobs.transform_ads:main", "change ads by job transforms, to try these"),
+    "transform-ads": Command("slotwise.cli.jobs.transform_ads:main", "apply job transforms to ads, for testing"),
     "gpu-discovery": Command("slotwise.cli.host.gpu_discovery:main", "the GPUs of this host and their properties"),
     "gpu-utilization": Command(
         "slotwise.cli.host.gpu_utilization:main", "measure the use of GPUs for STARTD_CRON, until ended"
     ),
-    "gather-info": Command("slotwise.cli.gather_info:main", "what somebody who helps wants to see"),
+    "gather-info": Command("slotwise.cli.gather_info:main", "collect diagnostics for support"),
     "config": Command("slotwise.cli.host.config:main", "look into the configuration: val, dump, check, explain"),
     "classad": Command("slotwise.cli.host.classad:main", "evaluate, format and match ClassAds"),
     "condor-names": Command(

@@ -101,7 +101,7 @@ class RetryPolicy:
         while True:
             try:
                 found = await attempt(pauses is not None)
-            except grpc.RpcError as failure:
+            except (grpc.RpcError, PeerUnavailableError) as failure:  # the latter: no schedd is found at all
                 pauses = pauses or self.pauses()
                 await asyncio.sleep(self._pause(failure, pauses))
             else:

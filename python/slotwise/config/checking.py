@@ -322,7 +322,7 @@ def _type_problem(knob: Knob, name: str, text: str, origin: Origin) -> Problem |
         complaint = _native.expression_complaint(text)
         if complaint is not None:
             what, at, excerpt = complaint
-            message = f"{name} is no expression: {what} at character {at + 1}\n{excerpt}"
+            message = f"{name} is not an expression: {what} at character {at + 1}\n{excerpt}"
             return Problem(ERROR, "config-bad-expression", name, message, origin, _bracket_hint(text))
         return None
     words = _WORDS.get(knob.name.upper())

@@ -169,7 +169,7 @@ def _require_ours(path: Path) -> None:
             hint="take its name out of RUNTIME_CONFIG_ADMIN",
         ) from None
     if not stat.S_ISREG(about.st_mode):
-        raise ConfigError(f"the persistent setting {path} is no regular file")
+        raise ConfigError(f"the persistent setting {path} is not a regular file")
     _require_owner(path, about)
 
 

@@ -50,7 +50,7 @@ def recorded(home: PoolHome) -> Path | None:
     with os.fdopen(descriptor, "rb") as stream:
         about = os.fstat(descriptor)
         if not stat.S_ISREG(about.st_mode):
-            raise _refused(path, "is no regular file")
+            raise _refused(path, "is not a regular file")
         if about.st_uid not in (os.geteuid(), 0):
             raise _refused(path, f"belongs to another user (uid {about.st_uid})")
         if about.st_mode & 0o022:

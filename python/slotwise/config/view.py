@@ -123,7 +123,7 @@ class Config:
         """A ClassAd expression; that of the built-in default where the knob is undefined or empty, None without one.
         A backslash in its strings is itself.
 
-        :raises ConfigError: when the text is no expression; names the place it was set.
+        :raises ConfigError: when the text is not an expression; names the place it was set.
         """
         return self._expression(name, old=True)
 
@@ -140,7 +140,8 @@ class Config:
         try:
             return ExprTree(text, old=old)
         except ValueError as error:
-            raise ConfigError(f"{name} is no expression: {error}", origin=str(self.origin(name)), key=name) from None
+            what = f"{name} is not an expression: {error}"
+            raise ConfigError(what, origin=str(self.origin(name)), key=name) from None
 
     def typed(self, name: str) -> str | int | bool | float | None:
         """The value by the knob table's type; None when undefined."""

@@ -203,14 +203,14 @@ def _job(name: str, knobs: _Knobs, family: str, directory: str) -> CronJob:
         tuple(metrics),
         family,
     )
-    job.may_run()  # a condition that is no expression is found now
+    job.may_run()  # a condition that is not an expression is found now
     return job
 
 
 def _slots(own: str, numbers: list[str]) -> frozenset[int]:
     wrong = [word for word in numbers if not word.isdecimal()]
     if wrong:
-        raise ConfigError(f"{own}SLOTS has {wrong[0]}, which is no number of a slot")
+        raise ConfigError(f"{own}SLOTS has {wrong[0]}, which is not a number of a slot")
     return frozenset(map(int, numbers))
 
 

@@ -57,7 +57,7 @@ def pace(rules: DefragRules) -> Pace:
 def read(config: Config, name: str) -> DefragRules:
     """The rules of the configuration; ``name`` is the daemon's own.
 
-    :raises ConfigError: for what is no number, no expression, or no schedule.
+    :raises ConfigError: for what is not a number, no expression, or no schedule.
     """
     schedule = config.get_text("DEFRAG_DRAINING_SCHEDULE").lower()
     if schedule not in _SCHEDULES:

@@ -50,7 +50,7 @@ def text_of(data: bytes, source: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise UsageError(f"{source} is no text: byte {error.start} is no UTF-8") from None
+        raise UsageError(f"{source} is not a text: byte {error.start} is not UTF-8") from None
 
 
 def _from_json(text: str, source: str) -> Accounting:
@@ -68,7 +68,7 @@ def _from_json(text: str, source: str) -> Accounting:
         record = {key: value for key, value in entry.items() if key != "name" and value is not None}
         for key, value in record.items():
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-                raise UsageError(f"{source}: the {key} of {entry['name']} is no number: {value!r}")
+                raise UsageError(f"{source}: the {key} of {entry['name']} is not a number: {value!r}")
         if "usage" in record:
             record.setdefault("weighted_accumulated_usage", record.pop("usage"))
         records[str(entry["name"])] = record

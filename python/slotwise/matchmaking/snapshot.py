@@ -81,7 +81,7 @@ def _epoch(text: str) -> int:
     try:
         return int(float(text.strip() or 0))
     except (ValueError, OverflowError):
-        raise UsageError(f"now is no time: {text.strip()!r}", hint="epoch seconds, alone in the file") from None
+        raise UsageError(f"now is not a time: {text.strip()!r}", hint="epoch seconds, alone in the file") from None
 
 
 def _long(table: AdTable) -> bytes:

@@ -157,7 +157,7 @@ class Accounts:
 
 
 def _check_number(value: float) -> None:
-    """What is no number, or is beyond all measure, would spoil every later cycle's arithmetic, and is kept on disk."""
+    """Reject NaN, infinity and huge values: they are kept on disk, and would corrupt every later cycle."""
     if not abs(value) <= _MOST:
         raise UsageError(f"{value:g} cannot be used", hint=f"give a number of at most {_MOST:g}")
 

@@ -177,7 +177,7 @@ class Negotiator:
             | cycles.history.attributes()
         )
         own = self._publisher.table("Negotiator")
-        for key in own.keys():  # noqa: SIM118 - a table is no dict
+        for key in own.keys():  # noqa: SIM118 - a table is not a dict
             if key != name:
                 own.remove(key)
         own.upsert(name, ad)
@@ -187,7 +187,7 @@ class Negotiator:
                 cycles.accounts.records, cycles.accounts.leases, last, name, now, cycles.settings.default_factor
             )
             table = self._publisher.table("Accounting")
-            for key in table.keys():  # noqa: SIM118 - a table is no dict
+            for key in table.keys():  # noqa: SIM118 - a table is not a dict
                 if key not in ads:
                     table.remove(key)
             for key, accounting in ads.items():

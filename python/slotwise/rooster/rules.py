@@ -30,7 +30,7 @@ OWN_PROGRAM = "condor_power"
 def read(config: Config) -> RoosterRules:
     """The rules of the configuration.
 
-    :raises ConfigError: for what is no number, no expression, or no command.
+    :raises ConfigError: for what is not a number, no expression, or no command.
     """
     return RoosterRules(
         interval_s=config.get_float("ROOSTER_INTERVAL"),
@@ -70,7 +70,7 @@ def words_of(text: str) -> tuple[str, ...]:
 
 def _no_command(text: str, why: str) -> ConfigError:
     return ConfigError(
-        f"ROOSTER_WAKEUP_CMD is no command: {why} in {text}",
+        f"ROOSTER_WAKEUP_CMD is not a command: {why} in {text}",
         hint="""write it as "/usr/bin/wake -i 'one word'" """.strip(),
         key="ROOSTER_WAKEUP_CMD",
     )

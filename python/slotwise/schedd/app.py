@@ -19,7 +19,7 @@ from slotwise.schedd.api.job_actions import Actions
 from slotwise.schedd.api.listing import Listing
 from slotwise.schedd.api.user_actions import Users
 from slotwise.schedd.claims.claiming import Claiming
-from slotwise.schedd.claims.reconnect import Reattachment
+from slotwise.schedd.claims.reconnect import Reconnects
 from slotwise.schedd.claims.records import Run
 from slotwise.schedd.claims.rejections import Rejections
 from slotwise.schedd.claims.resource_requests import Requests
@@ -52,7 +52,7 @@ from slotwise.schedd.submission import convert as submissions
 from slotwise.schedd.submission.materializer import Materializer
 from slotwise.schedd.submission.reserved_ids import ReservedClusters
 from slotwise.schedd.submission.restore import restore
-from slotwise.schedd.submission.transaction import Admission, SubmitResult
+from slotwise.schedd.submission.transaction import SubmitResult, SubmitTransactions
 from slotwise.schedd.transfer.spooling import Spooling
 from slotwise.schedd.transfer.transfers import Transfers
 from slotwise.schedd.user_files import owner_rights
@@ -132,7 +132,7 @@ class AccessPoint:
             context.credential,
             run_tokens(access_point_key, name, clock.now()),
         )
-        self.reattachment = Reattachment(self.claiming)
+        self.reattachment = Reconnects(self.claiming)
         self.transfers = Transfers(
             self.queue,
             self.ads,
@@ -175,7 +175,7 @@ class AccessPoint:
         context, settings = self._context, self._settings
         reserved = ReservedClusters()
         reserved.keep(self._stored.reserved, self._stored.reserved_taken)
-        self.admission = Admission(
+        self.admission = SubmitTransactions(
             self.queue,
             self.ads,
             self.committer,

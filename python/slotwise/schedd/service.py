@@ -31,7 +31,7 @@ from slotwise.schedd.shadow.shadow import Shadows
 from slotwise.schedd.submission import convert as submissions
 from slotwise.schedd.submission.byte_limits import Holding
 from slotwise.schedd.submission.new_cluster import SubmittedCluster
-from slotwise.schedd.submission.transaction import Admission
+from slotwise.schedd.submission.transaction import SubmitTransactions
 from slotwise.schedd.transfer import convert as files
 from slotwise.schedd.transfer.spooling import Spooling
 from slotwise.schedd.users.superusers import SuperUsers
@@ -68,7 +68,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         authenticator: Authenticator,
         clock: Clock,
         *,
-        admission: Admission,
+        admission: SubmitTransactions,
         actions: Actions,
         listing: Listing,
         history: History,

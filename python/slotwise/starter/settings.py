@@ -302,7 +302,7 @@ def _misread(config: Config) -> tuple[str, ...]:
         try:
             core_numbers(config.get_str(name))
         except ValueError:
-            found.append(f"{name} is no list of core numbers: jobs of that slot are bound to the core of its number")
+            found.append(f"{name} is not a list of core numbers: jobs of that slot are bound to the core of its number")
     return (*found, *account_problems(_user_rules(config), is_root=is_root()))
 
 

@@ -200,7 +200,7 @@ class AdTable:
         *key* is the attribute that names an ad, or ``"job"`` for ClusterId.ProcId, or ``"number"``. A *lenient*
         reading ends an ad at a bad line instead of refusing the text.
 
-        :raises AdSyntaxError: a line is no attribute.
+        :raises AdSyntaxError: a line is not an attribute.
         """
         return self.native.load_text(text, key, lenient, received_at)
 

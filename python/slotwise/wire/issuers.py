@@ -129,7 +129,7 @@ def read(config: Config) -> Issuers | None:
         keys = {str(issuer): _keys(entry["keys"]) for issuer, entry in said.items()}
     except (ValueError, KeyError, TypeError, AttributeError, jwt.PyJWTError) as error:
         hint = 'write {"https://issuer": {"keys": [...]}}, the keys as the issuer publishes them (JWKS)'
-        raise ConfigError(f"{path} is no file of issuers: {error}", hint=hint, key=knob) from None
+        raise ConfigError(f"{path} is not a file of issuers: {error}", hint=hint, key=knob) from None
     users = map_file.read(config)
     return Issuers(keys, audience, users)
 

@@ -53,7 +53,7 @@ _log = logging.getLogger(__name__)
 #: How often a daemon looks whether keys or revocations have changed, and ends streams of tokens that do not hold any
 #: more, in seconds.
 WATCH_S = 5.0
-#: The name of an ad's attributes that a revocation expression sees: those of the token's header and claims.
+#: Tokens, and logins, remembered at most.
 _REMEMBERED = 2000
 _NO_TOKEN = "the call carries no token"
 _HOW_TO_GET_ONE = "on the daemon's own host none is needed; elsewhere `slotwise token request` gets one"

@@ -126,7 +126,7 @@ fn on_boundary(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// A text that is no expression or no ad.
+/// A text that is not an expression or no ad.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
     /// The stable code.

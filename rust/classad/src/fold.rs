@@ -69,7 +69,7 @@ struct Folder<'a> {
 
 fn literal(expr: &Expr) -> Option<&Value> {
     match expr.unparen() {
-        // A written span is a real once evaluated, so it is no stand-in for itself.
+        // A written span is a real once evaluated, so it is not a stand-in for itself.
         Expr::Lit(Value::RelTime(_)) => None,
         Expr::Lit(value) => Some(value),
         _ => None,

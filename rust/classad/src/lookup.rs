@@ -159,7 +159,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// The scope that the left side of a selection is, or its value if that is no ad.
+    /// The scope that the left side of a selection is, or its value if that is not an ad.
     fn base_scope(
         &mut self,
         base: &Expr,

@@ -87,7 +87,7 @@ impl Recorder {
         self.nodes.push(Noted { span, size });
     }
 
-    /// The node noted last is no node of its own: a call that is a literal took it in.
+    /// The node noted last is not a node of its own: a call that is a literal took it in.
     pub(crate) fn forget_last(&mut self) {
         self.nodes.pop();
     }

@@ -97,7 +97,7 @@ fn two(text: &[u8], at: usize, n: usize) -> i64 {
     value
 }
 
-/// The zone at the end of a text: its seconds east, and where it begins. `Some(None)` is no zone.
+/// The zone at the end of a text: its seconds east, and where it begins. `Some(None)` is not a zone.
 fn split_zone(text: &[u8]) -> (Vec<u8>, Option<i32>) {
     let mut text = text.to_vec();
     let len = text.len();

@@ -39,7 +39,7 @@ pub(crate) struct Clause {
 /// A condition taken apart.
 #[derive(Debug)]
 pub(crate) enum Parts {
-    /// It is no condition made of conditions.
+    /// It is not a condition made of conditions.
     Leaf,
     /// `a && b && ...`
     All(Clauses),

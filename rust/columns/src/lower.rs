@@ -79,7 +79,7 @@ pub(crate) enum Op {
 pub(crate) enum Guard {
     /// The operand does not decide `&&` or `||` from the left.
     Open(BinaryOp, Operand),
-    /// The operand is true (false), or is no truth value at all.
+    /// The operand is true (false), or is not a truth value at all.
     Chosen(bool, Operand),
     /// The operand is undefined.
     Undefined(Operand),
@@ -314,7 +314,7 @@ impl Builder<'_> {
         if let [cond, then, other] = &*call.args
             && call.name.is("ifThenElse")
         {
-            // Unlike `?:` it looks at neither value where the condition is no truth value; both give error.
+            // Unlike `?:` it looks at neither value where the condition is not a truth value; both give error.
             return self.choice(cond, then, other, owner);
         }
         if let [text] = &*call.args

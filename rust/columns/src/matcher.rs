@@ -343,7 +343,7 @@ impl Matcher {
         let (side, name) = clause.reference.as_ref()?;
         // An attribute named MY comes before the scope.
         let shadowed = *side == Side::My && table.column_named("MY").is_some();
-        // A name that means something where it is no attribute is not simply undefined there.
+        // A name that means something where it is not an attribute is not simply undefined there.
         let special = name.special().is_some();
         if owner != Owner::Slot || *side == Side::Target || shadowed || special {
             return None;

@@ -151,7 +151,7 @@ impl AdTable {
     /// Values of attributes or expressions for the rows of a query: one column a name.
     ///
     /// # Errors
-    /// [`TableError::BadQuery`] for a name that is no expression.
+    /// [`TableError::BadQuery`] for a name that is not an expression.
     pub fn evaluate_columns(
         &self,
         names: &[String],
@@ -180,7 +180,7 @@ impl AdTable {
     /// first appearance.
     ///
     /// # Errors
-    /// [`TableError::BadQuery`] for a name that is no expression.
+    /// [`TableError::BadQuery`] for a name that is not an expression.
     pub fn count_by(
         &self,
         names: &[String],

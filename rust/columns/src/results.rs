@@ -80,7 +80,7 @@ impl Truth {
 #[derive(Clone, Debug)]
 pub struct Numbers {
     pub(crate) groups: Arc<Groups>,
-    /// By group; NaN where the result is no number.
+    /// By group; NaN where the result is not a number.
     pub(crate) by_group: Vec<f64>,
 }
 

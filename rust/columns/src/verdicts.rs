@@ -14,7 +14,7 @@ pub(crate) enum Verdict {
     False,
     /// Undefined.
     Undefined,
-    /// Error, or a value that is no condition.
+    /// Error, or a value that is not a condition.
     Error,
 }
 

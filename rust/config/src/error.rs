@@ -26,7 +26,7 @@ impl fmt::Display for Place {
 pub enum Code {
     /// A file that has to exist cannot be read.
     Unreadable,
-    /// A line is no statement of the language.
+    /// A line is not a statement of the language.
     Syntax,
     /// A name holds a character that no knob may have.
     BadName,
@@ -46,7 +46,7 @@ pub enum Code {
     Stated,
     /// A command run by `include command` failed.
     Command,
-    /// A value is no expression, though the knob needs one.
+    /// A value is not an expression, though the knob needs one.
     BadExpression,
     /// A value has the wrong type.
     BadType,

@@ -27,7 +27,7 @@ fn value_as(text: &str, name: &str, now: i64) -> Option<Value> {
     Some(evaluate(&Expr::attr(name), &context))
 }
 
-/// Why a text is no expression: a message, the byte where the trouble is, and the line with a caret below it.
+/// Why a text is not an expression: a message, the byte where the trouble is, and the line with a caret below it.
 #[must_use]
 pub fn complaint(text: &str) -> Option<(String, usize, String)> {
     match parse_expr(text.as_bytes(), Syntax::OLD) {

@@ -238,7 +238,7 @@ fn table() -> &'static Table {
                 panic!("a row of forms.tsv has a name and forms: {row:?}");
             };
             let Some(&at) = table.index.get(&name.to_ascii_lowercase()) else {
-                panic!("forms.tsv names {name}, which is no knob");
+                panic!("forms.tsv names {name}, which is not a knob");
             };
             let has = |form| forms.split(' ').any(|word| word == form);
             table.knobs[at].per_slot = has("slot");

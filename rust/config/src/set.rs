@@ -168,7 +168,7 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The entry that a lookup of `name` ends at, if it is no built-in default.
+    /// The entry that a lookup of `name` ends at, if it is not a built-in default.
     #[must_use]
     pub fn entry(&self, name: &str) -> Option<&'a Entry> {
         [self.local_name, self.subsystem]

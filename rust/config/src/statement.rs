@@ -105,7 +105,7 @@ pub fn is_name(text: &str) -> bool {
 /// Words between `include` and its colon.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IncludeOptions<'l> {
-    /// A missing file is no error.
+    /// A missing file is not an error.
     pub if_exists: bool,
     /// The text after the colon is a command.
     pub command: bool,

@@ -246,7 +246,7 @@ impl View<'_> {
             }
             Type::Bool => {
                 let plain = || self.fixed(name).and_then(plain_boolean);
-                // A value that only starts like a truth value counts as that when it is no expression.
+                // A value that only starts like a truth value counts as that when it is not an expression.
                 let leading = |text: &str| Ok(expr::leading_boolean(text).or_else(plain));
                 let found = match text {
                     Some(_) => self.boolean_or_else(name, leading)?,

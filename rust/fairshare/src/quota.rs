@@ -49,7 +49,7 @@ impl GroupTree {
         group.quota = if keeps_all {
             handed
         } else if tolerance::reached(given, handed) {
-            // Rounding noise is no quota: it would put the group ahead of all that have one.
+            // Rounding noise is not a quota: it would put the group ahead of all that have one.
             0.0
         } else {
             handed - given

@@ -59,7 +59,7 @@ impl Pie {
         let total = if self.ignore_priorities {
             f64::INFINITY
         } else if usage <= 0.0 && share * self.weight > 0.0 {
-            // A slice that nothing was taken of is no noise, however small: it is worth a slot.
+            // A slice that nothing was taken of is not noise, however small: it is worth a slot.
             (share * self.weight).max(tolerance::LEAST)
         } else {
             slice_left(share * self.weight, usage)
@@ -175,7 +175,7 @@ mod tests {
         assert!(!permits(1.0, 1.0, 0.1));
         assert!(!permits(0.0, 1.0, 0.0));
         assert!(permits(9.0, 1.0, 9.999_999_999_99));
-        assert!(!permits(0.0, 1.0, 4e-16), "rounding noise is no slice");
+        assert!(!permits(0.0, 1.0, 4e-16), "rounding noise is not a slice");
     }
 
     #[test]

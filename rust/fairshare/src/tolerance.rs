@@ -7,7 +7,7 @@
 /// Relative size of the noise that is ignored.
 const RELATIVE: f64 = 1e-9;
 
-/// The least amount that is no noise.
+/// The least amount that is not noise.
 pub const LEAST: f64 = 2.0 * RELATIVE;
 
 fn slack(left: f64, right: f64) -> f64 {

@@ -121,7 +121,7 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     }
 }
 
-/// Sends a signal; a process that is gone already is no error.
+/// Sends a signal; a process that is gone already is not an error.
 pub fn signal(pid: i32, signal: i32) {
     if pid > 0 {
         // SAFETY: kill has no memory to get wrong.

@@ -15,7 +15,7 @@ const OPEN_LEVELS: usize = 32;
 pub trait Visitor {
     /// A directory, open as `fd`; before what is in it.
     fn enter(&mut self, fd: RawFd, status: &libc::stat);
-    /// Something that is no directory.
+    /// Something that is not a directory.
     ///
     /// # Errors
     /// What cannot be done; the way goes on.

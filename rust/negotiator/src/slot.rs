@@ -207,7 +207,7 @@ fn passes(ad: &Ad, constraint: Option<&Expr>, now: i64) -> bool {
     })
 }
 
-/// Weight charged for a slot: SlotWeight, or 1 when it is no number, negative, or weights are off.
+/// Weight charged for a slot: SlotWeight, or 1 when it is not a number, negative, or weights are off.
 #[must_use]
 pub fn weight(ad: &Ad, weighted: bool, now: i64) -> f64 {
     let own = weighted

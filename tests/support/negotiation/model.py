@@ -176,7 +176,7 @@ class Model(Groups):
         used = self.account(entry.name).usage
         limit = 0.0 if at_least(used, share * weight) else share * weight - used
         if used <= 0 < share * weight:
-            # A slice that nothing was taken of is no noise, however small.
+            # A slice that nothing was taken of is not noise, however small.
             limit = max(share * weight, 2e-9)
         if self.flag("NEGOTIATOR_IGNORE_USER_PRIORITIES", False):
             limit = math.inf

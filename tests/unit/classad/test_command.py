@@ -104,7 +104,7 @@ def test_a_line_that_is_no_case_is_named_and_the_others_are_answered(run: Caller
     assert [line.split(":")[0] for line in run.told.splitlines()] == [f"line {n} is not a case" for n in (1, 2, 3, 4)]
     status, _ = run("ads", "--jsonl", stdin='{"id": 1, "format": "yaml", "text": ""}\n')
     assert status == 1
-    assert "'yaml' is no format" in run.told
+    assert "'yaml' is not a format" in run.told
 
 
 def test_wrong_words_are_usage_errors(run: Caller) -> None:

@@ -82,5 +82,5 @@ def test_old_ads_arrive_while_the_pipe_is_open() -> None:
 
 
 def test_an_unknown_format_is_refused() -> None:
-    with pytest.raises(ValueError, match="is no format"):
+    with pytest.raises(ValueError, match="is not a format"):
         list(parse_ads("a = 1", format="yaml"))  # type: ignore[arg-type]

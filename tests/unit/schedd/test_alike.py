@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from slotwise.classad import ClassAd
-from slotwise.schedd.claims.slot_equivalence import Likeness
+from slotwise.schedd.claims.slot_equivalence import SlotEquivalence
 
 SLOT_EXPRESSIONS = ["true", "START", "START && TARGET.RequestMemory <= Memory", "TARGET.Wanted =?= Kind", "Kind == 1"]
 JOB_EXPRESSIONS = [
@@ -41,7 +41,7 @@ jobs = st.builds(
 
 @given(st.lists(slots, min_size=2, max_size=6), st.lists(jobs, min_size=1, max_size=4))
 def test_what_fits_one_slot_fits_all_that_are_alike(some_slots: list[ClassAd], some_jobs: list[ClassAd]) -> None:
-    likeness = Likeness()
+    likeness = SlotEquivalence()
     for _ in range(2):
         for slot in some_slots:
             for number, job in enumerate(some_jobs):
@@ -53,7 +53,7 @@ def test_what_fits_one_slot_fits_all_that_are_alike(some_slots: list[ClassAd], s
 
 
 def test_only_what_a_match_reads_tells_slots_apart() -> None:
-    likeness = Likeness()
+    likeness = SlotEquivalence()
     job = ClassAd("[Requirements = TARGET.Memory >= RequestMemory; RequestMemory = 5]")
     first, second = (ClassAd(f'[Requirements = true; Memory = 8; Name = "slot1_{n}"]') for n in (1, 2))
     small = ClassAd('[Requirements = true; Memory = 4; Name = "slot1_3"]')
@@ -69,7 +69,7 @@ def test_only_what_a_match_reads_tells_slots_apart() -> None:
 
 
 def test_what_changes_with_time_is_not_shared() -> None:
-    likeness = Likeness()
+    likeness = SlotEquivalence()
     assert not likeness.learn(ClassAd("[Requirements = time() % 2 == 0]"))
     assert not likeness.learn(ClassAd("[Requirements = Late; Late = time() > 5]"))
     assert not likeness.learn(ClassAd("[Requirements = eval(TARGET.Text) == 1]"))

@@ -5,27 +5,27 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from slotwise.schedd.claims.start_throttle import StartRate
+from slotwise.schedd.claims.start_throttle import StartThrottle
 from slotwise.schedd.claims.stop_throttle import StopRate
 from slotwise.schedd.jobs.decision import Kill
 from slotwise.schedd.transfer.transfer_queue import TransferQueue
 
 
 def test_starts_are_spread_over_periods() -> None:
-    rate = StartRate(count=3, delay_s=10)
+    rate = StartThrottle(count=3, delay_s=10)
     moments = [100 + rate.wait_s(100) for _ in range(7)]
     assert moments == [100, 100, 100, 110, 110, 110, 120]
     assert rate.wait_s(125) == 0.0, "the period of 120 has room"
     assert [200 + rate.wait_s(200) for _ in range(4)] == [200, 200, 200, 210]
-    assert [StartRate().wait_s(5) for _ in range(50)] == [0.0] * 50
+    assert [StartThrottle().wait_s(5) for _ in range(50)] == [0.0] * 50
 
 
 def test_a_job_may_ask_that_the_next_one_waits() -> None:
-    rate = StartRate()
+    rate = StartThrottle()
     moments = [100 + rate.wait_s(100, then_s) for then_s in (0, 5, 0, 0, 30, 0)]
     assert moments == [100, 100, 105, 105, 105, 135]
     assert rate.wait_s(200) == 0.0
-    both = StartRate(count=2, delay_s=10)
+    both = StartThrottle(count=2, delay_s=10)
     assert [100 + both.wait_s(100, then_s) for then_s in (0, 25, 0, 0, 0)] == [100, 100, 125, 125, 135]
 
 

@@ -118,7 +118,7 @@ _FAILURES: dict[str, list[tuple[str, str]]] = {
     "condor_ssh_to_job": [(_NO_JOB, "Unable to fetch job ad; is it still in the queue?")],
     **{f"condor_{verb}": [(_NO_DAEMON, "Error: cannot get address of schedd {name}")] for verb in _ACT_VERBS},
 }
-#: What is said of a constraint that is no expression.
+#: What is said of a constraint that is not an expression.
 _BAD_CONSTRAINT = {
     "condor_status": "Error:  invalid constraint",
     "condor_findhost": "\nERROR:  failed to fetch startd ads ... aborting",

@@ -54,14 +54,14 @@ _WORDS = [
             "Unbalanced quote starting here: {end}\nThe environment you specified was: {all}",
         ),
         (
-            r"(?P<name>\w+) is no expression: .*?\n(?P<text>[^\n]*)\n.*",
+            r"(?P<name>\w+) is not an expression: .*?\n(?P<text>[^\n]*)\n.*",
             "Parse error in expression: \n\t{name} = {text}",
         ),
         (r"cannot read (?P<name>.*): (?P<why>[^:]*)", "Failed to open command file ({name}) ({why})"),
     )
 ]
 #: Statements that are none: nothing was begun.
-_UNREADABLE = re.compile(r"is no statement|is not a number of jobs")
+_UNREADABLE = re.compile(r"is not a statement|is not a number of jobs")
 
 
 class _ConflictError(SubmitError):

@@ -16,7 +16,7 @@ from slotwise.schedd.api.audit_lines import came
 from slotwise.schedd.submission import convert
 from slotwise.schedd.submission.byte_limits import Holding
 from slotwise.schedd.submission.new_cluster import SubmittedCluster
-from slotwise.schedd.submission.transaction import Admission, Checked, Submission, SubmitResult, Underway
+from slotwise.schedd.submission.transaction import Checked, Submission, SubmitResult, SubmitTransactions, Underway
 from slotwise.wire import audit, call
 from slotwise.wire.context import StreamContext
 from slotwise.wire.gen import schedd_pb2
@@ -66,7 +66,7 @@ async def gather(
 class SubmissionStream:
     """Takes frames, and answers each submission in order of arrival."""
 
-    def __init__(self, admission: Admission, user: str, peer: str = "") -> None:
+    def __init__(self, admission: SubmitTransactions, user: str, peer: str = "") -> None:
         self._admission = admission
         self._user = user
         self._peer = peer

@@ -66,7 +66,7 @@ class ExcessBook:
         return found.excess if enough else None
 
     def gone(self, slot: str, submitter: str) -> None:
-        """A claim is no more, for whatever reason."""
+        """A claim has ended, for whatever reason."""
         found = self._of.get(slot)
         if found is not None and found.excess.submitter == submitter:
             del self._of[slot]

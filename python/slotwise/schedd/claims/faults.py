@@ -2,7 +2,7 @@
 
 An exception may come at any point, also between two changes that belong together, so nothing here relies on how far
 the failed code got. The claim is released at once, and the run ends as soon as its starter says so; a sweep over queue
-and claims (:meth:`Failures.sweep`) then puts right whatever else was left half done.
+and claims (:meth:`Faults.sweep`) then puts right whatever else was left half done.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class ClaimsAndRuns(Protocol):
         ...
 
 
-class Failures:
+class Faults:
     """Ends what an exception has hit."""
 
     def __init__(self, claiming: ClaimsAndRuns) -> None:

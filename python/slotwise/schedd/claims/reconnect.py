@@ -31,7 +31,7 @@ from slotwise.schedd.storage.store import Batch, StoredClaim, StoredRun
 _log = logging.getLogger(__name__)
 
 
-class Reattachment:
+class Reconnects:
     """Brings claims and runs back into step with startds and starters."""
 
     def __init__(self, claiming: Claiming) -> None:

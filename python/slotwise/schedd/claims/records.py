@@ -195,7 +195,7 @@ class ClaimTable:
         self._at.setdefault(claim.startd, {})[claim.id] = claim
 
     def drop(self, claim: Claim) -> None:
-        """The claim is no more."""
+        """The claim has ended."""
         self._idle.pop(claim.id, None)
         if self.claims.pop(claim.id, None) is not None:
             here = self._at[claim.startd]

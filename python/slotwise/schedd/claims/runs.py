@@ -15,10 +15,10 @@ from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
 from slotwise.model import job_events
-from slotwise.schedd.claims.faults import Failures
+from slotwise.schedd.claims.faults import Faults
 from slotwise.schedd.claims.records import Claim, ClaimRequestPending, ClaimTable, Run
-from slotwise.schedd.claims.slot_equivalence import Alike, Likeness
-from slotwise.schedd.claims.start_throttle import StartRate
+from slotwise.schedd.claims.slot_equivalence import Alike, SlotEquivalence
+from slotwise.schedd.claims.start_throttle import StartThrottle
 from slotwise.schedd.claims.startd_link import ClaimAsk, StartdLink
 from slotwise.schedd.claims.startd_messages import ClaimsKnown
 from slotwise.schedd.claims.turn import Turn
@@ -94,7 +94,7 @@ class ClaimRuns(ABC):
         self.claim_table = ClaimTable()
         #: Runs on the access point itself by id; they have no claim.
         self.here: Mapping[str, object] = {}
-        self.failures = Failures(self)
+        self.failures = Faults(self)
         self._credential = credential
         self._run_token = run_token
         self.links: dict[str, StartdLink] = {}
@@ -115,8 +115,8 @@ class ClaimRuns(ABC):
         #: Carries out what the shadow is to do about a run.
         self.on_shadow: Callable[[Run, ShadowInstruction], None] = lambda run, instruction: None
         self._unsent: dict[str, list[ClaimAsk]] = {}
-        self.start_rate = StartRate()
-        self.likeness = Likeness()
+        self.start_rate = StartThrottle()
+        self.likeness = SlotEquivalence()
         self.durations = Durations()
         #: The schedd's own ad, as START_VANILLA_UNIVERSE sees it.
         self.own_ad: Callable[[], Changes] = dict

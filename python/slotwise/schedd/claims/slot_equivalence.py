@@ -27,7 +27,7 @@ class Alike:
         self.tried: dict[str, int] = {}
 
 
-class Likeness:
+class SlotEquivalence:
     """Groups slots, as long as somebody holds their :class:`Alike`."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass
-class StartRate:
+class StartThrottle:
     """Gives each start its moment. A delay of 0 means: at once."""
 
     count: int = 1

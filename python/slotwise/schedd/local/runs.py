@@ -202,7 +202,7 @@ class LocalRuns:
         try:
             await self._recover(stored)
         except (OSError, HostError) as error:
-            _log.error("could not recover jobs of the scheduler and local universes, and starts none: %s", error)
+            _log.error("could not recover jobs of the scheduler and local universes; starting none: %s", error)
             return
         told_at = self._clock.monotonic()
         self._look.set()

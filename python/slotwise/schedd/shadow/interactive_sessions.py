@@ -1,4 +1,4 @@
-"""Visits to running jobs: what a command and the starter of its job say to each other passes through here.
+"""InteractiveSessions to running jobs: what a command and the starter of its job say to each other passes through here.
 
 The access point is asked, not the starter, because it knows where a job runs, and the starter need not be reached from
 where the user is. Only the owner may visit a job (and who may act on all jobs).
@@ -38,7 +38,7 @@ class _Visit:
     answers: asyncio.Queue[schedd_pb2.JobVisit] = field(default_factory=asyncio.Queue)
 
 
-class Visits:
+class InteractiveSessions:
     """The visits that are under way."""
 
     def __init__(self, jobs: JobIndex, claim_table: ClaimTable) -> None:

@@ -32,7 +32,7 @@ _STARTER_FAILED = frozenset({Vacate.STARTER_ERROR, Vacate.SCRATCH_DIR_ERROR})
 _TRANSFER_ERRORS = frozenset({Hold.TRANSFER_INPUT_ERROR, Hold.TRANSFER_OUTPUT_ERROR})
 
 
-class Endings:
+class JobExits:
     """Takes over the ends of runs."""
 
     def __init__(
@@ -160,7 +160,7 @@ def _is_starters(run: Run, ended: EndReport) -> bool:
 def _reason(run: Run, ended: EndReport) -> str:
     """Why the run ended; an error of the starter with the slot where that was, as HTCondor words it.
 
-    Failures of transfers name both ends themselves.
+    Faults of transfers name both ends themselves.
     """
     if not ended.reason or ended.reason_code in _TRANSFER_ERRORS or not _is_starters(run, ended):
         return ended.reason

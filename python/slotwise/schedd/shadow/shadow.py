@@ -21,7 +21,7 @@ from slotwise.ids import doing_for_run
 from slotwise.model import job_events as events
 from slotwise.model.reason_codes import Hold
 from slotwise.schedd.claims.claiming import Claiming
-from slotwise.schedd.claims.reconnect import Reattachment
+from slotwise.schedd.claims.reconnect import Reconnects
 from slotwise.schedd.claims.records import Run
 from slotwise.schedd.claims.starter_link import StarterLink
 from slotwise.schedd.history.epochs import RunHistory
@@ -44,8 +44,8 @@ from slotwise.schedd.lifecycle.run_states import Starting
 from slotwise.schedd.shadow import checkpoints
 from slotwise.schedd.shadow.chirp import RemoteRequests
 from slotwise.schedd.shadow.convert import end_report
-from slotwise.schedd.shadow.interactive_sessions import Visits
-from slotwise.schedd.shadow.job_exit import Endings
+from slotwise.schedd.shadow.interactive_sessions import InteractiveSessions
+from slotwise.schedd.shadow.job_exit import JobExits
 from slotwise.schedd.shadow.live_output import LiveOutput
 from slotwise.schedd.shadow.starter_stream import StarterCall, StarterStream
 from slotwise.schedd.shadow.usage_reports import host_of, slot_properties, usage_attributes
@@ -70,7 +70,7 @@ class Shadows:
         queue: Queue,
         ads: JobAds,
         claiming: Claiming,
-        reattachment: Reattachment,
+        reattachment: Reconnects,
         transfers: Transfers,
         clock: Clock,
         history: RunHistory,
@@ -84,11 +84,11 @@ class Shadows:
         self._transfers = transfers
         self._clock = clock
         self.requests = RemoteRequests(queue, ads, claiming.committer, transfers, clock)
-        self._endings = Endings(queue, ads, claiming, transfers, clock, history)
+        self._endings = JobExits(queue, ads, claiming, transfers, clock, history)
         self._endings.on_durable = self._acknowledge
         claiming.on_shadow = self._carry_out
         self._live = LiveOutput(transfers)
-        self.visits = Visits(queue, claiming.claim_table)
+        self.visits = InteractiveSessions(queue, claiming.claim_table)
         self._history = history
         self._streams: set[StarterStream] = set()
 

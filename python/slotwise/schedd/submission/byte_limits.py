@@ -14,7 +14,7 @@ _ALWAYS = 4 * _MIB
 _MESSAGE = 1024
 
 
-class Intake:
+class ByteLimits:
     """The bytes that each user has in flight. Limits are in bytes; 0 is no limit."""
 
     def __init__(self, per_user_most: int = 256 * _MIB, most: int = 1024 * _MIB) -> None:
@@ -76,7 +76,7 @@ class Intake:
 class Holding:
     """The bytes that one submission has in flight; released at the end of the ``with`` statement."""
 
-    def __init__(self, intake: Intake, owner: str) -> None:
+    def __init__(self, intake: ByteLimits, owner: str) -> None:
         self._intake = intake
         self._owner = owner
         self._size = 0

@@ -31,7 +31,7 @@ from slotwise.schedd.storage.batch import Reservation
 from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.store import Batch, StoredCluster, StoredFactory
 from slotwise.schedd.submission import new_cluster
-from slotwise.schedd.submission.byte_limits import Intake
+from slotwise.schedd.submission.byte_limits import ByteLimits
 from slotwise.schedd.submission.new_cluster import NewJobs, NewJobSettings, SubmittedCluster
 from slotwise.schedd.submission.reserved_ids import ReservedClusters, check_number
 from slotwise.schedd.submission.rules import SubmitRules
@@ -136,7 +136,7 @@ class Underway:
     alone: list[Underway] = field(default_factory=list)
 
 
-class Admission:
+class SubmitTransactions:
     """Takes submissions into the queue."""
 
     def __init__(
@@ -171,7 +171,7 @@ class Admission:
         self._own_ad = own_ad
         self.users = users or UserRecords()
         #: Bytes of submissions that have arrived and are not queued yet.
-        self.intake = Intake()
+        self.intake = ByteLimits()
         #: Submissions with keys that are being committed.
         self._keys: dict[tuple[str, bytes], asyncio.Event] = {}
         #: Jobs that are being committed, by owner: limits count them.
@@ -542,11 +542,11 @@ def _columns(jobs: Sequence[Job]) -> dict[str, list[AdValue]]:
 
 
 __all__ = [
-    "Admission",
     "AdmissionSettings",
     "Checked",
     "QueuedCluster",
     "Submission",
     "SubmitResult",
+    "SubmitTransactions",
     "Underway",
 ]

@@ -73,7 +73,7 @@ def of_plugin(plugin: str, args: Sequence[str], *, debug: bool = False) -> Metho
     with root_files():
         wrong = "is not there, or no program" if found is None else fault_for_root(os.path.abspath(found))  # noqa: PTH100
     if wrong and os.geteuid() == 0:
-        _log.error("HIBERNATION_PLUGIN (%s) %s: it would run as root, and is not used", plugin, wrong)
+        _log.error("HIBERNATION_PLUGIN (%s) %s: not used: it would run as root", plugin, wrong)
         return Method()
     said = _answer((plugin, *args, "ad"))
     if said is None:

@@ -371,7 +371,7 @@ class ClaimChanged:
 
 @dataclass(frozen=True, slots=True)
 class ClaimEnded:
-    """The claim is no more. ``cause.tell_schedd`` says whether the schedd hears of it."""
+    """The claim has ended. ``cause.tell_schedd`` says whether the schedd hears of it."""
 
     claim_id: str
     cause: Cause

@@ -103,7 +103,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """SavedSlot for the machine's owner."""
+    """Kept for the machine's owner."""
 
     state = State.OWNER
     activity = Activity.IDLE

@@ -55,7 +55,7 @@ async def recover(host: JobHost) -> None:
         restored.append(run)
     for run in restored:  # all at once: a shadow takes a run that is not in the first list for lost
         host.link(run)
-    await loop.run_in_executor(None, _clear_groups, host, {run.assignment.directory.name for run in alive}, alive)
+    await loop.run_in_executor(None, _clear_groups, host, alive)
     await loop.run_in_executor(None, _clear_volumes, host)
     await loop.run_in_executor(None, _clear_orphans, host)
 
@@ -98,7 +98,7 @@ def _clear_away(host: JobHost, directory: RunDirectory) -> None:
         _log.error("could not remove %s: %s", directory.path, "; ".join(problems[:5]))
 
 
-def _clear_groups(host: JobHost, _names: set[str], alive: list[Run]) -> None:
+def _clear_groups(host: JobHost, alive: list[Run]) -> None:
     """Remove groups of this EXECUTE that belong to no living run."""
     used = {path for run in alive for path in _groups_of(run)}
     for group in find_leftovers(host.cgroups, host.settings.execute, host.settings.slot_prefix):

@@ -30,7 +30,7 @@ pub(super) fn items<'t>(text: &'t [u8], separators: &'t [u8]) -> impl Iterator<I
     })
 }
 
-/// The list and its separators, or `None` if either is no string.
+/// The list and its separators, or `None` if either is not a string.
 fn list_and_separators(args: &[Value]) -> Option<(&[u8], &[u8])> {
     let list = args[0].as_str()?;
     match args.get(1) {

@@ -73,7 +73,7 @@ impl NameSet {
 impl Evaluator<'_> {
     /// The names an expression needs from elsewhere, as HTCondor finds them: through definitions,
     /// qualified by the text of what they are selected from where that is undefined. `None` where a
-    /// selection is from something that is no ad; what was found before is lost then.
+    /// selection is from something that is not an ad; what was found before is lost then.
     fn external_references(&mut self, expr: &Expr) -> Result<Option<Vec<Vec<u8>>>, EvalAborted> {
         let mut names = NameSet::default();
         // What was collected before a failure is not used.

@@ -69,7 +69,7 @@ impl<'t> OldReader<'t> {
     /// The next ad; `None` at the end of the text.
     ///
     /// # Errors
-    /// For a line that is no attribute, unless the rules are lenient.
+    /// For a line that is not an attribute, unless the rules are lenient.
     pub fn next_ad(&mut self) -> Option<Result<Ad, ParseError>> {
         loop {
             while self.at < self.text.len() && is_space(self.text[self.at]) {
@@ -204,7 +204,7 @@ pub(super) fn split(line: &[u8]) -> Result<(&[u8], usize), ParseError> {
         return Err(ParseError::new(
             Code::BadLine,
             whole,
-            "this line is no attribute",
+            "this line is not an attribute",
             HINT,
         ));
     };
@@ -230,7 +230,7 @@ pub(super) fn split(line: &[u8]) -> Result<(&[u8], usize), ParseError> {
 /// Parses one line, `Name = value`. What follows a complete value is ignored, as HTCondor does.
 ///
 /// # Errors
-/// When the line is no attribute.
+/// When the line is not an attribute.
 pub fn parse_line(line: &[u8]) -> Result<(Name, Expr), ParseError> {
     let (name, head) = split(line)?;
     let expr = value(&line[head..], false).map_err(|error| moved(error, head))?;

@@ -9,7 +9,7 @@ use crate::parser::{Syntax, parse_ad_spanned};
 use crate::spans::Spans;
 
 /// The definition of an attribute in the first ad of a text, with the places of its nodes in that text.
-/// `None` if there is no such attribute, the text is no ad, or in a format that is not written by hand (JSON, XML).
+/// `None` if there is no such attribute, the text is not an ad, or in a format that is not written by hand (JSON, XML).
 #[must_use]
 pub fn definition(text: &[u8], name: &Name) -> Option<(Expr, Spans)> {
     match detect(text) {

@@ -68,7 +68,7 @@ impl<'t> AdReader<'t> {
     /// The next ad; `None` at the end.
     ///
     /// # Errors
-    /// For text that is no ad. In the old format reading can go on after that, in others it is the end.
+    /// For text that is not an ad. In the old format reading can go on after that, in others it is the end.
     pub fn next_ad(&mut self) -> Option<Result<Ad, ParseError>> {
         let result = match &mut self.source {
             Source::Old(reader) => return reader.next_ad(),
@@ -154,7 +154,12 @@ pub fn read_as_reference(
                     start: at,
                     end: (at + used).min(text.len()),
                 };
-                return Err(ParseError::new(Code::BadLine, span, "this is no ad", ""));
+                return Err(ParseError::new(
+                    Code::BadLine,
+                    span,
+                    "this is not an ad",
+                    "",
+                ));
             }
         }
     }

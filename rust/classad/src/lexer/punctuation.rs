@@ -43,7 +43,7 @@ impl Lexer<'_> {
                 return self.fail(
                     Code::UnexpectedCharacter,
                     start,
-                    "'=?' is no operator",
+                    "'=?' is not an operator",
                     "the meta comparison is written =?=",
                 );
             }

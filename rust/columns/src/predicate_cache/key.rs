@@ -16,7 +16,7 @@ pub(super) fn result_key(
     dependencies: &Dependencies,
 ) -> Box<[u8]> {
     let mut key = Vec::with_capacity(96);
-    // No job at all is not one without attributes: TARGET is no ad then.
+    // No job at all is not one without attributes: TARGET is not an ad then.
     key.push(owner as u8 | u8::from(job.is_some()) << 1);
     key.extend_from_slice(&clause.id.to_le_bytes());
     for name in &dependencies.job_names {

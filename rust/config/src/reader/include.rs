@@ -69,7 +69,7 @@ impl Reader<'_> {
         if cache.trim().is_empty() || cache.ends_with('|') {
             return Err(ConfigError::new(
                 Code::Syntax,
-                format!("'{cache}' is no file that include can write into"),
+                format!("'{cache}' is not a file that include can write into"),
             ));
         }
         if let Ok(text) = self.world.read(&cache) {

@@ -325,7 +325,7 @@ fn no_statement(line: &str) -> ConfigError {
         }
         _ => "a statement is NAME = value; a line that goes on needs a \\ at the end of the line before".to_owned(),
     };
-    ConfigError::new(Code::Syntax, format!("`{shown}` is no statement")).hint(hint)
+    ConfigError::new(Code::Syntax, format!("`{shown}` is not a statement")).hint(hint)
 }
 
 fn bad_name(name: &str) -> ConfigError {

@@ -164,7 +164,7 @@ impl Job<'_> {
     pub fn parse(&self, attribute: &str, text: &str, command: &str) -> Result<Expr, ConfigError> {
         parse_expr(&bytes::release(text), Syntax::OLD).map_err(|error| {
             let message = format!(
-                "{attribute} is no expression: {} at character {}\n{}",
+                "{attribute} is not an expression: {} at character {}\n{}",
                 error.message,
                 error.span.start + 1,
                 error.span.excerpt(text.as_bytes()),

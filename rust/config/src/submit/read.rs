@@ -336,7 +336,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// The refusal of a line that is no statement at all.
+/// The refusal of a line that is not a statement at all.
 fn no_statement(line: &str) -> ConfigError {
     let shown: String = line.chars().take(60).collect();
     let word = shown.split_whitespace().next().unwrap_or_default();
@@ -345,7 +345,7 @@ fn no_statement(line: &str) -> ConfigError {
         Some(name) => format!("did you mean `{name} = ...`?"),
         None => "a statement is `key = value`, or a queue statement".into(),
     };
-    ConfigError::new(Code::Syntax, format!("`{shown}` is no statement"))
+    ConfigError::new(Code::Syntax, format!("`{shown}` is not a statement"))
         .hint(hint)
         .about(word)
 }
@@ -358,7 +358,7 @@ fn no_key(line: &str, name: &str) -> ConfigError {
     } else {
         "keys have no blanks; a line that goes on needs a \\ at the end of the line before"
     };
-    ConfigError::new(Code::Syntax, format!("`{words}` is no key"))
+    ConfigError::new(Code::Syntax, format!("`{words}` is not a key"))
         .hint(hint)
         .about(name)
 }

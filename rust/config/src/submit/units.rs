@@ -2,7 +2,7 @@
 
 /// A size in whole units of `base` bytes (rounded up), and whether a unit was written.
 ///
-/// `None` when the text is no size.
+/// `None` when the text is not a size.
 #[must_use]
 pub fn size(text: &str, base: i64) -> Option<(i64, bool)> {
     let (value, unit, rest) = leading(text, base)?;

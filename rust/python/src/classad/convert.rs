@@ -85,7 +85,7 @@ pub fn utc_offset_s(now: i64) -> i32 {
     offset
 }
 
-/// Bytes as a `str`; what is no UTF-8 comes as surrogates, and goes back unharmed.
+/// Bytes as a `str`; what is not UTF-8 comes as surrogates, and goes back unharmed.
 pub fn text<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(PyString::new(py, text).into_any()),

@@ -256,7 +256,7 @@ impl PyExpr {
         Self::of(fold::residual(&self.expr, &my.ad))
     }
 
-    /// The clauses of ``a && b && c``, in order; the expression alone if it is no conjunction. They have spans if
+    /// The clauses of ``a && b && c``, in order; the expression alone if it is not a conjunction. They have spans if
     /// the expression has.
     fn conjuncts(&self) -> Vec<Self> {
         if let Some(place) = &self.place {

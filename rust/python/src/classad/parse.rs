@@ -34,14 +34,14 @@ fn format_of(name: &str, text: &[u8]) -> PyResult<Format> {
         "json" => Format::Json,
         "xml" => Format::Xml,
         other => {
-            let message = format!("{other:?} is no format: use auto, old, new, json or xml");
+            let message = format!("{other:?} is not a format: use auto, old, new, json or xml");
             return Err(PyValueError::new_err(message));
         }
     })
 }
 
 /// Reads all ads of a text. ``format`` is ``auto``, ``old``, ``new``, ``json`` or ``xml``. Raises
-/// ``AdSyntaxError`` for text that is no ad; with ``lenient`` a bad line of the old format ends its ad quietly.
+/// ``AdSyntaxError`` for text that is not an ad; with ``lenient`` a bad line of the old format ends its ad quietly.
 #[pyfunction]
 #[pyo3(signature = (text, *, format="auto", lenient=false))]
 pub fn parse_text(text: &Bound<'_, PyAny>, format: &str, lenient: bool) -> PyResult<AdIterator> {

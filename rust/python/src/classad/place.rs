@@ -76,7 +76,7 @@ impl Place {
     }
 }
 
-/// How many characters of a `str` some bytes become: a byte that is no UTF-8 is one.
+/// How many characters of a `str` some bytes become: a byte that is not UTF-8 is one.
 fn characters(bytes: &[u8]) -> usize {
     let chunks = bytes.utf8_chunks();
     chunks
@@ -84,7 +84,7 @@ fn characters(bytes: &[u8]) -> usize {
         .sum()
 }
 
-/// The definition of an attribute in the text of an ad, with its spans in that text; None if the text is no ad,
+/// The definition of an attribute in the text of an ad, with its spans in that text; None if the text is not an ad,
 /// has no such attribute, or is JSON or XML. Of several ads, the first.
 #[pyfunction]
 pub fn definition_in(text: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<PyExpr>> {

@@ -235,7 +235,7 @@ fn load_config(py: Python<'_>, request: &Bound<'_, PyDict>) -> PyResult<ConfigDa
     })
 }
 
-/// Why a text is no expression: (message, byte, the line with a caret below the place), or None.
+/// Why a text is not an expression: (message, byte, the line with a caret below the place), or None.
 #[pyfunction]
 fn expression_complaint(text: &str) -> Option<(String, usize, String)> {
     ::config::expr::complaint(text)

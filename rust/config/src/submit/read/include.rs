@@ -29,7 +29,7 @@ impl Reading<'_> {
                     .hint("an `error :` statement of the description stops it here"))
             }
             _ => {
-                let message = format!("`{} : {}` is no statement", found.name, found.value);
+                let message = format!("`{} : {}` is not a statement", found.name, found.value);
                 Err(ConfigError::new(Code::Syntax, message)
                     .hint("write = instead of :")
                     .about(found.name))
