@@ -15,6 +15,7 @@ import grpc
 from slotwise.classad import ClassAd
 from slotwise.classad.values import Value
 from slotwise.config import Config
+from slotwise.daemon import state_file
 from slotwise.daemon.ad import daemon_ad
 from slotwise.daemon.locate import collector_target
 from slotwise.daemon.publish import TablePublisher
@@ -25,6 +26,7 @@ from slotwise.errors import SlotwiseError
 from slotwise.table import unpack_ads
 from slotwise.wire import channel
 from slotwise.wire.gen import collector_pb2_grpc, common_pb2, startd_pb2, startd_pb2_grpc
+from slotwise.wire.stream import reason_of
 
 _log = logging.getLogger(__name__)
 _CALL_S = 20.0
@@ -136,7 +138,7 @@ class Defrag:
                 stub = startd_pb2_grpc.StartdStub(opened)
                 await stub.Drain(request, metadata=self._context.credential.metadata(target.address), timeout=_CALL_S)
         except (grpc.RpcError, SlotwiseError) as error:
-            _log.error("could not drain %s: %s", target.slot, _said(error))
+            _log.error("could not drain %s: %s", target.slot, reason_of(error))
             self._numbers["DrainFailures"] += 1
             return False
         _log.info("draining %s (%s)", target.slot, how)
@@ -154,7 +156,7 @@ class Defrag:
                     timeout=_CALL_S,
                 )
         except (grpc.RpcError, SlotwiseError) as error:
-            _log.error("could not cancel the draining of %s: %s", target.slot, _said(error))
+            _log.error("could not cancel the draining of %s: %s", target.slot, reason_of(error))
             return
         _log.info("cancelled the draining of %s", target.slot)
         self._cancels.appendleft({"when": int(now), "who": target.slot})
@@ -191,14 +193,4 @@ class Defrag:
             return 0.0
 
     def _remember(self, now: float) -> None:
-        fresh = self._state.with_name(f"{self._state.name}.new")
-        try:
-            fresh.write_text(json.dumps({"LastPoll": now}))
-            fresh.replace(self._state)
-        except OSError as error:
-            _log.error("could not write %s: %s", self._state, error)
-
-
-def _said(error: Exception) -> str:
-    details = getattr(error, "details", None)
-    return str(details()) if callable(details) else str(error)
+        state_file.save(self._state, {"LastPoll": now})

@@ -12,6 +12,7 @@ import grpc
 from slotwise.classad import ClassAd
 from slotwise.classad.values import Value
 from slotwise.config import Config
+from slotwise.daemon import state_file
 from slotwise.daemon.locate import collector_target
 from slotwise.daemon.merging import merge_into_slots
 from slotwise.daemon.runtime import DaemonContext
@@ -22,6 +23,7 @@ from slotwise.rooster.waking import wake
 from slotwise.table import unpack_ads
 from slotwise.wire import channel
 from slotwise.wire.gen import collector_pb2_grpc, common_pb2
+from slotwise.wire.stream import reason_of
 
 _log = logging.getLogger(__name__)
 _CALL_S = 20.0
@@ -63,7 +65,7 @@ class Rooster:
                 try:
                     await self._poll()
                 except (grpc.RpcError, SlotwiseError, OSError) as error:
-                    _log.error("could not look for machines to be woken: %s", _said(error))
+                    _log.error("could not look for machines to be woken: %s", reason_of(error))
                 except Exception:
                     _log.exception("error while looking for machines to be woken")
             with contextlib.suppress(TimeoutError):
@@ -126,14 +128,4 @@ class Rooster:
             return Book()
 
     def _remember(self) -> None:
-        fresh = self._state.with_name(f"{self._state.name}.new")
-        try:
-            fresh.write_text(json.dumps(self._book.record()))
-            fresh.replace(self._state)
-        except OSError as error:
-            _log.error("could not write %s: %s", self._state, error)
-
-
-def _said(error: Exception) -> str:
-    details = getattr(error, "details", None)
-    return str(details()) if callable(details) else str(error)
+        state_file.save(self._state, self._book.record())

@@ -12,9 +12,10 @@ from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import REST, Option, Parsed, parse
 from slotwise.cli.render import userprio_of_htcondor
 from slotwise.cli.render.ads import chosen, json_array, json_lines, long_text, read_file, xml_text
-from slotwise.cli.render.autoformat import Columns, Shape, lines, moment, span
+from slotwise.cli.render.autoformat import Columns, Shape, lines, moment
 from slotwise.cli.render.userprio import EXTRA, priorities_text, rolled_up
 from slotwise.errors import UsageError
+from slotwise.model.durations import days_and_time
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import collector_pb2_grpc, common_pb2, negotiator_pb2, negotiator_pb2_grpc
 from slotwise.wire.status import to_error
@@ -205,7 +206,8 @@ def _slots_of(user: str, inv: Invocation) -> int:
         for ad in sorted(found, key=lambda ad: str(ad.get("Name"))):
             at = ad.get("EnteredCurrentState")
             began = moment(at) if isinstance(at, int) else "?????"
-            inv.out(f"{ad.get('Name')!s:<32} {began:<12} {span(time.time() - at)[:-3] if isinstance(at, int) else ''}")
+            lasts = days_and_time(time.time() - at)[:-3] if isinstance(at, int) else ""
+            inv.out(f"{ad.get('Name')!s:<32} {began:<12} {lasts}")
         inv.out(f"{'-' * 13:<32} {'-' * 12:<12} {'-' * 12}")
         inv.out(f"Number of Resources Used: {len(found)}")
         return 0

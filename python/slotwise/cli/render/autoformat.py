@@ -14,6 +14,7 @@ from datetime import datetime
 
 from slotwise.classad import UNDEFINED, ClassAd, ExprTree, SpecialValue, Value
 from slotwise.errors import AdSyntaxError, UsageError
+from slotwise.model.durations import days_and_time
 
 _LETTERS = frozenset("jlhVroTYtng,")
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -108,7 +109,7 @@ def shown(tree: ExprTree, ad: ClassAd, shape: Shape) -> str:
     if shape.spans or shape.dates:
         seconds = _finite(tree.eval(ad))
         if seconds is not None:
-            return span(seconds) if shape.spans else moment(seconds)
+            return days_and_time(seconds) if shape.spans else moment(seconds)
     return tree.display(ad, quotes=shape.quotes)
 
 
@@ -130,12 +131,6 @@ def text_of(value: Value) -> str:
     if isinstance(value, int) and not isinstance(value, SpecialValue):
         return str(value)
     return ExprTree(value).print_old()
-
-
-def span(seconds: float) -> str:
-    """``D+HH:MM:SS``."""
-    whole = max(0, int(seconds))
-    return f"{whole // 86400}+{whole // 3600 % 24:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
 
 
 def lines(ads: Iterable[ClassAd], columns: Columns, shape: Shape, ids: Callable[[ClassAd], str]) -> Iterator[str]:
@@ -228,7 +223,7 @@ def converted(spec: str, kind: str, value: Value) -> str | None:
     number = value if isinstance(value, int | float) and not isinstance(value, SpecialValue) else None
     if kind in "TY":
         seconds = _finite(value)
-        return None if seconds is None else padded(spec, span(seconds) if kind == "T" else moment(seconds))
+        return None if seconds is None else padded(spec, days_and_time(seconds) if kind == "T" else moment(seconds))
     if kind in "diouxXc":
         if number is None:
             return None

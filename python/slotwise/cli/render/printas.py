@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from slotwise.classad import ClassAd, SpecialValue, Value
-from slotwise.cli.render.autoformat import moment, span, text_of
+from slotwise.cli.render.autoformat import moment, text_of
+from slotwise.model.durations import days_and_time
 
 UNIVERSES = {
     1: "standard", 4: "pvm", 5: "vanilla", 7: "scheduler", 8: "mpi", 9: "grid", 10: "java", 11: "parallel", 12: "local",
@@ -75,23 +76,23 @@ def _due_date(value: Value, ad: ClassAd, scene: Scene) -> str | None:
 
 def _elapsed(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     at, heard = plain_number(value), number(ad, "LastHeardFrom")
-    return None if at is None or heard is None else span(heard - at)
+    return None if at is None or heard is None else days_and_time(heard - at)
 
 
 def _uptime(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     """Since a daemon started: until now, not until its last ad (some daemons send one every five minutes)."""
     at = plain_number(value)
-    return None if at is None else span(max(scene.now, number(ad, "LastHeardFrom") or 0) - at)
+    return None if at is None else days_and_time(max(scene.now, number(ad, "LastHeardFrom") or 0) - at)
 
 
 def _activity_time(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     at, heard = plain_number(value), number(ad, "MyCurrentTime") or number(ad, "LastHeardFrom")
-    return None if at is None or heard is None else span(heard - at)
+    return None if at is None or heard is None else days_and_time(heard - at)
 
 
 def _span(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     seconds = plain_number(value)
-    return None if seconds is None else span(seconds)
+    return None if seconds is None else days_and_time(seconds)
 
 
 # ---- sizes and numbers
@@ -234,18 +235,18 @@ def run_time(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     total = 0.0 if scene.current_run else number(ad, "RemoteWallClockTime") or 0.0
     if ad.get("JobStatus") in (2, 6, 7):
         total += max(0.0, scene.now - (number(ad, "ShadowBday") or scene.now))
-    return span(total)
+    return days_and_time(total)
 
 
 def cpu_time(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     """CPU time if any was reported, else the run time."""
     used = number(ad, "RemoteUserCpu")
-    return span(used) if used else run_time(value, ad, scene)
+    return days_and_time(used) if used else run_time(value, ad, scene)
 
 
 def cpu_spent(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     """CPU time alone."""
-    return span(number(ad, "RemoteUserCpu") or 0.0)
+    return days_and_time(number(ad, "RemoteUserCpu") or 0.0)
 
 
 def host(value: Value, ad: ClassAd, scene: Scene) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from slotwise.classad import ClassAd
-from slotwise.cli.render.autoformat import span
+from slotwise.model.durations import days_and_time
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def _idle_for(ad: ClassAd, now: float) -> str:
     if num(ad, "WeightedResourcesUsed") > 0:
         return "<now>"
     last = num(ad, "LastUsageTime")
-    return span(now - last)[:-3] if last > 0 else "?????"
+    return days_and_time(now - last)[:-3] if last > 0 else "?????"
 
 
 def quota(name: str) -> Callable[[ClassAd, float], str]:

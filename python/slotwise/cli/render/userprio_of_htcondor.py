@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from slotwise.classad import ClassAd
-from slotwise.cli.render.autoformat import span
 from slotwise.cli.render.userprio import EXTRA, FIELDS, Field, num, quota, total_of
+from slotwise.model.durations import days_and_time
 
 _SUBTREE = Field("Subtree", "Quota", quota("SubtreeQuota"))
 _REQUESTED = Field("Weighted", "Requested", lambda ad, now: f"{num(ad, 'Requested'):g}" if is_group(ad) else "")
@@ -114,7 +114,7 @@ def _last_cell(name: str, field: Field, users: Sequence[ClassAd], now: float, si
     if name == "last":
         return datetime.fromtimestamp(since).strftime("%m/%d/%Y %H:%M") if since else ""
     if name == "since":
-        return span(now - since)[:-3] if since else ""
+        return days_and_time(now - since)[:-3] if since else ""
     return total_of(users, field)
 
 

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from slotwise.classad.values import Value, whole
 from slotwise.clock import Clock
 from slotwise.daemon.questions import Questions
+from slotwise.model.durations import days_and_time
 from slotwise.model.ownership import same_user
 from slotwise.schedd.api.requests import JobQuery
 from slotwise.schedd.jobs.ads import JobAds
@@ -260,7 +261,7 @@ class Listing:
         if self.moving and job.status == Status.RUNNING:
             letter = self.moving.get(job.key, letter)
         return (
-            f"{cluster.owner:<14.14} {submitted_at(cluster.qdate)} {span(wall):>12} {letter:<2} "
+            f"{cluster.owner:<14.14} {submitted_at(cluster.qdate)} {days_and_time(wall):>12} {letter:<2} "
             f"{-job.priority[2]:<3d} {size:6.1f} "
         )
 
@@ -354,12 +355,6 @@ def submitted_at(qdate: int) -> str:
     return f"{moment.month:>2}/{moment.day:<2} {moment:%H:%M}"
 
 
-def span(seconds: float) -> str:
-    """``D+HH:MM:SS``."""
-    whole = max(0, int(seconds))
-    return f"{whole // 86400}+{whole // 3600 % 24:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
-
-
 def _is_of(cluster: Cluster, owners: Sequence[str]) -> bool:
     """Whether the jobs belong to one of ``owners``: names, with a domain or without."""
     return any(same_user(cluster.user, owner) if "@" in owner else cluster.owner == owner for owner in owners)
@@ -402,4 +397,4 @@ def as_json(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-__all__ = ["Listing", "Totals", "as_json", "quoted", "span", "submitted_at"]
+__all__ = ["Listing", "Totals", "as_json", "quoted", "submitted_at"]
