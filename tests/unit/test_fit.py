@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hypothesis import given
 from hypothesis import strategies as st
-from slotwise.classad import ClassAd, ExprTree
+from slotwise.classad import ClassAd, ExprTree, match
 from slotwise.cli.jobs import match_report as text
-from slotwise.cli.jobs.match_analysis import accepts, bare, clauses_of, fit, steps_of
 from slotwise.cli.render.ads import as_table
+from slotwise.matchmaking.analysis import analyze
+from slotwise.matchmaking.clauses import bare, clauses_of
+from slotwise.matchmaking.engine import Accounting, Knobs
+from slotwise.matchmaking.fit import Fit, Jobs, Obstacle, Slots, obstacle
 from slotwise.matchmaking.hints import hints
+from slotwise.matchmaking.rows import JsonObject
+from slotwise.matchmaking.snapshot import CycleInput
 
 _JOB = """[ ClusterId = 1; ProcId = 0; Owner = "ann"; User = "ann@x"; JobStatus = 1;
   RequestMemory = 500; RequestCpus = 2;
   Requirements = TARGET.Arch == "X86_64" && TARGET.Memory >= RequestMemory && (TARGET.Fast || TARGET.Near) ]"""
+NOW = 1_700_000_000
+
+
+def fit(job: ClassAd, slots: Sequence[ClassAd]) -> Fit:
+    return Slots(slots, NOW).fit(job)
 
 
 def slot(name: str, **more: object) -> ClassAd:
@@ -33,7 +45,7 @@ def test_every_slot_is_in_one_place() -> None:
         slot("asleep", Offline=True),
         slot("part", Memory=100, PartitionableSlot=True, TotalSlotMemory=4000, TotalSlotCpus=8),
     ]
-    found = fit(ClassAd(_JOB), slots, "ann@x")
+    found = fit(ClassAd(_JOB), slots)
     places = (found.by_job, found.by_slot, found.own, found.others, found.offline, found.willing, found.drained)
     assert places == (["small", "part"], ["narrow"], ["mine"], ["bobs"], ["asleep"], ["free"], ["part"])
     assert (found.slots, found.matches) == (7, 4)
@@ -45,7 +57,7 @@ def test_every_slot_is_in_one_place() -> None:
 
 def test_conditions_are_counted_alone_and_together() -> None:
     slots = [slot("a", Arch="ARM"), slot("b", Memory=1), slot("c")]
-    steps = fit(ClassAd(_JOB), slots, "ann@x").steps
+    steps = fit(ClassAd(_JOB), slots).steps
     told = [(step.number, step.text, step.matched) for step in steps]
     assert told == [
         (0, 'TARGET.Arch == "X86_64"', 2),
@@ -57,9 +69,7 @@ def test_conditions_are_counted_alone_and_together() -> None:
 
 def test_conditions_that_are_true_or_written_twice_are_left_out() -> None:
     job = ClassAd("[ Requirements = true && (TARGET.A > 1) && TARGET.A > 1 ]")
-    assert [step.text for step in steps_of(clauses_of(job), [job], [ClassAd({"A": 2})], drained=True)] == [
-        "TARGET.A > 1"
-    ]
+    assert [step.text for step in fit(job, [ClassAd({"A": 2})]).steps] == ["TARGET.A > 1"]
 
 
 def test_the_conditions_of_a_slot_are_those_behind_its_names() -> None:
@@ -67,7 +77,32 @@ def test_the_conditions_of_a_slot_are_those_behind_its_names() -> None:
         'TARGET.Owner != "eve"',
         "TARGET.RequestCpus <= MY.Cpus",
     ]
-    assert not accepts(slot("a"), ClassAd({"Owner": "eve", "RequestCpus": 1}))
+
+
+def test_a_slots_conditions_are_counted_over_jobs() -> None:
+    eve, big, ann = ClassAd(_JOB), ClassAd(_JOB), ClassAd(_JOB)
+    eve["Owner"], big["RequestMemory"] = "eve", 5000
+    found = Jobs([eve, big, ann], NOW).fit(slot("a"))
+    assert [(step.text, step.matched) for step in found.steps] == [
+        ('TARGET.Owner != "eve"', 2),
+        ("TARGET.RequestCpus <= MY.Cpus", 3),
+    ]
+    assert (found.refused, found.refusing, found.matches) == (1, 1, 1)
+
+
+def test_conditions_that_an_empty_machine_would_satisfy_are_counted() -> None:
+    part = {"PartitionableSlot": True, "TotalSlotMemory": 4000, "TotalSlotCpus": 4}
+    slots = [slot("carved", Memory=100, **part), slot("small", Memory=100), slot("empty", Memory=4000, **part)]
+    found = fit(ClassAd(_JOB), slots)
+    assert [(step.matched, step.drained) for step in found.steps] == [(3, 0), (1, 1), (3, 0)]
+    assert (found.drained, found.willing) == (["carved"], ["empty"])
+
+
+def test_requirements_that_are_a_number_are_true_unless_it_is_0() -> None:
+    job = ClassAd(_JOB)
+    for value, matches in ((1, 1), (2.5, 1), (0, 0)):
+        job["Requirements"] = value
+        assert fit(job, [slot("a")]).matches == matches == job.symmetric_match(slot("a"))
 
 
 def test_parentheses_in_strings_close_nothing() -> None:
@@ -77,9 +112,9 @@ def test_parentheses_in_strings_close_nothing() -> None:
 
 def test_a_job_that_no_slot_takes_gets_a_warning() -> None:
     job = ClassAd(_JOB)
-    assert "No slot satisfies" in text.warning(fit(job, [slot("a", Arch="ARM")], "ann@x"), "1.0")
-    assert "rejects the job by its own" in text.warning(fit(job, [slot("a", Cpus=1)], "ann@x"), "1.0")
-    assert "no slots" in text.warning(fit(job, [], "ann@x"), "1.0")
+    assert "No slot satisfies" in text.warning(fit(job, [slot("a", Arch="ARM")]), "1.0")
+    assert "rejects the job by its own" in text.warning(fit(job, [slot("a", Cpus=1)]), "1.0")
+    assert "no slots" in text.warning(fit(job, []), "1.0")
 
 
 def test_suggestions_name_the_nearest_value() -> None:
@@ -114,3 +149,82 @@ def test_a_job_that_asks_for_the_suggested_value_gets_that_many_slots(
         (clause,) = table.clause_counts(job)
         assert clause.passes == row.hint.nearest.slots > 0
         assert clause.hint is None
+
+
+JOB_CLAUSES = (
+    "TARGET.Memory >= RequestMemory",
+    "(TARGET.Cpus >= RequestCpus)",
+    'Arch == "X"',
+    "TARGET.Fast || Near",
+    "Missing",
+    "TARGET.Memory",
+    "TARGET.Memory * 2 > RequestMemory",
+    "error",
+    "time() > 5",
+)
+SLOT_CLAUSES = (
+    "START",
+    "TARGET.RequestCpus <= MY.Cpus",
+    "TARGET.RequestMemory <= Memory",
+    'TARGET.Owner != "eve"',
+    'State == "Unclaimed" || TARGET.User == RemoteUser',
+)
+
+
+@st.composite
+def random_slots(draw: st.DrawFn) -> list[ClassAd]:
+    made = []
+    for number in range(draw(st.integers(0, 8))):
+        ad = ClassAd({"Name": f"slot{number}", "Memory": draw(st.integers(0, 6)), "Cpus": draw(st.integers(0, 4))})
+        ad["State"] = draw(st.sampled_from(["Claimed", "Unclaimed"]))
+        ad["Arch"] = draw(st.sampled_from(["X", "Y"]))
+        ad["START"] = ExprTree(draw(st.sampled_from(["true", "TARGET.RequestCpus < 3 && TARGET.RequestMemory > 1"])))
+        ad["PartitionableSlot"] = draw(st.booleans())
+        ad["TotalSlotMemory"] = 6
+        for name, value in (("RemoteUser", "ann@x"), ("Offline", True), ("Fast", True)):
+            if draw(st.booleans()):
+                ad[name] = value
+        ad["Requirements"] = ExprTree(" && ".join(draw(st.lists(st.sampled_from(SLOT_CLAUSES), min_size=1))))
+        made.append(ad)
+    return made
+
+
+@st.composite
+def random_job(draw: st.DrawFn) -> ClassAd:
+    owner = draw(st.sampled_from(["ann", "eve"]))
+    job = ClassAd({"ClusterId": 1, "ProcId": 0, "JobStatus": 1, "Owner": owner, "User": f"{owner}@x"})
+    job["RequestMemory"], job["RequestCpus"] = draw(st.integers(0, 8)), draw(st.integers(0, 6))
+    job["Requirements"] = ExprTree(" && ".join(draw(st.lists(st.sampled_from(JOB_CLAUSES), min_size=1))))
+    return job
+
+
+_VERDICTS = {
+    "There are no slots.": Obstacle.NO_SLOTS,
+    "No slot satisfies the job's Requirements.": Obstacle.JOB_ACCEPTS_NONE,
+    "Every slot that the job would take refuses it.": Obstacle.SLOTS_REFUSE,
+}
+
+
+@given(random_job(), random_slots())
+def test_better_analyze_and_analyze_count_alike(job: ClassAd, slots: list[ClassAd]) -> None:
+    found = fit(job, slots)
+    report: JsonObject = analyze(CycleInput(as_table(slots), as_table([job]), None, Knobs(), Accounting(), NOW), job)
+    needs = report["requirements"]
+    assert report["slots"] == found.slots
+    assert needs["job_accepts"] == found.slots - len(found.by_job)
+    assert needs["matches"] == found.matches
+    assert sum(row["slots"] for row in needs["refused_by"]) >= len(found.by_slot)
+    if slots:
+        counted = {ExprTree(row["clause"]).canonical_hash: row["passes"] for row in needs["clauses"]}
+        single = [step for step in found.steps if not step.compound]
+        assert {ExprTree(step.text).canonical_hash: step.matched for step in single} == counted
+    assert _VERDICTS.get(report["verdict"]) is obstacle(found.slots, found.slots - len(found.by_job), found.matches)
+
+
+@given(random_job(), random_slots())
+def test_fits_are_those_that_pairs_of_ads_have(job: ClassAd, slots: list[ClassAd]) -> None:
+    found = fit(job, slots)
+    pairs = {str(slot["Name"]): match(job, slot, now=NOW) for slot in slots}
+    assert found.by_job == [name for name, pair in pairs.items() if not pair.left.accepts]
+    assert found.by_slot == [name for name, pair in pairs.items() if pair.left.accepts and not pair.right.accepts]
+    assert found.matches == sum(map(bool, pairs.values()))

@@ -7,12 +7,21 @@ from dataclasses import dataclass
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.values import whole
 from slotwise.matchmaking import kept_machines
+from slotwise.matchmaking.clauses import distinct
 from slotwise.matchmaking.engine import CycleOutcome, Engine
+from slotwise.matchmaking.fit import Obstacle, obstacle
 from slotwise.matchmaking.hints import hints
 from slotwise.matchmaking.rows import Group, JobExplanation, KeptMachine, Rejection, Submitter
 from slotwise.matchmaking.snapshot import CycleInput
 
 _STATUS = {2: "running", 3: "removed", 4: "completed", 5: "held", 6: "transferring its output", 7: "suspended"}
+
+_OBSTACLES = {
+    Obstacle.NO_SLOTS: "There are no slots.",
+    Obstacle.JOB_ACCEPTS_NONE: "No slot satisfies the job's Requirements.",
+    Obstacle.ONLY_DRAINED: "Only machines that are empty satisfy the job's Requirements.",
+    Obstacle.SLOTS_REFUSE: "Every slot that the job would take refuses it.",
+}
 
 
 def analyze(given: CycleInput, job: ClassAd, engine: Engine | None = None) -> dict[str, object]:
@@ -67,11 +76,9 @@ def _unmet(job: ClassAd, view: JobExplanation) -> list[dict[str, str]]:
     if not isinstance(requirements, ExprTree):
         return []
     nobody = {ExprTree(row.clause).canonical_hash for row in view.clauses if not row.passes}
-    unmet: dict[int, dict[str, str]] = {}
-    for clause in ExprTree(str(requirements), spans=True).conjuncts():
-        if clause.canonical_hash in nobody:
-            unmet.setdefault(clause.canonical_hash, {"clause": str(clause), "excerpt": clause.excerpt()})
-    return list(unmet.values())
+    written = distinct(ExprTree(str(requirements), spans=True).conjuncts())
+    unmet = [clause for clause in written if clause.canonical_hash in nobody]
+    return [{"clause": str(clause), "excerpt": clause.excerpt()} for clause in unmet]
 
 
 def _status(job: ClassAd) -> str:
@@ -141,12 +148,8 @@ def _verdict(status: str, view: JobExplanation, fate: _Fate) -> str:
             f"{kept.slot} is kept for it and takes no jobs but such as end in time: expected to be ready by "
             f"{expected}, given up at {ends}."
         )
-    if not view.slots:
-        return "There are no slots."
-    if not view.job_accepts:
-        return "No slot satisfies the job's Requirements."
-    if not view.matches:
-        return "Every slot that the job would take refuses it."
+    if (why := obstacle(view.slots, view.job_accepts, view.matches)) is not None:
+        return _OBSTACLES[why]
     if fate.rejections:
         reasons = ", ".join(dict.fromkeys(row.reason for row in fate.rejections))
         if reasons == "no match found":

@@ -238,6 +238,11 @@ def run_cycle(
     return (engine or Engine()).run(table, requests, submitters, config, accounting, now)
 
 
+def submitter_of(job: ClassAd, now: int) -> str:
+    """The accounting name of a job, as a cycle reads it from the ad; empty when the job has no owner."""
+    return Engine().explain(AdTable(), AdTable(), job, Knobs(), Accounting(), now).submitter
+
+
 def read_long(text: bytes, heard_at: float = 0.0, key: str = "Name") -> AdTable:
     """A table of ads from ``condor_status -long`` or ``condor_q -long`` text.
 

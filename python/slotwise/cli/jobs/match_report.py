@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.values import Value, number, whole
-from slotwise.cli.jobs.match_analysis import Fit, Step, bare, clauses_of
+from slotwise.matchmaking.clauses import bare, clauses_of
+from slotwise.matchmaking.fit import Fit, Obstacle, ReverseFit, Step
 from slotwise.matchmaking.rows import JsonObject
 
 _STATES = {
@@ -148,19 +149,19 @@ def suggestions(hints: Sequence[JsonObject]) -> str:
     return "Suggestions:\n\n" + "\n".join(f"    {clause:<{width}}  {hint}" for clause, hint in rows)
 
 
+_WARNINGS = {
+    Obstacle.NO_SLOTS: "There are no slots to look at.",
+    Obstacle.JOB_ACCEPTS_NONE: "No slot satisfies the job's requirements.",
+    Obstacle.ONLY_DRAINED: "Only machines that are empty satisfy the job's requirements.",
+    Obstacle.SLOTS_REFUSE: "Every slot that satisfies the job's requirements rejects the job by its own.",
+}
+
+
 def warning(found: Fit, name: str) -> str:
     """What the user should know when the job cannot run; empty when it can."""
-    if found.matches:
+    if (why := found.obstacle) is None:
         return ""
-    if not found.slots:
-        said = "There are no slots to look at."
-    elif found.by_slot:
-        said = "Every slot that satisfies the job's requirements rejects the job by its own."
-    elif found.drained:
-        said = "Only machines that are empty satisfy the job's requirements."
-    else:
-        said = "No slot satisfies the job's requirements."
-    return f"WARNING:  Be advised:\n   {said}\n   `slotwise analyze {name}` shows which condition to relax."
+    return f"WARNING:  Be advised:\n   {_WARNINGS[why]}\n   `slotwise analyze {name}` shows which condition to relax."
 
 
 def summary(rows: Sequence[tuple[str, str, Fit]]) -> str:
@@ -172,3 +173,16 @@ def summary(rows: Sequence[tuple[str, str, Fit]]) -> str:
         numbers = (found.by_job, found.by_slot, found.own, found.others, found.willing, found.drained)
         lines.append(f"{name:>8} {owner:<14} " + " ".join(f"{len(names):>8}" for names in numbers))
     return "\n".join(lines)
+
+
+def reverse(slot: ClassAd, found: ReverseFit) -> str:
+    """A slot's Requirements and conditions, and what became of the jobs."""
+    name = f"slot {slot.get('Name')}"
+    lines = [
+        f"{slot.get('Name')}:  Run analysis summary of {found.jobs} jobs.",
+        f"{found.refused:>5} rejected by the slot's requirements",
+        f"{found.refusing:>5} reject the slot by their own requirements",
+        f"{found.matches:>5} match the slot",
+    ]
+    blocks = [requirements(slot, name, [(name.capitalize(), slot)]), conditions(found.steps, name, "Jobs")]
+    return "\n\n".join([*blocks, "\n".join(lines)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Sequence
 
 import grpc
 
@@ -12,11 +13,11 @@ from slotwise.classad import ClassAd, quote
 from slotwise.classad.values import number
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Parsed
-from slotwise.cli.jobs import analyze_local, match_analysis, queues
+from slotwise.cli.jobs import analyze_local, queues
 from slotwise.cli.jobs import match_report as text
 from slotwise.cli.render import ads as whole
 from slotwise.errors import NotFoundError, UsageError
-from slotwise.matchmaking.hints import hints
+from slotwise.matchmaking.fit import Jobs, Slots
 from slotwise.matchmaking.rows import JsonObject
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import collector_pb2_grpc, common_pb2, schedd_pb2, schedd_pb2_grpc
@@ -66,19 +67,19 @@ def analyze(parsed: Parsed, query: schedd_pb2.JobQuery, inv: Invocation) -> int:
     jobs = [job for job in jobs if not analyze_local.runs_here(job)]
     turned_away = _turned_away(jobs, parsed, inv)
     inv = inv.aimed(parsed.value("pool"), None)
-    slots = _slots(parsed, inv)
+    ads, now = _slots(parsed, inv), int(time.time())
     if wish.reverse:
-        inv.out("\n\n".join(reverse(slot, jobs) for slot in slots))
-    elif wish.summary or wish.unmatchable:
-        rows = [
-            (name_of(job), str(job.get("Owner")), match_analysis.fit(job, slots, match_analysis.submitter_of(job)))
-            for job in jobs
-        ]
+        waiting = Jobs(jobs, now)
+        inv.out("\n\n".join(text.reverse(slot, waiting.fit(slot)) for slot in ads))
+        return 0
+    slots = Slots(ads, now)
+    if wish.summary or wish.unmatchable:
+        rows = [(name_of(job), str(job.get("Owner")), slots.fit(job)) for job in jobs]
         if wish.unmatchable:
             rows = [row for row in rows if not row[2].matches and not row[2].drained]
         inv.out(text.summary(rows))
     else:
-        one = slots[0] if parsed.value("machine") is not None and len(slots) == 1 else None
+        one = ads[0] if parsed.value("machine") is not None and len(ads) == 1 else None
         for job in jobs:
             report = _report(job, parsed, inv) if wish.priority else None
             alike = turned_away.get(_likeness(job))
@@ -101,7 +102,7 @@ def name_of(job: ClassAd) -> str:
 
 def _one(
     job: ClassAd,
-    slots: list[ClassAd],
+    slots: Slots,
     only: ClassAd | None,
     wish: Wish,
     report: JsonObject | None,
@@ -114,35 +115,16 @@ def _one(
     blocks = [text.state(job, name, alike)]
     if not wish.better and job.get("JobStatus") != 1:
         return blocks  # only the better analysis looks at jobs that are not idle
-    found = match_analysis.fit(job, slots, match_analysis.submitter_of(job))
+    found = slots.fit(job)
     if wish.better:
         values = [(f"Job {name}", job)] + ([] if only is None else [(f"Slot {only.get('Name')}", only)])
         blocks.append(text.requirements(job, f"job {name}", values))
         blocks.append(text.conditions(found.steps, f"job {name}", "Slots"))
     blocks.append(text.counts(found, name, report, verbose=wish.verbose, as_htcondor=as_htcondor))
     if not found.matches:
-        blocks.append(text.suggestions(hints(whole.as_table(slots).clause_counts(job, int(time.time())))))
+        blocks.append(text.suggestions(slots.hints(job)))
     blocks.append(text.warning(found, name))
     return [block for block in blocks if block]
-
-
-def reverse(slot: ClassAd, jobs: list[ClassAd]) -> str:
-    """A slot's conditions, counted over jobs."""
-    name = f"slot {slot.get('Name')}"
-    clauses = match_analysis.clauses_of(slot)
-    steps = match_analysis.steps_of(clauses, [slot], jobs, drained=False)
-    refused = [name_of(job) for job in jobs if not match_analysis.accepts(slot, job)]
-    refusing = [
-        name_of(job) for job in jobs if match_analysis.accepts(slot, job) and not match_analysis.accepts(job, slot)
-    ]
-    lines = [
-        f"{slot.get('Name')}:  Run analysis summary of {len(jobs)} jobs.",
-        f"{len(refused):>5} rejected by the slot's requirements",
-        f"{len(refusing):>5} reject the slot by their own requirements",
-        f"{len(jobs) - len(refused) - len(refusing):>5} match the slot",
-    ]
-    blocks = [text.requirements(slot, name, [(name.capitalize(), slot)]), text.conditions(steps, name, "Jobs")]
-    return "\n\n".join([*blocks, "\n".join(lines)])
 
 
 def _report(job: ClassAd, parsed: Parsed, inv: Invocation) -> JsonObject:
@@ -205,26 +187,20 @@ def _turned_away(jobs: list[ClassAd], parsed: Parsed, inv: Invocation) -> dict[t
 
 def _likeness(job: ClassAd) -> tuple[str, ...]:
     """What jobs of a cluster have in common that the negotiator judges alike."""
-    return tuple(str(job.lookup(name)) if name in job else "" for name in _LIKENESS)
+    return _texts(job, _LIKENESS)
 
 
-_LIKENESS = (
-    "ClusterId",
-    "JobStatus",
-    "Requirements",
-    "RequestCpus",
-    "RequestMemory",
-    "RequestDisk",
-    "RequestGPUs",
-    "AccountingGroup",
-    "ConcurrencyLimits",
-)
+_NEEDS = ("ClusterId", "JobStatus", "Requirements", "RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs")
+_LIKENESS = (*_NEEDS, "AccountingGroup", "ConcurrencyLimits")
 
 
 def _alike(job: ClassAd, query: schedd_pb2.JobQuery) -> tuple[str, ...]:
     if name_of(job) in query.jobs.ids:
         return (name_of(job),)
-    names = ("ClusterId", "JobStatus", "Requirements", "RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs")
+    return _texts(job, _NEEDS)
+
+
+def _texts(job: ClassAd, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(str(job.lookup(name)) if name in job else "" for name in names)
 
 
