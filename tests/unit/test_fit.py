@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from slotwise.classad import ClassAd, ExprTree, match
 from slotwise.cli.jobs import match_report as text
-from slotwise.cli.render.ads import as_table
 from slotwise.matchmaking.analysis import analyze
 from slotwise.matchmaking.clauses import bare, clauses_of
 from slotwise.matchmaking.engine import Accounting, Knobs
@@ -16,6 +15,7 @@ from slotwise.matchmaking.fit import Fit, Jobs, Obstacle, Slots, obstacle
 from slotwise.matchmaking.hints import hints
 from slotwise.matchmaking.rows import JsonObject
 from slotwise.matchmaking.snapshot import CycleInput
+from slotwise.table import AdTable
 
 _JOB = """[ ClusterId = 1; ProcId = 0; Owner = "ann"; User = "ann@x"; JobStatus = 1;
   RequestMemory = 500; RequestCpus = 2;
@@ -120,7 +120,7 @@ def test_a_job_that_no_slot_takes_gets_a_warning() -> None:
 def test_suggestions_name_the_nearest_value() -> None:
     job = ClassAd(_JOB)
     job["RequestMemory"] = 26000
-    table = as_table([slot("a", Memory=24105), slot("b", Memory=24105), slot("c", Arch="ARM")])
+    table = AdTable.of([slot("a", Memory=24105), slot("b", Memory=24105), slot("c", Arch="ARM")])
     shown = text.suggestions(hints(table.clause_counts(job)))
     assert shown.splitlines() == [
         "Suggestions:",
@@ -141,7 +141,7 @@ def test_a_job_that_asks_for_the_suggested_value_gets_that_many_slots(
 ) -> None:
     job = ClassAd({"RequestX": wanted} if wanted is not None else {})
     job["Requirements"] = ExprTree(f"TARGET.X {op} MY.RequestX")
-    table = as_table([ClassAd({} if value is None else {"X": value}) for value in values])
+    table = AdTable.of([ClassAd({} if value is None else {"X": value}) for value in values])
     for row in table.clause_counts(job):
         if row.hint is None or row.hint.nearest is None:
             continue
@@ -208,7 +208,9 @@ _VERDICTS = {
 @given(random_job(), random_slots())
 def test_better_analyze_and_analyze_count_alike(job: ClassAd, slots: list[ClassAd]) -> None:
     found = fit(job, slots)
-    report: JsonObject = analyze(CycleInput(as_table(slots), as_table([job]), None, Knobs(), Accounting(), NOW), job)
+    report: JsonObject = analyze(
+        CycleInput(AdTable.of(slots), AdTable.of([job]), None, Knobs(), Accounting(), NOW), job
+    )
     needs = report["requirements"]
     assert report["slots"] == found.slots
     assert needs["job_accepts"] == found.slots - len(found.by_job)

@@ -32,7 +32,7 @@ def analyze(given: CycleInput, job: ClassAd, engine: Engine | None = None) -> di
     engine = engine or Engine()
     view = engine.explain(given.slots, given.requests, job, given.knobs, given.accounting, given.now)
     name = f"{job.eval('ClusterId')}.{job.eval('ProcId')}"
-    fate = _fate(given.run(engine), job, name, view.submitter)
+    prospects = _prospects(given.run(engine), job, name, view.submitter)
     status = _status(job)
     return {
         "job": name,
@@ -57,16 +57,16 @@ def analyze(given: CycleInput, job: ClassAd, engine: Engine | None = None) -> di
             "offline": view.offline,
             "trimmed": view.trimmed,
         },
-        "would_match": fate.would_match,
-        "autocluster": fate.autocluster,
-        "jobs_alike": fate.jobs_alike,
+        "would_match": prospects.would_match,
+        "autocluster": prospects.autocluster,
+        "jobs_alike": prospects.jobs_alike,
         "rejections": [
-            {"reason": row.reason, "count": row.count, "slots": row.slots.as_dict()} for row in fate.rejections
+            {"reason": row.reason, "count": row.count, "slots": row.slots.as_dict()} for row in prospects.rejections
         ],
-        "reservation": fate.reservation and fate.reservation.as_dict(),
-        "submitter_limits": fate.limits and fate.limits.as_dict(),
-        "group": fate.group and fate.group.as_dict(),
-        "verdict": _verdict(status, view, fate),
+        "reservation": prospects.reservation and prospects.reservation.as_dict(),
+        "submitter_limits": prospects.limits and prospects.limits.as_dict(),
+        "group": prospects.group and prospects.group.as_dict(),
+        "verdict": _verdict(status, view, prospects),
     }
 
 
@@ -99,7 +99,7 @@ def _relax(view: JobExplanation) -> dict[str, str | int] | None:
 
 
 @dataclass(frozen=True)
-class _Fate:
+class _Prospects:
     """What a cycle now would do with a job, and what bounds its submitter."""
 
     #: Slot that the job would get.
@@ -113,14 +113,14 @@ class _Fate:
     group: Group | None
 
 
-def _fate(outcome: CycleOutcome, job: ClassAd, name: str, submitter: str) -> _Fate:
+def _prospects(outcome: CycleOutcome, job: ClassAd, name: str, submitter: str) -> _Prospects:
     matched = next((row for row in outcome.matches() if row.job == name), None)
     cluster = next((row for row in outcome.requests() if name in row.jobs), None)
     first = cluster.autocluster if cluster else name
     autocluster_id = job.get("AutoClusterId")
     limits = next((row for row in outcome.submitters() if row.name == submitter), None)
     groups = outcome.groups()
-    return _Fate(
+    return _Prospects(
         would_match=None if matched is None else matched.slot,
         autocluster=first,
         jobs_alike=cluster.count if cluster else None,
@@ -137,12 +137,12 @@ def _fate(outcome: CycleOutcome, job: ClassAd, name: str, submitter: str) -> _Fa
     )
 
 
-def _verdict(status: str, view: JobExplanation, fate: _Fate) -> str:
+def _verdict(status: str, view: JobExplanation, prospects: _Prospects) -> str:
     if status != "idle":
         return f"The job is {status}."
-    if fate.would_match:
-        return f"The next cycle would give it {fate.would_match}."
-    if (kept := fate.reservation) is not None:
+    if prospects.would_match:
+        return f"The next cycle would give it {prospects.would_match}."
+    if (kept := prospects.reservation) is not None:
         expected, ends = kept_machines.minute(kept.starts_at), kept_machines.minute(kept.gives_up_at)
         return (
             f"{kept.slot} is kept for it and takes no jobs but such as end in time: expected to be ready by "
@@ -150,15 +150,15 @@ def _verdict(status: str, view: JobExplanation, fate: _Fate) -> str:
         )
     if (why := obstacle(view.slots, view.job_accepts, view.matches)) is not None:
         return _OBSTACLES[why]
-    if fate.rejections:
-        reasons = ", ".join(dict.fromkeys(row.reason for row in fate.rejections))
+    if prospects.rejections:
+        reasons = ", ".join(dict.fromkeys(row.reason for row in prospects.rejections))
         if reasons == "no match found":
             return f"{counted(view.matches)} match, but are held, or go to jobs that are served before it."
         return f"{counted(view.matches)} match, but the cycle rejects the job: {reasons}."
     if view.held_by_submitter == view.matches:
         return f"{counted(view.matches)} match, and all of them run jobs of {view.submitter} already."
-    if fate.limits is not None and fate.limits.held_back:
-        return f"{counted(view.matches)} match, but {view.submitter} is held back: {fate.limits.held_back[0]}."
+    if prospects.limits is not None and prospects.limits.held_back:
+        return f"{counted(view.matches)} match, but {view.submitter} is held back: {prospects.limits.held_back[0]}."
     return f"{counted(view.matches)} match; none is free for it now."
 
 

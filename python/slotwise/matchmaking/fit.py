@@ -116,7 +116,7 @@ class Slots:
     def __init__(self, ads: Sequence[ClassAd], now: int) -> None:
         self._now = now
         self._names = [str(ad.get("Name")) for ad in ads]
-        self._table = _table(ads)
+        self._table = AdTable.of(ads)
         self._emptied = _Emptied.of(ads)
         columns = self._table.values(["MY.Offline", "MY.State", "MY.RemoteUser", "MY.AccountingGroup"], now=now)
         self._asleep = [offline is True for offline in columns[0]]
@@ -165,7 +165,7 @@ class Jobs:
 
     def __init__(self, ads: Sequence[ClassAd], now: int) -> None:
         self._now = now
-        self._table = _table(ads)
+        self._table = AdTable.of(ads)
 
     def fit(self, slot: ClassAd) -> ReverseFit:
         """How the jobs fit a slot."""
@@ -187,7 +187,7 @@ class _Emptied:
     @classmethod
     def of(cls, slots: Sequence[ClassAd]) -> _Emptied:
         made = [(row, whole) for row, slot in enumerate(slots) if (whole := _emptied(slot)) is not None]
-        return cls(_table([ad for _, ad in made]), [row for row, _ in made])
+        return cls(AdTable.of([ad for _, ad in made]), [row for row, _ in made])
 
 
 def _emptied(slot: ClassAd) -> ClassAd | None:
@@ -200,13 +200,6 @@ def _emptied(slot: ClassAd) -> ClassAd | None:
     made = slot.copy()
     made.update(totals)
     return made
-
-
-def _table(ads: Sequence[ClassAd]) -> AdTable:
-    table = AdTable()
-    for place, ad in enumerate(ads):
-        table.upsert(f"{place:09d}", ad)
-    return table
 
 
 def _truths(table: AdTable, condition: str, target: ClassAd, now: int) -> list[bool]:

@@ -100,6 +100,14 @@ class AdTable:
         #: The table itself, for other native code.
         self.native = _native.AdTable()
 
+    @classmethod
+    def of(cls, ads: Iterable[ClassAd]) -> AdTable:
+        """A table of ads in their order, under keys of no meaning."""
+        table = cls()
+        for place, ad in enumerate(ads):
+            table.upsert(f"{place:09d}", ad)
+        return table
+
     def __len__(self) -> int:
         return len(self.native)
 

@@ -17,11 +17,10 @@ from slotwise.cli.common.options import Parsed
 from slotwise.cli.jobs.eventlog_ads import job_ads
 from slotwise.cli.jobs.queues import owner_of
 from slotwise.cli.render import jobviews
-from slotwise.cli.render.ads import as_table
 from slotwise.cli.render.layout import Item, Layout
 from slotwise.daemon.history_file import parts_of
 from slotwise.errors import NotFoundError, UsageError
-from slotwise.table import unpack_ads
+from slotwise.table import AdTable, unpack_ads
 from slotwise.wire.gen import schedd_pb2
 
 _TRANSFERS = {"I": "INPUT", "O": "OUTPUT", "C": "CHECKPOINT"}
@@ -115,7 +114,7 @@ def read_sources(source: Source, query: schedd_pb2.HistoryQuery, inv: Invocation
             scanned += 1
             if stop is not None and stop.eval(ad) is True:
                 return
-            if constraint and not unpack_ads(as_table([ad]).query(constraint)):
+            if constraint and not unpack_ads(AdTable.of([ad]).query(constraint)):
                 continue
             left -= 1
             yield ad

@@ -9,11 +9,11 @@ from slotwise.classad import ClassAd, ExprTree
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Parsed
 from slotwise.cli.render import pool
-from slotwise.cli.render.ads import as_table, chosen, json_array, json_lines, long_text, read_stream, xml_text
+from slotwise.cli.render.ads import chosen, json_array, json_lines, long_text, read_stream, xml_text
 from slotwise.cli.render.layout import sort_key
 from slotwise.cli.render.output_format import Form
 from slotwise.errors import UsageError
-from slotwise.table import unpack_ads
+from slotwise.table import AdTable, unpack_ads
 from slotwise.wire.gen import collector_pb2_grpc, common_pb2, startd_pb2_grpc
 
 _OF_STARTDS = ("Machine", "StartDaemon")
@@ -84,7 +84,7 @@ class PoolAds:
         if self._target is None:
             return chosen(ads, self._query.constraint, limit)
         target = next(iter(read_stream(self._target, self._inv)), ClassAd())
-        return unpack_ads(as_table(ads).query(self._query.constraint or None, None, limit, target=target))
+        return unpack_ads(AdTable.of(ads).query(self._query.constraint or None, None, limit, target=target))
 
     @staticmethod
     def key_of(ad: ClassAd, keys: Sequence[str]) -> tuple[tuple[int, float, str], ...]:

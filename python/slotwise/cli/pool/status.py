@@ -230,11 +230,11 @@ def _merge(source: PoolAds, view: View, file: str, parsed: Parsed, inv: Invocati
 
 
 def _parquet(source: PoolAds, inv: Invocation, name: str) -> int:
-    from slotwise.cli.render.ads import as_table
+    from slotwise.table import AdTable
 
     try:
         import polars  # noqa: F401 - only to say early that it is missing
     except ImportError:
         raise UsageError("-parquet needs polars", hint="pip install 'slotwise[analysis]'") from None
-    as_table(source.ads(None)).to_polars(texts=True).write_parquet(inv.path(name))
+    AdTable.of(source.ads(None)).to_polars(texts=True).write_parquet(inv.path(name))
     return 0

@@ -15,29 +15,21 @@ if TYPE_CHECKING:
     from slotwise.cli.common.invocation import Invocation
 
 
-def as_table(ads: Iterable[ClassAd]) -> AdTable:
-    """The ads in a table, in order."""
-    table = AdTable()
-    for place, ad in enumerate(ads):
-        table.upsert(f"{place:09d}", ad)
-    return table
-
-
 def long_text(ads: Iterable[ClassAd], projection: list[str] | None = None) -> str:
     """``Name = value`` lines sorted by name, a blank line after each ad."""
-    return as_table(ads).long_text(None, projection).decode(errors="surrogateescape")
+    return AdTable.of(ads).long_text(None, projection).decode(errors="surrogateescape")
 
 
 def json_array(ads: Iterable[ClassAd], projection: list[str] | None = None) -> str:
     """One JSON array of objects."""
-    return as_table(ads).json_text(None, projection).decode()
+    return AdTable.of(ads).json_text(None, projection).decode()
 
 
 def xml_text(ads: Iterable[ClassAd], projection: list[str] | None = None) -> str:
     """An XML document of ads; attributes that were asked for come in that order."""
     found: Iterable[ClassAd] = ads
     if projection:
-        found = [_only(ad, projection) for ad in unpack_ads(as_table(ads).query(None, projection))]
+        found = [_only(ad, projection) for ad in unpack_ads(AdTable.of(ads).query(None, projection))]
     head = '<?xml version="1.0"?>\n<!DOCTYPE classads SYSTEM "classads.dtd">\n<classads>\n'
     return head + "".join(ad.print_xml().rstrip("\n") + "\n" for ad in found) + "</classads>\n"
 
@@ -74,4 +66,4 @@ def read_stream(name: str, inv: Invocation) -> Iterator[ClassAd]:
 
 def chosen(ads: Iterable[ClassAd], constraint: str, limit: int | None) -> list[ClassAd]:
     """The ads for which ``constraint`` is true, at most ``limit``."""
-    return unpack_ads(as_table(ads).query(constraint or None, None, limit))
+    return unpack_ads(AdTable.of(ads).query(constraint or None, None, limit))
