@@ -61,8 +61,7 @@ def test_what_would_be_another_job_is_refused_by_name(statement: str, remedy: st
 
 @pytest.mark.parametrize(
     "statement",
-    ["notification = always",
-     "skip_if_dataflow = true", "submit_fail_empty_fields = true",
+    ["skip_if_dataflow = true", "submit_fail_empty_fields = true",
      "ulog_execute_attrs = Cpus", "manifest = true"],
 )  # fmt: skip
 def test_courtesies_are_warned_about(statement: str, tmp_path: Path) -> None:
@@ -73,7 +72,8 @@ def test_courtesies_are_warned_about(statement: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "statement",
-    ["notification = never", "stream_output = true\noutput = o", "transfer_error = false\nerror = e",
+    ["notification = never", "notification = always", "notify_user = ann",
+     "stream_output = true\noutput = o", "transfer_error = false\nerror = e",
      "noop_job = false", "log_xml = false",
      "transfer_input_files = ", "encrypt_execute_directory = false", "load_profile = true",
      "submit_warn_empty_fields = false", "suspend_job_at_exec = false", "use_scitokens = false\nscitokens_file = token",

@@ -15,6 +15,7 @@ from slotwise.daemon import pool_end
 from slotwise.daemon.locate import collector_target, negotiator_target
 from slotwise.daemon.questions import Questions
 from slotwise.daemon.runtime import DaemonContext
+from slotwise.mail.outbox import Outbox
 from slotwise.schedd.api.job_actions import Actions
 from slotwise.schedd.api.listing import Listing
 from slotwise.schedd.api.user_actions import Users
@@ -35,6 +36,7 @@ from slotwise.schedd.jobs.dependents import Dependents
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.local.runs import LocalRuns
+from slotwise.schedd.notify.notifier import Notifier
 from slotwise.schedd.policy.periodic import Periodic, RunTimes
 from slotwise.schedd.publish.cron import Cron
 from slotwise.schedd.publish.own_ads import OwnAds
@@ -252,6 +254,8 @@ class AccessPoint:
         self.daemon_history = DaemonHistory(lambda: ClassAd(native(self.own_ads.scheduler())), clock, self._threads)
         self.history_export = HistoryExport(self.store, name, clock)
         self.memory = MemoryTrim(self.queue, self.ads)
+        self.outbox = Outbox(context.env)
+        self.notifier = Notifier(self.ads, self.outbox)
 
     def _connect(self) -> None:
         """Connect the events of parts to their observers."""
@@ -261,6 +265,7 @@ class AccessPoint:
         self.committer.on_jobs = self._durable
         self.committer.on_retired = self.history_export.look
         self.committer.on_left = self.users.left
+        self.committer.on_notices = self.notifier.prepare
         self.admission.on_factory = self.materializer.begin
         self.claiming.here = self.local.runs
         self.claiming.own_ad = self.own_ads.for_conditions
@@ -337,6 +342,7 @@ class AccessPoint:
         self.daemon_history.follow(settings.daemon_history)
         self.history_export.settings = settings.history
         self.history_export.look()
+        self.outbox.settings = settings.mail
         self.users.known_only = settings.known_users_only
         self.actions.locks = self.shadows.requests.locks = settings.locks
         self.publisher.interval_s = settings.schedd_interval_s
@@ -371,6 +377,7 @@ class AccessPoint:
             self.proxies.run,
             self.history_export.run,
             self.daemon_history.run,
+            self.outbox.run,
             partial(self.local.run, here),
         ):
             self._start(work)

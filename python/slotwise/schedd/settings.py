@@ -12,6 +12,7 @@ from slotwise.config.view import DEFAULT
 from slotwise.daemon.accounts import minimum_uid, named
 from slotwise.daemon.history_file import Rotation
 from slotwise.errors import ConfigError
+from slotwise.mail.settings import MailSettings
 from slotwise.model.job_events import DateForm
 from slotwise.model.ownership import LocalDomains
 from slotwise.release import CONDOR_VERSION
@@ -86,6 +87,7 @@ class Settings:
     statistics: StatisticsSettings = field(default_factory=StatisticsSettings)
     daemon_history: DaemonHistorySettings = field(default_factory=DaemonHistorySettings)
     history: ExportSettings = field(default_factory=ExportSettings)
+    mail: MailSettings = field(default_factory=MailSettings)
     date_form: DateForm = field(default_factory=DateForm)
     system: SystemPolicy = field(default_factory=SystemPolicy)
     rounding: dict[str, str] = field(default_factory=lambda: dict(DEFAULT_STEPS))
@@ -208,6 +210,7 @@ def read_settings(config: Config, host: str, execute: Path) -> Settings:
         statistics=StatisticsSettings.of(config),
         daemon_history=DaemonHistorySettings.of(config),
         history=ExportSettings.of(config),
+        mail=MailSettings.of(config, host),
         date_form=DateForm.parse(text("DEFAULT_USERLOG_FORMAT_OPTIONS")),
         system=_system(config),
         rounding=_rounding(config),

@@ -1,7 +1,7 @@
 """What Slotwise does with submit commands beyond putting attributes into the job's ad.
 
 A command that would change what a job does, and that is not carried out here, is refused by name; one that is a
-courtesy (mail, notes in the log) lets the job run and warns. Commands that other universes read have no effect, as in
+courtesy (notes in the log) lets the job run and warns. Commands that other universes read have no effect, as in
 HTCondor. The table is printed in the reference page of submit commands.
 """
 
@@ -110,9 +110,6 @@ RULES = (
     _refused("mount_under_scratch", "MountUnderScratch", "a job cannot choose its own mounts",
              "set MOUNT_UNDER_SCRATCH at the execution points"),
     _refused("remote_initialdir", "RemoteIwd", "jobs run in their scratch directories", "let the job change directory"),
-    _warned("notification", "JobNotification", "no mail is sent"),
-    _warned("notify_user", "NotifyUser", "no mail is sent"),
-    _warned("email_attributes", "EmailAttributes", "no mail is sent"),
     _warned("skip_if_dataflow", "SkipIfDataflow", "the job runs whether its results are newer or not"),
     _warned("manifest", "ManifestDesired", "no manifest is made"),
     _warned("ulog_execute_attrs", "UserLogExecuteEventAttrs", "the event log shows what it always shows"),

@@ -27,6 +27,31 @@ class Kill:
     forced: bool = False
 
 
+class NoticeKind(StrEnum):
+    """What a job's user may ask mail about."""
+
+    STARTED = "started"
+    EXITED = "exited"
+    #: Of the local universe: the job exited, and runs again.
+    REQUEUED = "requeued"
+    HELD = "held"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something of which a job's user gets mail, should the job ask for it."""
+
+    job: Job
+    kind: NoticeKind
+    reason: str = ""
+    hold_code: int = 0
+    #: Bytes that the job sent and received in the run that is over, and whether it dumped core.
+    sent: float = 0.0
+    received: float = 0.0
+    core: bool = False
+
+
 @dataclass(slots=True)
 class Decision:
     """Changes that become durable together, decided at ``now``."""
@@ -44,6 +69,8 @@ class Decision:
     factories: list[Cluster] = field(default_factory=list)
     #: Clusters with factories that have left the queue.
     closed: list[Cluster] = field(default_factory=list)
+    #: What the users of the jobs may get mail about, in order.
+    notices: list[Notice] = field(default_factory=list)
     #: Lines for the schedd's own log, in order.
     notes: list[LogLine] = field(default_factory=list)
     #: Whether there are jobs to start that the negotiator does not know of.

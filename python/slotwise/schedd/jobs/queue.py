@@ -22,7 +22,7 @@ from slotwise.errors import InvariantError
 from slotwise.model import job_events as events
 from slotwise.model.reason_codes import CLAIM_WAS_OVER, HOLD_NAMES, VACATE_NAMES, Hold, Vacate
 from slotwise.schedd.jobs.codes import Status, Universe
-from slotwise.schedd.jobs.decision import Decision, Kill, PolicyAction, RunEnd, RunOutcome
+from slotwise.schedd.jobs.decision import Decision, Kill, Notice, NoticeKind, PolicyAction, RunEnd, RunOutcome
 from slotwise.schedd.jobs.factory import HELD, REMOVED, RUNNING
 from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.jobs.job_index import JobIndex
@@ -54,6 +54,8 @@ class Queue(JobIndex):
             return False
         if job.run:
             decision.kills.append(Kill(job.run, False, reason, code))
+            if code != Hold.USER_REQUEST or job.cluster.universe == Universe.LOCAL:
+                _notify_held(job, reason, code, decision)
         self._held(job, reason, code, subcode, decision)
         return True
 
@@ -112,8 +114,11 @@ class Queue(JobIndex):
         decision.note("%s: released: %s", job.key, reason)
         return True
 
-    def remove(self, job: Job, reason: str, decision: Decision) -> bool:
-        """Remove the job; it leaves when its run is over. False when it is being removed already."""
+    def remove(self, job: Job, reason: str, decision: Decision, *, by_policy: bool = False) -> bool:
+        """Remove the job; it leaves when its run is over. False when it is being removed already.
+
+        As in HTCondor, a job that runs on a slot mails its user of removals by its policy (``by_policy``) alone.
+        """
         if job.status == Status.REMOVED:
             return False
         if job.status == Status.COMPLETED:
@@ -127,6 +132,8 @@ class Queue(JobIndex):
         if job.run:
             decision.note("%s: marked for removal, run %s is to end: %s", job.key, job.run, reason)
             decision.kills.append(Kill(job.run, False, reason, Vacate.JOB_REMOVED))
+            if by_policy or job.cluster.universe == Universe.LOCAL:
+                decision.notices.append(Notice(job, NoticeKind.REMOVED, reason))
         else:
             self._leave_removed(job, decision)
         return True
@@ -258,6 +265,8 @@ class Queue(JobIndex):
             {"NumJobStarts": int(job.number("NumJobStarts")) + 1, "JobCurrentStartExecutingDate": now},
         )
         decision.log(job, events.executing(self.frame(job, decision.now), host, slot_name, properties))
+        if not job.cluster.runs_here:
+            decision.notices.append(Notice(job, NoticeKind.STARTED))
 
     def usage(self, job: Job, attributes: Changes, decision: Decision) -> None:
         """Take over a usage report; the event log gets an entry when the image grew."""
@@ -352,6 +361,7 @@ class Queue(JobIndex):
                     core=end.core,
                 ),
             )
+            decision.notices.append(_notice_of_exit(job, NoticeKind.EXITED, end))
             return
         decision.set(job, changes)
         assert verdict is not None
@@ -359,7 +369,10 @@ class Queue(JobIndex):
             if job.cluster.universe == Universe.LOCAL:
                 self._log_evicted(job, decision, end, verdict.reason, verdict.code, verdict.subcode)
             self._held(job, verdict.reason, verdict.code, verdict.subcode, decision)
+            _notify_held(job, verdict.reason, verdict.code, decision)
         else:
+            if job.cluster.universe == Universe.LOCAL:
+                decision.notices.append(_notice_of_exit(job, NoticeKind.REQUEUED, end))
             requeued = (end.how == RunOutcome.EXITED, end.code)
             frame = self.frame(job, decision.now)
             decision.log(job, events.evicted(frame, usage=end.usage, reason=verdict.reason, requeued=requeued))
@@ -389,6 +402,7 @@ class Queue(JobIndex):
             decision.set(job, _vacate_attributes(job, end.reason, end.reason_code, end.reason_subcode, decision.now))
             self._log_evicted(job, decision, end, end.reason, end.reason_code, end.reason_subcode)
         self._held(job, end.reason, end.reason_code, end.reason_subcode, decision)
+        _notify_held(job, end.reason, end.reason_code, decision)
 
     def _log_over(self, job: Job, end: RunEnd, decision: Decision) -> None:
         """Log the end of a run that a user ended by a hold or a removal, and the hold itself.
@@ -466,6 +480,16 @@ class Queue(JobIndex):
         if job.cluster.runs_here:  # HTCondor's entry tells no more of these
             reason, code, subcode = "", 0, 0
         decision.log(job, events.evicted(frame, usage=end.usage, reason=reason, code=code, subcode=subcode))
+
+
+def _notify_held(job: Job, reason: str, code: int, decision: Decision) -> None:
+    """Mail the user of a hold that ended a run; of the scheduler universe, HTCondor mails exits alone."""
+    if job.cluster.universe != Universe.SCHEDULER:
+        decision.notices.append(Notice(job, NoticeKind.HELD, reason, code))
+
+
+def _notice_of_exit(job: Job, kind: NoticeKind, end: RunEnd) -> Notice:
+    return Notice(job, kind, sent=end.usage.sent, received=end.usage.received, core=bool(end.core))
 
 
 def _logs_hold_later(job: Job) -> bool:

@@ -197,7 +197,7 @@ class Periodic:
         if verdict.act == PolicyAction.RELEASE:
             return self._queue.release(job, verdict.reason, decision)
         if verdict.act == PolicyAction.REMOVE:
-            done = self._queue.remove(job, verdict.reason, decision)
+            done = self._queue.remove(job, verdict.reason, decision, by_policy=True)
             self._dependents.remove(decision)
             return done
         return self._queue.vacate(job, verdict.reason, verdict.code, False, decision)

@@ -85,6 +85,9 @@ class Committer:
         self.on_retired: Callable[[], None] = lambda: None
         #: Called with jobs that leave the queue, before the commit; adds to the batch.
         self.on_left: Callable[[list[Job], Batch], None] = lambda jobs, batch: None
+        #: Called with a decision's notices before the commit, while the jobs that leave have their ads; what it returns
+        #: is called once the decision is durable.
+        self.on_notices: Callable[[Decision], Callable[[], None] | None] = lambda decision: None
         self.sizes = LogSizes()
         #: EVENT_LOG, which gets the events of all jobs; None when not configured.
         self.global_log: GlobalLog | None = None
@@ -135,13 +138,14 @@ class Committer:
         cancelled: a client that disconnects reverts nothing.
         """
         whole = Batch()
+        mail = self._mail(decision) if decision.notices else None
         self._rows(decision, whole)
         planned = self._plan(decision, whole)
         self._with_written(whole)
         if batch is not None:
             whole.statements[:0] = batch.statements
         done = self._store.commit(
-            whole, may_fail=may_fail, on_committed=partial(self._committed, decision, planned, on_committed)
+            whole, may_fail=may_fail, on_committed=partial(self._committed, decision, planned, mail, on_committed)
         )
         decision.committed = True
         if planned:
@@ -170,6 +174,11 @@ class Committer:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LOG_WAIT_S):
                 await waiter
+
+    def _mail(self, decision: Decision) -> Callable[[], None] | None:
+        with contained(_log, "composing mails"):
+            return self.on_notices(decision)
+        return None
 
     def _rows(self, decision: Decision, batch: Batch) -> None:
         retired = set(decision.retired)
@@ -228,12 +237,20 @@ class Committer:
         return batch
 
     def _committed(
-        self, decision: Decision, planned: list[PlannedText], on_committed: OnCommitted | None, error: HostError | None
+        self,
+        decision: Decision,
+        planned: list[PlannedText],
+        mail: Callable[[], None] | None,
+        on_committed: OnCommitted | None,
+        error: HostError | None,
     ) -> None:
         self._uncommitted -= bool(planned)
         if error is None:
             with contained(_log, "acting on a commit"):
                 self._follow(decision, planned)
+            if mail is not None:
+                with contained(_log, "posting mails"):
+                    mail()
         else:
             self._wake.set()
         if on_committed is not None:

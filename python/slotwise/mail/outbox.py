@@ -1,0 +1,180 @@
+"""Sends mails one after the other, beside the event loop. The edge: processes, sockets, time.
+
+What waits, what is sent within a minute, and how long one mail may take are bounded. A mail that cannot be sent is
+logged and discarded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import smtplib
+import socket
+from collections import deque
+from collections.abc import Mapping
+
+from slotwise.daemon.privileges import account, as_daemon_account
+from slotwise.daemon.spawn import program
+from slotwise.mail.message import Mail, ProgramCall, as_message, line_of, mail_call, sendmail_call
+from slotwise.mail.settings import MailSettings
+
+_log = logging.getLogger(__name__)
+#: The most mails that wait; later ones are discarded.
+_WAITING_MOST = 10_000
+#: How long a mail program or an SMTP server has for one mail, in seconds; for each answer of the server, a third.
+_PATIENCE_S = 60.0
+_MINUTE_S = 60.0
+#: Where mail programs are, beside the daemon's own PATH.
+_PLACES = "/usr/sbin:/usr/lib:/usr/bin:/sbin:/bin"
+#: How much of what a failed program printed is logged, in bytes.
+_LOGGED = 500
+
+
+class CannotSendError(Exception):
+    """Why a mail could not be sent, for the log."""
+
+
+class Outbox:
+    """The mails of a daemon that are to be sent. All calls come from the event loop's thread.
+
+    :param env: the daemon's environment; mail programs get its PATH alone.
+    """
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self.settings = MailSettings()
+        self._path = env.get("PATH", os.defpath)
+        self._waiting: deque[Mail] = deque()
+        self._posted = asyncio.Event()
+        self._sent_at: deque[float] = deque()
+        self._discarded = 0
+
+    def post(self, mail: Mail) -> None:
+        """Send the mail soon; it is discarded when too many wait."""
+        if len(self._waiting) >= _WAITING_MOST:
+            if not self._discarded:
+                _log.warning("mails are discarded: %d wait to be sent already", _WAITING_MOST)
+            self._discarded += 1
+            return
+        self._waiting.append(mail)
+        self._posted.set()
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        try:
+            while True:
+                while not self._waiting:
+                    if self._discarded:
+                        _log.warning("%d mails were discarded", self._discarded)
+                        self._discarded = 0
+                    self._posted.clear()
+                    await self._posted.wait()
+                await self._room()
+                await self._deliver(self._waiting.popleft())
+        finally:
+            if self._waiting:
+                _log.warning("the daemon stops: %d mails were not sent", len(self._waiting))
+
+    async def _room(self) -> None:
+        """Wait until another mail may be sent within this minute."""
+        clock, sent = asyncio.get_running_loop().time, self._sent_at
+        while sent and sent[0] <= clock() - _MINUTE_S:
+            sent.popleft()
+        if len(sent) >= self.settings.per_minute:
+            await asyncio.sleep(sent[len(sent) - self.settings.per_minute] + _MINUTE_S - clock())
+        sent.append(clock())
+
+    async def _deliver(self, mail: Mail) -> None:
+        to = ", ".join(mail.recipients)
+        try:
+            if self.settings.smtp is not None:
+                await asyncio.to_thread(_send_by_smtp, mail, self.settings.smtp, self.settings.host)
+            else:
+                await self._call(self._call_for(mail))
+        except CannotSendError as error:
+            _log.warning("could not send mail to %s (%s): %s", to, mail.subject, error)
+        except Exception:  # the next mail may do better
+            _log.exception("error while sending mail to %s (%s)", to, mail.subject)
+        else:
+            _log.info("sent mail to %s: %s", to, mail.subject)
+
+    def _call_for(self, mail: Mail) -> ProgramCall:
+        """SENDMAIL where that program exists, else MAIL, as in HTCondor."""
+        settings, path = self.settings, f"{self._path}:{_PLACES}"
+        if settings.sendmail and (found := shutil.which(settings.sendmail, path=path)):
+            return sendmail_call(found, mail)
+        if settings.program and (found := shutil.which(settings.program, path=path)):
+            return mail_call(found, mail)
+        raise CannotSendError(
+            f"no mail program: neither SENDMAIL = {settings.sendmail or '(empty)'} nor MAIL ="
+            f" {settings.program or '(empty)'} can be run; install one, or set SLOTWISE_SMTP_SERVER"
+        )
+
+    async def _call(self, call: ProgramCall) -> None:
+        words = list(call.words)
+        who = as_daemon_account()
+        try:
+            if who:
+                words = [*program(who), *words]
+            process = await asyncio.create_subprocess_exec(
+                *words,
+                cwd="/",
+                env=self._environment(),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise CannotSendError(f"could not start {call.words[0]}: {error.strerror or error}") from error
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                said = await _talk(process, call.text)
+                status = await process.wait()
+        except TimeoutError:
+            raise CannotSendError(f"{call.words[0]} took longer than {_PATIENCE_S:.0f} s") from None
+        finally:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                await asyncio.shield(process.wait())
+        if status:
+            raise CannotSendError(f"{call.words[0]}: exit status {status}: {said}")
+
+    def _environment(self) -> dict[str, str]:
+        who = account()
+        name = who.name if who is not None else ""
+        found = {"PATH": f"{self._path}:{_PLACES}", "LANG": "C.UTF-8"}
+        return found | ({"LOGNAME": name, "USER": name} if name else {})
+
+
+async def _talk(process: asyncio.subprocess.Process, text: bytes) -> str:
+    """Give a program its input; returns the beginning of what it printed, in one line."""
+    assert process.stdin is not None and process.stdout is not None
+    with contextlib.suppress(ConnectionError):  # it need not read all: its status tells
+        process.stdin.write(text)
+        await process.stdin.drain()
+    process.stdin.close()
+    said = b""
+    while chunk := await process.stdout.read(4096):
+        said = (said + chunk)[:_LOGGED]
+    return line_of(said.decode(errors="replace").strip())
+
+
+def _send_by_smtp(mail: Mail, server: tuple[str, int], host: str) -> None:
+    """:raises CannotSendError: when the server does not take the mail."""
+    message = as_message(mail)
+    sender = mail.sender or f"condor@{host}"
+    if not mail.sender:
+        message["From"] = sender
+    place = f"{server[0]}:{server[1]}"
+    try:
+        with smtplib.SMTP(*server, local_hostname=host, timeout=_PATIENCE_S / 3) as smtp:
+            refused = smtp.send_message(message, from_addr=sender, to_addrs=list(mail.recipients))
+    except (OSError, smtplib.SMTPException, socket.gaierror) as error:
+        raise CannotSendError(f"{place}: {line_of(str(error), _LOGGED)}") from error
+    if refused:
+        raise CannotSendError(f"{place} does not take mail for {', '.join(refused)}")

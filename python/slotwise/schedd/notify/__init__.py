@@ -1,0 +1,1 @@
+"""Mail to the owners of jobs (``notification``): what is sent when, and its texts."""
