@@ -94,7 +94,7 @@ def inject(schedd: RunningAccessPoint, injection: Injection, kind: str) -> None:
 
     def when(*args: Any, **named: Any) -> bool:
         if kind == "committed":  # a submission is the affair of its client
-            told = args[2]
+            told = args[-2]
             return "submission" not in str(getattr(getattr(told, "func", told), "__module__", ""))
         if who == "startd":
             return isinstance(args[-1], _STARTD_SAYS[what])

@@ -226,8 +226,8 @@ def test_a_signature_replaces_htcondors() -> None:
 
 
 def test_sendmail_reads_the_addresses_from_the_headers() -> None:
-    call = sendmail_call("/usr/sbin/sendmail", Mail(("a@x.org", "b@x.org"), "[Condor] s", "text\n.\n", "pool@x.org"))
-    assert call.words == ("/usr/sbin/sendmail", "-t", "-i")
+    call = sendmail_call("/usr/lib/sendmail", Mail(("a@x.org", "b@x.org"), "[Condor] s", "text\n.\n", "pool@x.org"))
+    assert call.words == ("/usr/lib/sendmail", "-t", "-i")
     head, _, body = call.text.partition(b"\n\n")
     assert {b"From: pool@x.org", b"Subject: [Condor] s", b"To: a@x.org, b@x.org"} <= set(head.split(b"\n"))
     assert body == b"text\n.\n"
