@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -290,3 +292,25 @@ def test_up_waits_for_a_down_that_is_under_way(pool: Pool) -> None:
     pool.run("up")
     assert ending.wait(60) == 0
     assert pool.answers("collector")
+
+
+def test_the_administrator_gets_mail_about_a_daemon_that_died(make_pool: Callable[[str], Pool], tmp_path: Path) -> None:
+    program, mail = tmp_path / "fake-mail", tmp_path / "mail"
+    program.write_text(f'#!/bin/sh\n{{ printf "%s|" "$@"; echo; cat; }} > {mail}.part && mv {mail}.part {mail}\n')
+    program.chmod(0o755)
+    tmp_path.chmod(0o777)
+    knobs = f"SENDMAIL =\nMAIL = {program}\nCONDOR_ADMIN = nobody@x.org\nCOLLECTOR_ADMIN_EMAIL = root@x.org\n"
+    pool = make_pool(SMALL + knobs + "OBITUARY_LOG_LENGTH = 5\n")
+    pool.up()
+    pid = pool.pid("collector")
+    assert pid is not None
+    os.kill(pid, signal.SIGBUS)
+    pool.until("an obituary is mailed", mail.exists)
+    words, _, text = mail.read_text().partition("\n")
+    assert words.startswith("-s|[Condor] Problem ") and words.endswith(": collector died (7)|root@x.org|")
+    assert "died due to signal 7 (Bus error).\nCondor will automatically restart this process in 0 seconds.\n" in text
+    assert "\n*** Last 5 line(s) of file " in text and "*** End of file CollectorLog\n" in text
+    assert "local HTCondor administrator: nobody@x.org\n" in text
+    pool.until(
+        "a new collector answers", lambda: pool.pid("collector") not in (None, pid) and pool.answers("collector")
+    )

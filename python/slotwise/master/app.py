@@ -20,10 +20,12 @@ from slotwise.daemon.publish import TablePublisher
 from slotwise.daemon.registry import SUBSYSTEMS
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import SlotwiseError
+from slotwise.mail.outbox import Outbox
 from slotwise.master.forkserver import READY_FD, SPAWNER_FD, fork_spawner
 from slotwise.master.forkserver_client import SpawnerClient
 from slotwise.master.joining import Membership
 from slotwise.master.limits import Limits
+from slotwise.master.obituaries import Obituaries, ObituarySettings
 from slotwise.master.policy import Backoff, daemons_of
 from slotwise.master.relay import CollectorRelay, NegotiatorRelay, Relay
 from slotwise.master.service import MasterServicer, Pool
@@ -55,6 +57,12 @@ class Master:
         self._pool = pool
         self._spawner = spawner
         self._spawner_pid = spawner_pid
+        self._outbox = Outbox(context.env)
+        self._obituary_settings = self._read_obituary_settings(context.config)
+        obituaries = Obituaries(context.home, self._outbox, lambda: self._obituary_settings)
+        for keeper in pool.keepers.values():
+            keeper.on_death = obituaries.report
+        self._mailing = asyncio.create_task(self._outbox.run(), name="mail")
         self._publisher = TablePublisher(context, context.config.get_float("MASTER_UPDATE_INTERVAL"))
         self._advertise()
         self._bringing_up = asyncio.create_task(self._bring_up())
@@ -68,6 +76,11 @@ class Master:
         else:
             self._membership = Membership(context, pool.keepers)
             self._joining = asyncio.create_task(self._membership.run(), name="membership")
+
+    def _read_obituary_settings(self, config: Config) -> ObituarySettings:
+        settings = ObituarySettings.of(config, self._context.address.name)
+        self._outbox.settings = settings.mail
+        return settings
 
     def _advertise(self) -> None:
         """Tell the collector of this host's master."""
@@ -93,10 +106,11 @@ class Master:
         _tell_starter(self._context.env, {"ready": list(self._pool.keepers)})
 
     async def reconfig(self, config: Config) -> list[str]:
-        """Take over time limits and back-off; a changed DAEMON_LIST needs a restart of the master."""
+        """Take over time limits, back-off and mail; a changed DAEMON_LIST needs a restart of the master."""
         for keeper in self._pool.keepers.values():
             keeper.limits, keeper.backoff = Limits.of_config(config), backoff_of(config)
             keeper.patience = HangTimeout.of_config(config, keeper.name)
+        self._obituary_settings = self._read_obituary_settings(config)
         if self._membership is not None:
             self._membership.ask_now()
         wanted, unknown = daemons_of(config.get_list("DAEMON_LIST"))
@@ -110,6 +124,7 @@ class Master:
         service_manager.report(self._context.env, STOPPING="1", STATUS=f"stopping the daemons ({mode})")
         self._bringing_up.cancel()
         self._watchdog.cancel()
+        self._mailing.cancel()
         if self._joining is not None:
             self._joining.cancel()
         await self._publisher.stop()

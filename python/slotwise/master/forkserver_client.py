@@ -133,13 +133,13 @@ class SpawnerClient:
         theirs.close()
         self._attach(ours)
 
-    async def exit_of(self, pid: int) -> str:
-        """How ``pid`` ended; its pidfd may speak a moment before the spawner's report comes."""
+    async def exit_of(self, pid: int) -> int | None:
+        """The wait status of ``pid``; None if unknown. Its pidfd may tell before the spawner reports."""
         for _ in range(30):
             if pid in self._exits:
-                return process.describe_exit(self._exits.pop(pid))
+                return self._exits.pop(pid)
             await asyncio.sleep(0.01)
-        return "ended"
+        return None
 
     def close(self) -> None:
         """Say goodbye; the spawner ends, daemons that still run live on."""

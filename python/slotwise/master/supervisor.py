@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from slotwise.errors import PeerUnavailableError, SlotwiseError
 from slotwise.home import PoolHome
 from slotwise.master.forkserver_client import ended
 from slotwise.master.limits import HARDER, SILENCE_S, Limits
+from slotwise.master.obituaries import Death
 from slotwise.master.policy import Backoff, failures_after, restart_delay_s
 from slotwise.master.shutdown import SIGNALS
 from slotwise.master.watchdog import HangTimeout, end_hung, until_silent
@@ -45,8 +47,8 @@ class Starts(Protocol):
         """Start ``name``; returns its pid."""
         ...
 
-    async def exit_of(self, pid: int) -> str:
-        """How ``pid``, which this started and which has ended, did so; for people."""
+    async def exit_of(self, pid: int) -> int | None:
+        """The wait status of ``pid``, which this started and which has ended; None if it is not known."""
         ...
 
 
@@ -71,6 +73,8 @@ class DaemonSupervisor:
     #: How often it has ended by itself or could not be started.
     ends: int = 0
     adopted: bool = False
+    #: Called when it ended although it was wanted, and how is known.
+    on_death: Callable[[Death], None] = field(default=lambda death: None, repr=False)
     #: Set while the daemon answers; cleared when it ends.
     answers: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
     _task: asyncio.Task[None] | None = field(default=None, repr=False)
@@ -185,15 +189,20 @@ class DaemonSupervisor:
         ran_s = self.clock.now() - self.started_at
         self.answers.clear()
         self.pid = 0
-        self.last_exit = "ended" if self.adopted else await self.starts.exit_of(pid)
-        if self._hung:
-            self._hung = False
+        status = None if self.adopted else await self.starts.exit_of(pid)
+        self.last_exit = "ended" if status is None else process.describe_exit(status)
+        hung, self._hung = self._hung, False
+        if hung:
             self.last_exit = f"killed because it no longer answered ({self.last_exit})"
         address.withdraw(self.home, self.name, pid)
         if self._wanted:
             _log.error("%s (pid %d) exited unexpectedly after %.1f s: %s", self.name, pid, ran_s, self.last_exit)
             self.ends += 1
             self.failures = failures_after(self.failures, ran_s, self.backoff)
+            if status is not None or hung:
+                delay_s = restart_delay_s(self.failures - 1, self.backoff)
+                code = os.waitstatus_to_exitcode(status) if status is not None else -signal.SIGKILL
+                self.on_death(Death(self.name, code, hung, max(1, self.failures), delay_s))
         else:
             _log.info("%s (pid %d) exited: %s", self.name, pid, self.last_exit)
 
