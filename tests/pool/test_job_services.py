@@ -169,3 +169,15 @@ def test_inputs_and_results_that_are_urls(make_pool: Callable[[str], Pool], open
     pool.run("wait", "-wait", "60", "l", cwd=place)
     assert (shelf / "kept").read_text() == "from the shelf\n"
     assert (place / "stays").read_text() == "here\n" and not (place / "made").exists()
+    epochs = ("history", "-epochs", "-forwards", "-type", "ALL")
+    kinds = pool.run(*epochs, "-af", "EpochAdType", "RunInstanceID").stdout.split()
+    assert kinds == ["SPAWN", "0", "INPUT", "0", "OUTPUT", "0", "EPOCH", "0"]
+    told = "InputPluginResultList[0].TransferUrl", "OutputPluginInvocations[0].PluginBasename"
+    said = pool.run(*epochs, "-constraint", "TransferClass =!= undefined", "-af", *told).stdout.splitlines()
+    assert said == ["shelf://book undefined", "undefined plugin"]
+    assert pool.run("history", "-af", "InputPluginResultList").stdout.split() == ["undefined"], "not the job's"
+    (stats,) = pool.root.glob("**/transfer_history")
+    assert [line for line in stats.read_text().splitlines() if "TransferUrl" in line] == [
+        'TransferUrl = "shelf://book"',
+        'TransferUrl = "shelf://kept"',
+    ]

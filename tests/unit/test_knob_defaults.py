@@ -119,7 +119,7 @@ def scalars(settings: Any) -> dict[str, Any]:
         (
             starter.StarterSettings(Path("/x")),
             lambda: starter.read_settings(configured("STARTER"), PoolHome(Path("/x")), {}),
-            {"file_system_domain"},
+            {"file_system_domain", "transfer_stats_log"},
         ),
         (starter.VolumeSettings(), lambda: starter._volumes(configured("STARTER")), {"backing_file"}),
         (Limits(), lambda: Limits.of_config(configured("MASTER")), set()),

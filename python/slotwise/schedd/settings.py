@@ -10,7 +10,6 @@ from slotwise.classad.evaluate import knob_expression
 from slotwise.config import Config
 from slotwise.config.view import DEFAULT
 from slotwise.daemon.accounts import minimum_uid, named
-from slotwise.daemon.history_file import Rotation
 from slotwise.errors import ConfigError
 from slotwise.mail.settings import MailSettings
 from slotwise.model.job_events import DateForm
@@ -202,11 +201,7 @@ def read_settings(config: Config, host: str, execute: Path) -> Settings:
         locks=AttributeLocks.read(config),
         transfer_limits_mib=(number("MAX_TRANSFER_INPUT_MB"), number("MAX_TRANSFER_OUTPUT_MB")),
         event_log=_event_log(config),
-        run_history=RunHistorySettings(
-            config.get_str("JOB_EPOCH_HISTORY").strip(),
-            config.get_str("JOB_EPOCH_HISTORY_DIR").strip(),
-            Rotation(config.get_int("MAX_EPOCH_HISTORY_LOG"), max(1, config.get_int("MAX_EPOCH_HISTORY_ROTATIONS"))),
-        ),
+        run_history=RunHistorySettings.of(config),
         statistics=StatisticsSettings.of(config),
         daemon_history=DaemonHistorySettings.of(config),
         history=ExportSettings.of(config),

@@ -84,6 +84,8 @@ class StarterSettings:
     visits: ExprTree | None = None
     #: FILETRANSFER_PLUGINS, none with ENABLE_URL_TRANSFERS false.
     plugins: tuple[str, ...] = ()
+    #: FILE_TRANSFER_STATS_LOG: what plugins report of files goes there; empty: nowhere.
+    transfer_stats_log: str = ""
     #: STARTD_RESOURCE_PREFIX: how names of slots begin.
     slot_prefix: str = "slot"
     #: STARTER_HIDE_GPU_DEVICES: jobs cannot open GPUs of other slots.
@@ -213,6 +215,7 @@ def read_settings(config: Config, home: PoolHome, env: Mapping[str, str]) -> Sta
         hooks=_hooks(config),
         visits=_expression(config, "ENABLE_SSH_TO_JOB"),
         plugins=tuple(config.get_list("FILETRANSFER_PLUGINS")) if config.get_bool("ENABLE_URL_TRANSFERS") else (),
+        transfer_stats_log=config.get_str("FILE_TRANSFER_STATS_LOG").strip(),
     )
 
 

@@ -380,17 +380,16 @@ async def test_every_run_of_a_job_is_in_the_history_of_runs(tmp_path: Path) -> N
         await schedd.stop()
         text = (tmp_path / "epochs").read_text()
         assert text == (tmp_path / f"runs/job.runs.{cluster}.0.ads").read_text()
-        first, second = history_files._read(history_files.Source((tmp_path / "epochs",)), tmp_path / "epochs")
-        assert [(ad["RunInstanceId"], ad["EpochAdType"], ad["ProcId"]) for ad in (first, second)] == [
-            (0, "EPOCH", 0),
-            (1, "EPOCH", 0),
-        ]
+        found = history_files._read(history_files.Source((tmp_path / "epochs",)), tmp_path / "epochs")
+        kinds = [(ad["RunInstanceID"], ad["EpochAdType"], ad["ProcId"]) for ad in found]
+        assert kinds == [(0, "SPAWN", 0), (0, "EPOCH", 0), (1, "SPAWN", 0), (1, "EPOCH", 0)]
+        _, first, _, second = found
         assert (second["JobStatus"], second["ExitCode"], second["NumShadowStarts"]) == (4, 7, 2)
         assert "ExitCode" not in first
         assert min(number_of(first, "EpochWriteDate"), number_of(second, "EpochWriteDate")) > 0
         lines = [line.partition(" CurrentTime=")[0] for line in text.splitlines() if line.startswith("***")]
-        run = f'*** EPOCH ClusterId={cluster} ProcId=0 RunInstanceId=%d Owner="{schedd.owner}"'
-        assert lines == [run % 0, run % 1]
+        run = f'*** %s ClusterId={cluster} ProcId=0 RunInstanceId=%d Owner="{schedd.owner}"'
+        assert lines == [run % (kind, number) for number in (0, 1) for kind in ("SPAWN", "EPOCH")]
     finally:
         await point.stop()
 

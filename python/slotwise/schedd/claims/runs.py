@@ -102,6 +102,8 @@ class ClaimRuns(ABC):
         self.assign_autoclusters: Callable[[], None] = lambda: None
         #: Tells the shadow that a run is over without its starter's word.
         self.on_run_given_up: Callable[[Run], None] = lambda run: None
+        #: Told of every run that is durable, before its claim is activated for the first time.
+        self.on_run_begun: Callable[[Run], None] = lambda run: None
         #: Told of every run that is over.
         self.on_run_over: Callable[[Run], None] = lambda run: None
         #: Compares what a startd knows with what we hold.
@@ -407,6 +409,7 @@ class ClaimRuns(ABC):
         """Activate claims for runs that are durable."""
         for run in runs:
             with contained(_log, doing_for_run(run.id, "activating its claim"), partial(self.failures.run, run)):
+                self.on_run_begun(run)
                 self.activate(run)
 
     def activate(self, run: Run) -> None:

@@ -122,10 +122,10 @@ class JobExits:
         )
 
     def _durable(self, run: Run, following: list[Run], record: RunRecord | None) -> None:
-        with contained(_log, doing_for_run(run.id, "acknowledging its end")):
-            self.on_durable(run, following)
         if record is not None:
             self._history.add(record)
+        with contained(_log, doing_for_run(run.id, "acknowledging its end")):
+            self.on_durable(run, following)
 
     def record(self, run: Run) -> RunRecord | None:
         """What the history of runs keeps of a run that ends now; None without such a history or without a job."""

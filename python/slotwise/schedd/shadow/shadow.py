@@ -24,7 +24,7 @@ from slotwise.schedd.claims.claiming import Claiming
 from slotwise.schedd.claims.reconnect import Reconnects
 from slotwise.schedd.claims.records import Run
 from slotwise.schedd.claims.starter_link import StarterLink
-from slotwise.schedd.history.epochs import RunHistory
+from slotwise.schedd.history.epochs import RunHistory, spawn_record, transfer_records
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Decision, Kill, RunOutcome
@@ -87,6 +87,7 @@ class Shadows:
         self._endings = JobExits(queue, ads, claiming, transfers, clock, history)
         self._endings.on_durable = self._acknowledge
         claiming.on_shadow = self._carry_out
+        claiming.on_run_begun = self._begun
         self._live = LiveOutput(transfers)
         self.visits = InteractiveSessions(queue, claiming.claim_table)
         self._history = history
@@ -209,6 +210,12 @@ class Shadows:
 
     # ---- beginning
 
+    def _begun(self, run: Run) -> None:
+        """The run is durable, and its claim is about to be activated."""
+        if self._history.is_kept and self._ads.has(run.job):
+            attributes = self._history.settings.spawn_attributes
+            self._history.add(spawn_record(run.id, run.job, self._ads, attributes, self._clock.now()))
+
     def _hello(self, stream: StarterStream, run: Run, hello: schedd_pb2.RunHello) -> None:
         if run.over or not hmac.compare_digest(hello.token, run.token):
             self._refuse(stream, run.id, "the run's end was taken over" if run.over else "wrong token")
@@ -269,6 +276,10 @@ class Shadows:
             self._committer.commit(decision, batch)
 
     def _update(self, run: Run, pack: bytes) -> None:
+        if self._history.is_kept and self._ads.has(run.job):
+            settings, now = self._history.settings, self._clock.now()
+            for record in transfer_records(run.id, run.job, self._ads, pack, settings, now):
+                self._history.add(record)
         if run.over or run.job.status not in (Status.RUNNING, Status.SUSPENDED):
             return
         decision = Decision(self._clock.now())

@@ -28,6 +28,7 @@ _PROTECTED = OWNER_ATTRIBUTES | frozenset(
         "LastJobStatus", "BytesSent", "BytesRecvd", "JobUniverse", "LeaveJobInQueue",
         "In", "Out", "Err", "Args", "Arguments", "Env", "Environment", "TransferInput", "TransferOutputRemaps",
         "OutputDestination", "PeriodicHold", "PeriodicRelease", "PeriodicRemove", "PeriodicVacate", "Rank", "NiceUser",
+        "InputPluginResultList", "OutputPluginResultList",
         "JobPrio", "PreJobPrio1", "PreJobPrio2", "PostJobPrio1", "PostJobPrio2", "ConcurrencyLimits",
     )
 )  # fmt: skip

@@ -103,7 +103,7 @@ class JobHost:
 
     async def look_for_plugins(self) -> None:
         """Find out which URLs can be moved here."""
-        self.plugins = await find_plugins(self.settings.plugins, self.control)
+        self.plugins = await find_plugins(self.settings.plugins, self.control, self.settings.transfer_stats_log)
         self.enforcement = replace(self.enforcement, url_methods=self.plugins.methods)
 
     async def close(self) -> None:

@@ -7,8 +7,10 @@ run as the job's user in its directory. HTCondor manual, "File Transfer Plugins"
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -22,10 +24,14 @@ from slotwise.ids import doing_for_run
 from slotwise.starter.enforcement.privilege import read_small, rights_of
 from slotwise.starter.hooks import child_programs
 from slotwise.starter.hooks.child_programs import ChildPrograms
-from slotwise.starter.job.ads import lookup
+from slotwise.starter.job.ads import lookup, pack_one
 from slotwise.starter.job.assignment import Assignment
 from slotwise.starter.job.failures import LaunchRefusedError
 from slotwise.starter.job.run_job import RunJob
+from slotwise.starter.links.shadow_connection import ShadowConnection
+from slotwise.starter.messages import Update
+from slotwise.starter.transfer import plugin_results
+from slotwise.starter.transfer.plugin_results import PluginResults, TransferClass
 from slotwise.starter.transfer.run_files import RunFiles
 
 _PROBE_S, _MOVE_S = 20.0, 3600.0
@@ -41,13 +47,15 @@ class TransferringRun(Protocol):
     job: RunJob
     programs: ChildPrograms
     files: RunFiles
+    shadow: ShadowConnection
 
 
 @dataclass(frozen=True)
 class Plugins:
-    """Programs by the methods that they serve (``http``)."""
+    """Programs by the methods that they serve (``http``), and the file that has what they report ("" for none)."""
 
     by_method: Mapping[str, str]
+    stats_log: str = ""
 
     @property
     def methods(self) -> str:
@@ -55,7 +63,7 @@ class Plugins:
         return ",".join(sorted(self.by_method))
 
 
-async def find_plugins(programs: Iterable[str], control: Path) -> Plugins:
+async def find_plugins(programs: Iterable[str], control: Path, stats_log: str = "") -> Plugins:
     """Ask each program what it serves. One that cannot be asked serves nothing; the first for a method has it."""
     found: dict[str, str] = {}
     for program in programs:
@@ -70,7 +78,7 @@ async def find_plugins(programs: Iterable[str], control: Path) -> Plugins:
         methods = value("SupportedMethods") if value is not None else None
         for method in str(methods or "").replace(",", " ").lower().split():
             found.setdefault(method, program)
-    return Plugins(found)
+    return Plugins(found, stats_log)
 
 
 def method_of(url: str) -> str:
@@ -117,6 +125,18 @@ async def deliver(run: TransferringRun, plugins: Plugins, outputs: Mapping[str, 
 
 
 async def _move(run: TransferringRun, plugins: Plugins, files: Mapping[str, str], *, upload: bool) -> End | None:
+    results = PluginResults(TransferClass.OUTPUT if upload else TransferClass.INPUT)
+    try:
+        return await _move_all(run, plugins, files, results, upload=upload)
+    finally:
+        if told := results.report():
+            run.shadow.report(Update(pack_one(told)))
+        await asyncio.to_thread(plugin_results.append, plugins.stats_log, results.files, run.job.ad)
+
+
+async def _move_all(
+    run: TransferringRun, plugins: Plugins, files: Mapping[str, str], results: PluginResults, *, upload: bool
+) -> End | None:
     code, word = (TRANSFER_OUTPUT_ERROR, "output") if upload else (TRANSFER_INPUT_ERROR, "input")
     start = f"Transfer {word} files failure at execution point"
     for method in sorted({method_of(url) for url in files}):
@@ -124,14 +144,16 @@ async def _move(run: TransferringRun, plugins: Plugins, files: Mapping[str, str]
         if program is None:
             return held(f"{start}. Details: no plugin serves {method}://", code, 1)
         mine = {url: name for url, name in files.items() if method_of(url) == method}
-        status, errors = await _call(run, program, mine, upload=upload)
+        status, errors = await _call(run, program, mine, results, upload=upload)
         if status != 0 or errors:
             details = "; ".join(errors) or f"{Path(program).name} exited with status {status}"
             return held(f"{start} using plugin {Path(program).name}. Details: {details}", code, max(1, status))
     return None
 
 
-async def _call(run: TransferringRun, program: str, files: Mapping[str, str], *, upload: bool) -> tuple[int, list[str]]:
+async def _call(
+    run: TransferringRun, program: str, files: Mapping[str, str], results: PluginResults, *, upload: bool
+) -> tuple[int, list[str]]:
     """One call of a plugin: exit status, and what it says went wrong."""
     scratch = run.assignment.directory.scratch
     ads = [ClassAd({"Url": url, "LocalFileName": str(scratch / name)}) for url, name in files.items()]
@@ -142,15 +164,20 @@ async def _call(run: TransferringRun, program: str, files: Mapping[str, str], *,
     words = [program, "-infile", str(asked), "-outfile", str(said), *(["-upload"] if upload else [])]
     env = {"_CONDOR_JOB_AD": str(run.assignment.directory.job_ad)}
     try:
+        began = time.monotonic()
         called = await run.programs.call(words, env=env, limit_s=_MOVE_S)
+        seconds = time.monotonic() - began
         child_programs.log_errors(doing_for_run(run.assignment.run_id, f"plugin {Path(program).name}"), called)
         status = called.status
+        method = method_of(next(iter(files)))
+        results.add_call(program, method, status, seconds, timed_out=seconds >= _MOVE_S)
     except OSError as error:
         status = error.errno or 1
     errors: list[str] = []
     traffic = run.files.sent if upload else run.files.received
     with contextlib.suppress(OSError, ValueError):
         for answer in parse_ads(read_small(said, run.job.identity, _MOST_SAID)):
+            results.add_file(answer, status)
             value = lookup(answer)
             size = value("TransferTotalBytes")
             if value("TransferSuccess") is True:
