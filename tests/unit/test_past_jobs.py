@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.common.options import parse
 from slotwise.cli.jobs.eventlog_ads import job_ads
+from slotwise.cli.jobs.history import OPTIONS
 from slotwise.cli.jobs.history_files import Source, read_sources
 from slotwise.daemon.history_file import parts_of
-from slotwise.errors import NotFoundError
+from slotwise.errors import NotFoundError, UsageError
 from slotwise.wire.gen import schedd_pb2
 
 LOG = """000 (007.000.000) 2026-01-02 03:04:05 Job submitted from host: <127.0.0.1:1>
@@ -86,3 +88,30 @@ def test_kinds_of_ads_are_told_by_their_banners(tmp_path: Path) -> None:
     assert found(Source((path,), types=frozenset({"EPOCH"})), tmp_path) == [3, 1]
     assert found(Source((path,), types=frozenset({"INPUT"})), tmp_path) == [2]
     assert found(Source((path,)), tmp_path) == [3, 2, 1]
+
+
+def test_a_file_that_is_not_read_to_its_end_is_not_deleted(tmp_path: Path) -> None:
+    path = tmp_path / "job.runs.7.0.ads"
+    path.write_text(record(1, "EPOCH ") + record(2, "EPOCH "))
+    ads = read_sources(Source((path,), deletes=True), schedd_pb2.HistoryQuery(), Invocation.of_process())
+    assert next(ads)["ClusterId"] == 2
+    path.write_text(record(3, "EPOCH "))  # the access point goes on
+    ads.close()  # type: ignore[attr-defined]
+    (left,) = set(tmp_path.iterdir()) - {path}
+    parsed = parse(["-epochs:d", "-directory", "-search", str(tmp_path)], OPTIONS)
+    source = Source.of(parsed, Invocation.of_process())
+    assert source is not None and source.deletes
+    assert source.files == (left, path), "older ads first"
+    assert [ad["ClusterId"] for ad in read_sources(source, schedd_pb2.HistoryQuery(), Invocation.of_process())] == [
+        3,
+        2,
+        1,
+    ]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [["-since", "3"], ["-completedsince", "0"], ["-limit", "1"], ["-scanlimit", "1"]])
+def test_files_are_not_deleted_by_what_does_not_read_all_of_them(tmp_path: Path, words: list[str]) -> None:
+    parsed = parse(["-epochs:d", "-directory", "-search", str(tmp_path), *words], OPTIONS)
+    with pytest.raises(UsageError, match=words[0]):
+        Source.of(parsed, Invocation.of_process())

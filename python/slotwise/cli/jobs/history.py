@@ -50,7 +50,9 @@ From where
   -userlog FILE                        jobs as a job event log records them
   -local                               the HISTORY file and its older parts
   -startd, -epochs, -transfer-history[:IOC], -daemon, -type TYPES
-                                       the files of STARTD_HISTORY, JOB_EPOCH_HISTORY, SCHEDD_DAEMON_HISTORY
+                                       the files of STARTD_HISTORY, JOB_EPOCH_HISTORY, SCHEDD_DAEMON_HISTORY;
+                                       TYPES: SPAWN, INPUT, OUTPUT, EPOCH, TRANSFER (all transfers) or ALL
+  -epochs[:d] -directory               files of JOB_EPOCH_HISTORY_DIR, or of -search DIRECTORY; d: deletes them
   -extract FILE                        write the ads to a file (100,000 at most unless -limit says otherwise)
 Forms
 {output_format.USAGE}

@@ -7,7 +7,9 @@ first word is the kind of ad (``*** EPOCH ClusterId=1 ...``).
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +26,10 @@ from slotwise.table import AdTable, unpack_ads
 from slotwise.wire.gen import schedd_pb2
 
 _TRANSFERS = {"I": "INPUT", "O": "OUTPUT", "C": "CHECKPOINT"}
+#: Options that name histories; of one group at most.
+_HISTORIES = (("schedd",), ("startd",), ("daemon",), ("epochs", "transfer-history"))
+#: A file of the runs of one job (JOB_EPOCH_HISTORY_DIR); the last number is when a reader took it to delete it.
+_RUNS = re.compile(r"job\.runs\.(\d+)\.(\d+)(?:\.(\d+))?\.ads")
 DAEMON = Layout((
     Item("RecordWriteDate", "TIMESTAMP", width=10, instead="?"),
     Item("RecentDaemonCoreDutyCycle", "DUTY_CYCLE", printf="%.2f", width=10, instead="?"),
@@ -37,25 +43,31 @@ DAEMON = Layout((
 
 @dataclass(frozen=True)
 class Source:
-    """Files to read, the newest last; ``types``: only ads of these kinds (upper case)."""
+    """Files to read, the newest last; ``types``: only ads of these kinds (upper case); ``deletes``: files once read."""
 
     files: tuple[Path, ...]
     layout: Layout | None = None
     types: frozenset[str] = frozenset()
     is_event_log: bool = False
+    deletes: bool = False
 
     @classmethod
     def of(cls, parsed: Parsed, inv: Invocation) -> Source | None:
         """What the options name, or None: the schedd is asked.
 
-        :raises UsageError: when the pool keeps no such history.
+        :raises UsageError: when the pool keeps no such history, or options contradict each other.
+        :raises NotFoundError: when there is no such file or directory.
         """
         jobs = jobviews.VIEWS["history"]
         types = _types(parsed)
+        _check_histories(parsed)
         if (name := parsed.value("userlog")) is not None:
             return cls((inv.path(name),), jobs, is_event_log=True)
         if (name := parsed.value("file")) is not None:
             return cls((inv.path(name),), jobs, types)
+        if parsed.has("directory"):
+            layout = None if parsed.has("transfer-history") else jobs
+            return cls(_files_of_jobs(parsed, inv), layout, types, deletes=_deletes(parsed))
         if (name := parsed.value("search")) is not None:
             return cls(tuple(parts_of(inv.path(name))), jobs, types)
         for option, knob, layout in (
@@ -78,17 +90,66 @@ def _types(parsed: Parsed) -> frozenset[str]:
             raise UsageError(f"-transfer-history:{letters}: {sorted(unknown)[0]} is unknown", hint="I, O or C")
         return frozenset(_TRANSFERS[letter] for letter in letters)
     given = {word.strip().upper() for one in parsed.all("type") for word in one.values[0].split(",")}
+    if "TRANSFER" in given:
+        given = given - {"TRANSFER"} | set(_TRANSFERS.values())
     if given:
         return frozenset() if "ALL" in given else frozenset(given)
     return frozenset({"EPOCH"}) if parsed.has("epochs") else frozenset()
 
 
-def _configured(knob: str, option: str, inv: Invocation) -> list[Path]:
+def _check_histories(parsed: Parsed) -> None:
+    named = [next((name for name in group if parsed.has(name)), "") for group in _HISTORIES]
+    chosen = [name for name in named if name]
+    if len(chosen) > 1:
+        raise UsageError(f"-{chosen[0]} and -{chosen[1]} name different histories", hint="leave one of them out")
+
+
+def _deletes(parsed: Parsed) -> bool:
+    """Whether files are deleted once they are read (``-epochs:d``).
+
+    :raises UsageError: when they would not be read to their ends.
+    """
+    if not any("d" in one.letters.lower() for one in parsed.all("epochs")):
+        return False
+    for name in ("limit", "scanlimit", "since", "completedsince"):
+        if parsed.has(name):
+            raise UsageError(f"-epochs:d deletes the files, and -{name} does not read all of them", hint="omit one")
+    return True
+
+
+def _files_of_jobs(parsed: Parsed, inv: Invocation) -> tuple[Path, ...]:
+    """The files of runs in a directory, those of the jobs that are asked for, by the jobs' ids."""
+    if not (parsed.has("epochs") or parsed.has("transfer-history")):
+        raise UsageError("-directory reads the history of runs only", hint="-epochs -directory")
+    searched = parsed.value("search")
+    value = str(inv.path(searched)) if searched is not None else _knob("JOB_EPOCH_HISTORY_DIR", "directory", inv)
+    directory = Path(value)
+    if not directory.is_dir():
+        raise NotFoundError(f"-directory: {value} is not a directory")
+    ids = {word for word in parsed.words if word[:1].isdigit()}
+    everything = len(ids) < len(parsed.words)  # an owner's jobs are in any of them
+    found = []
+    for path in directory.iterdir():
+        match = _RUNS.fullmatch(path.name)
+        if match is None:
+            continue
+        cluster, proc, reader = match.groups()
+        if everything or not ids or cluster in ids or f"{cluster}.{proc}" in ids:
+            found.append((int(cluster), int(proc), reader is None, path.name, path))
+    return tuple(path for *_, path in sorted(found))
+
+
+def _knob(knob: str, option: str, inv: Invocation) -> str:
     from slotwise.config import load
 
     value = load(subsystem="TOOL", env=inv.env, home=inv.home).get(knob)
     if not value:
-        raise UsageError(f"-{option}: {knob} is not set, so no such history is kept", hint=f"set {knob} to a file")
+        raise UsageError(f"-{option}: {knob} is not set, so no such history is kept", hint=f"set {knob}")
+    return value
+
+
+def _configured(knob: str, option: str, inv: Invocation) -> list[Path]:
+    value = _knob(knob, option, inv)
     found = parts_of(Path(value))
     if not found:
         raise NotFoundError(f"-{option}: there is no file {value} yet ({knob})")
@@ -107,17 +168,38 @@ def read_sources(source: Source, query: schedd_pb2.HistoryQuery, inv: Invocation
     left = query.query.limit or -1
     scanned = 0
     for path in source.files if query.forwards else reversed(source.files):
-        found = _read(source, path)
-        for ad in found if query.forwards else reversed(found):
-            if left == 0 or (query.scan_limit and scanned >= query.scan_limit):
-                return
-            scanned += 1
-            if stop is not None and stop.eval(ad) is True:
-                return
-            if constraint and not unpack_ads(AdTable.of([ad]).query(constraint)):
-                continue
-            left -= 1
-            yield ad
+        with _taken(path) if source.deletes else nullcontext(path) as place:
+            found = _read(source, place)
+            for ad in found if query.forwards else reversed(found):
+                if left == 0 or (query.scan_limit and scanned >= query.scan_limit):
+                    return
+                scanned += 1
+                if stop is not None and stop.eval(ad) is True:
+                    return
+                if constraint and not unpack_ads(AdTable.of([ad]).query(constraint)):
+                    continue
+                left -= 1
+                yield ad
+
+
+@contextmanager
+def _taken(path: Path) -> Iterator[Path]:
+    """A file of runs under a name to which the access point does not write; deleted unless reading it fails.
+
+    After a failure, later readers find it under that name.
+
+    :raises NotFoundError: when it cannot be renamed or deleted.
+    """
+    match = _RUNS.fullmatch(path.name)
+    aside = (
+        path if match is None or match[3] else path.with_name(f"{path.name.removesuffix('.ads')}.{time.time_ns()}.ads")
+    )
+    try:
+        path.rename(aside)
+        yield aside
+        aside.unlink()
+    except OSError as error:
+        raise NotFoundError(f"cannot delete {path}: {error.strerror}") from None
 
 
 def _read(source: Source, path: Path) -> list[ClassAd]:
