@@ -293,7 +293,7 @@ def test_a_large_job_starts_though_its_user_has_its_share(make_pool: Callable[[s
     pool.up()
     pool.until("the slot is advertised", lambda: pool.json("status"))
     for user in ("ben", "ann"):
-        queue(pool, f"arguments = 1\n{USER.format(user)}queue 300\n")
+        queue(pool, f"arguments = 4\n{USER.format(user)}queue 300\n")  # long enough for a look at what is kept
         pool.until("small jobs end", lambda user=user: ended(pool, user) > 4, 60)
     large = USER.format("ben").replace("ben.log", "large.log")
     queue(pool, f"arguments = 600\nrequest_cpus = 4\npriority = 10\n{large}queue\n")
