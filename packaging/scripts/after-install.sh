@@ -14,7 +14,10 @@ if [ -d /run/systemd/system ]; then
         former=$(systemctl show --property MainPID --value slotwise.service)
         systemctl kill --kill-who=main --signal=KILL slotwise.service
         while [ -d "/proc/$former" ]; do sleep 0.1; done
-        systemctl start slotwise.service
+        # With cgroup version 2 and running jobs systemd cannot start a process in the unit; then the pool has its
+        # new master by itself, outside of systemd's sight until the host is started again.
+        systemctl start slotwise.service || true
+        SLOTWISE_HOME="$(head -n 1 /etc/slotwise/home)" /usr/bin/slotwise up >/dev/null || true
         SLOTWISE_HOME="$(head -n 1 /etc/slotwise/home)" /usr/bin/slotwise restart || true
     elif [ -z "$2" ] && [ "$1" != 2 ]; then
         systemctl enable --now slotwise.service || true

@@ -43,7 +43,11 @@ class PoolHome:
         if named:
             return cls(Path(named).absolute())
         own = cls((Path(env["HOME"]) if env.get("HOME") else Path.home()) / ".slotwise")
-        return own if own.run.is_dir() else cls.of_host() or own
+        try:
+            exists = own.run.is_dir()
+        except OSError:  # a home directory that may not be looked into
+            exists = False
+        return own if exists else cls.of_host() or own
 
     @classmethod
     def of_host(cls, file: Path = HOST_POOL) -> PoolHome | None:
@@ -53,9 +57,9 @@ class PoolHome:
             commands.
         """
         try:
-            with file.open(encoding="utf-8") as stream:
+            with file.open("rb") as stream:
                 about = os.fstat(stream.fileno())
-                named = stream.readline().strip()
+                named = os.fsdecode(stream.readline(4096).strip())
         except OSError:
             return None
         if about.st_uid not in (0, os.geteuid()) or about.st_mode & 0o022:

@@ -154,7 +154,7 @@ def _another_text(path: Path) -> None:
     [
         (_written_by_others, "may be written by others"),
         (_a_link, "cannot be read"),
-        (_a_fifo, "no regular file"),
+        (_a_fifo, "not a regular file"),
         pytest.param(_of_another_user, "another user", marks=pytest.mark.skipif(os.getuid() != 0, reason="needs root")),
         (_another_text, "does not hold the path"),
     ],

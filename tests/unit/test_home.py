@@ -29,6 +29,15 @@ def test_the_pool_of_the_host_serves_those_who_have_none(tmp_path: Path, monkeyp
     assert PoolHome.from_env({"HOME": str(ann)}).root == ann / ".slotwise", "a pool of one's own comes first"
 
 
+def test_a_home_directory_that_cannot_be_looked_into_has_no_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_dir", refused)
+    monkeypatch.setattr(PoolHome, "of_host", classmethod(lambda cls: PoolHome(Path("/var/lib/slotwise"))))
+    assert PoolHome.from_env({"HOME": "/home/ann"}).root == Path("/var/lib/slotwise")
+
+
 def test_a_pool_of_the_host_that_anybody_could_have_named_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "home"
     file.write_text("/tmp/evil\n")

@@ -56,3 +56,10 @@ async def test_the_watchdog_hears_of_a_loop_that_turns(tmp_path: Path) -> None:
         heard = [await asyncio.to_thread(manager.recv, 100) for _ in range(2)]
         task.cancel()
     assert heard == [b"WATCHDOG=1"] * 2
+
+
+def test_a_socket_of_another_service_is_left_alone(tmp_path: Path) -> None:
+    env = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
+    assert service_manager.supervises(env)
+    assert service_manager.supervises(env | {"SYSTEMD_EXEC_PID": str(os.getpid())})
+    assert not service_manager.supervises(env | {"SYSTEMD_EXEC_PID": "1"})

@@ -136,7 +136,7 @@ def test_files_that_others_may_have_written_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         told.files()
     (directory / ".config.SCHEDD.foo").symlink_to("/etc/passwd")
-    with pytest.raises(ConfigError, match="no regular file"):
+    with pytest.raises(ConfigError, match="not a regular file"):
         told.files()
     aside = directory.rename(tmp_path / "aside")
     directory.symlink_to(aside)

@@ -18,7 +18,8 @@ _OF_JOBS = (
     "q", "rm", "hold", "release", "suspend", "continue", "vacate-job", "prio", "qedit", "analyze", "tail", "ssh-to-job",
     "transfer-data",
 )  # fmt: skip
-_IDS = r"slotwise q -nobatch -af:j '' 2>/dev/null | awk '{print $1}'"
+#: Numbers alone: shells would carry out what else an access point might say.
+_IDS = r"slotwise q -nobatch -af:j '' 2>/dev/null | awk '$1 ~ /^[0-9]+[.][0-9]+$/ {print $1}'"
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,12 @@ _WATCHDOG_PID = "WATCHDOG_PID"
 
 
 def supervises(env: Mapping[str, str]) -> bool:
-    """Whether a service manager started this process, and starts it again when it dies."""
-    return bool(env.get(NOTIFY_SOCKET))
+    """Whether a service manager started this process, and starts it again when it dies.
+
+    A pool that is brought up below another service inherits that one's ``NOTIFY_SOCKET``; systemd names the process
+    that it started in ``SYSTEMD_EXEC_PID``.
+    """
+    return bool(env.get(NOTIFY_SOCKET)) and env.get("SYSTEMD_EXEC_PID", str(os.getpid())) == str(os.getpid())
 
 
 def report(env: Mapping[str, str], **state: str) -> None:
@@ -31,7 +35,7 @@ def report(env: Mapping[str, str], **state: str) -> None:
     A service manager that does not listen is no reason to fail.
     """
     path = env.get(NOTIFY_SOCKET, "")
-    if not path.startswith(("/", "@")):
+    if not supervises(env) or not path.startswith(("/", "@")):
         return
     message = "\n".join(f"{name}={' '.join(value.split())}" for name, value in state.items())
     name = b"\0" + os.fsencode(path[1:]) if path.startswith("@") else os.fsencode(path)

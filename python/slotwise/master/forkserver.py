@@ -11,7 +11,7 @@ spawner to master      ``{"started": name, "pid": n}``, ``{"exited": pid, "statu
 
 When a master that said hello dies without a goodbye the spawner forks a new one, which adopts the daemons that live.
 One that never said hello could not start, and another try would end the same way. Under a service manager the spawner
-ends instead: systemd starts the master that it knows again, and two would be in each other's way.
+waits first: systemd starts the master that it knows again, and two would be in each other's way.
 """
 
 from __future__ import annotations
@@ -43,6 +43,9 @@ SPAWNER_FD = "SLOTWISE_SPAWNER_FD"
 _PR_SET_CHILD_SUBREAPER = 36
 _LARGEST_OUT = 1_000_000
 _MASTER_RESTART_S = (0.0, 0.5, 2.0, 10.0)
+#: How long a service manager may take to start a new master. It may be unable to: with cgroup version 2 systemd cannot
+#: start a process in a unit whose cgroup has jobs' cgroups below it.
+_SERVICE_MANAGER_S = 20.0
 
 
 def fork_spawner(env: Mapping[str, str], config_file: str | None) -> tuple[socket.socket, int]:
@@ -207,7 +210,7 @@ class Spawner:
 
     def _revive_master(self) -> bool:
         """Fork a master in place of one that died; false when somebody else takes over."""
-        if not self._revives:
+        if not self._revives and self._has_new_master():
             return False
         if self._master is not None:  # it closed its channel but still ends
             process.wait_gone(self._master, 30)
@@ -222,6 +225,15 @@ class Spawner:
         self._master = self._fork_daemon("master", theirs)
         theirs.close()
         return True
+
+    def _has_new_master(self) -> bool:
+        """Whether the service manager starts a master in time."""
+        deadline = time.monotonic() + _SERVICE_MANAGER_S
+        while time.monotonic() < deadline:
+            if lock.holder(self._home, "master") is not None:
+                return True
+            time.sleep(0.2)
+        return False
 
 
 def _become(

@@ -250,7 +250,7 @@ def test_a_plug_in_that_root_would_run_is_roots_alone(tmp_path: Path, caplog: py
         os.chown(path, 0, -1)
         path.chmod(0o755)
         assert methods.find(sound).levels
-    assert "it would run as root, and is not used" in caplog.text
+    assert "not used: it would run as root" in caplog.text
 
 
 def test_what_the_network_card_says() -> None:
