@@ -5,16 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
+import pwd
 import re
+import shutil
 import socketserver
 import sys
+import tempfile
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from slotwise.config.daemon_account import DaemonAccount
+from slotwise.daemon import privileges
 from slotwise.mail import outbox
+from slotwise.mail.message import Mail
+from slotwise.mail.settings import MailSettings
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.access_point import RunningAccessPoint
@@ -320,3 +328,33 @@ async def test_a_server_that_does_not_answer_holds_nothing_up(
             return any("could not send mail" in r.getMessage() for r in caplog.records)
 
         await world.schedd.until(logged, timeout_s=20)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a program as another account")
+async def test_mail_programs_run_as_the_daemons_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    nobody = pwd.getpwnam("nobody")
+    monkeypatch.setattr(
+        privileges, "_account", DaemonAccount("nobody", nobody.pw_uid, nobody.pw_gid, (nobody.pw_gid,), named=True)
+    )
+    root = Path(tempfile.mkdtemp())
+    try:
+        root.chmod(0o755)
+        box, path = root / "box", root / "fake-mail"
+        box.mkdir()
+        shutil.chown(box, "nobody")
+        who = 'echo "$USER"; id -u; id -g; id -G; cat'
+        path.write_text(f"#!/bin/sh\n{{ {who}; }} > {box}/part && mv {box}/part {box}/mail\n")
+        path.chmod(0o755)
+        sending = outbox.Outbox(os.environ)
+        sending.settings = MailSettings(host="here", program=str(path))
+        task = asyncio.create_task(sending.run())
+        sending.post(Mail(("ann@x.org",), "[Condor] s", "text\n"))
+        async with asyncio.timeout(20):
+            while not (box / "mail").exists():
+                await asyncio.sleep(0.02)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        uid, gid = nobody.pw_uid, nobody.pw_gid
+        assert (box / "mail").read_text() == f"nobody\n{uid}\n{gid}\n{gid}\ntext\n"
+    finally:
+        shutil.rmtree(root)
