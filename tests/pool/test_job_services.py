@@ -172,6 +172,12 @@ def test_inputs_and_results_that_are_urls(make_pool: Callable[[str], Pool], open
     epochs = ("history", "-epochs", "-forwards", "-type", "ALL")
     kinds = pool.run(*epochs, "-af", "EpochAdType", "RunInstanceID").stdout.split()
     assert kinds == ["SPAWN", "0", "INPUT", "0", "OUTPUT", "0", "EPOCH", "0"]
+    name = pool.run("status", "-schedd", "-af", "Name").stdout.strip()
+    remote = pool.run("history", "-name", name, "-transfer-history:i", "-af", "EpochAdType").stdout.split()
+    assert remote == ["INPUT"]
+    assert pool.run("history", "-name", name, "-epochs").stdout.splitlines()[1:], "a table"
+    refused = pool.run("history", "-name", name, "-epochs", "-directory", check=False)
+    assert refused.returncode != 0 and "-directory" in refused.stderr
     told = "InputPluginResultList[0].TransferUrl", "OutputPluginInvocations[0].PluginBasename"
     said = pool.run(*epochs, "-constraint", "TransferClass =!= undefined", "-af", *told).stdout.splitlines()
     assert said == ["shelf://book undefined", "undefined plugin"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import grpc
 import pytest
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.cli.jobs import history_files
+from slotwise.daemon.history_file import read_ads
 from slotwise.startd.fingerprint import disk
 from slotwise.startd.fingerprint.x_input import XProbe
 from slotwise.startd.journal import Journal
@@ -82,7 +82,7 @@ async def test_jobs_that_ended_here_are_in_the_history_of_the_startd(tmp_path: P
             await until(lambda run_id=run_id: run_id in host.starter.runs)
             host.starter.gone(run_id)
             await until(lambda: host.place("slot1_1") == "Claimed/Idle")
-    ads = history_files._read(history_files.Source((path,)), path)
+    ads = list(read_ads(path, frozenset(), forwards=True))
     assert [(ad["JobStatus"], text_of(ad, "RemoteHost").partition("@")[0]) for ad in ads] == [(4, "slot1_1")] * 2
     assert all(number_of(ad, "CompletionDate") > 0 and ad["RequestCpus"] == 1 for ad in ads)
     text = path.read_text()

@@ -11,7 +11,7 @@ from slotwise.cli.common.options import parse
 from slotwise.cli.jobs.eventlog_ads import job_ads
 from slotwise.cli.jobs.history import OPTIONS
 from slotwise.cli.jobs.history_files import Source, read_sources
-from slotwise.daemon.history_file import parts_of
+from slotwise.daemon.history_file import parts_of, read_ads
 from slotwise.errors import NotFoundError, UsageError
 from slotwise.wire.gen import schedd_pb2
 
@@ -115,3 +115,17 @@ def test_files_are_not_deleted_by_what_does_not_read_all_of_them(tmp_path: Path,
     parsed = parse(["-epochs:d", "-directory", "-search", str(tmp_path), *words], OPTIONS)
     with pytest.raises(UsageError, match=words[0]):
         Source.of(parsed, Invocation.of_process())
+
+
+@pytest.mark.parametrize("block", [1, 7, 40, 64, 1000, 1 << 20])
+@pytest.mark.parametrize("end", ["", "ClusterId = 99\n", "ClusterId = 98\n\nClusterId = 99", "*** EPOCH", "\n"])
+def test_backwards_finds_the_same_ads_whatever_is_read_at_a_time(tmp_path: Path, block: int, end: str) -> None:
+    path = tmp_path / "epochs"
+    kinds = ["EPOCH ", "INPUT ", "", "EPOCH ", "SPAWN "]
+    texts = [f'Note = "{"x" * 9 * number}"\n{record(number, kind)}' for number, kind in enumerate(kinds)]
+    for text in ("".join(texts) + end, end):
+        path.write_text(text)
+        for chosen in (frozenset[str](), frozenset({"EPOCH"}), frozenset({"INPUT", "SPAWN"})):
+            forwards = [str(ad) for ad in read_ads(path, chosen, forwards=True)]
+            backwards = [str(ad) for ad in read_ads(path, chosen, forwards=False, block=block)]
+            assert backwards == forwards[::-1]

@@ -11,18 +11,20 @@ import os
 import re
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from slotwise.classad import ClassAd, parse_ads
 from slotwise.config import Config
 
 #: Suffix of a file that was put aside: when that was, and a number when there were more in that second.
 ASIDE = re.compile(r"\.\d{8}T\d{6}(\.\d+)?")
 _MODE = 0o600
 _BANNER = re.compile(rb"^\*\*\* [^\n]*\n", re.MULTILINE)
-_TAIL = 65536
+_ANY_BANNER = re.compile(rb"^\*\*\*[^\n]*(?:\n|\Z)", re.MULTILINE)
+_TAIL, _BLOCK = 65536, 1024 * 1024
 #: How a file that holds nothing but a part of its first record begins.
 _ATTRIBUTE = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*(\Z| \Z| =\Z| = )")
 
@@ -216,6 +218,69 @@ def encoded(text: str) -> bytes:
 def parts_of(path: Path) -> list[Path]:
     """A history file with those that were put aside, the newest last."""
     return [*_older(path), *([path] if path.exists() else [])]
+
+
+def read_ads(path: Path, kinds: Set[str], *, forwards: bool, block: int = _BLOCK) -> Iterator[ClassAd]:
+    """The ads of a file, the newest (last) first unless ``forwards``; the file may be larger than memory.
+
+    :param kinds: the first words of the banners of ads that are wanted, in upper case; empty for all. Ads without a
+        banner are of any kind in a file without banners.
+    :param block: how much is read at a time, in bytes.
+    :raises OSError: when the file cannot be read.
+    :raises AdSyntaxError: for a record that is not an ad.
+    """
+    with path.open("rb") as stream:
+        for body, kind in _records(stream) if forwards else _records_backwards(stream, block):
+            if not kinds or kind is None or kind in kinds:
+                ads = list(parse_ads(body.decode(errors="replace").encode()))
+                yield from ads if forwards else reversed(ads)
+
+
+def _records(stream: BinaryIO) -> Iterator[tuple[bytes, str | None]]:
+    """Texts of ads, each with its kind: None in a file without banners, "" without a word or a banner."""
+    body: list[bytes] = []
+    has_banner = False
+    for line in stream:
+        if line.startswith(b"***"):
+            yield b"".join(body), _kind(line)
+            body, has_banner = [], True
+        else:
+            body.append(line)
+    yield b"".join(body), "" if has_banner else None
+
+
+def _records_backwards(stream: BinaryIO, block: int) -> Iterator[tuple[bytes, str | None]]:
+    """As :func:`_records`, from the end."""
+    end = stream.seek(0, os.SEEK_END)
+    data, is_first, size = b"", True, block
+    while end > 0:
+        start = max(0, end - size)
+        stream.seek(start)
+        piece = stream.read(end - start)
+        if start > 0:  # begin with a whole line
+            cut = piece.find(b"\n") + 1
+            if cut in (0, len(piece)):
+                size *= 2
+                continue
+            start, piece = start + cut, piece[cut:]
+        data, end, size = piece + data, start, block
+        banners = list(_ANY_BANNER.finditer(data))
+        if is_first and (banners or end == 0):
+            yield (data[banners[-1].end() :], "") if banners else (data, None)
+            is_first = False
+        if not banners:
+            continue
+        # The body of the first may begin in the block before.
+        for former, banner in zip(reversed(banners[:-1]), reversed(banners[1:]), strict=True):
+            yield data[former.end() : banner.start()], _kind(banner.group())
+        if end == 0:
+            yield data[: banners[0].start()], _kind(banners[0].group())
+        data = data[: banners[0].end()]
+
+
+def _kind(banner: bytes) -> str:
+    words = banner[3:].split(maxsplit=1)
+    return words[0].decode(errors="replace").upper() if words else ""
 
 
 def _older(path: Path) -> list[Path]:

@@ -294,7 +294,7 @@ class AccessPoint:
             admission=self.admission,
             actions=self.actions,
             listing=listing,
-            history=History(self.store, settings.name, context.clock),
+            history=History(self.store, settings.name, context.clock, lambda: self.run_history.settings.path),
             requests=self.requests,
             matches=self.claiming,
             rejections=Rejections(self.queue.runnable, self.committer, context.clock),

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
+import grpc
+import pytest
 from slotwise.classad import ClassAd, parse_ads
 from slotwise.table import pack_ads
-from slotwise.wire.gen import common_pb2
+from slotwise.wire.gen import common_pb2, schedd_pb2
 
 from tests.support.access_point import RunningAccessPoint
 from tests.support.execution_point import ExecutionPoint, PretendedRun, Script
@@ -107,3 +110,45 @@ async def test_results_that_are_no_ads_make_no_record_wrong(tmp_path: Path) -> N
     assert [kind for kind, _, _ in found] == ["SPAWN", "OUTPUT", "EPOCH"]
     assert found[1][1]["OutputPluginResultList"] == []
     assert "InputPluginResultList" not in job
+
+
+async def test_the_access_point_answers_about_runs(tmp_path: Path) -> None:
+    text = json.loads(RECORDED.read_text())["file"]
+    path = tmp_path / "epochs"
+    cut = text.index("\n", text.index("*** EPOCH ClusterId=4")) + 1
+    (tmp_path / "epochs.20260101T000000").write_text(text[:cut])
+    path.write_text(text[cut:])
+    schedd = await RunningAccessPoint(tmp_path / "pool").start(JOB_EPOCH_HISTORY=str(path))
+
+    async def ask(constraint: str = "", limit: int = 0, ids: tuple[str, ...] = (), **fields: Any) -> list[str]:
+        query = common_pb2.AdQuery(constraint=constraint, limit=limit)
+        jobs = schedd_pb2.JobSelection(ids=ids)
+        found = await schedd.history(runs=True, query=query, jobs=jobs, **fields)
+        return [f"{ad['ClusterId']} {ad['RunInstanceID']} {ad['EpochAdType']}" for ad in found]
+
+    try:
+        everything = await ask()
+        assert len(everything) == text.count("\n*** ")
+        assert everything[:3] == ["6 0 EPOCH", "6 0 CHECKPOINT", "6 0 SPAWN"]
+        assert await ask(forwards=True) == everything[::-1]
+        ends = ["6 0 EPOCH", "5 0 EPOCH", "4 1 EPOCH", "4 0 EPOCH", "3 0 EPOCH"]
+        assert await ask(kinds=["epoch"]) == ends
+        assert await ask(kinds=["EPOCH"], limit=2) == ends[:2]
+        assert await ask(kinds=["EPOCH"], scan_limit=3, constraint="ClusterId < 6") == ends[1:3]
+        assert await ask(kinds=["EPOCH"], since="4.0") == ends[:2]
+        assert await ask(since='EpochAdType == "INPUT"') == everything[: everything.index("5 0 INPUT")]
+        assert await ask(kinds=["INPUT", "OUTPUT"], ids=("5", "3.0")) == ["5 0 OUTPUT", "5 0 INPUT", "3 0 INPUT"]
+        path.write_text("= [\n*** EPOCH ClusterId=1\n")
+        with pytest.raises(grpc.RpcError, match="cannot be read"):
+            await ask()
+    finally:
+        await schedd.stop()
+
+
+async def test_an_access_point_without_a_history_of_runs_says_so(tmp_path: Path) -> None:
+    schedd = await RunningAccessPoint(tmp_path / "pool").start(JOB_EPOCH_HISTORY="")
+    try:
+        with pytest.raises(grpc.RpcError, match="no history of runs"):
+            await schedd.history(runs=True)
+    finally:
+        await schedd.stop()

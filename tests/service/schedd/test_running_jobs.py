@@ -10,9 +10,8 @@ from pathlib import Path
 import htcondor2
 import pytest
 from slotwise.classad import ClassAd
-from slotwise.cli.jobs import history_files
 from slotwise.clock import ManualClock
-from slotwise.daemon.history_file import Rotation
+from slotwise.daemon.history_file import Rotation, read_ads
 from slotwise.schedd.history import epochs
 from slotwise.schedd.history.epochs import RunHistorySettings, RunRecord
 from slotwise.schedd.jobs.values import Changes
@@ -380,7 +379,7 @@ async def test_every_run_of_a_job_is_in_the_history_of_runs(tmp_path: Path) -> N
         await schedd.stop()
         text = (tmp_path / "epochs").read_text()
         assert text == (tmp_path / f"runs/job.runs.{cluster}.0.ads").read_text()
-        found = history_files._read(history_files.Source((tmp_path / "epochs",)), tmp_path / "epochs")
+        found = list(read_ads(tmp_path / "epochs", frozenset(), forwards=True))
         kinds = [(ad["RunInstanceID"], ad["EpochAdType"], ad["ProcId"]) for ad in found]
         assert kinds == [(0, "SPAWN", 0), (0, "EPOCH", 0), (1, "SPAWN", 0), (1, "EPOCH", 0)]
         _, first, _, second = found

@@ -14,7 +14,7 @@ from slotwise.classad import ClassAd, ExprTree, SpecialValue
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, Parsed, parse
 from slotwise.cli.jobs import queues
-from slotwise.cli.jobs.history_files import Source, read_sources
+from slotwise.cli.jobs.history_files import Source, chosen_types, is_of_runs, read_sources
 from slotwise.cli.jobs.q import job_id
 from slotwise.cli.render import jobviews, output_format
 from slotwise.cli.render.layout import Layout
@@ -45,7 +45,7 @@ Which jobs
   -since ID | EXPR | TIME, -completedsince TIME    reading stops there
   -forwards, -backwards oldest or newest (default) first
 From where
-  -name NAME, -pool HOST:PORT          another access point
+  -name NAME, -pool HOST:PORT          another access point, also with -epochs and -transfer-history
   -file FILE, -search FILE             ads of a file in long form; of that file and its older parts
   -userlog FILE                        jobs as a job event log records them
   -local                               the HISTORY file and its older parts
@@ -58,6 +58,7 @@ Forms
 {output_format.USAGE}
   -wide[:N]             lines are not cut, or at N"""
 _EXTRACTED = 100_000
+_NO_TABLE, _FORMS = "these ads have no table", "-long, -json, -af ATTRIBUTE... or -print-format FILE"
 
 
 def main(args: list[str], inv: Invocation) -> int:
@@ -84,6 +85,11 @@ def main(args: list[str], inv: Invocation) -> int:
     if source is not None:
         _print(parsed, form, source, read_sources(source, query, inv), inv)
         return 0
+    if is_of_runs(parsed):
+        query.runs = True
+        query.kinds.extend(sorted(chosen_types(parsed)))
+        if form.kind == "table" and parsed.has("transfer-history"):
+            raise UsageError(_NO_TABLE, hint=_FORMS)
     inv = inv.aimed(parsed.value("pool"), parsed.value("name"))
     try:
         stub = inv.stub(schedd_pb2_grpc.ScheddStub, "schedd")
@@ -182,7 +188,7 @@ def _print(parsed: Parsed, form: Form, source: Source | None, ads: Iterator[Clas
         return
     layout = source.layout if source is not None else jobviews.VIEWS["history"]
     if layout is None:
-        raise UsageError("these ads have no table", hint="-long, -json, -af ATTRIBUTE... or -print-format FILE")
+        raise UsageError(_NO_TABLE, hint=_FORMS)
     _table(layout.with_items(form.more), ads, queues.width(parsed, inv), inv)
 
 

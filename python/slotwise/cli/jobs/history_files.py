@@ -13,14 +13,14 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from slotwise.classad import ClassAd, ExprTree, parse_ads
+from slotwise.classad import ClassAd, ExprTree
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Parsed
 from slotwise.cli.jobs.eventlog_ads import job_ads
 from slotwise.cli.jobs.queues import owner_of
 from slotwise.cli.render import jobviews
 from slotwise.cli.render.layout import Item, Layout
-from slotwise.daemon.history_file import parts_of
+from slotwise.daemon.history_file import parts_of, read_ads
 from slotwise.errors import NotFoundError, UsageError
 from slotwise.table import AdTable, unpack_ads
 from slotwise.wire.gen import schedd_pb2
@@ -59,8 +59,12 @@ class Source:
         :raises NotFoundError: when there is no such file or directory.
         """
         jobs = jobviews.VIEWS["history"]
-        types = _types(parsed)
+        types = chosen_types(parsed)
         _check_histories(parsed)
+        if parsed.has("name") or parsed.has("pool"):
+            _check_remote(parsed)
+            if is_of_runs(parsed):
+                return None
         if (name := parsed.value("userlog")) is not None:
             return cls((inv.path(name),), jobs, is_event_log=True)
         if (name := parsed.value("file")) is not None:
@@ -82,7 +86,22 @@ class Source:
         return None
 
 
-def _types(parsed: Parsed) -> frozenset[str]:
+def is_of_runs(parsed: Parsed) -> bool:
+    """Whether the options name the history of runs."""
+    return parsed.has("epochs") or parsed.has("transfer-history")
+
+
+def _check_remote(parsed: Parsed) -> None:
+    for name in ("local", "startd", "daemon", "directory"):
+        if parsed.has(name):
+            raise UsageError(f"-{name} reads files of this host, and -name or -pool asks another", hint="omit one")
+
+
+def chosen_types(parsed: Parsed) -> frozenset[str]:
+    """The kinds of ads that are asked for, in upper case; empty for all.
+
+    :raises UsageError: for a kind of transfer that there is not.
+    """
     if parsed.has("transfer-history"):
         letters = "".join(one.letters for one in parsed.all("transfer-history")).upper() or "IOC"
         unknown = set(letters) - set(_TRANSFERS)
@@ -119,7 +138,7 @@ def _deletes(parsed: Parsed) -> bool:
 
 def _files_of_jobs(parsed: Parsed, inv: Invocation) -> tuple[Path, ...]:
     """The files of runs in a directory, those of the jobs that are asked for, by the jobs' ids."""
-    if not (parsed.has("epochs") or parsed.has("transfer-history")):
+    if not is_of_runs(parsed):
         raise UsageError("-directory reads the history of runs only", hint="-epochs -directory")
     searched = parsed.value("search")
     value = str(inv.path(searched)) if searched is not None else _knob("JOB_EPOCH_HISTORY_DIR", "directory", inv)
@@ -169,8 +188,7 @@ def read_sources(source: Source, query: schedd_pb2.HistoryQuery, inv: Invocation
     scanned = 0
     for path in source.files if query.forwards else reversed(source.files):
         with _taken(path) if source.deletes else nullcontext(path) as place:
-            found = _read(source, place)
-            for ad in found if query.forwards else reversed(found):
+            for ad in _read(source, place, forwards=query.forwards):
                 if left == 0 or (query.scan_limit and scanned >= query.scan_limit):
                     return
                 scanned += 1
@@ -202,23 +220,15 @@ def _taken(path: Path) -> Iterator[Path]:
         raise NotFoundError(f"cannot delete {path}: {error.strerror}") from None
 
 
-def _read(source: Source, path: Path) -> list[ClassAd]:
+def _read(source: Source, path: Path, *, forwards: bool) -> Iterator[ClassAd]:
     if source.is_event_log:
-        return job_ads(path, left=True, owner=owner_of(path))
+        ads = job_ads(path, left=True, owner=owner_of(path))
+        yield from ads if forwards else reversed(ads)
+        return
     try:
-        text = path.read_text(errors="replace")
+        yield from read_ads(path, source.types, forwards=forwards)
     except OSError as error:
         raise NotFoundError(f"cannot read {path}: {error.strerror}") from None
-    found: list[ClassAd] = []
-    body = ""
-    for line in text.splitlines(keepends=True):
-        if not line.startswith("***"):
-            body += line
-            continue
-        if not source.types or (line[3:].split(maxsplit=1)[:1] and line[3:].split()[0].upper() in source.types):
-            found += parse_ads(body.encode())
-        body = ""
-    return found + ([] if source.types and "***" in text else list(parse_ads(body.encode())))
 
 
 def _stop(query: schedd_pb2.HistoryQuery) -> ExprTree | None:

@@ -113,6 +113,8 @@ def history_query(message: schedd_pb2.HistoryQuery) -> HistoryQuery:
         scan_limit=message.scan_limit,
         since=message.since.strip(),
         completed_since=message.completed_since,
+        runs=message.runs,
+        kinds=frozenset(kind.upper() for kind in message.kinds),
     )
 
 

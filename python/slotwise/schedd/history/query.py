@@ -1,15 +1,18 @@
-"""Answers queries about jobs that have left the queue, from the database, newest first."""
+"""Answers queries about jobs that have left the queue, from the database, and about runs, from files; newest first."""
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
 
 from slotwise.clock import Clock
+from slotwise.daemon.history_file import parts_of, read_ads
 from slotwise.daemon.questions import Questions
-from slotwise.errors import HostError
+from slotwise.errors import AdSyntaxError, HostError, NotFoundError
 from slotwise.schedd.history.bounds import Bounds, bounds_of
 from slotwise.schedd.history.past_ads import COLUMNS, PastAds, PastJob
 from slotwise.schedd.jobs.selection import JobSelection, constraint_of, parse_id
@@ -29,6 +32,8 @@ class HistoryQuery:
     :param scan_limit: most ads that are looked at; 0 for no limit.
     :param since: a job id, a time or an expression; the ad for which it is true, and those after it, are left out.
     :param completed_since: only jobs that completed at that time or later, in epoch seconds.
+    :param runs: the ads of runs (JOB_EPOCH_HISTORY) instead of past jobs.
+    :param kinds: with ``runs``, only ads of these kinds, in upper case; empty for all.
     """
 
     jobs: JobSelection = field(default_factory=JobSelection)
@@ -40,12 +45,18 @@ class HistoryQuery:
     scan_limit: int = 0
     since: str = ""
     completed_since: int = 0
+    runs: bool = False
+    kinds: frozenset[str] = frozenset()
 
 
 class History:
-    """Answers queries from the history table."""
+    """Answers queries from the history table, and from the file of runs.
 
-    def __init__(self, store: Store, schedd_name: str, clock: Clock) -> None:
+    :param runs_file: where that file is at present; "" for none.
+    """
+
+    def __init__(self, store: Store, schedd_name: str, clock: Clock, runs_file: Callable[[], str]) -> None:
+        self._runs_file = runs_file
         self._store = store
         self._clock = clock
         self._name = schedd_name
@@ -58,18 +69,21 @@ class History:
         """The answer in pieces, each with the number of ads that it adds. Rows are read in worker threads.
 
         :raises UsageError: for a job id that is not one.
+        :raises NotFoundError: when no history of runs is kept.
         """
         loop = asyncio.get_running_loop()
+        if query.runs and query.completed_since and not query.since:
+            query = replace(query, since=f"CompletionDate <= {query.completed_since}")
         left = query.limit or 1 << 60
         # These two depend on all rows that are read, not only on those that match.
-        reads_all = bool(query.scan_limit or query.since)
+        reads_all = bool(query.scan_limit or query.since or query.runs)
         constraint = constraint_of(
             query.jobs.ids if reads_all else (),
             query.jobs.owners,
             " && ".join(f"({p})" for p in (query.constraint, query.jobs.constraint) if p),
         )
         bounds = None if reads_all else bounds_of(constraint, int(self._clock.now()))
-        pieces = self._pieces(query, bounds)
+        pieces = self._runs(query) if query.runs else self._pieces(query, bounds)
         while (found := await loop.run_in_executor(None, next, pieces, None)) is not None:
             table, last = found
             last = await _cut(questions, table, query) or last
@@ -87,6 +101,27 @@ class History:
                         said = 0
             if left <= 0 or last:
                 return
+
+    def _runs(self, query: HistoryQuery) -> Iterator[tuple[AdTable, bool]]:
+        """As :meth:`_pieces`, of the ads of runs."""
+        path = self._runs_file()
+        if not path:
+            raise NotFoundError("the access point keeps no history of runs", hint="JOB_EPOCH_HISTORY is empty there")
+        parts = parts_of(Path(path))
+        left = query.scan_limit or 1 << 60
+        for part in parts if query.forwards else reversed(parts):
+            ads = read_ads(part, query.kinds, forwards=query.forwards)
+            try:
+                while left > 0 and (batch := list(islice(ads, min(_PIECE, left)))):
+                    table = AdTable()
+                    for number, ad in enumerate(batch):
+                        table.upsert(str(number), ad)
+                    left -= len(batch)
+                    yield table, left <= 0
+            except FileNotFoundError:  # put aside, or removed as the oldest, since the directory was read
+                continue
+            except (OSError, AdSyntaxError) as error:
+                raise HostError(f"the history of runs cannot be read: {error}") from None
 
     def _pieces(self, query: HistoryQuery, bounds: Bounds | None) -> Iterator[tuple[AdTable, bool]]:
         """Tables of some hundred ads each, in order, and whether it is the last to be read."""

@@ -253,20 +253,24 @@ class JobQuery(_message.Message):
     def __init__(self, query: _Optional[_Union[_common_pb2.AdQuery, _Mapping]] = ..., jobs: _Optional[_Union[JobSelection, _Mapping]] = ..., mine_only: _Optional[bool] = ..., batches: _Optional[bool] = ..., totals_only: _Optional[bool] = ..., view: _Optional[str] = ..., width: _Optional[int] = ...) -> None: ...
 
 class HistoryQuery(_message.Message):
-    __slots__ = ("query", "jobs", "forwards", "scan_limit", "since", "completed_since")
+    __slots__ = ("query", "jobs", "forwards", "scan_limit", "since", "completed_since", "runs", "kinds")
     QUERY_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
     FORWARDS_FIELD_NUMBER: _ClassVar[int]
     SCAN_LIMIT_FIELD_NUMBER: _ClassVar[int]
     SINCE_FIELD_NUMBER: _ClassVar[int]
     COMPLETED_SINCE_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
     query: _common_pb2.AdQuery
     jobs: JobSelection
     forwards: bool
     scan_limit: int
     since: str
     completed_since: int
-    def __init__(self, query: _Optional[_Union[_common_pb2.AdQuery, _Mapping]] = ..., jobs: _Optional[_Union[JobSelection, _Mapping]] = ..., forwards: _Optional[bool] = ..., scan_limit: _Optional[int] = ..., since: _Optional[str] = ..., completed_since: _Optional[int] = ...) -> None: ...
+    runs: bool
+    kinds: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, query: _Optional[_Union[_common_pb2.AdQuery, _Mapping]] = ..., jobs: _Optional[_Union[JobSelection, _Mapping]] = ..., forwards: _Optional[bool] = ..., scan_limit: _Optional[int] = ..., since: _Optional[str] = ..., completed_since: _Optional[int] = ..., runs: _Optional[bool] = ..., kinds: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SpoolPart(_message.Message):
     __slots__ = ("jobs", "file", "commit")
