@@ -10,22 +10,14 @@ import pwd
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from slotwise.errors import ConfigError
+from slotwise.model.knobs import Knobs
 
 KNOB = "CONDOR_IDS"
 #: Accounts that are taken when no other is named, the first that there is.
 NAMES = ("condor", "slotwise")
 _REMEDY = "write CONDOR_IDS = <uid>.<gid> of an account made for the daemons"
-
-
-class Knobs(Protocol):
-    """What is needed of a configuration."""
-
-    def get(self, name: str) -> str | None:
-        """The text of a knob; None when undefined or empty."""
-        ...
 
 
 @dataclass(frozen=True)

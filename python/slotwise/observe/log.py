@@ -27,10 +27,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Protocol
 
 from slotwise.config.debug import CATEGORIES, DebugFlags
 from slotwise.home import PoolHome
+from slotwise.model.knobs import Knobs
 
 _NAMES = {
     "master": "MasterLog",
@@ -47,30 +47,6 @@ _DEFAULT_BYTES = 10 * 1024 * 1024
 _LIMIT = re.compile(r"\s*(\d+)\s*([a-z]*)\s*", re.IGNORECASE)
 _BYTES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86400, "w": 604800}
-
-
-class Knobs(Protocol):
-    """What is needed of a configuration."""
-
-    def get(self, name: str) -> str | None:
-        """The text of a knob; None when undefined or empty."""
-        ...
-
-    def get_text(self, name: str) -> str:
-        """The text of a knob, or of its built-in default."""
-        ...
-
-    def get_int(self, name: str) -> int:
-        """An integer knob."""
-        ...
-
-    def get_bool(self, name: str) -> bool:
-        """A truth knob."""
-        ...
-
-    def is_set(self, name: str) -> bool:
-        """Whether somebody set it."""
-        ...
 
 
 def log_file(home: PoolHome, daemon: str, config: Knobs | None = None) -> Path:

@@ -7,29 +7,13 @@ import os
 import socket
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
 
 from slotwise.errors import PeerUnavailableError
 from slotwise.home import PoolHome
+from slotwise.model.knobs import Knobs
 
 #: Longest path a UNIX socket may have on Linux, less the closing zero byte.
 MAX_SOCKET_PATH = 107
-
-
-class Knobs(Protocol):
-    """What is needed of a configuration."""
-
-    def get(self, name: str) -> str | None:
-        """The text of a knob; None when undefined or empty."""
-        ...
-
-    def get_int(self, name: str) -> int:
-        """An integer knob."""
-        ...
-
-    def is_set(self, name: str) -> bool:
-        """Whether somebody set it."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import ipaddress
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import grpc
@@ -29,6 +29,7 @@ from slotwise.authorization.entries import words
 from slotwise.authorization.policy import CERTIFICATE_METHOD, LEVELS
 from slotwise.authorization.settings import authentication_methods
 from slotwise.errors import ConfigError
+from slotwise.model.knobs import Knobs
 from slotwise.wire.address import DaemonAddress
 from slotwise.wire.context import Context
 from slotwise.wire.credential import places
@@ -38,22 +39,6 @@ if TYPE_CHECKING:
 
 #: Names of the files in a directory of authorities by which OpenSSL finds one.
 _HASHED = re.compile(r"[0-9a-f]{8}\.[0-9]+")
-
-
-class Knobs(Protocol):
-    """What is needed of a configuration."""
-
-    def get(self, name: str) -> str | None:
-        """The text of a knob; None when undefined or empty."""
-        ...
-
-    def is_set(self, name: str) -> bool:
-        """Whether somebody set it."""
-        ...
-
-    def get_bool(self, name: str) -> bool:
-        """A truth knob."""
-        ...
 
 
 def server_credentials(config: Knobs) -> grpc.ServerCredentials | None:

@@ -13,12 +13,13 @@ import stat
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from slotwise import ids
 from slotwise.authorization.parts import PARTS_OF_NEGOTIATOR
 from slotwise.errors import DeniedError, UnauthenticatedError
 from slotwise.home import PoolHome
+from slotwise.model.knobs import Knobs
 
 #: The header or the claims of a token: JSON of whoever signed it, and of whoever sends it until it is verified.
 #: ``Any``: what a claim holds is checked where it is read.
@@ -147,18 +148,6 @@ def peek(token: str) -> tuple[Claims, Claims]:
     except ValueError as error:
         raise UnauthenticatedError(f"not a token: {error}") from None
     return header, claims
-
-
-class Knobs(Protocol):
-    """What is needed of a configuration."""
-
-    def get(self, name: str) -> str | None:
-        """The text of a knob; None when undefined or empty."""
-        ...
-
-    def is_set(self, name: str) -> bool:
-        """Whether somebody set it."""
-        ...
 
 
 def token_directories(home: PoolHome, env: Mapping[str, str], knobs: Knobs | None = None) -> list[Path]:
