@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import shlex
 import time
@@ -95,3 +96,35 @@ def test_a_log_that_cannot_be_read_is_a_failure() -> None:
     assert _run("userlog")[0] == 2
     assert _run("check-userlogs", "none.log")[0] == 1
     assert not (LOGS / "none.log").exists(), "HTCondor's makes the file"
+
+
+def test_entries_that_nobody_can_reckon_with_are_passed_over(tmp_path: Path) -> None:
+    log = tmp_path / "hostile.log"
+    digits = "1" * 5000
+    heads = [
+        "001 (1.0.0) 2026-99-01 13:00:00 Job executing on host: <10.0.0.1:1>",
+        "001 (1.0.0) 2026-11-01 13:00:00xyz Job executing on host: <10.0.0.1:1>",
+        f"001 ({digits}.0.0) 2026-11-01 13:00:00 Job executing on host: <10.0.0.1:1>",
+        "001 (1.0.0) 2026-11-01 13:00:00 Job executing on host: <10.0.0.1:1>",
+        f"012 (1.0.0) 2026-11-01 13:01:00 Job was held.\n\twhy\n\tCode {digits} Subcode 0",
+        f"005 (1.0.0) 2026-11-01 13:05:00 Job terminated.\n\t(1) Normal termination (return value 0)\n"
+        f"\t\tUsr {digits} 00:00:00, Sys 0 00:00:00  -  Run Remote Usage",
+    ]
+    log.write_text("".join(f"{head}\n...\n" for head in heads))
+    status, out, err = _run("userlog", "-json", str(log))
+    assert (status, err) == (0, "")
+    (run,) = json.loads(out)
+    assert (run["WallTime"], run["CpuTime"]) == (300, 0)
+    _, out, _ = _run("check-userlogs", "-json", str(log))
+    assert json.loads(out)["Events"] == 3
+
+
+def test_a_pipe_is_no_log(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    status, _, err = _run("check-userlogs", str(tmp_path / "pipe"))
+    assert status == 1 and "not a regular file" in err
+
+
+def test_superscripts_are_no_job_id() -> None:
+    status, _, err = _run("userlog", "-j", "²", "runs.log")
+    assert status == 2 and "is not a job id" in err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import threading
 from contextlib import closing
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from slotwise.client import EventLog
 from slotwise.errors import NotFoundError, SlotwiseError
+from slotwise.model.job_event_reader import UnreadableEventError, event_ad, parse
 
 SUBMITTED = "000 (012.003.000) 2026-11-22 13:01:24 Job submitted from host: <192.0.2.1:9618>\n...\n"
 HELD = (
@@ -83,3 +85,62 @@ def test_what_is_not_an_event_is_reported_and_passed_over(tmp_path: Path) -> Non
 def test_a_log_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match=r"cannot read the event log .*nowhere: No such file"):
         EventLog(tmp_path / "nowhere")
+
+
+def test_only_a_regular_file_is_read_as_a_log(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")  # opening one waits for its other end
+    for name in (str(tmp_path / "pipe"), "/dev/zero"):
+        with pytest.raises(NotFoundError, match=f"cannot read the event log {name}: not a regular file"):
+            EventLog(name)
+
+
+@pytest.mark.parametrize("text", ["a line\n", "no end of a line"])
+def test_an_entry_without_end_is_passed_over(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "log"
+    path.write_text(SUBMITTED + text * (3 << 20 >> 3))
+    with EventLog(path) as log:
+        assert log.next() is not None
+        with pytest.raises(SlotwiseError, match=rf"log: the entry at byte {len(SUBMITTED)} is longer than 1 MiB"):
+            log.next()
+        assert log.next() is None
+        with path.open("a") as stream:
+            stream.write("\n...\n" + HELD)
+        found = log.next()
+        assert found is not None
+        assert found[0].number == 12
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "001 (012.003.000) 2026-99-22 13:01:24 Job executing",
+        "001 (012.003.000) 2026-11-22 13:00:00xyz Job executing",
+        "001 (012.003.000) 0001-01-01 00:00:00 Job executing",
+        "001 (012.003.000) 9999-12-31 23:59:59-12:00 Job executing",
+        f"001 ({'1' * 5000}.003.000) 2026-11-22 13:01:24 Job executing",
+    ],
+)
+def test_an_entry_of_no_possible_time_or_job_is_no_event(head: str) -> None:
+    with pytest.raises(UnreadableEventError, match="not "):
+        parse(head + "\n", 2026)
+
+
+def test_the_29th_of_february_is_of_a_leap_year() -> None:
+    assert parse("001 (012.003.000) 02/29 13:01:24 Job executing\n", 2026).time == "2024-02-29T13:01:24"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"012 (1.0.0) 2026-11-22 13:01:24 Job was held.\n\twhy\n\tCode {'1' * 5000} Subcode 0\n",
+        f"005 (1.0.0) 2026-11-22 13:01:24 Job terminated.\n\t(1) Normal termination (return value {'1' * 5000})\n",
+        f"006 (1.0.0) 2026-11-22 13:01:24 Image size of job updated: {'1' * 5000}\n\t{'1' * 5000}  -  X of job\n",
+        "005 (1.0.0) 2026-11-22 13:01:24 Job terminated.\n\t²  -  Run Bytes Sent By Job\n",
+        "037 (1.0.0) 2026-11-22 13:01:24 Paused\n\twhy\n\tPauseCode ²\n",
+        "040 (1.0.0) 2026-11-22 13:01:24 Started transferring input files\n\tSeconds spent in queue: ²\n",
+        f"005 (1.0.0) 2026-11-22 13:01:24 X\n\tPartitionable Resources : U R A\n\t  Cpus : {'1' * 5000} {'1' * 5000}\n",
+    ],
+)
+def test_numbers_that_no_ad_can_hold_are_left_out(text: str) -> None:
+    ad = event_ad(parse(text, 2026))
+    assert not {"HoldReasonCode", "ReturnValue", "Size", "X", "SentBytes", "QueueingDelay", "Cpus"} & set(ad)

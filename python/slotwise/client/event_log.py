@@ -15,11 +15,14 @@ from slotwise.classad import ClassAd
 from slotwise.errors import NotFoundError, SlotwiseError
 from slotwise.model import job_event_reader
 from slotwise.model.job_event_reader import Entry, UnreadableEventError
+from slotwise.transfer import safe_open
 
 _IN_MODIFY, _IN_CLOSE_WRITE, _IN_MOVE_SELF = 0x2, 0x8, 0x800
 _IN_CLOEXEC = 0o2000000
 #: How long one wait for changes lasts at most: file systems of other hosts report none. In seconds.
 _LONGEST_WAIT_S = 1.0
+#: How long an entry may be, in bytes. A longer one is passed over: whoever names the log may name any file.
+_LONGEST_ENTRY = 1 << 20
 
 
 class EventLog:
@@ -27,7 +30,7 @@ class EventLog:
 
     Keeps its place when it is pickled. An entry counts once its line of three dots is there.
 
-    :raises NotFoundError: the file cannot be read.
+    :raises NotFoundError: the file cannot be read, or is not a regular file.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -36,11 +39,13 @@ class EventLog:
         self._offset = 0
         #: How far the last look for an entry has read.
         self._seen = 0
+        #: Whether the rest of an entry that is too long is still being passed over.
+        self._is_skipping = False
         self._open()
 
     def _open(self) -> None:
         try:
-            self._file = self.path.open("rb")
+            self._file = os.fdopen(safe_open.regular(str(self.path)), "rb")
         except OSError as error:
             raise NotFoundError(f"cannot read the event log {self.path}: {error.strerror}") from None
 
@@ -64,13 +69,14 @@ class EventLog:
     def __setstate__(self, state: tuple[Path, int]) -> None:
         self.path, self._offset = state
         self._seen = self._offset
+        self._is_skipping = False
         self._file = None
         self._open()
 
     def next(self, wait_s: float | None = 0.0) -> tuple[Entry, ClassAd] | None:
         """The next event and its ad; None when none came within ``wait_s`` (None: as long as it takes).
 
-        :raises SlotwiseError: an entry is not an event; the next call goes on behind it.
+        :raises SlotwiseError: an entry is not an event, or is too long; the next call goes on behind it.
         """
         deadline = None if wait_s is None else time.monotonic() + wait_s
         while (text := self._entry()) is None:
@@ -97,21 +103,37 @@ class EventLog:
         return self._file is not None and os.fstat(self._file.fileno()).st_size > self._seen
 
     def _entry(self) -> str | None:
-        """The text of the next whole entry, which is consumed."""
+        """The text of the next whole entry, which is consumed.
+
+        :raises SlotwiseError: the entry is too long.
+        """
         if self._file is None:
             return None
         self._file.seek(self._offset)
         lines: list[bytes] = []
         size = 0
-        for line in self._file:
+        while line := self._file.readline(_LONGEST_ENTRY):
             size += len(line)
             if line.rstrip(b"\r\n \t") == b"..." and line.endswith(b"\n"):
                 self._offset += size
+                self._is_skipping = False
                 if not lines:
                     size = 0
                     continue
                 return b"".join(lines).decode("utf-8", "surrogateescape")
+            if self._is_skipping:
+                if line.endswith(b"\n") or len(line) == _LONGEST_ENTRY:
+                    self._offset += size
+                    size = 0
+                continue
             lines.append(line)
+            if size > _LONGEST_ENTRY:
+                self._is_skipping = True
+                self._offset += size - len(line)
+                raise SlotwiseError(
+                    f"{self.path}: the entry at byte {self._offset + len(line) - size} is longer than 1 MiB; skipping "
+                    "it (is this a job event log?)"
+                )
         self._seen = self._offset + size
         return None
 

@@ -6,6 +6,7 @@ event ads (``MyType = "SubmitEvent"``, ...).
 
 from __future__ import annotations
 
+import calendar
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from slotwise.classad import ClassAd, ExprTree
 from slotwise.errors import AdSyntaxError
 
 _HEAD = re.compile(
-    r"(?P<number>\d{3}) \((?P<cluster>-?\d+)\.(?P<proc>-?\d+)\.(?P<subproc>-?\d+)\) "
+    r"(?P<number>\d{3}) \((?P<cluster>-?\d{1,10})\.(?P<proc>-?\d{1,10})\.(?P<subproc>-?\d{1,10})\) "
     r"(?P<date>\d{4}-\d\d-\d\d|\d\d/\d\d)[ T](?P<time>\d\d:\d\d:\d\d)(?P<rest>\S*) ?(?P<title>.*)"
 )
 
@@ -32,7 +33,7 @@ TYPES = {
 
 
 class UnreadableEventError(ValueError):
-    """An entry that does not begin as an event does."""
+    """An entry that does not begin as an event does, or has no moment that exists."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class Entry:
 def parse(text: str, year: int) -> Entry:
     """The entry that ``text`` is, without its line of three dots. ``year`` stands in where the log has none.
 
+    The 29th of February belongs to the last leap year up to ``year``.
+
     :raises UnreadableEventError: it is none.
     """
     first, *lines = text.splitlines() or [""]
@@ -61,10 +64,17 @@ def parse(text: str, year: int) -> Entry:
         raise UnreadableEventError(f"not an event: {first[:80]!r}")
     date = found["date"]
     if "/" in date:
+        while date == "02/29" and not calendar.isleap(year):
+            year -= 1
         date = f"{year}-{date[:2]}-{date[3:]}"
+    moment = f"{date}T{found['time']}{found['rest']}"
+    try:
+        datetime.fromtimestamp(seconds(moment))  # whoever reads the entry may reckon with its time, and show it
+    except (ValueError, OverflowError, OSError):
+        raise UnreadableEventError(f"not the time of an event: {moment[:80]!r}") from None
     return Entry(
         int(found["number"]), int(found["cluster"]), int(found["proc"]), int(found["subproc"]),
-        f"{date}T{found['time']}{found['rest']}", found["title"], tuple(line.strip() for line in lines), text,
+        moment, found["title"], tuple(line.strip() for line in lines), text,
     )  # fmt: skip
 
 
@@ -134,7 +144,7 @@ def _assign(ad: ClassAd, line: str) -> None:
 
 
 def _executable_error(ad: ClassAd, entry: Entry) -> None:
-    if (found := re.match(r"\((\d+)\)", entry.title)) is not None:
+    if (found := re.match(r"\((\d{1,18})\)", entry.title)) is not None:
         ad["ExecuteErrorType"] = int(found[1])
 
 
@@ -147,6 +157,11 @@ _AMOUNTS = {
 }  # fmt: skip
 
 
+def _is_amount(text: str) -> bool:
+    """Whether a text is a whole number that an ad can hold."""
+    return re.fullmatch(r"-?\d{1,18}", text) is not None
+
+
 def _usage(ad: ClassAd, lines: Sequence[str]) -> None:
     """CPU times and bytes: ``VALUE  -  What``."""
     for line in lines:
@@ -156,7 +171,7 @@ def _usage(ad: ClassAd, lines: Sequence[str]) -> None:
             continue
         if value.startswith("Usr"):
             ad[name] = value.strip()
-        elif value.strip().lstrip("-").isdigit():
+        elif _is_amount(value.strip()):
             ad[name] = float(value)
 
 
@@ -170,7 +185,7 @@ def _resources(ad: ClassAd, lines: Sequence[str]) -> None:
         if not colon:
             return
         name = name.split("(")[0].strip()
-        numbers = [word for word in rest.split() if re.fullmatch(r"-?\d+(\.\d+)?", word)]
+        numbers = [word for word in rest.split() if re.fullmatch(r"-?\d{1,18}(\.\d+)?", word)]
         if len(numbers) >= 2:
             ad[f"Request{name}"], ad[name] = _number(numbers[-2]), _number(numbers[-1])
         if len(numbers) >= 3:
@@ -183,7 +198,7 @@ def _number(text: str) -> int | float:
 
 def _codes(ad: ClassAd, lines: Sequence[str]) -> None:
     for line in lines:
-        if (found := re.fullmatch(r"Code (-?\d+) Subcode (-?\d+)", line)) is not None:
+        if (found := re.fullmatch(r"Code (-?\d{1,18}) Subcode (-?\d{1,18})", line)) is not None:
             ad["HoldReasonCode"], ad["HoldReasonSubCode"] = int(found[1]), int(found[2])
 
 
@@ -202,9 +217,9 @@ def _evicted(ad: ClassAd, entry: Entry) -> None:
 
 def _exit(ad: ClassAd, lines: Sequence[str]) -> None:
     for line in lines:
-        if (found := re.match(r"\(1\) Normal termination \(return value (-?\d+)\)", line)) is not None:
+        if (found := re.match(r"\(1\) Normal termination \(return value (-?\d{1,18})\)", line)) is not None:
             ad["TerminatedNormally"], ad["ReturnValue"] = True, int(found[1])
-        elif (found := re.match(r"\(0\) Abnormal termination \(signal (\d+)\)", line)) is not None:
+        elif (found := re.match(r"\(0\) Abnormal termination \(signal (\d{1,18})\)", line)) is not None:
             ad["TerminatedNormally"], ad["TerminatedBySignal"] = False, int(found[1])
         elif (found := re.match(r"\(1\) Corefile in: (.*)", line)) is not None:
             ad["CoreFile"] = found[1]
@@ -217,10 +232,10 @@ def _terminated(ad: ClassAd, entry: Entry) -> None:
 
 
 def _image_size(ad: ClassAd, entry: Entry) -> None:
-    if (found := re.search(r"(\d+)\s*$", entry.title)) is not None:
+    if (found := re.search(r"(?<!\d)(\d{1,18})\s*$", entry.title)) is not None:
         ad["Size"] = int(found[1])
     for line in entry.lines:
-        if (found := re.match(r"(\d+)\s+-\s+(\w+) of job", line)) is not None:
+        if (found := re.match(r"(\d{1,18})\s+-\s+(\w+) of job", line)) is not None:
             ad[found[2]] = int(found[1])
 
 
@@ -240,7 +255,7 @@ def _reason(ad: ClassAd, entry: Entry) -> None:
 
 
 def _suspended(ad: ClassAd, entry: Entry) -> None:
-    if entry.lines and (found := re.search(r"(\d+)$", entry.lines[0])) is not None:
+    if entry.lines and (found := re.search(r"(?<!\d)(\d{1,18})$", entry.lines[0])) is not None:
         ad["NumberOfPIDs"] = int(found[1])
 
 
@@ -311,7 +326,7 @@ def _cluster_submitted(ad: ClassAd, entry: Entry) -> None:
 
 def _cluster_removed(ad: ClassAd, entry: Entry) -> None:
     for line in entry.lines:
-        if (found := re.match(r"Materialized (\d+) jobs from (\d+) items\.\s*(.*)", line)) is not None:
+        if (found := re.match(r"Materialized (\d{1,18}) jobs from (\d{1,18}) items\.\s*(.*)", line)) is not None:
             ad["NextProcId"], ad["NextRow"] = int(found[1]), int(found[2])
             ended = found[3]
             ad["Completion"] = {"Complete": 1, "Paused": 2}.get(ended, 0 if ended == "Incomplete" else -1)
@@ -322,7 +337,7 @@ def _paused(ad: ClassAd, entry: Entry) -> None:
     ad["PauseCode"] = ad["HoldCode"] = 0
     for line in entry.lines:
         word, _, number = line.partition(" ")
-        if word in ("PauseCode", "HoldCode") and number.lstrip("-").isdigit():
+        if word in ("PauseCode", "HoldCode") and _is_amount(number):
             ad[word] = int(number)
 
 
@@ -340,7 +355,7 @@ def _file_transfer(ad: ClassAd, entry: Entry) -> None:
         what, _, value = line.partition(": ")
         if what == "Transferring to host":
             ad["Host"] = value
-        elif what == "Seconds spent in queue" and value.isdigit():
+        elif what == "Seconds spent in queue" and _is_amount(value):
             ad["QueueingDelay"] = int(value)
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, parse
 from slotwise.cli.jobs.logged_events import merged
-from slotwise.errors import UsageError
+from slotwise.client.event_log import EventLog
+from slotwise.errors import NotFoundError, UsageError
 from slotwise.model import job_event_reader
 from slotwise.model.job_event_reader import Entry
 
@@ -143,9 +144,9 @@ def main(args: list[str], inv: Invocation) -> int:
     for name in parsed.words:
         path = inv.path(name)
         try:
-            path.open("rb").close()
-        except OSError as error:
-            findings.append(f"Error monitoring log file {name}: {error.strerror}")
+            EventLog(path).close()
+        except NotFoundError as error:
+            findings.append(f"Error monitoring log file {name}: {error.message}")
             inv.err(findings[-1])
             continue
         paths.append(path)

@@ -42,7 +42,7 @@ _OPTIONS = [
 _EXECUTE, _EXECUTABLE_ERROR, _CHECKPOINTED, _EVICTED, _TERMINATED = 1, 2, 3, 4, 5
 _SHADOW_EXCEPTION, _RECONNECT_FAILED = 7, 24
 _ENDS = (_EXECUTABLE_ERROR, _EVICTED, _TERMINATED, _SHADOW_EXCEPTION, _RECONNECT_FAILED)
-_CPU = re.compile(r"Usr (\d+) (\d+):(\d+):(\d+), Sys (\d+) (\d+):(\d+):(\d+)")
+_CPU = re.compile(r"Usr {0} {0}:{0}:{0}, Sys {0} {0}:{0}:{0}".format(r"(\d{1,9})"))
 
 Job = tuple[int, int]
 
@@ -224,7 +224,7 @@ def _chosen(parsed: Parsed, runs: Iterable[Run]) -> Iterable[Run]:
             evicted_only = True
         elif given.name == "j":
             cluster, _, proc = given.values[0].partition(".")
-            if not cluster.isdigit() or (proc and not proc.isdigit()):
+            if not re.fullmatch(r"\d{1,10}(\.\d{0,10})?", given.values[0]):
                 raise UsageError(f"{given.values[0]!r} is not a job id", hint="-j CLUSTER or -j CLUSTER.PROC")
     for run in runs:
         if cluster and run.job[0] != int(cluster):
