@@ -50,3 +50,25 @@ def test_rows_for_programs_come_in_order() -> None:
     rows = json.loads(out)
     counts = [row["TotalCt"] for row in rows]
     assert counts == sorted(counts, reverse=True) and rows[0]["Item"] == "Timer_UpdateIOStats"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("StatsLifetime = 1", "StatsLifetime = 1e300"),
+        ("StatsLifetime = -1e308", "StatsLifetime = 1e308"),
+        ("StatsLifetime = 1\nDaemonStartTime = 1e300", "StatsLifetime = 2\nDaemonStartTime = 1e300"),
+        ("StatsLifetime = 1", "StatsLifetime = 2\nRecentStatsTickTime = -1e300"),
+        ("StatsLifetime = 1\nDCXRuntime = -1e308", "StatsLifetime = 2\nDCXRuntime = 1e308"),
+        ("StatsLifetime = 1", 'StatsLifetime = 2\nDCXRuntimeAvg = real("INF")'),
+    ],
+)
+def test_numbers_beyond_all_measure_are_shown_as_they_are(old: str, new: str, tmp_path: Path) -> None:
+    for name, text, at in (("old", old, 1), ("new", new, 2)):
+        start = "" if "DaemonStartTime" in text else "DaemonStartTime = 0\n"
+        usual = "" if "DCXRuntime =" in text else f"DCXRuntime = {at}\n"
+        (tmp_path / name).write_text(f"{start}{usual}MyCurrentTime = {at}\nDCX = {at}\n{text}\n")
+    out, err = io.StringIO(), io.StringIO()
+    inv = Invocation(tmp_path, {}, io.StringIO(), out, err)
+    assert dispatch(["top", "-columns", "all", "old", "new"], inv) == 0, err.getvalue()
+    assert " X\n" in out.getvalue()

@@ -55,3 +55,13 @@ def test_groups_for_programs(tmp_path: Path) -> None:
         "RUN": 2, "OUTPUT": 1, "DONE": 1,
     }  # fmt: skip
     assert [row["Name"] for row in others] == ["21", "22"]
+
+
+def test_a_name_neither_ends_its_line_nor_turns_it_round_on_a_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "a\r\n\u202eb.log"
+    path.write_text((LOGS / "states.log").read_text())
+    out, err = io.StringIO(), io.StringIO()
+    env = {"COLUMNS": "300", "SLOTWISE_HOME": str(tmp_path / "no-pool"), "USER": "nobody"}
+    inv = Invocation(tmp_path, env, io.StringIO(), out, err, is_terminal=True, width=300)
+    assert dispatch(["watch-q", "-files", str(path), "-groupby", "log", "-exit", "any,idle"], inv) in (0, 1)
+    assert "a\\r\\n\\u202eb.log" in out.getvalue() and "\u202e" not in out.getvalue()

@@ -125,3 +125,24 @@ def test_a_script_that_does_not_run_by_itself_runs_by_a_shell() -> None:
 )
 def test_times_lie_ahead(text: str, wanted: datetime) -> None:
     assert moment(text, NOW) == wanted
+
+
+def test_a_quote_that_does_not_close_is_named_with_its_line() -> None:
+    with pytest.raises(UsageError, match=r"line 2 of the script, \"#PBS -N it's\": no closing quotation"):
+        directives("#!/bin/sh\n#PBS -N it's\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-p", "²"), ("-p", "+-3"), ("-p", "1" * 5000), ("-t", "1" * 5000), ("-t", "1-3%" + "1" * 5000),
+        ("-l", "nodes=" + "1" * 5000), ("-l", "nodes=²"), ("-a", "²²²²"), ("-a", "12²0"),
+    ],
+)  # fmt: skip
+def test_what_looks_like_a_number_and_is_none_is_refused(words: tuple[str, str]) -> None:
+    with pytest.raises(UsageError):
+        _described(*words)
+
+
+def test_one_node_may_be_written_with_zeros() -> None:
+    assert _values(_described("-l", "nodes=01:ppn=2"))["request_cpus"] == "2"

@@ -15,11 +15,14 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
 from slotwise.classad import ClassAd, parse_ads
+from slotwise.cli.common import written_file
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, parse
 from slotwise.errors import UsageError
+from slotwise.transfer import safe_open
 
 USAGE = """usage: slotwise gather-info [-jobid CLUSTER.PROC] [-scratch DIR] [-schedd NAME] [-pool HOST:PORT]
   Writes condor-profile.txt: this host, its processes, disks and network, and the configuration. With -jobid an archive,
@@ -88,10 +91,8 @@ def _user() -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file for this user alone."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "w", errors="surrogateescape") as stream:
-        stream.write(text)
+    """Write a file for this user alone; one of that name, whoever's, is replaced."""
+    written_file.write(path, text, 0o600)
 
 
 def profile(inv: Invocation, args: Sequence[str]) -> str:
@@ -116,8 +117,7 @@ def _facts(inv: Invocation, args: Sequence[str]) -> Iterator[tuple[str, str]]:
         if shutil.which(words[0]):
             yield title, _said_by(words)
     knobs = inv.knobs()
-    log = Path(knobs.get("LOG") or inv.home.log)
-    yield "Condor log dir contents", "\n".join(sorted(path.name for path in log.iterdir()) if log.is_dir() else [])
+    yield "Condor log dir contents", _names_in(Path(knobs.get("LOG") or inv.home.log))
     for title, command in (
         ("Condor Version", ["condor_version"]),
         ("Location of Condor Config Files", ["condor_config_val", "-config"]),
@@ -125,6 +125,13 @@ def _facts(inv: Invocation, args: Sequence[str]) -> Iterator[tuple[str, str]]:
         ("Daemons", ["ping"]),
     ):
         yield title, _said(command, inv)
+
+
+def _names_in(directory: Path) -> str:
+    try:
+        return "\n".join(sorted(path.name for path in directory.iterdir()))
+    except OSError as error:
+        return f"cannot read {directory}: {error.strerror}"
 
 
 def _said_by(words: Sequence[str]) -> str:
@@ -167,27 +174,42 @@ def _gather(job: str, place: Path, args: Sequence[str], inv: Invocation) -> None
     knobs = inv.knobs()
     for name in _LOGS:
         for path in (Path(knobs.get("LOG") or inv.home.log) / found for found in (name, f"{name}.old")):
-            if path.is_file() and os.access(path, os.R_OK):
+            if os.access(path, os.R_OK):
                 _write(place / path.name, _end_of(path))
 
 
 def _event_log(ad: ClassAd) -> str:
+    """The end of a job's event log, or why there is none: the job's owner named it, and may have named any file."""
     named = ad.get("UserLog")
     if not isinstance(named, str):
         return "No log file specified in job ad.\n"
     path = Path(str(ad.get("Iwd", "/"))) / named
-    if not path.is_file():
+    try:
+        # Head and end are of one opened file: the name may lead elsewhere a moment later.
+        with os.fdopen(safe_open.regular(str(path)), "rb") as stream:
+            if re.match(rb"\d{3} \(", stream.read(5)) is None:
+                return f"{path} is not an event log.\n"
+            return _end(stream)
+    except FileNotFoundError:
         return "Userlog file does not exist. See query file.\n"
-    with path.open("rb") as stream:
-        if re.match(rb"\d{3} \(", stream.read(5)) is None:
-            return f"{path} is not an event log.\n"  # the job's owner named it, and may have named any file
-    return _end_of(path)
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        return _unreadable(path, error)
 
 
 def _end_of(path: Path) -> str:
     try:
-        with path.open("rb") as stream:
-            stream.seek(max(0, path.stat().st_size - _MOST))
-            return stream.read(_MOST).decode(errors="surrogateescape")
+        with os.fdopen(safe_open.regular(str(path)), "rb") as stream:
+            return _end(stream)
     except OSError as error:
-        return f"cannot read {path}: {error.strerror}\n"
+        return _unreadable(path, error)
+
+
+def _end(stream: BinaryIO) -> str:
+    stream.seek(max(0, os.fstat(stream.fileno()).st_size - _MOST))
+    return stream.read(_MOST).decode(errors="surrogateescape")
+
+
+def _unreadable(path: Path, error: OSError | ValueError) -> str:
+    """What stands in place of a file that cannot be read; the rest is gathered all the same."""
+    why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return f"cannot read {path}: {why} (its owner, or root, can add it)\n"

@@ -139,9 +139,12 @@ class Arrivals:
     def take(self, piece: schedd_pb2.FilePiece) -> Path:
         """Write a piece; a file is under its own name only when it is whole."""
         name = posixpath.normpath(os.fsdecode(piece.name))
-        if _leads_out(name):
-            raise SubmitError(f"the access point sent a file called {piece.name!r}")
         target = self._places.get(name, self.root / name)
+        if _leads_out(name) or (not piece.directory and os.path.normpath(target) == os.path.normpath(self.root)):
+            raise SubmitError(
+                f"the access point sent a file called {piece.name!r}, which has no place below {self.root}",
+                hint="nothing of it was written",
+            )
         temporary = target.with_name(target.name + ".sw-part")
         try:
             if piece.directory:

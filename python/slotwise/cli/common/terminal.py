@@ -26,11 +26,6 @@ class TerminalText:
         return getattr(self._stream, name)
 
 
-def escaped(text: str) -> str:
-    """``text`` with its control characters as escapes, for what is written with colours."""
-    return text.translate(_SHOWN)
-
-
 def shown(stream: IO[str]) -> IO[str]:
     """``stream``, or one that shows control characters if it is a terminal."""
     return TerminalText(stream) if stream.isatty() else stream  # type: ignore[return-value]

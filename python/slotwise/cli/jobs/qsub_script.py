@@ -25,7 +25,7 @@ OPTIONS = [
     )),
 ]  # fmt: skip
 _DIRECTIVE = re.compile(r"#(?:PBS|\$)[ \t]+(.*)")
-_TASKS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?(?:%(\d+))?")
+_TASKS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?(?:%([0-9]{1,9}))?")
 #: So long may a job that waits for its time be late, in seconds: a hundred years.
 _EVER_S = 3153600000
 
@@ -95,12 +95,18 @@ def _parse(words: Sequence[str]) -> Parsed:
 def directives(script: str) -> Parsed:
     """The options in a script: lines that begin with ``#PBS`` or ``#$``.
 
-    :raises UsageError: for one that is not known.
+    :raises UsageError: for one that is not known, or whose quotes do not close.
     """
     words: list[str] = []
-    for line in script.splitlines():
+    for number, line in enumerate(script.splitlines(), 1):
         if found := _DIRECTIVE.match(line):
-            words += shlex.split(found[1], comments=True)
+            try:
+                words += shlex.split(found[1], comments=True)
+            except ValueError as error:
+                raise UsageError(
+                    f"line {number} of the script, {line!r}: {str(error).lower()}",
+                    hint="put a quote that belongs to the text into quotes of the other kind",
+                ) from None
     return _parse(words)
 
 
@@ -231,8 +237,8 @@ def _mail_and_priority(options: Parsed, made: Description) -> None:
     kind = "Never" if "n" in letters else "Complete" if "e" in letters else "Error" if "a" in letters else "Never"
     add(f"notification = {kind}")
     if (priority := options.value("p")) is not None:
-        if not priority.lstrip("+-").isdigit():
-            raise UsageError(f"-p needs a whole number, not {priority!r}")
+        if not re.fullmatch(r"[+-]?[0-9]{1,9}", priority):
+            raise UsageError(f"-p needs a whole number of at most nine digits, not {priority!r}")
         add(f"priority = {int(priority)}")
     if (group := options.value("A")) is not None:
         add(f"accounting_group = {_one_line(group)}")
@@ -261,11 +267,11 @@ def _resource(text: str, wanted: dict[str, str], requirements: list[str], made: 
     if name in _SIMPLE:
         kind = _SIMPLE[name]
         pattern = r"\d+(\.\d+)?[kKmMgGtT]?[bBwW]?" if kind in ("request_memory", "request_disk") else r"\d+"
-        if not re.fullmatch(pattern, value):
+        if not re.fullmatch(pattern, value, re.ASCII):
             raise UsageError(f"-l {text}: {value!r} is not an amount")
         wanted[kind] = value.upper()
     elif name in _CONDITIONS:
-        if not re.fullmatch(r"[\w.@-]+", value):
+        if not re.fullmatch(r"[\w.@-]+", value, re.ASCII):
             raise UsageError(f"-l {text}: {value!r} is not a name")
         requirements.append(f'{_CONDITIONS[name]} == "{value}"')
     elif name in ("nodes", "select"):
@@ -274,12 +280,16 @@ def _resource(text: str, wanted: dict[str, str], requirements: list[str], made: 
         made.ignored.append(f"-l {text}")
 
 
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
 def _nodes(text: str, value: str, wanted: dict[str, str], requirements: list[str], made: Description) -> None:
     """``nodes=1:ppn=4:gpus=1``, ``nodes=NAME`` and ``select=1:ncpus=4:mem=8gb``; jobs here have one node."""
     head, *properties = value.split(":")
-    if "+" in value or (head.isdigit() and int(head) != 1):
+    if "+" in value or (_is_number(head) and head.lstrip("0") != "1"):
         raise UsageError(f"-l {text} asks for several nodes", hint="universe = parallel has jobs of several nodes")
-    if not head.isdigit():
+    if not _is_number(head):
         _resource(f"host={head}", wanted, requirements, made)
     for part in properties:
         if "=" in part:
@@ -347,7 +357,7 @@ def moment(text: str, now: datetime) -> datetime:
     :raises UsageError: it is none.
     """
     head, _, seconds = text.partition(".")
-    if not head.isdigit() or len(head) not in (4, 6, 8, 10, 12) or (seconds and not re.fullmatch(r"\d\d", seconds)):
+    if not _is_number(head) or len(head) not in (4, 6, 8, 10, 12) or (seconds and not re.fullmatch(r"\d\d", seconds)):
         raise UsageError(f"-a {text} is not [[[[CC]YY]MM]DD]hhmm[.SS]")
     year = int(head[:4]) if len(head) == 12 else now.year // 100 * 100 + int(head[:2]) if len(head) == 10 else now.year
     rest = head[-8:] if len(head) >= 8 else head

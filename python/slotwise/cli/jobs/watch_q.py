@@ -18,11 +18,12 @@ import grpc
 from slotwise.classad import ClassAd, quote
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import REST, Option, Parsed, UnknownOptionError, parse
-from slotwise.cli.common.terminal import as_it_is, escaped
+from slotwise.cli.common.terminal import as_it_is
 from slotwise.cli.jobs import job_progress
 from slotwise.cli.jobs.job_progress import Group
 from slotwise.cli.jobs.tracked_jobs import ACTIVE, COMPLETED, HELD, IDLE, Logs, Tracked
 from slotwise.errors import SlotwiseError, UsageError
+from slotwise.observe.log import one_line
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error
@@ -403,7 +404,7 @@ class _Watch:
             name = _short(Path(name), self._inv)
             if self._on("abbreviate", False):
                 name = abbreviated(name)
-        return escaped(name) if self._inv.is_terminal else name
+        return one_line(name) if self._inv.is_terminal else name
 
     def _row(self, group: Group) -> dict[str, object]:
         ids = sorted(cluster.cluster for cluster in group.clusters)

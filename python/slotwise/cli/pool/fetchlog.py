@@ -65,11 +65,11 @@ def main(args: list[str], inv: Invocation) -> int:
     return 0
 
 
-def pieces(inv: Invocation, daemon: str, name: str) -> Iterator[bytes]:
-    """The bytes of a log, as they come.
+def pieces(inv: Invocation, daemon: str, name: str, timeout_s: float | None = None) -> Iterator[bytes]:
+    """The bytes of a log, as they come; all of them within ``timeout_s`` (None: as long as it takes).
 
     :raises grpc.RpcError: the daemon refuses, or does not answer.
     """
     stub = inv.stub(daemon_pb2_grpc.DaemonStub, daemon)
-    for piece in stub.FetchLog(daemon_pb2.FetchLogRequest(name=name)):
+    for piece in stub.FetchLog(daemon_pb2.FetchLogRequest(name=name), timeout=timeout_s):
         yield piece.data

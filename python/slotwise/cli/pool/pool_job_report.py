@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 import grpc
 
-from slotwise.classad import parse_ads
+from slotwise.classad import ClassAd, parse_ads
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, parse
+from slotwise.cli.common.written_file import write
 from slotwise.cli.pool.fetchlog import pieces
 from slotwise.cli.render.job_report import Report
 from slotwise.errors import SlotwiseError, UsageError
@@ -26,6 +28,8 @@ USAGE = """usage: slotwise pool-job-report [options]
   -json                 the table for programs; nothing is written
   -pool HOST:PORT       of another pool
   Status 1 if a machine did not answer; the report says of how many it is."""
+#: How long a machine may take to send its history, in seconds, and how much it may send, in bytes.
+_PATIENCE_S, _MOST = 120, 256 << 20
 
 
 def main(args: list[str], inv: Invocation) -> int:
@@ -46,7 +50,8 @@ def main(args: list[str], inv: Invocation) -> int:
     answered = 0
     for machine in machines:
         try:
-            data = b"".join(pieces(inv.aimed(None, machine), "startd", "STARTD_HISTORY"))
+            sent = pieces(inv.aimed(None, machine), "startd", "STARTD_HISTORY", timeout_s=_PATIENCE_S)
+            ads = history(sent)
         except grpc.RpcError as error:
             inv.err(f"{machine}: {to_error(error, peer='the startd')}")
             continue
@@ -54,15 +59,37 @@ def main(args: list[str], inv: Invocation) -> int:
             inv.err(f"{machine}: {error}")
             continue
         answered += 1
-        report.take(parse_ads(data), begin, end)
+        report.take(ads, begin, end)
     if parsed.has("json"):
         inv.out(json.dumps(report.rows()))
     else:
         text = report.text(time.strftime("%a %b %d %H:%M:%S %Z %Y"), answered)
-        inv.path("JobReport").write_text(text)
-        inv.path("JobReport.csv").write_text(report.csv())
+        write(inv.path("JobReport"), text)
+        write(inv.path("JobReport.csv"), report.csv())
         inv.out(text, end="")
     return 0 if answered == len(machines) else 1
+
+
+def history(sent: Iterable[bytes], most: int = _MOST) -> list[ClassAd]:
+    """The ads of a machine's history.
+
+    :raises SlotwiseError: it is none, or has more than ``most`` bytes.
+    """
+    data = bytearray()
+    for piece in sent:
+        data += piece
+        if len(data) > most:
+            raise SlotwiseError(
+                f"STARTD_HISTORY has more than {most} bytes and is not counted",
+                hint="lower MAX_HISTORY_LOG or MAX_HISTORY_ROTATIONS there",
+            )
+    try:
+        return list(parse_ads(bytes(data)))
+    except (SlotwiseError, ValueError) as error:
+        raise SlotwiseError(
+            f"STARTD_HISTORY is not a history, and is not counted: {error}",
+            hint="look at it with `slotwise fetchlog -startd HOST STARTD_HISTORY`",
+        ) from None
 
 
 def _machines(inv: Invocation) -> list[str]:

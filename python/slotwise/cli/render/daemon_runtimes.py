@@ -6,6 +6,7 @@ A statistic ``X`` counts how often something was done, ``XRuntime`` how long tha
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -62,9 +63,11 @@ _LEFT_OUT = re.compile(r"DC(Socket|Pipe).*|SCGetAutoCluster_cchit")
 
 
 def number(ad: ClassAd, name: str) -> float | int | None:
-    """A number of the ad."""
+    """A finite number of the ad."""
     value = ad.get(name)
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        return None
+    return value
 
 
 def items(ad: ClassAd) -> list[str]:
@@ -84,8 +87,9 @@ def times(old: ClassAd, new: ClassAd) -> tuple[float, float]:
     if started is not None and before is not None and lives[0] is not None and lives[1] is not None:
         if started != before:
             raise UsageError("Daemon ads have different start times.")
-        if lives[0] != lives[1]:
-            return started + lives[0], started + lives[1]
+        then, now = started + lives[0], started + lives[1]
+        if then != now and math.isfinite(now - then):
+            return then, now
     if last <= first:
         raise UsageError("ClassAds have the same timestamp.")
     return first, last
@@ -162,7 +166,7 @@ def _shape(column: Column, cells: Sequence[Cell]) -> tuple[int, int]:
     if column.kind == "str":
         return 0, 0
     heading = max(len(part) for part in column.heading)
-    numbers = [cell for cell in cells if isinstance(cell, int | float)] or [0]
+    numbers = [cell for cell in cells if isinstance(cell, int | float) and math.isfinite(cell)] or [0]
     # As HTCondor's tool: a value that is not there counts as 0.
     if len(numbers) < len(cells):
         numbers.append(0)
@@ -205,10 +209,16 @@ def memory(kib: float) -> str:
 
 
 def moment(seconds: float) -> str:
-    """A time, as HTCondor's tool shows it."""
-    return str(datetime.fromtimestamp(seconds))
+    """A time, as HTCondor's tool shows it; the number itself where no calendar has it."""
+    try:
+        return str(datetime.fromtimestamp(seconds))
+    except (OverflowError, ValueError, OSError):
+        return f"{seconds:g} s"
 
 
 def span(seconds: float) -> str:
-    """How long something took."""
-    return str(timedelta(seconds=seconds))
+    """How long something took; the number itself where it is beyond all measure."""
+    try:
+        return str(timedelta(seconds=seconds))
+    except OverflowError:
+        return f"{seconds:g} s"

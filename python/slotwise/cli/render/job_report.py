@@ -6,11 +6,14 @@ than :data:`LONGEST_S` are completed, what took longer has hit the limit of MaxJ
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from slotwise.classad import ClassAd
+from slotwise.observe.log import one_line
 
 #: Below it a run counts as short; from it on as too long to be completed, in seconds.
 SHORT_S, LONGEST_S, LIMIT_S = 60, 251_000, 252_000
@@ -29,7 +32,7 @@ class UserJobs:
     """The jobs of one user."""
 
     runs_s: list[int] = field(default_factory=list)
-    ids: set[tuple[object, object]] = field(default_factory=set)
+    ids: set[tuple[int, int]] = field(default_factory=set)
     removed_s: float = 0
     glidein_s: float = 0
 
@@ -76,15 +79,21 @@ class Report:
     too_long: dict[str, int] = field(default_factory=dict)
 
     def take(self, ads: Iterable[ClassAd], begin: float, end: float) -> None:
-        """Take in the ads of jobs that were completed from ``begin`` to ``end``, in seconds since the epoch."""
+        """Take in the ads of jobs that were completed from ``begin`` to ``end``, in seconds since the epoch.
+
+        An ad without a user, an id and a time that a run can have taken is left out.
+        """
         for ad in ads:
             done, wall, user = ad.get("CompletionDate"), ad.get("RemoteWallClockTime"), ad.get("User")
             if not isinstance(done, int | float) or not begin <= done < end:
                 continue
-            if isinstance(wall, int | float) and not isinstance(wall, bool) and isinstance(user, str):
-                self._take(ad, user, wall)
+            if not isinstance(wall, int | float) or isinstance(wall, bool) or not 0 <= wall < math.inf:
+                continue
+            cluster, proc = ad.get("ClusterId"), ad.get("ProcId")
+            if isinstance(user, str) and isinstance(cluster, int) and isinstance(proc, int):
+                self._take(ad, one_line(user), wall, (cluster, proc))
 
-    def _take(self, ad: ClassAd, user: str, wall: float) -> None:
+    def _take(self, ad: ClassAd, user: str, wall: float, job: tuple[int, int]) -> None:
         if wall > LIMIT_S and ad.get("JobUniverse") == _VANILLA and ad.get("Owner") != "boinc":
             self.too_long[user] = self.too_long.get(user, 0) + 1
         if wall >= LONGEST_S:
@@ -94,7 +103,7 @@ class Report:
             jobs.removed_s += wall
         elif ad.get("ExitBySignal") is False:
             jobs.runs_s.append(int(wall))
-            jobs.ids.add((ad.get("ClusterId"), ad.get("ProcId")))
+            jobs.ids.add(job)
             if ad.get("WantGlidein") is True:
                 jobs.glidein_s += wall
 
@@ -129,17 +138,24 @@ class Report:
 
     def csv(self) -> str:
         """The table for spreadsheets; times in seconds."""
-        rows: list[tuple[str, ...]] = [HEADINGS]
+        made = io.StringIO()
+        rows = csv.writer(made, lineterminator="\n")
+        rows.writerow(HEADINGS)
         for user, jobs in sorted(self.users.items()):
             if jobs.runs_s:
                 name, _, domain = user.partition("@")
-                rows.append((name, domain, *(str(number) for number in (*jobs.counts(), *jobs.times()))))
-        return "".join(",".join(cell.replace(",", " ") for cell in row) + "\n" for row in rows)
+                rows.writerow((_as_text(name), _as_text(domain), *jobs.counts(), *jobs.times()))
+        return made.getvalue()
 
     def rows(self) -> list[dict[str, object]]:
         """The table for programs."""
         names = ("User", *HEADINGS[2:])
         return [dict(zip(names, (user, *jobs.counts(), *jobs.times()), strict=True)) for user, jobs in self._shown()]
+
+
+def _as_text(cell: str) -> str:
+    """A cell that spreadsheets do not compute: they take some first characters for those of a formula."""
+    return f"'{cell}" if cell.startswith(("=", "+", "-", "@")) else cell
 
 
 def _line(cells: Iterable[str]) -> str:
