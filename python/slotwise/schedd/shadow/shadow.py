@@ -101,21 +101,13 @@ class Shadows:
         self._streams.add(stream)
         writer = asyncio.get_running_loop().create_task(stream.write())
         try:
-            while (frame := await context.read()) is not grpc.aio.EOF:
-                began = time.monotonic()
-                for message in unbundled(frame):
-                    if time.monotonic() - began > _TURN_S:
-                        await asyncio.sleep(0)
-                        began = time.monotonic()
-                    run = self._claim_table.runs.get(message.run_id)
-                    doing = doing_for_run(message.run_id, f"processing {message.WhichOneof('what')!r} of its starter")
-                    with contained(_log, doing, partial(self._failed, stream, message, run)) as attempt:
-                        pending = self._take(stream, message)
-                        if pending is not None:
-                            await pending
-                    if attempt.failed and not message.run_id:
-                        # Its list of runs: only a new stream brings another one.
-                        await context.abort(grpc.StatusCode.INTERNAL, "the list of runs could not be processed")
+            async with stream.reading:
+                await self._read(stream, context)
+        except TimeoutError:
+            if not stream.reading.expired():
+                raise
+            # Closed without a status, the call would go on at a starter that still lives, and nobody would hear it.
+            await context.abort(grpc.StatusCode.ABORTED, "another stream of this starter has replaced this one")
         finally:
             writer.cancel()
             stream.close()
@@ -123,6 +115,27 @@ class Shadows:
             if stream.starter and all(other.starter != stream.starter for other in self._streams):
                 self._reattachment.starter_left(stream.starter)
             self._silence(stream)
+            self._take_unproven(stream.starter)
+
+    async def _read(self, stream: StarterStream, context: StarterCall) -> None:
+        """Process what a starter says, until its stream ends or is replaced."""
+        while (frame := await context.read()) is not grpc.aio.EOF:
+            began = time.monotonic()
+            for message in unbundled(frame):
+                if time.monotonic() - began > _TURN_S:
+                    await asyncio.sleep(0)
+                    began = time.monotonic()
+                if stream.closed:
+                    break
+                run = self._claim_table.runs.get(message.run_id)
+                doing = doing_for_run(message.run_id, f"processing {message.WhichOneof('what')!r} of its starter")
+                with contained(_log, doing, partial(self._failed, stream, message, run)) as attempt:
+                    pending = self._take(stream, message)
+                    if pending is not None:
+                        await pending
+                if attempt.failed and not message.run_id:
+                    # Its list of runs: only a new stream brings another one.
+                    await context.abort(grpc.StatusCode.INTERNAL, "the list of runs could not be processed")
 
     def _failed(
         self, stream: StarterStream, message: schedd_pb2.StarterMessage, run: Run | None, error: Exception
@@ -145,19 +158,45 @@ class Shadows:
                     self._reattachment.falls_silent(run, "Socket between starter and shadow closed unexpectedly")
         stream.runs.clear()
 
-    def _replace(self, stream: StarterStream) -> None:
-        """A starter has one stream to us: an older one broke untold, as when its host was reset."""
-        for other in self._streams:
-            if other is not stream and other.starter == stream.starter:
-                other.close()
+    def _lists(self, stream: StarterStream, run_ids: list[str]) -> None:
+        """A starter says who it is and which runs it has.
+
+        Any starter may name any address, and behind address translation two may have the same one. So where another
+        stream has runs of a starter at this address, the list waits until a run's token proves whose it is.
+        """
+        if any(other.runs for other in self._twins(stream)):
+            stream.unproven = run_ids
+        else:
+            self._reattachment.starter_lists(stream.starter, run_ids)
+
+    def _twins(self, stream: StarterStream) -> list[StarterStream]:
+        return [other for other in self._streams if other is not stream and other.starter == stream.starter]
+
+    def _proves(self, stream: StarterStream, run: Run) -> None:
+        """The run's token was shown: other streams of its startd's starter broke untold, as when its host was reset."""
+        if stream.unproven is None:
+            return
+        runs = self._claim_table.runs
+        for other in self._twins(stream):
+            others = [runs[run_id] for run_id in other.runs if run_id in runs]
+            if any(one.stream is other and one.claim.startd == run.claim.startd for one in others):
+                other.replace()
                 self._silence(other)
+        self._take_unproven(stream.starter)
+
+    def _take_unproven(self, starter: str) -> None:
+        """Take the list of a starter that no other stream claims to be any more."""
+        for stream in [stream for stream in self._streams if starter and stream.starter == starter]:
+            if stream.unproven is not None and not any(other.runs for other in self._twins(stream)):
+                run_ids, stream.unproven = stream.unproven, None
+                with contained(_log, f"processing the list of runs of {starter}"):
+                    self._reattachment.starter_lists(starter, run_ids)
 
     def _take(self, stream: StarterStream, message: schedd_pb2.StarterMessage) -> asyncio.Future[None] | None:
         what = message.WhichOneof("what")
         if what == "runs":
             stream.starter = message.runs.starter_address
-            self._replace(stream)
-            self._reattachment.starter_lists(stream.starter, list(message.runs.run_ids))
+            self._lists(stream, list(message.runs.run_ids))
             return None
         run = self._claim_table.runs.get(message.run_id)
         if run is None:
@@ -225,6 +264,7 @@ class Shadows:
             self._claiming.advance_run(run, BeganAnew(run.claim_facts))
             self._refuse(stream, run.id, "the run has been lost")
             return
+        self._proves(stream, run)
         run.stream = stream
         run.starter = hello.starter_address or run.starter
         stream.runs.add(run.id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TypeAlias
 
 from slotwise.wire import tls
@@ -23,6 +24,10 @@ class StarterStream:
         self._queue: SendQueue[schedd_pb2.ShadowMessage] = SendQueue(_weight)
         self.starter = ""
         self.runs: set[str] = set()
+        #: The list of runs of a starter that another open stream claims to be as well, until a run's token proves it.
+        self.unproven: list[str] | None = None
+        #: Reading goes on within it.
+        self.reading = asyncio.timeout(None)
 
     @property
     def closed(self) -> bool:
@@ -32,6 +37,11 @@ class StarterStream:
     def close(self) -> None:
         """The stream is over: nobody waits for room any more."""
         self._queue.end()
+
+    def replace(self) -> None:
+        """Another stream of the starter has taken its place: nothing more is sent or read."""
+        self.close()
+        self.reading.reschedule(asyncio.get_running_loop().time())
 
     def send(self, message: schedd_pb2.ShadowMessage) -> None:
         """Say something, in order."""
