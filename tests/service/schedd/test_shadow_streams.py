@@ -115,3 +115,26 @@ async def test_a_new_stream_of_a_starter_ends_the_call_of_its_old_one(
     await schedd.until(replaced)
     assert run.stream is not old
     await ends(schedd, point)
+
+
+@pytest.mark.parametrize("what", ["ended", "hello"])
+async def test_a_failed_run_is_ended_by_its_own_starter_alone(
+    schedd: RunningAccessPoint, point: ExecutionPoint, other: ExecutionPoint, what: str
+) -> None:
+    point.script = lambda ad: Script(until_killed=True)
+    await one_runs(schedd, other)
+    await one_runs(schedd, point)
+    runs = schedd.point.claiming.claim_table.runs
+    (run,) = [run for run in runs.values() if run.claim.startd == point.address]
+    point.side_take = lambda side, message: None  # its starter does not hear that the run is to end
+    schedd.point.claiming.failures.run(run, RuntimeError("a failure of the access point"))
+    out = side(other).out
+    assert out is not None
+    if what == "ended":
+        out.put_nowait(schedd_pb2.StarterMessage(run_id=run.id, ended=schedd_pb2.RunEnded()))
+    else:
+        out.put_nowait(schedd_pb2.StarterMessage(run_id=run.id, hello=schedd_pb2.RunHello(token="guessed")))
+    await ends(schedd, other)  # said behind it, on the same stream
+    assert run.failed and runs.get(run.id) is run
+    point.side_take = lambda side, message: side.take(message)
+    await ends(schedd, point)

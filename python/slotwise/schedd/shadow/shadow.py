@@ -57,6 +57,8 @@ from slotwise.wire.gen import schedd_pb2
 
 #: Codes of holds of jobs that came to their end.
 _HELD_FOR_RESULTS = frozenset({Hold.TRANSFER_OUTPUT_ERROR, Hold.MAX_TRANSFER_OUTPUT})
+#: Why a starter's word on a run is not taken.
+_WRONG_TOKEN, _NO_HELLO = "wrong token", "the run did not say hello on this stream"
 _log = logging.getLogger(__name__)
 #: How long the messages of one frame may keep everybody else waiting, seconds.
 _TURN_S = 0.01
@@ -209,7 +211,7 @@ class Shadows:
             self._hello(stream, run, message.hello)
         elif run.stream is not stream:
             if what == "ended":
-                self._refuse(stream, run.id, "the run did not say hello on this stream")
+                self._refuse(stream, run.id, _NO_HELLO)
         elif what == "need_input":
             self._transfers.need(run)
         elif what == "started":
@@ -235,11 +237,20 @@ class Shadows:
     def _take_of_failed(self, stream: StarterStream, run: Run, message: schedd_pb2.StarterMessage) -> None:
         """Nothing but its end is expected of a run that the access point has failed at."""
         what = message.WhichOneof("what")
-        if what == "ended" or (what == "hello" and not message.hello.resume):
-            over = what == "ended"
-            self._claiming.advance_run(run, EndReported(end_report(message.ended)) if over else Hello(resume=False))
-            self._refuse(stream, run.id, "the access point failed to process a message of the run")
-        elif what == "hello" and hmac.compare_digest(message.hello.token, run.token):
+        failed = "the access point failed to process a message of the run"
+        if what == "ended":
+            if run.stream is not stream:
+                self._refuse(stream, run.id, _NO_HELLO)
+                return
+            self._claiming.advance_run(run, EndReported(end_report(message.ended)))
+            self._refuse(stream, run.id, failed)
+        elif what == "hello" and not hmac.compare_digest(message.hello.token, run.token):
+            self._refuse(stream, run.id, _WRONG_TOKEN)
+        elif what == "hello" and not message.hello.resume:
+            self._claiming.advance_run(run, Hello(resume=False))
+            self._refuse(stream, run.id, failed)
+        elif what == "hello":
+            self._proves(stream, run)
             run.stream = stream
             stream.runs.add(run.id)
             self._claiming.advance_run(run, Hello(resume=True))
@@ -257,7 +268,7 @@ class Shadows:
 
     def _hello(self, stream: StarterStream, run: Run, hello: schedd_pb2.RunHello) -> None:
         if run.over or not hmac.compare_digest(hello.token, run.token):
-            self._refuse(stream, run.id, "the run's end was taken over" if run.over else "wrong token")
+            self._refuse(stream, run.id, "the run's end was taken over" if run.over else _WRONG_TOKEN)
             return
         if run.executing_at and not hello.resume:
             # What ran is gone, with its host or its files: the starter was asked for the run again, and begins anew.
