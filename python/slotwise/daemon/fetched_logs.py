@@ -9,6 +9,7 @@ file a knob called ..._LOG names, with any extension that has no slash in it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import stat
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from slotwise.config import Config
 from slotwise.daemon.history_file import parts_of
+from slotwise.daemon.privileges import own_files
 from slotwise.daemon.registry import DAEMONS
 from slotwise.errors import NotFoundError, UsageError
 from slotwise.home import PoolHome
@@ -27,6 +29,22 @@ _CATEGORIES = ("MATCH", "AUDIT")
 _HISTORIES = ("HISTORY", "STARTD_HISTORY")
 #: Bytes in one message.
 _PIECE = 256 * 1024
+
+
+async def fetch(home: PoolHome, name: str, config: Config) -> AsyncIterator[bytes]:
+    """The bytes of what ``name`` means. A part of a history that is put aside or removed meanwhile is left out.
+
+    :raises UsageError: it is not a name.
+    :raises NotFoundError: nothing of this host has that name, or it cannot be read.
+    """
+    found = await asyncio.to_thread(files, home, name, config)
+    for path in found:
+        try:
+            async for data in pieces(path):
+                yield data
+        except _GoneError:
+            if name not in _HISTORIES:
+                raise
 
 
 def files(home: PoolHome, name: str, config: Config) -> list[Path]:
@@ -43,7 +61,8 @@ def files(home: PoolHome, name: str, config: Config) -> list[Path]:
         named = config.get(subsystem)
         if not named:
             raise NotFoundError(f"{subsystem} is not set here")
-        return parts_of(Path(named))
+        with own_files():
+            return parts_of(Path(named))
     path = _log(home, subsystem, config)
     if path is None:
         raise NotFoundError("no log file by that name", hint=f"daemons are {', '.join(DAEMONS).upper()}")
@@ -64,7 +83,12 @@ async def pieces(path: Path) -> AsyncIterator[bytes]:
 
     :raises NotFoundError: there is none, or it is not a plain file.
     """
-    descriptor, size = await asyncio.to_thread(_opened, path)
+    opening = asyncio.ensure_future(asyncio.to_thread(_opened, path))
+    try:
+        descriptor, size = await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(_close_unused)
+        raise
     try:
         at = 0
         while at < size:
@@ -77,14 +101,30 @@ async def pieces(path: Path) -> AsyncIterator[bytes]:
         os.close(descriptor)
 
 
+class _GoneError(NotFoundError):
+    """There is no such file, or no longer."""
+
+
+def _close_unused(opening: asyncio.Future[tuple[int, int]]) -> None:
+    """The call ended while the file was being opened."""
+    with contextlib.suppress(NotFoundError, asyncio.CancelledError):
+        os.close(opening.result()[0])
+
+
 def _opened(path: Path) -> tuple[int, int]:
-    """A descriptor and the size. A link is not followed, and a pipe is not waited for."""
+    """A descriptor and the size. A link is not followed, and a pipe is not waited for.
+
+    The daemons' account may own the directories above, and lay links there: what it cannot read is not served.
+    """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with own_files():
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        raise NotFoundError(f"server was unable to access it: {error.strerror}") from None
+        kind = _GoneError if isinstance(error, FileNotFoundError) else NotFoundError
+        raise kind(f"server was unable to access it: {error.strerror}") from None
     status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         os.close(descriptor)
-        raise NotFoundError("server was unable to access it: it is not a plain file")
+        odd = "it has another name elsewhere" if stat.S_ISREG(status.st_mode) else "it is not a plain file"
+        raise NotFoundError(f"server was unable to access it: {odd}")
     return descriptor, status.st_size

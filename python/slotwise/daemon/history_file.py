@@ -284,8 +284,12 @@ def _kind(banner: bytes) -> str:
 
 
 def _older(path: Path) -> list[Path]:
-    found = [one for one in path.parent.glob(f"{_literal(path.name)}.*") if _is_aside(path, one)]
-    return sorted(found, key=lambda one: (one.stat().st_mtime_ns, one.name))
+    found = []
+    for one in path.parent.glob(f"{_literal(path.name)}.*"):
+        if _is_aside(path, one):
+            with contextlib.suppress(FileNotFoundError):  # removed meanwhile, as beyond MAX_HISTORY_ROTATIONS
+                found.append((one.stat().st_mtime_ns, one.name, one))
+    return [one for _, _, one in sorted(found)]
 
 
 def _is_aside(path: Path, one: Path) -> bool:

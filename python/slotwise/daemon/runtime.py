@@ -228,9 +228,8 @@ class DaemonServicer(daemon_pb2_grpc.DaemonServicer):
     ) -> AsyncIterator[daemon_pb2.LogPiece]:
         """The bytes of a log of this host's daemons, or of the history files."""
         audit.note("log %s", request.name[:100])
-        for path in fetched_logs.files(self._context.home, request.name, self._context.config):
-            async for data in fetched_logs.pieces(path):
-                yield daemon_pb2.LogPiece(data=data)
+        async for data in fetched_logs.fetch(self._context.home, request.name, self._context.config):
+            yield daemon_pb2.LogPiece(data=data)
 
 
 def main(name: str, env: Mapping[str, str], config_file: str | None = None) -> int:
