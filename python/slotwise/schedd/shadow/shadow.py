@@ -40,7 +40,7 @@ from slotwise.schedd.lifecycle.run_events import (
     Started,
 )
 from slotwise.schedd.lifecycle.run_instructions import ShadowInstruction
-from slotwise.schedd.lifecycle.run_states import Starting
+from slotwise.schedd.lifecycle.run_states import Accepted, Executing, Starting
 from slotwise.schedd.shadow import checkpoints
 from slotwise.schedd.shadow.chirp import RemoteRequests
 from slotwise.schedd.shadow.convert import end_report
@@ -62,6 +62,8 @@ _WRONG_TOKEN, _NO_HELLO = "wrong token", "the run did not say hello on this stre
 _log = logging.getLogger(__name__)
 #: How long the messages of one frame may keep everybody else waiting, seconds.
 _TURN_S = 0.01
+#: How long the slots of a starter's runs stand without them, by their startds' word, before its stream counts as broken.
+_OFF_SLOT_S = 2.0
 
 
 class Shadows:
@@ -164,10 +166,12 @@ class Shadows:
         """A starter says who it is and which runs it has.
 
         Any starter may name any address, and behind address translation two may have the same one. So where another
-        stream has runs of a starter at this address, the list waits until a run's token proves whose it is.
+        stream has runs of a starter at this address, the list waits until a run's token proves whose it is, or until
+        startds say that those runs are gone.
         """
         if any(other.runs for other in self._twins(stream)):
             stream.unproven = run_ids
+            self._look_at_twins(stream, frozenset())
         else:
             self._reattachment.starter_lists(stream.starter, run_ids)
 
@@ -182,9 +186,28 @@ class Shadows:
         for other in self._twins(stream):
             others = [runs[run_id] for run_id in other.runs if run_id in runs]
             if any(one.stream is other and one.claim.startd == run.claim.startd for one in others):
-                other.replace()
-                self._silence(other)
+                self._replace(other)
         self._take_unproven(stream.starter)
+
+    def _look_at_twins(self, stream: StarterStream, before: frozenset[str]) -> None:
+        """Replace streams whose runs are not on their slots, and were not (``before``) a while ago."""
+        if stream.closed or stream.unproven is None:
+            return
+        off_slot = set()
+        for other in self._twins(stream):
+            runs = [run for run_id in other.runs if (run := self._claim_table.runs.get(run_id)) is not None]
+            absent = {run.id for run in runs if isinstance(run.state, (Accepted, Executing)) and run.state.off_slot}
+            if runs and len(absent & before) == len(runs):
+                self._replace(other)
+            off_slot |= absent
+        self._take_unproven(stream.starter)
+        if stream.unproven is not None:
+            loop = asyncio.get_running_loop()
+            loop.call_later(_OFF_SLOT_S, self._look_at_twins, stream, frozenset(off_slot))
+
+    def _replace(self, other: StarterStream) -> None:
+        other.replace()
+        self._silence(other)
 
     def _take_unproven(self, starter: str) -> None:
         """Take the list of a starter that no other stream claims to be any more."""
