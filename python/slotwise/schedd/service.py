@@ -254,9 +254,16 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         caller = self._authenticator.caller(context)
         superuser = self._is_superuser(caller)
         async for part in self._spooling.fetch(caller, convert.selection(request), superuser):
-            if superuser and not self._is_superuser(caller):
-                raise DeniedError(f"{caller.name} is not a queue superuser any more", hint="ask for your own jobs")
+            self._check_still(superuser, caller)
             yield files.sandbox_piece(part)
+
+    def _check_still(self, superuser: bool, caller: Identity) -> None:
+        """A caller that began a long answer as a queue superuser is one still.
+
+        :raises DeniedError: it is not.
+        """
+        if superuser and not self._is_superuser(caller):
+            raise DeniedError(f"{caller.name} is not a queue superuser any more", hint="ask for your own jobs")
 
     @answers_errors
     async def FetchEvicted(
@@ -264,10 +271,9 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     ) -> AsyncIterator[schedd_pb2.SandboxPiece]:
         """What evicted runs of a job have left for its next."""
         caller = self._authenticator.caller(context)
-        found = self._spooling.fetch_evicted(
-            caller, request.id, self._is_superuser(caller), names_only=request.names_only
-        )
-        async for part in found:
+        superuser = self._is_superuser(caller)
+        async for part in self._spooling.fetch_evicted(caller, request.id, superuser, names_only=request.names_only):
+            self._check_still(superuser, caller)
             yield files.sandbox_piece(part)
 
     @answers_errors

@@ -62,7 +62,7 @@ _WRONG_TOKEN, _NO_HELLO = "wrong token", "the run did not say hello on this stre
 _log = logging.getLogger(__name__)
 #: How long the messages of one frame may keep everybody else waiting, seconds.
 _TURN_S = 0.01
-#: How long the slots of a starter's runs stand without them, by their startds' word, before its stream counts as broken.
+#: How long startds say that a starter's runs are not on their slots before its stream counts as broken, seconds.
 _OFF_SLOT_S = 2.0
 
 

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import BinaryIO
 
 from slotwise.daemon.user_paths import open_path
@@ -67,6 +68,12 @@ def spooled_files(directory: str) -> str:
     if not os.path.isdir(directory) and os.path.isdir(directory + _FORMER):
         os.rename(directory + _FORMER, directory)
     return directory if os.path.isdir(directory) else ""
+
+
+def present_files(directory: Path) -> Path:
+    """Where the files for the next run are now: put aside for a moment, and after an interrupted replacement."""
+    former = directory.with_name(directory.name + _FORMER)
+    return former if former.is_dir() and not directory.is_dir() else directory
 
 
 def _fill(source: str, target: str) -> None:

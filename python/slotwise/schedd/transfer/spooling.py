@@ -30,6 +30,7 @@ from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.selection import JobSelection, constraint_of, parse_id
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.storage.committer import Committer
+from slotwise.schedd.transfer.results import present_files
 from slotwise.schedd.transfer.spool_directories import Result, Sandbox, inputs_of, relocated
 from slotwise.schedd.user_files import proxies
 from slotwise.schedd.user_files.owner_rights import OWN
@@ -225,7 +226,7 @@ class Spooling:
             raise UsageError(f"{job_id} is a cluster", hint="name one job, as CLUSTER.PROC")
         (job,) = self._named([job_id], caller, superuser)
         audit.note("files of evicted runs of %s", job.key)
-        directory = self._evicted / str(job.cluster.number) / str(job.proc)
+        directory = present_files(self._evicted / str(job.cluster.number) / str(job.proc))
         sandbox = Sandbox(str(directory), OWN)
         exists = directory.is_dir()
         try:
