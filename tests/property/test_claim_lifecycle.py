@@ -141,6 +141,14 @@ def test_a_claim_is_kept_for_KeepClaimIdle_from_when_no_job_was_found() -> None:
     assert step(state, events.KeepCheck(130.0))[0] == Gone()
 
 
+def test_a_claim_without_a_run_goes_with_its_lease_when_its_startd_stays_away_after_a_restart() -> None:
+    state = Disconnected("", 100.0)
+    assert step(state, events.KeepCheck(99.9)) == (state, ())
+    after, done = step(state, events.KeepCheck(100.0))
+    assert after == Gone() and [type(one) for one in done] == [do.SendRelease, do.Discard]
+    assert step(Disconnected("1.0#1"), events.KeepCheck(1e9)) == (Disconnected("1.0#1"), ())
+
+
 def test_a_claim_that_lived_through_a_restart_takes_a_job_once_its_startd_has_listed_it() -> None:
     state, done = step(Disconnected(""), events.ClaimListed("", active=False))
     assert state == Idle() and [type(one) for one in done] == [do.StartNext]

@@ -33,6 +33,26 @@ async def test_a_claim_is_kept_idle_for_the_next_job(schedd: RunningAccessPoint,
     assert len(point.history) == 2
 
 
+async def test_a_kept_claim_goes_with_its_lease_when_its_startd_does_not_outlive_the_schedd(
+    schedd: RunningAccessPoint, point: ExecutionPoint
+) -> None:
+    await schedd.submit(KeepClaimIdle=30, JobLeaseDuration=2)
+    await schedd.negotiate(point.address)
+    await schedd.until_gone()
+    await schedd.kill()
+    await point.stop()
+    await schedd.start()
+    table = schedd.point.claiming.claim_table
+    assert len(table.claims) == 1
+
+    async def given_back() -> bool:
+        return not table.claims
+
+    await schedd.until(given_back)
+    await schedd.point.committer._idle.wait()
+    assert not schedd.point.store._load(schedd.point.store.reader()).claims
+
+
 @pytest.mark.parametrize(("wanted", "started"), [("true", 4), ("false", 1), ("", 1)])
 async def test_one_match_of_a_partitionable_slot_serves_more_jobs_where_leftovers_are_claimed(
     tmp_path: Path, wanted: str, started: int

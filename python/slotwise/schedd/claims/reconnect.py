@@ -61,7 +61,7 @@ class Reconnects:
         self._starters.update(starters)
         for row in claims:
             claim = Claim(row.claim, row.startd, row.slot, row.submitter, row.lease_s, row.slot_ad, limits=row.limits)
-            claim.state = Disconnected("")
+            claim.state = Disconnected("", moment + row.lease_s)
             self._claim_table.add(claim)
         for stored in runs:
             job = self._claiming.queue.job(stored.cluster, stored.proc)
@@ -83,6 +83,8 @@ class Reconnects:
                 run.state = replace(state, disconnect_logged=True)
                 reason = "Local schedd and job shadow died, schedd now running again"
                 self._claiming.log_disconnected(run, reason, turn)
+        for claim in self._claim_table.claims.values():
+            self._claim_table.adopt(claim, claim.state)
         # Also those with whom nothing is left to talk about: the word that a claim was given back may be lost.
         for startd in (self._claim_table.startds() | set(starters)) - {""}:
             self._claiming.link(startd)
@@ -191,7 +193,7 @@ class Reconnects:
         self._claiming.failures.sweep()
         if self._claiming.queue.wake(turn.decision.now) and self._claiming.committer.on_new_work:
             self._claiming.committer.on_new_work()
-        for claim in self._claim_table.idle():
+        for claim in self._claim_table.waiting():
             with contained(_log, f"releasing the claim on {claim.slot_name}", self._claiming.ending(claim)):
                 self._claiming.advance(claim, claim_events.KeepCheck(moment), turn)
         if turn.batch:

@@ -13,7 +13,7 @@ from slotwise.schedd.claims.slot_equivalence import Alike
 from slotwise.schedd.claims.starter_link import StarterLink
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.job import Job
-from slotwise.schedd.lifecycle.claim_states import ClaimState, Gone, Idle, Requested, Reserved
+from slotwise.schedd.lifecycle.claim_states import ClaimState, Disconnected, Gone, Idle, Requested, Reserved
 from slotwise.schedd.lifecycle.run_events import ClaimFacts
 from slotwise.schedd.lifecycle.run_states import Ending, Failed, Over, RunState
 from slotwise.schedd.storage.store import StoredRun
@@ -167,6 +167,7 @@ class ClaimTable:
         self._serial = 0
         self._at: dict[str, dict[str, Claim]] = {}
         self._idle: dict[str, Claim] = {}
+        self._unheard: dict[str, Claim] = {}
 
     def serial(self) -> int:
         """The next serial number of a request."""
@@ -181,9 +182,17 @@ class ClaimTable:
         """Claims that are kept without a job."""
         return list(self._idle.values())
 
+    def waiting(self) -> list[Claim]:
+        """Those, and claims without a run whose startds have not been heard since the schedd started."""
+        return [*self._idle.values(), *self._unheard.values()]
+
     def adopt(self, claim: Claim, state: ClaimState) -> None:
         """The claim is in another state from now on."""
         claim.state = state
+        if isinstance(state, Disconnected) and not state.run and claim.id in self.claims:
+            self._unheard[claim.id] = claim
+        else:
+            self._unheard.pop(claim.id, None)
         if isinstance(state, Idle) and state.since is not None and claim.id in self.claims:
             self._idle[claim.id] = claim
         else:
@@ -197,6 +206,7 @@ class ClaimTable:
     def drop(self, claim: Claim) -> None:
         """The claim has ended."""
         self._idle.pop(claim.id, None)
+        self._unheard.pop(claim.id, None)
         if self.claims.pop(claim.id, None) is not None:
             here = self._at[claim.startd]
             del here[claim.id]

@@ -113,6 +113,12 @@ def _keep_check(state: Idle, event: events.KeepCheck) -> Step:
     return _release("KeepClaimIdle has run out")
 
 
+def _lease_check(state: Disconnected, event: events.KeepCheck) -> Step:
+    if state.run or event.moment < state.until:
+        return state, ()
+    return _release("its startd has not been heard of for its lease")
+
+
 def _listed_with_run(state: Running, event: events.ClaimListed) -> Step:
     return state, [_check(state.run, event)]
 
@@ -214,6 +220,14 @@ _row([Idle], events.JobReserved, [Reserved], "the next job waits for JOB_START_D
 _row([Idle], events.RunBegun, [Running], "the next job starts", _begun)
 _row([Idle], events.NoJobFound, [Gone], "no job: kept for KeepClaimIdle, or given back", _no_job, stays=True)
 _row([Idle], events.KeepCheck, [Gone], "KeepClaimIdle has run out: given back", _keep_check, stays=True)
+_row(
+    [Disconnected],
+    events.KeepCheck,
+    [Gone],
+    "without a run, its lease has run out before the startd was heard: given back",
+    _lease_check,
+    stays=True,
+)
 _row([Reserved], events.StartDue, [Idle], "JOB_START_DELAY has passed: the job, or another, starts", _start_due)
 _row(
     [Running, Disconnected],

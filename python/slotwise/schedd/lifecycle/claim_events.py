@@ -73,7 +73,7 @@ class NoJobFound:
 
 @dataclass(frozen=True, slots=True)
 class KeepCheck:
-    """Once a second: whether KeepClaimIdle has run out at ``moment``, on the monotonic clock."""
+    """Once a second: whether KeepClaimIdle, or the lease, has run out at ``moment``, on the monotonic clock."""
 
     moment: float
 

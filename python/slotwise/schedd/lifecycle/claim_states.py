@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from slotwise.schedd.jobs.job import Job
@@ -69,8 +70,10 @@ class Running(_WithRun):
 class Disconnected(_WithRun):
     """The startd has yet to say whether it still has the claim: the link broke, or the schedd has restarted.
 
-    ``run`` is "" when no run was on it.
+    ``run`` is "" when no run was on it; then the claim's lease ends at ``until``, on the monotonic clock.
     """
+
+    until: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
