@@ -103,3 +103,9 @@ def test_the_directory_of_a_path_is_opened_likewise(tmp_path: Path) -> None:
             pass
     finally:
         os.close(descriptor)
+
+
+def test_a_path_with_a_zero_byte_is_refused_and_not_cut(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("secret")
+    with pytest.raises(OSError, match="zero bytes"):
+        open_path(f"{tmp_path}/a\0x", os.O_RDONLY)

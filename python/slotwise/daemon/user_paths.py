@@ -31,9 +31,12 @@ class _OpenHow(ctypes.Structure):
 def open_path(path: str | os.PathLike[str], flags: int, mode: int = 0o777) -> int:
     """As ``os.open``, for a path that a user named; the descriptor is not inherited.
 
-    :raises OSError: as ``os.open``; ELOOP for a magic link, EACCES for what lies in a process file system.
+    :raises OSError: as ``os.open``; ELOOP for a magic link, EACCES for what lies in a process file system, EINVAL for a
+        name with a zero byte, at which the system call would cut it.
     """
     name = os.fspath(path)
+    if "\0" in name:
+        raise OSError(errno.EINVAL, "a path has no zero bytes", name)
     descriptor = _open(os.fsencode(name), flags | os.O_CLOEXEC, mode, name)
     if _is_proc(descriptor):
         os.close(descriptor)
