@@ -40,14 +40,16 @@ printf 'executable=/usr/bin/id\narguments=-un\noutput=out\nlog=log\nqueue\n' > /
 must "a job of alice's ends" 'as_alice "slotwise submit a.sub && slotwise wait -wait 60 log"'
 must "it ran as alice" '[ "$(cat /home/alice/out)" = alice ]'
 must "HTCondor's names are there" 'as_alice "PATH=\$(slotwise condor-names):\$PATH condor_q -totals"'
-printf 'executable=/bin/sleep\narguments=20\nlog=long.log\nqueue\n' > /home/alice/b.sub
+printf 'executable=/bin/sleep\narguments=60\nlog=long.log\nqueue\n' > /home/alice/b.sub
 must "a job runs" 'as_alice "slotwise submit b.sub" && running'
 kill -9 "$(cat /run/master.pid)"
 sleep 1
 must "an upgrade is installed" 'dpkg -i /package.deb >/tmp/upgrade.log 2>&1'
 start
-must "the daemons are started anew" 'slotwise restart >/dev/null'
-must "the job that ran through it ends" 'as_alice "slotwise wait -wait 60 long.log"'
+former=$(slotwise up -json)
+must "the daemons are started again" '/usr/lib/slotwise/renew-daemons && [ "$(slotwise up -json)" != "$former" ]'
+must "the job still runs" 'running'
+must "it ends" 'as_alice "slotwise wait -wait 120 long.log"'
 must "it ran once" '[ "$(grep -c "Job executing" /home/alice/long.log)" = 1 ] && grep -q "return value 0" /home/alice/long.log'
 must "the package is removed" 'dpkg -r slotwise >/dev/null 2>&1'
 must "that stops the daemons" '! pgrep -af "^slotwise daemon"'

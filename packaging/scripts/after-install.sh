@@ -10,15 +10,14 @@ install -d -o root -g root -m 0755 /var/lib/slotwise /etc/slotwise/config.d
 if [ -d /run/systemd/system ]; then
     systemctl daemon-reload
     if systemctl is-active --quiet slotwise.service; then
-        # An upgrade. The new master adopts the daemons that run; each is then started anew, and finds its jobs again.
+        # An upgrade. The new master adopts the daemons that run; each is then started again, and finds its jobs.
         former=$(systemctl show --property MainPID --value slotwise.service)
         systemctl kill --kill-who=main --signal=KILL slotwise.service
         while [ -d "/proc/$former" ]; do sleep 0.1; done
         # With cgroup version 2 and running jobs systemd cannot start a process in the unit; then the pool has its
         # new master by itself, outside of systemd's sight until the host is started again.
         systemctl start slotwise.service || true
-        SLOTWISE_HOME="$(head -n 1 /etc/slotwise/home)" /usr/bin/slotwise up >/dev/null || true
-        SLOTWISE_HOME="$(head -n 1 /etc/slotwise/home)" /usr/bin/slotwise restart || true
+        /usr/lib/slotwise/renew-daemons || true
     elif [ -z "$2" ] && [ "$1" != 2 ]; then
         systemctl enable --now slotwise.service || true
     fi
