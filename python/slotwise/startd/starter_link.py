@@ -56,8 +56,6 @@ class StarterLink(BundledStream[starter_pb2.JobCommand, starter_pb2.JobEvent]):
         self._patience_s = patience_s
         #: Where the starter answers that was connected last, and the one that is being called.
         self.address = self._calling = ""
-        #: Repairs that were reported before the list of runs.
-        self._repairs: list[starter_pb2.JobEvent] = []
 
     def unsent_starts(self) -> set[str]:
         """Runs that the starter has not been told of yet: it cannot list them."""
@@ -104,16 +102,12 @@ class StarterLink(BundledStream[starter_pb2.JobCommand, starter_pb2.JobEvent]):
         return [starter_pb2.JobCommand(list=starter_pb2.ListJobs())]
 
     def take(self, messages: list[starter_pb2.JobEvent]) -> None:
-        """Hand events on. What comes before the list of runs is in the list, but for repairs of slots."""
+        """Hand events on. What comes before the list of runs is in the list."""
         if not self.connected:
             places = [place for place, event in enumerate(messages) if event.WhichOneof("what") == "jobs"]
-            early = messages[: places[0]] if places else messages
-            # The starter says it once, on whatever stream there is.
-            self._repairs += [event for event in early if event.WhichOneof("what") == "mended"]
             if not places:
                 return
-            listed, messages = messages[places[0]].jobs, [*self._repairs, *messages[places[0] + 1 :]]
-            self._repairs = []
+            listed, messages = messages[places[0]].jobs, messages[places[0] + 1 :]
             self.address = self._calling
             self._on_connected(listed)
             self.established()
