@@ -38,7 +38,8 @@ def pool(make_pool: Callable[[str], Pool]) -> Iterator[Pool]:
 def test_each_daemon_of_this_host(pool: Pool) -> None:
     with Collector(env=pool.env) as collector:
         pool.until("a slot in the collector", lambda: collector.query("startd", projection=["Name"]))
-        assert {ad["MyType"] for ad in collector.query()} >= {"Machine", "Scheduler", "Negotiator", "DaemonMaster"}
+        daemons = {"Machine", "Scheduler", "Negotiator", "DaemonMaster"}
+        pool.until("an ad of each daemon", lambda: {ad["MyType"] for ad in collector.query()} >= daemons)
         assert collector.query("schedd", "false") == []
         found = collector.locate("schedd")
         assert found is not None and found.address == address.lookup(pool.home, "schedd").target

@@ -13,7 +13,7 @@ GONE = starter_pb2.JobEvent(run_id="2.0#1", gone=starter_pb2.JobGone())
 LIST = starter_pb2.JobEvent(jobs=starter_pb2.JobList())
 
 
-async def test_a_repair_that_is_reported_before_the_list_of_runs_counts_after_it(tmp_path: Path) -> None:
+async def test_what_comes_before_the_list_of_runs_is_in_the_list(tmp_path: Path) -> None:
     told: list[str] = []
     link = StarterLink(
         PoolHome(tmp_path),
@@ -23,7 +23,7 @@ async def test_a_repair_that_is_reported_before_the_list_of_runs_counts_after_it
     )
     link.take([MENDED, GONE])
     assert told == []
-    link.take([LIST, GONE])
-    assert told == ["list", "mended", "gone"]
+    link.take([GONE, LIST, GONE])
+    assert told == ["list", "gone"]
     link.take([MENDED])
-    assert told == ["list", "mended", "gone", "mended"]
+    assert told == ["list", "gone", "mended"]
