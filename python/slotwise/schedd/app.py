@@ -144,8 +144,7 @@ class AccessPoint:
             fallback_account=settings.fallback_account,
             spool=context.home.spool,
             host=settings.host,
-            place_of=partial(host_of, self.ads, self.claiming),
-            machine_of=self.claiming.machine,
+            place_of=partial(host_of, self.ads),
             on_failure=self.claiming.failures.task,
         )
         self.run_history = RunHistory(self._threads)

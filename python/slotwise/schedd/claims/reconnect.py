@@ -112,8 +112,7 @@ class Reconnects:
             self._claiming.advance(claim, claim_events.ClaimUnlisted(), turn)
             return
         if one.slot_ad:
-            claim.slot_ad, claim.machine, claim.alike = one.slot_ad, None, None
-            claim.fits.clear()
+            claim.renew_slot(one.slot_ad)
         self._claiming.advance(claim, claim_events.ClaimListed(one.run_id, active=one.activity != "Idle"), turn)
 
     def claim_lost(self, run: Run, judge: bool) -> None:

@@ -11,6 +11,7 @@ from slotwise.schedd.claims.excess import ExcessBook
 from slotwise.schedd.claims.match_results import MatchOutcomes
 from slotwise.schedd.claims.slot_equivalence import Alike
 from slotwise.schedd.claims.starter_link import StarterLink
+from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.lifecycle.claim_states import ClaimState, Disconnected, Gone, Idle, Requested, Reserved
@@ -21,16 +22,15 @@ from slotwise.schedd.storage.store import StoredRun
 
 @dataclass(slots=True, eq=False)
 class Claim:
-    """A slot that is ours for a submitter until its lease ends, is released, or taken away."""
+    """A slot that the schedd holds for a submitter, until it is released, or its startd or its lease ends it."""
 
     id: str
     startd: str
     slot_name: str
     submitter: str
     lease_s: int
-    #: The slot's ad, packed, and parsed on first use.
+    #: The slot's ad, packed; :attr:`slot` is the same, parsed.
     slot_ad: bytes
-    machine: ClassAd | None = None
     #: Where it is in its life cycle. Changed by :meth:`ClaimTable.adopt`.
     state: ClaimState = field(default_factory=Requested)
     #: Runs in a row that failed through no fault of the job.
@@ -43,6 +43,19 @@ class Claim:
     fits: dict[int, bool] = field(default_factory=dict)
     #: The slots that are like it, and which jobs fit these.
     alike: Alike | None = None
+    _slot: ClassAd | None = field(default=None, init=False, repr=False)
+
+    @property
+    def slot(self) -> ClassAd:
+        """The slot's ad, parsed on first use."""
+        if self._slot is None:
+            self._slot = JobAds.parse(self.slot_ad)
+        return self._slot
+
+    def renew_slot(self, slot_ad: bytes) -> None:
+        """Replace the slot's ad: which jobs fit is no longer known."""
+        self.slot_ad, self._slot, self.alike = slot_ad, None, None
+        self.fits.clear()
 
     @property
     def run(self) -> str:
@@ -70,7 +83,7 @@ class Run:
     claim: Claim
     born_at: float
     lease_s: int
-    #: Where it is in its life cycle. Changed by :meth:`ClaimRuns.advance_run`.
+    #: Where it is in its life cycle. Changed by :class:`slotwise.schedd.claims.transitions.RunTransitions`.
     state: RunState
     starter: str = ""
     #: The stream on which its starter speaks to the shadow, if one does.

@@ -161,7 +161,7 @@ class Requests:
         weights: dict[str, float] = {}
         running: Counter[str] = Counter()
         for run in claim_table.runs.values():
-            weight = self._ads.value_of(self._claiming.machine(run.claim), "SlotWeight")
+            weight = self._ads.value_of(run.claim.slot, "SlotWeight")
             amount = float(weight) if isinstance(weight, (int, float)) else 1.0
             running[run.job.submitter] += 1
             weights[run.job.submitter] = weights.get(run.job.submitter, 0.0) + amount

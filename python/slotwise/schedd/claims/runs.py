@@ -173,7 +173,7 @@ class ClaimRuns(ABC):
 
     def _start_next(self, claim: Claim, what: do.StartNext, turn: Turn) -> None:
         job = self.still_idle([what.preferred]) if what.preferred is not None else None
-        if job is not None and not self.may_start(job, lambda: self.machine(claim)):
+        if job is not None and not self.may_start(job, lambda: claim.slot):
             turn.refused.append(job)  # others of the same user have started since
             job = None
         job = job or self.next_job(claim, ends_by=what.ends_by)
@@ -270,7 +270,7 @@ class ClaimRuns(ABC):
         tried_all = True
         for bucket, first in runnable.ordered(claim.submitter):
             has_room = self.room_of(first.cluster.user) != 0
-            may_start = has_room and self.may_start(first, lambda: self.machine(claim))
+            may_start = has_room and self.may_start(first, lambda: claim.slot)
             if not may_start or (ends_by and not self.ends_by(first, ends_by)):
                 tried_all = False
                 continue
@@ -285,7 +285,7 @@ class ClaimRuns(ABC):
     def _alike(self, claim: Claim) -> Alike:
         """The slots that are like the claim's."""
         if claim.alike is None or claim.alike.generation != self.likeness.generation:
-            claim.alike = self.likeness.of(self.machine(claim), claim.limits)
+            claim.alike = self.likeness.of(claim.slot, claim.limits)
         return claim.alike
 
     def ends_by(self, job: Job, moment: float) -> bool:
@@ -331,18 +331,12 @@ class ClaimRuns(ABC):
             known = alike.fits.get(autocluster)
         if known is not None:
             return known
-        fits = self.ads.text(job, "ConcurrencyLimits") == claim.limits and self.ads.matches(job, self.machine(claim))
+        fits = self.ads.text(job, "ConcurrencyLimits") == claim.limits and self.ads.matches(job, claim.slot)
         if alike is not None and self.likeness.learn(self.ads.ad(job)) and alike.generation == self.likeness.generation:
             alike.fits[autocluster] = fits
         else:
             claim.fits[autocluster] = fits
         return fits
-
-    def machine(self, claim: Claim) -> ClassAd:
-        """The claim's slot ad."""
-        if claim.machine is None:
-            claim.machine = self.ads.parse(claim.slot_ad)
-        return claim.machine
 
     def start(self, job: Job, claim: Claim, turn: Turn) -> None:
         """As :meth:`begin`, but no faster than JOB_START_COUNT in JOB_START_DELAY.
@@ -377,14 +371,13 @@ class ClaimRuns(ABC):
         number, decision = int(job.number("NumShadowStarts")) + 1, turn.decision
         state = run_lifecycle.begun(self.clock.monotonic(), claim.lease_s)
         run = Run(f"{job.key}#{number}", job, self._run_token(), claim, decision.now, claim.lease_s, state)
-        machine = self.machine(claim)
         facts: Changes = {
             "RemoteHost": claim.slot_name,
-            "RemoteSlotID": self.ads.value_of(machine, "SlotID"),
+            "RemoteSlotID": self.ads.value_of(claim.slot, "SlotID"),
             "StartdAddr": claim.startd,
             "PublicClaimId": ids.public_claim_id(claim.id),
             "EstimatedRuntime": self.durations.expected(job.cluster.number, job.submitter),
-            **self._machine_attributes(job, machine),
+            **self._machine_attributes(job, claim.slot),
         }
         self.queue.begin_run(job, run.id, {k: v for k, v in facts.items() if v is not None}, decision)
         self.advance(claim, events.RunBegun(run.id), turn)
@@ -392,7 +385,7 @@ class ClaimRuns(ABC):
         turn.batch.put_run(run.row())
         turn.started.append(run)
 
-    def _machine_attributes(self, job: Job, machine: ClassAd) -> Changes:
+    def _machine_attributes(self, job: Job, slot: ClassAd) -> Changes:
         names = list(self.settings.machine_attrs)
         length = self.settings.machine_attrs_length
         own = self.ads.text(job, "JobMachineAttrs")
@@ -403,7 +396,7 @@ class ClaimRuns(ABC):
         def former(name: str) -> Value:
             return (job.changes or {}).get(name)
 
-        return machine_attributes(names, length, former, lambda name: self.ads.value_of(machine, name))
+        return machine_attributes(names, length, former, lambda name: self.ads.value_of(slot, name))
 
     def activate_all(self, runs: Iterable[Run]) -> None:
         """Activate claims for runs that are durable."""
@@ -421,7 +414,7 @@ class ClaimRuns(ABC):
         if not link.connected:
             return  # said again when the startd tells which claims it knows
         try:
-            job_ad = self.ads.final_pack(run.job, self.machine(run.claim))
+            job_ad = self.ads.final_pack(run.job, run.claim.slot)
         except Exception as error:
             self.give_up(run, run_do.GiveUp(RunOutcome.UNFIT, str(error), 0))
             return

@@ -74,7 +74,7 @@ class JobExits:
             return
         self._transfers.log_notes(run, decision)
         how = ended.how
-        report = closing_report(self._ads, self._claiming, run, ended, now)
+        report = closing_report(self._ads, run, ended, now)
         # The starter tells whole seconds; when it was just now, our own clock is finer.
         ended_at = ended.at if ended.at and now - ended.at >= 2 else now
         end = RunEnd(
@@ -107,7 +107,7 @@ class JobExits:
         if how in (RunOutcome.HELD, RunOutcome.EVICTED) and (larger := self._transformed(run, end)) is not None:
             end = replace(end, how=RunOutcome.EVICTED, attributes={**end.attributes, **larger})
         if not run.executing_at and how.by_itself:
-            self._queue.executing(run.job, host_of(self._ads, self._claiming, run), run.claim.slot_name, {}, decision)
+            self._queue.executing(run.job, host_of(self._ads, run), run.claim.slot_name, {}, decision)
         self._queue.end_run(run.job, end, decision)
         if run.job.status == Status.COMPLETED and not self._ads.stays(run.job, decision.now):
             self._queue.leave(run.job, decision)

@@ -322,7 +322,7 @@ class Shadows:
     def _accept(self, run: Run, with_job: bool, asks: bool) -> None:
         accepted = schedd_pb2.RunAccepted(user=run.job.cluster.user)
         if with_job:
-            accepted.job_ad = self._ads.final_pack(run.job, self._claiming.machine(run.claim))
+            accepted.job_ad = self._ads.final_pack(run.job, run.claim.slot)
         self._say(run, schedd_pb2.ShadowMessage(run_id=run.id, accepted=accepted))
         if isinstance(run.state, Starting):
             self._claiming.advance_run(run, JobSent(asks))
@@ -344,7 +344,7 @@ class Shadows:
         with self._committer.deciding(decision, batch):
             self._transfers.log_notes(run, decision)
             if run.job.status == Status.RUNNING:
-                host = host_of(self._ads, self._claiming, run)
+                host = host_of(self._ads, run)
                 self._queue.executing(run.job, host, run.claim.slot_name, dict(properties), decision)
             batch.put_run(run.row())
             self._committer.commit(decision, batch)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from slotwise.model.job_events import Usage
 from slotwise.model.ownership import OWNER_ATTRIBUTES
@@ -13,9 +12,6 @@ from slotwise.schedd.jobs.round_attrs import with_rounded
 from slotwise.schedd.jobs.values import Changes, Expr, literal
 from slotwise.schedd.lifecycle.run_events import EndReport
 from slotwise.wire.gen import schedd_pb2
-
-if TYPE_CHECKING:
-    from slotwise.schedd.claims.claiming import Claiming
 
 #: Attributes of a report that the schedd does not take from an execution point.
 _PROTECTED = OWNER_ATTRIBUTES | frozenset(
@@ -45,7 +41,7 @@ def usage_attributes(ads: JobAds, pack: bytes) -> Changes:
 
 
 def slot_properties(ads: JobAds, started: schedd_pb2.RunStarted) -> dict[str, str]:
-    """What the event of execution tells of the slot, as attribute texts."""
+    """The slot's properties in the execute event, as attribute texts."""
     properties = {}
     for name, value in ads.changes_of(started.slot_properties).items():
         whole = isinstance(value, float) and value == int(value)
@@ -55,11 +51,11 @@ def slot_properties(ads: JobAds, started: schedd_pb2.RunStarted) -> dict[str, st
     return properties
 
 
-def host_of(ads: JobAds, claiming: Claiming, run: Run) -> str:
+def host_of(ads: JobAds, run: Run) -> str:
     """How the log names the execution point: its address, or its name when that is a local socket."""
     if not run.claim.startd.startswith("unix:"):
         return run.claim.startd
-    name = ads.value_of(claiming.machine(run.claim), "Machine")
+    name = ads.value_of(run.claim.slot, "Machine")
     return name if isinstance(name, str) else run.claim.slot_name
 
 
@@ -71,8 +67,8 @@ class ClosingReport:
     usage: Usage
 
 
-def closing_report(ads: JobAds, claiming: Claiming, run: Run, ended: EndReport, now: float) -> ClosingReport:
-    """Everything that the end of a run tells."""
+def closing_report(ads: JobAds, run: Run, ended: EndReport, now: float) -> ClosingReport:
+    """What the end of a run reports, for the job's ad and its event log."""
     attributes = usage_attributes(ads, ended.ad)
     job = run.job
 
@@ -91,7 +87,7 @@ def closing_report(ads: JobAds, claiming: Claiming, run: Run, ended: EndReport, 
         received=received,
         total_sent=sent + float(job.number("BytesSent")),
         total_received=received + float(job.number("BytesRecvd")),
-        resources=_resources(ads, claiming, run, attributes, now),
+        resources=_resources(ads, run, attributes, now),
     )
     return ClosingReport(attributes, usage)
 
@@ -99,19 +95,19 @@ def closing_report(ads: JobAds, claiming: Claiming, run: Run, ended: EndReport, 
 _Row = tuple[float | int | None, float | int | None, float | int | None, str]
 
 
-def _resources(ads: JobAds, claiming: Claiming, run: Run, attributes: Changes, now: float) -> dict[str, _Row]:
+def _resources(ads: JobAds, run: Run, attributes: Changes, now: float) -> dict[str, _Row]:
     """Usage, request, allocation and assigned devices of each resource."""
-    machine = claiming.machine(run.claim)
+    slot = run.claim.slot
     rows: dict[str, _Row] = {}
     requested = ads.requested(run.job)
     amounts = {name.lower(): amount for name, amount in requested.items()}
-    listed = ads.value_of(machine, "MachineResources")
+    listed = ads.value_of(slot, "MachineResources")
     provided = listed.split() if isinstance(listed, str) else []
-    # Spelt as the machine does. GPUs are told of where there are none, too, as in HTCondor.
+    # Spelt as the slot does. GPUs are reported where there are none, too, as in HTCondor.
     names = {name.lower(): name for name in (*requested, *provided, "GPUs") if name != "Swap"}
     for key, name in names.items():
-        allocated = ads.value_of(machine, name)
-        assigned = ads.value_of(machine, f"Assigned{name}")
+        allocated = ads.value_of(slot, name)
+        assigned = ads.value_of(slot, f"Assigned{name}")
         rows[name] = (
             _usage(name, attributes),
             amounts.get(key),

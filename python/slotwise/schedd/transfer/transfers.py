@@ -13,13 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from slotwise.classad import ClassAd
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
 from slotwise.model import job_events as events
 from slotwise.model.reason_codes import Hold
-from slotwise.schedd.claims.records import Claim, Run
+from slotwise.schedd.claims.records import Run
 from slotwise.schedd.claims.starter_link import StarterLink
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.decision import Decision
@@ -73,15 +72,12 @@ class Transfers:
         spool: Path | None,
         host: str,
         place_of: Callable[[Run], str],
-        machine_of: Callable[[Claim], ClassAd],
         on_failure: Callable[[Run, Exception], None],
     ) -> None:
         """
         :param place_of: how event logs name the execution point of a run.
-        :param machine_of: the ad of a claimed slot.
         :param on_failure: ends a run whose files could not be moved because of a fault of the schedd.
         """
-        self._machine_of = machine_of
         self._on_failure = on_failure
         self._queue = queue
         self._ads = ads
@@ -149,12 +145,12 @@ class Transfers:
             self._give_inputs(run)
 
     def _shares_files(self, run: Run) -> bool:
-        domain = self._ads.value_of(self._machine_of(run.claim), "FileSystemDomain")
+        domain = self._ads.value_of(run.claim.slot, "FileSystemDomain")
         return bool(self._domain) and isinstance(domain, str) and domain.lower() == self._domain.lower()
 
     def plan(self, run: Run) -> FilePlan:
         """The transfer plan of the run, from its job's ad and the files that a former run left."""
-        ad = self._ads.expanded(run.job, self._machine_of(run.claim))
+        ad = self._ads.expanded(run.job, run.claim.slot)
         plan = file_plan(ad, run.job.account, self._fallback, self.limits_mib)
         directory = self._spool_of(run)
         return replace(plan, spooled=spooled) if directory and (spooled := spooled_files(directory)) else plan
