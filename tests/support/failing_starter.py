@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.cli.main import run
-from slotwise.starter.run.keeper_link import KeeperLink
+from slotwise.execution.keeper_link import KeeperLink
 from slotwise.starter.run.run import Run
 from slotwise.starter.service import StarterServicer
 

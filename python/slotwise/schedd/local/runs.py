@@ -30,7 +30,8 @@ from slotwise.errors import HostError, SlotwiseError, UsageError
 from slotwise.execution import control_dir, launcher
 from slotwise.execution.cgroup.probe import CgroupHost, probe
 from slotwise.execution.job_view import NULL_FILE, JobView, read_job
-from slotwise.execution.keeper_spec import Identity, KeeperResult, KeeperSpec, parse_result, read_state, read_usage
+from slotwise.execution.keeper_link import KeeperLink
+from slotwise.execution.keeper_spec import Identity, KeeperResult, KeeperSpec
 from slotwise.ids import doing_for_run
 from slotwise.model.reason_codes import Hold, Vacate
 from slotwise.schedd.jobs.ads import JobAds, native
@@ -94,10 +95,8 @@ class LocalRun:
     executing_at: float = 0.0
     kill: Kill | None = None
     facts: JobView | None = None
-    #: The watch on the keeper's process.
-    watch: int | None = None
-    #: Its control directory is complete: there is a keeper, or there will be one in a moment.
-    laid_out: bool = False
+    #: Its keeper; None until its control directory is complete: there is a keeper, or there will be one in a moment.
+    keeper: KeeperLink | None = None
     #: The kill was sent to the keeper; one that has just been forked does not receive it.
     told: bool = False
     over: bool = False
@@ -190,7 +189,7 @@ class LocalRuns:
     def suspend(self, run_id: str, *, resume: bool) -> bool:
         """Have a run's keeper suspend the job, or continue it; false when there is no keeper to ask."""
         run = self.runs.get(run_id)
-        return run is not None and self._command(run, "continue" if resume else "suspend")
+        return run is not None and run.keeper is not None and run.keeper.command("continue" if resume else "suspend")
 
     # ---- life
 
@@ -229,7 +228,8 @@ class LocalRuns:
             for run in self.runs.values():
                 reason = "The access point was shut down"
                 run.kill = run.kill or Kill(run.id, end == "fast", reason, int(Vacate.SCHEDD_VACATE))
-                self._command(run, "hard" if end == "fast" else f"soft {self._soft(run)[0]} {_PARTING_S}")
+                if run.keeper is not None:
+                    run.keeper.command("hard" if end == "fast" else f"soft {self._soft(run)[0]} {_PARTING_S}")
             deadline = self._clock.monotonic() + patience_s
             while self.runs and self._clock.monotonic() < deadline:
                 await asyncio.sleep(0.02)
@@ -238,7 +238,8 @@ class LocalRuns:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for run in self.runs.values():
-            self._unwatch(run)
+            if run.keeper is not None:
+                run.keeper.close()
         if self._launcher is not None:
             await self._launcher.stop()
             self._launcher = None
@@ -246,9 +247,10 @@ class LocalRuns:
             with root_files():
                 control_dir.discard(self._root)
 
-    def _begin(self, run: LocalRun, work: asyncio.Task[None]) -> None:
-        self._tasks.add(work)
-        work.add_done_callback(self._tasks.discard)
+    def _begin(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _spawn(self, run: LocalRun, doing: str, work: Callable[[], Coroutine[None, None, None]]) -> None:
         """Do ``work`` for a run in a task; when it fails, the run is over and its job has a cool-down."""
@@ -257,7 +259,7 @@ class LocalRuns:
             with contained(_log, doing_for_run(run.id, doing), partial(self._failed, run)):
                 await work()
 
-        self._begin(run, asyncio.get_running_loop().create_task(contain()))
+        self._begin(contain())
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         def as_root() -> T:
@@ -327,12 +329,12 @@ class LocalRuns:
         if not await self._in_thread(lambda: (path / "spec").exists()):
             await self._fork_late(run)
             return
-        run.laid_out = True
+        keeper = self._follow(run)
         pid = await self._in_thread(lambda: launcher.holder(path))
         if pid:
-            self._adopt(run, pid)
+            self._adopt(run, keeper, pid)
         else:
-            await self._find_out(run)
+            await keeper.find_out()
 
     async def _fork_late(self, run: LocalRun) -> None:
         """Handle a run without control directory: the schedd died right after the commit, or the host was restarted."""
@@ -345,13 +347,12 @@ class LocalRuns:
                 run, RunEnd(RunOutcome.NOT_STARTED, reason="it was taken back", reason_code=int(Vacate.SCHEDD_VACATE))
             )
 
-    def _adopt(self, run: LocalRun, pid: int) -> None:
-        with root_files():
-            state = read_state(run.place.control)
-        if int(state.get("pid", 0)):
+    def _adopt(self, run: LocalRun, keeper: KeeperLink, pid: int) -> None:
+        found = keeper.adopt()
+        if found.pid:
             self._executing(run)
-            self._suspended(run, resumed=state.get("suspended") != "1")
-        self._follow(run, pid)
+            self._suspended(run, resumed=not found.suspended)
+        keeper.watch(pid)
         if run.kill is not None:
             self._say_kill(run)
 
@@ -448,8 +449,8 @@ class LocalRuns:
         )
         ad = long_form(self._ads.ad(job)) or "\n"
         await self._in_thread(partial(_lay_out, run.place, job.cluster.universe, who, ad, spec))
-        run.laid_out = True
-        self._follow(run, await zygote.spawn(run.place.control))
+        keeper = self._follow(run)
+        keeper.watch(await zygote.spawn(run.place.control))
         if run.kill is not None:
             self._say_kill(run)
 
@@ -471,21 +472,24 @@ class LocalRuns:
 
     # ---- while it runs
 
+    def _follow(self, run: LocalRun) -> KeeperLink:
+        """Listen to the keeper of a run whose control directory is complete."""
+        listener = _Listener(self, run)
+        run.keeper = KeeperLink(run.id, run.place.control, listener, rights=root_files, threads=self._threads)
+        return run.keeper
+
     def _notice(self, name: str, what: str) -> None:
         """Handle a keeper's notice. Other processes can write into the FIFO, so only its files are believed."""
         run = self._by_name.get(name)
-        if run is None or run.over:
+        if run is None or run.over or run.keeper is None:
             return
         with contained(_log, doing_for_run(run.id, f"processing {what!r} of its keeper"), partial(self._failed, run)):
-            word = what.partition(" ")[0]
-            if word == "started":
-                self._executing(run)
-                if run.kill is not None and not run.told:
-                    self._say_kill(run)
-            elif word == "ended":
-                self._take_result(run)
-            elif word in ("suspended", "continued"):
-                self._suspended(run, resumed=word == "continued")
+            run.keeper.notice(what)
+
+    def _started(self, run: LocalRun) -> None:
+        self._executing(run)
+        if run.kill is not None and not run.told:
+            self._say_kill(run)
 
     def _executing(self, run: LocalRun) -> None:
         if run.executing_at or run.over:
@@ -505,8 +509,7 @@ class LocalRuns:
         if resumed:
             self._queue.continued(run.job, decision)
         else:
-            with root_files():
-                processes = read_usage(run.place.control).processes
+            processes = run.keeper.usage().processes if run.keeper is not None else 0
             self._queue.suspended(run.job, processes, decision)
         if decision.changed:
             self._committer.commit(decision)
@@ -514,59 +517,26 @@ class LocalRuns:
     def _tell_usage(self) -> None:
         decision = Decision(self._clock.now())
         for run in self.runs.values():
-            if run.executing_at and run.goes_on:
-                with root_files():
-                    usage = read_usage(run.place.control)
-                self._queue.usage(run.job, ending.usage_attributes(usage, self._ads.rounding), decision)
+            if run.executing_at and run.goes_on and run.keeper is not None:
+                usage = ending.usage_attributes(run.keeper.usage(), self._ads.rounding)
+                self._queue.usage(run.job, usage, decision)
         if decision.changed:
             self._committer.commit(decision)
-
-    def _follow(self, run: LocalRun, pid: int) -> None:
-        """Watch the keeper's process, to notice its end even if it sends no notice."""
-        if run.over or self._closing:
-            return
-        run.watch = launcher.watch_exit(pid, partial(self._gone, run))
-        if run.watch is None:
-            self._gone(run)
-
-    def _unwatch(self, run: LocalRun) -> None:
-        if run.watch is not None:
-            launcher.unwatch(run.watch)
-            run.watch = None
-
-    def _gone(self, run: LocalRun) -> None:
-        self._unwatch(run)
-        if not run.over and not self._closing:
-            self._spawn(run, "looking for its result", partial(self._find_out, run))
-
-    async def _find_out(self, run: LocalRun) -> None:
-        """Take the result of a run without keeper; if there is none, kill its process family, which yields one."""
-        self._take_result(run)
-        if run.over:
-            return
-        found, names = await self._in_thread(lambda: launcher.sweep(run.place.control))
-        if found == "alive":
-            # Another keeper of the same run got the lock first.
-            pid = await self._in_thread(lambda: launcher.holder(run.place.control))
-            self._follow(run, pid or 0)
-            return
-        _log.warning("run %s: its keeper died; process family %s %s", run.id, found, " ".join(names))
-        self._take_result(run)
 
     # ---- its end
 
     def _say_kill(self, run: LocalRun) -> None:
         """Send the kill to the keeper, once there is one."""
         kill = run.kill
-        if kill is None or not run.laid_out:
+        if kill is None or run.keeper is None:
             return
         if kill.fast:
-            run.told = self._command(run, "hard")
+            run.told = run.keeper.command("hard")
             return
         if not run.executing_at:
             return  # a process that has not executed the job's program yet would not get the signal
         number, seconds = self._soft(run)
-        run.told = self._command(run, f"soft {number} {seconds}")
+        run.told = run.keeper.command(f"soft {number} {seconds}")
 
     def _soft(self, run: LocalRun) -> tuple[int, int]:
         """The signal that asks a run to exit, and the seconds until it is killed."""
@@ -598,20 +568,10 @@ class LocalRuns:
             )
             return JobView(job.key, "", (), {}, "/", NULL_FILE, NULL_FILE, NULL_FILE, job.owner)
 
-    def _command(self, run: LocalRun, words: str) -> bool:
-        with root_files():
-            return launcher.command(run.place.control, words)
-
-    def _take_result(self, run: LocalRun) -> None:
-        """Take over the result, if there is one that is not known yet."""
+    def _keeper_ended(self, run: LocalRun, result: KeeperResult) -> None:
+        """Take over the result."""
         if run.over or self._closing:
             return
-        try:
-            with root_files():
-                text = (run.place.control / "result").read_text(errors="replace")
-        except OSError:
-            return
-        result = parse_result(text)
         for limit in result.unenforced:
             _log.warning("run %s: the host refused a limit: %s", run.id, limit)
         if result.leftovers:
@@ -649,7 +609,8 @@ class LocalRuns:
         if run.over:
             return
         run.over = True
-        self._unwatch(run)
+        if run.keeper is not None:
+            run.keeper.close()
         decision = Decision(self._clock.now())
         with self._committer.deciding(decision):
             self._queue.end_run(run.job, end, decision)
@@ -662,32 +623,33 @@ class LocalRuns:
             self._committer.commit(decision, on_committed=lambda error: self._clear_away(run, error))
         self.look()
 
-    def _failed(self, run: LocalRun, error: Exception) -> None:
+    def _failed(self, run: LocalRun, error: BaseException) -> None:
         """Handle a fault of the schedd: kill the run's process family before its job may start again."""
         if run.over:
             return
         reason = f"The access point failed: {error.message if isinstance(error, SlotwiseError) else error}"
-        if run.laid_out and not self._closing:
-            self._command(run, "hard")
-            self._begin(run, asyncio.get_running_loop().create_task(self._end_failed(run, reason)))
+        if run.keeper is not None and not self._closing:
+            run.keeper.command("hard")
+            self._begin(self._end_failed(run, run.keeper, reason))
         else:
             self._abandon(run, reason)
 
-    async def _end_failed(self, run: LocalRun, reason: str) -> None:
+    async def _end_failed(self, run: LocalRun, keeper: KeeperLink, reason: str) -> None:
         pause_s = 0.2
         while True:
             with contained(_log, doing_for_run(run.id, "ending it after a failure")):
                 found, _ = await self._in_thread(lambda: launcher.sweep(run.place.control))
                 if found != "alive":
                     break
-                self._command(run, "hard")
+                keeper.command("hard")
             await asyncio.sleep(pause_s)
             pause_s = min(_LOOK_S, pause_s * 2)
         self._abandon(run, reason)
 
     def _abandon(self, run: LocalRun, reason: str) -> None:
         run.over = True
-        self._unwatch(run)
+        if run.keeper is not None:
+            run.keeper.close()
         decision = Decision(self._clock.now())
         self._queue.abandon_run(run.job, run.id, reason, decision)
         self._forget(run)
@@ -706,7 +668,35 @@ class LocalRuns:
             with contained(_log, doing_for_run(run.id, "removing its directories")):
                 await self._in_thread(partial(_remove, run.place))
 
-        self._begin(run, asyncio.get_running_loop().create_task(remove()))
+        self._begin(remove())
+
+
+class _Listener:
+    """Hears the keeper of one run."""
+
+    def __init__(self, runs: LocalRuns, run: LocalRun) -> None:
+        self._runs = runs
+        self._run = run
+
+    def job_started(self, pid: int) -> None:
+        """The job executes."""
+        self._runs._started(self._run)
+
+    def job_suspended(self, *, resumed: bool) -> None:
+        """The keeper has suspended or continued the job."""
+        self._runs._suspended(self._run, resumed=resumed)
+
+    def keeper_ended(self, result: KeeperResult) -> None:
+        """All processes of the job are gone."""
+        self._runs._keeper_ended(self._run, result)
+
+    def give_up(self, error: BaseException) -> None:
+        """The result could not be processed."""
+        self._runs._failed(self._run, error)
+
+    def begin(self, work: Coroutine[object, object, None]) -> None:
+        """Let work go on by itself."""
+        self._runs._begin(work)
 
 
 def _is_scheduler(job: Job) -> bool:

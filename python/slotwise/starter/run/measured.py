@@ -9,11 +9,11 @@ from typing import Protocol
 from slotwise.classad import ExprTree
 from slotwise.classad.values import Value
 from slotwise.execution.exit_status import End
+from slotwise.execution.keeper_link import KeeperLink
 from slotwise.starter.job import usage
 from slotwise.starter.job.ads import memory_usage_expression
 from slotwise.starter.job.run_job import RunJob
 from slotwise.starter.job.usage import Moment
-from slotwise.starter.run.keeper_link import KeeperLink
 from slotwise.starter.run.states import RunState
 from slotwise.starter.scratch.space import ScratchSpace
 from slotwise.starter.transfer.run_files import RunFiles

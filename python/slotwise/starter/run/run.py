@@ -23,6 +23,7 @@ from slotwise.execution.exit_status import (
     held,
     killed,
 )
+from slotwise.execution.keeper_link import KeeperLink
 from slotwise.execution.keeper_spec import KeeperResult
 from slotwise.ids import doing_for_run
 from slotwise.starter.hooks import hooks
@@ -53,7 +54,6 @@ from slotwise.starter.messages import (
     Visit,
 )
 from slotwise.starter.run import actions, conclusion, events, faults, outputs, reporting, run_log
-from slotwise.starter.run.keeper_link import KeeperLink
 from slotwise.starter.run.lifecycle import step
 from slotwise.starter.run.measured import Reported
 from slotwise.starter.run.run_host import HostServices
@@ -484,7 +484,7 @@ class Run:
         self.host.clean_later(self)
 
     async def _clean_up(self) -> None:
-        self.keeper.stop()
+        self.keeper.close()
         self.live.stop()
         self.programs.end()
         self.sessions.leave()

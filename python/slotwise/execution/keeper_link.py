@@ -1,11 +1,18 @@
-"""A run's keeper as the starter sees it: its notices, its result, and its end even when it cannot report that."""
+"""A run's keeper as the daemon that had it forked sees it: its notices, its result, and its end even when it cannot
+report that.
+
+Starter and schedd follow their keepers with it. What a keeper found out lies in the run's control directory; a notice
+only says when to look there.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -49,7 +56,7 @@ class KeeperListener(Protocol):
 
 @dataclass(frozen=True)
 class AdoptedJob:
-    """A job that a former starter left running: its process (0: it does not execute yet), since when."""
+    """A job that a former daemon left running: its process (0: it does not execute yet), since when."""
 
     pid: int
     started_at: float
@@ -57,14 +64,30 @@ class AdoptedJob:
 
 
 class KeeperLink:
-    """Listens to the keeper of one run. All methods are for the event loop's thread."""
+    """Listens to the keeper of one run. All methods are for the event loop's thread.
 
-    def __init__(self, run_id: str, control: Path, listener: KeeperListener) -> None:
+    :param control: the run's control directory.
+    :param rights: the rights on files with which the control directory is touched; by default the thread's own.
+    :param threads: where blocking work is done; None: the event loop's own threads.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        control: Path,
+        listener: KeeperListener,
+        *,
+        rights: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+        threads: Executor | None = None,
+    ) -> None:
         self._run_id = run_id
         self._control = control
         self._listener = listener
+        self._rights = rights
+        self._threads = threads
         self.result: KeeperResult | None = None
         self._watch: int | None = None
+        self._closed = False
         #: Checkpoints so far, and the CPU time of the starts that ended with them.
         self.checkpoints = 0
         self._spent = (0.0, 0.0)
@@ -79,58 +102,78 @@ class KeeperLink:
         elif word in ("suspended", "continued"):
             self._listener.job_suspended(resumed=word == "continued")
 
+    def command(self, text: str) -> bool:
+        """Give the keeper a command; False when no keeper listens."""
+        with self._rights():
+            return launcher.command(self._control, text)
+
     def usage(self) -> Usage:
         """What the job has used so far, at its end what the keeper found last."""
-        now = self.result.usage if self.result is not None else read_usage(self._control)
+        if self.result is not None:
+            now = self.result.usage
+        else:
+            with self._rights():
+                now = read_usage(self._control)
         return replace(now, user_s=now.user_s + self._spent[0], system_s=now.system_s + self._spent[1])
 
     # ---- its result
 
     def take_result(self) -> None:
         """Read the result, if there is one that has not been read yet."""
-        result = read_result(self._control)
-        if result is None or self.result is not None:
+        if self.result is not None or self._closed:
+            return
+        with self._rights():
+            result = read_result(self._control)
+        if result is None:
             return
         self.result = result
         with contained(_log, doing_for_run(self._run_id, "taking its result"), self._listener.give_up):
-            self.stop()
+            self._unwatch()
             self._listener.keeper_ended(result)
 
     # ---- its end
 
     def watch(self, pid: int) -> None:
         """Watch the keeper's process: its end counts even if it cannot report that."""
-        if self.result is None:
+        if self.result is None and not self._closed:
             self._watch = launcher.watch_exit(pid, self._gone)
             if self._watch is None:
                 self._gone()
 
-    def stop(self) -> None:
-        """End the watch."""
+    def close(self) -> None:
+        """Listen no more: the run is over, or the daemon leaves it to its keeper."""
+        self._closed = True
+        self._unwatch()
+
+    def _unwatch(self) -> None:
         if self._watch is not None:
             launcher.unwatch(self._watch)
             self._watch = None
 
     def _gone(self) -> None:
-        self.stop()
-        if self.result is None:
-            self._listener.begin(self._find_out())
+        self._unwatch()
+        if self.result is None and not self._closed:
+            self._listener.begin(self.find_out())
 
-    async def _find_out(self) -> None:
-        """The keeper is gone: its result, or (killed before it could leave one) the end of its family."""
+    async def find_out(self) -> None:
+        """Take the result of a keeper that is gone; one that was killed before it could leave one has its family
+        killed, which yields a result."""
         with contained(_log, doing_for_run(self._run_id, "looking for its result"), self._listener.give_up):
-            await self._look_for_result()
+            self.take_result()
+            if self.result is not None or self._closed:
+                return
+            found, words = await asyncio.get_running_loop().run_in_executor(self._threads, self._sweep)
+            if found == "alive":  # another keeper of the same run got the lock first
+                self.watch(int(words[0]))
+                return
+            _log.warning("run %s: its keeper died; process family %s %s", self._run_id, found, " ".join(words))
+            self.take_result()
 
-    async def _look_for_result(self) -> None:
-        if read_result(self._control) is None:
-            loop = asyncio.get_running_loop()
-            found, names = await loop.run_in_executor(None, launcher.sweep, self._control)
-            _log.warning(
-                "run %s: the keeper died unexpectedly; process family %s %s", self._run_id, found, " ".join(names)
-            )
-        self.take_result()
+    def _sweep(self) -> tuple[str, list[str]]:
+        with self._rights():
+            return launcher.sweep(self._control)
 
-    # ---- more than one start, more than one starter
+    # ---- more than one start, more than one daemon
 
     async def make_room(self) -> None:
         """Get ready for another keeper in the same place: the job goes on from its checkpoint."""
@@ -138,20 +181,27 @@ class KeeperLink:
         self._spent = (used.user_s, used.system_s)
         self.checkpoints += 1
         kept = f"checkpoints={self.checkpoints}\nuser_s={used.user_s}\nsystem_s={used.system_s}\n"
-        (self._control / _SPENT).write_text(kept)
+        with self._rights():
+            (self._control / _SPENT).write_text(kept)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _GONE_S
-        while launcher.holder(self._control) is not None and loop.time() < deadline:
+        while self._is_held() and loop.time() < deadline:
             await asyncio.sleep(0.005)
-        for name in ("state", "usage", "result"):
-            (self._control / name).unlink(missing_ok=True)
+        with self._rights():
+            for name in ("state", "usage", "result"):
+                (self._control / name).unlink(missing_ok=True)
         self.result = None
 
+    def _is_held(self) -> bool:
+        with self._rights():
+            return launcher.holder(self._control) is not None
+
     def adopt(self) -> AdoptedJob:
-        """Take up a job that a former starter left running."""
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            spent = read_lines((self._control / _SPENT).read_text())
-            self.checkpoints = int(spent["checkpoints"])
-            self._spent = (float(spent["user_s"]), float(spent["system_s"]))
-        state = read_state(self._control)
+        """Take up a job that a former daemon left running."""
+        with self._rights():
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                spent = read_lines((self._control / _SPENT).read_text())
+                self.checkpoints = int(spent["checkpoints"])
+                self._spent = (float(spent["user_s"]), float(spent["system_s"]))
+            state = read_state(self._control)
         return AdoptedJob(int(state.get("pid", 0)), float(state.get("started_at", 0.0)), state.get("suspended") == "1")
