@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from slotwise.classad import ClassAd, quote
-from slotwise.client.daemon import AsyncClient, BlockingClient
+from slotwise.client.call import Call, ads, read_ads
+from slotwise.client.daemon import AsyncClient, BlockingClient, Client, calls
 from slotwise.client.locate import local_targets
 from slotwise.errors import NotFoundError, SlotwiseError
 from slotwise.model.ad_kinds import GENERIC, MY_TYPES
@@ -101,33 +102,38 @@ def refusals(reply: collector_pb2.AdvertiseReply) -> list[str]:
     return [*reply.refused, *(f"there is no ad {key} to merge this into" for key in reply.resend)]
 
 
-class Collector(BlockingClient):
-    """A pool's collector: that of the environment's pool, or ``pool`` (``host:port``).
+def refusals_in(replies: Iterable[collector_pb2.AdvertiseReply]) -> list[str]:
+    """Why the collector did not take ads, in all of its replies."""
+    return [why for reply in replies for why in refusals(reply)]
 
-    The parameters are those of :class:`~slotwise.client.daemon.BlockingClient`.
-    """
+
+class CollectorCalls(Client):
+    """The calls of a collector."""
 
     daemon = "collector"
     stub_class = collector_pb2_grpc.CollectorStub
 
+    @calls
     def query(
         self, kind: str = "any", constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0
-    ) -> list[ClassAd]:
+    ) -> Call[list[ClassAd]]:
         """The ads of a kind (``startd`` for slots, ``schedd``, ``submitter``, ..., or a MyType) for which
         ``constraint`` is true."""
-        return self._ads(self._stub.Query, ad_query(kind, constraint, projection, limit))
+        return ads("Query", ad_query(kind, constraint, projection, limit))
 
-    def locate(self, daemon: str, name: str | None = None) -> Location | None:
+    @calls
+    def locate(self, daemon: str, name: str | None = None) -> Call[Location | None]:
         """Where a daemon answers; None when the pool has none of that name. Without a name: this host's, else any."""
-        found = self._ads(self._stub.Query, locating_query(daemon, name))
         here = local_targets(self._at.pool, daemon) if name is None else frozenset[str]()
-        return own_first(found, here)
+        return read_ads("Query", locating_query(daemon, name), lambda found: own_first(found, here))
 
-    def locate_all(self, daemon: str) -> list[Location]:
+    @calls
+    def locate_all(self, daemon: str) -> Call[list[Location]]:
         """Where each daemon of a kind answers."""
-        return [Location.of(ad) for ad in self._ads(self._stub.Query, locating_query(daemon, None))]
+        return read_ads("Query", locating_query(daemon, None), lambda found: [Location.of(ad) for ad in found])
 
-    def advertise(self, ads: Iterable[ClassAd], kind: str = "", *, merge: bool = False) -> list[str]:
+    @calls
+    def advertise(self, ads: Iterable[ClassAd], kind: str = "", *, merge: bool = False) -> Call[list[str]]:
         """Put ads into the collector, each under its Name; why it did not take some, with their names.
 
         ``kind``, where given, becomes their MyType. With ``merge`` their attributes go into the ads that are there.
@@ -135,46 +141,23 @@ class Collector(BlockingClient):
         :raises SlotwiseError: an ad has no Name.
         """
         requests = advertise_requests(ads, kind, merge=merge)
-        return [why for reply in self._replies(self._stub.Advertise, iter(requests)) for why in refusals(reply)]
+        return Call("Advertise", iter(requests), refusals_in, many=True, timeout_s=None)
 
-    def invalidate(self, kind: str, names: Iterable[str] = (), constraint: str = "") -> int:
+    @calls
+    def invalidate(self, kind: str, names: Iterable[str] = (), constraint: str = "") -> Call[int]:
         """Take ads of a kind out of the collector, by name or by a constraint; how many have left."""
         request = collector_pb2.InvalidateRequest(
             kind=MY_TYPES.get(kind.lower(), kind), keys=names, constraint=constraint
         )
-        return int(self._ask(self._stub.Invalidate, request).removed)
+        return Call("Invalidate", request, lambda reply: int(reply.removed))
 
 
-class AsyncCollector(AsyncClient):
+class Collector(CollectorCalls, BlockingClient):
+    """A pool's collector: that of the environment's pool, or ``pool`` (``host:port``).
+
+    The parameters are those of :class:`~slotwise.client.daemon.Client`.
+    """
+
+
+class AsyncCollector(CollectorCalls, AsyncClient):
     """As :class:`Collector`, in coroutines. Make it inside a running event loop."""
-
-    daemon = "collector"
-    stub_class = collector_pb2_grpc.CollectorStub
-
-    async def query(
-        self, kind: str = "any", constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0
-    ) -> list[ClassAd]:
-        """The ads of a kind for which ``constraint`` is true. See :meth:`Collector.query`."""
-        return await self._ads(self._stub.Query, ad_query(kind, constraint, projection, limit))
-
-    async def locate(self, daemon: str, name: str | None = None) -> Location | None:
-        """Where a daemon answers; None when the pool has none of that name. Without a name: this host's, else any."""
-        found = await self._ads(self._stub.Query, locating_query(daemon, name))
-        here = local_targets(self._at.pool, daemon) if name is None else frozenset[str]()
-        return own_first(found, here)
-
-    async def locate_all(self, daemon: str) -> list[Location]:
-        """Where each daemon of a kind answers."""
-        return [Location.of(ad) for ad in await self._ads(self._stub.Query, locating_query(daemon, None))]
-
-    async def advertise(self, ads: Iterable[ClassAd], kind: str = "", *, merge: bool = False) -> list[str]:
-        """Put ads into the collector. See :meth:`Collector.advertise`."""
-        requests = advertise_requests(ads, kind, merge=merge)
-        return [why for reply in await self._replies(self._stub.Advertise, iter(requests)) for why in refusals(reply)]
-
-    async def invalidate(self, kind: str, names: Iterable[str] = (), constraint: str = "") -> int:
-        """Take ads of a kind out of the collector, by name or by a constraint; how many have left."""
-        request = collector_pb2.InvalidateRequest(
-            kind=MY_TYPES.get(kind.lower(), kind), keys=names, constraint=constraint
-        )
-        return int((await self._ask(self._stub.Invalidate, request)).removed)

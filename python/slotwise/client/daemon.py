@@ -1,51 +1,66 @@
-"""What all clients share: locating the daemon, authenticating to it, raising its errors."""
+"""What all clients share: locating the daemon, authenticating to it, raising its errors, blocking or in coroutines."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
+import functools
+import inspect
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import ClassVar, Protocol, Self, TypeVar
+from types import MethodType
+from typing import ClassVar, Concatenate, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
 
 import grpc
-from google.protobuf.message import Message
 
-from slotwise.classad import ClassAd
 from slotwise.client import locate
+from slotwise.client.call import Call
 from slotwise.client.pool import Pool
-from slotwise.table import unpack_ads
 from slotwise.wire import channel
 from slotwise.wire.credential import Metadata
 from slotwise.wire.status import to_error
 
-Reply = TypeVar("Reply")
+T = TypeVar("T")
+OfDaemon = TypeVar("OfDaemon", bound="Client")
+Parameters = ParamSpec("Parameters")
 
-#: How long a question may take, in seconds, that says nothing else.
-TIMEOUT_S = 60.0
 
+class Where(TypedDict, total=False):
+    """Which daemon of which pool, and as whom it is called: keyword arguments of each client, all optional."""
 
-class AdPiece(Protocol):
-    """Part of a reply with ads."""
-
-    @property
-    def data(self) -> bytes:
-        """A pack of ads, or nothing."""
-        ...
+    #: ``host:port`` of another pool's collector.
+    pool: str | None
+    #: Name of the daemon there; without one this host's, or the first that the collector has.
+    name: str | None
+    #: Where it answers (MyAddress of its ad); nothing is looked up then.
+    address: str | None
+    #: The caller's token; that of ``SLOTWISE_TOKEN_FILE`` when None; on the pool's own host none is needed.
+    token: str | None
+    #: The environment that names pool and token; that of the process when None.
+    env: Mapping[str, str] | None
 
 
 class Connection:
-    """A daemon as a client reaches it.
+    """A daemon as a client reaches it: see :class:`Where`.
 
-    :param address: where it answers (MyAddress of its ad), which saves looking for it.
-    :param name: which of the pool's daemons of this kind; None: this host's, else the pool's.
+    :param home: the pool's state directory; ``SLOTWISE_HOME`` or the default when None.
     """
 
-    def __init__(self, daemon: str, pool: Pool, name: str | None, address: str | None) -> None:
+    def __init__(
+        self,
+        daemon: str,
+        home: str | Path | None = None,
+        *,
+        pool: str | None = None,
+        name: str | None = None,
+        address: str | None = None,
+        token: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         self.peer = f"the {daemon}"
-        self.pool = pool
-        self._credential = pool.credential()
+        self.pool = Pool.of_process(home, env, pool, token)
+        self._credential = self.pool.credential()
         look = locate.reading_target if daemon == "collector" else locate.target_of
-        found = target_of_address(address) if address else look(pool, daemon, name)
-        self.target = pool.reached(found, self._credential)
+        found = target_of_address(address) if address else look(self.pool, daemon, name)
+        self.target = self.pool.reached(found, self._credential)
 
     def metadata(self) -> Metadata:
         """Call metadata that authenticates the caller.
@@ -60,20 +75,11 @@ def target_of_address(address: str) -> str:
     return address.strip("<> ").partition("?")[0]
 
 
-def ads_of(pieces: Iterable[AdPiece]) -> list[ClassAd]:
-    """The ads of a reply that comes in pieces."""
-    return [ad for piece in pieces if piece.data for ad in unpack_ads(piece.data)]
-
-
-class BlockingClient:
-    """A daemon of a pool. Calls block; errors are those of :mod:`slotwise.errors`.
+class Client:
+    """A daemon of a pool.
 
     :param home: the pool's state directory; ``SLOTWISE_HOME`` or the default when None.
-    :param pool: ``host:port`` of another pool's collector.
-    :param name: name of the daemon there; without one this host's, or the first that the collector has.
-    :param address: where it answers (MyAddress of its ad); nothing is looked up then.
-    :param token: the caller's token; that of ``SLOTWISE_TOKEN_FILE`` when None; on the pool's own host none is needed.
-    :param env: the environment that names pool and token; that of the process when None.
+    :param where: ``pool``, ``name``, ``address``, ``token`` and ``env``; see :class:`Where`.
     :raises PeerUnavailableError: when no such daemon is known.
     """
 
@@ -81,17 +87,15 @@ class BlockingClient:
     daemon: ClassVar[str]
     stub_class: ClassVar[type]
 
-    def __init__(
-        self,
-        home: str | Path | None = None,
-        *,
-        pool: str | None = None,
-        name: str | None = None,
-        address: str | None = None,
-        token: str | None = None,
-        env: Mapping[str, str] | None = None,
-    ) -> None:
-        self._at = Connection(self.daemon, Pool.of_process(home, env, pool, token), name, address)
+    def __init__(self, home: str | Path | None = None, **where: Unpack[Where]) -> None:
+        self._at = Connection(self.daemon, home, **where)
+
+
+class BlockingClient(Client):
+    """A client whose calls block; errors are those of :mod:`slotwise.errors`."""
+
+    def __init__(self, home: str | Path | None = None, **where: Unpack[Where]) -> None:
+        super().__init__(home, **where)
         self._channel = channel.open_blocking(self._at.target)
         self._stub = self.stub_class(self._channel)
 
@@ -106,50 +110,24 @@ class BlockingClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _ask(
-        self, call: Callable[..., Reply], request: Message | Iterable[Message], timeout_s: float | None = TIMEOUT_S
-    ) -> Reply:
+    def _perform(self, call: Call[T]) -> T:
+        rpc = getattr(self._stub, call.rpc)
         try:
-            return call(request, metadata=self._at.metadata(), timeout=timeout_s)
+            reply = rpc(call.request, metadata=self._at.metadata(), timeout=call.timeout_s)
+            return call.result(list(reply) if call.many else reply)
         except grpc.RpcError as failure:
             raise to_error(failure, peer=self._at.peer) from None
 
-    def _replies(
-        self,
-        call: Callable[..., Iterable[Reply]],
-        request: Message | Iterable[Message],
-        timeout_s: float | None = None,
-    ) -> list[Reply]:
-        try:
-            return list(call(request, metadata=self._at.metadata(), timeout=timeout_s))
-        except grpc.RpcError as failure:
-            raise to_error(failure, peer=self._at.peer) from None
 
-    def _ads(self, call: Callable[..., Iterable[AdPiece]], query: Message) -> list[ClassAd]:
-        return ads_of(self._replies(call, query))
-
-
-class AsyncClient:
-    """As :class:`BlockingClient`, in coroutines. Make it inside a running event loop.
+class AsyncClient(Client):
+    """A client whose calls are coroutines, with the same errors. Make it inside a running event loop.
 
     Where the daemon has to be looked up in a collector, the constructor waits for the answer; a loop that must not wait
     asks :meth:`AsyncCollector.locate`, and gives the address.
     """
 
-    daemon: ClassVar[str]
-    stub_class: ClassVar[type]
-
-    def __init__(
-        self,
-        home: str | Path | None = None,
-        *,
-        pool: str | None = None,
-        name: str | None = None,
-        address: str | None = None,
-        token: str | None = None,
-        env: Mapping[str, str] | None = None,
-    ) -> None:
-        self._at = Connection(self.daemon, Pool.of_process(home, env, pool, token), name, address)
+    def __init__(self, home: str | Path | None = None, **where: Unpack[Where]) -> None:
+        super().__init__(home, **where)
         self._channel = channel.open_async(self._at.target)
         self._stub = self.stub_class(self._channel)
 
@@ -164,27 +142,48 @@ class AsyncClient:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _ask(
-        self,
-        call: Callable[..., Awaitable[Reply]],
-        request: Message | Iterable[Message],
-        timeout_s: float | None = TIMEOUT_S,
-    ) -> Reply:
+    async def _perform(self, call: Call[T]) -> T:
+        rpc = getattr(self._stub, call.rpc)
         try:
-            return await call(request, metadata=self._at.metadata(), timeout=timeout_s)
+            reply = rpc(call.request, metadata=self._at.metadata(), timeout=call.timeout_s)
+            return call.result([each async for each in reply] if call.many else await reply)
         except grpc.RpcError as failure:
             raise to_error(failure, peer=self._at.peer) from None
 
-    async def _replies(
-        self,
-        call: Callable[..., AsyncIterable[Reply]],
-        request: Message | Iterable[Message],
-        timeout_s: float | None = None,
-    ) -> list[Reply]:
-        try:
-            return [reply async for reply in call(request, metadata=self._at.metadata(), timeout=timeout_s)]
-        except grpc.RpcError as failure:
-            raise to_error(failure, peer=self._at.peer) from None
 
-    async def _ads(self, call: Callable[..., AsyncIterable[AdPiece]], query: Message) -> list[ClassAd]:
-        return ads_of(await self._replies(call, query))
+class calls(Generic[OfDaemon, Parameters, T]):
+    """A method of both clients of a daemon, from a function that describes the call.
+
+    A :class:`BlockingClient` has it as a method that returns the result, an :class:`AsyncClient` as a coroutine.
+    """
+
+    def __init__(self, describe: Callable[Concatenate[OfDaemon, Parameters], Call[T]]) -> None:
+        described: Callable[..., Call[T]] = describe
+
+        @functools.wraps(describe)
+        def method(client: BlockingClient, *args: Parameters.args, **named: Parameters.kwargs) -> T:
+            return client._perform(described(client, *args, **named))
+
+        @functools.wraps(describe)
+        async def coroutine(client: AsyncClient, *args: Parameters.args, **named: Parameters.kwargs) -> T:
+            return await client._perform(described(client, *args, **named))
+
+        shown = inspect.signature(describe)
+        returned = str(shown.return_annotation).removeprefix("Call[").removesuffix("]")
+        shown = shown.replace(return_annotation=returned)
+        method.__dict__["__signature__"] = coroutine.__dict__["__signature__"] = shown
+        self._method: Callable[..., object] = method
+        self._coroutine: Callable[..., object] = coroutine
+
+    @overload
+    def __get__(self, client: BlockingClient, owner: type) -> Callable[Parameters, T]: ...
+
+    @overload
+    def __get__(self, client: AsyncClient, owner: type) -> Callable[Parameters, Coroutine[object, None, T]]: ...
+
+    @overload
+    def __get__(self, client: None, owner: type) -> Callable[..., object]: ...
+
+    def __get__(self, client: Client | None, owner: type) -> Callable[..., object]:
+        made = self._coroutine if issubclass(owner, AsyncClient) else self._method
+        return made if client is None else MethodType(made, client)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from slotwise.classad import ClassAd
-from slotwise.client.daemon import AsyncClient, BlockingClient
+from slotwise.client.call import Call, ads, nothing
+from slotwise.client.daemon import AsyncClient, BlockingClient, Client, calls
 from slotwise.errors import UsageError
 from slotwise.wire.gen import common_pb2, negotiator_pb2, negotiator_pb2_grpc
 
@@ -38,77 +39,64 @@ def reset(submitter: str | None) -> negotiator_pb2.AccountingEdit:
     return _Edit(what=_Edit.RESET_USAGE, submitter=submitter)
 
 
-class Negotiator(BlockingClient):
-    """The pool's negotiator.
+def cycle(reply: negotiator_pb2.LastCycleReply) -> dict[str, object]:
+    """A cycle as its record says."""
+    found: dict[str, object] = json.loads(reply.json)
+    return found
 
-    Submitters are named as in ads: ``user@domain``, or an accounting group. The parameters are those of
-    :class:`~slotwise.client.daemon.BlockingClient`.
-    """
+
+class NegotiatorCalls(Client):
+    """The calls of a negotiator."""
 
     daemon = "negotiator"
     stub_class = negotiator_pb2_grpc.NegotiatorStub
 
-    def accounting(self) -> list[ClassAd]:
+    @calls
+    def accounting(self) -> Call[list[ClassAd]]:
         """An ad for each submitter and accounting group: priority, factor, usage."""
-        return self._ads(self._stub.Accounting, common_pb2.AdQuery(kind="Accounting"))
+        return ads("Accounting", common_pb2.AdQuery(kind="Accounting"))
 
-    def set(self, submitter: str, name: str, value: float, *, lease_s: int = 0) -> None:
+    @calls
+    def set(self, submitter: str, name: str, value: float, *, lease_s: int = 0) -> Call[None]:
         """Set a submitter's ``priority``, ``factor``, ``ceiling``, ``floor``, ``usage`` (weighted slot seconds),
         ``begin_time`` or ``last_time`` (epoch seconds).
 
         :param lease_s: how long factor, ceiling or floor hold, in seconds; 0: for good.
         :raises UsageError: there is no such setting, or the value is out of range.
         """
-        self._ask(self._stub.EditAccounting, setting(submitter, name, value, lease_s))
+        return Call("EditAccounting", setting(submitter, name, value, lease_s), nothing)
 
-    def reset_usage(self, submitter: str | None = None) -> None:
+    @calls
+    def reset_usage(self, submitter: str | None = None) -> Call[None]:
         """Set a submitter's usage to nothing; everybody's when None."""
-        self._ask(self._stub.EditAccounting, reset(submitter))
+        return Call("EditAccounting", reset(submitter), nothing)
 
-    def delete(self, submitter: str) -> None:
+    @calls
+    def delete(self, submitter: str) -> Call[None]:
         """Forget a submitter: priority, settings and usage."""
-        self._ask(self._stub.EditAccounting, _Edit(what=_Edit.DELETE, submitter=submitter))
+        return Call("EditAccounting", _Edit(what=_Edit.DELETE, submitter=submitter), nothing)
 
-    def reschedule(self) -> bool:
+    @calls
+    def reschedule(self) -> Call[bool]:
         """Ask for a cycle soon; whether one was begun."""
-        return bool(self._ask(self._stub.Reschedule, negotiator_pb2.RescheduleRequest()).started)
+        return Call("Reschedule", negotiator_pb2.RescheduleRequest(), lambda reply: bool(reply.started))
 
-    def last_cycle(self) -> dict[str, object]:
+    @calls
+    def last_cycle(self) -> Call[dict[str, object]]:
         """The last cycle: its times, counts, and rejections by submitter and autocluster.
 
         :raises NotFoundError: there was none yet.
         """
-        found: dict[str, object] = json.loads(self._ask(self._stub.LastCycle, common_pb2.Empty()).json)
-        return found
+        return Call("LastCycle", common_pb2.Empty(), cycle)
 
 
-class AsyncNegotiator(AsyncClient):
+class Negotiator(NegotiatorCalls, BlockingClient):
+    """The pool's negotiator.
+
+    Submitters are named as in ads: ``user@domain``, or an accounting group. The parameters are those of
+    :class:`~slotwise.client.daemon.Client`.
+    """
+
+
+class AsyncNegotiator(NegotiatorCalls, AsyncClient):
     """As :class:`Negotiator`, in coroutines. Make it inside a running event loop."""
-
-    daemon = "negotiator"
-    stub_class = negotiator_pb2_grpc.NegotiatorStub
-
-    async def accounting(self) -> list[ClassAd]:
-        """An ad for each submitter and accounting group: priority, factor, usage."""
-        return await self._ads(self._stub.Accounting, common_pb2.AdQuery(kind="Accounting"))
-
-    async def set(self, submitter: str, name: str, value: float, *, lease_s: int = 0) -> None:
-        """Set one of a submitter's settings. See :meth:`Negotiator.set`."""
-        await self._ask(self._stub.EditAccounting, setting(submitter, name, value, lease_s))
-
-    async def reset_usage(self, submitter: str | None = None) -> None:
-        """Set a submitter's usage to nothing; everybody's when None."""
-        await self._ask(self._stub.EditAccounting, reset(submitter))
-
-    async def delete(self, submitter: str) -> None:
-        """Forget a submitter: priority, settings and usage."""
-        await self._ask(self._stub.EditAccounting, _Edit(what=_Edit.DELETE, submitter=submitter))
-
-    async def reschedule(self) -> bool:
-        """Ask for a cycle soon; whether one was begun."""
-        return bool((await self._ask(self._stub.Reschedule, negotiator_pb2.RescheduleRequest())).started)
-
-    async def last_cycle(self) -> dict[str, object]:
-        """The last cycle. See :meth:`Negotiator.last_cycle`."""
-        found: dict[str, object] = json.loads((await self._ask(self._stub.LastCycle, common_pb2.Empty())).json)
-        return found

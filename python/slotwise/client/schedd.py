@@ -7,13 +7,15 @@ import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Unpack
 
 import grpc
 
 from slotwise.classad import ClassAd, ExprTree, Value
 from slotwise.client import messages, spool
+from slotwise.client.call import Call, ads, nothing
 from slotwise.client.cluster_ids import ReservedIds
-from slotwise.client.daemon import AsyncClient, BlockingClient
+from slotwise.client.daemon import AsyncClient, BlockingClient, Client, Where, calls
 from slotwise.client.descriptions import USUAL, Description, DescriptionReader, ReadOptions
 from slotwise.client.messages import ActResult, Jobs, Sending, SubmitResult
 from slotwise.client.retry import Keys, RetryPolicy, stated
@@ -30,33 +32,83 @@ _AHEAD = 256
 _GATHER_S = 0.002
 
 
-class Schedd(BlockingClient):
-    """An access point's schedd: this host's, or that of another pool or name.
+class ScheddCalls(Client):
+    """The calls of a schedd, and what both clients keep for submissions.
 
     :param patience_s: how long submissions wait for a schedd that went away; none of them is queued twice.
 
-    The other parameters are those of :class:`~slotwise.client.daemon.BlockingClient`.
+    The other parameters are those of :class:`~slotwise.client.daemon.Client`.
     """
 
     daemon = "schedd"
     stub_class = schedd_pb2_grpc.ScheddStub
 
-    def __init__(
-        self,
-        home: str | Path | None = None,
-        *,
-        pool: str | None = None,
-        name: str | None = None,
-        address: str | None = None,
-        token: str | None = None,
-        env: Mapping[str, str] | None = None,
-        patience_s: float = 30.0,
-    ) -> None:
-        super().__init__(home, pool=pool, name=name, address=address, token=token, env=env)
+    def __init__(self, home: str | Path | None = None, *, patience_s: float = 30.0, **where: Unpack[Where]) -> None:
+        super().__init__(home, **where)
         self._reader = DescriptionReader(self._at.pool.home, self._at.pool.env, self._at.pool.account)
         self._ids = ReservedIds()
         self._keys = Keys()
         self._patience = RetryPolicy(patience_s)
+
+    @calls
+    def query(
+        self, constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0, mine: bool = False
+    ) -> Call[list[ClassAd]]:
+        """Jobs in the queue for which ``constraint`` is true."""
+        return ads("Query", messages.job_query(constraint, projection, limit, mine))
+
+    @calls
+    def totals(self, constraint: str = "", *, mine: bool = False) -> Call[QueueTotals]:
+        """The numbers of jobs for which ``constraint`` is true, of the caller's, and of everybody's, by state."""
+        request = messages.job_query(constraint, (), mine=mine, totals=True)
+        return Call("Query", request, lambda pieces: QueueTotals.parse(pieces[-1].data), many=True, timeout_s=None)
+
+    @calls
+    def history(
+        self, constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0, since: str = ""
+    ) -> Call[list[ClassAd]]:
+        """Jobs that have left the queue, newest first, until ``since`` (a job, a cluster or an expression)."""
+        return ads("History", messages.history_query(constraint, projection, limit, since))
+
+    @calls
+    def users(self, constraint: str = "", projection: Sequence[str] = ()) -> Call[list[ClassAd]]:
+        """The records of the access point's users."""
+        return ads("Users", messages.users_query(constraint, projection))
+
+    @calls
+    def act(self, action: str, jobs: Jobs, *, reason: str = "", subcode: int = 0) -> Call[ActResult]:
+        """``remove``, ``remove_force``, ``hold``, ``release``, ``suspend``, ``continue``, ``vacate`` or ``vacate_fast``
+        jobs: a constraint, or ids."""
+        return Call("Act", messages.act(action, jobs, reason, subcode), messages.acted, timeout_s=None)
+
+    @calls
+    def edit(self, jobs: Jobs, attributes: Mapping[str, Value]) -> Call[ActResult]:
+        """Set attributes of jobs to values or expressions (:class:`~slotwise.classad.ExprTree`)."""
+        return Call("Edit", messages.edit(jobs, attributes), messages.acted, timeout_s=None)
+
+    @calls
+    def edit_users(
+        self,
+        change: str,
+        users: Iterable[str] | ExprTree,
+        *,
+        reason: str = "",
+        attributes: Mapping[str, Value] | None = None,
+    ) -> Call[int]:
+        """``add``, ``enable``, ``disable``, ``edit`` or ``remove`` records of users: names, or a constraint; how many
+        were changed."""
+        request = messages.users_edit(change, users, reason, attributes or {})
+        return Call("EditUsers", request, lambda reply: int(reply.changed))
+
+
+class Schedd(ScheddCalls, BlockingClient):
+    """An access point's schedd: this host's, or that of another pool or name.
+
+    The parameters are those of :class:`ScheddCalls`.
+    """
+
+    def __init__(self, home: str | Path | None = None, *, patience_s: float = 30.0, **where: Unpack[Where]) -> None:
+        super().__init__(home, patience_s=patience_s, **where)
         self._local = threading.local()
         self._streams: weakref.WeakSet[BlockingStream] = weakref.WeakSet()
 
@@ -65,8 +117,6 @@ class Schedd(BlockingClient):
         for stream in list(self._streams):
             stream.close()
         super().close()
-
-    # ----------------------------------------------------------------------------------------------------- submitting
 
     def submit(self, description: Description, count: int | None = None, options: ReadOptions = USUAL) -> SubmitResult:
         """Queue the jobs of a submit description (its text, or its statements as a mapping); all of them or none.
@@ -157,7 +207,8 @@ class Schedd(BlockingClient):
         if submitted.submission is None:
             raise UsageError("these jobs were submitted elsewhere", hint="give the result of Schedd.submit")
         firsts = zip(submitted.clusters, submitted.first_procs, strict=True)
-        self._ask(self._stub.Spool, spool.parts(spool.spooled_jobs(submitted.submission, firsts)), None)
+        sent = spool.parts(spool.spooled_jobs(submitted.submission, firsts))
+        self._perform(Call("Spool", sent, nothing, timeout_s=None))
 
     def retrieve(self, jobs: Jobs, directory: str | Path | None = None) -> int:
         """Fetch what spooled jobs have left, to where they were submitted or into ``directory``; how many files.
@@ -172,76 +223,12 @@ class Schedd(BlockingClient):
             raise to_error(failure, peer=self._at.peer) from None
         return sum(each.count for each in arrivals.values())
 
-    # --------------------------------------------------------------------------------------------------------- looking
 
-    def query(
-        self, constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0, mine: bool = False
-    ) -> list[ClassAd]:
-        """Jobs in the queue for which ``constraint`` is true."""
-        return self._ads(self._stub.Query, messages.job_query(constraint, projection, limit, mine))
-
-    def totals(self, constraint: str = "", *, mine: bool = False) -> QueueTotals:
-        """The numbers of jobs for which ``constraint`` is true, of the caller's, and of everybody's, by state."""
-        *_, last = self._replies(self._stub.Query, messages.job_query(constraint, (), mine=mine, totals=True))
-        return QueueTotals.parse(last.data)
-
-    def history(
-        self, constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0, since: str = ""
-    ) -> list[ClassAd]:
-        """Jobs that have left the queue, newest first, until ``since`` (a job, a cluster or an expression)."""
-        return self._ads(self._stub.History, messages.history_query(constraint, projection, limit, since))
-
-    def users(self, constraint: str = "", projection: Sequence[str] = ()) -> list[ClassAd]:
-        """The records of the access point's users."""
-        return self._ads(self._stub.Users, messages.users_query(constraint, projection))
-
-    # ---------------------------------------------------------------------------------------------------------- acting
-
-    def act(self, action: str, jobs: Jobs, *, reason: str = "", subcode: int = 0) -> ActResult:
-        """``remove``, ``remove_force``, ``hold``, ``release``, ``suspend``, ``continue``, ``vacate`` or ``vacate_fast``
-        jobs: a constraint, or ids."""
-        return messages.acted(self._ask(self._stub.Act, messages.act(action, jobs, reason, subcode), None))
-
-    def edit(self, jobs: Jobs, attributes: Mapping[str, Value]) -> ActResult:
-        """Set attributes of jobs to values or expressions (:class:`~slotwise.classad.ExprTree`)."""
-        return messages.acted(self._ask(self._stub.Edit, messages.edit(jobs, attributes), None))
-
-    def edit_users(
-        self,
-        change: str,
-        users: Iterable[str] | ExprTree,
-        *,
-        reason: str = "",
-        attributes: Mapping[str, Value] | None = None,
-    ) -> int:
-        """``add``, ``enable``, ``disable``, ``edit`` or ``remove`` records of users: names, or a constraint; how many
-        were changed."""
-        request = messages.users_edit(change, users, reason, attributes or {})
-        return int(self._ask(self._stub.EditUsers, request).changed)
-
-
-class AsyncSchedd(AsyncClient):
+class AsyncSchedd(ScheddCalls, AsyncClient):
     """As :class:`Schedd`, in coroutines. Make it inside a running event loop."""
 
-    daemon = "schedd"
-    stub_class = schedd_pb2_grpc.ScheddStub
-
-    def __init__(
-        self,
-        home: str | Path | None = None,
-        *,
-        pool: str | None = None,
-        name: str | None = None,
-        address: str | None = None,
-        token: str | None = None,
-        env: Mapping[str, str] | None = None,
-        patience_s: float = 30.0,
-    ) -> None:
-        super().__init__(home, pool=pool, name=name, address=address, token=token, env=env)
-        self._reader = DescriptionReader(self._at.pool.home, self._at.pool.env, self._at.pool.account)
-        self._ids = ReservedIds()
-        self._keys = Keys()
-        self._patience = RetryPolicy(patience_s)
+    def __init__(self, home: str | Path | None = None, *, patience_s: float = 30.0, **where: Unpack[Where]) -> None:
+        super().__init__(home, patience_s=patience_s, **where)
         self._stream = AsyncStream(self._stub, self._at.metadata, self._patience)
 
     async def close(self) -> None:
@@ -280,44 +267,3 @@ class AsyncSchedd(AsyncClient):
         if first != candidate:
             submission = self._reader.read(description, count, first)
         return submission, first
-
-    async def query(
-        self, constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0, mine: bool = False
-    ) -> list[ClassAd]:
-        """Jobs in the queue for which ``constraint`` is true."""
-        return await self._ads(self._stub.Query, messages.job_query(constraint, projection, limit, mine))
-
-    async def totals(self, constraint: str = "", *, mine: bool = False) -> QueueTotals:
-        """The numbers of jobs, by state. See :meth:`Schedd.totals`."""
-        *_, last = await self._replies(self._stub.Query, messages.job_query(constraint, (), mine=mine, totals=True))
-        return QueueTotals.parse(last.data)
-
-    async def history(
-        self, constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0, since: str = ""
-    ) -> list[ClassAd]:
-        """Jobs that have left the queue, newest first, until ``since`` (a job, a cluster or an expression)."""
-        return await self._ads(self._stub.History, messages.history_query(constraint, projection, limit, since))
-
-    async def users(self, constraint: str = "", projection: Sequence[str] = ()) -> list[ClassAd]:
-        """The records of the access point's users."""
-        return await self._ads(self._stub.Users, messages.users_query(constraint, projection))
-
-    async def act(self, action: str, jobs: Jobs, *, reason: str = "", subcode: int = 0) -> ActResult:
-        """Act on jobs: a constraint, or ids. See :meth:`Schedd.act`."""
-        return messages.acted(await self._ask(self._stub.Act, messages.act(action, jobs, reason, subcode), None))
-
-    async def edit(self, jobs: Jobs, attributes: Mapping[str, Value]) -> ActResult:
-        """Set attributes of jobs to values or expressions."""
-        return messages.acted(await self._ask(self._stub.Edit, messages.edit(jobs, attributes), None))
-
-    async def edit_users(
-        self,
-        change: str,
-        users: Iterable[str] | ExprTree,
-        *,
-        reason: str = "",
-        attributes: Mapping[str, Value] | None = None,
-    ) -> int:
-        """Change records of users. See :meth:`Schedd.edit_users`."""
-        request = messages.users_edit(change, users, reason, attributes or {})
-        return int((await self._ask(self._stub.EditUsers, request)).changed)

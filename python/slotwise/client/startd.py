@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from slotwise.classad import ClassAd
-from slotwise.client.daemon import AsyncClient, BlockingClient
+from slotwise.client.call import Call, ads, nothing
+from slotwise.client.daemon import AsyncClient, BlockingClient, Client, calls
 from slotwise.table import pack_ads
 from slotwise.wire.gen import common_pb2, startd_pb2, startd_pb2_grpc
 
@@ -54,61 +55,47 @@ def slot_query(constraint: str, projection: Sequence[str]) -> common_pb2.AdQuery
     return common_pb2.AdQuery(kind="Machine", constraint=constraint, projection=projection)
 
 
-class Startd(BlockingClient):
-    """A machine's startd: this host's, or that of another pool, name or address.
-
-    The parameters are those of :class:`~slotwise.client.daemon.BlockingClient`.
-    """
+class StartdCalls(Client):
+    """The calls of a startd."""
 
     daemon = "startd"
     stub_class = startd_pb2_grpc.StartdStub
 
-    def slots(self, constraint: str = "", projection: Sequence[str] = ()) -> list[ClassAd]:
+    @calls
+    def slots(self, constraint: str = "", projection: Sequence[str] = ()) -> Call[list[ClassAd]]:
         """The slots' ads as the startd has them now, which the collector hears of a little later."""
-        return self._ads(self._stub.Query, slot_query(constraint, projection))
+        return ads("Query", slot_query(constraint, projection))
 
-    def drain(self, how: Drain = Drain()) -> str:
+    @calls
+    def drain(self, how: Drain = Drain()) -> Call[str]:
         """Drain the machine; returns the request's id, with which it is cancelled.
 
         :raises SlotwiseError: the machine drains already, or ``check`` is not true for all slots.
         """
-        return str(self._ask(self._stub.Drain, how.request()).request_id)
+        return Call("Drain", how.request(), lambda reply: str(reply.request_id))
 
-    def cancel_drain(self, request_id: str = "") -> None:
+    @calls
+    def cancel_drain(self, request_id: str = "") -> Call[None]:
         """Cancel a drain: the one with this id, or the current one."""
-        self._ask(self._stub.CancelDrain, startd_pb2.CancelDrainRequest(request_id=request_id))
+        return Call("CancelDrain", startd_pb2.CancelDrainRequest(request_id=request_id), nothing)
 
-    def vacate(self, slots: Iterable[str] = (), *, fast: bool = False) -> None:
+    @calls
+    def vacate(self, slots: Iterable[str] = (), *, fast: bool = False) -> Call[None]:
         """Vacate slots, all of the machine when none is named; ``fast``: they are killed."""
-        self._ask(self._stub.Vacate, startd_pb2.VacateRequest(slots=slots, fast=fast))
+        return Call("Vacate", startd_pb2.VacateRequest(slots=slots, fast=fast), nothing)
 
-    def update_machine_ad(self, attributes: ClassAd) -> None:
+    @calls
+    def update_machine_ad(self, attributes: ClassAd) -> Call[None]:
         """Add attributes to the ads of the machine's slots, until its startd restarts."""
-        self._ask(self._stub.UpdateMachineAd, common_pb2.AdBatch(pack=pack_ads([attributes])))
+        return Call("UpdateMachineAd", common_pb2.AdBatch(pack=pack_ads([attributes])), nothing)
 
 
-class AsyncStartd(AsyncClient):
+class Startd(StartdCalls, BlockingClient):
+    """A machine's startd: this host's, or that of another pool, name or address.
+
+    The parameters are those of :class:`~slotwise.client.daemon.Client`.
+    """
+
+
+class AsyncStartd(StartdCalls, AsyncClient):
     """As :class:`Startd`, in coroutines. Make it inside a running event loop."""
-
-    daemon = "startd"
-    stub_class = startd_pb2_grpc.StartdStub
-
-    async def slots(self, constraint: str = "", projection: Sequence[str] = ()) -> list[ClassAd]:
-        """The slots' ads as the startd has them now."""
-        return await self._ads(self._stub.Query, slot_query(constraint, projection))
-
-    async def drain(self, how: Drain = Drain()) -> str:
-        """Drain the machine; returns the request's id. See :meth:`Startd.drain`."""
-        return str((await self._ask(self._stub.Drain, how.request())).request_id)
-
-    async def cancel_drain(self, request_id: str = "") -> None:
-        """Cancel a drain: the one with this id, or the current one."""
-        await self._ask(self._stub.CancelDrain, startd_pb2.CancelDrainRequest(request_id=request_id))
-
-    async def vacate(self, slots: Iterable[str] = (), *, fast: bool = False) -> None:
-        """Vacate slots, all of the machine when none is named; ``fast``: they are killed."""
-        await self._ask(self._stub.Vacate, startd_pb2.VacateRequest(slots=slots, fast=fast))
-
-    async def update_machine_ad(self, attributes: ClassAd) -> None:
-        """Add attributes to the ads of the machine's slots, until its startd restarts."""
-        await self._ask(self._stub.UpdateMachineAd, common_pb2.AdBatch(pack=pack_ads([attributes])))

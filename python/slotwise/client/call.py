@@ -1,0 +1,63 @@
+"""A call of a daemon as a value: what is asked, and what the reply means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from google.protobuf.message import Message
+
+from slotwise.classad import ClassAd
+from slotwise.table import unpack_ads
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+#: How long a call may take, in seconds, that says nothing else.
+TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Call(Generic[T_co]):
+    """One call of a daemon's service.
+
+    :param rpc: the method of its stub.
+    :param request: the message, or the messages of a stream.
+    :param result: what the reply means; of a call with ``many`` replies, what the list of them means.
+    :param timeout_s: None: as long as the daemon takes.
+    """
+
+    rpc: str
+    request: Message | Iterable[Message]
+    result: Callable[..., T_co]
+    many: bool = False
+    timeout_s: float | None = TIMEOUT_S
+
+
+class AdPiece(Protocol):
+    """Part of a reply with ads."""
+
+    @property
+    def data(self) -> bytes:
+        """A pack of ads, or nothing."""
+        ...
+
+
+def ads_of(pieces: Iterable[AdPiece]) -> list[ClassAd]:
+    """The ads of a reply that comes in pieces."""
+    return [ad for piece in pieces if piece.data for ad in unpack_ads(piece.data)]
+
+
+def read_ads(rpc: str, query: Message, result: Callable[[list[ClassAd]], T]) -> Call[T]:
+    """A query for ads, and what is read from them."""
+    return Call(rpc, query, lambda pieces: result(ads_of(pieces)), many=True, timeout_s=None)
+
+
+def ads(rpc: str, query: Message) -> Call[list[ClassAd]]:
+    """A query for ads."""
+    return Call(rpc, query, ads_of, many=True, timeout_s=None)
+
+
+def nothing(_: Message) -> None:
+    """The meaning of a reply that says no more than that the call succeeded."""
