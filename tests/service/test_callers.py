@@ -31,6 +31,7 @@ METHODS: dict[str, str] = {
     "Collector/Subscribe": "NEGOTIATOR",
     "Daemon/ConfigValues": "READ",
     "Daemon/FetchLog": "ADMINISTRATOR",
+    "Daemon/Metrics": "READ",
     "Daemon/Ping": "",
     "Daemon/Reconfig": "ADMINISTRATOR",
     # SETTABLE_ATTRS_<LEVEL> decides: see test_settable.py.

@@ -10,6 +10,7 @@ from pathlib import Path
 from slotwise.classad.values import whole
 from slotwise.collector.ad_log import AdLog
 from slotwise.collector.expiry import Expiry
+from slotwise.collector.metrics import CollectorMetrics
 from slotwise.collector.offline import OfflineAds, OfflineRules
 from slotwise.collector.service import CollectorServicer
 from slotwise.collector.sleeps import SleepRecord
@@ -37,6 +38,7 @@ class Collector:
         self.offline = OfflineAds(self.store.table(SLOTS), AdLog(self._ad_log(), now), now, self.sleeps)
         self.store.offline = self.offline
         self.servicer = CollectorServicer(self.store, context.clock, self.refresh_own_ad, self.sleeps)
+        context.metrics.append(CollectorMetrics(self.store, self.servicer))
         self.tokens = TokenServicer(
             context.secrets or PoolSecrets(context.home),
             context.clock,

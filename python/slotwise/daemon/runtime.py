@@ -23,7 +23,7 @@ from typing import Protocol
 
 import grpc
 
-from slotwise import __version__
+from slotwise import __version__, metrics
 from slotwise.authorization import settable, settings
 from slotwise.authorization.authorizer import Authorizer
 from slotwise.authorization.policy import LEVELS
@@ -105,6 +105,8 @@ class DaemonContext:
     configured_at: int = 0
     #: Reads the configuration again and takes it over, as Reconfig does; returns warnings.
     reload: Reload | None = None
+    #: What reads this daemon's state for its metrics.
+    metrics: list[metrics.Source] = field(default_factory=list, repr=False)
     #: Set by anyone to end the daemon; the value is the mode.
     stop_requested: asyncio.Future[str] = field(
         repr=False, default_factory=lambda: asyncio.get_running_loop().create_future()
@@ -230,6 +232,16 @@ class DaemonServicer(daemon_pb2_grpc.DaemonServicer):
         audit.note("log %s", request.name[:100])
         async for data in fetched_logs.fetch(self._context.home, request.name, self._context.config):
             yield daemon_pb2.LogPiece(data=data)
+
+    @answers_errors
+    async def Metrics(self, request: common_pb2.Empty, context: Context) -> daemon_pb2.MetricsReply:
+        """The families of this process's metrics."""
+        reply = daemon_pb2.MetricsReply()
+        for family in metrics.collect(self._context.metrics):
+            row = reply.families.add(name=family.name, type=family.type, help=family.documentation)
+            for sample in family.samples:
+                row.samples.add(name=sample.name, labels=sample.labels, value=sample.value)
+        return reply
 
 
 def main(name: str, env: Mapping[str, str], config_file: str | None = None) -> int:
@@ -367,18 +379,20 @@ async def _serve(
     privileges.give_up_root(name)
     _log.info("command socket at <%s>", context.address.tcp)
     _take_signals(context, reload)
-    telling = asyncio.create_task(classad_host.keep_writing())
-    watching = asyncio.create_task(context.authenticator.watch())
-    bounding = asyncio.create_task(bounds.watch())
+    beside = [
+        asyncio.create_task(work)
+        for work in (
+            classad_host.keep_writing(), context.authenticator.watch(), bounds.watch(), metrics.measure_lag()
+        )
+    ]  # fmt: skip
     try:
         await _stop(context, daemon)
         await context.server.stop(grace=0.1)
         # A thread that never returns must not keep the process: all that is durable is on disk by now.
         faulthandler.dump_traceback_later(_LEAVE_S, exit=True)
     finally:
-        telling.cancel()
-        watching.cancel()
-        bounding.cancel()
+        for task in beside:
+            task.cancel()
         classad_host.write_debug_lines()
         with privileges.root_files():
             if login is not None:

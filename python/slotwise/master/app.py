@@ -25,6 +25,7 @@ from slotwise.master.forkserver import READY_FD, SPAWNER_FD, fork_spawner
 from slotwise.master.forkserver_client import SpawnerClient
 from slotwise.master.joining import Membership
 from slotwise.master.limits import Limits
+from slotwise.master.metrics import MasterMetrics
 from slotwise.master.obituaries import Obituaries, ObituarySettings
 from slotwise.master.policy import Backoff, daemons_of
 from slotwise.master.relay import CollectorRelay, NegotiatorRelay, Relay
@@ -63,6 +64,7 @@ class Master:
         for keeper in pool.keepers.values():
             keeper.on_death = obituaries.report
         self._mailing = asyncio.create_task(self._outbox.run(), name="mail")
+        context.metrics.append(MasterMetrics(pool.keepers))
         self._publisher = TablePublisher(context, context.config.get_float("MASTER_UPDATE_INTERVAL"))
         self._advertise()
         self._bringing_up = asyncio.create_task(self._bring_up())

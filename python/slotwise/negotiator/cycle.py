@@ -19,6 +19,7 @@ from slotwise.matchmaking import kept_machines as kept
 from slotwise.matchmaking.engine import Accounting, CycleOutcome, Engine, Knobs
 from slotwise.matchmaking.reports import CycleReport, History
 from slotwise.matchmaking.rows import Refusal
+from slotwise.negotiator import metrics
 from slotwise.negotiator.accountant import Accounts
 from slotwise.negotiator.amended_slots import Amendment, amended
 from slotwise.negotiator.cycle_log import CycleLog
@@ -205,6 +206,7 @@ class Cycles:
         )
         self.history.cycles.appendleft(report)
         self.log.finished(report)
+        metrics.observe(report)
         self.unmet = demand.jobs > len(told)
         await self.channels.keep({point.target for point in points.values()} | set(startds))
         return report

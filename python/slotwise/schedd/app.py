@@ -39,6 +39,7 @@ from slotwise.schedd.local.runs import LocalRuns
 from slotwise.schedd.notify.notifier import Notifier
 from slotwise.schedd.policy.periodic import Periodic, RunTimes
 from slotwise.schedd.publish.cron import Cron
+from slotwise.schedd.publish.metrics import ScheddMetrics
 from slotwise.schedd.publish.own_ads import OwnAds
 from slotwise.schedd.publish.publisher import NegotiatorCall, ScheddPublisher
 from slotwise.schedd.publish.statistics import Statistics
@@ -247,6 +248,7 @@ class AccessPoint:
             counts_here=self.local.counts,
             found_by_cron=lambda: self.cron.attributes(),
         )
+        context.metrics.append(ScheddMetrics(self.own_ads.scheduler, self.requests.submitter_ads))
         self.negotiator = NegotiatorCall(lambda: negotiator_target(context), context.credential, name)
         self.publisher = ScheddPublisher(lambda: collector_target(context), context.credential, self.own_ads.advertised)
         self.cron = Cron(self.own_ads.without_cron, clock, context.env, self.publisher.publish)

@@ -34,6 +34,7 @@ from slotwise.startd.monitor.clock_jump import ClockJumpDetector
 from slotwise.startd.monitor.device_check import DeviceCheck
 from slotwise.startd.power import wake_on_lan
 from slotwise.startd.power.hibernation import Hibernation
+from slotwise.startd.publish.metrics import StartdMetrics
 from slotwise.startd.publish.slot_publisher import SlotPublisher
 from slotwise.startd.records.slot_record import SlotRecord
 from slotwise.startd.service import StartdServicer
@@ -91,6 +92,7 @@ class Startd:
         is_owner_check.require(self.point.host, self.point.ads, now)
         self.point.poll(now)
         self._record(config)
+        context.metrics.append(StartdMetrics(self.point, context.clock.now))
         self.dispatcher = Dispatcher(self.point, self.journal, context.clock)
         self.dispatcher.history.settings = JobHistorySettings.of(context.config)
         for record in self.point.slots:

@@ -20,6 +20,7 @@ from urllib.parse import unquote
 import grpc
 from google.protobuf.message import Message
 
+from slotwise import metrics
 from slotwise.authorization.policy import Decision
 from slotwise.backoff import Backoff
 from slotwise.wire import audit
@@ -229,6 +230,26 @@ def traced(
     behaviour = streaming if inspect.isasyncgenfunction(inner) else plain
     make = getattr(grpc, f"{kind}_rpc_method_handler")
     return make(behaviour, handler.request_deserializer, handler.response_serializer)
+
+
+def measured(handler: grpc.RpcMethodHandler | None, method: str) -> grpc.RpcMethodHandler | None:
+    """The handler, made to count its calls, and to time those that are not streams."""
+    if handler is None:
+        return None
+    name = method_name(method)
+    if handler.request_streaming or handler.response_streaming:
+        metrics.RPC_STREAMS.labels(name).inc()
+        return handler
+    inner, duration = handler.unary_unary, metrics.RPC_DURATION.labels(name)
+
+    async def plain(request: Request, context: Context) -> Message:
+        began = time.monotonic()
+        try:
+            return await inner(request, context)
+        finally:
+            duration.observe(time.monotonic() - began)
+
+    return grpc.unary_unary_rpc_method_handler(plain, handler.request_deserializer, handler.response_serializer)
 
 
 def _status(code: object) -> str:

@@ -67,6 +67,7 @@ _NEGOTIATORS_SIDE = ("NEGOTIATOR", *PARTS_OF_NEGOTIATOR)
 METHOD_SCOPES: dict[str, tuple[str, ...]] = {
     "slotwise.v1.Daemon": ("ADMINISTRATOR",),
     "slotwise.v1.Daemon/ConfigValues": ("READ",),
+    "slotwise.v1.Daemon/Metrics": ("READ",),
     # Of whatever level: SETTABLE_ATTRS_<LEVEL> says who may set what.
     "slotwise.v1.Daemon/SetConfig": ("CONFIG", "ADMINISTRATOR", *(level for level in LEVELS if level != "ALLOW")),
     "slotwise.v1.Master": ("ADMINISTRATOR",),
@@ -520,7 +521,7 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
     ) -> grpc.RpcMethodHandler:
         """The handler for a call of ``identity``, with all that a call has to pass."""
         needed = required_levels(method)
-        handler = call.traced(handler, method, identity.levels, " or ".join(needed))
+        handler = call.measured(call.traced(handler, method, identity.levels, " or ".join(needed)), method)
         handler = self._limited(handler, proof)
         if call.host_token.get() is None and identity.method not in ("FAMILY", "RUN"):
             handler = self._bounded(handler, identity)

@@ -21,8 +21,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from prometheus_client import Histogram
+
 from slotwise.daemon import database
 from slotwise.errors import HostError
+from slotwise.metrics import REGISTRY, SHORT_S
 from slotwise.schedd.storage.batch import (
     STARTER,
     Batch,
@@ -40,6 +43,13 @@ from slotwise.schedd.storage.schema import prepare
 from slotwise.schedd.userlog.planned_text import PlannedText
 
 _log = logging.getLogger(__name__)
+
+COMMIT_DURATION = Histogram(
+    "slotwise_queue_commit_duration_seconds",
+    "Time to make a transaction of the job queue durable, whatever it holds.",
+    buckets=SHORT_S,
+    registry=REGISTRY,
+)
 
 #: The time before a batch that must be written is tried again, in seconds.
 _AGAIN_S = 0.5
@@ -276,6 +286,12 @@ class Store:
             entries[:] = [entry for entry in entries if not entry.may_fail]
 
     def _transaction(self, connection: sqlite3.Connection, batches: list[Batch]) -> None:
+        with COMMIT_DURATION.time():
+            self._write_all(connection, batches)
+        self.commits += 1
+
+    @staticmethod
+    def _write_all(connection: sqlite3.Connection, batches: list[Batch]) -> None:
         connection.execute("BEGIN IMMEDIATE")
         try:
             for batch in batches:
@@ -289,7 +305,6 @@ class Store:
             with contextlib.suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
             raise
-        self.commits += 1
 
 
 def _may_pass(error: Exception) -> bool:

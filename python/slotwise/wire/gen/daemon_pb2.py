@@ -25,13 +25,15 @@ _sym_db = _symbol_database.Default()
 from slotwise.wire.gen import common_pb2 as slotwise_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18slotwise/v1/daemon.proto\x12\x0bslotwise.v1\x1a\x18slotwise/v1/common.proto\"\r\n\x0bPingRequest\"\xd0\x01\n\tPingReply\x12\x0e\n\x06\x64\x61\x65mon\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x12\n\nstarted_at\x18\x04 \x01(\x03\x12\x10\n\x08identity\x18\x05 \x01(\t\x12\x0e\n\x06scopes\x18\x06 \x03(\t\x12\x0e\n\x06method\x18\x07 \x01(\t\x12#\n\x06\x61\x63\x63\x65ss\x18\x08 \x03(\x0b\x32\x13.slotwise.v1.Access\x12\x18\n\x10\x63\x65rtificate_port\x18\t \x01(\r\x12\x0f\n\x07\x61\x63\x63ount\x18\n \x01(\t\"e\n\x06\x41\x63\x63\x65ss\x12\r\n\x05level\x18\x01 \x01(\t\x12\x0f\n\x07\x61llowed\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0c\n\x04knob\x18\x04 \x01(\t\x12\r\n\x05\x65ntry\x18\x05 \x01(\t\x12\x0e\n\x06origin\x18\x06 \x01(\t\"!\n\rReconfigReply\x12\x10\n\x08warnings\x18\x01 \x03(\t\"p\n\x0fShutdownRequest\x12/\n\x04mode\x18\x01 \x01(\x0e\x32!.slotwise.v1.ShutdownRequest.Mode\",\n\x04Mode\x12\x0c\n\x08GRACEFUL\x10\x00\x12\x08\n\x04\x46\x41ST\x10\x01\x12\x0c\n\x08PEACEFUL\x10\x02\"$\n\x13\x43onfigValuesRequest\x12\r\n\x05names\x18\x01 \x03(\t\"O\n\x10SetConfigRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\x05value\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x0f\n\x07runtime\x18\x03 \x01(\x08\x42\x08\n\x06_value\"\x1f\n\x0f\x46\x65tchLogRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x18\n\x08LogPiece\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"~\n\x11\x43onfigValuesReply\x12:\n\x06values\x18\x01 \x03(\x0b\x32*.slotwise.v1.ConfigValuesReply.ValuesEntry\x1a-\n\x0bValuesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x1c\n\x0b\x44\x61\x65monNames\x12\r\n\x05names\x18\x01 \x03(\t\"^\n\x0bStopRequest\x12\r\n\x05names\x18\x01 \x03(\t\x12/\n\x04mode\x18\x02 \x01(\x0e\x32!.slotwise.v1.ShutdownRequest.Mode\x12\x0f\n\x07\x61t_once\x18\x03 \x01(\x08\":\n\x0cMasterStatus\x12*\n\x07\x64\x61\x65mons\x18\x01 \x03(\x0b\x32\x19.slotwise.v1.DaemonStatus\"\x82\x01\n\x0c\x44\x61\x65monStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03pid\x18\x02 \x01(\x05\x12\r\n\x05state\x18\x03 \x01(\t\x12\x12\n\nstarted_at\x18\x04 \x01(\x03\x12\x10\n\x08restarts\x18\x05 \x01(\x05\x12\x0f\n\x07\x61\x64\x64ress\x18\x06 \x01(\t\x12\x11\n\tlast_exit\x18\x07 \x01(\t2\x91\x03\n\x06\x44\x61\x65mon\x12\x38\n\x04Ping\x12\x18.slotwise.v1.PingRequest\x1a\x16.slotwise.v1.PingReply\x12:\n\x08Reconfig\x12\x12.slotwise.v1.Empty\x1a\x1a.slotwise.v1.ReconfigReply\x12<\n\x08Shutdown\x12\x1c.slotwise.v1.ShutdownRequest\x1a\x12.slotwise.v1.Empty\x12P\n\x0c\x43onfigValues\x12 .slotwise.v1.ConfigValuesRequest\x1a\x1e.slotwise.v1.ConfigValuesReply\x12>\n\tSetConfig\x12\x1d.slotwise.v1.SetConfigRequest\x1a\x12.slotwise.v1.Empty\x12\x41\n\x08\x46\x65tchLog\x12\x1c.slotwise.v1.FetchLogRequest\x1a\x15.slotwise.v1.LogPiece0\x01\x32\xf5\x01\n\x06Master\x12\x37\n\x06Status\x12\x12.slotwise.v1.Empty\x1a\x19.slotwise.v1.MasterStatus\x12\x37\n\x07Restart\x12\x18.slotwise.v1.DaemonNames\x1a\x12.slotwise.v1.Empty\x12;\n\x0bStopDaemons\x12\x18.slotwise.v1.StopRequest\x1a\x12.slotwise.v1.Empty\x12<\n\x0cStartDaemons\x12\x18.slotwise.v1.DaemonNames\x1a\x12.slotwise.v1.Emptyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18slotwise/v1/daemon.proto\x12\x0bslotwise.v1\x1a\x18slotwise/v1/common.proto\"\r\n\x0bPingRequest\"\xd0\x01\n\tPingReply\x12\x0e\n\x06\x64\x61\x65mon\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x12\n\nstarted_at\x18\x04 \x01(\x03\x12\x10\n\x08identity\x18\x05 \x01(\t\x12\x0e\n\x06scopes\x18\x06 \x03(\t\x12\x0e\n\x06method\x18\x07 \x01(\t\x12#\n\x06\x61\x63\x63\x65ss\x18\x08 \x03(\x0b\x32\x13.slotwise.v1.Access\x12\x18\n\x10\x63\x65rtificate_port\x18\t \x01(\r\x12\x0f\n\x07\x61\x63\x63ount\x18\n \x01(\t\"e\n\x06\x41\x63\x63\x65ss\x12\r\n\x05level\x18\x01 \x01(\t\x12\x0f\n\x07\x61llowed\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0c\n\x04knob\x18\x04 \x01(\t\x12\r\n\x05\x65ntry\x18\x05 \x01(\t\x12\x0e\n\x06origin\x18\x06 \x01(\t\"!\n\rReconfigReply\x12\x10\n\x08warnings\x18\x01 \x03(\t\"p\n\x0fShutdownRequest\x12/\n\x04mode\x18\x01 \x01(\x0e\x32!.slotwise.v1.ShutdownRequest.Mode\",\n\x04Mode\x12\x0c\n\x08GRACEFUL\x10\x00\x12\x08\n\x04\x46\x41ST\x10\x01\x12\x0c\n\x08PEACEFUL\x10\x02\"$\n\x13\x43onfigValuesRequest\x12\r\n\x05names\x18\x01 \x03(\t\"O\n\x10SetConfigRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\x05value\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x0f\n\x07runtime\x18\x03 \x01(\x08\x42\x08\n\x06_value\"\x1f\n\x0f\x46\x65tchLogRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x18\n\x08LogPiece\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\";\n\x0cMetricsReply\x12+\n\x08\x66\x61milies\x18\x01 \x03(\x0b\x32\x19.slotwise.v1.MetricFamily\"d\n\x0cMetricFamily\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x0c\n\x04help\x18\x03 \x01(\t\x12*\n\x07samples\x18\x04 \x03(\x0b\x32\x19.slotwise.v1.MetricSample\"\x91\x01\n\x0cMetricSample\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x35\n\x06labels\x18\x02 \x03(\x0b\x32%.slotwise.v1.MetricSample.LabelsEntry\x12\r\n\x05value\x18\x03 \x01(\x01\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"~\n\x11\x43onfigValuesReply\x12:\n\x06values\x18\x01 \x03(\x0b\x32*.slotwise.v1.ConfigValuesReply.ValuesEntry\x1a-\n\x0bValuesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x1c\n\x0b\x44\x61\x65monNames\x12\r\n\x05names\x18\x01 \x03(\t\"^\n\x0bStopRequest\x12\r\n\x05names\x18\x01 \x03(\t\x12/\n\x04mode\x18\x02 \x01(\x0e\x32!.slotwise.v1.ShutdownRequest.Mode\x12\x0f\n\x07\x61t_once\x18\x03 \x01(\x08\":\n\x0cMasterStatus\x12*\n\x07\x64\x61\x65mons\x18\x01 \x03(\x0b\x32\x19.slotwise.v1.DaemonStatus\"\x82\x01\n\x0c\x44\x61\x65monStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03pid\x18\x02 \x01(\x05\x12\r\n\x05state\x18\x03 \x01(\t\x12\x12\n\nstarted_at\x18\x04 \x01(\x03\x12\x10\n\x08restarts\x18\x05 \x01(\x05\x12\x0f\n\x07\x61\x64\x64ress\x18\x06 \x01(\t\x12\x11\n\tlast_exit\x18\x07 \x01(\t2\xcb\x03\n\x06\x44\x61\x65mon\x12\x38\n\x04Ping\x12\x18.slotwise.v1.PingRequest\x1a\x16.slotwise.v1.PingReply\x12:\n\x08Reconfig\x12\x12.slotwise.v1.Empty\x1a\x1a.slotwise.v1.ReconfigReply\x12<\n\x08Shutdown\x12\x1c.slotwise.v1.ShutdownRequest\x1a\x12.slotwise.v1.Empty\x12P\n\x0c\x43onfigValues\x12 .slotwise.v1.ConfigValuesRequest\x1a\x1e.slotwise.v1.ConfigValuesReply\x12>\n\tSetConfig\x12\x1d.slotwise.v1.SetConfigRequest\x1a\x12.slotwise.v1.Empty\x12\x41\n\x08\x46\x65tchLog\x12\x1c.slotwise.v1.FetchLogRequest\x1a\x15.slotwise.v1.LogPiece0\x01\x12\x38\n\x07Metrics\x12\x12.slotwise.v1.Empty\x1a\x19.slotwise.v1.MetricsReply2\xf5\x01\n\x06Master\x12\x37\n\x06Status\x12\x12.slotwise.v1.Empty\x1a\x19.slotwise.v1.MasterStatus\x12\x37\n\x07Restart\x12\x18.slotwise.v1.DaemonNames\x1a\x12.slotwise.v1.Empty\x12;\n\x0bStopDaemons\x12\x18.slotwise.v1.StopRequest\x1a\x12.slotwise.v1.Empty\x12<\n\x0cStartDaemons\x12\x18.slotwise.v1.DaemonNames\x1a\x12.slotwise.v1.Emptyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'slotwise.v1.daemon_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_METRICSAMPLE_LABELSENTRY']._loaded_options = None
+  _globals['_METRICSAMPLE_LABELSENTRY']._serialized_options = b'8\001'
   _globals['_CONFIGVALUESREPLY_VALUESENTRY']._loaded_options = None
   _globals['_CONFIGVALUESREPLY_VALUESENTRY']._serialized_options = b'8\001'
   _globals['_PINGREQUEST']._serialized_start=67
@@ -54,20 +56,28 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FETCHLOGREQUEST']._serialized_end=695
   _globals['_LOGPIECE']._serialized_start=697
   _globals['_LOGPIECE']._serialized_end=721
-  _globals['_CONFIGVALUESREPLY']._serialized_start=723
-  _globals['_CONFIGVALUESREPLY']._serialized_end=849
-  _globals['_CONFIGVALUESREPLY_VALUESENTRY']._serialized_start=804
-  _globals['_CONFIGVALUESREPLY_VALUESENTRY']._serialized_end=849
-  _globals['_DAEMONNAMES']._serialized_start=851
-  _globals['_DAEMONNAMES']._serialized_end=879
-  _globals['_STOPREQUEST']._serialized_start=881
-  _globals['_STOPREQUEST']._serialized_end=975
-  _globals['_MASTERSTATUS']._serialized_start=977
-  _globals['_MASTERSTATUS']._serialized_end=1035
-  _globals['_DAEMONSTATUS']._serialized_start=1038
-  _globals['_DAEMONSTATUS']._serialized_end=1168
-  _globals['_DAEMON']._serialized_start=1171
-  _globals['_DAEMON']._serialized_end=1572
-  _globals['_MASTER']._serialized_start=1575
-  _globals['_MASTER']._serialized_end=1820
+  _globals['_METRICSREPLY']._serialized_start=723
+  _globals['_METRICSREPLY']._serialized_end=782
+  _globals['_METRICFAMILY']._serialized_start=784
+  _globals['_METRICFAMILY']._serialized_end=884
+  _globals['_METRICSAMPLE']._serialized_start=887
+  _globals['_METRICSAMPLE']._serialized_end=1032
+  _globals['_METRICSAMPLE_LABELSENTRY']._serialized_start=987
+  _globals['_METRICSAMPLE_LABELSENTRY']._serialized_end=1032
+  _globals['_CONFIGVALUESREPLY']._serialized_start=1034
+  _globals['_CONFIGVALUESREPLY']._serialized_end=1160
+  _globals['_CONFIGVALUESREPLY_VALUESENTRY']._serialized_start=1115
+  _globals['_CONFIGVALUESREPLY_VALUESENTRY']._serialized_end=1160
+  _globals['_DAEMONNAMES']._serialized_start=1162
+  _globals['_DAEMONNAMES']._serialized_end=1190
+  _globals['_STOPREQUEST']._serialized_start=1192
+  _globals['_STOPREQUEST']._serialized_end=1286
+  _globals['_MASTERSTATUS']._serialized_start=1288
+  _globals['_MASTERSTATUS']._serialized_end=1346
+  _globals['_DAEMONSTATUS']._serialized_start=1349
+  _globals['_DAEMONSTATUS']._serialized_end=1479
+  _globals['_DAEMON']._serialized_start=1482
+  _globals['_DAEMON']._serialized_end=1941
+  _globals['_MASTER']._serialized_start=1944
+  _globals['_MASTER']._serialized_end=2189
 # @@protoc_insertion_point(module_scope)

@@ -100,6 +100,41 @@ class LogPiece(_message.Message):
     data: bytes
     def __init__(self, data: _Optional[bytes] = ...) -> None: ...
 
+class MetricsReply(_message.Message):
+    __slots__ = ("families",)
+    FAMILIES_FIELD_NUMBER: _ClassVar[int]
+    families: _containers.RepeatedCompositeFieldContainer[MetricFamily]
+    def __init__(self, families: _Optional[_Iterable[_Union[MetricFamily, _Mapping]]] = ...) -> None: ...
+
+class MetricFamily(_message.Message):
+    __slots__ = ("name", "type", "help", "samples")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    HELP_FIELD_NUMBER: _ClassVar[int]
+    SAMPLES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    type: str
+    help: str
+    samples: _containers.RepeatedCompositeFieldContainer[MetricSample]
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., help: _Optional[str] = ..., samples: _Optional[_Iterable[_Union[MetricSample, _Mapping]]] = ...) -> None: ...
+
+class MetricSample(_message.Message):
+    __slots__ = ("name", "labels", "value")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    labels: _containers.ScalarMap[str, str]
+    value: float
+    def __init__(self, name: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., value: _Optional[float] = ...) -> None: ...
+
 class ConfigValuesReply(_message.Message):
     __slots__ = ("values",)
     class ValuesEntry(_message.Message):

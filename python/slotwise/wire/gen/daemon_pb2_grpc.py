@@ -65,6 +65,11 @@ class DaemonStub:
                 request_serializer=slotwise_dot_v1_dot_daemon__pb2.FetchLogRequest.SerializeToString,
                 response_deserializer=slotwise_dot_v1_dot_daemon__pb2.LogPiece.FromString,
                 _registered_method=True)
+        self.Metrics = channel.unary_unary(
+                '/slotwise.v1.Daemon/Metrics',
+                request_serializer=slotwise_dot_v1_dot_common__pb2.Empty.SerializeToString,
+                response_deserializer=slotwise_dot_v1_dot_daemon__pb2.MetricsReply.FromString,
+                _registered_method=True)
 
 
 class DaemonServicer:
@@ -111,6 +116,13 @@ class DaemonServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Metrics(self, request, context):
+        """What the daemon measures of itself.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_DaemonServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -143,6 +155,11 @@ def add_DaemonServicer_to_server(servicer, server):
                     servicer.FetchLog,
                     request_deserializer=slotwise_dot_v1_dot_daemon__pb2.FetchLogRequest.FromString,
                     response_serializer=slotwise_dot_v1_dot_daemon__pb2.LogPiece.SerializeToString,
+            ),
+            'Metrics': grpc.unary_unary_rpc_method_handler(
+                    servicer.Metrics,
+                    request_deserializer=slotwise_dot_v1_dot_common__pb2.Empty.FromString,
+                    response_serializer=slotwise_dot_v1_dot_daemon__pb2.MetricsReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -307,6 +324,33 @@ class Daemon:
             '/slotwise.v1.Daemon/FetchLog',
             slotwise_dot_v1_dot_daemon__pb2.FetchLogRequest.SerializeToString,
             slotwise_dot_v1_dot_daemon__pb2.LogPiece.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Metrics(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/slotwise.v1.Daemon/Metrics',
+            slotwise_dot_v1_dot_common__pb2.Empty.SerializeToString,
+            slotwise_dot_v1_dot_daemon__pb2.MetricsReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,0 +1,62 @@
+"""What the collector measures for Prometheus: slots by state, ads by kind, queries and updates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from slotwise.classad.values import whole
+from slotwise.collector.service import CollectorServicer
+from slotwise.collector.store import SLOTS, AdStore
+from slotwise.metrics import known
+from slotwise.model.slot import Activity, SlotKind, State
+
+#: Kinds of ads with labels of their own; whoever may advertise may make more.
+_KINDS = (
+    "Machine", "StartDaemon", "Scheduler", "Submitter", "Negotiator", "DaemonMaster", "Collector", "Accounting",
+    "Defrag", "Rooster",
+)  # fmt: skip
+
+_SLOT_KINDS, _STATES, _ACTIVITIES = frozenset(SlotKind), frozenset(State), frozenset(Activity)
+
+
+class CollectorMetrics:
+    """Reads the families of one collector."""
+
+    def __init__(self, store: AdStore, servicer: CollectorServicer) -> None:
+        self._store = store
+        self._servicer = servicer
+
+    def __call__(self) -> Iterator[Metric]:
+        """All families."""
+        yield self._slots()
+        ads = GaugeMetricFamily("slotwise_ads", "Ads that the collector has, by kind.", labels=["kind"])
+        for kind in _KINDS:
+            ads.add_metric([kind], len(self._store.table(kind)))
+        yield ads
+        updates = CounterMetricFamily("slotwise_ad_updates", "Ads that were advertised, by kind.", labels=["kind"])
+        counts: dict[str, int] = {}
+        for kind, count in self._store.updates_total.items():
+            label = known(kind, _KINDS)
+            counts[label] = counts.get(label, 0) + count
+        for kind, count in counts.items():
+            updates.add_metric([kind], count)
+        yield updates
+        yield CounterMetricFamily("slotwise_queries", "Queries of ads.", value=self._servicer.queries)
+        yield CounterMetricFamily(
+            "slotwise_dropped_queries", "Queries that were given up.", value=self._servicer.dropped_queries
+        )
+
+    def _slots(self) -> Metric:
+        family = GaugeMetricFamily(
+            "slotwise_slots", "Slots of the pool by kind, state and activity.", labels=["kind", "state", "activity"]
+        )
+        found = sorted(
+            ((known(kind, _SLOT_KINDS), known(state, _STATES), known(activity, _ACTIVITIES)), whole(count))
+            for kind, state, activity, count in self._store.table(SLOTS).count_by(["SlotType", "State", "Activity"])
+        )
+        for labels, rows in groupby(found, key=lambda row: row[0]):
+            family.add_metric(list(labels), sum(count for _, count in rows))
+        return family
