@@ -48,10 +48,10 @@ moments = st.floats(10.0, 2000.0)
 whereabouts = st.sampled_from(AtStarter)
 claims = st.sampled_from(
     [
-        events.ClaimFacts(),
-        events.ClaimFacts(True),
-        events.ClaimFacts(True, EndedByStartd("preempted", 1004)),
-        events.ClaimFacts(True, EndedByStartd("too much memory", 34, 102, hold=True)),
+        events.EndOfClaim(),
+        events.EndOfClaim(True),
+        events.EndOfClaim(True, EndedByStartd("preempted", 1004)),
+        events.EndOfClaim(True, EndedByStartd("too much memory", 34, 102, hold=True)),
     ]
 )
 
@@ -180,7 +180,7 @@ def test_silence_is_borne_for_the_lease_and_shorter_once_the_claim_is_gone() -> 
     running = Executing(5.0)
     state, _ = step(running, events.StreamLost(100.0, 1200.0, False, True, "closed"))
     assert state.silence == Silence(1300.0, 1300.0)
-    state, _ = step(state, events.ClaimLost(110.0, AtStarter.UNKNOWN, events.ClaimFacts(True)))
+    state, _ = step(state, events.ClaimLost(110.0, AtStarter.UNKNOWN, events.EndOfClaim(True)))
     assert state.silence == Silence(110.0 + GRACE_S, 1300.0)
     state, _ = step(state, events.SlotFreed(111.0))
     assert state.silence == Silence(111.0 + ASK_AGAIN_S, 1300.0)
@@ -194,19 +194,19 @@ def test_silence_is_borne_for_the_lease_and_shorter_once_the_claim_is_gone() -> 
 def test_a_run_is_given_up_only_when_neither_side_has_it() -> None:
     silent = restored(5.0, 10.0, 1200, claim_gone=True, logged=True)
     for known in (AtStarter.UNKNOWN, AtStarter.LISTED):
-        assert not step(silent, events.StarterListed(known, events.ClaimFacts(True)))[1]
-    assert not step(silent, events.StarterListed(AtStarter.MISSING, events.ClaimFacts()))[1]
-    ((given_up),) = step(silent, events.StarterListed(AtStarter.MISSING, events.ClaimFacts(True)))[1]
+        assert not step(silent, events.StarterListed(known, events.EndOfClaim(True)))[1]
+    assert not step(silent, events.StarterListed(AtStarter.MISSING, events.EndOfClaim()))[1]
+    ((given_up),) = step(silent, events.StarterListed(AtStarter.MISSING, events.EndOfClaim(True)))[1]
     assert isinstance(given_up, do.GiveUp) and given_up.how == RunOutcome.LOST
 
 
 def test_the_startds_own_cause_is_preferred_for_a_run_that_is_lost() -> None:
     executed = Reconnecting(5.0, Silence(1.0, 2.0))
-    held = events.ClaimFacts(True, EndedByStartd("too much memory", 34, 102, hold=True))
+    held = events.EndOfClaim(True, EndedByStartd("too much memory", 34, 102, hold=True))
     assert lost(executed, held, "silence") == do.GiveUp(
         RunOutcome.HELD, "too much memory", int(Hold.STARTD_HELD_JOB), 102
     )
-    evicted = events.ClaimFacts(True, EndedByStartd("PREEMPT was true", 1011))
+    evicted = events.EndOfClaim(True, EndedByStartd("PREEMPT was true", 1011))
     assert lost(executed, evicted, "silence").how == RunOutcome.EVICTED
     assert lost(Starting(silence=Silence(1.0, 2.0)), evicted, "silence").how == RunOutcome.NOT_STARTED
 

@@ -119,8 +119,7 @@ class RunningAccessPoint:
             if task is not None:
                 task.cancel()
         await point.local.close(end="")
-        for link in list(point.claiming.links.values()):
-            await link.close()
+        await point.claiming.links.close()
         await self.channel.close()
         await self.server.stop(0)
         for task in list(point.transfers.tasks):

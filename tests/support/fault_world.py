@@ -83,12 +83,12 @@ def inject(schedd: RunningAccessPoint, injection: Injection, kind: str) -> None:
     who, _, what = kind.partition(" ")
     parts: dict[str, tuple[Any, str]] = {
         "starter": (point.shadows, "_take"),
-        "startd": (point.claiming, "on_event"),
-        "offer": (point.claiming, "offer"),
+        "startd": (point.claiming.reports, "on_event"),
+        "offer": (point.claiming.requests, "offer"),
         "rejections": (point.servicer._rejections, "note"),
         "committed": (point.committer, "_committed"),
         "kill": (point.shadows, "kill"),
-        "tick": (point.reattachment, "tick"),
+        "tick": (point.claiming.upkeep, "tick"),
     }
     owner, name = parts[who]
 
@@ -159,7 +159,7 @@ class World:
 
     async def tick(self) -> None:
         with contextlib.suppress(InjectedError):
-            self.schedd.point.reattachment.tick()
+            self.schedd.point.claiming.upkeep.tick()
         await self.negotiate()
         await asyncio.sleep(self.random.choice((0.0, 0.01, 0.05)))
 
@@ -168,7 +168,7 @@ class World:
         claim_table, moment = self.schedd.point.claiming.claim_table, time.monotonic()
         return [
             *(f"run {one.id} {one.state} at {moment:.1f} gone={one.claim.gone}" for one in claim_table.runs.values()),
-            *(f"link {link.target} {link.connected}" for link in self.schedd.point.claiming.links.values()),
+            *(f"link {link.target} {link.connected}" for link in self.schedd.point.claiming.links),
             *(f"claim {claim}" for claim in claim_table.claims),
             *(f"request {serial}" for serial in claim_table.pending),
             *(f"claim at the startd {claim}" for claim in self.point.claims),

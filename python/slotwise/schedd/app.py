@@ -20,8 +20,6 @@ from slotwise.schedd.api.job_actions import Actions
 from slotwise.schedd.api.listing import Listing
 from slotwise.schedd.api.user_actions import Users
 from slotwise.schedd.claims.claiming import Claiming
-from slotwise.schedd.claims.reconnect import Reconnects
-from slotwise.schedd.claims.records import Run
 from slotwise.schedd.claims.rejections import Rejections
 from slotwise.schedd.claims.resource_requests import Requests
 from slotwise.schedd.claims.stopping import Stopping
@@ -45,6 +43,7 @@ from slotwise.schedd.publish.publisher import NegotiatorCall, ScheddPublisher
 from slotwise.schedd.publish.statistics import Statistics
 from slotwise.schedd.service import ScheddServicer
 from slotwise.schedd.settings import Settings, read_settings
+from slotwise.schedd.shadow.job_exit import JobExits
 from slotwise.schedd.shadow.proxy_renewal import ProxyRenewal
 from slotwise.schedd.shadow.shadow import Shadows
 from slotwise.schedd.shadow.usage_reports import host_of
@@ -133,9 +132,14 @@ class AccessPoint:
             clock,
             settings.for_claiming(target),
             context.credential,
-            run_tokens(access_point_key, name, clock.now()),
+            shadow=lambda: self.shadows,
+            assign_autoclusters=lambda: self.requests.assign(),
+            own_ad=lambda: self.own_ads.for_conditions(),
+            runs_here=lambda: self.local.runs,
+            running_most=self.users.running_most,
+            run_token=run_tokens(access_point_key, name, clock.now()),
         )
-        self.reattachment = Reconnects(self.claiming)
+        claims = self.claiming
         self.transfers = Transfers(
             self.queue,
             self.ads,
@@ -146,18 +150,44 @@ class AccessPoint:
             spool=context.home.spool,
             host=settings.host,
             place_of=partial(host_of, self.ads),
-            on_failure=self.claiming.failures.task,
+            on_failure=claims.failures.task,
         )
         self.run_history = RunHistory(self._threads)
         self.shadows = Shadows(
-            self.queue, self.ads, self.claiming, self.reattachment, self.transfers, clock, self.run_history
+            self.queue,
+            self.ads,
+            self.committer,
+            clock,
+            claim_table=claims.claim_table,
+            runs=claims.runs,
+            reconnects=claims.reconnects,
+            activate=claims.activation.activate_all,
+            failures=claims.failures,
+            endings=JobExits(
+                self.queue,
+                self.ads,
+                self.committer,
+                claims.turns,
+                claims.run_ends,
+                self.transfers,
+                clock,
+                self.run_history,
+            ),
+            transfers=self.transfers,
+            history=self.run_history,
         )
-        self.stopping = Stopping(self.claiming, clock, lambda kill: self.shadows.kill(kill))
-        self.proxies = ProxyRenewal(
-            self.queue, self.ads, self.committer, self.claiming.claim_table, self.transfers, clock
+        self.stopping = Stopping(claims.claim_table, clock, lambda kill: self.shadows.kill(kill), claims.failures.run)
+        self.proxies = ProxyRenewal(self.queue, self.ads, self.committer, claims.claim_table, self.transfers, clock)
+        self.requests = Requests(
+            self.queue,
+            self.ads,
+            claims.claim_table,
+            claims.limits,
+            claims.next_job,
+            settings.new_autoclusters(),
+            schedd_name=name,
+            address=target,
         )
-        autoclusters = settings.new_autoclusters()
-        self.requests = Requests(self.queue, self.ads, self.claiming, autoclusters, schedd_name=name, address=target)
 
     def _build_runs_here(self) -> None:
         """Runs of the scheduler and local universes."""
@@ -213,7 +243,7 @@ class AccessPoint:
             self.queue,
             self.ads,
             self.committer,
-            self.claiming,
+            self.claiming.activation,
             clock,
             self.materializer,
             self.questions,
@@ -268,17 +298,7 @@ class AccessPoint:
         self.committer.on_left = self.users.left
         self.committer.on_notices = self.notifier.prepare
         self.admission.on_factory = self.materializer.begin
-        self.claiming.here = self.local.runs
-        self.claiming.own_ad = self.own_ads.for_conditions
-        self.claiming.running_most = self.local.running_most = self.users.running_most
-        end_claims_part = self.claiming.on_run_over
-
-        def run_over(run: Run) -> None:
-            end_claims_part(run)
-            self.transfers.run_over(run)
-
-        self.claiming.on_run_over = run_over
-        self.claiming.on_run_given_up = self.shadows.given_up
+        self.local.running_most = self.users.running_most
         dependents = Dependents(self.queue, self.ads)
         self.local.on_end = lambda job, decision: dependents.remove(decision)
         self.local.on_durable = self._record_run
@@ -297,7 +317,8 @@ class AccessPoint:
             listing=listing,
             history=History(self.store, settings.name, context.clock, lambda: self.run_history.settings.path),
             requests=self.requests,
-            matches=self.claiming,
+            matches=self.claiming.requests,
+            excess=self.claiming.idle,
             rejections=Rejections(self.queue.runnable, self.committer, context.clock),
             outcomes=self.claiming.claim_table.outcomes,
             shadows=self.shadows,
@@ -332,8 +353,7 @@ class AccessPoint:
         self.transfers.limits_mib = settings.transfer_limits_mib
         self.transfers.uploads.most = settings.uploads_most
         self.transfers.uploads.per_user_most = settings.uploads_per_user_most
-        rate = self.claiming.start_rate
-        rate.count, rate.delay_s = settings.start_count, settings.start_delay_s
+        self.claiming.configure(settings.for_claiming(self._context.address.target))
         self.stopping.configure(settings.stop_count, settings.stop_delay_s)
         self.committer.global_log = GlobalLog(settings.event_log) if settings.event_log else None
         for note in settings.rules.notes:
@@ -358,18 +378,18 @@ class AccessPoint:
         restore(stored, self.queue, self.ads, domains, name, self.materializer.adopt)
         self.queue.admitted = 0
         self.users.load(stored.users, self.queue.owned)
-        turn = self.reattachment.restore(stored.claims, stored.runs, stored.starters)
-        self.stopping.ask(self.reattachment.owed)
-        here = [row for row in stored.runs if (c := self.queue.clusters.get(row.cluster)) and c.runs_here]
+        restored = self.claiming.restoration.restore(stored.claims, stored.runs, stored.starters)
+        self.stopping.ask(restored.owed)
         self.committer.start(stored.planned)
-        if turn.decision.entries:
-            self.committer.commit(turn.decision, turn.batch)
+        if restored.turn.decision.entries:
+            self.claiming.turns.commit(restored.turn)
         self.materializer.resume()
         if stored.jobs:
-            _log.info("restored the job queue: %d jobs, %d of them running", len(stored.jobs), len(stored.runs))
+            running = len(stored.runs) + len(stored.local_runs)
+            _log.info("restored the job queue: %d jobs, %d of them running", len(stored.jobs), running)
             self._new_work()
         for work in (
-            self.reattachment.run,
+            self.claiming.upkeep.run,
             self.periodic.run,
             self.negotiator.run,
             self._tidy,
@@ -379,7 +399,7 @@ class AccessPoint:
             self.history_export.run,
             self.daemon_history.run,
             self.outbox.run,
-            partial(self.local.run, here),
+            partial(self.local.run, stored.local_runs),
         ):
             self._start(work)
         self.publisher.start()
@@ -397,7 +417,7 @@ class AccessPoint:
         return self.claiming.claim_table.runs.get(run_id) or self.local.runs.get(run_id)
 
     def _sweep_runs(self) -> None:
-        self.claiming.failures.sweep_due = True
+        self.claiming.sweep.soon()
 
     def _stop_runs(self, decision: Decision) -> None:
         self.stopping.ask(decision.kills)
@@ -409,7 +429,7 @@ class AccessPoint:
 
     def _new_work(self) -> None:
         self.local.look()
-        self.reattachment.use_idle_claims()
+        self.claiming.idle.use()
         self.negotiator.ask()
 
     def _durable(self, decision: Decision) -> None:
@@ -441,7 +461,6 @@ class AccessPoint:
         self._configure(settings)
         self.servicer.superusers = settings.superusers
         self.shadows.visits.look_again()
-        self.claiming.settings = settings.for_claiming(self._context.address.target)
         self.admission.settings = settings.for_admission(self._context.address.shown)
         self.requests.replace(settings.new_autoclusters())
         return self.cron.follow(config)
@@ -457,8 +476,7 @@ class AccessPoint:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.publisher.close()
         await self.cron.stop()
-        for link in list(self.claiming.links.values()):
-            await link.close()
+        await self.claiming.links.close()
         await self.committer.close()
         await self.run_history.close()
         await self.history_export.close()

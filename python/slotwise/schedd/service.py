@@ -56,8 +56,12 @@ class Matches(Protocol):
     def offer(self, matches: Iterable[Match]) -> int:
         """Claim the slots of a cycle's matches; returns how many could be used."""
 
+
+class ExcessClaims(Protocol):
+    """What gives claims back that are beyond their submitters' shares."""
+
     def note_excess(self, excess: list[Excess], lasts_s: float) -> None:
-        """Give back the claims beyond their submitters' shares, within ``lasts_s`` seconds."""
+        """Give back idle ones now, others when their jobs end within ``lasts_s`` seconds."""
 
 
 class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
@@ -74,6 +78,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         history: History,
         requests: Requests,
         matches: Matches,
+        excess: ExcessClaims,
         rejections: Rejections,
         outcomes: MatchOutcomes,
         shadows: Shadows,
@@ -89,6 +94,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         self._history = history
         self._requests = requests
         self._matches = matches
+        self._excess = excess
         self._rejections = rejections
         self._outcomes = outcomes
         self._pieces = MatchPieces()
@@ -319,7 +325,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         batch = self._pieces.take(request)
         if batch is None:
             return common_pb2.Empty()
-        self._matches.note_excess(claim_messages.excess(batch.excess), batch.excess_lasts_s)
+        self._excess.note_excess(claim_messages.excess(batch.excess), batch.excess_lasts_s)
         self._matches.offer(claim_messages.matches(batch.submitters))
         with contained(_log, "noting why requests were not matched"):
             self._rejections.note(claim_messages.rejections(batch.submitters), batch.negotiator_name)

@@ -15,7 +15,7 @@ from slotwise.mail.settings import MailSettings
 from slotwise.model.job_events import DateForm
 from slotwise.model.ownership import LocalDomains
 from slotwise.release import CONDOR_VERSION
-from slotwise.schedd.claims.claiming import ClaimSettings
+from slotwise.schedd.claims.settings import ClaimSettings
 from slotwise.schedd.history.daemon_history import DaemonHistorySettings
 from slotwise.schedd.history.epochs import RunHistorySettings
 from slotwise.schedd.history.history_files import ExportSettings

@@ -74,7 +74,9 @@ async def test_a_removal_ends_the_run(schedd: RunningAccessPoint, point: Executi
     of = schedd.point
     clock = SystemClock()
     questions = Questions(clock)
-    actions = Actions(of.queue, of.ads, of.committer, of.claiming, clock, of.materializer, questions, of.local)
+    actions = Actions(
+        of.queue, of.ads, of.committer, of.claiming.activation, clock, of.materializer, questions, of.local
+    )
     request = JobAction(Action.REMOVE, JobSelection(constraint="true"))
     await abandoned(schedd, actions.act(Identity(f"{schedd.owner}@here", frozenset({"WRITE"})), request, False))
     await schedd.until_gone()

@@ -77,7 +77,7 @@ class Stage(World):
         await self.settle()
         await self.tick()
         self.schedd.point.queue.validate()
-        assert not self.schedd.point.claiming.failures.sweep_due
+        assert not self.schedd.point.claiming.sweep.is_due
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ async def test_nothing_is_kept_of_clusters_and_runs_that_left(
         await schedd.submit(4, Environment="A=$$(Name)")
     await schedd.negotiate(point.address)
     await schedd.until_gone()
-    ads, reattachment = schedd.point.ads, schedd.point.reattachment
+    ads, starters = schedd.point.ads, schedd.point.claiming.starters
     assert not ads._dollars and not ads._plain_exit
-    assert not any(reattachment._listed.values())
+    assert not any(starters._listed.values())
     assert not schedd.point.claiming.claim_table.runs

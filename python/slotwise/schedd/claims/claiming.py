@@ -1,401 +1,250 @@
-"""From matches to claims: asks startds for them, and takes in what startds say of them."""
+"""Claims and the runs on them: builds the parts, each from those before it, and connects them."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Callable, Iterable
-from functools import cache, partial
+from collections.abc import Callable, Container
+from typing import Protocol
 
-from slotwise.daemon.containment import contained
-from slotwise.errors import UsageError
-from slotwise.ids import job_of_run
-from slotwise.model.reason_codes import Hold
-from slotwise.schedd.claims.excess import Excess
-from slotwise.schedd.claims.matches import Match
-from slotwise.schedd.claims.records import Claim, ClaimRequestPending
-from slotwise.schedd.claims.runs import ClaimRuns, ClaimSettings
-from slotwise.schedd.claims.startd_link import ClaimAsk, Hello, StartdLink
-from slotwise.schedd.claims.startd_messages import (
-    ActivationRefused,
-    ClaimRefused,
-    ClaimsGranted,
-    ClaimsKnown,
-    ClaimTaken,
-    KeptAlive,
-    RunActivated,
-    SlotChanged,
-    StartdMessage,
-)
-from slotwise.schedd.claims.turn import Turn
-from slotwise.schedd.jobs.codes import Status
-from slotwise.schedd.jobs.decision import Decision
-from slotwise.schedd.jobs.job import Job
-from slotwise.schedd.lifecycle import claim_events as events
-from slotwise.schedd.lifecycle import run_events
-from slotwise.schedd.lifecycle.claim import SHARE_USED_UP
-from slotwise.schedd.lifecycle.claim_states import EndedByStartd
-from slotwise.schedd.storage.store import StoredClaim
+from slotwise import ids
+from slotwise.clock import Clock
+from slotwise.schedd.claims.activation import Activation
+from slotwise.schedd.claims.claim_effects import ClaimEffects
+from slotwise.schedd.claims.claim_reports import ClaimReports
+from slotwise.schedd.claims.faults import Faults
+from slotwise.schedd.claims.idle_claims import IdleClaims
+from slotwise.schedd.claims.new_runs import NewRuns
+from slotwise.schedd.claims.next_job import NextJob
+from slotwise.schedd.claims.reconnect import Reconnects
+from slotwise.schedd.claims.reconnect_events import ReconnectEvents
+from slotwise.schedd.claims.records import ClaimTable, Run
+from slotwise.schedd.claims.requesting import ClaimRequests
+from slotwise.schedd.claims.reserved_jobs import ReservedJobs
+from slotwise.schedd.claims.restore import Restoration
+from slotwise.schedd.claims.run_effects import RunEffects
+from slotwise.schedd.claims.run_ends import RunEnds
+from slotwise.schedd.claims.settings import ClaimSettings
+from slotwise.schedd.claims.start_limits import StartLimits
+from slotwise.schedd.claims.startd_links import StartdLinks
+from slotwise.schedd.claims.startd_reports import StartdReports
+from slotwise.schedd.claims.starter_lists import StarterLists
+from slotwise.schedd.claims.starting import Starting
+from slotwise.schedd.claims.sweep import Sweep
+from slotwise.schedd.claims.transitions import ClaimTransitions, RunTransitions
+from slotwise.schedd.claims.turn import Turns
+from slotwise.schedd.claims.upkeep import Upkeep
+from slotwise.schedd.jobs.ads import JobAds
+from slotwise.schedd.jobs.durations import Durations
+from slotwise.schedd.jobs.queue import Queue
+from slotwise.schedd.jobs.values import Changes
+from slotwise.schedd.lifecycle.run_instructions import ShadowInstruction
+from slotwise.schedd.storage.committer import Committer
+from slotwise.wire.credential import Credential
 
-_log = logging.getLogger(__name__)
-#: How soon the negotiator is asked again after matches that came to nothing.
-_AGAIN_S = 1.0
+
+class ShadowSide(Protocol):
+    """What claims have the shadow do about runs."""
+
+    def carry_out(self, run: Run, instruction: ShadowInstruction) -> None:
+        """Carry out what the life cycle of the run asks of the shadow."""
+        ...
+
+    def begun(self, run: Run) -> None:
+        """A run is durable, and its claim is about to be activated."""
+        ...
+
+    def given_up(self, run: Run) -> None:
+        """A run is over without a word of its starter."""
+        ...
+
+    def over(self, run: Run) -> None:
+        """A run is over."""
+        ...
 
 
-class Claiming(ClaimRuns):
-    """Claims, runs and the links over which they are talked about."""
+class Claiming:
+    """The parts that have to do with claims. Others take the part that they need, not this."""
 
-    # ---- matches
+    def __init__(
+        self,
+        queue: Queue,
+        ads: JobAds,
+        committer: Committer,
+        clock: Clock,
+        settings: ClaimSettings,
+        credential: Credential,
+        *,
+        shadow: Callable[[], ShadowSide],
+        assign_autoclusters: Callable[[], None],
+        own_ad: Callable[[], Changes],
+        runs_here: Callable[[], Container[str]],
+        running_most: Callable[[str], int | None],
+        run_token: Callable[[], str] = ids.secret,
+    ) -> None:
+        """What is called is called only after all parts of the schedd are built.
 
-    def offer(self, matches: Iterable[Match]) -> int:
-        """Take the matches of a cycle; returns how many could be used."""
-        self.assign_autoclusters()
-        used = 0
-        for match in matches:
-            with contained(_log, f"the match with {match.slot_name}", partial(self._match_failed, match)):
-                used += self._use(match)
-        return used
-
-    def _use(self, match: Match) -> int:
-        """Ask for the matched slot; returns for how many jobs."""
-        room = self.settings.jobs_running_most - len(self.claim_table.runs)
-        count = min(max(1, match.count), max(0, room))
-        jobs = self.queue.runnable.take(match.submitter, match.autocluster, count)
-        if self.settings.start_vanilla:
-            machine = cache(lambda: self.ads.parse(match.slot_ad))
-            may = [self.may_start(job, machine) for job in jobs]
-            self.give_back([job for job, allowed in zip(jobs, may, strict=True) if not allowed])
-            jobs = [job for job, allowed in zip(jobs, may, strict=True) if allowed]
-        jobs = self._within_limits(jobs)
-        self.claim_table.outcomes.over(match.id, max(1, match.count) - len(jobs))
-        if jobs and not self._ask(match, jobs):
-            self.claim_table.outcomes.over(match.id, len(jobs))
-            return 0
-        return len(jobs)
-
-    def _within_limits(self, jobs: list[Job]) -> list[Job]:
-        """Those that the records of their users have room for; the others are runnable again."""
-        rooms = {user: self.room_of(user) for user in {job.cluster.user for job in jobs}}
-        if all(room is None for room in rooms.values()):
-            return jobs
-        taken: list[Job] = []
-        for job in jobs:
-            room = rooms[job.cluster.user]
-            if room is None or room > 0:
-                taken.append(job)
-                rooms[job.cluster.user] = None if room is None else room - 1
-        self.give_back([job for job in jobs if job not in taken])
-        return taken
-
-    def _hold_unsendable(self, job: Job, reason: str) -> None:
-        decision = Decision(self.clock.now())
-        if self.queue.hold(job, reason, int(Hold.SYSTEM_POLICY), 0, decision):
-            self.committer.commit(decision)
-
-    def _match_failed(self, match: Match, error: Exception) -> None:
-        self.failures.sweep_due = True  # finds the jobs that were reserved for it
-        self.claim_table.outcomes.over(match.id, max(1, match.count))
-        for pending in list(self.claim_table.pending.values()):
-            if (pending.match_id, pending.claim_id) == (match.id, match.claim_id):
-                self.failures.request(pending, None, error)
-
-    def note_excess(self, excess: list[Excess], lasts_s: float) -> None:
-        """Claims beyond their submitters' shares: idle ones are given back now, others when their jobs end."""
-        moment = self.clock.monotonic()
-        held = ((claim.slot_name, claim.submitter) for claim in self.claim_table.claims.values())
-        self.claim_table.excess.replace(excess, held, moment + lasts_s)
-        if not excess:
-            return
-        turn = self.turn()
-        for claim in self.claim_table.idle():
-            if self.is_excess(claim):
-                why = self.claim_table.excess.why(claim.slot_name, claim.submitter, moment)
-                self.release(claim, turn, (why and why.reason) or SHARE_USED_UP)
-        if turn.batch:
-            self.commit(turn)
-
-    def _ask(self, match: Match, jobs: list[Job]) -> bool:
-        """Ask for a claim for these jobs; false when the first, whose ad is shown, cannot be sent and is held."""
-        try:
-            job_ad = self.ads.request_pack(jobs[0])
-        except UsageError as error:
-            self._hold_unsendable(jobs[0], error.message)
-            self.give_back(jobs[1:])
-            return False
-        lease = int(self.ads.number(jobs[0], "JobLeaseDuration", self.settings.lease_s)) or self.settings.lease_s
-        pending = ClaimRequestPending(
-            self.claim_table.serial(),
-            match.startd,
-            match.claim_id,
-            match.slot_name,
-            match.submitter,
-            match.autocluster,
-            jobs,
-            lease,
-            limits=self.ads.text(jobs[0], "ConcurrencyLimits"),
-            at=self.clock.now(),
-            match_id=match.id,
-        )
-        names = " ".join([job.key for job in jobs])
-        _log.info("%s: matched with %s at %s, requesting its claim for %s", names, *pending.where, match.submitter)
-        ask = ClaimAsk(
-            pending.serial,
-            match.claim_id,
-            job_ad,
-            lease_s=lease,
-            alive_interval_s=self.settings.alive_interval_s,
-            slots=len(jobs),
-            want_leftovers=self.settings.want_leftovers and not pending.limits,
-            preempt_claim_ids=match.preempt_claim_ids,
-            submitter=match.submitter,
-            user=jobs[0].cluster.user,
-        )
-        link = self.link(match.startd)
-        self.claim_table.pending[pending.serial] = pending
-        if link.connected:
-            link.ask(ask)
-        else:
-            self._unsent.setdefault(match.startd, []).append(ask)
-        return True
-
-    def _send_waiting(self, startd: str) -> None:
-        for ask in self._unsent.pop(startd, []):
-            if ask.serial in self.claim_table.pending:
-                self.links[startd].ask(ask)
-
-    def link(self, startd: str) -> StartdLink:
-        """The stream to a startd, opened if need be."""
-        found = self.links.get(startd)
-        if found is None:
-            found = self.links[startd] = StartdLink(startd, self, self._credential)
-            found.start()
-        return found
-
-    def give_back(self, jobs: Iterable[Job]) -> bool:
-        """Jobs reserved for a match are runnable again, as far as they still are idle."""
-        some = False
-        for job in jobs:
-            if job.status == Status.IDLE and not job.run and self.queue.has(job):
-                self.queue.runnable.add(job)
-                some = True
-        if some and self._again is None:
-            # Slots looked better than they were: ask again when the pool has heard how they are.
-            self._again = asyncio.get_running_loop().call_later(_AGAIN_S, self._ask_again)
-        return some
-
-    def _ask_again(self) -> None:
-        self._again = None
-        if self.committer.on_new_work:
-            self.committer.on_new_work()
-
-    # ---- what links bring
-
-    def hello(self, startd: str) -> Hello:
-        """Who we are, and what we hold there."""
-        held = [claim.id for claim in self.claim_table.at(startd)]
-        return Hello(self.settings.schedd_name, self.settings.address, held)
-
-    def on_break(self, startd: str) -> None:
-        """Requests without an answer are lost; claims stay until the startd says otherwise.
-
-        A stream that had stood is opened once more even without claims: the startd may not have heard that one was
-        given back, and learns it from the hello.
+        :param shadow: the shadows of all runs.
+        :param assign_autoclusters: makes sure that every runnable job has its autocluster.
+        :param own_ad: the schedd's own ad, as START_VANILLA_UNIVERSE sees it.
+        :param runs_here: ids of the runs on the access point itself.
+        :param running_most: how many jobs of a user may run at a time; None: any number.
+        :param run_token: makes the secret by which a starter proves that a run is its own.
         """
-        self._unsent.pop(startd, None)
-        turn = self.turn()
-        for claim in self.claim_table.at(startd):
-            with contained(_log, f"the break of the link to {startd}", self.ending(claim)):
-                self.advance(claim, events.LinkLost(), turn)
-        for pending in self.claim_table.pending_at(startd):
-            with contained(_log, f"withdrawing a request to {startd}", partial(self.failures.request, pending, None)):
-                self.withdraw(pending)
-        link = self.links.get(startd)
-        if link is not None and not link.heard and not self.claim_table.at(startd):
-            self.links.pop(startd, None)
-            link.stop_soon()
+        durations = Durations()
+        self.claim_table = table = ClaimTable()
+        self.reserved = ReservedJobs(queue, committer.tell_new_work)
+        self.turns = turns = Turns(committer, clock, self.reserved, lambda runs: self.activation.activate_all(runs))
+        self.links = StartdLinks(credential, lambda: self.reports)
+        self.starters = StarterLists(committer, clock)
+        self.limits = StartLimits(queue, ads, table, own_ad=own_ad, running_most=running_most)
+        self.next_job = NextJob(queue, ads, clock, self.limits, durations, assign_autoclusters)
+        # The two life cycles: what follows from a step is carried out by parts that are built below.
+        self.claims = claims = ClaimTransitions(table, lambda: self._claim_effects)
+        self.runs = runs = RunTransitions(lambda run, instruction: self._run_effects.carry_out(run, instruction))
+        self.run_ends = RunEnds(
+            queue,
+            ads,
+            clock,
+            turns,
+            table,
+            durations,
+            claims=claims,
+            apply=runs.apply,
+            on_given_up=lambda run: shadow().given_up(run),
+            on_over=lambda run: self._run_over(run, shadow()),
+        )
+        self.sweep = Sweep(queue, ads, committer, clock, turns, table, claims=claims, runs_here=runs_here)
+        self.failures = failures = Faults(
+            queue,
+            committer,
+            clock,
+            turns,
+            table,
+            claims=claims,
+            apply_to_run=runs.apply,
+            links=self.links,
+            forget_run=self.run_ends.forget,
+            on_given_up=lambda run: shadow().given_up(run),
+            sweep_soon=self.sweep.soon,
+        )
+        # Jobs are started, and claims activated.
+        self.new_runs = NewRuns(queue, ads, clock, table, durations, apply=claims.apply, run_token=run_token)
+        self.starting = Starting(
+            ads,
+            clock,
+            turns,
+            apply=claims.apply,
+            next_job=self.next_job,
+            limits=self.limits,
+            reserved=self.reserved,
+            new_runs=self.new_runs,
+            failures=failures,
+        )
+        self.activation = Activation(
+            ads,
+            table,
+            self.links,
+            settings.address,
+            apply=runs.apply,
+            on_begun=lambda run: shadow().begun(run),
+            give_up=self.run_ends.give_up,
+            failures=failures,
+        )
+        # What comes from outside: matches, messages of startds, lists of starters, time.
+        self.requests = ClaimRequests(
+            queue,
+            ads,
+            committer,
+            clock,
+            claim_table=table,
+            claims=claims,
+            turns=turns,
+            links=self.links,
+            limits=self.limits,
+            reserved=self.reserved,
+            failures=failures,
+            assign_autoclusters=assign_autoclusters,
+        )
+        self.reconnects = Reconnects(
+            clock,
+            table,
+            turns,
+            apply=claims.apply,
+            apply_to_run=runs.apply,
+            links=self.links,
+            starters=self.starters,
+            failures=failures,
+        )
+        self.reports = StartdReports(
+            settings.schedd_name,
+            settings.address,
+            claim_table=table,
+            claims=claims,
+            turns=turns,
+            links=self.links,
+            requests=self.requests,
+            reports=ClaimReports(
+                queue,
+                committer,
+                clock,
+                turns,
+                table,
+                apply=claims.apply,
+                apply_to_run=runs.apply,
+                on_starter=self.starters.starter_at,
+            ),
+            compare=self.reconnects.known,
+            failures=failures,
+        )
+        self.idle = IdleClaims(clock, turns, table, claims=claims, starting=self.starting, failures=failures)
+        self.upkeep = Upkeep(
+            queue,
+            committer,
+            clock,
+            table,
+            apply_to_run=runs.apply,
+            links=self.links,
+            idle=self.idle,
+            sweep=self.sweep,
+            failures=failures,
+        )
+        # What follows from the steps of the life cycles, and from a restart.
+        events = ReconnectEvents(queue)
+        self._claim_effects = ClaimEffects(table, self.links, self.reserved, self.starting, self.reconnects)
+        self._run_effects = RunEffects(
+            turns,
+            activation=self.activation,
+            links=self.links,
+            reconnect_events=events,
+            ends=self.run_ends,
+            claims=claims,
+            abandon=failures.end,
+            shadow=lambda run, instruction: shadow().carry_out(run, instruction),
+        )
+        self.restoration = Restoration(
+            queue,
+            clock,
+            turns,
+            table,
+            links=self.links,
+            starters=self.starters,
+            events=events,
+            lease_s=settings.lease_s,
+        )
+        self.configure(settings)
 
-    def on_failure(self, startd: str, message: StartdMessage, error: Exception) -> None:
-        """A message could not be processed: the claims, runs and requests it is about end."""
-        self.failures.sweep_due = True
-        if isinstance(message, ClaimsGranted | ClaimRefused):
-            granted = message if isinstance(message, ClaimsGranted) else None
-            pending = self.claim_table.pending.get(message.serial)
-            unknown = ClaimRequestPending(message.serial, startd, message.claim_id, "", "", 0, [], 0)
-            self.failures.request(pending or unknown, granted, error)
-        claim_id = "" if isinstance(message, ClaimsKnown | KeptAlive) else message.claim_id
-        run_id = message.run_id if isinstance(message, ActivationRefused) else ""
-        for run in list(self.claim_table.runs.values()):
-            if run.id == run_id or (claim_id and run.claim.id == claim_id):
-                self.failures.run(run, error)
-        if claim := self.claim_table.claims.get(claim_id):
-            self.failures.claim(claim, error)
+    def configure(self, settings: ClaimSettings) -> None:
+        """Hand the settings that a reconfig may change to the parts."""
+        self.limits.policy = settings.start_vanilla
+        self.limits.jobs_running_most = settings.jobs_running_most
+        self.requests.lease_s = settings.lease_s
+        self.requests.want_leftovers = settings.want_leftovers
+        self.requests.alive_interval_s = self.upkeep.alive_interval_s = settings.alive_interval_s
+        self.new_runs.machine_attrs = settings.machine_attrs
+        self.new_runs.machine_attrs_length = settings.machine_attrs_length
+        self.starting.next_start_delay_most_s = settings.next_start_delay_most_s
+        self.starting.throttle.count = settings.start_count
+        self.starting.throttle.delay_s = settings.start_delay_s
 
-    def on_event(self, startd: str, message: StartdMessage) -> None:
-        """Take in what a startd said."""
-        match message:
-            case ClaimsGranted():
-                self._granted(startd, message)
-            case ClaimRefused():
-                self._refused(message)
-            case ClaimsKnown():
-                self.on_known(startd, message)
-                self._send_waiting(startd)
-            case KeptAlive(unknown):
-                for claim_id in unknown:
-                    if claim := self.claim_table.claims.get(claim_id):
-                        with contained(_log, f"the end of the claim on {claim.slot_name}", self.ending(claim)):
-                            self._claim_ended(claim, None)
-            case ActivationRefused():
-                self._activation_refused(message)
-            case RunActivated() | SlotChanged() | ClaimTaken():
-                if claim := self.claim_table.claims.get(message.claim_id):
-                    self._of_claim(claim, message)
-
-    def _of_claim(self, claim: Claim, message: RunActivated | SlotChanged | ClaimTaken) -> None:
-        match message:
-            case RunActivated():
-                self._activated(claim, message)
-            case SlotChanged():
-                self._state(claim, message)
-            case ClaimTaken(cause=cause):
-                self._claim_ended(claim, cause)
-
-    def ending(self, claim: Claim) -> Callable[[Exception], None]:
-        """Ends a claim after an exception, and its run as it is now: by then the claim may have forgotten it."""
-        run = self.claim_table.runs.get(claim.run)
-
-        def fail(error: Exception) -> None:
-            if run is not None:
-                self.failures.run(run, error)
-            self.failures.claim(claim, error)
-
-        return fail
-
-    def _granted(self, startd: str, granted: ClaimsGranted) -> None:
-        pending = self.claim_table.pending.get(granted.serial)
-        if pending is None:
-            for slot in granted.slots:  # an answer to a request that was given up
-                self.release_unknown(startd, slot.claim_id)
-            return
-        turn = self.turn()
-        with self.committer.deciding(turn.decision, turn.batch):
-            self._use_granted(pending, granted, turn)
-        if granted.leftover_claim_id:
-            self._leftovers(pending, granted)
-        del self.claim_table.pending[pending.serial]
-
-    def _use_granted(self, pending: ClaimRequestPending, granted: ClaimsGranted, turn: Turn) -> None:
-        waiting = list(pending.jobs)
-        self.claim_table.outcomes.claimed(pending.match_id, [slot.slot_name for slot in granted.slots])
-        self.claim_table.outcomes.over(pending.match_id, len(waiting) - len(granted.slots))
-        for slot in granted.slots:
-            claim = Claim(
-                slot.claim_id,
-                pending.startd,
-                slot.slot_name,
-                pending.submitter,
-                pending.lease_s,
-                slot.slot_ad,
-                limits=pending.limits,
-                match_id=pending.match_id,
-            )
-            claim.fits[pending.autocluster] = True
-            self.claim_table.add(claim)
-            turn.batch.put_claim(
-                StoredClaim(
-                    claim.id,
-                    claim.startd,
-                    claim.slot_name,
-                    claim.submitter,
-                    claim.lease_s,
-                    claim.slot_ad,
-                    claim.limits,
-                )
-            )
-            before_start = len(turn.decision.notes)
-            self.advance(claim, events.Granted(self.still_idle(waiting)), turn)
-            claimed = ("%s: claimed %s for %s", self._served(claim), claim.slot_name, claim.submitter)
-            turn.decision.notes.insert(before_start, claimed)
-        self.give_back(waiting)
-        self.commit(turn)
-
-    @staticmethod
-    def _served(claim: Claim) -> str:
-        """The job that a claim serves, as the log names it."""
-        if claim.reserved is not None:
-            return claim.reserved.key
-        return job_of_run(claim.run) if claim.run else "no job left"
-
-    def _leftovers(self, pending: ClaimRequestPending, granted: ClaimsGranted) -> None:
-        """What is left of the partitionable slot is a fresh match for the submitter's next job."""
-        slot = self.ads.parse(granted.leftover_slot_ad)
-        for bucket, first in self.queue.runnable.ordered(pending.submitter):
-            if self.ads.text(first, "ConcurrencyLimits") or not self.ads.matches(first, slot):
-                continue
-            if self.room_of(first.cluster.user) == 0:
-                continue
-            match = Match(
-                pending.submitter, bucket.autocluster, pending.slot_name, pending.startd, granted.leftover_claim_id
-            )
-            jobs = self.queue.runnable.take(pending.submitter, bucket.autocluster, 1)
-            if self._ask(match, jobs):
-                return
-            break
-        self.release_unknown(pending.startd, granted.leftover_claim_id)
-
-    def _refused(self, refused: ClaimRefused) -> None:
-        pending = self.claim_table.pending.get(refused.serial)
-        if pending is not None:
-            names = " ".join([job.key for job in pending.jobs])
-            _log.info("%s: %s at %s refused the claim: %s", names, *pending.where, refused.reason)
-            self.withdraw(pending)
-
-    def _activated(self, claim: Claim, event: RunActivated) -> None:
-        run = self.claim_table.runs.get(event.run_id)
-        if run is not None:
-            run.starter = event.starter
-            self.advance_run(run, run_events.Activated())
-            self.on_starter(claim.startd, event.starter)
-
-    def _activation_refused(self, event: ActivationRefused) -> None:
-        """The run does not begin. Its claim may be gone already: the word of its end can come first."""
-        run = self.claim_table.runs.get(event.run_id)
-        if run is not None:
-            run.claim.failures += 1
-            _log.info("%s: %s refused to activate run %s: %s", run.key, run.claim.slot_name, run.id, event.reason)
-            refused = run_events.ActivationRefused(self.clock.monotonic(), event.reason, event.code)
-            self.advance_run(run, refused)
-
-    def _claim_ended(self, claim: Claim, cause: EndedByStartd | None) -> None:
-        """The startd took the claim away, or does not know it (None)."""
-        run = self.claim_table.runs.get(claim.run)
-        job = run.key if run is not None else "no job"
-        reason = cause.reason if cause is not None else "the startd does not know the claim any more"
-        _log.info("%s: claim of %s for %s ended by the startd: %s", job, claim.slot_name, claim.submitter, reason)
-        turn = self.turn()
-        self.advance(claim, events.ClaimEnded(cause), turn)
-        self.commit(turn)
-
-    def _state(self, claim: Claim, state: SlotChanged) -> None:
-        run = self.claim_table.runs.get(claim.run)
-        if state.retires:
-            turn = self.turn()
-            self.advance(claim, events.SlotRetires(), turn)
-            if turn.batch:
-                self.commit(turn)
-        if run is None or run.over or (state.run_id and state.run_id != run.id):
-            return
-        decision = Decision(self.clock.now())
-        if state.activity in ("Suspended", "Busy", "Retiring"):
-            with self.committer.deciding(decision):
-                if state.activity == "Suspended":
-                    self.queue.suspended(run.job, max(1, int(run.job.number("NumPids"))), decision)
-                else:
-                    self.queue.continued(run.job, decision)
-        elif state.activity == "Idle" and state.run_id == run.id:
-            self.advance_run(run, run_events.SlotFreed(self.clock.monotonic()))
-        if decision.changed:
-            self.committer.commit(decision)
-
-
-__all__ = ["ClaimSettings", "Claiming"]
+    def _run_over(self, run: Run, shadow: ShadowSide) -> None:
+        self.starters.run_over(run)
+        shadow.over(run)

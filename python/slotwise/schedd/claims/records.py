@@ -15,7 +15,7 @@ from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.lifecycle.claim_states import ClaimState, Disconnected, Gone, Idle, Requested, Reserved
-from slotwise.schedd.lifecycle.run_events import ClaimFacts
+from slotwise.schedd.lifecycle.run_events import EndOfClaim
 from slotwise.schedd.lifecycle.run_states import Ending, Failed, Over, RunState
 from slotwise.schedd.storage.store import StoredRun
 
@@ -120,10 +120,10 @@ class Run:
         return self.job.run == self.id and self.job.status in running
 
     @property
-    def claim_facts(self) -> ClaimFacts:
-        """What its end depends on of its claim."""
+    def end_of_claim(self) -> EndOfClaim:
+        """Whether its claim is gone, and why."""
         state = self.claim.state
-        return ClaimFacts(True, state.ended) if isinstance(state, Gone) else ClaimFacts()
+        return EndOfClaim(True, state.ended) if isinstance(state, Gone) else EndOfClaim()
 
     @property
     def key(self) -> str:
@@ -131,16 +131,17 @@ class Run:
         return job_of_run(self.id)
 
     def row(self) -> StoredRun:
-        """What the store keeps of it."""
-        facts = f"{self.born_at:.3f} {self.executing_at:.3f} {int(self.state.disconnect_logged)}"
-        return StoredRun(self.job.cluster.number, self.job.proc, self.id, self.token, self.claim.id, facts)
-
-
-def stored_facts(facts: str) -> tuple[float, float, bool]:
-    """What :meth:`Run.row` wrote down: when the run began and the job began to execute, and whether event 022 is
-    written without its 023."""
-    born, executing, disconnected, *_ = [*facts.split(), "0", "0"]
-    return float(born), float(executing), disconnected == "1"
+        """Its row in the store."""
+        return StoredRun(
+            self.job.cluster.number,
+            self.job.proc,
+            self.id,
+            self.token,
+            self.claim.id,
+            self.born_at,
+            self.executing_at,
+            self.state.disconnect_logged,
+        )
 
 
 @dataclass(slots=True, eq=False)

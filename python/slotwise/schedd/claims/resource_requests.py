@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.schedd.claims.claiming import Claiming
-from slotwise.schedd.claims.records import reserved
+from slotwise.schedd.claims.next_job import NextJob
+from slotwise.schedd.claims.records import ClaimTable, reserved
+from slotwise.schedd.claims.start_limits import StartLimits
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.autocluster import Autoclusters
 from slotwise.schedd.jobs.job import Job
@@ -27,7 +28,9 @@ class Requests:
         self,
         queue: Queue,
         ads: JobAds,
-        claiming: Claiming,
+        claim_table: ClaimTable,
+        limits: StartLimits,
+        next_job: NextJob,
         autoclusters: Autoclusters,
         *,
         schedd_name: str,
@@ -35,7 +38,9 @@ class Requests:
     ) -> None:
         self._queue = queue
         self._ads = ads
-        self._claiming = claiming
+        self._claim_table = claim_table
+        self._limits = limits
+        self._next_job = next_job
         self.autoclusters = autoclusters
         self._name = schedd_name
         #: Requests told so far.
@@ -43,7 +48,6 @@ class Requests:
         self._address = address
         #: Jobs of a submitter that run here, as attributes of its ad.
         self.counts_here: Callable[[str], Changes] = lambda submitter: {}
-        claiming.assign_autoclusters = self.assign
 
     # ---- autoclusters
 
@@ -61,9 +65,7 @@ class Requests:
         self._queue.runnable.forget_autoclusters()
         for cluster in self._queue.clusters.values():
             cluster.autocluster = None
-        for claim in self._claiming.claim_table.claims.values():
-            claim.fits.clear()
-        self._claiming.likeness.forget()
+        self._next_job.forget_fits(self._claim_table)
         self._ads.autoclusters_renewed()
 
     def assign(self) -> None:
@@ -127,8 +129,8 @@ class Requests:
                     self._ad(request)
                     for request in requests[start : start + _PIECE]
                     if request.first.cluster.jobs.get(request.first.proc) is request.first  # it may have left meanwhile
-                    and self._claiming.room_of(request.first.cluster.user) != 0
-                    and self._claiming.may_start(request.first)
+                    and self._limits.room_of(request.first.cluster.user) != 0
+                    and self._limits.may_start(request.first)
                 ]
                 if constraint:
                     ads = [ad for ad in ads if _holds(constraint, ad, now)]
@@ -138,7 +140,7 @@ class Requests:
 
     def _ad(self, request: Request) -> ClassAd:
         ad = self._ads.ad(request.first)
-        room = self._claiming.room_of(request.first.cluster.user)
+        room = self._limits.room_of(request.first.cluster.user)
         ad.update(
             {
                 "ResourceRequestCount": request.count if room is None else min(request.count, room),
@@ -148,7 +150,7 @@ class Requests:
                 "JobPrio": -request.first.priority[2],
             }
         )
-        self._claiming.constrain(request.first, ad)
+        self._limits.constrain(request.first, ad)
         return ad
 
     # ---- submitters
@@ -157,10 +159,9 @@ class Requests:
         """One ad for each submitter that has jobs here, by ``Name#ScheddName``."""
         self.assign()  # what idle jobs weigh is known by autocluster
         rows: dict[str, Changes] = {}
-        claim_table = self._claiming.claim_table
         weights: dict[str, float] = {}
         running: Counter[str] = Counter()
-        for run in claim_table.runs.values():
+        for run in self._claim_table.runs.values():
             weight = self._ads.value_of(run.claim.slot, "SlotWeight")
             amount = float(weight) if isinstance(weight, (int, float)) else 1.0
             running[run.job.submitter] += 1
@@ -181,7 +182,7 @@ class Requests:
                 "WeightedRunningJobs": weights.get(name, 0.0),
                 "WeightedIdleJobs": idle_weight,
                 "FlockedJobs": 0,
-                "MatchedJobs": reserved(claim_table.pending.values(), name),
+                "MatchedJobs": reserved(self._claim_table.pending.values(), name),
                 "SubmitterTag": "",
                 **self.counts_here(name),
             }

@@ -10,8 +10,7 @@ from functools import partial
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
-from slotwise.schedd.claims.records import Run
-from slotwise.schedd.claims.runs import ClaimRuns
+from slotwise.schedd.claims.records import ClaimTable, Run
 from slotwise.schedd.claims.stop_throttle import StopRate
 from slotwise.schedd.jobs.decision import Kill
 
@@ -21,10 +20,21 @@ _log = logging.getLogger(__name__)
 class Stopping:
     """Hands kills on to the shadows when they are due."""
 
-    def __init__(self, claiming: ClaimRuns, clock: Clock, stop: Callable[[Kill], None]) -> None:
-        self._claiming = claiming
+    def __init__(
+        self,
+        claim_table: ClaimTable,
+        clock: Clock,
+        stop: Callable[[Kill], None],
+        on_failure: Callable[[Run, Exception], None],
+    ) -> None:
+        """
+        :param stop: has the shadow of a run end it.
+        :param on_failure: ends a run that could not be stopped because of a fault of the schedd.
+        """
+        self._claim_table = claim_table
         self._clock = clock
         self._stop = stop
+        self._on_failure = on_failure
         self._rate = StopRate()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -38,7 +48,7 @@ class Stopping:
         """Stop these runs. Those that do not execute yet, and jobs removed by force, do not wait."""
         waited = len(self._rate) > 0
         for kill in kills:
-            run = self._claiming.claim_table.runs.get(kill.run_id)
+            run = self._claim_table.runs.get(kill.run_id)
             if run is None:
                 continue
             if self._rate.delay_s <= 0 or kill.forced or not run.executing_at:
@@ -53,7 +63,7 @@ class Stopping:
 
     def release(self) -> None:
         """Stop what is due, and come back when more is."""
-        runs = self._claiming.claim_table.runs
+        runs = self._claim_table.runs
         for kill in self._rate.due(self._clock.monotonic(), lambda run_id: run_id in runs):
             self._now(runs[kill.run_id], kill)
         self.close()
@@ -68,5 +78,5 @@ class Stopping:
             self._timer = None
 
     def _now(self, run: Run, kill: Kill) -> None:
-        with contained(_log, doing_for_run(run.id, "ending it"), partial(self._claiming.failures.run, run)):
+        with contained(_log, doing_for_run(run.id, "ending it"), partial(self._on_failure, run)):
             self._stop(kill)

@@ -18,7 +18,7 @@ from slotwise.model.transition_table import TransitionTable
 from slotwise.schedd.jobs.decision import RunOutcome
 from slotwise.schedd.lifecycle import run_events as events
 from slotwise.schedd.lifecycle import run_instructions as do
-from slotwise.schedd.lifecycle.run_events import ClaimFacts, RunEvent
+from slotwise.schedd.lifecycle.run_events import EndOfClaim, RunEvent
 from slotwise.schedd.lifecycle.run_instructions import RunInstruction
 from slotwise.schedd.lifecycle.run_states import (
     STATES,
@@ -68,7 +68,7 @@ def restored(executing_at: float, moment: float, lease_s: float, *, claim_gone: 
     return Reconnecting(executing_at, _silence(moment, lease_s, claim_gone), disconnect_logged=logged)
 
 
-def lost(state: RunState, claim: ClaimFacts, reason: str) -> do.GiveUp:
+def lost(state: RunState, claim: EndOfClaim, reason: str) -> do.GiveUp:
     """What becomes of a run that neither side has, or that has been silent for too long."""
     ended = claim.ended
     if state.executing_at and ended is not None and (ended.code or ended.hold):
@@ -263,7 +263,7 @@ def _kill_again(state: RunState) -> list[RunInstruction]:
     return [do.SendKill(state.kill)] if state.kill is not None else []
 
 
-def _if_nowhere(state: RunState, at_starter: AtStarter, claim: ClaimFacts) -> list[RunInstruction]:
+def _if_nowhere(state: RunState, at_starter: AtStarter, claim: EndOfClaim) -> list[RunInstruction]:
     """Give the run up if neither the startd nor the starter has it."""
     if state.silence is None or at_starter is not AtStarter.MISSING or not claim.gone:
         return []

@@ -11,7 +11,7 @@ from slotwise.schedd.lifecycle.run_states import AtStarter
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimFacts:
+class EndOfClaim:
     """What the end of a run depends on of its claim: whether it is gone, and why if its startd said so."""
 
     gone: bool = False
@@ -69,7 +69,7 @@ class Hello:
 class BeganAnew:
     """Its starter asks for the job of a run that did execute: what ran is lost with its host or its files."""
 
-    claim: ClaimFacts
+    claim: EndOfClaim
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class ClaimLost:
 
     moment: float
     at_starter: AtStarter
-    claim: ClaimFacts
+    claim: EndOfClaim
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class StarterListed:
     """A starter has listed its runs."""
 
     at_starter: AtStarter
-    claim: ClaimFacts
+    claim: EndOfClaim
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class SlotIdle:
 
     moment: float
     at_starter: AtStarter
-    claim: ClaimFacts
+    claim: EndOfClaim
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class PatienceOver:
     """Its silence has been borne for long enough."""
 
     moment: float
-    claim: ClaimFacts
+    claim: EndOfClaim
 
 
 @dataclass(frozen=True, slots=True)

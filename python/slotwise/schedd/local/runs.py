@@ -47,7 +47,7 @@ from slotwise.schedd.local.start_rules import StartRules
 from slotwise.schedd.policy.at_exit import exit_verdict
 from slotwise.schedd.policy.evict_transforms import kill_owed
 from slotwise.schedd.storage.committer import Committer
-from slotwise.schedd.storage.store import Batch, StoredRun
+from slotwise.schedd.storage.store import Batch, StoredLocalRun
 from slotwise.table import Allowance
 
 T = TypeVar("T")
@@ -101,11 +101,12 @@ class LocalRun:
     told: bool = False
     over: bool = False
 
-    def row(self) -> StoredRun:
+    def row(self) -> StoredLocalRun:
         """Its row in the store; it has no claim."""
         root = self.place.control.parent
-        facts = f"{self.born_at:.3f} {self.executing_at:.3f} {'' if root == _NOWHERE else root}"
-        return StoredRun(self.job.cluster.number, self.job.proc, self.id, "", "", facts)
+        stored_root = "" if root == _NOWHERE else str(root)
+        number, proc = self.job.cluster.number, self.job.proc
+        return StoredLocalRun(number, proc, self.id, self.born_at, self.executing_at, stored_root)
 
     @property
     def goes_on(self) -> bool:
@@ -193,7 +194,7 @@ class LocalRuns:
 
     # ---- life
 
-    async def run(self, stored: list[StoredRun]) -> None:
+    async def run(self, stored: list[StoredLocalRun]) -> None:
         """Take over what a former process left, then start jobs until cancelled.
 
         :param stored: runs of jobs that run here.
@@ -302,7 +303,7 @@ class LocalRuns:
 
     # ---- a former process's runs
 
-    async def _recover(self, stored: list[StoredRun]) -> None:
+    async def _recover(self, stored: list[StoredLocalRun]) -> None:
         if not stored and not await self._in_thread(self.settings.execute.is_dir):
             return  # no job has ever run here
         root, _ = await self._open()
@@ -311,11 +312,9 @@ class LocalRuns:
             job = self._queue.job(row.cluster, row.proc)
             if job is None or job.run != row.run_id:
                 continue
-            words = row.facts.split(" ", 2) if row.facts else []
-            born, executing, laid_out_in = words + ["0", "0", ""][len(words) :]
             # SLOTWISE_CONTROL_DIR or the user's session may have been different then.
-            place = self._place(Path(laid_out_in) if laid_out_in else root, row.run_id)
-            run = LocalRun(row.run_id, job, float(born) or now, place, float(executing))
+            place = self._place(Path(row.control_root) if row.control_root else root, row.run_id)
+            run = LocalRun(row.run_id, job, row.born_at or now, place, row.executing_at)
             run.kill = kill_owed(job)
             self._add(run)
         names = set(self._by_name)

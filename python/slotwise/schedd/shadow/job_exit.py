@@ -10,9 +10,9 @@ from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
 from slotwise.model.reason_codes import Hold, Vacate
-from slotwise.schedd.claims.claiming import Claiming
 from slotwise.schedd.claims.records import Run
-from slotwise.schedd.claims.turn import Turn
+from slotwise.schedd.claims.run_ends import RunEnds
+from slotwise.schedd.claims.turn import Turn, Turns
 from slotwise.schedd.history.epochs import RunHistory, RunRecord, record_of
 from slotwise.schedd.jobs.ads import JobAds, native
 from slotwise.schedd.jobs.codes import Status
@@ -23,6 +23,7 @@ from slotwise.schedd.lifecycle.run_events import EndReport
 from slotwise.schedd.policy.at_exit import exit_verdict
 from slotwise.schedd.policy.evict_transforms import transformed
 from slotwise.schedd.shadow.usage_reports import closing_report, host_of
+from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.transfer.files import TransferError
 from slotwise.schedd.transfer.transfers import Transfers
 
@@ -39,15 +40,18 @@ class JobExits:
         self,
         queue: Queue,
         ads: JobAds,
-        claiming: Claiming,
+        committer: Committer,
+        turns: Turns,
+        run_ends: RunEnds,
         transfers: Transfers,
         clock: Clock,
         history: RunHistory,
     ) -> None:
         self._queue = queue
         self._ads = ads
-        self._claiming = claiming
-        self._committer = claiming.committer
+        self._committer = committer
+        self._turns = turns
+        self._run_ends = run_ends
         self._transfers = transfers
         self._clock = clock
         self._history = history
@@ -56,8 +60,8 @@ class JobExits:
 
     def finish(self, run: Run, ended: EndReport, failure: TransferError | None) -> None:
         """Take the end over: what becomes of the job, and of the claim. ``failure``: results that have no place."""
-        turn = self._claiming.turn()
-        with self._committer.deciding(turn.decision, turn.batch):
+        turn = self._turns.begin()
+        with self._turns.deciding(turn):
             self._finish(run, ended, failure, turn)
 
     def _finish(
@@ -116,7 +120,7 @@ class JobExits:
         self._hand_claim_on(run, self.record(run), turn)
 
     def _hand_claim_on(self, run: Run, record: RunRecord | None, turn: Turn) -> None:
-        self._claiming.after_run(run, turn)
+        self._run_ends.take_over(run, turn)
         self._committer.commit(
             turn.decision, turn.batch, on_committed=lambda _: self._durable(run, turn.started, record)
         )

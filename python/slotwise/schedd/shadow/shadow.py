@@ -10,7 +10,7 @@ import asyncio
 import hmac
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 import grpc
@@ -20,10 +20,11 @@ from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
 from slotwise.model import job_events as events
 from slotwise.model.reason_codes import Hold
-from slotwise.schedd.claims.claiming import Claiming
+from slotwise.schedd.claims.failures import Failures
 from slotwise.schedd.claims.reconnect import Reconnects
-from slotwise.schedd.claims.records import Run
+from slotwise.schedd.claims.records import ClaimTable, Run
 from slotwise.schedd.claims.starter_link import StarterLink
+from slotwise.schedd.claims.transitions import RunTransitions
 from slotwise.schedd.history.epochs import RunHistory, spawn_record, transfer_records
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import Status
@@ -49,6 +50,7 @@ from slotwise.schedd.shadow.job_exit import JobExits
 from slotwise.schedd.shadow.live_output import LiveOutput
 from slotwise.schedd.shadow.starter_stream import StarterCall, StarterStream
 from slotwise.schedd.shadow.usage_reports import host_of, slot_properties, usage_attributes
+from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.store import Batch
 from slotwise.schedd.transfer.convert import piece_of
 from slotwise.schedd.transfer.transfers import Transfers
@@ -73,27 +75,36 @@ class Shadows:
         self,
         queue: Queue,
         ads: JobAds,
-        claiming: Claiming,
-        reattachment: Reconnects,
-        transfers: Transfers,
+        committer: Committer,
         clock: Clock,
+        *,
+        claim_table: ClaimTable,
+        runs: RunTransitions,
+        reconnects: Reconnects,
+        activate: Callable[[Iterable[Run]], None],
+        failures: Failures,
+        endings: JobExits,
+        transfers: Transfers,
         history: RunHistory,
     ) -> None:
+        """
+        :param activate: activates the claims of runs that are durable.
+        """
         self._queue = queue
         self._ads = ads
-        self._claiming = claiming
-        self._committer = claiming.committer
-        self._claim_table = claiming.claim_table
-        self._reattachment = reattachment
-        self._transfers = transfers
+        self._committer = committer
         self._clock = clock
-        self.requests = RemoteRequests(queue, ads, claiming.committer, transfers, clock)
-        self._endings = JobExits(queue, ads, claiming, transfers, clock, history)
+        self._claim_table = claim_table
+        self._apply = runs.apply
+        self._reconnects = reconnects
+        self._activate = activate
+        self._failures = failures
+        self._transfers = transfers
+        self.requests = RemoteRequests(queue, ads, committer, transfers, clock)
+        self._endings = endings
         self._endings.on_durable = self._acknowledge
-        claiming.on_shadow = self._carry_out
-        claiming.on_run_begun = self._begun
         self._live = LiveOutput(transfers)
-        self.visits = InteractiveSessions(queue, claiming.claim_table)
+        self.visits = InteractiveSessions(queue, claim_table)
         self._history = history
         self._streams: set[StarterStream] = set()
 
@@ -117,7 +128,7 @@ class Shadows:
             stream.close()
             self._streams.discard(stream)
             if stream.starter and all(other.starter != stream.starter for other in self._streams):
-                self._reattachment.starter_left(stream.starter)
+                self._reconnects.starter_left(stream.starter)
             self._silence(stream)
             self._take_unproven(stream.starter)
 
@@ -146,7 +157,7 @@ class Shadows:
     ) -> None:
         """A message could not be processed: its run ends, here and at its starter."""
         if run is not None:
-            self._claiming.failures.run(run, error, ended=message.WhichOneof("what") == "ended")
+            self._failures.run(run, error, ended=message.WhichOneof("what") == "ended")
         if message.run_id and message.run_id not in self._claim_table.runs:
             stream.runs.discard(message.run_id)
             self._refuse(stream, message.run_id, "the access point failed to process a message of the run")
@@ -157,9 +168,9 @@ class Shadows:
             run = self._claim_table.runs.get(run_id)
             if run is not None and run.stream is stream:
                 doing = doing_for_run(run_id, "the break of its stream")
-                with contained(_log, doing, partial(self._claiming.failures.run, run)):
+                with contained(_log, doing, partial(self._failures.run, run)):
                     self.visits.lost(run)
-                    self._reattachment.falls_silent(run, "Socket between starter and shadow closed unexpectedly")
+                    self._reconnects.falls_silent(run, "Socket between starter and shadow closed unexpectedly")
         stream.runs.clear()
 
     def _lists(self, stream: StarterStream, run_ids: list[str]) -> None:
@@ -173,7 +184,7 @@ class Shadows:
             stream.unproven = run_ids
             self._look_at_twins(stream, frozenset())
         else:
-            self._reattachment.starter_lists(stream.starter, run_ids)
+            self._reconnects.starter_lists(stream.starter, run_ids)
 
     def _twins(self, stream: StarterStream) -> list[StarterStream]:
         return [other for other in self._streams if other is not stream and other.starter == stream.starter]
@@ -215,7 +226,7 @@ class Shadows:
             if stream.unproven is not None and not any(other.runs for other in self._twins(stream)):
                 run_ids, stream.unproven = stream.unproven, None
                 with contained(_log, f"processing the list of runs of {starter}"):
-                    self._reattachment.starter_lists(starter, run_ids)
+                    self._reconnects.starter_lists(starter, run_ids)
 
     def _take(self, stream: StarterStream, message: schedd_pb2.StarterMessage) -> asyncio.Future[None] | None:
         what = message.WhichOneof("what")
@@ -254,7 +265,7 @@ class Shadows:
         elif what == "checkpoint":
             self._transfers.spawn(run, partial(self._keep_checkpoint, run, message.checkpoint))
         elif what == "ended":
-            self._claiming.advance_run(run, EndReported(end_report(message.ended)))
+            self._apply(run, EndReported(end_report(message.ended)))
         return None
 
     def _take_of_failed(self, stream: StarterStream, run: Run, message: schedd_pb2.StarterMessage) -> None:
@@ -265,25 +276,25 @@ class Shadows:
             if run.stream is not stream:
                 self._refuse(stream, run.id, _NO_HELLO)
                 return
-            self._claiming.advance_run(run, EndReported(end_report(message.ended)))
+            self._apply(run, EndReported(end_report(message.ended)))
             self._refuse(stream, run.id, failed)
         elif what == "hello" and not hmac.compare_digest(message.hello.token, run.token):
             self._refuse(stream, run.id, _WRONG_TOKEN)
         elif what == "hello" and not message.hello.resume:
-            self._claiming.advance_run(run, Hello(resume=False))
+            self._apply(run, Hello(resume=False))
             self._refuse(stream, run.id, failed)
         elif what == "hello":
             self._proves(stream, run)
             run.stream = stream
             stream.runs.add(run.id)
-            self._claiming.advance_run(run, Hello(resume=True))
+            self._apply(run, Hello(resume=True))
 
     def _refuse(self, stream: StarterLink, run_id: str, reason: str) -> None:
         stream.send(schedd_pb2.ShadowMessage(run_id=run_id, refused=schedd_pb2.RunRefused(reason=reason)))
 
     # ---- beginning
 
-    def _begun(self, run: Run) -> None:
+    def begun(self, run: Run) -> None:
         """The run is durable, and its claim is about to be activated."""
         if self._history.is_kept and self._ads.has(run.job):
             attributes = self._history.settings.spawn_attributes
@@ -295,18 +306,18 @@ class Shadows:
             return
         if run.executing_at and not hello.resume:
             # What ran is gone, with its host or its files: the starter was asked for the run again, and begins anew.
-            self._claiming.advance_run(run, BeganAnew(run.claim_facts))
+            self._apply(run, BeganAnew(run.end_of_claim))
             self._refuse(stream, run.id, "the run has been lost")
             return
         self._proves(stream, run)
         run.stream = stream
         run.starter = hello.starter_address or run.starter
         stream.runs.add(run.id)
-        self._reattachment.speaks(run)
-        self._claiming.advance_run(run, Hello(hello.resume, hello.asks_for_inputs))
+        self._reconnects.speaks(run)
+        self._apply(run, Hello(hello.resume, hello.asks_for_inputs))
 
-    def _carry_out(self, run: Run, instruction: ShadowInstruction) -> None:
-        """Do what the life cycle of a run asks of the shadow."""
+    def carry_out(self, run: Run, instruction: ShadowInstruction) -> None:
+        """Carry out what the life cycle of a run asks of the shadow."""
         match instruction:
             case do.SendAccepted(with_job, asks):
                 self._accept(run, with_job, asks)
@@ -325,7 +336,7 @@ class Shadows:
             accepted.job_ad = self._ads.final_pack(run.job, run.claim.slot)
         self._say(run, schedd_pb2.ShadowMessage(run_id=run.id, accepted=accepted))
         if isinstance(run.state, Starting):
-            self._claiming.advance_run(run, JobSent(asks))
+            self._apply(run, JobSent(asks))
 
     def _say(self, run: Run, message: schedd_pb2.ShadowMessage) -> None:
         """Send to the run's starter, if it can be reached."""
@@ -336,7 +347,7 @@ class Shadows:
 
     def _started(self, run: Run, started: schedd_pb2.RunStarted) -> None:
         at = started.at or self._clock.now()
-        self._claiming.advance_run(run, Started(at, slot_properties(self._ads, started)))
+        self._apply(run, Started(at, slot_properties(self._ads, started)))
 
     def _log_executing(self, run: Run, properties: Mapping[str, str]) -> None:
         run.claim.failures = 0
@@ -372,7 +383,7 @@ class Shadows:
         """Have the run ended by its starter; at once if it can be reached, else when it says hello."""
         run = self._claim_table.runs.get(kill.run_id)
         if run is not None:
-            self._claiming.advance_run(run, KillRequested(kill))
+            self._apply(run, KillRequested(kill))
 
     def _send_kill(self, run: Run, kill: Kill) -> None:
         told = schedd_pb2.RunKill(fast=kill.fast, reason=kill.reason, reason_code=kill.code)
@@ -410,14 +421,14 @@ class Shadows:
 
     async def _place(self, run: Run, end: EndReport, evicted: bool) -> None:
         """Put results in place, then take the end over."""
-        failed = partial(self._claiming.failures.run, run, ended=True)
+        failed = partial(self._failures.run, run, ended=True)
         with contained(_log, doing_for_run(run.id, "placing its results"), failed):
             failure = await self._transfers.place(run, evicted=evicted)
             if not run.over:
                 self._endings.finish(run, end, failure)
 
     def _acknowledge(self, run: Run, following: list[Run]) -> None:
-        self._claiming.activate_all(following)
+        self._activate(following)
         with contained(_log, doing_for_run(run.id, "ending visits to it")):
             self.visits.lost(run)
         if run.stream is not None:
@@ -425,6 +436,10 @@ class Shadows:
             run.stream.send(schedd_pb2.ShadowMessage(run_id=run.id, ack=schedd_pb2.RunAck()))
         if run.job.status in (Status.REMOVED, Status.COMPLETED):
             self._transfers.forget_kept(run)
+
+    def over(self, run: Run) -> None:
+        """The run is over: its transfers end."""
+        self._transfers.run_over(run)
 
     def given_up(self, run: Run) -> None:
         """The run was given up without its end: its starter, should it still speak, is to drop it."""

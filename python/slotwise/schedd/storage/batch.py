@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+from slotwise.schedd.storage.run_rows import StoredLocalRun, StoredRun
 from slotwise.schedd.userlog.planned_text import PlannedText
 
 #: The prefix of names in the table ``meta`` under which starter addresses are kept, by startd address.
@@ -31,18 +32,6 @@ class StoredCluster:
     next_proc: int
     ad: bytes
     common: str
-
-
-@dataclass(frozen=True)
-class StoredRun:
-    """The row of a run, by which its starter and its claim are recognized after a restart."""
-
-    cluster: int
-    proc: int
-    run_id: str
-    token: str
-    claim: str
-    facts: str
 
 
 @dataclass(frozen=True)
@@ -130,6 +119,7 @@ class StoredQueue:
     #: (cluster, proc, status, delta pack, changes JSON)
     jobs: list[tuple[int, int, int, bytes | None, str | None]] = field(default_factory=list)
     runs: list[StoredRun] = field(default_factory=list)
+    local_runs: list[StoredLocalRun] = field(default_factory=list)
     claims: list[StoredClaim] = field(default_factory=list)
     planned: list[PlannedText] = field(default_factory=list)
     #: Reserved cluster ids, and those of them that clusters have taken.
@@ -274,12 +264,9 @@ class Batch:
         """Note that rows of the history up to ``seq`` are in the HISTORY file."""
         self._one("UPDATE meta SET value=? WHERE name='history file'", (seq,))
 
-    def put_run(self, run: StoredRun) -> None:
+    def put_run(self, run: StoredRun | StoredLocalRun) -> None:
         """Insert or change a run."""
-        self._one(
-            "INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?)",
-            (run.cluster, run.proc, run.run_id, run.token, run.claim, run.facts),
-        )
+        self._one("INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?)", run.columns())
 
     def delete_run(self, cluster: int, proc: int) -> None:
         """Delete the run of a job."""

@@ -35,10 +35,10 @@ from slotwise.schedd.storage.batch import (
     StoredCluster,
     StoredFactory,
     StoredQueue,
-    StoredRun,
     StoredUser,
     UserTotals,
 )
+from slotwise.schedd.storage.run_rows import StoredLocalRun, StoredRun, stored_run
 from slotwise.schedd.storage.schema import prepare
 from slotwise.schedd.userlog.planned_text import PlannedText
 
@@ -129,6 +129,7 @@ class Store:
     def _load(db: sqlite3.Connection) -> StoredQueue:
         meta = dict(db.execute("SELECT name, value FROM meta"))
         newest = db.execute("SELECT max(seq) FROM planned").fetchone()[0] or 0
+        runs = [stored_run(row) for row in db.execute("SELECT * FROM runs")]
         return StoredQueue(
             next_cluster=meta.get("next_cluster", 1),
             next_planned=newest + 1,
@@ -150,7 +151,8 @@ class Store:
             ],
             factories=[StoredFactory(*row) for row in db.execute("SELECT * FROM factories")],
             jobs=db.execute("SELECT * FROM jobs ORDER BY cluster, proc").fetchall(),
-            runs=[StoredRun(*row) for row in db.execute("SELECT * FROM runs")],
+            runs=[run for run in runs if isinstance(run, StoredRun)],
+            local_runs=[run for run in runs if isinstance(run, StoredLocalRun)],
             claims=[StoredClaim(*row) for row in db.execute("SELECT * FROM claims")],
             planned=[PlannedText(*row) for row in db.execute("SELECT * FROM planned ORDER BY seq")],
             reserved=[Reservation(*row) for row in db.execute(_RESERVED)],
@@ -334,6 +336,7 @@ __all__ = [
     "StoredClaim",
     "StoredCluster",
     "StoredFactory",
+    "StoredLocalRun",
     "StoredQueue",
     "StoredRun",
 ]

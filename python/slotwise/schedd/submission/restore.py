@@ -47,6 +47,7 @@ def restore(
     for job in stored.jobs:
         rows.setdefault(job[0], []).append(job)
     running = {(run.cluster, run.proc): run.run_id for run in stored.runs}
+    running |= {(run.cluster, run.proc): run.run_id for run in stored.local_runs}
     factories = {row.cluster: row for row in stored.factories}
     for row in stored.clusters:
         factory = factories.get(row.cluster)

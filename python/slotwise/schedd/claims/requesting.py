@@ -1,0 +1,239 @@
+"""Requests claims from startds: from a match to the claims that come of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from slotwise.clock import Clock
+from slotwise.daemon.containment import contained
+from slotwise.errors import UsageError
+from slotwise.ids import job_of_run
+from slotwise.model.reason_codes import Hold
+from slotwise.schedd.claims.failures import Failures
+from slotwise.schedd.claims.matches import Match
+from slotwise.schedd.claims.records import Claim, ClaimRequestPending, ClaimTable
+from slotwise.schedd.claims.reserved_jobs import ReservedJobs
+from slotwise.schedd.claims.start_limits import StartLimits
+from slotwise.schedd.claims.startd_link import ClaimAsk
+from slotwise.schedd.claims.startd_links import StartdLinks
+from slotwise.schedd.claims.startd_messages import ClaimRefused, ClaimsGranted, GrantedSlot
+from slotwise.schedd.claims.transitions import ClaimTransitions
+from slotwise.schedd.claims.turn import Turn, Turns
+from slotwise.schedd.jobs.ads import JobAds
+from slotwise.schedd.jobs.decision import Decision
+from slotwise.schedd.jobs.job import Job
+from slotwise.schedd.jobs.queue import Queue
+from slotwise.schedd.lifecycle import claim_events
+from slotwise.schedd.storage.committer import Committer
+from slotwise.schedd.storage.store import StoredClaim
+
+_log = logging.getLogger(__name__)
+
+
+class ClaimRequests:
+    """Uses matches: requests their slots, and takes the answers."""
+
+    #: ALIVE_INTERVAL, and the lease of jobs that ask for none, seconds.
+    alive_interval_s = 300
+    lease_s = 2400
+    #: Whether what is left of a partitionable slot is claimed for the next job, too.
+    want_leftovers = False
+
+    def __init__(
+        self,
+        queue: Queue,
+        ads: JobAds,
+        committer: Committer,
+        clock: Clock,
+        *,
+        claim_table: ClaimTable,
+        claims: ClaimTransitions,
+        turns: Turns,
+        links: StartdLinks,
+        limits: StartLimits,
+        reserved: ReservedJobs,
+        failures: Failures,
+        assign_autoclusters: Callable[[], None],
+    ) -> None:
+        """
+        :param assign_autoclusters: makes sure that every runnable job has its autocluster.
+        """
+        self._queue = queue
+        self._ads = ads
+        self._committer = committer
+        self._clock = clock
+        self._claim_table = claim_table
+        self._claims = claims
+        self._turns = turns
+        self._links = links
+        self._limits = limits
+        self._reserved = reserved
+        self._failures = failures
+        self._assign_autoclusters = assign_autoclusters
+
+    # ---- matches
+
+    def offer(self, matches: Iterable[Match]) -> int:
+        """Use the matches of a cycle; returns for how many jobs claims are requested."""
+        self._assign_autoclusters()
+        used = 0
+        for match in matches:
+            with contained(_log, f"the match with {match.slot_name}", partial(self._match_failed, match)):
+                used += self._use(match)
+        return used
+
+    def _use(self, match: Match) -> int:
+        """Request the matched slot; returns for how many jobs."""
+        count = min(max(1, match.count), self._limits.room())
+        jobs = self._queue.runnable.take(match.submitter, match.autocluster, count)
+        jobs = self._keep(jobs, self._limits.allowed_on(jobs, match.slot_ad))
+        jobs = self._keep(jobs, self._limits.within_rooms(jobs))
+        self._claim_table.outcomes.over(match.id, max(1, match.count) - len(jobs))
+        if jobs and not self._request(match, jobs):
+            self._claim_table.outcomes.over(match.id, len(jobs))
+            return 0
+        return len(jobs)
+
+    def _keep(self, jobs: list[Job], kept: list[Job]) -> list[Job]:
+        """Those that are kept of reserved jobs; the others are runnable again."""
+        if len(kept) < len(jobs):
+            self._reserved.give_back([job for job in jobs if job not in kept])
+        return kept
+
+    def _match_failed(self, match: Match, error: Exception) -> None:
+        self._failures.sweep_soon()  # finds the jobs that were reserved for it
+        self._claim_table.outcomes.over(match.id, max(1, match.count))
+        for pending in list(self._claim_table.pending.values()):
+            if (pending.match_id, pending.claim_id) == (match.id, match.claim_id):
+                self._failures.request(pending, None, error)
+
+    def _request(self, match: Match, jobs: list[Job]) -> bool:
+        """Request a claim for these jobs; false when the first, whose ad is sent, cannot be sent and is held."""
+        try:
+            job_ad = self._ads.request_pack(jobs[0])
+        except UsageError as error:
+            self._hold_unsendable(jobs[0], error.message)
+            self._reserved.give_back(jobs[1:])
+            return False
+        lease = int(self._ads.number(jobs[0], "JobLeaseDuration", self.lease_s)) or self.lease_s
+        pending = ClaimRequestPending(
+            self._claim_table.serial(),
+            match.startd,
+            match.claim_id,
+            match.slot_name,
+            match.submitter,
+            match.autocluster,
+            jobs,
+            lease,
+            limits=self._ads.text(jobs[0], "ConcurrencyLimits"),
+            at=self._clock.now(),
+            match_id=match.id,
+        )
+        names = " ".join([job.key for job in jobs])
+        _log.info("%s: matched with %s at %s, requesting its claim for %s", names, *pending.where, match.submitter)
+        ask = ClaimAsk(
+            pending.serial,
+            match.claim_id,
+            job_ad,
+            lease_s=lease,
+            alive_interval_s=self.alive_interval_s,
+            slots=len(jobs),
+            want_leftovers=self.want_leftovers and not pending.limits,
+            preempt_claim_ids=match.preempt_claim_ids,
+            submitter=match.submitter,
+            user=jobs[0].cluster.user,
+        )
+        self._claim_table.pending[pending.serial] = pending
+        self._links.ask(match.startd, ask)
+        return True
+
+    def _hold_unsendable(self, job: Job, reason: str) -> None:
+        decision = Decision(self._clock.now())
+        if self._queue.hold(job, reason, int(Hold.SYSTEM_POLICY), 0, decision):
+            self._committer.commit(decision)
+
+    # ---- answers
+
+    def granted(self, startd: str, granted: ClaimsGranted) -> None:
+        """Take the claims that a startd grants."""
+        pending = self._claim_table.pending.get(granted.serial)
+        if pending is None:
+            for slot in granted.slots:  # an answer to a request that was given up
+                self._links.release(startd, slot.claim_id)
+            return
+        turn = self._turns.begin()
+        with self._turns.deciding(turn):
+            self._take(pending, granted, turn)
+        if granted.leftover_claim_id:
+            self._use_leftover(pending, granted)
+        del self._claim_table.pending[pending.serial]
+
+    def _take(self, pending: ClaimRequestPending, granted: ClaimsGranted, turn: Turn) -> None:
+        waiting = list(pending.jobs)
+        self._claim_table.outcomes.claimed(pending.match_id, [slot.slot_name for slot in granted.slots])
+        self._claim_table.outcomes.over(pending.match_id, len(waiting) - len(granted.slots))
+        for slot in granted.slots:
+            claim = _claim_on(slot, pending)
+            self._claim_table.add(claim)
+            turn.batch.put_claim(_row(claim))
+            before_start = len(turn.decision.notes)
+            self._claims.apply(claim, claim_events.Granted(self._reserved.still_idle(waiting)), turn)
+            claimed = ("%s: claimed %s for %s", _served(claim), claim.slot_name, claim.submitter)
+            turn.decision.notes.insert(before_start, claimed)
+        self._reserved.give_back(waiting)
+        self._turns.commit(turn)
+
+    def _use_leftover(self, pending: ClaimRequestPending, granted: ClaimsGranted) -> None:
+        """Request what is left of a partitionable slot, as a fresh match for the submitter's next job."""
+        slot = self._ads.parse(granted.leftover_slot_ad)
+        for bucket, first in self._queue.runnable.ordered(pending.submitter):
+            if self._ads.text(first, "ConcurrencyLimits") or not self._ads.matches(first, slot):
+                continue
+            if self._limits.room_of(first.cluster.user) == 0:
+                continue
+            match = Match(
+                pending.submitter, bucket.autocluster, pending.slot_name, pending.startd, granted.leftover_claim_id
+            )
+            jobs = self._queue.runnable.take(pending.submitter, bucket.autocluster, 1)
+            if self._request(match, jobs):
+                return
+            break
+        self._links.release(pending.startd, granted.leftover_claim_id)
+
+    def refused(self, refused: ClaimRefused) -> None:
+        """Take a startd's refusal."""
+        pending = self._claim_table.pending.get(refused.serial)
+        if pending is not None:
+            names = " ".join([job.key for job in pending.jobs])
+            _log.info("%s: %s at %s refused the claim: %s", names, *pending.where, refused.reason)
+            self._claims.withdraw(pending)
+
+
+def _claim_on(slot: GrantedSlot, pending: ClaimRequestPending) -> Claim:
+    claim = Claim(
+        slot.claim_id,
+        pending.startd,
+        slot.slot_name,
+        pending.submitter,
+        pending.lease_s,
+        slot.slot_ad,
+        limits=pending.limits,
+        match_id=pending.match_id,
+    )
+    claim.fits[pending.autocluster] = True
+    return claim
+
+
+def _row(claim: Claim) -> StoredClaim:
+    return StoredClaim(
+        claim.id, claim.startd, claim.slot_name, claim.submitter, claim.lease_s, claim.slot_ad, claim.limits
+    )
+
+
+def _served(claim: Claim) -> str:
+    """The job that a claim serves, as the log names it."""
+    if claim.reserved is not None:
+        return claim.reserved.key
+    return job_of_run(claim.run) if claim.run else "no job left"

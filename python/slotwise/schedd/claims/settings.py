@@ -1,0 +1,28 @@
+"""The knobs of claims and of the runs on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slotwise.schedd.policy.start import StartPolicy
+
+
+@dataclass(frozen=True)
+class ClaimSettings:
+    """The settings of claims and runs."""
+
+    schedd_name: str
+    address: str
+    lease_s: int = 2400
+    alive_interval_s: int = 300
+    want_leftovers: bool = False
+    machine_attrs: tuple[str, ...] = ("Cpus", "SlotWeight")
+    machine_attrs_length: int = 1
+    jobs_running_most: int = 10_000
+    #: START_VANILLA_UNIVERSE.
+    start_vanilla: StartPolicy = StartPolicy(None)  # noqa: RUF009 - never changed
+    #: JOB_START_COUNT and JOB_START_DELAY (seconds).
+    start_count: int = 1
+    start_delay_s: float = 0.0
+    #: MAX_NEXT_JOB_START_DELAY (seconds).
+    next_start_delay_most_s: float = 600.0

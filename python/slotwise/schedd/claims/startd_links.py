@@ -1,0 +1,91 @@
+"""The streams to the startds at which the schedd holds claims, or asks for them: one to each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from slotwise.schedd.claims.records import Claim
+from slotwise.schedd.claims.startd_link import ClaimAsk, LinkOwner, StartdLink
+from slotwise.schedd.jobs.decision import Kill
+from slotwise.wire.credential import Credential
+
+
+class StartdLinks:
+    """Opens streams to startds, and sends on them what can be sent."""
+
+    def __init__(self, credential: Credential, owner: Callable[[], LinkOwner]) -> None:
+        """
+        :param owner: takes what startds send.
+        """
+        self._credential = credential
+        self._owner = owner
+        self._links: dict[str, StartdLink] = {}
+        #: Requests for startds to which there is no connection yet.
+        self._unsent: dict[str, list[ClaimAsk]] = {}
+
+    def __iter__(self) -> Iterator[StartdLink]:
+        return iter(list(self._links.values()))
+
+    def open(self, startd: str) -> StartdLink:
+        """The stream to a startd, opened if need be."""
+        found = self._links.get(startd)
+        if found is None:
+            found = self._links[startd] = StartdLink(startd, self._owner(), self._credential)
+            found.start()
+        return found
+
+    def connected(self, startd: str) -> StartdLink | None:
+        """The stream to a startd that has answered on it, if there is one."""
+        link = self._links.get(startd)
+        return link if link is not None and link.connected else None
+
+    async def close(self) -> None:
+        """End all streams."""
+        for link in self:
+            await link.close()
+
+    # ---- requests
+
+    def ask(self, startd: str, ask: ClaimAsk) -> None:
+        """Ask for a claim, as soon as the startd has told which claims it knows."""
+        link = self.open(startd)
+        if link.connected:
+            link.ask(ask)
+        else:
+            self._unsent.setdefault(startd, []).append(ask)
+
+    def send_waiting(self, startd: str, wanted: Collection[int]) -> None:
+        """Send the requests that wait for the connection, those whose serial numbers are still ``wanted``."""
+        for ask in self._unsent.pop(startd, []):
+            if ask.serial in wanted:
+                self._links[startd].ask(ask)
+
+    def drop_waiting(self, startd: str) -> None:
+        """Drop the requests that wait for the connection."""
+        self._unsent.pop(startd, None)
+
+    def stop_unheard(self, startd: str) -> None:
+        """End a stream on which the startd has never answered."""
+        link = self._links.get(startd)
+        if link is not None and not link.heard:
+            del self._links[startd]
+            link.stop_soon()
+
+    # ---- claims
+
+    def release(self, startd: str, claim_id: str, reason: str = "", *, fast: bool = False) -> None:
+        """Tell the startd that a claim is not wanted; it need not be in the table."""
+        if (link := self.connected(startd)) is not None:
+            link.release(claim_id, reason, fast=fast)
+
+    def deactivate(self, claim: Claim, kill: Kill) -> None:
+        """Have the startd end the run on a claim, whose starter cannot be reached."""
+        if not claim.gone and (link := self.connected(claim.startd)) is not None:
+            link.deactivate(claim.id, kill)
+
+    def suspend(self, claim: Claim, *, resume: bool) -> bool:
+        """Have the startd suspend the job on a claim, or continue it; false when the startd cannot be reached."""
+        link = self.connected(claim.startd)
+        if link is not None:
+            link.suspend(claim.id, resume=resume)
+        return link is not None

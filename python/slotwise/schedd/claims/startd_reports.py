@@ -1,0 +1,124 @@
+"""What streams to startds bring: answers, reports on claims, and that a stream broke."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from slotwise.daemon.containment import contained
+from slotwise.schedd.claims.claim_reports import ClaimReports
+from slotwise.schedd.claims.failures import Failures
+from slotwise.schedd.claims.records import ClaimRequestPending, ClaimTable
+from slotwise.schedd.claims.requesting import ClaimRequests
+from slotwise.schedd.claims.startd_link import Hello
+from slotwise.schedd.claims.startd_links import StartdLinks
+from slotwise.schedd.claims.startd_messages import (
+    ActivationRefused,
+    ClaimRefused,
+    ClaimsGranted,
+    ClaimsKnown,
+    ClaimTaken,
+    KeptAlive,
+    RunActivated,
+    SlotChanged,
+    StartdMessage,
+)
+from slotwise.schedd.claims.transitions import ClaimTransitions
+from slotwise.schedd.claims.turn import Turns
+from slotwise.schedd.lifecycle import claim_events
+
+_log = logging.getLogger(__name__)
+
+
+class StartdReports:
+    """Hands what startds send to those whom it concerns."""
+
+    def __init__(
+        self,
+        schedd_name: str,
+        address: str,
+        *,
+        claim_table: ClaimTable,
+        claims: ClaimTransitions,
+        turns: Turns,
+        links: StartdLinks,
+        requests: ClaimRequests,
+        reports: ClaimReports,
+        compare: Callable[[str, ClaimsKnown], None],
+        failures: Failures,
+    ) -> None:
+        """
+        :param address: where the schedd answers.
+        :param compare: brings the claims at a startd into step with those that it knows.
+        """
+        self._schedd_name = schedd_name
+        self._address = address
+        self._claim_table = claim_table
+        self._claims = claims
+        self._turns = turns
+        self._links = links
+        self._requests = requests
+        self._reports = reports
+        self._compare = compare
+        self._failures = failures
+
+    def hello(self, startd: str) -> Hello:
+        """Who the schedd is, and which claims it holds there."""
+        held = [claim.id for claim in self._claim_table.at(startd)]
+        return Hello(self._schedd_name, self._address, held)
+
+    def on_event(self, startd: str, message: StartdMessage) -> None:
+        """Take a message of a startd."""
+        match message:
+            case ClaimsGranted():
+                self._requests.granted(startd, message)
+            case ClaimRefused():
+                self._requests.refused(message)
+            case ClaimsKnown():
+                self._compare(startd, message)
+                self._links.send_waiting(startd, self._claim_table.pending.keys())
+            case KeptAlive(unknown):
+                for claim_id in unknown:
+                    if claim := self._claim_table.claims.get(claim_id):
+                        ends = self._failures.of_claim(claim)
+                        with contained(_log, f"the end of the claim on {claim.slot_name}", ends):
+                            self._reports.claim_ended(claim, None)
+            case ActivationRefused():
+                self._reports.activation_refused(message)
+            case RunActivated() | SlotChanged() | ClaimTaken():
+                if claim := self._claim_table.claims.get(message.claim_id):
+                    self._reports.take(claim, message)
+
+    def on_break(self, startd: str) -> None:
+        """Requests without an answer are lost; claims stay until the startd says otherwise.
+
+        A stream on which the startd has answered is opened once more even without claims: the startd may not have heard
+        that one was given back, and learns it from the hello.
+        """
+        self._links.drop_waiting(startd)
+        turn = self._turns.begin()
+        for claim in self._claim_table.at(startd):
+            with contained(_log, f"the break of the link to {startd}", self._failures.of_claim(claim)):
+                self._claims.apply(claim, claim_events.LinkLost(), turn)
+        for pending in self._claim_table.pending_at(startd):
+            with contained(_log, f"withdrawing a request to {startd}", partial(self._failures.request, pending, None)):
+                self._claims.withdraw(pending)
+        if not self._claim_table.at(startd):
+            self._links.stop_unheard(startd)
+
+    def on_failure(self, startd: str, message: StartdMessage, error: Exception) -> None:
+        """A message could not be processed: the claims, runs and requests that it is about end."""
+        self._failures.sweep_soon()
+        if isinstance(message, ClaimsGranted | ClaimRefused):
+            granted = message if isinstance(message, ClaimsGranted) else None
+            pending = self._claim_table.pending.get(message.serial)
+            unknown = ClaimRequestPending(message.serial, startd, message.claim_id, "", "", 0, [], 0)
+            self._failures.request(pending or unknown, granted, error)
+        claim_id = "" if isinstance(message, ClaimsKnown | KeptAlive) else message.claim_id
+        run_id = message.run_id if isinstance(message, ActivationRefused) else ""
+        for run in list(self._claim_table.runs.values()):
+            if run.id == run_id or (claim_id and run.claim.id == claim_id):
+                self._failures.run(run, error)
+        if claim := self._claim_table.claims.get(claim_id):
+            self._failures.claim(claim, error)

@@ -1,0 +1,68 @@
+"""The rows of runs: of those on slots, and of those on the access point itself.
+
+The table ``runs`` has both. What a run has come to stands in one column, ``facts``, as three words: when the run began,
+when its job began to execute (epoch seconds; 0: not yet), and a third that differs between the two kinds. Words that a
+former version did not write are missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+#: The columns: cluster, proc, id of the run, token, claim, facts.
+RunColumns: TypeAlias = tuple[int, int, str, str, str, str]
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """The row of a run on a slot, by which its starter and its claim are recognized after a restart."""
+
+    cluster: int
+    proc: int
+    run_id: str
+    token: str
+    claim: str
+    born_at: float
+    executing_at: float = 0.0
+    #: Event 022 is written, and 023 is due when its starter is back.
+    disconnect_logged: bool = False
+
+    def columns(self) -> RunColumns:
+        """The row as the table has it."""
+        facts = _facts(self.born_at, self.executing_at, str(int(self.disconnect_logged)))
+        return self.cluster, self.proc, self.run_id, self.token, self.claim, facts
+
+
+@dataclass(frozen=True)
+class StoredLocalRun:
+    """The row of a run on the access point itself. It has no starter that shows a token, and no claim."""
+
+    cluster: int
+    proc: int
+    run_id: str
+    #: 0: not known.
+    born_at: float
+    executing_at: float = 0.0
+    #: The directory in which its keeper's control directory lies, or "".
+    control_root: str = ""
+
+    def columns(self) -> RunColumns:
+        """The row as the table has it."""
+        facts = _facts(self.born_at, self.executing_at, self.control_root)
+        return self.cluster, self.proc, self.run_id, "", "", facts
+
+
+def stored_run(columns: RunColumns) -> StoredRun | StoredLocalRun:
+    """A row of the table."""
+    cluster, proc, run_id, token, claim, facts = columns
+    words = facts.split(" ", 2)
+    born, executing, third = words + ["", "", ""][len(words) :]
+    born_at, executing_at = float(born or 0), float(executing or 0)
+    if not token and not claim:
+        return StoredLocalRun(cluster, proc, run_id, born_at, executing_at, third)
+    return StoredRun(cluster, proc, run_id, token, claim, born_at, executing_at, third == "1")
+
+
+def _facts(born_at: float, executing_at: float, third: str) -> str:
+    return f"{born_at:.3f} {executing_at:.3f} {third}"
