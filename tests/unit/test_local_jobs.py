@@ -13,7 +13,7 @@ from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Kill
 from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.local import ending
-from slotwise.schedd.local.launch import LocalLimits, RunPlace, Surroundings, compose
+from slotwise.schedd.local.keeper_spec import LocalLimits, RunPlace, Surroundings, compose
 
 FACTS = JobView("1.0", "run.sh", ("a b",), {"A": "1"}, "/home/ann", "/dev/null", "out", "/abs/err", "ann")
 PLACE = RunPlace("dir_1.0_1", Path("/run/sw/dir_1.0_1"), Path("/var/local"))

@@ -275,7 +275,7 @@ class AccessPoint:
             jobs=self.queue,
             submitters=self.requests,
             statistics=self.statistics,
-            counts_here=self.local.counts,
+            counts_here=self.local.counts.total,
             found_by_cron=lambda: self.cron.attributes(),
         )
         context.metrics.append(ScheddMetrics(self.own_ads.scheduler, self.requests.submitter_ads))
@@ -298,11 +298,11 @@ class AccessPoint:
         self.committer.on_left = self.users.left
         self.committer.on_notices = self.notifier.prepare
         self.admission.on_factory = self.materializer.begin
-        self.local.running_most = self.users.running_most
+        self.local.starts.running_most = self.users.running_most
         dependents = Dependents(self.queue, self.ads)
-        self.local.on_end = lambda job, decision: dependents.remove(decision)
-        self.local.on_durable = self._record_run
-        self.requests.counts_here = self.local.counts_of
+        self.local.ends.on_end = lambda job, decision: dependents.remove(decision)
+        self.local.ends.on_durable = self._record_run
+        self.requests.counts_here = self.local.counts.of
 
     def _serve(self) -> None:
         context, settings = self._context, self._settings

@@ -23,8 +23,8 @@ from slotwise.schedd.jobs.autocluster import JOB_ID, Autoclusters
 from slotwise.schedd.jobs.protected_attrs import AttributeLocks
 from slotwise.schedd.jobs.round_attrs import DEFAULT_STEPS, ROUNDED, is_step
 from slotwise.schedd.jobs.values import Changes
-from slotwise.schedd.local.launch import LocalLimits
-from slotwise.schedd.local.runs import LocalSettings
+from slotwise.schedd.local.keeper_spec import LocalLimits
+from slotwise.schedd.local.settings import LocalSettings
 from slotwise.schedd.local.start_rules import StartRules
 from slotwise.schedd.policy.expressions import SystemPolicy
 from slotwise.schedd.policy.start import StartPolicy

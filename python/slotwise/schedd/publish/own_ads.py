@@ -10,7 +10,7 @@ from slotwise.daemon.runtime import DaemonContext
 from slotwise.release import CONDOR_VERSION, condor_platform
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.values import Changes, Expr
-from slotwise.schedd.local.runs import LocalSettings
+from slotwise.schedd.local.settings import LocalSettings
 from slotwise.schedd.publish.statistics import Statistics
 
 #: How old an ad may be that conditions see that are asked very often, in seconds.

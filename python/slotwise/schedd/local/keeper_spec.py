@@ -22,6 +22,11 @@ from slotwise.execution.job_view import NULL_FILE, SCRATCH_TEXT, JobView, SlotVi
 from slotwise.execution.keeper_spec import CgroupPlan, Identity, KeeperSpec, Limits
 from slotwise.schedd.jobs.codes import Universe
 
+#: What the names of run directories begin with.
+PREFIX = "dir_"
+#: The parent of control directories until the first job needs one.
+_NOWHERE = Path("/nonexistent")
+
 
 @dataclass(frozen=True)
 class LocalLimits:
@@ -43,6 +48,17 @@ class RunPlace:
     name: str
     control: Path
     execute: Path
+
+    @classmethod
+    def of(cls, run_id: str, root: Path | None, execute: Path) -> RunPlace:
+        """The directories of a run. ``root``: the parent of control directories; None: there is none yet."""
+        name = PREFIX + run_id.replace("#", "_")
+        return cls(name, (root or _NOWHERE) / name, execute)
+
+    @property
+    def root(self) -> Path | None:
+        """The parent of the control directory; None: there is none yet."""
+        return None if self.control.parent == _NOWHERE else self.control.parent
 
     @property
     def directory(self) -> Path:

@@ -1,0 +1,23 @@
+"""Knobs of jobs that run on the access point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from slotwise.schedd.local.keeper_spec import LocalLimits
+from slotwise.schedd.local.start_rules import StartRules
+
+
+@dataclass(frozen=True)
+class LocalSettings:
+    """``control``: SLOTWISE_CONTROL_DIR. ``execute``: LOCAL_UNIV_EXECUTE."""
+
+    execute: Path
+    control: str = ""
+    rules: StartRules = StartRules()  # noqa: RUF009 - never changed
+    limits: LocalLimits = LocalLimits()  # noqa: RUF009 - frozen
+    least_uid: int = 1
+    base_cgroup: str = ""
+    cgroup_version: str = "auto"
+    cgroup_without_root: bool = False

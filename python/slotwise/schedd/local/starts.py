@@ -1,0 +1,129 @@
+"""Which waiting jobs start on the access point, and the commit of their start."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Callable
+
+from slotwise.classad import ClassAd
+from slotwise.clock import Clock
+from slotwise.daemon.containment import contained
+from slotwise.errors import HostError
+from slotwise.model.reason_codes import Hold
+from slotwise.schedd.jobs.ads import JobAds, native
+from slotwise.schedd.jobs.codes import Status
+from slotwise.schedd.jobs.decision import Decision
+from slotwise.schedd.jobs.job import Job
+from slotwise.schedd.jobs.queue import Queue
+from slotwise.schedd.jobs.values import Changes
+from slotwise.schedd.local.counts import LocalCounts
+from slotwise.schedd.local.directories import RunDirectories
+from slotwise.schedd.local.identity import identity_of
+from slotwise.schedd.local.job_views import JOB_STEPS
+from slotwise.schedd.local.run import LocalRun, RunTable
+from slotwise.schedd.local.settings import LocalSettings
+from slotwise.schedd.storage.committer import Committer
+from slotwise.schedd.storage.store import Batch
+from slotwise.table import Allowance
+
+_log = logging.getLogger(__name__)
+#: Evaluation steps for a slice of all jobs, and the fixed cost of each.
+_SLICE_STEPS, _JUDGING = 500_000, 2_000
+
+
+class Starts:
+    """Starts waiting jobs; each start is committed before ``launch`` is called with the run."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        ads: JobAds,
+        committer: Committer,
+        clock: Clock,
+        settings: Callable[[], LocalSettings],
+        own_ad: Callable[[], Changes],
+        table: RunTable,
+        counts: LocalCounts,
+        directories: RunDirectories,
+        launch: Callable[[LocalRun], None],
+    ) -> None:
+        self._queue = queue
+        self._ads = ads
+        self._committer = committer
+        self._clock = clock
+        self._settings = settings
+        self._own_ad = own_ad
+        self._table = table
+        self._counts = counts
+        self._directories = directories
+        self._launch = launch
+        #: How many jobs of a user may run at a time (MaxJobsRunning of the user's record); None: any number.
+        self.running_most: Callable[[str], int | None] = lambda user: None
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Start no more jobs."""
+        self._stopped = True
+
+    async def start_waiting(self) -> None:
+        """Start all jobs that may start, best first."""
+        waiting = sorted(self._queue.runnable.here, key=lambda job: (job.priority, job.cluster.number, job.proc))
+        schedd = ClassAd(native({**self._own_ad(), **self._counts.total()}))
+        running = Counter(run.job.cluster.user for run in self._table if run.is_scheduler)
+        steps = 0
+        for job in waiting:
+            if steps > _SLICE_STEPS:
+                steps = 0
+                await asyncio.sleep(0)
+            if self._stopped:
+                return
+            if not self._queue.has(job) or job.status != Status.IDLE or job.run or not self._has_room(job):
+                continue
+            with contained(_log, f"{job.key}: starting it on the access point"):
+                user, ad, may_start = job.cluster.user, self._ads.ad(job), False
+                with contextlib.suppress(ValueError), Allowance(JOB_STEPS) as spent:
+                    rules = self._settings().rules
+                    may_start = rules.may_start(ad, job.cluster.universe, schedd, running[user])
+                steps += spent.used + _JUDGING
+                if spent.broken:
+                    # Evaluated again and again, it would block the schedd.
+                    reason = f"The conditions of the job's start take more than {JOB_STEPS} steps to evaluate"
+                    self._hold(job, reason, Hold.JOB_POLICY_UNDEFINED)
+                elif may_start:
+                    started = self._start(job)
+                    running[user] += started is not None and started.is_scheduler
+                    schedd.update(native(self._counts.total()))
+
+    def _has_room(self, job: Job) -> bool:
+        """Whether MaxJobsRunning lets another job of its user run."""
+        most = self.running_most(job.cluster.user)
+        return most is None or self._queue.running_of(job.cluster.user, job.cluster.universe) < most
+
+    def _start(self, job: Job) -> LocalRun | None:
+        """Commit the start of a job; its keeper is forked once that is durable. None: the job is held."""
+        try:
+            identity_of(job.cluster.user, job.account, self._settings().least_uid)
+        except HostError as error:
+            self._hold(job, f"{error.message}: {error.hint}", Hold.FAILED_TO_ACCESS_USER_ACCOUNT)
+            return None
+        decision, batch = Decision(self._clock.now()), Batch()
+        number = int(job.number("NumShadowStarts")) + 1
+        run_id = f"{job.key}#{number}"
+        run = LocalRun(run_id, job, decision.now, self._directories.place(run_id))
+        self._queue.begin_run(job, run.id, {}, decision)
+        self._table.add(run)
+        batch.put_run(run.row())
+        self._committer.commit(decision, batch, on_committed=lambda error: self._committed(run, error))
+        return run
+
+    def _hold(self, job: Job, reason: str, code: Hold) -> None:
+        decision = Decision(self._clock.now())
+        self._queue.hold(job, reason, int(code), 0, decision)
+        self._committer.commit(decision)
+
+    def _committed(self, run: LocalRun, error: HostError | None) -> None:
+        if error is None and not self._stopped:
+            self._launch(run)
