@@ -22,8 +22,8 @@ def test_the_documentation_is_up_to_date() -> None:
 
 
 @pytest.mark.parametrize("drawing", [diagram.CLAIMS, diagram.RUNS])
-def test_the_picture_names_every_state_and_every_numbered_row(drawing: Drawing[Any, Any, Any]) -> None:
+def test_the_picture_names_every_state_and_every_numbered_row(drawing: Drawing[Any, Any, Any, Any]) -> None:
     texts = " ".join(element.text or "" for element in ElementTree.fromstring(drawing.svg()).iter())
     words = set(texts.replace(",", " ").split())
     assert {name(state) for state in drawing.table.states} <= words
-    assert {str(number) for number, _row in drawing.numbered() if number} <= words
+    assert {str(number) for row in drawing.table.rows if (number := row.number)} <= words

@@ -20,4 +20,4 @@ def test_the_documentation_is_up_to_date() -> None:
 def test_the_picture_names_every_numbered_row() -> None:
     texts = " ".join(element.text or "" for element in ElementTree.fromstring(diagram.svg()).iter())
     words = set(texts.replace(",", " ").split())
-    assert {str(row.number) for row in TRANSITIONS if row.number} <= words
+    assert {str(row.number) for row in TRANSITIONS.rows if row.number} <= words

@@ -10,7 +10,7 @@ from slotwise.errors import InvariantError
 from slotwise.model.claim import Run
 from slotwise.model.slot import Activity, SlotKind, State
 from slotwise.startd.slot import events as ev
-from slotwise.startd.slot.states import TRANSITIONS, Cleaning, Draining, Owner, transition
+from slotwise.startd.slot.states import TRANSITIONS, Cleaning, Draining, Owner
 
 from tests.support.startd_slots import T0, Driven, busy, claim, claimed, owner, retiring, suspended, unclaimed, vacating
 
@@ -105,7 +105,7 @@ def test_row(number: int) -> None:
     place = d.slot.state_activity
     happens(d)
     assert d.numbers[0] == number
-    row = next(row for row in TRANSITIONS if row.number == number)
+    row = next(row for row in TRANSITIONS.rows if row.number == number)
     assert place in row.before
 
 
@@ -232,9 +232,9 @@ def test_a_dynamic_slot_goes_with_its_claim() -> None:
 
 def test_a_move_that_is_not_in_the_table_is_a_defect() -> None:
     with pytest.raises(InvariantError):
-        transition((State.OWNER, Activity.IDLE), (State.CLAIMED, Activity.BUSY))
+        TRANSITIONS.row((State.OWNER, Activity.IDLE), (State.CLAIMED, Activity.BUSY))
 
 
 def test_every_number_of_the_diagram_is_in_the_table_once() -> None:
-    assert [row.number for row in TRANSITIONS if row.number] == list(range(1, 38))
+    assert [row.number for row in TRANSITIONS.rows if row.number] == list(range(1, 38))
     assert isinstance(owner().slot.state, Owner)

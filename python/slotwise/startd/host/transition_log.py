@@ -54,13 +54,13 @@ class LoggedTransition:
         if run is not None and self.before.run is None:
             return f"activated for {self.submitter or 'nobody known'} (run {run.run_id})"
         if run is None and self.before.run is not None:
-            return f"{self.outcome.trace[0].trigger} (run {self.before.run.run_id})"
+            return f"{self.outcome.trace[0].when} (run {self.before.run.run_id})"
         granted = next((action.claim for action in self.outcome.actions if isinstance(action, ev.ClaimGranted)), None)
         if granted is not None:
             return f"claimed by {granted.submitter or self.submitter or 'nobody known'} from {granted.schedd_name}"
         if isinstance(state, Claimed) and isinstance(state.doing, Suspended):
             return "suspended by command" if state.doing.by_command else "WANT_SUSPEND and SUSPEND are true"
-        return self.outcome.trace[0].trigger
+        return self.outcome.trace[0].when
 
 
 def entry(record: SlotRecord, outcome: Step) -> LoggedTransition | None:

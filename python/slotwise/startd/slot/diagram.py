@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 
 from slotwise.model.slot import Activity, State
-from slotwise.model.state_diagram import Box, Layout, draw
-from slotwise.startd.slot.states import TRANSITIONS, Transition
+from slotwise.model.state_diagram import Layout
+from slotwise.model.transition_page import picture
+from slotwise.startd.slot.states import TRANSITIONS, StateActivity, Transition
 
 _STATES = {
     State.OWNER: "The machine is its owner's; no claims are accepted.",
@@ -65,7 +66,7 @@ def markdown() -> str:
         "",
         "| # | From | To | When |",
         "| --- | --- | --- | --- |",
-        *(_table_row(row) for row in TRANSITIONS),
+        *(_table_row(row) for row in TRANSITIONS.rows),
         "",
         "Entering Idle or Retiring of any state looks at the policy at once, not at the next poll.",
         "",
@@ -74,37 +75,27 @@ def markdown() -> str:
 
 
 def _table_row(row: Transition) -> str:
-    return f"| {row.number or '–'} | {_places(row.before)} | {_places(row.after)} | {row.trigger} |"
+    return f"| {row.number or '–'} | {_places(row.before)} | {_places(row.after)} | {row.when} |"
 
 
-def _places(places: tuple[tuple[State, Activity], ...]) -> str:
+def _places(places: tuple[StateActivity, ...]) -> str:
     state = places[0][0]
     return f"{state}/{', '.join(activity for _, activity in places)}"
 
 
 def svg() -> str:
     """The picture, from the table."""
-    between: dict[tuple[State, State], list[str]] = {}
-    within: dict[State, list[str]] = {}
-    for row in TRANSITIONS:
-        first, second = row.before[0][0], row.after[0][0]
-        name = str(row.number) if row.number else "•"
-        if first is second:
-            within.setdefault(first, []).append(name)
-        elif name not in between.setdefault((first, second), []):
-            between[first, second].append(name)
-    boxes = {str(state): Box(centre, _inside(state, within.get(state, []))) for state, centre in _CENTRES.items()}
-    return draw(boxes, {(str(first), str(second)): names for (first, second), names in between.items()}, _LAYOUT)
+    centres = {str(state): centre for state, centre in _CENTRES.items()}
+    return picture(TRANSITIONS.rows, centres, _LAYOUT, box_of=lambda place: str(place[0]), inside=_inside)
 
 
-def _inside(state: State, numbers: list[str]) -> list[str]:
+def _inside(state: str, numbers: list[str]) -> list[str]:
     """The text in a state's box: its activities, and the transitions that stay in it."""
-    activities = sorted({a for row in TRANSITIONS for s, a in (*row.before, *row.after) if s is state})
+    activities = sorted({a for row in TRANSITIONS.rows for s, a in (*row.before, *row.after) if s == state})
     shown = [a for a in activities if a is not Activity.NONE]
     lines = [", ".join(shown[i : i + 3]) for i in range(0, len(shown), 3)]
-    inside = list(dict.fromkeys(numbers))
-    for at in range(0, len(inside), 5):
-        lines.append(("within: " if at == 0 else "") + ", ".join(inside[at : at + 5]))
+    for at in range(0, len(numbers), 5):
+        lines.append(("within: " if at == 0 else "") + ", ".join(numbers[at : at + 5]))
     return lines
 
 

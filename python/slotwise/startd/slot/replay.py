@@ -156,7 +156,7 @@ def retold(line: str) -> ReplayedStep:
         stimulus=type(taken.event).__name__,
         before="/".join(taken.before.state_activity),
         transitions=tuple(
-            Transition(row.number, row.trigger, tuple(f"{state}/{activity}" for state, activity in row.after))
+            Transition(row.number, row.when, tuple(f"{state}/{activity}" for state, activity in row.after))
             for row in taken.now.trace
         ),
         after="/".join(taken.now.slot.state_activity),

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from slotwise.errors import InvariantError
 from slotwise.model.claim import Claim, Run
 from slotwise.model.slot import Activity, BrokenCode, SlotKind, State
+from slotwise.model.transition_table import Move, MoveTable
 
 # ---------------------------------------------------------------------------------------------- activities with data
 
@@ -329,86 +329,73 @@ class Slot:
 # ---------------------------------------------------------------------------------------------------------- the table
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
-    """A row: which (state, activity) pairs lead to which, and on what."""
-
-    number: int | None
-    before: tuple[tuple[State, Activity], ...]
-    after: tuple[tuple[State, Activity], ...]
-    trigger: str
+#: A state and an activity: what a slot does, by name.
+StateActivity = tuple[State, Activity]
+Transition = Move[StateActivity]
 
 
-def _row(number: int | None, before: str, after: str, trigger: str) -> Transition:
-    return Transition(number, _places(before), _places(after), trigger)
+def _row(number: int | None, before: str, after: str, when: str) -> Transition:
+    return Transition(_places(before), _places(after), when, number)
 
 
-def _places(text: str) -> tuple[tuple[State, Activity], ...]:
+def _places(text: str) -> tuple[StateActivity, ...]:
     """``Claimed/Busy,Suspended`` as pairs."""
     state, _, activities = text.partition("/")
     return tuple((State(state), Activity(name)) for name in activities.split(","))
 
 
-TRANSITIONS: tuple[Transition, ...] = (
-    _row(1, "Owner/Idle", "Unclaimed/Idle", "IS_OWNER is no longer true"),
-    _row(2, "Unclaimed/Idle", "Owner/Idle", "IS_OWNER is true"),
-    _row(3, "Unclaimed/Idle", "Unclaimed/Benchmarking", "RunBenchmarks is true"),
-    _row(4, "Unclaimed/Benchmarking", "Unclaimed/Idle", "benchmarks are done"),
-    _row(5, "Unclaimed/Idle,Benchmarking", "Claimed/Idle", "a schedd claims the slot; fetched work is accepted"),
-    _row(6, "Unclaimed/Idle,Benchmarking", "Matched/Idle", "the negotiator tells of a match"),
-    _row(7, "Unclaimed/Idle", "Backfill/Idle", "START_BACKFILL is true"),
-    _row(8, "Matched/Idle", "Owner/Idle", "START is false, or MATCH_TIMEOUT passed"),
-    _row(9, "Matched/Idle", "Claimed/Idle", "the matched schedd claims the slot"),
-    _row(
-        10,
-        "Claimed/Idle",
-        "Preempting/Vacating,Killing",
-        "better claim, IS_OWNER, release, lease, work life, draining, no more work to fetch",
+TRANSITIONS = MoveTable(
+    "a slot",
+    (
+        _row(1, "Owner/Idle", "Unclaimed/Idle", "IS_OWNER is no longer true"),
+        _row(2, "Unclaimed/Idle", "Owner/Idle", "IS_OWNER is true"),
+        _row(3, "Unclaimed/Idle", "Unclaimed/Benchmarking", "RunBenchmarks is true"),
+        _row(4, "Unclaimed/Benchmarking", "Unclaimed/Idle", "benchmarks are done"),
+        _row(5, "Unclaimed/Idle,Benchmarking", "Claimed/Idle", "a schedd claims the slot; fetched work is accepted"),
+        _row(6, "Unclaimed/Idle,Benchmarking", "Matched/Idle", "the negotiator tells of a match"),
+        _row(7, "Unclaimed/Idle", "Backfill/Idle", "START_BACKFILL is true"),
+        _row(8, "Matched/Idle", "Owner/Idle", "START is false, or MATCH_TIMEOUT passed"),
+        _row(9, "Matched/Idle", "Claimed/Idle", "the matched schedd claims the slot"),
+        _row(
+            10,
+            "Claimed/Idle",
+            "Preempting/Vacating,Killing",
+            "better claim, IS_OWNER, release, lease, work life, draining, no more work to fetch",
+        ),
+        _row(11, "Claimed/Idle", "Claimed/Busy", "the schedd activates the claim; fetched work starts"),
+        _row(12, "Claimed/Busy,Suspended,Cleaning", "Claimed/Idle", "the job ended"),
+        _row(13, "Claimed/Busy", "Claimed/Retiring", "PREEMPT, better claim, vacate or drain, gracefully"),
+        _row(14, "Claimed/Busy", "Claimed/Suspended", "WANT_SUSPEND and SUSPEND; suspend command"),
+        _row(15, "Claimed/Suspended", "Claimed/Busy", "CONTINUE is true; continue command"),
+        _row(16, "Claimed/Suspended", "Claimed/Retiring", "PREEMPT is true; CONTINUE in retirement"),
+        _row(17, "Claimed/Suspended", "Preempting/Vacating,Killing", "retirement is over, or the claim ends at once"),
+        _row(
+            18, "Claimed/Retiring", "Preempting/Vacating,Killing", "retirement is over, the job ended, or fast vacate"
+        ),
+        _row(19, "Claimed/Retiring", "Claimed/Busy", "the cause of retirement has gone"),
+        _row(20, "Claimed/Retiring", "Claimed/Suspended", "WANT_SUSPEND and SUSPEND; suspend command"),
+        _row(21, "Preempting/Vacating", "Preempting/Killing", "KILL is true, or vacate time is used up"),
+        _row(22, "Preempting/Killing", "Owner/Idle", "job gone, nobody waits"),
+        _row(23, "Preempting/Killing", "Claimed/Idle", "job gone, waiting claim accepted"),
+        _row(24, "Preempting/Vacating", "Claimed/Idle", "job gone, waiting claim accepted"),
+        _row(25, "Preempting/Vacating", "Owner/Idle", "job gone, nobody waits"),
+        _row(26, "Backfill/Idle", "Backfill/Busy", "filler started"),
+        _row(27, "Backfill/Busy", "Backfill/Idle", "filler ended"),
+        _row(28, "Backfill/Busy", "Backfill/Killing", "EVICT_BACKFILL, match or claim"),
+        _row(29, "Backfill/Killing", "Backfill/Idle", "filler gone, nothing pending"),
+        _row(30, "Backfill/Idle", "Owner/Idle", "EVICT_BACKFILL is true"),
+        _row(31, "Backfill/Idle,Killing", "Matched/Idle", "the negotiator tells of a match"),
+        _row(32, "Backfill/Idle,Killing", "Claimed/Idle", "a schedd claims the slot; fetched work is accepted"),
+        _row(33, "Drained/Retiring", "Drained/Idle", "all slots are drained"),
+        _row(34, "Drained/Retiring", "Owner/Idle", "draining is cancelled"),
+        _row(35, "Drained/Idle", "Owner/Idle", "draining is cancelled, or its end resumes"),
+        _row(36, "Owner/Idle", "Drained/Retiring", "draining"),
+        _row(37, "Unclaimed/Idle", "Drained/Retiring", "draining"),
+        _row(None, "Claimed/Busy,Suspended,Retiring", "Claimed/Cleaning", "the job's last report"),
+        _row(None, "Claimed/Busy,Cleaning", "Preempting/Vacating,Killing", "release, lease end, fast vacate or drain"),
+        _row(None, "Owner/Idle", "Claimed/Idle", "fetched work is accepted"),
+        _row(None, "Owner/Idle", "Delete/None", "dynamic slot with nothing to do"),
+        _row(None, "Unclaimed/Idle,Benchmarking", "Delete/None", "dynamic slot with nothing to do"),
+        _row(None, "Drained/Retiring,Idle", "Delete/None", "dynamic slot with nothing to do"),
     ),
-    _row(11, "Claimed/Idle", "Claimed/Busy", "the schedd activates the claim; fetched work starts"),
-    _row(12, "Claimed/Busy,Suspended,Cleaning", "Claimed/Idle", "the job ended"),
-    _row(13, "Claimed/Busy", "Claimed/Retiring", "PREEMPT, better claim, vacate or drain, gracefully"),
-    _row(14, "Claimed/Busy", "Claimed/Suspended", "WANT_SUSPEND and SUSPEND; suspend command"),
-    _row(15, "Claimed/Suspended", "Claimed/Busy", "CONTINUE is true; continue command"),
-    _row(16, "Claimed/Suspended", "Claimed/Retiring", "PREEMPT is true; CONTINUE in retirement"),
-    _row(17, "Claimed/Suspended", "Preempting/Vacating,Killing", "retirement is over, or the claim ends at once"),
-    _row(18, "Claimed/Retiring", "Preempting/Vacating,Killing", "retirement is over, the job ended, or fast vacate"),
-    _row(19, "Claimed/Retiring", "Claimed/Busy", "the cause of retirement has gone"),
-    _row(20, "Claimed/Retiring", "Claimed/Suspended", "WANT_SUSPEND and SUSPEND; suspend command"),
-    _row(21, "Preempting/Vacating", "Preempting/Killing", "KILL is true, or vacate time is used up"),
-    _row(22, "Preempting/Killing", "Owner/Idle", "job gone, nobody waits"),
-    _row(23, "Preempting/Killing", "Claimed/Idle", "job gone, waiting claim accepted"),
-    _row(24, "Preempting/Vacating", "Claimed/Idle", "job gone, waiting claim accepted"),
-    _row(25, "Preempting/Vacating", "Owner/Idle", "job gone, nobody waits"),
-    _row(26, "Backfill/Idle", "Backfill/Busy", "filler started"),
-    _row(27, "Backfill/Busy", "Backfill/Idle", "filler ended"),
-    _row(28, "Backfill/Busy", "Backfill/Killing", "EVICT_BACKFILL, match or claim"),
-    _row(29, "Backfill/Killing", "Backfill/Idle", "filler gone, nothing pending"),
-    _row(30, "Backfill/Idle", "Owner/Idle", "EVICT_BACKFILL is true"),
-    _row(31, "Backfill/Idle,Killing", "Matched/Idle", "the negotiator tells of a match"),
-    _row(32, "Backfill/Idle,Killing", "Claimed/Idle", "a schedd claims the slot; fetched work is accepted"),
-    _row(33, "Drained/Retiring", "Drained/Idle", "all slots are drained"),
-    _row(34, "Drained/Retiring", "Owner/Idle", "draining is cancelled"),
-    _row(35, "Drained/Idle", "Owner/Idle", "draining is cancelled, or its end resumes"),
-    _row(36, "Owner/Idle", "Drained/Retiring", "draining"),
-    _row(37, "Unclaimed/Idle", "Drained/Retiring", "draining"),
-    _row(None, "Claimed/Busy,Suspended,Retiring", "Claimed/Cleaning", "the job's last report"),
-    _row(None, "Claimed/Busy,Cleaning", "Preempting/Vacating,Killing", "release, lease end, fast vacate or drain"),
-    _row(None, "Owner/Idle", "Claimed/Idle", "fetched work is accepted"),
-    _row(None, "Owner/Idle", "Delete/None", "dynamic slot with nothing to do"),
-    _row(None, "Unclaimed/Idle,Benchmarking", "Delete/None", "dynamic slot with nothing to do"),
-    _row(None, "Drained/Retiring,Idle", "Delete/None", "dynamic slot with nothing to do"),
 )
-
-_LEGAL = {(old, new): row for row in TRANSITIONS for old in row.before for new in row.after}
-
-
-def transition(before: tuple[State, Activity], after: tuple[State, Activity]) -> Transition:
-    """The row of the table that leads from ``before`` to ``after``.
-
-    :raises InvariantError: when there is none: a defect.
-    """
-    row = _LEGAL.get((before, after))
-    if row is None:
-        raise InvariantError(f"a slot cannot go from {'/'.join(before)} to {'/'.join(after)}")
-    return row

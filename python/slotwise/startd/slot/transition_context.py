@@ -23,6 +23,7 @@ from slotwise.startd.slot.events import (
 )
 from slotwise.startd.slot.retirement import vacate_time
 from slotwise.startd.slot.states import (
+    TRANSITIONS,
     Busy,
     Cause,
     Claimed,
@@ -39,7 +40,6 @@ from slotwise.startd.slot.states import (
     Suspended,
     Transition,
     Vacating,
-    transition,
 )
 
 #: Entering one of these looks at the policy at once, not at the next poll.
@@ -81,7 +81,7 @@ class TransitionContext:
         if before == after:
             self.slot = replace(slot, state=state)
             return
-        self.trace.append(transition(before, after))
+        self.trace.append(TRANSITIONS.row(before, after))
         totals = dict(slot.totals)
         totals[before] = totals.get(before, 0.0) + max(0.0, self.now - slot.entered_activity)
         entered_state = slot.entered_state if before[0] == after[0] else self.now
