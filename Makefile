@@ -98,6 +98,8 @@ generate: build ## Write everything anew that is generated from other sources: m
 	$(BIN)/python -m slotwise.cli.document docs/reference
 	PYTHONPATH=python $(BIN)/python -m slotwise.wire.document docs/reference
 	PYTHONPATH=python $(BIN)/python -m slotwise.schedd.lifecycle.diagram docs/reference
+	PYTHONPATH=python $(BIN)/python -m slotwise.startd.slot.diagram docs/reference
+	PYTHONPATH=python $(BIN)/python -m slotwise.starter.run.diagram docs/reference
 	$(BIN)/python -m tests.support.manual.coverage
 
 # The tools of the site are not those of the build: a virtual environment of their own.

@@ -12,7 +12,7 @@ from slotwise.execution.exit_status import How, Kill, MemoryRule, held
 from slotwise.execution.job_view import JobView, read_job
 from slotwise.execution.keeper_spec import KeeperResult
 from slotwise.starter.run import actions, events
-from slotwise.starter.run.lifecycle import TRANSITIONS, step
+from slotwise.starter.run.lifecycle import TRANSITIONS, soft_kill, step
 from slotwise.starter.run.states import Phase, RunState
 
 JOBS = [
@@ -31,7 +31,7 @@ RESULTS = [
     KeeperResult("exited", ended_by="lease"),
 ]
 #: What can happen in which phase.
-LEGAL = {(phase, row.event) for row in TRANSITIONS for phase in row.before}
+LEGAL = {(phase, row.event) for row in TRANSITIONS.rows for phase in row.before}
 kills = st.builds(
     Kill, fast=st.booleans(), code=st.sampled_from([0, 21, 1010, 1023]), hold=st.booleans(), want_outputs=st.booleans()
 )
@@ -66,9 +66,9 @@ def test_laws(data: st.DataObject) -> None:
         former = state
         if (former.phase, type(event)) not in LEGAL:
             with pytest.raises(InvariantError):
-                step(state, event, job)
+                step(state, event)
             continue
-        state, done = step(state, event, job)
+        state, done = step(state, event)
         launched += sum(isinstance(a, actions.Launch) for a in done)
         reported_gone += sum(isinstance(a, actions.ReportGone) for a in done)
         discarded += sum(isinstance(a, actions.Discard) for a in done)
@@ -93,7 +93,7 @@ def test_laws(data: st.DataObject) -> None:
     job_end = events.KeeperEnded(KeeperResult("signaled", code=9, ended_by="hard"), MemoryRule(10), job)
     for event in (events.Unwanted(True), events.Prepared(), job_end):
         if (state.phase, type(event)) in LEGAL:
-            state, _ = step(state, event, job)
+            state, _ = step(state, event)
     assert state.phase is Phase.GONE
 
 
@@ -111,23 +111,23 @@ def test_what_others_send_and_what_ends_a_run_is_legal_in_every_phase(phase: Pha
 
 
 def test_no_event_has_two_rows_in_a_phase() -> None:
-    pairs = [(phase, row.event) for row in TRANSITIONS for phase in row.before]
+    pairs = [(phase, row.event) for row in TRANSITIONS.rows for phase in row.before]
     assert len(pairs) == len(set(pairs))
 
 
 @given(st.sampled_from(JOBS))
 def test_a_job_that_is_over_before_the_notice_of_its_start_is_reported_as_started_first(job: JobView) -> None:
-    state, _ = step(RunState(phase=Phase.STARTING), events.LinkBack(True), job)
+    state, _ = step(RunState(phase=Phase.STARTING), events.LinkBack(True))
     result = KeeperResult("exited", started_at=100.0, ended_at=100.0)
-    state, done = step(state, events.KeeperEnded(result, MemoryRule(10), job), job)
+    state, done = step(state, events.KeeperEnded(result, MemoryRule(10), job))
     assert done[0] == actions.SendStarted() and state.executed
-    _, late = step(state, events.Started(7), job)
+    _, late = step(state, events.Started(7))
     assert late == []
 
 
 def test_a_job_that_never_executed_is_not_reported_as_started() -> None:
     result = KeeperResult("failed", stage="exec", errno=2)
-    state, done = step(RunState(phase=Phase.STARTING), events.KeeperEnded(result, MemoryRule(10), JOBS[0]), JOBS[0])
+    state, done = step(RunState(phase=Phase.STARTING), events.KeeperEnded(result, MemoryRule(10), JOBS[0]))
     assert actions.SendStarted() not in done and not state.executed
 
 
@@ -135,36 +135,35 @@ def test_a_job_that_never_executed_is_not_reported_as_started() -> None:
 def test_a_job_told_to_go_comes_to_a_settled_end(kill: Kill, result: KeeperResult) -> None:
     job = JOBS[0]
     state = RunState(phase=Phase.RUNNING, pid=7)
-    state, done = step(state, events.KillRequested(kill), job)
+    state, done = step(state, events.KillRequested(kill))
     assert any(isinstance(a, actions.StopHard if kill.fast else actions.StopSoft) for a in done)
-    state, done = step(state, events.KeeperEnded(result, MemoryRule(10), job), job)
+    state, done = step(state, events.KeeperEnded(result, MemoryRule(10), job))
     if state.phase is Phase.OUTPUT:
-        state, done = step(state, events.OutputsSent(), job)
+        state, done = step(state, events.OutputsSent())
     assert state.phase is Phase.ENDED and state.end is not None
     assert isinstance(state.end.how, How)
-    state, done = step(state, events.EndAcknowledged(), job)
+    state, done = step(state, events.EndAcknowledged())
     assert done == [actions.Discard()]
 
 
 def test_inputs_are_asked_for_when_the_hook_before_the_transfer_is_done() -> None:
-    job = JOBS[0]
-    state, done = step(RunState(), events.Accepted(transfers=True, hooked=True), job)
+    state, done = step(RunState(), events.Accepted(transfers=True, hooked=True))
     assert (state.phase, done) == (Phase.PREPARING, [actions.ReportPhase(), actions.RunHook()])
     for event in (
         events.LinkLost(),
         events.LinkBack(),
         events.InputsDone(),
     ):  # the hook goes on
-        state, done = step(state, event, job)
+        state, done = step(state, event)
         assert (state.phase, done) == (Phase.PREPARING, [])
-    asking, done = step(state, events.Prepared(transfers=True), job)
+    asking, done = step(state, events.Prepared(transfers=True))
     assert (asking.phase, done) == (Phase.INPUT, [actions.ReportPhase(), actions.RequestInputs()])
-    assert step(state, events.Prepared(transfers=False), job)[1] == [actions.Launch()]
+    assert step(state, events.Prepared(transfers=False))[1] == [actions.Launch()]
     # Who is told to leave meanwhile leaves for that reason, once the hook has gone.
-    leaving, done = step(state, events.KillRequested(Kill(False, "drained", 1012)), job)
+    leaving, done = step(state, events.KillRequested(Kill(False, "drained", 1012)))
     assert (leaving.phase, done) == (Phase.PREPARING, [actions.StopHard()])
     for end in (events.Prepared(), events.Failed(held("died with signal 9", 19))):
-        gone, done = step(leaving, end, job)
+        gone, done = step(leaving, end)
         assert gone.end is not None and (gone.end.how, gone.end.reason_code) == (How.EVICTED, 1012)
         assert actions.ReportGone() in done
 
@@ -174,47 +173,47 @@ def test_a_start_that_a_break_swallowed_is_told_before_the_end(outputs: str) -> 
     end = held("x", 1)
     for phase in (Phase.OUTPUT, Phase.ENDED):
         state = RunState(phase=phase, executed=True, end=end, outputs=outputs)
-        assert step(state, events.LinkBack(True), JOBS[0])[1][0] == actions.SendStarted()
+        assert step(state, events.LinkBack(True))[1][0] == actions.SendStarted()
         never = replace(state, executed=False)
-        assert actions.SendStarted() not in step(never, events.LinkBack(True), JOBS[0])[1]
+        assert actions.SendStarted() not in step(never, events.LinkBack(True))[1]
 
 
 def test_a_checkpoint_is_kept_before_the_job_goes_on() -> None:
     job = JOBS[-1]
     running = RunState(phase=Phase.RUNNING, pid=7, executed=True)
     at_checkpoint = events.KeeperEnded(KeeperResult("exited", code=85), MemoryRule(10), job)
-    kept, done = step(running, at_checkpoint, job)
+    kept, done = step(running, at_checkpoint)
     assert done == [actions.ReportPhase(), actions.SendCheckpoint()]
-    again, done = step(kept, events.LinkBack(True), job)
+    again, done = step(kept, events.LinkBack(True))
     assert (again, done) == (kept, [actions.SendStarted(), actions.SendCheckpoint()])
-    state, done = step(kept, events.CheckpointStored(), job)
+    state, done = step(kept, events.CheckpointStored())
     assert (state.phase, done) == (Phase.STARTING, [actions.Relaunch()])
     # Who is told to leave meanwhile leaves with the checkpoint, and is evicted, not done.
-    leaving, done = step(kept, events.KillRequested(Kill(False, code=1010)), job)
+    leaving, done = step(kept, events.KillRequested(Kill(False, code=1010)))
     assert done == []
-    state, _ = step(leaving, events.CheckpointStored(), job)
+    state, _ = step(leaving, events.CheckpointStored())
     assert state.phase is Phase.ENDED and state.end is not None
     assert (state.end.how, state.end.reason_code) == (How.EVICTED, 1010)
     # Its last exit is its end.
-    state, _ = step(running, events.KeeperEnded(KeeperResult("exited"), MemoryRule(10), job), job)
+    state, _ = step(running, events.KeeperEnded(KeeperResult("exited"), MemoryRule(10), job))
     assert state.phase is Phase.OUTPUT
 
 
 def test_more_urgent_wishes_win() -> None:
-    job = JOBS[0]
     state = RunState(phase=Phase.RUNNING, pid=7)
-    state, _ = step(state, events.KillRequested(Kill(fast=True, code=1)), job)
-    state, done = step(state, events.KillRequested(Kill(fast=False, code=2)), job)
+    state, _ = step(state, events.KillRequested(Kill(fast=True, code=1)))
+    state, done = step(state, events.KillRequested(Kill(fast=False, code=2)))
     assert done == [] and state.kill is not None and state.kill.code == 1
 
 
 def test_signals_for_each_kind_of_kill() -> None:
     job = read_job({"KillSig": "SIGINT", "RemoveKillSig": "SIGUSR1", "HoldKillSig": "SIGUSR2"}.get, "ann@here")
-    running = RunState(phase=Phase.RUNNING, pid=7, executed=True)
     for kill, number in (
         (Kill(False, code=1010), 2),
         (Kill(False, code=1023), 10),
         (Kill(False, code=21, hold=True), 12),
     ):
-        _, done = step(running, events.KillRequested(kill), job)
-        assert [a.signal for a in done if isinstance(a, actions.StopSoft)] == [number]
+        assert soft_kill(kill, job.kill) == (number, None)
+        _, done = step(RunState(phase=Phase.RUNNING, pid=7, executed=True), events.KillRequested(kill))
+        assert done == [actions.StopSoft(kill)]
+    assert soft_kill(Kill(False, vacate_s=20), job.kill) == (2, 20)

@@ -163,23 +163,23 @@ async def test_a_run_that_was_told_to_go_before_its_shadow_knew_of_it_tells_its_
 def test_a_job_that_is_suspended_before_it_has_begun_stands_still_as_soon_as_it_has() -> None:
     state = RunState(Phase.INPUT)
     for event in (events.SuspendRequested(resume=False), events.InputsDone()):
-        state, done = step(state, event, JOB)
+        state, done = step(state, event)
         assert not any(isinstance(action, actions.Pause) for action in done)
-    assert actions.Pause(resume=False) in step(state, events.Started(7), JOB)[1]
-    state, _ = step(state, events.SuspendRequested(resume=True), JOB)
-    assert actions.Pause(resume=False) not in step(state, events.Started(7), JOB)[1]
+    assert actions.Pause(resume=False) in step(state, events.Started(7))[1]
+    state, _ = step(state, events.SuspendRequested(resume=True))
+    assert actions.Pause(resume=False) not in step(state, events.Started(7))[1]
 
 
 @pytest.mark.parametrize("phase", [Phase.INPUT, Phase.RUNNING, Phase.OUTPUT])
 def test_a_run_that_the_startd_has_forgotten_tells_its_shadow(phase: Phase) -> None:
     result = KeeperResult("signaled", code=9, ended_by="hard")
     end = End(How.EXITED) if phase is Phase.OUTPUT else None
-    state, done = step(RunState(phase, pid=7, end=end, outputs="all"), events.ClaimGone(), JOB)
+    state, done = step(RunState(phase, pid=7, end=end, outputs="all"), events.ClaimGone())
     if phase is Phase.RUNNING:
         assert done == [actions.StopHard()]
-        state, done = step(state, events.KeeperEnded(result, MemoryRule(), JOB), JOB)
+        state, done = step(state, events.KeeperEnded(result, MemoryRule(), JOB))
     elif phase is Phase.OUTPUT:  # what it has done is not lost
-        state, done = step(state, events.OutputsSent(), JOB)
+        state, done = step(state, events.OutputsSent())
     assert actions.SendEnd() in done and not any(isinstance(action, actions.ReportGone) for action in done)
     assert state.end is not None and state.end.how is (How.EXITED if phase is Phase.OUTPUT else How.EVICTED)
 

@@ -63,7 +63,7 @@ class Drawing(Generic[_Place, _State, _Event, _Instruction]):
             "",
             f"![{self.heading}]({self.picture})",
             "",
-            "| State | Meaning |",
+            f"| {self.table.word.capitalize()} | Meaning |",
             "| --- | --- |",
             *(f"| {name(state)} | {self.meanings[state]} |" for state in self.table.states),
             "",

@@ -67,6 +67,9 @@ class Transition(Move[_Place], Generic[_Place, _State, _Event, _Instruction]):
 class EventTable(Generic[_Place, _State, _Event, _Instruction]):
     """All rows for one kind of thing, ``what``: ``a claim``. Its rows that lead to another place are numbered."""
 
+    #: What a place is called in messages and on the page.
+    word = "state"
+
     def __init__(self, what: str, states: Sequence[_Place], place_of: Callable[[_State], _Place]) -> None:
         self.what = what
         self.states = tuple(states)
@@ -89,7 +92,7 @@ class EventTable(Generic[_Place, _State, _Event, _Instruction]):
         row = Transition(before, after, when, self._numbers if leads_on else None, event, handle, stays)
         for place in before:
             if (place, event) in self._legal:
-                raise ValueError(f"{event.__name__} has two rows in the state {name(place)} of {self.what}")
+                raise ValueError(f"{event.__name__} has two rows in the {self.word} {name(place)} of {self.what}")
             self._legal[place, event] = row
         self.rows.append(row)
 
@@ -106,7 +109,9 @@ class EventTable(Generic[_Place, _State, _Event, _Instruction]):
         place = self._place_of(state)
         row = self._legal.get((place, type(event)))
         if row is None:
-            raise InvariantError(f"{type(event).__name__} cannot happen to {self.what} in the state {name(place)}")
+            raise InvariantError(
+                f"{type(event).__name__} cannot happen to {self.what} in the {self.word} {name(place)}"
+            )
         following, instructions = row.handle(state, event)
         there = self._place_of(following)
         if there not in row.after and not (row.stays and there == place):
@@ -150,6 +155,8 @@ class TransitionTable(EventTable[type[_State], _State, _Event, _Instruction]):
 
 class PhaseTable(EventTable[_Place, _State, _Event, _Instruction]):
     """All states are of one class, and each has a phase."""
+
+    word = "phase"
 
     def add(
         self,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from slotwise.execution.exit_status import Kill
+
 
 @dataclass(frozen=True)
 class RunHook:
@@ -32,10 +34,9 @@ class SendCheckpoint:
 
 @dataclass(frozen=True)
 class StopSoft:
-    """Send the job its soft-kill signal; kill it after ``seconds`` (None: MachineMaxVacateTime)."""
+    """Send the job the signal that asks it to exit; kill it when the time of the kill, or its own, is over."""
 
-    signal: int
-    seconds: int | None
+    kill: Kill
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ disk; the result stays until the shadow acknowledges it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from operator import attrgetter
 from typing import TypeVar
 
-from slotwise.errors import InvariantError
 from slotwise.execution.exit_status import (
     CLAIM_DEACTIVATED,
     JOB_NOT_STARTED,
@@ -29,13 +29,14 @@ from slotwise.execution.exit_status import (
     is_checkpoint,
     killed,
 )
-from slotwise.execution.job_view import JobView
+from slotwise.execution.job_view import JobView, KillSignals
+from slotwise.model.transition_table import PhaseTable
 from slotwise.starter.run import actions, events
 from slotwise.starter.run.actions import Action
 from slotwise.starter.run.events import Event
 from slotwise.starter.run.states import Phase, RunState
 
-Step = tuple[RunState, list[Action]]
+Step = tuple[RunState, Sequence[Action]]
 
 #: Ends a run for which the startd has no claim.
 CLAIM_GONE = Kill(fast=True, reason="The execution point has no claim for the job any more", code=CLAIM_DEACTIVATED)
@@ -43,55 +44,61 @@ CLAIM_GONE = Kill(fast=True, reason="The execution point has no claim for the jo
 _LIVING = (Phase.STARTING, Phase.RUNNING)
 
 
-def step(state: RunState, event: Event, job: JobView) -> Step:
+def step(state: RunState, event: Event) -> Step:
     """The next state and what to do.
 
     :raises InvariantError: when the event cannot happen in this phase, or leads to a phase that the table does not
         have: a defect, or a peer that breaks the protocol.
     """
-    row = transition(state.phase, type(event))
-    following, done = row.handle(state, event, job)
-    if following.phase not in row.after:
-        raise InvariantError(f"a run cannot go from {state.phase} to {following.phase} by {type(event).__name__}")
-    return following, done
+    return TRANSITIONS.step(state, event)
+
+
+def soft_kill(kill: Kill, signals: KillSignals) -> tuple[int, int | None]:
+    """The signal that asks a job to exit, and the seconds until it is killed (None: MachineMaxVacateTime)."""
+    number = signals.soft
+    if kill.hold and signals.hold is not None:
+        number = signals.hold
+    elif kill.code == JOB_REMOVED and signals.remove is not None:
+        number = signals.remove
+    return number, kill.vacate_s if kill.vacate_s is not None else signals.vacate_s
 
 
 # ---- handlers: what an event does in the phases of its row
 
 
-def _ignore(state: RunState, event: Event, job: JobView) -> Step:
+def _ignore(state: RunState, event: Event) -> Step:
     return state, []
 
 
-def _accepted(state: RunState, event: events.Accepted, job: JobView) -> Step:
+def _accepted(state: RunState, event: events.Accepted) -> Step:
     if event.hooked:
         return replace(state, phase=Phase.PREPARING), [actions.ReportPhase(), actions.RunHook()]
     return _begin(state, event.transfers)
 
 
-def _prepared(state: RunState, event: events.Prepared, job: JobView) -> Step:
+def _prepared(state: RunState, event: events.Prepared) -> Step:
     if state.kill is not None or state.unwanted:
         return _finish(state, _not_started(state.kill or Kill(fast=True)))
     return _begin(state, event.transfers)
 
 
-def _failed(state: RunState, event: events.Failed, job: JobView) -> Step:
+def _failed(state: RunState, event: events.Failed) -> Step:
     end = event.end
     if state.phase is Phase.PREPARING and state.kill is not None:
         end = _not_started(state.kill)  # a killed hook's own error is not why the run ends
     return _finish(state, end)
 
 
-def _inputs_done(state: RunState, event: events.InputsDone, job: JobView) -> Step:
+def _inputs_done(state: RunState, event: events.InputsDone) -> Step:
     if event.reason:
         return _finish(state, held(event.reason, event.code or TRANSFER_INPUT_ERROR, event.subcode))
     return replace(state, phase=Phase.STARTING), [actions.Launch()]
 
 
-def _started(state: RunState, event: events.Started, job: JobView) -> Step:
+def _started(state: RunState, event: events.Started) -> Step:
     done: list[Action] = [actions.ReportPhase(), actions.SendStarted()]
     if state.kill is not None:
-        done.append(_stop(state.kill, job))
+        done.append(_stop(state.kill))
     elif state.unwanted:
         done.append(actions.StopHard())
     elif state.pause:
@@ -99,12 +106,12 @@ def _started(state: RunState, event: events.Started, job: JobView) -> Step:
     return replace(state, phase=Phase.RUNNING, pid=event.pid, executed=True), done
 
 
-def _keeper_ended(state: RunState, event: events.KeeperEnded, job: JobView) -> Step:
+def _keeper_ended(state: RunState, event: events.KeeperEnded) -> Step:
     if state.phase is Phase.STARTING and event.result.started_at:
         # A job that ends at once can be over before its keeper's notice of the start has been read. The event of
         # execution still precedes those of the outputs.
         executed = replace(state, phase=Phase.RUNNING, executed=True)
-        following, done = _keeper_ended(executed, event, job)
+        following, done = _keeper_ended(executed, event)
         return following, [actions.SendStarted(), *done]
     if state.unwanted:
         return _clean(state)
@@ -121,7 +128,7 @@ def _keeper_ended(state: RunState, event: events.KeeperEnded, job: JobView) -> S
     return replace(state, phase=Phase.OUTPUT), [actions.ReportPhase(), actions.SendOutputs()]
 
 
-def _checkpoint_stored(state: RunState, event: events.CheckpointStored, job: JobView) -> Step:
+def _checkpoint_stored(state: RunState, event: events.CheckpointStored) -> Step:
     if event.problem is not None:
         return _finish(state, event.problem)
     if state.kill is not None:
@@ -129,59 +136,59 @@ def _checkpoint_stored(state: RunState, event: events.CheckpointStored, job: Job
     return replace(state, phase=Phase.STARTING), [actions.Relaunch()]
 
 
-def _outputs_sent(state: RunState, event: events.OutputsSent, job: JobView) -> Step:
+def _outputs_sent(state: RunState, event: events.OutputsSent) -> Step:
     end = event.problem or state.end
     return (state, []) if end is None else _finish(state, end)
 
 
-def _kill_before_start(state: RunState, event: events.KillRequested, job: JobView) -> Step:
+def _kill_before_start(state: RunState, event: events.KillRequested) -> Step:
     return _finish(state, _not_started(event.kill))
 
 
-def _kill_hook(state: RunState, event: events.KillRequested, job: JobView) -> Step:
+def _kill_hook(state: RunState, event: events.KillRequested) -> Step:
     return replace(state, kill=event.kill), [actions.StopHard()]
 
 
-def _kill_job(state: RunState, event: events.KillRequested, job: JobView) -> Step:
+def _kill_job(state: RunState, event: events.KillRequested) -> Step:
     if state.kill is not None and state.kill.severity() > event.kill.severity():
         return state, []
-    return replace(state, kill=event.kill), [_stop(event.kill, job)]
+    return replace(state, kill=event.kill), [_stop(event.kill)]
 
 
-def _kill_checkpoint(state: RunState, event: events.KillRequested, job: JobView) -> Step:
+def _kill_checkpoint(state: RunState, event: events.KillRequested) -> Step:
     if event.kill.fast:
         return _finish(state, killed(event.kill))
     return replace(state, kill=event.kill), []  # it ends once the checkpoint is stored
 
 
-def _kill_output(state: RunState, event: events.KillRequested, job: JobView) -> Step:
+def _kill_output(state: RunState, event: events.KillRequested) -> Step:
     return _finish(state, killed(event.kill)) if event.kill.fast else (state, [])
 
 
-def _suspend_job(state: RunState, event: events.SuspendRequested, job: JobView) -> Step:
+def _suspend_job(state: RunState, event: events.SuspendRequested) -> Step:
     return replace(state, pause=not event.resume), [actions.Pause(event.resume)]
 
 
-def _suspend_later(state: RunState, event: events.SuspendRequested, job: JobView) -> Step:
+def _suspend_later(state: RunState, event: events.SuspendRequested) -> Step:
     return replace(state, pause=not event.resume), []
 
 
-def _suspended(state: RunState, event: events.Suspended, job: JobView) -> Step:
+def _suspended(state: RunState, event: events.Suspended) -> Step:
     return replace(state, suspended=not event.resumed), [actions.ReportSuspended(event.resumed)]
 
 
-def _link_lost_in_output(state: RunState, event: events.LinkLost, job: JobView) -> Step:
+def _link_lost_in_output(state: RunState, event: events.LinkLost) -> Step:
     if state.reported_gone:
         return state, []
     # The outputs rest on disk until the shadow is back: the slot need not wait.
     return replace(state, reported_gone=True), [actions.ReportGone()]
 
 
-def _link_back_offered(state: RunState, event: events.LinkBack, job: JobView) -> Step:
+def _link_back_offered(state: RunState, event: events.LinkBack) -> Step:
     return _begin(state, event.transfers)
 
 
-def _link_back(state: RunState, event: events.LinkBack, job: JobView) -> Step:
+def _link_back(state: RunState, event: events.LinkBack) -> Step:
     # Sent again: the break may have swallowed it, and the event of execution must precede those of the end.
     done: list[Action] = [actions.SendStarted()] if state.executed else []
     match state.phase:
@@ -196,26 +203,25 @@ def _link_back(state: RunState, event: events.LinkBack, job: JobView) -> Step:
     return replace(state, phase=Phase.OUTPUT), [*done, actions.SendOutputs()]
 
 
-def _acknowledged(state: RunState, event: events.EndAcknowledged, job: JobView) -> Step:
+def _acknowledged(state: RunState, event: events.EndAcknowledged) -> Step:
     return replace(state, phase=Phase.GONE), [actions.Discard()]
 
 
-def _claim_gone(state: RunState, event: events.ClaimGone, job: JobView) -> Step:
+def _claim_gone(state: RunState, event: events.ClaimGone) -> Step:
     kill = events.KillRequested(CLAIM_GONE)
-    row = transition(state.phase, events.KillRequested)
-    return row.handle(replace(state, reported_gone=True), kill, job)
+    return step(replace(state, reported_gone=True), kill)
 
 
-def _claim_gone_after_end(state: RunState, event: events.ClaimGone, job: JobView) -> Step:
+def _claim_gone_after_end(state: RunState, event: events.ClaimGone) -> Step:
     """A job that has ended holds no slot: its outputs and its end still go to the shadow."""
     return replace(state, reported_gone=True), []
 
 
-def _unwanted(state: RunState, event: events.Unwanted, job: JobView) -> Step:
+def _unwanted(state: RunState, event: events.Unwanted) -> Step:
     return _clean(_not_wanted(state, event))
 
 
-def _unwanted_alive(state: RunState, event: events.Unwanted, job: JobView) -> Step:
+def _unwanted_alive(state: RunState, event: events.Unwanted) -> Step:
     return _not_wanted(state, event), [actions.StopHard()]
 
 
@@ -249,16 +255,8 @@ def _not_started(kill: Kill) -> End:
     return replace(end, reason_code=end.reason_code or JOB_NOT_STARTED)
 
 
-def _stop(kill: Kill, job: JobView) -> Action:
-    if kill.fast:
-        return actions.StopHard()
-    signals = job.kill
-    number = signals.soft
-    if kill.hold and signals.hold is not None:
-        number = signals.hold
-    elif kill.code == JOB_REMOVED and signals.remove is not None:
-        number = signals.remove
-    return actions.StopSoft(number, kill.vacate_s if kill.vacate_s is not None else signals.vacate_s)
+def _stop(kill: Kill) -> Action:
+    return actions.StopHard() if kill.fast else actions.StopSoft(kill)
 
 
 def _finish(state: RunState, end: End) -> Step:
@@ -294,124 +292,84 @@ def _clean(state: RunState) -> Step:
 # ---- the table
 
 
-@dataclass(frozen=True)
-class Transition:
-    """A row: in which phases an event can happen, which phases follow, and when. ``event`` names its kind."""
-
-    before: tuple[Phase, ...]
-    event: type
-    after: tuple[Phase, ...]
-    when: str
-    handle: Callable[[RunState, Event, JobView], Step]
+TRANSITIONS: PhaseTable[Phase, RunState, Event, Action] = PhaseTable("a run", tuple(Phase), attrgetter("phase"))
+_E = TypeVar("_E", bound=Event)
 
 
-_Happened = TypeVar("_Happened", bound=Event)
-
-
-def _row(
-    before: str,
-    event: type[_Happened],
-    after: str,
-    when: str,
-    handle: Callable[[RunState, _Happened, JobView], Step],
-) -> Transition:
-    """A row from the names of phases; ``=`` among those that follow: the run stays in its phase."""
-
-    def checked(state: RunState, happened: Event, job: JobView) -> Step:
-        if not isinstance(happened, event):
-            raise InvariantError(f"{type(happened).__name__} came to the row of {event.__name__}")
-        return handle(state, happened, job)
-
-    first = _phases(before)
-    then = tuple(name for name in after.split() if name != "=")
-    stays = first if "=" in after.split() else ()
-    return Transition(first, event, (*stays, *(Phase(name) for name in then)), when, checked)
-
-
-def _phases(text: str) -> tuple[Phase, ...]:
-    return tuple(Phase) if text == "*" else tuple(Phase(name) for name in text.split())
+def _add(before: str, event: type[_E], after: str, when: str, handle: Callable[[RunState, _E], Step]) -> None:
+    """Add a row from the names of phases; ``=`` among those that follow: the run stays in its phase."""
+    words = after.split()
+    then = [Phase(word) for word in words if word != "="]
+    TRANSITIONS.add([Phase(word) for word in before.split()], event, then, when, handle, stays="=" in words)
 
 
 _OVER = "the run is over"
-TRANSITIONS: tuple[Transition, ...] = (
-    _row("offered", events.Accepted, "prepare_transfer transfer_input starting",
-         "the shadow accepts the run: a hook runs first, else files come, else the job starts", _accepted),
-    _row("offered", events.LinkBack, "transfer_input starting",
-         "the shadow accepts the run on another stream", _link_back_offered),
-    _row("prepare_transfer", events.Prepared, "transfer_input starting ended gone",
-         "the hook is done; a run that was killed or dropped meanwhile ends", _prepared),
-    _row("transfer_input", events.InputsDone, "starting ended", "all inputs are here, or the transfer failed",
-         _inputs_done),
-    _row("transfer_input", events.LinkBack, "=", "the inputs are requested again", _link_back),
-    _row("starting", events.Started, "running", "the job's process executes", _started),
-    _row("starting running", events.KeeperEnded, "checkpoint transfer_output ended gone",
-         "all processes are gone: a checkpoint, outputs to send, neither, or nobody wants the result", _keeper_ended),
-    _row("checkpoint", events.CheckpointStored, "starting ended",
-         "the access point has the checkpoint: the job starts again, unless it is to end", _checkpoint_stored),
-    _row("transfer_output", events.OutputsSent, "= ended", "the outputs have been sent, or cannot be", _outputs_sent),
-    _row("ended", events.EndAcknowledged, "gone", "the end is on the access point's disk", _acknowledged),
-    # Kill requests, from the startd, the shadow or a limit.
-    _row("offered transfer_input", events.KillRequested, "ended", "nothing has started yet", _kill_before_start),
-    _row("prepare_transfer", events.KillRequested, "=", "the hook is killed; the run ends with it", _kill_hook),
-    _row("starting running", events.KillRequested, "=", "the job is signalled; a less severe request changes nothing",
-         _kill_job),
-    _row("checkpoint", events.KillRequested, "= ended", "fast: at once; else once the checkpoint is stored",
-         _kill_checkpoint),
-    _row("transfer_output", events.KillRequested, "= ended", "fast: the outputs are dropped; else they are sent",
-         _kill_output),
-    _row("ended gone", events.KillRequested, "=", _OVER, _ignore),
-    # The claim has gone, or nobody wants the run.
-    _row("offered prepare_transfer transfer_input starting running checkpoint", events.ClaimGone, "= ended",
-         "the startd has no claim for it: as a fast kill", _claim_gone),
-    _row("transfer_output ended", events.ClaimGone, "=", "the slot is free; outputs and end still go to the shadow",
-         _claim_gone_after_end),
-    _row("gone", events.ClaimGone, "=", _OVER, _ignore),
-    _row("prepare_transfer starting running", events.Unwanted, "=", "what runs is killed; the run ends with it",
-         _unwanted_alive),
-    _row("offered transfer_input checkpoint transfer_output ended", events.Unwanted, "gone",
-         "nobody wants the result", _unwanted),
-    _row("gone", events.Unwanted, "=", _OVER, _ignore),
-    # Errors of the starter or of the host.
-    _row("offered prepare_transfer transfer_input starting running checkpoint transfer_output", events.Failed,
-         "= ended gone", "the run cannot go on; a job that runs is killed first", _failed),
-    _row("ended gone", events.Failed, "=", _OVER, _ignore),
-    # Suspension.
-    _row("starting running", events.SuspendRequested, "=", "the job is stopped or continued", _suspend_job),
-    _row("offered prepare_transfer transfer_input checkpoint transfer_output ended", events.SuspendRequested, "=",
-         "a job that has yet to start is stopped as soon as it has", _suspend_later),
-    _row("gone", events.SuspendRequested, "=", _OVER, _ignore),
-    _row("starting running checkpoint transfer_output ended", events.Suspended, "=",
-         "the suspension is reported to startd and shadow", _suspended),
-    _row("gone", events.Suspended, "=", _OVER, _ignore),
-    # The shadow's stream.
-    _row("transfer_output", events.LinkLost, "=", "the outputs rest on disk, the slot is free", _link_lost_in_output),
-    _row("offered prepare_transfer transfer_input starting running checkpoint ended gone", events.LinkLost, "=",
-         "the run goes on without its shadow", _ignore),
-    _row("prepare_transfer starting gone", events.LinkBack, "=", "there is nothing to repeat", _ignore),
-    _row("running checkpoint", events.LinkBack, "=", "the start, or the checkpoint, is sent again", _link_back),
-    _row("transfer_output ended", events.LinkBack, "= transfer_output", "outputs, or the end, are sent again",
-         _link_back),
-    # What may come late, or twice: files and replies are sent again after a break, notices wait in a FIFO.
-    _row("gone", events.Accepted, "=", _OVER, _ignore),
-    _row("ended gone", events.Prepared, "=", _OVER, _ignore),
-    _row("prepare_transfer starting running checkpoint transfer_output ended gone", events.InputsDone, "=",
-         "the shadow sends inputs unasked, or once more", _ignore),
-    _row("running checkpoint transfer_output ended gone", events.Started, "=", "the notice comes late", _ignore),
-    _row("ended gone", events.KeeperEnded, "=", "the run failed while the result was processed", _ignore),
-    _row("ended gone", events.OutputsSent, "=", "they were sent twice, or are not wanted any more", _ignore),
-    _row("starting running transfer_output ended gone", events.CheckpointStored, "=", "it was sent twice", _ignore),
-    _row("transfer_output gone", events.EndAcknowledged, "=", "the end was sent twice", _ignore),
-)  # fmt: skip
-
-_LEGAL = {(phase, row.event): row for row in TRANSITIONS for phase in row.before}
-
-
-def transition(phase: Phase, event: type) -> Transition:
-    """The row for an event in a phase.
-
-    :raises InvariantError: when there is none.
-    """
-    row = _LEGAL.get((phase, event))
-    if row is None:
-        raise InvariantError(f"{event.__name__} cannot happen to a run in the phase {phase}")
-    return row
+# fmt: off
+_add("offered", events.Accepted, "prepare_transfer transfer_input starting",
+     "the shadow accepts the run: a hook runs first, else files come, else the job starts", _accepted)
+_add("offered", events.LinkBack, "transfer_input starting",
+     "the shadow accepts the run on another stream", _link_back_offered)
+_add("prepare_transfer", events.Prepared, "transfer_input starting ended gone",
+     "the hook is done; a run that was killed or dropped meanwhile ends", _prepared)
+_add("transfer_input", events.InputsDone, "starting ended", "all inputs are here, or the transfer failed",
+     _inputs_done)
+_add("transfer_input", events.LinkBack, "=", "the inputs are requested again", _link_back)
+_add("starting", events.Started, "running", "the job's process executes", _started)
+_add("starting running", events.KeeperEnded, "checkpoint transfer_output ended gone",
+     "all processes are gone: a checkpoint, outputs to send, neither, or nobody wants the result", _keeper_ended)
+_add("checkpoint", events.CheckpointStored, "starting ended",
+     "the access point has the checkpoint: the job starts again, unless it is to end", _checkpoint_stored)
+_add("transfer_output", events.OutputsSent, "= ended", "the outputs have been sent, or cannot be", _outputs_sent)
+_add("ended", events.EndAcknowledged, "gone", "the end is on the access point's disk", _acknowledged)
+# Kill requests, from the startd, the shadow or a limit.
+_add("offered transfer_input", events.KillRequested, "ended", "nothing has started yet", _kill_before_start)
+_add("prepare_transfer", events.KillRequested, "=", "the hook is killed; the run ends with it", _kill_hook)
+_add("starting running", events.KillRequested, "=", "the job is signalled; a less severe request changes nothing",
+     _kill_job)
+_add("checkpoint", events.KillRequested, "= ended", "fast: at once; else once the checkpoint is stored",
+     _kill_checkpoint)
+_add("transfer_output", events.KillRequested, "= ended", "fast: the outputs are dropped; else they are sent",
+     _kill_output)
+_add("ended gone", events.KillRequested, "=", _OVER, _ignore)
+# The claim has gone, or nobody wants the run.
+_add("offered prepare_transfer transfer_input starting running checkpoint", events.ClaimGone, "= ended",
+     "the startd has no claim for it: as a fast kill", _claim_gone)
+_add("transfer_output ended", events.ClaimGone, "=", "the slot is free; outputs and end still go to the shadow",
+     _claim_gone_after_end)
+_add("gone", events.ClaimGone, "=", _OVER, _ignore)
+_add("prepare_transfer starting running", events.Unwanted, "=", "what runs is killed; the run ends with it",
+     _unwanted_alive)
+_add("offered transfer_input checkpoint transfer_output ended", events.Unwanted, "gone",
+     "nobody wants the result", _unwanted)
+_add("gone", events.Unwanted, "=", _OVER, _ignore)
+# Errors of the starter or of the host.
+_add("offered prepare_transfer transfer_input starting running checkpoint transfer_output", events.Failed,
+     "= ended gone", "the run cannot go on; a job that runs is killed first", _failed)
+_add("ended gone", events.Failed, "=", _OVER, _ignore)
+# Suspension.
+_add("starting running", events.SuspendRequested, "=", "the job is stopped or continued", _suspend_job)
+_add("offered prepare_transfer transfer_input checkpoint transfer_output ended", events.SuspendRequested, "=",
+     "a job that has yet to start is stopped as soon as it has", _suspend_later)
+_add("gone", events.SuspendRequested, "=", _OVER, _ignore)
+_add("starting running checkpoint transfer_output ended", events.Suspended, "=",
+     "the suspension is reported to startd and shadow", _suspended)
+_add("gone", events.Suspended, "=", _OVER, _ignore)
+# The shadow's stream.
+_add("transfer_output", events.LinkLost, "=", "the outputs rest on disk, the slot is free", _link_lost_in_output)
+_add("offered prepare_transfer transfer_input starting running checkpoint ended gone", events.LinkLost, "=",
+     "the run goes on without its shadow", _ignore)
+_add("prepare_transfer starting gone", events.LinkBack, "=", "there is nothing to repeat", _ignore)
+_add("running checkpoint", events.LinkBack, "=", "the start, or the checkpoint, is sent again", _link_back)
+_add("transfer_output ended", events.LinkBack, "= transfer_output", "outputs, or the end, are sent again",
+     _link_back)
+# What may come late, or twice: files and replies are sent again after a break, notices wait in a FIFO.
+_add("gone", events.Accepted, "=", _OVER, _ignore)
+_add("ended gone", events.Prepared, "=", _OVER, _ignore)
+_add("prepare_transfer starting running checkpoint transfer_output ended gone", events.InputsDone, "=",
+     "the shadow sends inputs unasked, or once more", _ignore)
+_add("running checkpoint transfer_output ended gone", events.Started, "=", "the notice comes late", _ignore)
+_add("ended gone", events.KeeperEnded, "=", "the run failed while the result was processed", _ignore)
+_add("ended gone", events.OutputsSent, "=", "they were sent twice, or are not wanted any more", _ignore)
+_add("starting running transfer_output ended gone", events.CheckpointStored, "=", "it was sent twice", _ignore)
+_add("transfer_output gone", events.EndAcknowledged, "=", "the end was sent twice", _ignore)
+# fmt: on

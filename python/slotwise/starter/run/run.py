@@ -54,7 +54,7 @@ from slotwise.starter.messages import (
     Visit,
 )
 from slotwise.starter.run import actions, conclusion, events, faults, outputs, reporting, run_log
-from slotwise.starter.run.lifecycle import step
+from slotwise.starter.run.lifecycle import soft_kill, step
 from slotwise.starter.run.measured import Reported
 from slotwise.starter.run.run_host import HostServices
 from slotwise.starter.run.schedule import UpdateSchedule
@@ -176,7 +176,7 @@ class Run:
         """Apply an event, and carry out the actions that follow from it. One that cannot happen now ends the run."""
         former = self.state
         try:
-            self.state, following = step(former, event, self.job.view or NO_JOB)
+            self.state, following = step(former, event)
         except InvariantError as error:
             _log.exception("%s: error in run %s: it ends", self.job_id, self.run_id)
             self.fail(error)
@@ -368,9 +368,10 @@ class Run:
                 self.begin(self._relaunch())
             case actions.SendCheckpoint():
                 self.begin(outputs.send_checkpoint(self))
-            case actions.StopSoft(number, seconds):
+            case actions.StopSoft(kill):
                 if self.state.phase is Phase.STARTING:
                     self.programs.end()
+                number, seconds = soft_kill(kill, (self.job.view or NO_JOB).kill)
                 wait_s = self.host.vacate_s(self) if seconds is None else seconds
                 launcher.command(control, f"soft {number} {wait_s}")
             case actions.StopHard():
