@@ -14,11 +14,18 @@ from slotwise.config import find_knob
 from slotwise.cron import jobs as cron
 from slotwise.defrag import rules
 from slotwise.home import PoolHome
+from slotwise.mail.settings import MailSettings
 from slotwise.master.app import backoff_of
 from slotwise.master.limits import Limits
 from slotwise.master.policy import Backoff
 from slotwise.master.watchdog import HangTimeout
+from slotwise.model.resources import Resources
+from slotwise.negotiator import cycle
+from slotwise.negotiator.schedule import CycleTiming
+from slotwise.rooster import rules as rooster
 from slotwise.schedd import settings as schedd
+from slotwise.startd import settings as startd
+from slotwise.startd.job_history import JobHistorySettings
 from slotwise.startd.policy.expressions import Timers
 from slotwise.starter import settings as starter
 
@@ -102,24 +109,38 @@ def test_what_is_read_as_a_number_or_truth_value_has_a_default() -> None:
     assert lacking == [], "give them one in rust/config/data/slotwise.tsv, or read them with find_..."
 
 
-def scalars(settings: Any) -> dict[str, Any]:
-    """Fields that are a number, a truth value or a text."""
-    fields = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
-    return {name: value for name, value in fields.items() if isinstance(value, int | float | str)}
+def repeated(settings: Any, prefix: str = "") -> dict[str, Any]:
+    """Fields that are numbers, truth values, texts or rows of them, those of settings within settings too.
+
+    An empty text or row repeats no default: it stands for what is not configured.
+    """
+    found = {}
+    for field in dataclasses.fields(settings):
+        name, value = prefix + field.name, getattr(settings, field.name)
+        if dataclasses.is_dataclass(value):
+            found.update(repeated(value, f"{name}."))
+        elif isinstance(value, int | float) or (isinstance(value, str | tuple | dict | frozenset) and value):
+            found[name] = value
+    return found
 
 
+# ``own``: what the host says; and limits, of which there are none (0) where nobody read a configuration.
 @pytest.mark.parametrize(
-    ("usual", "read", "of_this_host"),
+    ("usual", "read", "own"),
     [
         (
             schedd.Settings("h", "h", "h", "h"),
             lambda: schedd.read_settings(configured("SCHEDD"), "h", Path("local_univ_execute")),
-            {"uid_domain", "file_system_domain"},
+            {
+                "uid_domain",
+                "file_system_domain",
+                *(f"local.limits.{name}" for name in ("memory_mib", "processes", "open_files")),
+            },
         ),
         (
             starter.StarterSettings(Path("/x")),
             lambda: starter.read_settings(configured("STARTER"), PoolHome(Path("/x")), {}),
-            {"file_system_domain", "transfer_stats_log"},
+            {"file_system_domain", "transfer_stats_log", "cgroup.max_processes"},
         ),
         (starter.VolumeSettings(), lambda: starter._volumes(configured("STARTER")), {"backing_file"}),
         (Limits(), lambda: Limits.of_config(configured("MASTER")), set()),
@@ -128,13 +149,20 @@ def scalars(settings: Any) -> dict[str, Any]:
         (rules.DefragRules(), lambda: rules.read(configured("DEFRAG"), ""), {"cancel"}),
         (cron.CronRules(), lambda: cron.read(configured()), set()),
         (Timers(), lambda: point().it.settings.timers, set()),
+        (
+            startd.Settings(configured("STARTD"), "h", {}, Resources()),
+            lambda: startd.Settings.of(configured("STARTD"), {}, Resources(), [], "h"),
+            set(),
+        ),
+        (CycleTiming(), lambda: cycle.Settings.of_config(configured("NEGOTIATOR"), "h").timing, set()),
+        (rooster.RoosterRules(), lambda: rooster.read(configured("ROOSTER")), set()),
+        (MailSettings(), lambda: MailSettings.of(configured("SCHEDD"), ""), set()),
+        (JobHistorySettings(), lambda: JobHistorySettings.of(configured("STARTD")), set()),
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_settings_without_a_configuration_are_those_of_an_empty_one(
-    usual: Any, read: Any, of_this_host: set[str]
-) -> None:
-    found = scalars(read())
-    expected = scalars(usual)
-    for name in expected.keys() - of_this_host:
-        assert found[name] == expected[name], name
+def test_settings_without_a_configuration_are_those_of_an_empty_one(usual: Any, read: Any, own: set[str]) -> None:
+    found = repeated(read())
+    expected = repeated(usual)
+    differing = {name: (value, found.get(name)) for name, value in expected.items() if found.get(name) != value}
+    assert {name: pair for name, pair in differing.items() if name not in own} == {}

@@ -106,12 +106,14 @@ _OF_HTCONDOR: dict[str, Command] = {
         "slotwise.cli.host.condor_names:version", "the release of HTCondor that is followed", resident=True
     ),
     "token_create": Command("slotwise.cli.host.token:create", "make a token"),
-    "token_fetch": Command("slotwise.cli.host.token:fetch", "a token for yourself"),
+    "token_fetch": Command("slotwise.cli.host.token_requests:fetch", "a token for yourself"),
     "token_list": Command("slotwise.cli.host.token:list_", "your tokens"),
-    "token_request": Command("slotwise.cli.host.token:request", "ask for a token"),
-    "token_request_approve": Command("slotwise.cli.host.token:approve", "approve requests for tokens"),
-    "token_request_auto_approve": Command("slotwise.cli.host.token:auto_approve", "approve requests of a network"),
-    "token_request_list": Command("slotwise.cli.host.token:requests", "requests for tokens that wait"),
+    "token_request": Command("slotwise.cli.host.token_requests:request", "ask for a token"),
+    "token_request_approve": Command("slotwise.cli.host.token_requests:approve", "approve requests for tokens"),
+    "token_request_auto_approve": Command(
+        "slotwise.cli.host.token_requests:auto_approve", "approve a network's requests"
+    ),
+    "token_request_list": Command("slotwise.cli.host.token_requests:requests", "requests for tokens that wait"),
 }
 #: Commands of ours that HTCondor has none of.
 _OURS_ALONE = frozenset(

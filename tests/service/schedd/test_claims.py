@@ -320,7 +320,7 @@ async def test_the_startds_own_cause_reaches_a_job_whose_starter_is_lost_too(
             point._forget(run)
 
         async def evicted() -> bool:
-            schedd.point.reattachment.tick()
+            schedd.point.claiming.upkeep.tick()
             return bool(await schedd.jobs("JobStatus != 2"))
 
         await schedd.until(evicted)

@@ -23,7 +23,7 @@ class DaemonHistorySettings:
     """The file ("" for none), its rotation, and the interval between records (seconds)."""
 
     path: str = ""
-    rotation: Rotation = field(default_factory=Rotation)
+    rotation: Rotation = field(default_factory=lambda: Rotation(rotations=1))
     interval_s: float = 900.0
 
     @classmethod

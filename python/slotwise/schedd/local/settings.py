@@ -17,7 +17,7 @@ class LocalSettings:
     control: str = ""
     rules: StartRules = StartRules()  # noqa: RUF009 - never changed
     limits: LocalLimits = LocalLimits()  # noqa: RUF009 - frozen
-    least_uid: int = 1
+    least_uid: int = 1000
     base_cgroup: str = ""
     cgroup_version: str = "auto"
     cgroup_without_root: bool = False

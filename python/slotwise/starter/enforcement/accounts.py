@@ -43,7 +43,7 @@ class UserRules:
     slot_users: Mapping[str, str] | None = None
     dedicated: str = ""
     #: Owners with a lower uid do not run jobs as themselves.
-    least_uid: int = 1
+    least_uid: int = 1000
 
 
 @lru_cache(maxsize=1024)
