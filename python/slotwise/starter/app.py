@@ -53,6 +53,7 @@ class Starter:
         require_encryption(settings, volumes)
         self._host.apply_settings(settings, enforcement)
         await self._host.look_for_plugins()
+        await self._host.look_for_runtimes()
         if volumes.kind != self._host.disks.volumes.kind:
             warnings.append("scratch volumes change only with a restart of the starter")
         return warnings + list(enforcement.gaps)
@@ -151,7 +152,7 @@ async def start(context: DaemonContext) -> Starter:
     require_encryption(settings, volumes)
     host = JobHost(settings, enforcement, volumes, context.clock, context.address.target)
     await host.open()
-    await recover(host)
+    await asyncio.gather(recover(host), host.look_for_runtimes())
     starter_pb2_grpc.add_StarterServicer_to_server(StarterServicer(host), context.server)
     watch = asyncio.get_running_loop().create_task(keep_watch(host))
     host.cleanup_retry.start(lambda: host.settings.cleanup_interval_s, lambda: host.settings.cleanup_eager)

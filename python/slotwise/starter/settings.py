@@ -23,6 +23,7 @@ from slotwise.starter.enforcement.affinity import CoreRules, core_numbers
 from slotwise.starter.hooks.hook_rules import HOOKS, HookRules
 from slotwise.starter.io_proxy.rules import ChirpRules
 from slotwise.starter.job.ads import evaluate
+from slotwise.starter.runtimes.settings import RuntimeSettings, read_runtimes
 
 #: Processes of a job when SLOTWISE_JOB_MAX_PROCESSES does not say: enough for real work, an end to fork bombs.
 DEFAULT_MAX_PROCESSES = 4096
@@ -97,6 +98,7 @@ class StarterSettings:
     enforce_disk: bool = False
     volumes: VolumeSettings = field(default_factory=lambda: VolumeSettings())
     encryption: EncryptionSettings = field(default_factory=lambda: EncryptionSettings())
+    runtimes: RuntimeSettings = field(default_factory=RuntimeSettings)
 
     def number(self, expression: ExprTree | None, machine: ClassAd, job: ClassAd) -> int | None:
         """A whole number from an expression over machine and job; None if it gives none."""
@@ -210,6 +212,7 @@ def read_settings(config: Config, home: PoolHome, env: Mapping[str, str]) -> Sta
         enforce_disk=config.get_bool("STARTD_ENFORCE_DISK_LIMITS"),
         volumes=_volumes(config),
         encryption=_encryption(config),
+        runtimes=read_runtimes(config),
         date_form=DateForm.parse(config.get_text("DEFAULT_USERLOG_FORMAT_OPTIONS")),
         chirp=_chirp(config),
         hooks=_hooks(config),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
 from slotwise.classad.values import Value
@@ -29,6 +30,12 @@ class Enforcement:
     url_methods: str = ""
     #: Whether a scratch volume can be encrypted.
     encrypts: bool = False
+    #: What containers and virtual machines here can do, for the machine ad.
+    runtimes: Mapping[str, Value] = field(default_factory=dict)
+
+    def with_runtimes(self, attributes: Mapping[str, Value], gaps: tuple[str, ...]) -> Enforcement:
+        """The same, with what runtimes can do, and what they do not enforce."""
+        return replace(self, runtimes=attributes, gaps=tuple(dict.fromkeys((*self.gaps, *gaps))))
 
     def with_pool(self, use: PoolUse | None) -> Enforcement:
         """The same, with what there is to say of the thin pool now."""
@@ -63,7 +70,7 @@ class Enforcement:
         }
         if self.url_methods:
             found["HasFileTransferPluginMethods"] = self.url_methods
-        return found
+        return {**found, **self.runtimes}
 
 
 def hides_devices(cgroups: CgroupHost) -> bool:

@@ -31,12 +31,12 @@ from slotwise.starter.enforcement.accounts import TrackingGroups
 from slotwise.starter.hooks import hooks
 from slotwise.starter.host import keeper_spec
 from slotwise.starter.host.capabilities import Enforcement, cgroups_for
-from slotwise.starter.host.keeper_spec import JobContext
 from slotwise.starter.io_proxy.listener import IoProxyListener
 from slotwise.starter.io_proxy.rules import ChirpRules
 from slotwise.starter.job import directories
 from slotwise.starter.job.ads import lookup, pack_one, text, unpack_one
 from slotwise.starter.job.assignment import Assignment
+from slotwise.starter.job.choice import NONE
 from slotwise.starter.job.directories import RunDirectory
 from slotwise.starter.job.failures import LaunchRefusedError, scratch_failure
 from slotwise.starter.job.run_job import Enforced, RunJob
@@ -50,6 +50,10 @@ from slotwise.starter.run import events, reporting
 from slotwise.starter.run.run import Run
 from slotwise.starter.run.run_record import save
 from slotwise.starter.run.states import Phase
+from slotwise.starter.runtimes.context import JobContext
+from slotwise.starter.runtimes.drivers import drivers
+from slotwise.starter.runtimes.installed import Runtimes
+from slotwise.starter.runtimes.runtime import ContainerJob
 from slotwise.starter.scratch.cleanup_retry import CleanupRetry
 from slotwise.starter.scratch.disks import ScratchDisks, wants_encryption
 from slotwise.starter.scratch.volumes import Volumes
@@ -74,6 +78,7 @@ class JobHost:
         self.settings = settings
         self.enforcement = enforcement
         self.disks = ScratchDisks(settings, volumes)
+        self.runtimes = Runtimes(drivers(settings.runtimes, settings.execute), settings.runtimes.choice)
         self.clock = clock
         self.startd = StartdOutbox()
         self.runs: dict[str, Run] = {}
@@ -105,6 +110,25 @@ class JobHost:
         """Find out which URLs can be moved here."""
         self.plugins = await find_plugins(self.settings.plugins, self.control, self.settings.transfer_stats_log)
         self.enforcement = replace(self.enforcement, url_methods=self.plugins.methods)
+
+    async def look_for_runtimes(self) -> None:
+        """Find out in what jobs can run here besides the bare host."""
+        await self.runtimes.probe()
+        self.check_runtimes()
+
+    def check_runtimes(self) -> None:
+        """Report to the startd what has changed about the runtimes since the last time."""
+        former, known = (
+            self.enforcement,
+            self.enforcement.with_runtimes(self.runtimes.attributes(), self.runtimes.gaps()),
+        )
+        if known != former:
+            self.enforcement = known
+            self.report_host_facts()
+
+    async def sweep_runtimes(self) -> None:
+        """Remove what is left of containers whose runs are gone."""
+        await self.runtimes.sweep(frozenset(self._by_directory))
 
     async def close(self) -> None:
         """End streams and zygote. Jobs go on under their keepers."""
@@ -278,9 +302,7 @@ class JobHost:
         if run.assignment.fetched_for and not isinstance(job.value("Iwd"), str):
             job.ad["Iwd"] = str(run.assignment.directory.scratch)
         view = _read(job)
-        if view.image and not self.settings.wrapper:  # a wrapper may be what starts containers
-            reason = f"The job is to run in the container {view.image}, and this execution point starts none"
-            raise LaunchRefusedError(held(reason, FAILED_TO_CREATE_PROCESS, errno.ENOSYS))
+        job.choice = self.runtimes.choose(job.ad, run.assignment.machine_ad, wrapper=bool(self.settings.wrapper))
         if wants_encryption(job.value) and not self.disks.encrypts(run.scratch):
             reason = "The job asks for an encrypted scratch directory, and did not when it was given one"
             raise LaunchRefusedError(End(How.NOT_STARTED, reason=reason, reason_code=SCRATCH_DIR_ERROR))
@@ -355,6 +377,15 @@ class JobHost:
         context = self._job_context(assignment, job, cores)
         settings = self._settings_of(assignment)
         job.enforced = Enforced(self._memory_rule(context, settings), self.cgroups.version != 0, cores)
+        container = ContainerJob(
+            run_id=run.run_id,
+            choice=job.choice,
+            context=context,
+            memory_mib=job.enforced.memory.limit_mib if self.cgroups.has("memory") else None,
+        )
+        if job.choice.runtime != NONE:
+            container = await run.prepare_image(self.runtimes.prepare(container, run.note_progress))
+            job.image = container.image
         spec = keeper_spec.compose(
             context,
             settings,
@@ -364,6 +395,7 @@ class JobHost:
             lease_s=assignment.lease_s,
             secret=ids.secret(64),
         )
+        spec = keeper_spec.wrapped(self.runtimes.compose(spec, container), settings.wrapper)
         await self.admit_to_io_proxy(run, settings.chirp)
         ads = (text(job.ad), text(assignment.machine_ad))
         write_files(directories.start_files(assignment.directory, ads, save(run), spec))
@@ -426,6 +458,7 @@ class JobHost:
             root=self.enforcement.root,
             hidden=self._hidden(assignment),
             cores=cores,
+            in_image=job.choice.runtime != NONE,
         )
 
     def _cores_for(self, run: Run) -> tuple[int, ...]:
@@ -486,6 +519,7 @@ class JobHost:
         """New knobs, for jobs that start from now on."""
         self.settings = self.disks.settings = settings
         self.enforcement = enforcement
+        self.runtimes = Runtimes(drivers(settings.runtimes, settings.execute), settings.runtimes.choice)
 
     def note_refusal(self, limit: str) -> None:
         """The kernel has refused a job's limit: no more is promised of it than it does."""

@@ -5,46 +5,27 @@ from __future__ import annotations
 import os
 import resource
 import stat
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
-from slotwise.classad import ClassAd
 from slotwise.execution import environment as environments
 from slotwise.execution.cgroup import plan as cgroup_plan
 from slotwise.execution.cgroup.plan import CgroupRules
 from slotwise.execution.cgroup.probe import CgroupHost
 from slotwise.execution.exit_status import STARTER_ERROR, End, How
-from slotwise.execution.job_view import NULL_FILE, JobView, SlotView
-from slotwise.execution.keeper_spec import CgroupPlan, Identity, Isolation, KeeperSpec, Limits
-from slotwise.starter.enforcement.gpu_hiding import Device
+from slotwise.execution.job_view import NULL_FILE
+from slotwise.execution.keeper_spec import CgroupPlan, Isolation, KeeperSpec, Limits
 from slotwise.starter.enforcement.job_wrapper import WRAPPER_FAILURE
 from slotwise.starter.enforcement.privilege import rights_of
-from slotwise.starter.job.directories import RunDirectory, places_of, temporary_source
+from slotwise.starter.job.directories import places_of, temporary_source
 from slotwise.starter.job.failures import LaunchRefusedError
+from slotwise.starter.runtimes.context import JobContext
 from slotwise.starter.settings import StarterSettings
 
 #: A hard limit that leaves the host's own.
 _UNLIMITED = 2**64 - 1
 _SHARED_MEMORY = "/dev/shm"
-
-
-@dataclass(frozen=True)
-class JobContext:
-    """A job, its slot and what this host gives it."""
-
-    job: JobView
-    slot: SlotView
-    job_ad: ClassAd
-    machine_ad: ClassAd
-    directory: RunDirectory
-    identity: Identity
-    transfers: bool
-    root: bool
-    #: Devices of the host that the job must not open.
-    hidden: tuple[Device, ...] = ()
-    #: Cores that the job is bound to; none: it may use all.
-    cores: tuple[int, ...] = ()
 
 
 def compose(
@@ -57,7 +38,7 @@ def compose(
     lease_s: float,
     secret: str,
 ) -> KeeperSpec:
-    """The keeper's spec. ``secret`` makes the marker in the job's environment this run's own.
+    """The keeper's spec, without the job wrapper. ``secret`` makes the marker in the job's environment this run's own.
 
     :raises OSError: when the program cannot be looked at.
     """
@@ -80,8 +61,8 @@ def compose(
     stdin, stdout, stderr = _streams(context, cwd)
     return KeeperSpec(
         name=directory.name,
-        exe=settings.wrapper or program,
-        args=(settings.wrapper, program, *arguments) if settings.wrapper else (program, *arguments),
+        exe=program,
+        args=(program, *arguments),
         env=env,
         cwd=cwd,
         stdin=stdin,
@@ -102,8 +83,16 @@ def compose(
     )
 
 
+def wrapped(spec: KeeperSpec, wrapper: str) -> KeeperSpec:
+    """The spec with which the keeper starts the job's wrapper (USER_JOB_WRAPPER), if there is one."""
+    return replace(spec, exe=wrapper, args=(wrapper, spec.exe, *spec.args[1:])) if wrapper else spec
+
+
 def _program(context: JobContext, cwd: str) -> str:
-    """Path of the program: the transferred one in the scratch directory, else where the job says."""
+    """Path of the program: the transferred one in the scratch directory, else where the job says.
+
+    In an image that is as the job writes it.
+    """
     job = context.job
     if context.transfers and job.transfer.executable:
         path = context.directory.scratch / PurePosixPath(job.cmd).name
@@ -113,7 +102,7 @@ def _program(context: JobContext, cwd: str) -> str:
                 if not mode & stat.S_IXUSR:
                     path.chmod(mode | 0o500)
         return str(path)
-    return _joined(cwd, job.cmd)
+    return job.cmd if context.in_image else _joined(cwd, job.cmd)
 
 
 def _joined(directory: str, name: str) -> str:
@@ -160,7 +149,7 @@ def _isolation(context: JobContext, settings: StarterSettings, program: str) -> 
         return Isolation()
     directory = context.directory
     used = [] if context.transfers else [context.job.iwd, *_streams(context, context.job.iwd)]
-    if not program.startswith(f"{directory.scratch}/"):
+    if not context.in_image and not program.startswith(f"{directory.scratch}/"):
         used.append(program)
     if settings.wrapper:
         used.append(settings.wrapper)

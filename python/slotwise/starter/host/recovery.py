@@ -55,6 +55,7 @@ async def recover(host: JobHost) -> None:
         restored.append(run)
     for run in restored:  # all at once: a shadow takes a run that is not in the first list for lost
         host.link(run)
+    await host.sweep_runtimes()
     await loop.run_in_executor(None, _clear_groups, host, alive)
     await loop.run_in_executor(None, _clear_volumes, host)
     await loop.run_in_executor(None, _clear_orphans, host)

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 
+from slotwise.daemon.containment import contained
 from slotwise.execution import launcher
 from slotwise.starter.enforcement import accounts
 from slotwise.starter.host.job_host import JobHost
@@ -21,6 +22,8 @@ _log = logging.getLogger(__name__)
 
 #: How often the thin pool is checked, seconds.
 _POOL_LOOK_S = 10.0
+#: How often leftovers of containers are looked for, seconds.
+_SWEEP_S = 300.0
 #: How often the lease is renewed while a startd listens, seconds.
 _RENEW_S = 5.0
 
@@ -41,7 +44,7 @@ async def _keep_lease(host: JobHost) -> None:
 
 
 async def _keep_looking(host: JobHost) -> None:
-    pool_looked = 0.0
+    pool_looked, runtimes_swept = 0.0, host.clock.monotonic()
     while True:
         await asyncio.sleep(1.0)
         now = host.clock.monotonic()
@@ -50,6 +53,11 @@ async def _keep_looking(host: JobHost) -> None:
                 look_at(host, run, now)
             except Exception:  # one run's fault does not keep the others from being checked
                 _log.exception("run %s: error while checking its limits", run.run_id)
+        host.check_runtimes()
+        if now - runtimes_swept >= _SWEEP_S:
+            runtimes_swept = now
+            with contained(_log, "removing leftovers of containers"):
+                await host.sweep_runtimes()
         if host.disks.volumes.pooled and now - pool_looked >= _POOL_LOOK_S:
             pool_looked = now
             try:

@@ -9,6 +9,7 @@ from slotwise.execution.exit_status import MemoryRule
 from slotwise.execution.job_view import JobView
 from slotwise.execution.keeper_spec import Identity
 from slotwise.starter.job.ads import lookup
+from slotwise.starter.job.choice import Choice
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,9 @@ class RunJob:
     #: Its files move; else they are on a shared file system.
     transfers: bool = True
     enforced: Enforced = field(default_factory=Enforced)
+    #: What it runs in, and the image that this starts, once it has been prepared.
+    choice: Choice = field(default_factory=Choice)
+    image: str = ""
     #: When the job began to execute, in this start; 0 before.
     started_at: float = 0.0
 

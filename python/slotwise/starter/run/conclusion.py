@@ -13,11 +13,13 @@ from slotwise.ids import doing_for_run
 from slotwise.starter.enforcement.job_wrapper import wrapper_failure
 from slotwise.starter.hooks import hooks
 from slotwise.starter.hooks.hooks import HookedRun
+from slotwise.starter.job.choice import NONE
 from slotwise.starter.job.failures import NO_JOB
 from slotwise.starter.run import events
 from slotwise.starter.run.measured import MeasuredRun, end_ad
 from slotwise.starter.run.run_host import HostServices
 from slotwise.starter.run.states import RunState
+from slotwise.starter.runtimes.runtime import container_run
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +62,24 @@ def finished(fetched_for: str, state: RunState, result: KeeperResult | None, end
 
 
 def begin(run: EndingRun, result: KeeperResult) -> None:
-    """Find out what the run ends with; in the background where hooks or the disk have a say."""
+    """Find out what the run ends with; in the background where a runtime, hooks or the disk have a say."""
+    if run.job.choice.runtime == NONE:
+        _find_end(run, result)
+    else:
+        run.begin(_leave_runtime(run, result))
+
+
+async def _leave_runtime(run: EndingRun, result: KeeperResult) -> None:
+    """The runtime knows how its container ended, and removes it."""
+    run_id = run.assignment.run_id
+    with contained(_log, doing_for_run(run_id, f"removing its container ({run.job.choice.runtime})")):
+        result = await run.host.runtimes.conclude(container_run(run.assignment, run.job), result)
+        run.keeper.result = result
+    with contained(_log, doing_for_run(run_id, "judging its end"), run.give_up):
+        _find_end(run, result)
+
+
+def _find_end(run: EndingRun, result: KeeperResult) -> None:
     hooked = bool(run.host.settings.hooks.programs)
     if hooked or run.host.disks.checks(run.scratch) or result.ended_at - result.started_at > LONG_ENOUGH_S:
         run.begin(_conclude(run, result))

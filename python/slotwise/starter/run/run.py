@@ -59,6 +59,7 @@ from slotwise.starter.run.measured import Reported
 from slotwise.starter.run.run_host import HostServices
 from slotwise.starter.run.schedule import UpdateSchedule
 from slotwise.starter.run.states import Phase, RunState
+from slotwise.starter.runtimes.runtime import ContainerJob, Entrance, container_run
 from slotwise.starter.scratch.space import ScratchSpace
 from slotwise.starter.sessions.sessions import Sessions
 from slotwise.starter.transfer import transfer
@@ -134,6 +135,8 @@ class Run:
         #: The log that fetched work has itself asked for, once it can be written.
         self.user_log: UserLog | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        #: Makes the job's image available.
+        self._preparation: asyncio.Future[ContainerJob] | None = None
 
     @property
     def run_id(self) -> str:
@@ -159,6 +162,10 @@ class Run:
     def executing(self) -> bool:
         """The job executes, or is suspended."""
         return self.state.phase is Phase.RUNNING
+
+    def entrance(self) -> Entrance | None:
+        """How a visitor enters the job's view; None: nobody can."""
+        return self.host.runtimes.inside(container_run(self.assignment, self.job, self.pid))
 
     @property
     def allows_visits(self) -> ExprTree | None:
@@ -370,12 +377,12 @@ class Run:
                 self.begin(outputs.send_checkpoint(self))
             case actions.StopSoft(kill):
                 if self.state.phase is Phase.STARTING:
-                    self.programs.end()
+                    self._stop_preparing()
                 number, seconds = soft_kill(kill, (self.job.view or NO_JOB).kill)
                 wait_s = self.host.vacate_s(self) if seconds is None else seconds
                 launcher.command(control, f"soft {number} {wait_s}")
             case actions.StopHard():
-                self.programs.end()
+                self._stop_preparing()
                 launcher.command(control, "hard")
             case actions.Pause(resume):
                 launcher.command(control, "continue" if resume else "suspend")
@@ -432,6 +439,31 @@ class Run:
             self.on(events.Failed(failure(error) if kill is None else killed(kill)))
             return
         self.keeper.watch(pid)
+
+    def note_progress(self, text: str) -> None:
+        """Say what is being done for the job before it starts."""
+        _log.info("%s: %s (run %s)", self.job_id, text, self.run_id)
+
+    async def prepare_image(self, work: Coroutine[object, object, ContainerJob]) -> ContainerJob:
+        """Wait until the job's image is available, or the job is killed.
+
+        :raises LaunchRefusedError: when the image cannot be had, or the job has been killed meanwhile.
+        """
+        self._preparation = asyncio.ensure_future(work)
+        try:
+            return await self._preparation
+        except asyncio.CancelledError:
+            if self._told_to_go:
+                raise LaunchRefusedError(killed(self.state.kill or Kill(fast=True))) from None
+            raise
+        finally:
+            self._preparation = None
+
+    def _stop_preparing(self) -> None:
+        """End what runs for a job that does not execute yet."""
+        self.programs.end()
+        if self._preparation is not None:
+            self._preparation.cancel()
 
     async def _relaunch(self) -> None:
         """Start the job again where it wrote its checkpoint."""

@@ -7,6 +7,7 @@ from typing import Protocol
 from slotwise.clock import Clock
 from slotwise.starter.links.leftovers import Leftovers
 from slotwise.starter.links.startd_outbox import StartdOutbox
+from slotwise.starter.runtimes.installed import Runtimes
 from slotwise.starter.scratch.disks import ScratchDisks
 from slotwise.starter.settings import StarterSettings
 from slotwise.starter.transfer.url_transfer import Plugins
@@ -21,6 +22,7 @@ class HostServices(Protocol):
     disks: ScratchDisks
     settings: StarterSettings
     plugins: Plugins
+    runtimes: Runtimes
     #: Where the starter is reached.
     own_address: str
 

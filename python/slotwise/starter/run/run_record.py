@@ -11,6 +11,7 @@ from slotwise.execution.job_view import read_job, read_slot
 from slotwise.starter.enforcement import accounts
 from slotwise.starter.job.ads import lookup, pack_one, unpack_one
 from slotwise.starter.job.assignment import Assignment
+from slotwise.starter.job.choice import Choice
 from slotwise.starter.job.directories import RunDirectory
 from slotwise.starter.job.run_job import Enforced
 from slotwise.starter.links.user_log import UserLog
@@ -51,6 +52,7 @@ def save(run: Run) -> dict[str, object]:
         "limits": assignment.limits,
         "cores": job.enforced.cores,
         "came": run.files.received.to_json(),
+        "runtime": [job.choice.runtime, job.choice.image, job.image],
         "user_log": run.user_log.path if run.user_log is not None else "",
     }
 
@@ -90,6 +92,9 @@ def load(host: RecoveringHost, directory: RunDirectory, kept: Mapping[str, objec
         cgrouped=bool(kept["cgrouped"]),
         cores=tuple(int(core) for core in cores) if isinstance(cores, list) else (),
     )
+    runtime = kept.get("runtime")
+    if isinstance(runtime, list):
+        job.choice, job.image = Choice(str(runtime[0]), str(runtime[1])), str(runtime[2])
     run.files.received.from_json(kept.get("came"))
     if log := str(kept.get("user_log") or ""):
         run.user_log = UserLog(run, log, host.settings.date_form)

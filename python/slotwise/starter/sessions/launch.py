@@ -2,7 +2,8 @@
 
 The starter runs this file in an interpreter of its own (it imports nothing of the package), because joining namespaces
 and dropping rights cannot be undone. Arguments: the job's spec file, its process id, 1 when standard input is a
-terminal, TERM, shells separated by colons, and the command, if any. What it becomes bears the job's marker in its
+terminal, TERM, shells separated by colons, 1 when the environment is to be that of the process, the working directory
+as it is seen from there (empty: the job's), and the command, if any. What it becomes bears the job's marker in its
 environment, so that it ends with the job's family.
 """
 
@@ -46,7 +47,7 @@ class Spec:
         return (self.all(key) or [default])[-1]
 
 
-def main(spec_path: str, pid: str, terminal: str, kind: str, shells: str, *command: str) -> None:
+def main(spec_path: str, pid: str, terminal: str, kind: str, shells: str, own: str, cwd: str, *command: str) -> None:
     """Do it all; returns only when something is refused."""
     spec = Spec(read_fields(spec_path))
     if terminal == "1":
@@ -54,20 +55,27 @@ def main(spec_path: str, pid: str, terminal: str, kind: str, shells: str, *comma
     for group in spec.all("cg.join"):
         with open(f"{group}/cgroup.procs", "w") as file:
             file.write("0")
+    theirs = _environment(pid) if own == "1" else {}
     _enter(pid)
     _limit(spec)
     _become(spec)
-    env = dict(text.partition("=")[::2] for text in spec.all("env"))
+    env = theirs or dict(text.partition("=")[::2] for text in spec.all("env"))
     env["_CONDOR_JOB_PIDS"] = pid
     if kind:
         env["TERM"] = kind
     env.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")
     os.umask(int(spec.one("umask", "18")))
-    os.chdir(spec.one("cwd", "/"))
+    os.chdir(cwd or spec.one("cwd", "/"))
     shell = next((found for name in shells.split(":") if (found := shutil.which(name, path=env["PATH"]))), "/bin/sh")
     env["SHELL"] = shell
     words = [shell, "-c", " ".join(command)] if command else [shell, "-i"] if terminal == "1" else [shell]
     os.execve(shell, words, env)
+
+
+def _environment(pid: str) -> dict[str, str]:
+    """The environment that a process began with."""
+    texts = Path(f"/proc/{pid}/environ").read_bytes().decode("utf-8", "surrogateescape").split("\0")
+    return dict(text.partition("=")[::2] for text in texts if "=" in text)
 
 
 def _enter(pid: str) -> None:

@@ -11,6 +11,7 @@ from slotwise.starter.job.assignment import Assignment
 from slotwise.starter.job.run_job import RunJob
 from slotwise.starter.links.shadow_connection import ShadowConnection
 from slotwise.starter.messages import BytesTaken, OpenShell, Peek, Terminal, Visit, VisitData, VisitEnd, VisitMessage
+from slotwise.starter.runtimes.runtime import Entrance
 from slotwise.starter.sessions.peek import look
 from slotwise.starter.sessions.shell import Shell
 
@@ -28,6 +29,10 @@ class VisitedRun(Protocol):
     @property
     def pid(self) -> int:
         """The job's process; 0 when it does not execute."""
+        ...
+
+    def entrance(self) -> Entrance | None:
+        """How a visitor enters the job's view; None: nobody can."""
         ...
 
     @property
@@ -79,8 +84,11 @@ class Sessions:
             raise SlotwiseError("this machine allows no shells beside jobs", hint="ENABLE_SSH_TO_JOB")
         if len(self._shells) >= _MOST:
             raise SlotwiseError(f"{_MOST} shells are open beside this job already")
+        entrance = run.entrance()
+        if entrance is None:
+            raise SlotwiseError(f"nobody can enter a job in {run.job.choice.runtime}")
         shell = Shell(lambda what: self._say(number, what))
-        shell.open(run.assignment.directory.control, run.pid, request)
+        shell.open(run.assignment.directory.control, entrance, request)
         self._shells[number] = shell
         run.begin(self._attend(number, shell))
 

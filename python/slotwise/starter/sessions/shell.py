@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import os
 import pty
+import shlex
 import signal
 import struct
 import sys
@@ -20,11 +21,13 @@ from pathlib import Path
 from subprocess import Popen
 
 from slotwise.starter.messages import BytesTaken, OpenShell, Terminal, VisitData, VisitMessage
+from slotwise.starter.runtimes.runtime import Entrance
 from slotwise.starter.sessions import launch
 
 _WINDOW = 256 * 1024
 _PIECE = 32 * 1024
 _SHELLS = ("bash", "sh")
+_PATH = "/usr/local/bin:/usr/bin:/bin"
 #: How often a child is looked at, seconds; and how long it may go on after it was hung up on, or hold its output.
 _LOOK_S = 0.05
 _PATIENCE_S = 1.0
@@ -53,8 +56,8 @@ class Shell:
         self._paused = False
         self._terminal = False
 
-    def open(self, control: Path, pid: int, request: OpenShell) -> None:
-        """Start it beside the job's process ``pid``; ``control`` is the control directory of the run.
+    def open(self, control: Path, entrance: Entrance, request: OpenShell) -> None:
+        """Start it in the job's view; ``control`` is the control directory of the run.
 
         :raises OSError: when the host has no process or terminal left.
         """
@@ -62,18 +65,11 @@ class Shell:
         theirs = self._make_terminal() if self._terminal else self._make_pipes()
         if request.terminal is not None:
             self.resize(request.terminal)
-        words = [
-            *(sys.executable, "-I", "-S", str(Path(launch.__file__))),
-            *(str(control / launch.SPEC), str(pid), str(int(self._terminal))),
-            *(
-                request.terminal.kind if request.terminal is not None else "",
-                ":".join(request.shells or _SHELLS),
-                *request.command,
-            ),
-        ]
+        words = _words(control, entrance, request)
+        env = {"PATH": _PATH} if entrance.words else {}
         try:
             self._process = Popen(
-                words, stdin=theirs[0], stdout=theirs[1], stderr=theirs[2], cwd="/", env={}, start_new_session=True
+                words, stdin=theirs[0], stdout=theirs[1], stderr=theirs[2], cwd="/", env=env, start_new_session=True
             )
         except OSError:
             self._close()
@@ -207,3 +203,23 @@ class Shell:
         if self._process is not None and self._process.poll() is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, number)
+
+
+def _words(control: Path, entrance: Entrance, request: OpenShell) -> list[str]:
+    """The program to start: one that joins the job's namespaces, or the runtime's own way in."""
+    terminal, shells = request.terminal, request.shells or _SHELLS
+    if entrance.words:
+        enter = entrance.terminal_words if terminal is not None else entrance.words
+        if request.command:
+            return [*enter, "/bin/sh", "-c", " ".join(request.command)]
+        tries = " || ".join(
+            f"{{ command -v {shlex.quote(name)} >/dev/null && exec {shlex.quote(name)}; }}" for name in shells
+        )
+        return [*enter, "/bin/sh", "-c", tries]
+    return [
+        *(sys.executable, "-I", "-S", str(Path(launch.__file__))),
+        *(str(control / launch.SPEC), str(entrance.pid), str(int(terminal is not None))),
+        *(terminal.kind if terminal is not None else "", ":".join(shells)),
+        *(str(int(entrance.own_environment)), entrance.cwd),
+        *request.command,
+    ]

@@ -1,0 +1,1 @@
+"""What jobs run in besides the bare host: containers and virtual machines."""

@@ -1,0 +1,37 @@
+"""The knobs of runtimes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from slotwise.classad import ExprTree
+from slotwise.config import Config
+from slotwise.errors import SlotwiseError
+from slotwise.starter.runtimes.choice import ChoiceRules
+
+
+@dataclass(frozen=True)
+class RuntimeSettings:
+    """What the configuration says to the runtimes; each has a part of its own."""
+
+    choice: ChoiceRules = field(default_factory=ChoiceRules)
+
+
+def read_runtimes(config: Config) -> RuntimeSettings:
+    """Read the knobs of all runtimes."""
+    return RuntimeSettings(
+        choice=ChoiceRules(
+            singularity_job=expression(config, "SINGULARITY_JOB"),
+            singularity_image=expression(config, "SINGULARITY_IMAGE_EXPR"),
+            use_default=expression(config, "USE_DEFAULT_CONTAINER"),
+            default_image=expression(config, "DEFAULT_CONTAINER_IMAGE"),
+        )
+    )
+
+
+def expression(config: Config, name: str) -> ExprTree | None:
+    """A knob as an expression; None when it is not set or cannot be read (the loader has warned about it)."""
+    try:
+        return config.get_expr(name)
+    except SlotwiseError:
+        return None
