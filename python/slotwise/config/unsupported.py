@@ -133,7 +133,8 @@ RULES: tuple[Rule, ...] = (
     _policy("HOLD_JOB_IF_CREDENTIAL_EXPIRES", "holds no job", off=("true", *_FALSE)),
     _policy("MAX_SHADOW_EXCEPTIONS|GRACEFULLY_REMOVE_JOBS|SCHEDD_CLUSTER_(INCREMENT|INITIAL|MAXIMUM)_VALUE", "has no effect"),
     # ------------------------------------------------------------------------------------------------------- services
-    _service("DOCKER(_.+)?", "has no effect: there are no Docker jobs"),
+    _service("DOCKER_(LOG_DRIVER_NAME|NETWORK_NAME)", "has no effect", "write DOCKER_LOG_DRIVER_NONE, or docker_network_type in the job"),
+    _service("DOCKER_PAT_PRODUCER", "sends no registry credentials with jobs", off=("$(SBIN)/condor_docker_pat_producer",)),
     _service("SINGULARITY_.+|DEFAULT_CONTAINER_IMAGE|CONTAINER_(IMAGES|REGEX)_.*|SUBMIT_CONTAINER_.*", "has no effect: there are no containers"),
     _service("VM_.*|XEN_.*|LIBVIRT_XML_SCRIPT.*|APPEND_REQ_VM", "has no effect: there are no virtual machines"),
     _service("(?!SCHEDD_)[A-Z]+_DAEMON_HISTORY", "writes no history of the daemon"),

@@ -117,6 +117,9 @@ class KeeperSpec:
     stderr: str = "/dev/null"
     #: Output and error are added to, not begun anew.
     appends: bool = False
+    #: The program is the client of a runtime that runs the job elsewhere. It keeps the keeper's rights, and has the job's
+    #: (``identity``) for standard input, output and error only.
+    client: bool = False
     identity: Identity = field(default_factory=Identity)
     limits: Limits = field(default_factory=Limits)
     isolation: Isolation = field(default_factory=Isolation)
@@ -141,6 +144,8 @@ class KeeperSpec:
             yield "env", f"{key}={value}"
         yield from (("cwd", self.cwd), ("stdin", self.stdin), ("stdout", self.stdout), ("stderr", self.stderr))
         yield "append", str(int(self.appends))
+        if self.client:
+            yield "client", "1"
         if self.identity.uid is not None:
             yield "user", f"{self.identity.uid}:{self.identity.gid}"
         for group in self.identity.groups:

@@ -145,8 +145,12 @@ fn finish_start(spec: &Spec, report: &OwnedFd, parent: i32, account: u64) -> ! {
     reset_signals();
     // SAFETY: no memory involved; a fork child is never a group leader, so setsid cannot fail.
     unsafe { libc::setsid() };
-    must(report, Stage::Limits, set_limits(spec, account));
-    must(report, Stage::User, become_user(spec));
+    if spec.client {
+        must(report, Stage::User, lend_user(spec));
+    } else {
+        must(report, Stage::Limits, set_limits(spec, account));
+        must(report, Stage::User, become_user(spec));
+    }
     die_with_parent();
     // SAFETY: no memory involved.
     if unsafe { libc::getppid() } != parent {
@@ -160,6 +164,10 @@ fn finish_start(spec: &Spec, report: &OwnedFd, parent: i32, account: u64) -> ! {
         checked(unsafe { libc::chdir(spec.cwd.as_ptr()) }),
     );
     open_stdio(spec, report);
+    if spec.client {
+        must(report, Stage::User, take_user_back(spec));
+        die_with_parent(); // the kernel forgets it when the effective user changes
+    }
     let args = pointers(&spec.args);
     let env = pointers(&spec.env);
     // SAFETY: close_range marks all others; the arrays are null-ended and outlive the call.
@@ -278,6 +286,34 @@ fn become_user(spec: &Spec) -> io::Result<()> {
     let (real, effective) = unsafe { (libc::getuid(), libc::geteuid()) };
     if real == 0 || effective == 0 {
         return Err(io::Error::from_raw_os_error(libc::EPERM));
+    }
+    Ok(())
+}
+
+/// Takes the job's effective user and groups on, to open files with its rights.
+fn lend_user(spec: &Spec) -> io::Result<()> {
+    let Some((uid, gid)) = spec.user else {
+        return Ok(());
+    };
+    // SAFETY: the list is as long as said.
+    unsafe {
+        checked(libc::setgroups(spec.groups.len(), spec.groups.as_ptr()))?;
+        checked(libc::setegid(gid))?;
+        checked(libc::seteuid(uid))?;
+    }
+    Ok(())
+}
+
+/// Ends what `lend_user` began: the keeper's user and group again, without the job's other groups.
+fn take_user_back(spec: &Spec) -> io::Result<()> {
+    if spec.user.is_none() {
+        return Ok(());
+    }
+    // SAFETY: an empty list.
+    unsafe {
+        checked(libc::seteuid(libc::getuid()))?;
+        checked(libc::setegid(libc::getgid()))?;
+        checked(libc::setgroups(0, std::ptr::null()))?;
     }
     Ok(())
 }

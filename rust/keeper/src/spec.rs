@@ -70,6 +70,9 @@ pub struct Spec {
     pub stdio: [CString; 3],
     /// Output and error are added to.
     pub append: bool,
+    /// The program is not the job: it is the client of a runtime that runs the job elsewhere. It keeps the keeper's rights,
+    /// and has the job's for standard input, output and error only.
+    pub client: bool,
     /// User and group to drop to; none when the starter itself is unprivileged.
     pub user: Option<(u32, u32)>,
     /// Supplementary groups.
@@ -170,6 +173,7 @@ impl Spec {
             b"stdout" => self.stdio[1] = c_text(value)?,
             b"stderr" => self.stdio[2] = c_text(value)?,
             b"append" => self.append = value == b"1",
+            b"client" => self.client = value == b"1",
             b"user" => {
                 let (uid, gid) = pair(value, ':')?;
                 self.user = Some((parsed(uid.as_bytes())?, parsed(gid.as_bytes())?));
