@@ -17,8 +17,11 @@ from slotwise.model.reason_codes import OUT_OF_DISK_SUBCODE, OUT_OF_MEMORY_SUBCO
 
 __all__ = [
     "CLAIM_DEACTIVATED",
+    "CONTAINER_FAILED",
     "FAILED_TO_CREATE_PROCESS",
     "HOOK_PREPARE_JOB_FAILURE",
+    "IMAGE_FAILED",
+    "INVALID_DOCKER_IMAGE",
     "IWD_ERROR",
     "JOB_NOT_STARTED",
     "JOB_REMOVED",
@@ -66,11 +69,16 @@ HOOK_PREPARE_JOB_FAILURE = Hold.HOOK_PREPARE_JOB_FAILURE
 MISSED_DEFERRED_TIME = Hold.MISSED_DEFERRED_EXECUTION_TIME
 MAX_OUTPUT_EXCEEDED = Hold.MAX_TRANSFER_OUTPUT
 OUT_OF_RESOURCES = Hold.JOB_OUT_OF_RESOURCES
+INVALID_DOCKER_IMAGE = Hold.INVALID_DOCKER_IMAGE
 JOB_NOT_STARTED = Vacate.JOB_NOT_STARTED
 STARTER_ERROR = Vacate.STARTER_ERROR
 CLAIM_DEACTIVATED = Vacate.CLAIM_DEACTIVATED
 JOB_REMOVED = Vacate.JOB_REMOVED
 SCRATCH_DIR_ERROR = Vacate.SCRATCH_DIR_ERROR
+
+#: Stages at which a runtime fails: no container could be made of the image, or the container could not be started.
+IMAGE_FAILED = "image"
+CONTAINER_FAILED = "container"
 
 
 @dataclass(frozen=True)
@@ -214,6 +222,10 @@ def _failed_start(result: KeeperResult, job: JobView) -> End:
             code,
             result.errno,
         )
+    if result.stage == IMAGE_FAILED:
+        return held(result.detail, INVALID_DOCKER_IMAGE)
+    if result.stage == CONTAINER_FAILED:
+        return held(result.detail, FAILED_TO_CREATE_PROCESS)
     detail = result.detail or why
     return End(
         How.NOT_STARTED,

@@ -117,8 +117,8 @@ class KeeperSpec:
     stderr: str = "/dev/null"
     #: Output and error are added to, not begun anew.
     appends: bool = False
-    #: The program is the client of a runtime that runs the job elsewhere. It keeps the keeper's rights, and has the job's
-    #: (``identity``) for standard input, output and error only.
+    #: The program is the client of a runtime that runs the job elsewhere. It keeps the keeper's rights, and has
+    #: those of the job's ``identity`` for standard input, output and error only.
     client: bool = False
     identity: Identity = field(default_factory=Identity)
     limits: Limits = field(default_factory=Limits)

@@ -84,8 +84,11 @@ def compose(
 
 
 def wrapped(spec: KeeperSpec, wrapper: str) -> KeeperSpec:
-    """The spec with which the keeper starts the job's wrapper (USER_JOB_WRAPPER), if there is one."""
-    return replace(spec, exe=wrapper, args=(wrapper, spec.exe, *spec.args[1:])) if wrapper else spec
+    """The spec with which the keeper starts the job's wrapper (USER_JOB_WRAPPER), if there is one. The client of a
+    runtime is not the job, and has rights that no wrapper is meant to have."""
+    if not wrapper or spec.client:
+        return spec
+    return replace(spec, exe=wrapper, args=(wrapper, spec.exe, *spec.args[1:]))
 
 
 def _program(context: JobContext, cwd: str) -> str:

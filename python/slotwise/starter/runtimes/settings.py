@@ -8,6 +8,7 @@ from slotwise.classad import ExprTree
 from slotwise.config import Config
 from slotwise.errors import SlotwiseError
 from slotwise.starter.runtimes.choice import ChoiceRules
+from slotwise.starter.runtimes.docker.rules import DockerRules, read_docker
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,7 @@ class RuntimeSettings:
     """What the configuration says to the runtimes; each has a part of its own."""
 
     choice: ChoiceRules = field(default_factory=ChoiceRules)
+    docker: DockerRules = field(default_factory=DockerRules)
 
 
 def read_runtimes(config: Config) -> RuntimeSettings:
@@ -25,7 +27,8 @@ def read_runtimes(config: Config) -> RuntimeSettings:
             singularity_image=expression(config, "SINGULARITY_IMAGE_EXPR"),
             use_default=expression(config, "USE_DEFAULT_CONTAINER"),
             default_image=expression(config, "DEFAULT_CONTAINER_IMAGE"),
-        )
+        ),
+        docker=read_docker(config),
     )
 
 

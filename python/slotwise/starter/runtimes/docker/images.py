@@ -1,0 +1,112 @@
+"""Names of images, and which of those that jobs have pulled are removed. Pure.
+
+An image that a job's user has pulled has a second name, ``htcondor.org/USER/IMAGE``, as in HTCondor: this user may use
+it. One that was not here before has a third one, ``htcondor.org/slotwise.pulled/IMAGE``: it may be removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+_OURS = "htcondor.org/"
+_PULLED = f"{_OURS}slotwise.pulled/"
+
+
+def normalized(image: str) -> str:
+    """The image's name as Docker lists it: without ``docker://``, with ``:latest`` if it has neither tag nor digest."""
+    image = image.removeprefix("docker://")
+    if "@" in image or ":" in image.rpartition("/")[2]:
+        return image
+    return f"{image}:latest"
+
+
+def marked(image: str, user: str) -> str:
+    """The second name of a (normalized) image that a job of ``user`` (``user@domain``) has pulled."""
+    return f"{_OURS}{user.replace('@', '_at_').lower()}/{_tagged(image)}"
+
+
+def pulled(image: str) -> str:
+    """The third name of a (normalized) image that was not here before a job pulled it."""
+    return f"{_PULLED}{_tagged(image)}"
+
+
+def _tagged(image: str) -> str:
+    """A digest cannot be part of a tag's name."""
+    return image.replace("@sha256:", ":sha256-")
+
+
+def original(name: str) -> str:
+    """The image's own name from its second one; empty when it is not ours, or was pulled by its digest."""
+    if not name.startswith(_OURS):
+        return ""
+    image = name.removeprefix(_OURS).partition("/")[2]
+    return "" if ":sha256-" in image else image
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image as the daemon lists it, once for each of its names."""
+
+    name: str
+    id: str
+    size: int = 0
+    #: When it was last tagged, as ISO 8601, which orders as text: each start of a job tags it again.
+    used: str = ""
+
+    @property
+    def ours(self) -> bool:
+        """Whether the name is one that we have given."""
+        return self.name.startswith(_OURS)
+
+    @property
+    def pulled(self) -> bool:
+        """Whether the name says that the image was not here before a job pulled it."""
+        return self.name.startswith(_PULLED)
+
+
+def parse_listing(lines: Iterable[str], details: Mapping[str, tuple[str, int]]) -> list[Image]:
+    """Images from lines ``NAME:TAG ID``; ``details`` has time of use and size by id."""
+    found = []
+    for line in lines:
+        name, _, id_ = line.strip().partition(" ")
+        used, size = details.get(_bare(id_), ("", 0))
+        if id_ and "<none>" not in name:
+            found.append(Image(name, id_, size, used))
+    return found
+
+
+def parse_details(text: str) -> dict[str, tuple[str, int]]:
+    """Time of use and size by id, from lines ``ID SIZE TIME`` (the time may have blanks)."""
+    found = {}
+    for line in text.splitlines():
+        id_, size, used = (*line.split(" ", 2), "", "")[:3]
+        if size.isdigit():
+            found[_bare(id_)] = (used, int(size))
+    return found
+
+
+def _bare(id_: str) -> str:
+    """An id as podman and Docker agree on it."""
+    return id_.removeprefix("sha256:")
+
+
+def cached_bytes(images: Iterable[Image]) -> int:
+    """Bytes of all images that were not here before jobs pulled them."""
+    return sum({image.id: image.size for image in images if image.pulled}.values())
+
+
+def to_remove(images: Collection[Image], keep: int, in_use: Collection[str]) -> list[list[str]]:
+    """The names of each image that goes so that at most ``keep`` of those that we pulled are left, least recently used
+    first. A name is removed with the image's own name.
+
+    :param in_use: images that containers were made from, by their own names.
+    """
+    mine = {image.id: image.used for image in images if image.pulled}
+    names: dict[str, list[str]] = {id_: [] for id_ in mine}
+    for image in images:
+        if image.id in mine and image.ours:
+            names[image.id] += [name for name in (image.name, original(image.name)) if name]
+    free = [id_ for id_ in mine if not any(name in in_use for name in names[id_])]
+    free.sort(key=lambda id_: (mine[id_], id_))
+    return [list(dict.fromkeys(names[id_])) for id_ in free[: max(0, len(mine) - keep)]]

@@ -1,0 +1,139 @@
+"""Real container engines for tests: a Docker daemon that leaves the host's network alone, podman, and a small image."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.support.patience import PATIENCE
+
+IMAGE = "slotwise/busybox:1"
+_TOOLS = (
+    "sh sleep cat echo env id ls true touch head dd mkdir kill tail pwd ps wc hostname stat trap tr yes grep".split()
+)
+_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A container engine: the value of DOCKER, and the environment that its program wants."""
+
+    program: str
+    env: dict[str, str] = field(default_factory=dict)
+
+    def call(self, *words: str, given: bytes = b"", check: bool = True) -> str:
+        """What the program prints."""
+        done = subprocess.run(
+            [*self.program.split(), *words],
+            input=given,
+            capture_output=True,
+            env={**os.environ, **self.env},
+            check=False,
+        )
+        assert done.returncode == 0 or not check, f"{words}: {done.stderr.decode()}"
+        return done.stdout.decode()
+
+    def containers(self) -> list[str]:
+        """The names of all containers of jobs."""
+        return self.call("ps", "--all", "--filter", "label=slotwise.run", "--format", "{{.Names}}").split()
+
+    def images(self) -> set[str]:
+        """All names of images."""
+        return set(self.call("images", "--format", "{{.Repository}}:{{.Tag}}").split())
+
+
+def busybox_tree() -> bytes:
+    """The file tree of a small image as a tar archive."""
+    found = shutil.which("busybox")
+    if found is None or b"statically linked" not in subprocess.run(["file", found], capture_output=True).stdout:
+        if found is None or subprocess.run(["ldd", found], capture_output=True).returncode == 0:
+            pytest.skip("needs a statically linked busybox")
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as tar:
+        for name in ("bin", "tmp", "etc"):
+            place = tarfile.TarInfo(name)
+            place.type, place.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755
+            tar.addfile(place)
+        tar.add(found, "bin/busybox")
+        for tool in _TOOLS:
+            link = tarfile.TarInfo(f"bin/{tool}")
+            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+            tar.addfile(link)
+    return file.getvalue()
+
+
+def _installed(*programs: str) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    for program in programs:
+        if shutil.which(program, path=_PATH) is None:
+            pytest.skip(f"needs {program}")
+
+
+@contextlib.contextmanager
+def docker_daemon() -> Iterator[Engine]:
+    """A Docker daemon of its own with the image in it."""
+    _installed("dockerd", "docker", "containerd", "runc")
+    tree = busybox_tree()
+    top = Path(tempfile.mkdtemp(prefix="sw-docker-", dir="/var/tmp"))
+    socket = f"unix://{top}/d.sock"
+    words = ["dockerd", "--iptables=false", "--ip6tables=false", "--bridge=none", "--data-root", f"{top}/data"]
+    words += ["--exec-root", f"{top}/exec", "-H", socket, "-p", f"{top}/pid"]
+    with open(top / "log", "wb") as log:
+        daemon = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, "PATH": _PATH}
+        )
+    program = shutil.which("docker", path="/usr/bin") or shutil.which("docker", path=_PATH) or ""
+    engine = Engine(program, {"DOCKER_HOST": socket})
+    try:
+        deadline = time.monotonic() + 20 * PATIENCE
+        while not (top / "d.sock").exists() or "ServerVersion" not in engine.call(
+            "info", "--format", "{{json .}}", check=False
+        ):
+            if daemon.poll() is not None or time.monotonic() > deadline:
+                pytest.skip(f"dockerd does not run here: {(top / 'log').read_text()[-500:]}")
+            time.sleep(0.05)
+        engine.call("import", "-", IMAGE, given=tree)
+        yield engine
+    finally:
+        if daemon.poll() is None:
+            for name in engine.call("ps", "--all", "--quiet", check=False).split():
+                engine.call("rm", "--force", name, check=False)
+            daemon.terminate()
+            daemon.wait(20 * PATIENCE)
+        for place in (top / "exec/netns/default", top / "data/overlay2"):
+            subprocess.run(["umount", str(place)], capture_output=True, check=False)
+        shutil.rmtree(top, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def podman() -> Iterator[Engine]:
+    """Podman with storage of its own and the image in it."""
+    _installed("podman", "conmon", "runc")
+    tree = busybox_tree()
+    top = Path(tempfile.mkdtemp(prefix="sw-podman-", dir="/var/tmp"))
+    (top / "containers.conf").write_text(
+        '[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]\nnetns = "none"\n'
+        '[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\nruntime = "runc"\n'
+    )
+    words = f"{shutil.which('podman', path=_PATH)} --root {top}/root --runroot {top}/run --storage-driver vfs"
+    engine = Engine(words, {"CONTAINERS_CONF": str(top / "containers.conf")})
+    try:
+        if not engine.call("import", "-", f"docker.io/{IMAGE}", given=tree, check=False):
+            pytest.skip("podman does not work here: it imports no image")
+        yield engine
+    finally:
+        engine.call("rm", "--all", "--force", check=False)
+        subprocess.run(["umount", f"{top}/root/vfs", f"{top}/root"], capture_output=True, check=False)
+        shutil.rmtree(top, ignore_errors=True)
