@@ -132,6 +132,8 @@ class KeeperSpec:
     #: Proportional set sizes are measured.
     proportional: bool = False
     kill_signal: int = 15
+    #: The job's process suspends itself at SIGTSTP and goes on at SIGCONT: it is not stopped.
+    suspends_itself: bool = False
 
     def fields(self) -> Iterable[tuple[str, str]]:
         """Key and value of each field, in order."""
@@ -173,6 +175,7 @@ class KeeperSpec:
             yield "hide", "\t".join(self.isolation.hide)
         yield "proportional", str(int(self.proportional))
         yield from (("poll_s", f"{self.poll_s:g}"), ("kill_signal", str(self.kill_signal)))
+        yield "suspends_itself", str(int(self.suspends_itself))
         yield from self.cgroup.fields()
 
     def encode(self) -> bytes:

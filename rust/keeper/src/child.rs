@@ -142,7 +142,7 @@ fn become_job(spec: &Spec, report: &OwnedFd, keeper: i32, account: u64) -> ! {
 ///
 /// `account`: threads that the job's account had before.
 fn finish_start(spec: &Spec, report: &OwnedFd, parent: i32, account: u64) -> ! {
-    reset_signals();
+    reset_signals(spec.suspends_itself);
     // SAFETY: no memory involved; a fork child is never a group leader, so setsid cannot fail.
     unsafe { libc::setsid() };
     if spec.client {
@@ -191,15 +191,20 @@ fn die_with_parent() {
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
 }
 
-fn reset_signals() {
-    // SAFETY: default dispositions and an empty mask.
+/// `suspends`: the job suspends itself when told to. Until it listens, the word waits for it.
+fn reset_signals(suspends: bool) {
+    // SAFETY: default dispositions, and a mask of this frame.
     unsafe {
         for number in 1..=64 {
             libc::signal(number, libc::SIG_DFL);
         }
-        let mut none: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut none);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+        let mut mask: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut mask);
+        if suspends {
+            libc::sigaddset(&raw mut mask, libc::SIGTSTP);
+            libc::sigaddset(&raw mut mask, libc::SIGCONT);
+        }
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut());
     }
 }
 

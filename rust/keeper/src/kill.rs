@@ -69,19 +69,24 @@ impl Keeper {
     }
 
     pub(crate) fn suspend(&mut self, stop: bool) {
-        let frozen = self
-            .spec
-            .cgroup
-            .freezer
-            .as_ref()
-            .is_some_and(|dir| cgroup::freeze(self.spec.cgroup.version, dir, stop).is_ok());
-        if !frozen {
+        if self.spec.suspends_itself {
+            sys::signal(self.job, if stop { libc::SIGTSTP } else { libc::SIGCONT });
+        } else if !self.freeze(stop) {
             self.signal_family(if stop { libc::SIGSTOP } else { libc::SIGCONT });
         }
         self.suspended = stop;
         self.measure();
         self.save_state();
         self.notify(if stop { "suspended" } else { "continued" });
+    }
+
+    /// Stops the family by its cgroup, or lets it go on; false where it has none that can.
+    fn freeze(&self, stop: bool) -> bool {
+        let group = &self.spec.cgroup;
+        let Some(dir) = &group.freezer else {
+            return false;
+        };
+        cgroup::freeze(group.version, dir, stop).is_ok()
     }
 
     /// Sends a signal to every process of the family, until a look finds no new one.

@@ -113,6 +113,8 @@ pub struct Spec {
     pub poll_s: f64,
     /// Signal and seconds for a family left without its starter.
     pub kill_signal: i32,
+    /// The job's process is told to suspend itself (SIGTSTP) and to go on (SIGCONT), instead of being stopped.
+    pub suspends_itself: bool,
     /// The cgroups.
     pub cgroup: CgroupSpec,
 }
@@ -202,6 +204,7 @@ impl Spec {
             b"pin" => self.pins.push(path(value)),
             b"proportional" => self.proportional = value == b"1",
             b"poll_s" => self.poll_s = parsed(value)?,
+            b"suspends_itself" => self.suspends_itself = value == b"1",
             b"kill_signal" => self.kill_signal = parsed(value)?,
             _ => self.cgroup.set(key, value)?,
         }
