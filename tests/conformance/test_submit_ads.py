@@ -1,7 +1,8 @@
 """Submit commands and the job ads that HTCondor makes of them (25.14.1, taken by way of its library).
 
 ``submit-ads.json``: the ad of ``executable = prog`` alone, and for each case the commands beside it and the attributes
-that differ then; null for one that is gone. ``@DIR@`` is the directory of the submission.
+that differ then; null for one that is gone. ``@DIR@`` is the directory of the submission. Those of the VM universe are
+what ``condor_submit -dry-run`` writes.
 """
 
 from __future__ import annotations
@@ -67,3 +68,11 @@ def test_ad(case: dict[str, Any], directory: Path, config: Config) -> None:
     expected = {**SAMPLE["base"], **case["changes"]}
     got = {name: plain(str(job.lookup(name)).replace(str(directory), "@DIR@")) for name in job if name not in OWN}
     assert got == {name: plain(text) for name, text in expected.items() if text is not None}
+
+
+@pytest.mark.parametrize("vm_type", ["", "hyperv"])
+def test_a_virtual_machine_of_no_kind_is_refused(vm_type: str, directory: Path, config: Config) -> None:
+    """HTCondor queues it, and no slot ever matches."""
+    commands = [["universe", "vm"], ["vm_type", vm_type], ["vm_memory", "512"], ["vm_disk", "disk.img:vda:w"]]
+    with pytest.raises(SubmitError, match="vm_type"):
+        job_of(commands, directory, config)

@@ -80,7 +80,7 @@ RULES = (
     _refused("container_image", "ContainerImage", _NO_CONTAINERS, _RUN_IT),
     _refused("universe", "WantContainer", _NO_CONTAINERS, _RUN_IT),
     _refused("universe", "JobUniverse", "jobs of this universe are not run", "use universe = vanilla",
-             lambda value: value not in (5, 7, 12)),
+             lambda value: value not in (5, 7, 12, 13)),
     _refused("docker_send_credentials", "DockerSendCredentials", _NO_CREDENTIALS,
              "have the administrator log the execution points in to the registry"),
     _refused("", "SingularityImage", _NO_CONTAINERS, _RUN_IT),
@@ -132,7 +132,7 @@ KEPT = frozenset((
 ))  # fmt: skip
 #: Commands of other universes, of Windows, or of what is refused: no effect in the vanilla universe, as in HTCondor.
 OTHER = re.compile(
-    r"""(?ix) (aws|azure|batch|ec2|gce|gs|s3|vm|xen|java_vm|arc)_.* | batch_project | grid_resource
+    r"""(?ix) (aws|azure|batch|ec2|gce|gs|s3|java_vm|arc)_.* | batch_project | grid_resource
     | (container_(target_dir|is_common)|transfer_container) | Remote_.*grid_resource | remote_universe | keystore_file
     | (append|buffer|compress|fetch|jar|local)_files | file_remaps | parallel_script_.* | WantParallelScheduling
     | load_profile | tool_daemon_(arg|input|output|error).* | cron_(prep_time|window) | Cron(PrepTime|Window)

@@ -23,6 +23,7 @@ class Universe(IntEnum):
     VANILLA = 5
     SCHEDULER = 7
     LOCAL = 12
+    VM = 13
 
 
 #: Universes whose jobs run on the access point itself.

@@ -3,6 +3,7 @@
 use crate::expr;
 use crate::submit::env::Environment;
 use crate::submit::job::{self, Done, Job};
+use crate::submit::virtual_machine;
 
 /// Sets Iwd.
 pub fn directory(job: &mut Job<'_>) -> Done {
@@ -161,6 +162,13 @@ pub fn stream(job: &mut Job<'_>, which: usize) -> Done {
     let must_say = !moved;
     let mut streamed = job.truth(stream.0, stream.1, false)?;
     let value = job.command(command, alias)?;
+    if value.is_some() && virtual_machine::is_wanted(job) {
+        return Err(job.bad(
+            command,
+            "You cannot use input, output, and error parameters in the submit description file for vm universe",
+            "drop it: a virtual machine writes to its disks",
+        ));
+    }
     let file = value.unwrap_or_else(|| "/dev/null".into());
     if file == "/dev/null" {
         moved = false;

@@ -10,7 +10,7 @@ use crate::submit::extended::{self, Extended};
 use crate::submit::job::{Done, Job};
 use crate::submit::{
     Knobs, accounting, basic_attrs, credentials, gpus, policy, program, requirements, resources,
-    transfer, universe,
+    transfer, universe, virtual_machine,
 };
 
 /// One step of making a job ad.
@@ -18,6 +18,8 @@ use crate::submit::{
 pub enum Step {
     /// Universe and containers.
     Universe,
+    /// The virtual machine.
+    VirtualMachine,
     /// Iwd.
     Directory,
     /// Cmd.
@@ -82,6 +84,7 @@ impl Step {
     fn run(&self, job: &mut Job<'_>) -> Done {
         match self {
             Self::Universe => universe::universe(job),
+            Self::VirtualMachine => virtual_machine::virtual_machine(job),
             Self::Directory => basic_attrs::directory(job),
             Self::Executable => program::executable(job),
             Self::Arguments => program::arguments(job),
@@ -146,7 +149,7 @@ impl Step {
                 *other == Self::Directory && self.simple().iter().any(|command| command.file)
             }
             Self::Extended(_) => *other == Self::Directory,
-            Self::ImageSize => *other == Self::Executable,
+            Self::ImageSize => matches!(other, Self::Executable | Self::VirtualMachine),
             Self::Transfer => {
                 matches!(
                     other,
@@ -155,11 +158,13 @@ impl Step {
                         | Self::Stream(0)
                         | Self::ImageSize
                         | Self::Universe
+                        | Self::VirtualMachine
                 )
             }
             Self::RequireGpus => matches!(other, Self::Gpus | Self::Forced(_)),
             Self::Requirements => match other {
                 Self::Universe
+                | Self::VirtualMachine
                 | Self::Cpus
                 | Self::Memory
                 | Self::Disk
@@ -193,6 +198,7 @@ fn forced(job: &mut Job<'_>, name: &str) -> Done {
 pub fn steps(set: &MacroSet, knobs: &dyn Knobs) -> Vec<Step> {
     let mut steps = vec![
         Step::Universe,
+        Step::VirtualMachine,
         Step::Directory,
         Step::Executable,
         Step::Arguments,

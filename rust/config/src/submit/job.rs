@@ -15,6 +15,8 @@ use crate::submit::{Facts, Knobs};
 pub const VANILLA: i64 = 5;
 /// The local universe.
 pub const LOCAL: i64 = 12;
+/// The universe of virtual machines.
+pub const VM: i64 = 13;
 
 /// Result of a step.
 pub type Done = Result<(), ConfigError>;

@@ -28,6 +28,7 @@ pub mod slice;
 pub mod transfer;
 pub mod units;
 pub mod universe;
+pub mod virtual_machine;
 
 use classad::Ad;
 

@@ -273,7 +273,7 @@ pub fn automatic(job: &mut Job<'_>) -> Done {
     if job.has("JobStarterLog") && !job.has("JobStarterDebug") {
         job.put("JobStarterDebug", true);
     }
-    if job.integer("JobUniverse") == Some(job::VANILLA)
+    if matches!(job.integer("JobUniverse"), Some(job::VANILLA | job::VM))
         && !job.has("JobLeaseDuration")
         && let Some(text) = job.knobs.text("JOB_DEFAULT_LEASE_DURATION")
     {

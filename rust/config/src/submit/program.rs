@@ -4,6 +4,7 @@ use crate::args;
 use crate::submit::basic_attrs::squeezed;
 use crate::submit::commands;
 use crate::submit::job::{self, Done, Job};
+use crate::submit::virtual_machine;
 
 /// Sets Cmd and TransferExecutable.
 pub fn executable(job: &mut Job<'_>) -> Done {
@@ -25,6 +26,12 @@ pub fn executable(job: &mut Job<'_>) -> Done {
         return Err(no_executable(job));
     };
     let name = job::unquoted(&name).to_owned();
+    if virtual_machine::is_wanted(job) {
+        // It only names the machine: there is no such file.
+        job.put_text("Cmd", &name);
+        job.put("TransferExecutable", false);
+        return Ok(());
+    }
     let mut transfer = true;
     if let Some(text) = job.command("transfer_executable", "TransferExecutable")? {
         transfer = !text.starts_with(['f', 'F']);

@@ -7,13 +7,16 @@ use classad::{Expr, Value};
 use crate::expr;
 use crate::submit::job::{self, Done, Job};
 use crate::submit::policy::is_deferred;
+use crate::submit::virtual_machine;
 
-struct Clauses {
+/// Conditions, joined by `&&`.
+pub struct Clauses {
     text: String,
 }
 
 impl Clauses {
-    fn and(&mut self, clause: &str) {
+    /// Adds a condition.
+    pub fn and(&mut self, clause: &str) {
         if !self.text.is_empty() {
             self.text.push_str(" && ");
         }
@@ -41,11 +44,12 @@ pub fn requirements(job: &mut Job<'_>) -> Done {
             .unwrap_or_default(),
     };
     let universe = job.integer("JobUniverse").unwrap_or(job::VANILLA);
-    let of_universe = if universe == job::VANILLA {
-        job.knobs.text("APPEND_REQ_VANILLA")
-    } else {
-        None
+    let of_universe = match universe {
+        job::VANILLA => job.knobs.text("APPEND_REQ_VANILLA"),
+        job::VM => job.knobs.text("APPEND_REQ_VM"),
+        _ => None,
     };
+    let placed = matches!(universe, job::VANILLA | job::VM);
     if let Some(appended) = of_universe.or_else(|| job.knobs.text("APPEND_REQUIREMENTS")) {
         clauses.and(&format!("({appended})"));
     }
@@ -63,11 +67,9 @@ pub fn requirements(job: &mut Job<'_>) -> Done {
             "did you intend to use $(requirements)?",
         ));
     }
-    if universe == job::VANILLA {
+    if placed {
         platform(job, &mentioned, &mut clauses);
-    }
-    resources(job, &mentioned, &mut clauses, universe);
-    if universe == job::VANILLA {
+        resources(job, &mentioned, &mut clauses);
         file_transfer(job, &mentioned, &mut clauses);
     }
     if is_deferred(job) {
@@ -88,11 +90,19 @@ pub fn requirements(job: &mut Job<'_>) -> Done {
 
 /// What the user's own Requirements reads. No condition is added on an attribute that it reads of the slot.
 #[derive(Default)]
-struct Mentioned(Reads);
+pub struct Mentioned(Reads);
 
 impl Mentioned {
-    fn of_target(&self, name: &str) -> bool {
+    /// Whether it reads the attribute of the slot.
+    #[must_use]
+    pub fn of_target(&self, name: &str) -> bool {
         self.0.of_target().any(|known| known.is(name))
+    }
+
+    /// Whether it reads the attribute of the job.
+    #[must_use]
+    pub fn of_job(&self, name: &str) -> bool {
+        self.of_any(name) && !self.of_target(name)
     }
 
     fn of_any(&self, name: &str) -> bool {
@@ -141,7 +151,9 @@ fn platform(job: &Job<'_>, mentioned: &Mentioned, clauses: &mut Clauses) {
     if !mentioned.of_target("Arch") {
         clauses.and(&format!("(TARGET.Arch == \"{}\")", fact("arch")));
     }
-    if job.is_true("WantDocker") && !job.is_true("WantContainer") {
+    if virtual_machine::is_wanted(job) {
+        virtual_machine::platform(job, mentioned, clauses);
+    } else if job.is_true("WantDocker") && !job.is_true("WantContainer") {
         clauses.and("TARGET.HasDocker");
         let network = job.text("DockerNetworkType").unwrap_or_default();
         if !matches!(network.as_str(), "" | "host" | "none" | "nat") {
@@ -170,18 +182,25 @@ fn exceeds(request: Option<&Expr>, most: f64) -> bool {
     }
 }
 
-fn resources(job: &Job<'_>, mentioned: &Mentioned, clauses: &mut Clauses, universe: i64) {
-    if universe != job::VANILLA {
-        return;
-    }
+fn resources(job: &Job<'_>, mentioned: &Mentioned, clauses: &mut Clauses) {
+    let machine = virtual_machine::is_wanted(job);
     if !job.has("RequestDisk") {
         if !mentioned.of_target("Disk") {
-            clauses.and("(TARGET.Disk >= DiskUsage)");
+            // A virtual machine's disks may fill all of the machine's, not only the slot's part.
+            clauses.and(if machine {
+                "(TARGET.TotalDisk >= DiskUsage)"
+            } else {
+                "(TARGET.Disk >= DiskUsage)"
+            });
         }
+    } else if mentioned.of_target("Disk") && machine {
+        // Its author deals with it.
     } else if mentioned.of_target("Disk") || exceeds(job.get("RequestDisk"), 0.0) {
         clauses.and("(TARGET.Disk >= RequestDisk)");
     }
-    if exceeds(job.get("RequestMemory"), 1.0) {
+    if machine {
+        virtual_machine::resources(job, mentioned, clauses);
+    } else if exceeds(job.get("RequestMemory"), 1.0) {
         clauses.and("(TARGET.Memory >= RequestMemory)");
     }
     if !mentioned.of_target("Cpus") && exceeds(job.get("RequestCpus"), 1.0) {

@@ -2,6 +2,7 @@
 
 use crate::submit::job::{Done, Job};
 use crate::submit::units;
+use crate::submit::virtual_machine;
 use classad::analysis::Reads;
 
 struct Sized {
@@ -94,6 +95,12 @@ fn sized(job: &mut Job<'_>, what: &Sized) -> Done {
     let text = match given {
         Some(text) => text,
         None if job.has(what.attribute) => return Ok(()),
+        None if what.command == MEMORY.command && virtual_machine::is_wanted(job) => {
+            job.warn(
+                "request_memory was NOT specified.  Using RequestMemory = MY.JobVMMemory".into(),
+            );
+            return job.put_expr("RequestMemory", "MY.JobVMMemory", what.command);
+        }
         None => match job.knobs.text(what.knob) {
             Some(text) => text,
             None => return Ok(()),
@@ -322,7 +329,7 @@ pub fn custom(job: &mut Job<'_>, command: &str) -> Done {
 
 /// Sets ExecutableSize and ImageSize, KiB.
 pub fn image_size(job: &mut Job<'_>) -> Done {
-    if job.base.is_empty() {
+    if job.base.is_empty() && !virtual_machine::is_wanted(job) {
         let cmd = job.text("Cmd").unwrap_or_default();
         let size = kib(job, &cmd);
         job.put("ExecutableSize", size);

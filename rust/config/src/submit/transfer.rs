@@ -3,6 +3,7 @@
 use crate::submit::job::{self, Done, Job};
 use crate::submit::resources::kib;
 use crate::submit::units;
+use crate::submit::virtual_machine;
 
 /// Sets the transfer attributes and DiskUsage.
 pub fn files(job: &mut Job<'_>) -> Done {
@@ -157,6 +158,11 @@ fn mode(
     inputs: bool,
     outputs: bool,
 ) -> Result<(&'static str, &'static str), crate::ConfigError> {
+    if virtual_machine::is_wanted(job) {
+        // Whatever the description says: the machine's disks come and go with the job.
+        let evict = job.is_true("JobVMCheckpoint");
+        return Ok(("YES", if evict { "ON_EXIT_OR_EVICT" } else { "ON_EXIT" }));
+    }
     let given = said(job, "ShouldTransferFiles", "should_transfer_files")?;
     let by_default = given.is_none();
     let should = should_transfer(job, given)?;

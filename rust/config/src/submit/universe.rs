@@ -62,7 +62,7 @@ fn number_of(job: &Job<'_>, named: &str) -> Result<i64, crate::ConfigError> {
         .iter()
         .find(|(name, number)| *name == lower || number.to_string() == lower);
     let message = match known {
-        Some((_, number @ (5 | 7 | 12))) => return Ok(*number),
+        Some((_, number @ (5 | 7 | 12 | 13))) => return Ok(*number),
         Some((name, _)) => format!("the {name} universe is not there yet"),
         None => format!("I don't know about the '{named}' universe"),
     };
