@@ -285,7 +285,10 @@ async def test_each_ad_tells_how_often_it_was_updated(collector: Harness) -> Non
     assert [first[name] for name in ("UpdatesTotal", "UpdatesSequenced", "UpdatesLost")] == [3, 2, 0]
     assert [second[name] for name in ("UpdatesTotal", "UpdatesSequenced", "UpdatesLost")] == [1, 0, 0]
     assert first["UpdatesHistory"] == "0x" + 32 * "0"
-    assert collector.store.updates_total == {"Machine": 4} and collector.store.updates_initial == {"Machine": 2}
+    counted = collector.store.updates.attributes(collector.clock.now())
+    for name, count in {"UpdatesTotal": 4, "UpdatesInitial": 2, "UpdatesLost": 0}.items():
+        names = (name, f"{name}_Slot", f"Recent{name}", f"Recent{name}_Slot")
+        assert [counted[each] for each in names] == [count] * 4
     collector.store.counts = False
     await collector.slots(slot(3))
     (plain,) = unpack_ads((await collector.query(constraint="Cpus == 3"))[0])

@@ -8,7 +8,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slotwise.model.windows import Histogram, Publication, Rate, Ring, Tallies, Window, shown
+from slotwise.model.windows import Histogram, Rate, Ring, Tallies, Window, shown
 
 WINDOWS = st.builds(lambda quantum, times: Window(quantum * times, quantum), st.integers(1, 50), st.integers(1, 6))
 EVENTS = st.lists(st.tuples(st.floats(0, 100), st.integers(0, 5)), max_size=40)
@@ -73,23 +73,3 @@ def test_an_even_flow_is_found_and_dies_down(speed: float, steps: list[float]) -
         assert short == pytest.approx(speed * (1 - math.exp(-now / 60)), rel=1e-6)
     assert rate.total == pytest.approx(speed * now)
     assert rate.averages(now + 6000)[60.0] < short or short == 0
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        (None, Publication()),
-        ("default", Publication()),
-        ("", Publication(0)),
-        ("NONE", Publication(0)),
-        ("DC:1", Publication(0)),
-        ("SCHEDD:2", Publication(2)),
-        ("dc, schedd:1!R", Publication(1, recent=False)),
-        ("ALL:2Z", Publication(2, nonzero=True)),
-        ("ALL:2, SCHEDULER:NONE", Publication(0)),
-        ("SCHEDD:!L", Publication(1, lifetime=False)),
-        ("SCHEDD:0", Publication(0)),
-    ],
-)
-def test_what_is_to_be_published(text: str | None, found: Publication) -> None:
-    assert Publication.of(text, "SCHEDD", "SCHEDULER") == found

@@ -17,7 +17,7 @@ from slotwise.collector.sleeps import SleepRecord
 from slotwise.collector.store import HEARD, SLOTS, AdStore
 from slotwise.collector.tokens import TokenServicer
 from slotwise.config import Config
-from slotwise.daemon.ad import daemon_ad
+from slotwise.daemon.ad import daemon_ad, statistics_window
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.observe.log import listed
 from slotwise.wire.gen import collector_pb2_grpc, token_pb2_grpc
@@ -47,6 +47,7 @@ class Collector:
         )
         self.tokens.tell_hosts()
         self.expiry = Expiry()
+        self.store.updates.began = context.clock.now()
         self._take_config(context.config)
         self._own_ad_at = 0.0
         self._keeping_house = asyncio.create_task(self._keep_house(), name="expire")
@@ -55,6 +56,7 @@ class Collector:
         self.expiry.lifetime_s = config.get_float("CLASSAD_LIFETIME")
         self.expiry.spare_s = config.get_float("UPDATE_INTERVAL")
         own = config.get("COLLECTOR_NAME") if config.is_set("COLLECTOR_NAME") else None
+        self.store.updates.follow(statistics_window(config))
         self.store.counts = config.get_bool("COLLECTOR_DAEMON_STATS")
         self.servicer.longest_query_s = config.get_float("COLLECTOR_QUERY_MAX_WORKTIME")
         self.offline.rules = offline_rules(config)
@@ -119,14 +121,8 @@ class Collector:
             "ActiveQueryWorkersPeak": self.servicer.open_queries_peak,
             "DroppedQueries": self.servicer.dropped_queries,
             "QueriesTotal": self.servicer.queries,
-            "UpdatesTotal": self.store.updates_total.total(),
-            "UpdatesInitial": self.store.updates_initial.total(),
-            # What is sent over a stream arrives, or the stream breaks and whole ads follow.
-            "UpdatesLost": 0,
-            "UpdatesLostRatio": 0.0,
+            **self.store.updates.attributes(self._context.clock.now()),
         }
-        for kind, count in self.store.updates_total.items():
-            totals |= {f"UpdatesTotal_{kind}": count, f"UpdatesInitial_{kind}": self.store.updates_initial[kind]}
         for name in ("RunningJobs", "IdleJobs"):
             (values,) = submitters.values([name])
             totals[name] = sum(value for value in values if isinstance(value, int))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 from slotwise.classad import ExprTree
 from slotwise.collector.offline import OfflineAds, Touched
+from slotwise.collector.update_statistics import UpdateStatistics
 from slotwise.errors import UsageError
+from slotwise.model.windows import Window
 from slotwise.table import AdTable, ApplyReport, PackKeys
 
 #: Kinds under other names that users and HTCondor know.
@@ -34,9 +35,8 @@ class AdStore:
         self._names: dict[str, str] = {}
         #: Whether each ad tells how often it was updated (COLLECTOR_DAEMON_STATS).
         self.counts = True
-        #: Updates, and those that brought a new ad, by kind; for the collector's own ad.
-        self.updates_total: Counter[str] = Counter()
-        self.updates_initial: Counter[str] = Counter()
+        #: The updates that came, for the collector's own ad.
+        self.updates = UpdateStatistics(Window(), began=0.0)
         #: The ads of machines that are off; None: they are not followed.
         self.offline: OfflineAds | None = None
 
@@ -103,9 +103,7 @@ class AdStore:
             pack = b"".join((pack[:4], bytes([pack[4] & ~_RESET_FLAG]), pack[5:]))
         report = self.table(kind, private=private).apply(pack, now, stamp=HEARD, counts=self.counts and not private)
         if not private:
-            kind = self.canonical(kind)
-            self.updates_total[kind] += report.inserted + report.updated
-            self.updates_initial[kind] += report.inserted
+            self.updates.add(self.canonical(kind), report.inserted + report.updated, report.inserted, now)
         return report
 
     def invalidate(self, kind: str, keys: Sequence[str], now: float) -> list[str]:

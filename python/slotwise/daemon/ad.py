@@ -6,8 +6,11 @@ import os
 import time
 
 from slotwise import __version__
+from slotwise.config import Config
 from slotwise.daemon import duty_cycle
 from slotwise.daemon.runtime import DaemonContext
+from slotwise.model.publication import Publication
+from slotwise.model.windows import Window
 from slotwise.release import CONDOR_VERSION, condor_platform
 from slotwise.wire.address import DaemonAddress
 
@@ -32,8 +35,28 @@ def daemon_ad(context: DaemonContext, my_type: str, *, name: str | None = None) 
         "MyCurrentTime": now,
         **_host(context),
         **vitals(now, me.started_at),
-        **duty_cycle.duty.attributes(time.monotonic()),
+        **duty_cycle_attributes(context.config),
     }
+
+
+def duty_cycle_attributes(config: Config) -> dict[str, float]:
+    """DaemonCoreDutyCycle, and the statistics of the category DC that are to be published."""
+    duty_cycle.duty.follow(statistics_window(config, "DC"))
+    publication = Publication.configured(config, "DC", "DAEMONCORE", default=duty_cycle.DEFAULT)
+    return duty_cycle.duty.attributes(time.monotonic(), publication)
+
+
+def statistics_window(config: Config, *categories: str) -> Window:
+    """The window of Recent... attributes; of the knobs STATISTICS_WINDOW_QUANTUM_<category>, the first that is set."""
+    names = (f"STATISTICS_WINDOW_QUANTUM_{category}" for category in categories)
+    quantum = next(
+        (config.get_float(name) for name in names if config.is_set(name)),
+        config.get_float("STATISTICS_WINDOW_QUANTUM"),
+    )
+    seconds = "STATISTICS_WINDOW_SECONDS"
+    if "DC" in categories and config.is_set("DCSTATISTICS_WINDOW_SECONDS"):
+        seconds = "DCSTATISTICS_WINDOW_SECONDS"
+    return Window(max(quantum, config.get_float(seconds)), quantum)
 
 
 def _host(context: DaemonContext) -> dict[str, int]:

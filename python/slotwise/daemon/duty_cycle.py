@@ -1,6 +1,8 @@
 """How busy a daemon's event loop is: the share of its time in which it did not wait for anything.
 
 DaemonCoreDutyCycle and RecentDaemonCoreDutyCycle in its ad. Near 1 the daemon answers late, whatever the host's load.
+The other statistics of the category DC (DCStatsLifetime, DCSelectWaittime) are published when STATISTICS_TO_PUBLISH or
+its list names them.
 """
 
 from __future__ import annotations
@@ -9,7 +11,11 @@ import asyncio
 import selectors
 import time
 
+from slotwise.model.publication import Publication
 from slotwise.model.windows import Ring, Window
+
+#: What HTCondor publishes of the category DC without being asked.
+DEFAULT = Publication(level=0)
 
 
 class _Span:
@@ -38,8 +44,8 @@ class DutyCycle:
         if window != self._ring.window:
             self._ring = Ring(_Span, window)
 
-    def attributes(self, now: float) -> dict[str, float]:
-        """The share in use, since the beginning and of late."""
+    def attributes(self, now: float, publication: Publication = DEFAULT) -> dict[str, float]:
+        """The share in use, since the beginning and of late, and what ``publication`` shows of the category DC."""
         gone = now - self._began
         if not self._began or gone <= 0:
             return {}
@@ -48,10 +54,20 @@ class DutyCycle:
         span.waited += self.waited - self._seen.waited
         self._seen.gone, self._seen.waited = gone, self.waited
         recent = list(self._ring.values(now))
-        return {
+        recent_gone, recent_waited = sum(one.gone for one in recent), sum(one.waited for one in recent)
+        found: dict[str, float] = {
             "DaemonCoreDutyCycle": _share(gone, self.waited),
-            "RecentDaemonCoreDutyCycle": _share(sum(one.gone for one in recent), sum(one.waited for one in recent)),
+            "RecentDaemonCoreDutyCycle": _share(recent_gone, recent_waited),
         }
+        if publication.level:
+            found["DCStatsLifetime"] = int(gone)
+            if publication.recent:
+                found["DCRecentStatsLifetime"] = int(recent_gone)
+                if publication.level > 1:
+                    found["DCRecentWindowMax"] = int(self._ring.window.seconds)
+        return found | publication.select(
+            {"DCSelectWaittime": round(self.waited, 6)}, {"DCSelectWaittime": round(recent_waited, 6)}
+        )
 
 
 def _share(gone: float, waited: float) -> float:

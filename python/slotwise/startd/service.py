@@ -18,7 +18,7 @@ from slotwise.startd.dispatcher import Dispatcher
 from slotwise.startd.host.claim_request import ClaimRequest
 from slotwise.startd.host.drain_state import FAST, GRACEFUL, QUICK, schedule_of
 from slotwise.startd.host.outbox import Granted
-from slotwise.startd.publish.daemon_ad import daemon_attributes
+from slotwise.startd.publish.daemon_ad import advertised
 from slotwise.startd.records.slot_record import Activation, Job, Terms
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.states import Claimed, Preempting
@@ -131,7 +131,7 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
         point, now = self._dispatcher.point, self._dispatcher.clock.now()
         table = AdTable()
         if request.kind == "StartDaemon":
-            table.upsert(point.settings.name, ClassAd(daemon_attributes(point, now)))
+            table.upsert(point.settings.name, ClassAd(advertised(point, now, self._dispatcher.clock.monotonic())))
         else:
             point.drain.publish(now)
             for record in point.slots:

@@ -19,7 +19,9 @@ from slotwise.classad.evaluate import (
 )
 from slotwise.config import Config
 from slotwise.config.view import DEFAULT
+from slotwise.daemon import duty_cycle
 from slotwise.errors import ConfigError
+from slotwise.model.publication import Publication
 from slotwise.model.resources import Resources
 from slotwise.startd.policy.consumption import Requesting
 from slotwise.startd.policy.expressions import Policy, Timers
@@ -79,6 +81,10 @@ class Settings:
     pslot_claim_s: float = 0
     #: Over how long Recent... attributes go, and in steps of what.
     statistics_window_s: tuple[float, float] = (1200, 240)
+    #: Which statistics of the category DC the startd's own ad shows.
+    daemon_statistics: Publication = duty_cycle.DEFAULT
+    #: The statistics that STATISTICS_TO_PUBLISH_LIST names, in small letters.
+    statistics_listed: frozenset[str] = frozenset()
     keyboard_slots: int = 0
     console_slots: int = 0
     draining_start: Expression | None = None
@@ -126,6 +132,8 @@ class Settings:
                 config.get_float("STATISTICS_WINDOW_SECONDS"),
                 config.get_float("STATISTICS_WINDOW_QUANTUM"),
             ),
+            daemon_statistics=Publication.configured(config, "DC", "DAEMONCORE", default=duty_cycle.DEFAULT),
+            statistics_listed=Publication.configured(config).listed,
             broken_lasts=config.get_bool("CONTINUE_TO_ADVERTISE_BROKEN_DYNAMIC_SLOTS"),
             unkillable_break=config.get_bool("STARTD_LEFTOVER_PROCS_BREAK_SLOTS"),
             gives_leftovers=_unless_set_to_false(config, "CLAIM_PARTITIONABLE_LEFTOVERS"),

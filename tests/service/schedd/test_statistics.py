@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from slotwise.daemon import duty_cycle
+from slotwise.model.publication import Publication
 from slotwise.model.windows import Window
 
 from tests.service.schedd.test_commands import run
@@ -118,3 +119,19 @@ async def test_the_ad_is_written_from_time_to_time(tmp_path: Path) -> None:
     finally:
         await schedd.stop()
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_statistics_of_the_category_dc_are_shown_when_they_are_asked_for() -> None:
+    duty = duty_cycle.DutyCycle()
+    duty.begin(10.0)
+    duty.waited = 5.0
+    assert "DCStatsLifetime" not in duty.attributes(20.0)
+    shown = duty.attributes(20.0, Publication(2))
+    names = ("DCStatsLifetime", "DCRecentStatsLifetime", "DCRecentWindowMax", "DCSelectWaittime")
+    assert [shown[name] for name in names] == [10, 10, 1200, 5.0]
+    only = duty.attributes(20.0, Publication(0, recent=False, listed=frozenset({"dcselectwaittime"})))
+    assert (only["DCSelectWaittime"], "RecentDCSelectWaittime" in only, "DCStatsLifetime" in only) == (
+        5.0,
+        False,
+        False,
+    )

@@ -273,6 +273,9 @@ def test_a_broken_dynamic_slot_takes_its_amounts_along() -> None:
     assert p["slot1"].free.cpus == 3
     assert p.ad("slot1")["BrokenSlotCpus"] == 1
     own: dict[str, Any] = dict(daemon_attributes(p.it, p.now))
+    assert "JobDurationCount" not in own, "as in HTCondor, unless STATISTICS_TO_PUBLISH_LIST names it"
+    p.it.settings.statistics_listed = frozenset({"jobdurationavg"})
+    own = dict(daemon_attributes(p.it, p.now))
     assert own["BrokenContextAds"][0]["Reason"] == "scratch directory cannot be removed"
     assert (own["JobStarts"], own["JobDurationCount"]) == (1, 1)
 

@@ -6,7 +6,8 @@ to the queue is goodput, one that is removed, held or failed is badput, and time
 
 from __future__ import annotations
 
-from slotwise.model.windows import Histogram, Publication, Tallies, Window, shown
+from slotwise.model.publication import Publication
+from slotwise.model.windows import Histogram, Tallies, Window, shown
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import PolicyAction, RunEnd, RunOutcome
 from slotwise.schedd.jobs.job import Job
@@ -73,15 +74,15 @@ class JobCounters:
         quantum = self._tallies.ring.number(now)
         if self._shown is not None and self._shown[:2] == (quantum, publication):
             return self._shown[2]
-        found: dict[str, Value] = {}
-        if publication.level and publication.lifetime:
-            found.update(self._tallies.totals)
-            found.update({name: shown(one.counts) for name, one in self._histograms.items()})
-        if publication.level and publication.recent:
-            found.update({f"Recent{name}": amount for name, amount in self._tallies.recent(now).items()})
-            found.update({f"Recent{name}": shown(one.recent(now)) for name, one in self._histograms.items()})
-        if publication.nonzero:
-            found = {name: value for name, value in found.items() if value and str(value).strip("0, ")}
+        totals: dict[str, Value] = {
+            **self._tallies.totals,
+            **{name: shown(one.counts) for name, one in self._histograms.items()},
+        }
+        recent: dict[str, Value] = {}
+        if publication.recent:
+            recent.update(self._tallies.recent(now))
+            recent.update({name: shown(one.recent(now)) for name, one in self._histograms.items()})
+        found = publication.select(totals, recent)
         self._shown = (quantum, publication, found)
         return found
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 
 from slotwise.clock import Clock
 from slotwise.config import Config
-from slotwise.model.windows import Publication, Rate, Tallies, Window, shown
+from slotwise.daemon.ad import statistics_window
+from slotwise.model.publication import Publication
+from slotwise.model.windows import Rate, Tallies, Window, shown
 from slotwise.schedd.claims.records import ClaimTable
 from slotwise.schedd.jobs.job_statistics import BUCKETS, RUNTIMES, SIZES, JobCounters, JobStatistics
 from slotwise.schedd.jobs.queue import Queue
@@ -32,19 +34,10 @@ class StatisticsSettings:
     @classmethod
     def of(cls, config: Config) -> StatisticsSettings:
         """The settings that the STATISTICS_ knobs give."""
-        quantum = next(
-            (
-                config.get_float(name)
-                for name in ("STATISTICS_WINDOW_QUANTUM_SCHEDULER", "STATISTICS_WINDOW_QUANTUM_SCHEDD")
-                if config.is_set(name)
-            ),
-            config.get_float("STATISTICS_WINDOW_QUANTUM"),
-        )
-        text = config.get("STATISTICS_TO_PUBLISH")
         return cls(
-            Window(max(quantum, config.get_float("STATISTICS_WINDOW_SECONDS")), quantum),
-            Publication.of(text, "SCHEDD", "SCHEDULER"),
-            Publication.of(text, "TRANSFER"),
+            statistics_window(config, "SCHEDULER", "SCHEDD"),
+            Publication.configured(config, "SCHEDD", "SCHEDULER"),
+            Publication.configured(config, "TRANSFER"),
         )
 
 

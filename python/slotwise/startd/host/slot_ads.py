@@ -164,7 +164,7 @@ class SlotAds:
         result["Requirements"] = slot_ad.requirements(record, knobs, draining_start=self._drain.start)
         result.update(slot_ad.state_of(record.slot, now))
         result.update(slot_ad.history_of(record, now))
-        result.update(self.statistics.attributes(now))
+        result.update(self.statistics.attributes(now, settings.statistics_listed))
         result.update(slot_ad.claim_of(record, now, record.policy))
         if settings.hook_keyword(record.slot_id, record.type_number):
             result.update(slot_ad.fetches_of(record))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slotwise.daemon import duty_cycle
 from slotwise.startd.host.execution_point import ExecutionPoint
 from slotwise.startd.slot_ad.attributes import Attributes
 
@@ -14,6 +15,12 @@ _MACHINE = (
     "ExpectedMachineGracefulDrainingBadput", "ExpectedMachineGracefulDrainingCompletion",
     "ExpectedMachineQuickDrainingBadput", "ExpectedMachineQuickDrainingCompletion",
 )  # fmt: skip
+
+
+def advertised(point: ExecutionPoint, now: float, monotonic: float) -> Attributes:
+    """The ad, and how busy the startd is; ``monotonic``: now, by the clock that nobody sets."""
+    duty = duty_cycle.duty.attributes(monotonic, point.settings.daemon_statistics)
+    return {**daemon_attributes(point, now), **duty}
 
 
 def daemon_attributes(point: ExecutionPoint, now: float) -> Attributes:
@@ -33,7 +40,7 @@ def daemon_attributes(point: ExecutionPoint, now: float) -> Attributes:
         "TotalMemory": point.settings.resources.memory_mib,
         "TotalDisk": point.settings.resources.disk_kib,
         **point.backfill_slots.daemon_attributes(),
-        **point.ads.statistics.attributes(now),
+        **point.ads.statistics.attributes(now, point.settings.statistics_listed),
         **point.ads.statistics.transfer_attributes(),
     }
     attributes.update(point.breakages.daemon_attributes())

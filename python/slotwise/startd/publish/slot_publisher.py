@@ -16,7 +16,7 @@ from slotwise.daemon.publish import AdUpdate, Publisher
 from slotwise.errors import PeerUnavailableError
 from slotwise.model.slot import SlotKind
 from slotwise.startd.dispatcher import Dispatcher
-from slotwise.startd.publish.daemon_ad import daemon_attributes
+from slotwise.startd.publish.daemon_ad import advertised
 from slotwise.startd.records.slot_record import SlotRecord
 from slotwise.table import PackBuilder, split_pack
 from slotwise.wire.channel import open_async
@@ -189,7 +189,8 @@ class SlotSource:
         if wanted in ("false", "no", "0"):
             return AdUpdate(_DAEMON, b"")
         builder = PackBuilder()
-        builder.upsert(point.settings.name, daemon_attributes(point, self._dispatcher.clock.now()))
+        clock = self._dispatcher.clock
+        builder.upsert(point.settings.name, advertised(point, clock.now(), clock.monotonic()))
         return AdUpdate(_DAEMON, builder.finish())
 
     def _upsert(self, record: SlotRecord, public: PackBuilder, private: PackBuilder) -> None:

@@ -1,12 +1,13 @@
 """Counts and durations since the startd began, and over the last twenty minutes (``Recent...``).
 
 Source: manual, machine ad attributes JobStarts to RecentJobUserPrioPreemptions, JobBusyTime..., JobDuration...;
-STATISTICS_WINDOW_SECONDS and STATISTICS_WINDOW_QUANTUM.
+STATISTICS_WINDOW_SECONDS and STATISTICS_WINDOW_QUANTUM. As in HTCondor, counts are published whatever
+STATISTICS_TO_PUBLISH says, and durations only when STATISTICS_TO_PUBLISH_LIST names them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from slotwise.classad.evaluate import Value
@@ -56,6 +57,11 @@ class Durations:
         }
 
 
+def _is_listed(name: str, listed: Collection[str]) -> bool:
+    """A list may name the durations or any attribute of theirs."""
+    return any(f"{name}{end}".lower() in listed for end in ("", "Avg", "Count", "Min", "Max"))
+
+
 @dataclass
 class _Quantum:
     """What happened within one quantum of time."""
@@ -101,13 +107,15 @@ class Statistics:
         self.received_mb += received_bytes / 2**20
         self.sent_mb += sent_bytes / 2**20
 
-    def attributes(self, now: float) -> Mapping[str, Value]:
-        """All of it."""
+    def attributes(self, now: float, listed: Collection[str] = ()) -> Mapping[str, Value]:
+        """Counts, and those durations that STATISTICS_TO_PUBLISH_LIST names (``listed``, in small letters)."""
         quanta = list(self._quanta.values(now))
         attributes: dict[str, Value] = dict(self.counts)
         for name in self.counts:
             attributes[f"Recent{name}"] = sum(quantum.counts.get(name, 0) for quantum in quanta)
         for name, durations in self.durations.items():
+            if not _is_listed(name, listed):
+                continue
             attributes.update(durations.attributes(name))
             recent = Durations()
             for quantum in quanta:
