@@ -121,6 +121,7 @@ CALLERS: dict[str, tuple[Identity | None, str | None]] = {
     "negotiator": (with_token("condor@vm", *DAEMON_LEVELS["negotiator"]), "NEGOTIATOR DRAIN WAKEUP READ"),
     "defrag": (with_token("condor@vm", *DAEMON_LEVELS["defrag"]), "DRAIN READ"),
     "rooster": (with_token("condor@vm", *DAEMON_LEVELS["rooster"]), "WAKEUP READ"),
+    "web": (with_token("condor@vm", *DAEMON_LEVELS["web"]), "READ"),
     "schedd": (with_token("condor@vm", *DAEMON_LEVELS["schedd"]), "ADVERTISE_SCHEDD"),
     "startd": (with_token("condor@vm", *DAEMON_LEVELS["startd"]), "ADVERTISE_STARTD"),
     "starter": (with_token("condor@vm", *DAEMON_LEVELS["starter"]), ""),

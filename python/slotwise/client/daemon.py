@@ -15,7 +15,7 @@ from slotwise.client import locate
 from slotwise.client.call import Call
 from slotwise.client.pool import Pool
 from slotwise.wire import channel
-from slotwise.wire.credential import Metadata
+from slotwise.wire.credential import Credential, Metadata
 from slotwise.wire.status import to_error
 
 T = TypeVar("T")
@@ -34,6 +34,8 @@ class Where(TypedDict, total=False):
     address: str | None
     #: The caller's token; that of ``SLOTWISE_TOKEN_FILE`` when None; on the pool's own host none is needed.
     token: str | None
+    #: What is shown in place of a token.
+    credential: Credential | None
     #: The environment that names pool and token; that of the process when None.
     env: Mapping[str, str] | None
 
@@ -53,10 +55,11 @@ class Connection:
         name: str | None = None,
         address: str | None = None,
         token: str | None = None,
+        credential: Credential | None = None,
         env: Mapping[str, str] | None = None,
     ) -> None:
         self.peer = f"the {daemon}"
-        self.pool = Pool.of_process(home, env, pool, token)
+        self.pool = Pool.of_process(home, env, pool, token, credential)
         self._credential = self.pool.credential()
         look = locate.reading_target if daemon == "collector" else locate.target_of
         found = target_of_address(address) if address else look(self.pool, daemon, name)

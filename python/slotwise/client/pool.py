@@ -39,6 +39,8 @@ class Pool:
     cwd: Path = field(default_factory=Path.cwd)
     channels: dict[str, grpc.Channel] = field(default_factory=dict, repr=False)
     token: str | None = field(default=None, repr=False)
+    #: What is shown in place of all that; a daemon has one of its own.
+    shown: Credential | None = field(default=None, repr=False)
 
     @classmethod
     def of_process(
@@ -47,12 +49,13 @@ class Pool:
         env: Mapping[str, str] | None = None,
         collector: str | None = None,
         token: str | None = None,
+        shown: Credential | None = None,
     ) -> Pool:
         """The pool that this process means: ``home`` in place of the environment's SLOTWISE_HOME."""
         named = dict(os.environ if env is None else env)
         if home is not None:
             named["SLOTWISE_HOME"] = str(home)
-        return cls(named, collector, token=token)
+        return cls(named, collector, token=token, shown=shown)
 
     @property
     def home(self) -> PoolHome:
@@ -126,6 +129,8 @@ class Pool:
 
     def credential(self) -> Credential:
         """The caller's credential."""
+        if self.shown is not None:
+            return self.shown
         if self.token is not None:
             return TokenCredential(self.token)
         env = dict(self.env)

@@ -33,7 +33,19 @@ _RESOURCES = ("cpus", "cpu", "memory", "ram", "disk", "swap", "gpus", "gpu")
 _DAEMON_LISTS = ("DAEMON_LIST", "DC_DAEMON_LIST")
 #: Daemons that Slotwise has, and those of HTCondor whose work needs none here.
 _DAEMONS = frozenset(
-    {"MASTER", "COLLECTOR", "NEGOTIATOR", "SCHEDD", "STARTD", "DEFRAG", "ROOSTER", "SHARED_PORT", "PROCD", "KBDD"}
+    {
+        "MASTER",
+        "COLLECTOR",
+        "NEGOTIATOR",
+        "SCHEDD",
+        "STARTD",
+        "DEFRAG",
+        "ROOSTER",
+        "WEB",
+        "SHARED_PORT",
+        "PROCD",
+        "KBDD",
+    }
 )
 #: Starts the pool in spite of the knobs that it names.
 IGNORED = "SLOTWISE_IGNORE_UNSUPPORTED"

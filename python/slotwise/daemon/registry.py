@@ -18,6 +18,7 @@ DAEMONS: dict[str, str] = {
     "front": "slotwise.command_server.app",
     "defrag": "slotwise.defrag.app",
     "rooster": "slotwise.rooster.app",
+    "web": "slotwise.web.app",
 }
 
 #: HTCondor's subsystem names, for `SUBSYS.KNOB` in configuration.

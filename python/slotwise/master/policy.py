@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 #: Order of starting; stopping goes the other way. A daemon may rely on those before it. The starter comes before the
 #: startd, which restores its claims from what the starter tells about runs that live.
-START_ORDER = ("collector", "negotiator", "schedd", "starter", "startd", "front", "defrag", "rooster")
+START_ORDER = ("collector", "negotiator", "schedd", "starter", "startd", "front", "defrag", "rooster", "web")
 #: Daemons that run only where DAEMON_LIST names them.
-OPTIONAL = frozenset({"defrag", "rooster"})
+OPTIONAL = frozenset({"defrag", "rooster", "web"})
 
 #: A daemon that lived this long before it died is not in a crash loop.
 STABLE_S = 5.0

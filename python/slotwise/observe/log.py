@@ -42,6 +42,7 @@ _NAMES = {
     "front": "FrontLog",
     "defrag": "DefragLog",
     "rooster": "RoosterLog",
+    "web": "WebLog",
 }
 _DEFAULT_BYTES = 10 * 1024 * 1024
 _LIMIT = re.compile(r"\s*(\d+)\s*([a-z]*)\s*", re.IGNORECASE)

@@ -59,6 +59,17 @@ def server_credentials(config: Knobs) -> grpc.ServerCredentials | None:
     return grpc.ssl_server_credentials([pair], authorities, required)
 
 
+def server_files(config: Knobs) -> tuple[Path, Path] | None:
+    """The files of the daemons' certificate and key, or None when none are configured.
+
+    :raises ConfigError: when one is missing or unreadable, or only one of them is named.
+    """
+    if _pair(config, "AUTH_SSL_SERVER") is None:
+        return None
+    certificate, key = (Path(str(config.get(f"AUTH_SSL_SERVER_{which}FILE"))) for which in ("CERT", "KEY"))
+    return certificate, key
+
+
 def certificate_credentials(config: Knobs) -> grpc.ServerCredentials | None:
     """What daemons show at a port that requires a certificate of every caller; None without a certificate of theirs, or
     an authority for those of callers.

@@ -59,6 +59,8 @@ DAEMON_LEVELS: dict[str, tuple[str, ...]] = {
     # It notes in ads of machines that sleep when they were called; where it may not, it only reads.
     "rooster": ("WAKEUP", "READ"),
     "front": (),
+    # For callers without a token; who has one shows it to the daemons through it.
+    "web": ("READ",),
 }
 
 

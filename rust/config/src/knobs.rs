@@ -370,7 +370,7 @@ enum Piece {
 }
 
 /// What `<DAEMON>` stands for, in lower case.
-const DAEMONS: [&str; 11] = [
+const DAEMONS: [&str; 12] = [
     "master",
     "collector",
     "negotiator",
@@ -379,6 +379,7 @@ const DAEMONS: [&str; 11] = [
     "starter",
     "defrag",
     "rooster",
+    "web",
     "front",
     "tool",
     "submit",

@@ -1,0 +1,340 @@
+"""The HTTP API: what it offers, as one table that is served, and described as OpenAPI.
+
+Ads travel as JSON objects. Lists take ``constraint`` (a ClassAd expression), ``projection`` (attributes, separated by
+commas) and ``limit``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from slotwise import __version__
+from slotwise.classad import ClassAd, ExprTree
+from slotwise.errors import NotFoundError, SlotwiseError, UsageError
+from slotwise.table import AdTable
+from slotwise.web.access import COOKIE, Access, Gate
+from slotwise.web.exposition import Scraper, merged, rendered
+from slotwise.web.pool_client import PoolClient
+from slotwise.web.problems import on_error
+
+_PREFIX = "/api/v1"
+#: Ads of one answer, unless the request says otherwise, and at most.
+_LIMIT, _LIMIT_MOST = 1000, 100_000
+#: Bytes of a request's body.
+_BODY_MOST = 4 * 1024 * 1024
+#: What may be done to jobs.
+_ACTIONS = ("hold", "release", "remove", "remove_force", "suspend", "continue", "vacate", "vacate_fast")
+#: What pages of this service may load, and from where: from nowhere else.
+_HEADERS = {
+    "content-security-policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of an operation, in its query or its path."""
+
+    name: str
+    about: str
+    place: str = "query"
+    type: str = "string"
+
+
+_CONSTRAINT = Parameter("constraint", "A ClassAd expression that is true for the ads that are wanted.")
+_PROJECTION = Parameter("projection", "Attributes, separated by commas; without it all of them.")
+_MOST = Parameter("limit", f"Ads at most: {_LIMIT} unless given, up to {_LIMIT_MOST}.", type="integer")
+_SCHEDD = Parameter("schedd", "Name of the access point; without it this host's, or the first of the pool.")
+_JOB = Parameter("job", "Id of a job (`12.0`) or of a cluster (`12`).", "path")
+_LIST = (_CONSTRAINT, _PROJECTION, _MOST)
+
+Handler = Callable[["Asked"], Awaitable[Response]]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One thing that the API does."""
+
+    method: str
+    path: str
+    about: str
+    handle: Handler
+    parameters: tuple[Parameter, ...] = ()
+    #: The members of the JSON object that it takes, with what each is.
+    body: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request with what it may do."""
+
+    request: Request
+    access: Access
+    pool: PoolClient
+    scraper: Scraper
+
+    def words(self, name: str) -> list[str]:
+        """A parameter that is a list."""
+        return [word.strip() for word in self.request.query_params.get(name, "").split(",") if word.strip()]
+
+    def text(self, name: str) -> str:
+        """A parameter, empty without it."""
+        return self.request.query_params.get(name, "")
+
+    def limit(self) -> int:
+        """The number of ads that are wanted.
+
+        :raises UsageError: when it is not a number in range.
+        """
+        said = self.text("limit")
+        if not said:
+            return _LIMIT
+        if not said.isascii() or not said.isdigit() or not 0 < int(said[:9]) <= _LIMIT_MOST:
+            raise UsageError(f"limit={said[:20]} is not a number from 1 to {_LIMIT_MOST}")
+        return int(said)
+
+    @property
+    def schedd(self) -> str | None:
+        """The access point that is meant; None: this host's."""
+        return self.text("schedd") or None
+
+    async def body(self) -> dict[str, object]:
+        """The JSON object of the request.
+
+        :raises UsageError: when there is none.
+        """
+        size, pieces = 0, []
+        async for piece in self.request.stream():
+            size += len(piece)
+            if size > _BODY_MOST:
+                raise UsageError(f"the request is larger than {_BODY_MOST} bytes")
+            pieces.append(piece)
+        try:
+            found = json.loads(b"".join(pieces))
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"the request is not JSON: {error}") from None
+        if not isinstance(found, dict):
+            raise UsageError("the request is not a JSON object")
+        return found
+
+
+def ads_response(ads: Sequence[ClassAd]) -> Response:
+    """A list of ads."""
+    return Response(AdTable.of(ads).json_text(None, None), media_type="application/json")
+
+
+def _of_kind(kind: str) -> Handler:
+    async def handle(asked: Asked) -> Response:
+        async with asked.pool.collector() as collector:
+            ads = await collector.query(kind, asked.text("constraint"), asked.words("projection"), limit=asked.limit())
+        return ads_response(ads)
+
+    return handle
+
+
+async def _pool(asked: Asked) -> Response:
+    async with asked.pool.collector() as collector:
+        (own, *_) = await collector.query("collector") or [ClassAd()]
+        names = ("Name", "HostsTotal", "HostsClaimed", "HostsUnclaimed", "HostsOwner", "RunningJobs", "IdleJobs")
+        found = {name: own.get(name) for name in names}
+    return JSONResponse({"version": __version__, "signed_in": asked.access.signed_in, **found})
+
+
+async def _jobs(asked: Asked) -> Response:
+    async with asked.pool.schedd(asked.schedd) as schedd:
+        ads = await schedd.query(asked.text("constraint"), asked.words("projection"), limit=asked.limit())
+    return ads_response(ads)
+
+
+async def _job(asked: Asked) -> Response:
+    constraint = _constraint_of(asked.request.path_params["job"])
+    async with asked.pool.schedd(asked.schedd) as schedd:
+        ads = await schedd.query(constraint, asked.words("projection"), limit=asked.limit())
+        if not ads:
+            ads = await schedd.history(constraint, asked.words("projection"), limit=asked.limit())
+    if not ads:
+        raise NotFoundError(f"there is no job {asked.request.path_params['job']}, nor was there one of late")
+    return ads_response(ads)
+
+
+async def _history(asked: Asked) -> Response:
+    async with asked.pool.schedd(asked.schedd) as schedd:
+        ads = await schedd.history(
+            asked.text("constraint"), asked.words("projection"), limit=asked.limit(), since=asked.text("since")
+        )
+    return ads_response(ads)
+
+
+async def _act(asked: Asked) -> Response:
+    body = await asked.body()
+    action, reason = body.get("action"), body.get("reason", "")
+    if action not in _ACTIONS:
+        raise UsageError(f"there is no action {action!r}", hint=f"one of {', '.join(_ACTIONS)}")
+    if not isinstance(reason, str):
+        raise UsageError("the reason is not a string")
+    async with asked.pool.schedd(asked.schedd) as schedd:
+        result = await schedd.act(str(action), _jobs_of(body), reason=reason)
+    return JSONResponse(result.totals)
+
+
+async def _edit(asked: Asked) -> Response:
+    body = await asked.body()
+    attributes = body.get("attributes")
+    if not isinstance(attributes, dict) or not attributes:
+        raise UsageError("no attributes are given", hint='send {"jobs": ["1.0"], "attributes": {"JobPrio": "5"}}')
+    values = {str(name): ExprTree(str(text)) for name, text in attributes.items()}
+    async with asked.pool.schedd(asked.schedd) as schedd:
+        result = await schedd.edit(_jobs_of(body), values)
+    return JSONResponse(result.totals)
+
+
+def _jobs_of(body: Mapping[str, object]) -> str | list[str]:
+    """The jobs that a request names: ids, or a constraint.
+
+    :raises UsageError: when it names none, or both.
+    """
+    ids, constraint = body.get("jobs"), body.get("constraint")
+    if isinstance(ids, list) and ids and constraint is None:
+        for each in ids:
+            _constraint_of(str(each))
+        return [str(each) for each in ids]
+    if isinstance(constraint, str) and constraint and ids is None:
+        return constraint
+    raise UsageError("either jobs or a constraint is wanted", hint='{"jobs": ["1.0", "2"]} or {"constraint": "..."}')
+
+
+def _constraint_of(job: str) -> str:
+    """The expression that is true for a job, or for the jobs of a cluster.
+
+    :raises UsageError: when it is not an id.
+    """
+    cluster, dot, proc = job.partition(".")
+    if not (cluster.isascii() and cluster.isdigit() and len(cluster) < 12):
+        raise UsageError(f"{job[:40]!r} is not the id of a job", hint="`12.0`, or `12` for a cluster")
+    if not dot:
+        return f"ClusterId == {int(cluster)}"
+    if not (proc.isascii() and proc.isdigit() and len(proc) < 12):
+        raise UsageError(f"{job[:40]!r} is not the id of a job", hint="`12.0`, or `12` for a cluster")
+    return f"ClusterId == {int(cluster)} && ProcId == {int(proc)}"
+
+
+async def _accounting(asked: Asked) -> Response:
+    async with asked.pool.negotiator() as negotiator:
+        return ads_response(await negotiator.accounting())
+
+
+async def _cycle(asked: Asked) -> Response:
+    async with asked.pool.negotiator() as negotiator:
+        return JSONResponse(await negotiator.last_cycle())
+
+
+async def _sign_in(asked: Asked) -> Response:
+    """Keep the token that the request shows in a cookie that scripts cannot read."""
+    token = asked.request.headers.get("authorization", "").partition(" ")[2].strip()
+    if not token:
+        raise UsageError("signing in takes the token in the header Authorization")
+    async with asked.pool.collector() as collector:  # it has to be good
+        await collector.query("collector", limit=1)
+    response = JSONResponse({"signed_in": True})
+    secure = asked.request.url.scheme == "https"
+    response.set_cookie(COOKIE, token, httponly=True, secure=secure, samesite="strict", path="/")
+    return response
+
+
+async def _sign_out(asked: Asked) -> Response:
+    response = JSONResponse({"signed_in": False})
+    response.delete_cookie(COOKIE, path="/")
+    return response
+
+
+async def _metrics(asked: Asked) -> Response:
+    families = merged(await asked.scraper.scrape(asked.access.credential))
+    page, media_type = rendered(families, asked.request.headers.get("accept", ""))
+    return Response(page, media_type=media_type)
+
+
+async def _describe(asked: Asked) -> Response:
+    return JSONResponse(openapi())
+
+
+_TO_JOBS = {"jobs": "Ids of jobs or clusters.", "constraint": "In place of ids: a ClassAd expression."}
+OPERATIONS = (
+    Operation("GET", f"{_PREFIX}/pool", "The pool at a glance.", _pool),
+    Operation("GET", f"{_PREFIX}/slots", "Slots.", _of_kind("startd"), _LIST),
+    Operation("GET", f"{_PREFIX}/schedds", "Access points.", _of_kind("schedd"), _LIST),
+    Operation("GET", f"{_PREFIX}/submitters", "Submitters and numbers of their jobs.", _of_kind("submitter"), _LIST),
+    Operation("GET", f"{_PREFIX}/masters", "The hosts' masters.", _of_kind("master"), _LIST),
+    Operation("GET", f"{_PREFIX}/accounting", "Priorities and usage of submitters and groups.", _accounting),
+    Operation("GET", f"{_PREFIX}/cycle", "The last negotiation cycle.", _cycle),
+    Operation("GET", f"{_PREFIX}/jobs", "Jobs in the queue of an access point.", _jobs, (_SCHEDD, *_LIST)),
+    Operation("GET", f"{_PREFIX}/jobs/{{job}}", "A job, or the jobs of a cluster, in the queue or its history.", _job,
+              (_JOB, _SCHEDD, _PROJECTION, _MOST)),
+    Operation("POST", f"{_PREFIX}/jobs/act", f"Do something to jobs: {', '.join(_ACTIONS)}.", _act, (_SCHEDD,),
+              {"action": "What is done.", "reason": "Why, for HoldReason and the like.", **_TO_JOBS}),
+    Operation("POST", f"{_PREFIX}/jobs/edit", "Set attributes of jobs.", _edit, (_SCHEDD,),
+              {"attributes": "Names, and values as ClassAd expressions.", **_TO_JOBS}),
+    Operation("GET", f"{_PREFIX}/history", "Jobs that have left the queue, newest first.", _history,
+              (_SCHEDD, *_LIST, Parameter("since", "A job, a cluster or an expression at which to stop."))),
+    Operation("POST", f"{_PREFIX}/session", "Keep the token of this request in a cookie.", _sign_in),
+    Operation("DELETE", f"{_PREFIX}/session", "Forget that cookie.", _sign_out),
+    Operation("GET", f"{_PREFIX}/openapi.json", "This description.", _describe),
+    Operation("GET", "/metrics", "Metrics of all daemons of this host, for Prometheus.", _metrics),
+)  # fmt: skip
+
+
+def openapi() -> dict[str, object]:
+    """The API as OpenAPI 3.1."""
+    paths: dict[str, dict[str, object]] = {}
+    answer = {"200": {"description": "Done."}, "default": {"description": "A problem (application/problem+json)."}}
+    for one in OPERATIONS:
+        described: dict[str, object] = {"summary": one.about, "responses": answer}
+        if one.parameters:
+            described["parameters"] = [
+                {
+                    "name": each.name,
+                    "in": each.place,
+                    "required": each.place == "path",
+                    "description": each.about,
+                    "schema": {"type": each.type},
+                }
+                for each in one.parameters
+            ]
+        if one.body is not None:
+            members = {name: {"description": about} for name, about in one.body.items()}
+            schema = {"type": "object", "properties": members}
+            described["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        paths.setdefault(one.path, {})[one.method.lower()] = described
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Slotwise", "version": __version__},
+        "paths": paths,
+        "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+        "security": [{"token": []}, {}],
+    }
+
+
+def application(env: Mapping[str, str], gate: Gate, scraper: Scraper) -> Starlette:
+    """The application."""
+
+    def served(one: Operation) -> Route:
+        async def endpoint(request: Request) -> Response:
+            access = gate.access(request)
+            response = await one.handle(Asked(request, access, PoolClient(env, access.credential), scraper))
+            response.headers.update(_HEADERS)
+            return response
+
+        return Route(one.path, endpoint, methods=[one.method])
+
+    return Starlette(
+        routes=[served(one) for one in OPERATIONS],
+        exception_handlers={SlotwiseError: on_error, Exception: on_error},
+    )

@@ -1,0 +1,110 @@
+"""Serves HTTP in the event loop of the daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Iterator
+
+import uvicorn
+
+from slotwise.config import Config
+from slotwise.daemon import privileges
+from slotwise.daemon.registry import DAEMONS
+from slotwise.daemon.runtime import DaemonContext
+from slotwise.errors import HostError
+from slotwise.web.access import Gate
+from slotwise.web.api import application
+from slotwise.web.exposition import Scraper
+from slotwise.web.settings import WebSettings
+
+_log = logging.getLogger(__name__)
+#: How long requests under way may take when the service ends, in seconds.
+_GRACE_S = 2
+#: How long an idle connection is kept, in seconds.
+_IDLE_S = 30
+
+
+class _Server(uvicorn.Server):
+    """A server whose signals are the daemon's."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to the daemon."""
+        yield
+
+
+class Web:
+    """The running web service."""
+
+    def __init__(self, context: DaemonContext, settings: WebSettings) -> None:
+        self._gate = Gate(context.credential, settings.readers)
+        self._scraper = Scraper(context.home, DAEMONS)
+        app = application(context.env, self._gate, self._scraper)
+        self._server = _Server(
+            uvicorn.Config(
+                app,
+                host=settings.host,
+                port=settings.port,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                lifespan="off",
+                limit_concurrency=settings.connections,
+                timeout_keep_alive=_IDLE_S,
+                timeout_graceful_shutdown=_GRACE_S,
+                h11_max_incomplete_event_size=64 * 1024,
+                ssl_certfile=settings.certificate,
+                ssl_keyfile=settings.key,
+            )
+        )
+        self._serving: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Listen.
+
+        :raises HostError: when the port is taken.
+        """
+        config = self._server.config
+        try:
+            with privileges.root_files():
+                config.load()  # the key may be root's
+            listener = await asyncio.to_thread(_bound, config)
+        except OSError as error:
+            raise HostError(
+                f"cannot listen on {config.host}:{config.port}: {error.strerror}",
+                hint="SLOTWISE_HTTP_PORT names another port, 0 takes a free one",
+            ) from None
+        port = listener.getsockname()[1]
+        scheme = "https" if config.is_ssl else "http"
+        self._serving = asyncio.create_task(self._server.serve([listener]), name="http")
+        _log.info("serving %s://%s:%d/", scheme, config.host, port)
+
+    async def reconfig(self, config: Config) -> list[str]:
+        """Take over who may read; places to listen wait for a restart."""
+        self._gate.readers = WebSettings.of(config).readers
+        return []
+
+    async def stop(self, mode: str) -> None:
+        """Answer what is under way, and end."""
+        self._server.should_exit = True
+        if self._serving is not None:
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._serving
+        await self._scraper.close()
+
+
+def _bound(config: uvicorn.Config) -> socket.socket:
+    family, kind, protocol, _, place = socket.getaddrinfo(
+        config.host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(place)
+    except OSError:
+        listener.close()
+        raise
+    return listener

@@ -1,0 +1,125 @@
+"""Who is answered without a token, and what the API refuses before a daemon is asked."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from slotwise.errors import BusyError, DeniedError, NotFoundError, UnauthenticatedError, UsageError
+from slotwise.web.access import CHANGES_HEADER, COOKIE, Gate
+from slotwise.web.api import OPERATIONS, _constraint_of, _jobs_of, openapi
+from slotwise.web.problems import problem
+from slotwise.web.settings import Readers
+from slotwise.wire.credential import Metadata, TokenCredential
+from starlette.requests import Request
+
+UNIX = "unix:/nowhere/s"
+
+
+class Own:
+    def metadata(self, target: str) -> Metadata:
+        return (("authorization", "Bearer own"),)
+
+
+def request(method: str = "GET", *, host: str = "127.0.0.1:9619", peer: str = "127.0.0.1", **headers: str) -> Request:
+    lines = [(b"host", host.encode())]
+    lines += [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": method,
+        "path": "/api/v1/pool",
+        "query_string": b"",
+        "headers": lines,
+        "scheme": "http",
+        "server": ("127.0.0.1", 9619),
+        "client": (peer, 40_000),
+    }
+    return Request(scope)
+
+
+def shown(access: Any) -> str:
+    return dict(access.credential.metadata(UNIX))["authorization"]
+
+
+@pytest.mark.parametrize(
+    ("readers", "peer", "host", "answered"),
+    [
+        ("loopback", "127.0.0.1", "localhost:9619", True),
+        ("loopback", "::1", "[::1]:9619", True),
+        ("loopback", "10.0.0.7", "10.0.0.1", False),
+        # Another site's name that resolves to the loopback address.
+        ("loopback", "127.0.0.1", "evil.example.org:9619", False),
+        ("all", "10.0.0.7", "pool.example.org", True),
+        ("none", "127.0.0.1", "localhost", False),
+    ],
+)
+def test_who_reads_without_a_token(readers: Readers, peer: str, host: str, answered: bool) -> None:
+    gate = Gate(Own(), readers)
+    if answered:
+        access = gate.access(request(peer=peer, host=host))
+        assert not access.signed_in and shown(access) == "Bearer own"
+    else:
+        with pytest.raises(UnauthenticatedError, match="reading needs a token"):
+            gate.access(request(peer=peer, host=host))
+
+
+def test_nobody_changes_anything_without_a_token() -> None:
+    with pytest.raises(UnauthenticatedError, match="changes need a token"):
+        Gate(Own(), "all").access(request("POST"))
+
+
+def test_the_token_of_a_request_is_shown_to_the_daemons_and_the_services_own_never_with_it() -> None:
+    for given in ({"authorization": "Bearer alices"}, {"cookie": f"{COOKIE}=alices"}):
+        access = Gate(Own(), "all").access(request(**given))
+        assert access.signed_in and isinstance(access.credential, TokenCredential)
+        assert shown(access) == "Bearer alices"
+
+
+def test_a_change_with_a_cookie_needs_the_header_that_no_other_site_can_send() -> None:
+    gate = Gate(Own(), "all")
+    with pytest.raises(DeniedError, match="another site"):
+        gate.access(request("POST", cookie=f"{COOKIE}=alices"))
+    marked = request("POST", cookie=f"{COOKIE}=alices", **{CHANGES_HEADER: "1"})
+    assert shown(gate.access(marked)) == "Bearer alices"
+
+
+@pytest.mark.parametrize("job", ["", "1.", ".1", "1.0.0", "-1", "true", "1 || true", "\u0661"])
+def test_a_job_is_named_by_its_id_alone(job: str) -> None:
+    with pytest.raises(UsageError, match="not the id of a job"):
+        _constraint_of(job)
+
+
+def test_jobs_are_named_by_ids_or_by_a_constraint_and_never_by_both() -> None:
+    assert _constraint_of("12.3") == "ClusterId == 12 && ProcId == 3"
+    assert _jobs_of({"jobs": ["12.3", "4"]}) == ["12.3", "4"]
+    assert _jobs_of({"constraint": "true"}) == "true"
+    refused: list[dict[str, object]] = [
+        {},
+        {"jobs": []},
+        {"jobs": ["1"], "constraint": "true"},
+        {"constraint": ""},
+        {"jobs": "1.0"},
+    ]
+    for wrong in refused:
+        with pytest.raises(UsageError):
+            _jobs_of(wrong)
+
+
+def test_errors_have_a_status_a_code_and_the_remedy() -> None:
+    found = problem(NotFoundError("there is no job 1.0", hint="look again"))
+    assert (found.status_code, found.media_type) == (404, "application/problem+json")
+    told = json.loads(bytes(found.body))
+    assert (told["title"], told["detail"], told["hint"]) == ("not_found", "there is no job 1.0", "look again")
+    assert problem(UnauthenticatedError("no token")).headers["www-authenticate"] == "Bearer"
+    assert problem(BusyError("later", retry_after_s=7)).headers["retry-after"] == "7"
+
+
+def test_every_operation_is_described() -> None:
+    paths: Any = openapi()["paths"]
+    assert {(path, method) for path, methods in paths.items() for method in methods} == {
+        (one.path, one.method.lower()) for one in OPERATIONS
+    }
+    for one in OPERATIONS:
+        in_path = {name for name in ("job",) if f"{{{name}}}" in one.path}
+        assert in_path == {each.name for each in one.parameters if each.place == "path"}
