@@ -36,14 +36,8 @@ class CollectorMetrics:
         for kind in _KINDS:
             ads.add_metric([kind], len(self._store.table(kind)))
         yield ads
-        updates = CounterMetricFamily("slotwise_ad_updates", "Ads that were advertised, by kind.", labels=["kind"])
-        counts: dict[str, int] = {}
-        for kind, count in self._store.updates_total.items():
-            label = known(kind, _KINDS)
-            counts[label] = counts.get(label, 0) + count
-        for kind, count in counts.items():
-            updates.add_metric([kind], count)
-        yield updates
+        updates = self._store.updates.total()
+        yield CounterMetricFamily("slotwise_ad_updates", "Ads that were advertised.", value=updates)
         yield CounterMetricFamily("slotwise_queries", "Queries of ads.", value=self._servicer.queries)
         yield CounterMetricFamily(
             "slotwise_dropped_queries", "Queries that were given up.", value=self._servicer.dropped_queries

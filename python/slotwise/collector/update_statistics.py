@@ -39,6 +39,10 @@ class UpdateStatistics:
         self._totals.update(counts)
         self._ring.at(now).update(counts)
 
+    def total(self) -> int:
+        """All updates."""
+        return self._totals["UpdatesTotal"]
+
     def attributes(self, now: float) -> dict[str, int | float]:
         """The attributes: all of them, whatever STATISTICS_TO_PUBLISH says, as in HTCondor's collector."""
         recent: Counter[str] = Counter()
