@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 
 
@@ -19,6 +20,14 @@ def public_claim_id(claim: str) -> str:
     """What may be shown and logged of a claim id: all but the secret."""
     head, _, _ = claim.rpartition("#")
     return f"{head}#..."
+
+
+def masked_claim_id(claim: str) -> str:
+    """A claim id with a digest in place of its secret: still another for each claim. A masked one stays as it is."""
+    public, hash_sign, secret = claim.rpartition("#")
+    if not hash_sign or secret.startswith("sha256:"):
+        return claim
+    return f"{public}#sha256:{hashlib.sha256(secret.encode()).hexdigest()[:16]}"
 
 
 def job_of_run(run_id: str) -> str:

@@ -83,6 +83,7 @@ COMMANDS: dict[str, Command] = {
     "off": Command("slotwise.cli.host.daemons:off", "stop daemons of a machine: graceful, fast, peaceful"),
     "on": Command("slotwise.cli.host.daemons:on", "start daemons that were stopped"),
     "vacate": Command("slotwise.cli.pool.drain:vacate", "vacate slots"),
+    "schedd": Command("slotwise.cli.pool.schedd:main", "replay recorded steps of claims and runs"),
     "startd": Command("slotwise.cli.pool.startd:main", "replay recorded slot transitions"),
     "chirp": Command("slotwise.cli.jobs.chirp:main", "in a running job: files, attributes and log of the access point"),
     "transform-ads": Command("slotwise.cli.jobs.transform_ads:main", "apply job transforms to ads, for testing"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 
-from slotwise.model.slot_step import ReplayedStep
+from slotwise.model.replayed_step import ReplayedStep
 
 #: Daemon name -> module with ``async def start(context: DaemonContext) -> RunningDaemon``.
 DAEMONS: dict[str, str] = {
@@ -27,5 +27,14 @@ SUBSYSTEMS: dict[str, str] = {name: name.upper() for name in DAEMONS}
 
 def replay_of_slots() -> Callable[[str], ReplayedStep]:
     """The startd's own reader of the steps that it records: takes a line of the record again."""
-    found: Callable[[str], ReplayedStep] = import_module("slotwise.startd.slot.replay").retold
+    return _replay("slotwise.startd.slot.replay")
+
+
+def replay_of_claims() -> Callable[[str], ReplayedStep]:
+    """The same of the schedd, for steps of claims and runs."""
+    return _replay("slotwise.schedd.lifecycle.replay")
+
+
+def _replay(module: str) -> Callable[[str], ReplayedStep]:
+    found: Callable[[str], ReplayedStep] = import_module(module).retold
     return found

@@ -96,6 +96,13 @@ class EventTable(Generic[_Place, _State, _Event, _Instruction]):
             self._legal[place, event] = row
         self.rows.append(row)
 
+    def row(self, place: _Place, event: type[_Event]) -> Transition[_Place, _State, _Event, _Instruction]:
+        """The row for an event in a place.
+
+        :raises KeyError: when the event cannot happen there.
+        """
+        return self._legal[place, event]
+
     def allows(self, state: _Place, event: type[_Event]) -> bool:
         """Whether an event can happen in a state."""
         return (state, event) in self._legal

@@ -15,11 +15,13 @@ from slotwise.daemon import pool_end
 from slotwise.daemon.locate import collector_target, negotiator_target
 from slotwise.daemon.questions import Questions
 from slotwise.daemon.runtime import DaemonContext
+from slotwise.daemon.step_file import StepFile
 from slotwise.mail.outbox import Outbox
 from slotwise.schedd.api.job_actions import Actions
 from slotwise.schedd.api.listing import Listing
 from slotwise.schedd.api.user_actions import Users
 from slotwise.schedd.claims.claiming import Claiming
+from slotwise.schedd.claims.recording import Recorder, record
 from slotwise.schedd.claims.rejections import Rejections
 from slotwise.schedd.claims.resource_requests import Requests
 from slotwise.schedd.claims.stopping import Stopping
@@ -100,6 +102,7 @@ class AccessPoint:
         self._build_reports()
         self._connect()
         self._configure(settings)
+        self._record(context.config)
         self._serve()
 
     # ---- parts
@@ -369,6 +372,13 @@ class AccessPoint:
         self.publisher.interval_s = settings.schedd_interval_s
         self.admission.intake.per_user_most, self.admission.intake.most = settings.intake_most
 
+    def _record(self, config: Config) -> None:
+        """Record the steps of claims and runs, if that is configured."""
+        kib = config.get_int("SLOTWISE_SCHEDD_STIMULI_MAX_KIB")
+        file = StepFile(self._context.home.log / "schedd-stimuli.jsonl", 1024 * kib)
+        recorder = Recorder(self._context.clock, file.append) if kib > 0 else None
+        record(self.claiming.claims, self.claiming.runs, recorder)
+
     # ---- life
 
     def begin(self) -> None:
@@ -459,6 +469,7 @@ class AccessPoint:
         settings = read_settings(config, self._context.address.name, local_execute(self._context))
         self._settings = settings
         self._configure(settings)
+        self._record(config)
         self.servicer.superusers = settings.superusers
         self.shadows.visits.look_again()
         self.admission.settings = settings.for_admission(self._context.address.shown)

@@ -14,6 +14,7 @@ from slotwise.classad.evaluate import Value
 from slotwise.config import Config
 from slotwise.daemon.locate import collector_target
 from slotwise.daemon.runtime import DaemonContext
+from slotwise.daemon.step_file import StepFile
 from slotwise.errors import ConfigError
 from slotwise.model.resources import Resources
 from slotwise.startd import self_shutdown
@@ -40,9 +41,9 @@ from slotwise.startd.records.slot_record import SlotRecord
 from slotwise.startd.service import StartdServicer
 from slotwise.startd.settings import Settings, machine_resources, slot_types
 from slotwise.startd.slot import events as ev
-from slotwise.startd.slot.fsm import Step, step
-from slotwise.startd.slot.replay import StimuliFile
-from slotwise.startd.slot.states import Backfill, Slot
+from slotwise.startd.slot.fsm import step
+from slotwise.startd.slot.replay import Recorder
+from slotwise.startd.slot.states import Backfill
 from slotwise.startd.slot_types.layout import PlannedSlot, plan
 from slotwise.startd.starter_link import StarterLink
 from slotwise.table import unpack_ads
@@ -341,22 +342,10 @@ class Startd:
     # ------------------------------------------------------------------------------------------------------ helpers
 
     def _record(self, config: Config) -> None:
-        """Record events if that is configured; a full disk must not stop the startd."""
+        """Record the steps of slots, if that is configured."""
         kib = config.get_int("SLOTWISE_STARTD_STIMULI_MAX_KIB")
-        self.point.transitions.step = step
-        if kib <= 0:
-            return
-        file = StimuliFile(self._context.home.log / "startd-stimuli.jsonl", 1024 * kib)
-
-        def recorded(slot: Slot, stimulus: ev.SlotEvent, judge: ev.EvaluatePolicy, now: float) -> Step:
-            try:
-                return file.step(slot, stimulus, judge, now)
-            except OSError as error:
-                _log.error("could not record events, giving up: %s", error)
-                self.point.transitions.step = step
-                return step(slot, stimulus, judge, now)
-
-        self.point.transitions.step = recorded
+        file = StepFile(self._context.home.log / "startd-stimuli.jsonl", 1024 * kib)
+        self.point.transitions.step = Recorder(file.append).step if kib > 0 else step
 
     def _take_up_drain(self, now: float) -> None:
         saved = self.journal.recall("drain")

@@ -18,12 +18,13 @@ from slotwise.daemon import database
 from slotwise.errors import HostError
 from slotwise.model.claim import Claim, Run
 from slotwise.model.resources import Resources
+from slotwise.model.stored_form import Json
 from slotwise.startd.host.hook_calls import HookCall
 from slotwise.startd.records.breakage import Breakage, Withheld
 from slotwise.startd.records.saved_slot import SavedSlot
 from slotwise.startd.records.slot_record import SlotRecord, Terms
 from slotwise.startd.slot import states
-from slotwise.startd.slot.stored_names import Json, stored_class, stored_field
+from slotwise.startd.slot.stored_names import stored_class, stored_field
 
 _KINDS: dict[str, type] = {
     stored_class(kind): kind

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.main import dispatch
+from slotwise.daemon.step_file import StepFile
 from slotwise.startd.slot import events as ev
-from slotwise.startd.slot.replay import StimuliFile
+from slotwise.startd.slot.replay import Recorder
 
 from tests.support.command import Result
 from tests.support.startd_point import point
@@ -28,7 +29,7 @@ def recorded(tmp_path: Path) -> Path:
     """The steps of a job that was suspended, and whose machine was then drained."""
     path = tmp_path / "startd-stimuli.jsonl"
     p = point(MaxJobRetirementTime="600", NUM_SLOTS="2")
-    p.it.transitions.step = StimuliFile(path, 10**6).step
+    p.it.transitions.step = Recorder(StepFile(path, 10**6).append).step
     p.run("slot2")
     p.apply("slot2", ev.SuspendCommanded(), 10)
     p.apply("slot2", ev.ContinueCommanded(), 10)

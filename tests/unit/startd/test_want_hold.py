@@ -8,10 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from slotwise.daemon.step_file import StepFile
 from slotwise.startd.host.outbox import Kill
 from slotwise.startd.journal import Journal
 from slotwise.startd.slot import events as ev
-from slotwise.startd.slot.replay import StimuliFile, replayed
+from slotwise.startd.slot.replay import Recorder, replayed
 from slotwise.startd.slot.states import Cause
 from slotwise.table import unpack_ads
 
@@ -149,7 +150,7 @@ def test_the_verdict_outlives_the_startd(tmp_path: Path) -> None:
 def test_the_steps_can_be_replayed(tmp_path: Path) -> None:
     it = days(tmp_path, COMMON + TRANSIENT, Owner())
     it.poll_s = 1
-    it.it.transitions.step = StimuliFile(tmp_path / "steps", 1_000_000).step
+    it.it.transitions.step = Recorder(StepFile(tmp_path / "steps", 1_000_000).append).step
     it.run("slot1")
     it.until(0.03)
     steps = [replayed(line) for line in (tmp_path / "steps").read_text().splitlines()]

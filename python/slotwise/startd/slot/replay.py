@@ -7,22 +7,19 @@ steps that changed something to ``startd-stimuli.jsonl`` in LOG, one per line; :
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
 import json
-import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
+from slotwise import ids
 from slotwise.model import claim
-from slotwise.model.slot_step import ReplayedStep, Transition
+from slotwise.model.replayed_step import ReplayedStep, Transition
+from slotwise.model.stored_form import Json, StoredForm, dataclasses_of
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot import states
 from slotwise.startd.slot.fsm import Step, step
 from slotwise.startd.slot.states import Slot
-from slotwise.startd.slot.stored_names import Json, stored_class, stored_field
+from slotwise.startd.slot.stored_names import stored_class, stored_field
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,51 +59,28 @@ class Log:
         return slot
 
 
-_KINDS: dict[str, type] = {
-    stored_class(kind): kind
-    for module in (claim, states, ev)
-    for kind in vars(module).values()
-    if isinstance(kind, type) and dataclasses.is_dataclass(kind)
-}
-
-
 @dataclass
-class StimuliFile:
-    """Steps on disk, at most ``max_bytes`` and as many again in a file with ``.old`` behind its name."""
+class Recorder:
+    """Takes steps, and has those written down that change the slot or ask for something to be done."""
 
-    path: Path
-    max_bytes: int
+    append: Callable[[Mapping[str, Json]], None]
 
     def step(self, slot: Slot, event: ev.SlotEvent, evaluate: ev.EvaluatePolicy, now: float) -> Step:
-        """A step that is written down if it changes the slot or asks for something to be done.
-
-        :raises OSError: when the file cannot be written.
-        """
+        """A step that is recorded."""
         log = Log(slot)
         outcome = log.step(slot, event, evaluate, now)
         if outcome.slot is not slot or outcome.actions:
-            line = json.dumps(
+            self.append(
                 {
                     "at": now,
-                    "before": _encoded(slot),
-                    "stimulus": _encoded(event),
-                    "facts": [_encoded(policy) for policy in log.entries[0].policies],
-                    "after": _encoded(outcome.slot),
+                    "before": _FORM.encode(slot),
+                    "stimulus": _FORM.encode(event),
+                    "facts": [_FORM.encode(policy) for policy in log.entries[0].policies],
+                    "after": _FORM.encode(outcome.slot),
                     "actions": [stored_class(type(action)) for action in outcome.actions],
-                },
-                separators=(",", ":"),
+                }
             )
-            self._append(line + "\n")
         return outcome
-
-    def _append(self, line: str) -> None:
-        if self.path.exists() and self.path.stat().st_size + len(line) > self.max_bytes:
-            self.path.replace(self.path.with_name(self.path.name + ".old"))
-        # Who may read which slot ran whose job when is the administrator's affair.
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "a", encoding="utf-8") as file:
-            os.fchmod(descriptor, 0o600)
-            file.write(line)
 
 
 @dataclass(frozen=True)
@@ -134,7 +108,7 @@ def replayed(line: str) -> Replayed:
     :raises ValueError: when the line is not one of the file.
     """
     try:
-        record = {name: _decoded(value) for name, value in json.loads(line).items()}
+        record = {name: _FORM.decode(value) for name, value in json.loads(line).items()}
         at, before, event, answers = record["at"], record["before"], record["stimulus"], iter(record["facts"])
         if not isinstance(before, Slot) or not isinstance(record["after"], Slot):
             raise TypeError("no slot before or after")
@@ -152,7 +126,8 @@ def retold(line: str) -> ReplayedStep:
     taken = replayed(line)
     return ReplayedStep(
         at=taken.at,
-        slot=taken.before.name,
+        kind="slot",
+        name=taken.before.name,
         stimulus=type(taken.event).__name__,
         before="/".join(taken.before.state_activity),
         transitions=tuple(
@@ -166,39 +141,9 @@ def retold(line: str) -> ReplayedStep:
     )
 
 
-def masked(claim_id: str) -> str:
-    """A claim id without its secret, still another for each claim."""
-    public, hash_sign, secret = claim_id.rpartition("#")
-    if not hash_sign or secret.startswith("sha256:"):
-        return claim_id
-    return f"{public}#sha256:{hashlib.sha256(secret.encode()).hexdigest()[:16]}"
-
-
-def _encoded(value: object) -> Json:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        kind = type(value)
-        fields = {stored_field(kind, f.name): _encoded(getattr(value, f.name)) for f in dataclasses.fields(value)}
-        if "claim_id" in fields:
-            fields["claim_id"] = masked(str(fields["claim_id"]))
-        return {"": stored_class(kind), **fields}
-    if isinstance(value, Mapping):
-        return {"": "map", "pairs": [[_encoded(key), _encoded(item)] for key, item in value.items()]}
-    if isinstance(value, tuple | list):
-        return [_encoded(item) for item in value]
-    if value is None or isinstance(value, str | int | float | bool):
-        return value
-    raise TypeError(f"{type(value).__name__} has no stored form")
-
-
-# Any: the JSON says which class a value becomes, and whose constructor takes the fields.
-def _decoded(value: Json) -> Any:
-    if isinstance(value, list):
-        return tuple(_decoded(item) for item in value)
-    if not isinstance(value, dict):
-        return value
-    fields = {name: _decoded(item) for name, item in value.items() if name}
-    if value.get("") == "map":
-        return dict(fields["pairs"])
-    kind = _KINDS[str(value[""])]
-    made = [f.name for f in dataclasses.fields(kind) if f.init]
-    return kind(**{name: fields[stored_field(kind, name)] for name in made})
+_FORM = StoredForm(
+    dataclasses_of(claim, states, ev),
+    stored_class=stored_class,
+    stored_field=stored_field,
+    masked={"claim_id": ids.masked_claim_id},
+)

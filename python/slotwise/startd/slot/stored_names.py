@@ -5,11 +5,6 @@ Both files outlive a startd, so a class or field that gets another name here kee
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
-#: What JSON holds.
-Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
-
 #: Stored names of classes that have another name now.
 _CLASSES = {
     "PolicyEval": "Facts",
