@@ -102,10 +102,25 @@ class KeeperLink:
         elif word in ("suspended", "continued"):
             self._listener.job_suspended(resumed=word == "continued")
 
-    def command(self, text: str) -> bool:
-        """Give the keeper a command; False when no keeper listens."""
+    # ---- commands; each is False when no keeper listens
+
+    def kill(self) -> bool:
+        """Kill all processes of the job."""
+        return self._command("hard")
+
+    def ask_to_exit(self, signal: int, seconds: int) -> bool:
+        """Send the job a signal, and kill it after ``seconds``."""
+        return self._command(f"soft {signal} {seconds}")
+
+    def suspend(self, *, resume: bool = False) -> bool:
+        """Suspend the processes of the job, or continue them."""
+        return self._command("continue" if resume else "suspend")
+
+    def _command(self, text: str) -> bool:
         with self._rights():
             return launcher.command(self._control, text)
+
+    # ---- what it uses
 
     def usage(self) -> Usage:
         """What the job has used so far, at its end what the keeper found last."""

@@ -12,6 +12,7 @@ from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.errors import HostError, SlotwiseError
 from slotwise.execution import launcher
+from slotwise.execution.keeper_link import KeeperLink
 from slotwise.execution.keeper_spec import KeeperResult
 from slotwise.ids import doing_for_run
 from slotwise.model.reason_codes import Vacate
@@ -113,19 +114,19 @@ class Ends:
             return
         reason = f"The access point failed: {error.message if isinstance(error, SlotwiseError) else error}"
         if run.keeper is not None and not self._work.closing:
-            run.command("hard")
-            self._work.begin(self._end_failed(run, reason))
+            run.keeper.kill()
+            self._work.begin(self._end_failed(run, run.keeper, reason))
         else:
             self._abandon(run, reason)
 
-    async def _end_failed(self, run: LocalRun, reason: str) -> None:
+    async def _end_failed(self, run: LocalRun, keeper: KeeperLink, reason: str) -> None:
         pause_s = 0.2
         while True:
             with contained(_log, doing_for_run(run.id, "ending it after a failure")):
                 found, _ = await self._work.in_thread(partial(launcher.sweep, run.place.control))
                 if found != "alive":
                     break
-                run.command("hard")
+                keeper.kill()
             await asyncio.sleep(pause_s)
             pause_s = min(_PAUSE_MOST_S, pause_s * 2)
         self._abandon(run, reason)

@@ -36,17 +36,21 @@ class Kills:
         if kill is None or run.keeper is None:
             return
         if kill.fast:
-            run.kill_sent = run.command("hard")
+            run.kill_sent = run.keeper.kill()
             return
         if not run.executing_at:
             return  # a process that has not executed the job's program yet would not get the signal
-        number, seconds = self._soft(run)
-        run.kill_sent = run.command(f"soft {number} {seconds}")
+        run.kill_sent = run.keeper.ask_to_exit(*self._soft(run))
 
     def part(self, run: LocalRun, kill: Kill, seconds: int) -> None:
         """End a run with the schedd; one that is not killed at once has ``seconds`` to exit."""
         run.kill = run.kill or kill
-        run.command("hard" if kill.fast else f"soft {self._soft(run)[0]} {seconds}")
+        if run.keeper is None:
+            return
+        if kill.fast:
+            run.keeper.kill()
+        else:
+            run.keeper.ask_to_exit(self._soft(run)[0], seconds)
 
     def _soft(self, run: LocalRun) -> tuple[int, int]:
         """The signal that asks a run to exit, and the seconds until it is killed."""

@@ -47,10 +47,6 @@ class LocalRun:
         """Whether its job is of the scheduler universe."""
         return self.job.cluster.universe == Universe.SCHEDULER
 
-    def command(self, text: str) -> bool:
-        """Give its keeper a command; False when there is none that listens."""
-        return self.keeper is not None and self.keeper.command(text)
-
     def end(self) -> None:
         """Nothing more follows from what its keeper does."""
         self.over = True

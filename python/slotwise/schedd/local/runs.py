@@ -125,7 +125,7 @@ class LocalRuns:
     def suspend(self, run_id: str, *, resume: bool) -> bool:
         """Have a run's keeper suspend the job, or continue it; false when there is no keeper to ask."""
         run = self.runs.get(run_id)
-        return run is not None and run.command("continue" if resume else "suspend")
+        return run is not None and run.keeper is not None and run.keeper.suspend(resume=resume)
 
     async def run(self, stored: list[StoredLocalRun]) -> None:
         """Take over what a former process left, then start jobs until cancelled.

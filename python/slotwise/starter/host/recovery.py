@@ -30,7 +30,7 @@ async def recover(host: JobHost) -> None:
     places = (host.settings.execute, *host.settings.other_executes)
     directories = scratch.existing(places, host.control, nested=host.settings.nested)
     found = await asyncio.gather(*(loop.run_in_executor(None, _fate, directory.control) for directory in directories))
-    alive: list[Run] = []
+    alive: list[Path] = []
     restored: list[Run] = []
     for directory, (fate, names) in zip(directories, found, strict=True):
         run = _restored(host, directory)
@@ -42,7 +42,7 @@ async def recover(host: JobHost) -> None:
             continue
         run.adopt()
         if fate == "alive":
-            alive.append(run)
+            alive.append(directory.control)
             run.keeper.watch(int(names[0]))
             run.live.follow()
             await host.admit_to_io_proxy(run, host.settings.chirp)
@@ -99,16 +99,16 @@ def _clear_away(host: JobHost, directory: RunDirectory) -> None:
         _log.error("could not remove %s: %s", directory.path, "; ".join(problems[:5]))
 
 
-def _clear_groups(host: JobHost, alive: list[Run]) -> None:
-    """Remove groups of this EXECUTE that belong to no living run."""
-    used = {path for run in alive for path in _groups_of(run)}
+def _clear_groups(host: JobHost, alive: list[Path]) -> None:
+    """Remove groups of this EXECUTE that belong to no living run; ``alive``: the control directories of those."""
+    used = {path for control in alive for path in _groups_of(control)}
     for group in find_leftovers(host.cgroups, host.settings.execute, host.settings.slot_prefix):
         if str(group) not in used and not launcher.clear_group(host.cgroups.version, group):
             _log.error("could not remove the cgroup %s", group)
 
 
-def _groups_of(run: Run) -> list[str]:
-    fields = (run.assignment.directory.control / "spec").read_bytes().split(b"\0")
+def _groups_of(control: Path) -> list[str]:
+    fields = (control / "spec").read_bytes().split(b"\0")
     return [field[8:].decode() for field in fields if field.startswith(b"cg.make=")]
 
 

@@ -9,13 +9,14 @@ import asyncio
 import contextlib
 import logging
 import os
+from typing import Protocol
 
 from slotwise.daemon.containment import contained
-from slotwise.execution import launcher
 from slotwise.starter.enforcement import accounts
 from slotwise.starter.host.job_host import JobHost
 from slotwise.starter.run import events, reporting
-from slotwise.starter.run.run import Run
+from slotwise.starter.run.reporting import ReportingRun
+from slotwise.starter.run.schedule import UpdateSchedule
 from slotwise.starter.run.states import Phase
 
 _log = logging.getLogger(__name__)
@@ -26,6 +27,21 @@ _POOL_LOOK_S = 10.0
 _SWEEP_S = 300.0
 #: How often the lease is renewed while a startd listens, seconds.
 _RENEW_S = 5.0
+
+
+class WatchedRun(ReportingRun, Protocol):
+    """What the periodic work needs of a run."""
+
+    schedule: UpdateSchedule
+
+    @property
+    def executing(self) -> bool:
+        """The job executes, or is suspended."""
+        ...
+
+    def on(self, event: events.Event) -> None:
+        """Apply an event."""
+        ...
 
 
 async def keep_watch(host: JobHost) -> None:
@@ -66,16 +82,16 @@ async def _keep_looking(host: JobHost) -> None:
                 _log.exception("could not check the thin pool")
 
 
-def look_at(host: JobHost, run: Run, now: float) -> None:
+def look_at(host: JobHost, run: WatchedRun, now: float) -> None:
     """Do what is due for one run; ``now`` is of the monotonic clock."""
-    lease_s = run.assignment.lease_s
+    run_id, lease_s = run.assignment.run_id, run.assignment.lease_s
     if run.shadow.lease_expired(lease_s, now):
-        _log.warning("run %s: no contact with the shadow for more than %d s, ending the run", run.run_id, lease_s)
+        _log.warning("run %s: no contact with the shadow for more than %d s, ending the run", run_id, lease_s)
         run.on(events.Unwanted(report_gone=True))
         return
     if run.state.phase is Phase.STARTING and (run.state.unwanted or (run.state.kill and run.state.kill.fast)):
         # The keeper may not have listened yet, and a job that waits for a pipe never starts.
-        launcher.command(run.assignment.directory.control, "hard")
+        run.keeper.kill()
     if not run.executing or not run.job.started_at:
         return
     settings, due = host.settings, run.schedule
@@ -94,7 +110,7 @@ def look_at(host: JobHost, run: Run, now: float) -> None:
         reporting.report_usage(run)
 
 
-async def _measured(host: JobHost, run: Run) -> None:
+async def _measured(host: JobHost, run: WatchedRun) -> None:
     """Measure a run's disk use, and report what is due; a job that has too much ends."""
     due = run.schedule
     try:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Protocol
 
 from slotwise.daemon.containment import cause
-from slotwise.execution import launcher
 from slotwise.execution.exit_status import STARTER_ERROR, End, How, Kill
+from slotwise.execution.keeper_link import KeeperLink
 from slotwise.starter.job.assignment import Assignment
 from slotwise.starter.job.failures import NO_JOB
 from slotwise.starter.job.run_job import RunJob
@@ -24,6 +24,7 @@ class FailingRun(Protocol):
 
     assignment: Assignment
     job: RunJob
+    keeper: KeeperLink
     shadow: ShadowConnection
     state: RunState
     #: The starter failed at it: it is being killed.
@@ -84,7 +85,7 @@ def action_failed(run: FailingRun, action: actions.Action, error: Exception) -> 
         case actions.Launch() | actions.Relaunch():
             give_up(run, error)
         case actions.StopHard():
-            launcher.command(run.assignment.directory.control, "hard")
+            run.keeper.kill()
         case _:
             end(run, error)
 

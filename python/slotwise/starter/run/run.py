@@ -14,7 +14,6 @@ from typing import Protocol
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.daemon.containment import contained
 from slotwise.errors import InvariantError, SlotwiseError
-from slotwise.execution import launcher
 from slotwise.execution.exit_status import (
     MISSED_DEFERRED_TIME,
     TRANSFER_INPUT_ERROR,
@@ -361,7 +360,6 @@ class Run:
     # ---- actions
 
     def _do(self, action: actions.Action) -> None:
-        control = self.assignment.directory.control
         match action:
             case actions.RunHook():
                 self.begin(self._prepare_transfer())
@@ -380,12 +378,12 @@ class Run:
                     self._stop_preparing()
                 number, seconds = soft_kill(kill, (self.job.view or NO_JOB).kill)
                 wait_s = self.host.vacate_s(self) if seconds is None else seconds
-                launcher.command(control, f"soft {number} {wait_s}")
+                self.keeper.ask_to_exit(number, wait_s)
             case actions.StopHard():
                 self._stop_preparing()
-                launcher.command(control, "hard")
+                self.keeper.kill()
             case actions.Pause(resume):
-                launcher.command(control, "continue" if resume else "suspend")
+                self.keeper.suspend(resume=resume)
             case actions.ReportPhase():
                 reporting.report_phase(self)
             case actions.ReportSuspended(resumed):

@@ -13,9 +13,21 @@ from slotwise.starter.job.ads import lookup, pack_one, unpack_one
 from slotwise.starter.job.assignment import Assignment
 from slotwise.starter.job.choice import Choice
 from slotwise.starter.job.directories import RunDirectory
-from slotwise.starter.job.run_job import Enforced
+from slotwise.starter.job.run_job import Enforced, RunJob
 from slotwise.starter.links.user_log import UserLog
 from slotwise.starter.run.run import Run, RunHost
+from slotwise.starter.scratch.space import ScratchSpace
+from slotwise.starter.transfer.run_files import RunFiles
+
+
+class RecordedRun(Protocol):
+    """What the record of a run is made of."""
+
+    assignment: Assignment
+    job: RunJob
+    files: RunFiles
+    scratch: ScratchSpace
+    user_log: UserLog | None
 
 
 class RecoveringHost(RunHost, Protocol):
@@ -30,7 +42,7 @@ class RecoveringHost(RunHost, Protocol):
         ...
 
 
-def save(run: Run) -> dict[str, object]:
+def save(run: RecordedRun) -> dict[str, object]:
     """The record of a run; see :func:`load`."""
     assignment, job = run.assignment, run.job
     return {
