@@ -51,7 +51,7 @@ def python() -> bool | None:
     for each in looked_at:
         for fault in each["vulns"]:
             package = f"{each['name']} {each['version']}"
-            say(f"requirements.lock: {package}: {fault['id']}, mended in {fault['fix_versions']}")
+            say(f"requirements.lock: {package}: {fault['id']}, fixed in {fault['fix_versions']}")
     if any(each["vulns"] for each in looked_at):
         return False
     if len(looked_at) < len(found) or not found:

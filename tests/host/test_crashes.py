@@ -284,7 +284,7 @@ async def test_a_repair_is_in_every_list_until_the_startd_confirms_it() -> None:
             known = len(startd.of("", "jobs"))
             startd.command(list=starter_pb2.ListJobs())
             await bench.eventually(lambda: len(startd.of("", "jobs")) > known, "the list has come")
-            return list(startd.of("", "jobs")[-1].mended)
+            return list(startd.of("", "jobs")[-1].repaired)
 
         assert await listed() == ["9.0#1"]
         await bench.rejoin()

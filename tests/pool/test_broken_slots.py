@@ -62,7 +62,7 @@ def test_a_scratch_directory_that_cannot_be_removed_breaks_the_slot(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file immutable")
 @pytest.mark.parametrize("victim", ["nobody", "starter", "startd"])
-def test_what_can_be_removed_later_mends_the_slot(
+def test_what_can_be_removed_later_repairs_the_slot(
     make_pool: Callable[[str], Pool], fix_in_place: Callable[[Path], None], victim: str
 ) -> None:
     pool = make_pool(BASE + "STARTD_CLEANUP_REMINDER_TIMER_INTERVAL = 1\nAGGRESSIVE_CLEANUP_REMINDER = true\n")

@@ -78,13 +78,13 @@ async def test_a_repair_while_the_startd_is_away_is_confirmed_once_it_is_in_the_
         await until(lambda: host.starter.told("left_noted"))
         clock, starter = host.clock, host.starter
         host.startd.dispatcher.journal = DeafJournal()
-    starter.mended.append("1.0#1")
+    starter.repaired.append("1.0#1")
     async with startd_host(tmp_path, "NUM_SLOTS = 4\n", clock=clock, starter=starter) as host:
         await until(lambda: starter.told("repair_noted"), "the starter may forget it")
         record = host.point.slots[f"slot1@{host.point.settings.name}"]
         assert "SlotBrokenCode" not in host.point.ads.attributes(record, clock.now())
         host.startd.dispatcher.journal = DeafJournal()
-    starter.mended.clear()
+    starter.repaired.clear()
     async with startd_host(
         tmp_path, "NUM_SLOTS = 4\n", clock=clock, starter=starter
     ) as host:  # killed again: still whole

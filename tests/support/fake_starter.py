@@ -20,7 +20,7 @@ class FakeStarter(starter_pb2_grpc.StarterServicer):
         #: What runs left behind, told with every list.
         self.left: list[starter_pb2.JobLeft] = []
         #: Runs whose leftovers are gone, told with every list.
-        self.mended: list[str] = []
+        self.repaired: list[str] = []
         #: Runs that are listed as suspended.
         self.suspended: set[str] = set()
 
@@ -45,7 +45,7 @@ class FakeStarter(starter_pb2_grpc.StarterServicer):
                 starter_pb2.JobListed(run_id=run_id, slot_name=job.slot_name, suspended=run_id in self.suspended)
                 for run_id, job in self.runs.items()
             ]
-            jobs = starter_pb2.JobList(jobs=listed, left=self.left, mended=self.mended)
+            jobs = starter_pb2.JobList(jobs=listed, left=self.left, repaired=self.repaired)
             self.tell(starter_pb2.JobEvent(jobs=jobs))
             return
         self.commands.append(command)

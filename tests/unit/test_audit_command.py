@@ -31,7 +31,7 @@ _OF_CRATE = {"package": {"name": "pyo3", "version": "1"}, "advisory": {"id": "RU
         (None, [], 2, ["NOT CHECKED: requirements.lock (pip install pip-audit)", "Cargo.lock: no known"]),
         ([_SOUND], None, 2, ["NOT CHECKED: Cargo.lock (cargo install cargo-audit)"]),
         (None, None, 2, ["NOT CHECKED: requirements.lock", "NOT CHECKED: Cargo.lock"]),
-        ([_FAULTY], None, 1, ["grpcio 1: PYSEC-1, mended in ['2']", "NOT CHECKED: Cargo.lock"]),
+        ([_FAULTY], None, 1, ["grpcio 1: PYSEC-1, fixed in ['2']", "NOT CHECKED: Cargo.lock"]),
         (None, [_OF_CRATE], 1, ["Cargo.lock: pyo3 1: RUSTSEC-1", "NOT CHECKED: requirements.lock"]),
     ],
 )

@@ -87,7 +87,7 @@ def is_private(path: Path) -> bool:
 def discard(root: Path) -> None:
     """Remove the directory of control files if no run is in it."""
     if not list(root.glob("dir_*")):
-        for name in ("lease", "notices", "left", "mending", _OWNER):
+        for name in ("lease", "notices", "left", "retries", _OWNER):
             (root / name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             root.rmdir()

@@ -258,7 +258,7 @@ class Dispatcher:
                 for ad in unpack_ads(event.host_facts.pack):
                     if reports.host_facts(ad, now):
                         self.touch_all()
-            case "mended":
+            case "repaired":
                 reports.repaired(run_id, now)
             case "jobs":
                 asked_of, self._listing = self._listing, None
@@ -285,7 +285,7 @@ class Dispatcher:
             doing = doing_for_run(left.run_id, "counting what it left behind")
             with contained(_log, doing, partial(self.abandon, [left.slot_name])):
                 reports.left_behind(starter_messages.leftover(left), now)
-        for run_id in jobs.mended:
+        for run_id in jobs.repaired:
             with contained(_log, doing_for_run(run_id, "counting what was repaired"), partial(self.abandon, [])):
                 reports.repaired(run_id, now)
         for run_id in sorted(listed - ours.keys()):

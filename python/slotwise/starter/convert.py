@@ -255,7 +255,7 @@ def startd_event(run_id: str, report: ToStartd) -> starter_pb2.JobEvent:
         case StartRefused(reason):
             event.refused.CopyFrom(starter_pb2.JobRefused(reason=sendable(reason)))
         case LeftoversRemoved():
-            event.mended.CopyFrom(starter_pb2.JobMended())
+            event.repaired.CopyFrom(starter_pb2.JobRepaired())
         case HostFacts(pack):
             event.host_facts.CopyFrom(common_pb2.AdBatch(pack=pack))
         case RunList():
@@ -280,7 +280,7 @@ def _gone(free: SlotFree) -> starter_pb2.JobGone:
 
 def _run_list(known: RunList) -> starter_pb2.JobList:
     return starter_pb2.JobList(
-        jobs=[_listed(run) for run in known.runs], left=[_left(one) for one in known.left], mended=known.repaired
+        jobs=[_listed(run) for run in known.runs], left=[_left(one) for one in known.left], repaired=known.repaired
     )
 
 
@@ -327,7 +327,7 @@ def decode_list(data: bytes) -> RunList:
         )
         for one in kept.left
     )
-    return RunList(tuple(runs), tuple(left), tuple(kept.mended))
+    return RunList(tuple(runs), tuple(left), tuple(kept.repaired))
 
 
 def sendable(text: str) -> str:

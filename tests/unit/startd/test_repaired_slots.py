@@ -28,7 +28,7 @@ def test_amounts_that_were_lost_come_back(code: int) -> None:
     host.claim(wanted=job(RequestCpus=4))
 
 
-def test_processes_that_cannot_be_killed_are_not_mended_by_that() -> None:
+def test_processes_that_cannot_be_killed_are_not_repaired_by_that() -> None:
     host = point()
     broken_by(host, code=6)
     host.it.broken_slots.repaired("1.0#1", host.now)

@@ -8,7 +8,7 @@ from slotwise.home import PoolHome
 from slotwise.startd.starter_link import StarterLink
 from slotwise.wire.gen import starter_pb2
 
-MENDED = starter_pb2.JobEvent(run_id="1.0#1", mended=starter_pb2.JobMended())
+REPAIRED = starter_pb2.JobEvent(run_id="1.0#1", repaired=starter_pb2.JobRepaired())
 GONE = starter_pb2.JobEvent(run_id="2.0#1", gone=starter_pb2.JobGone())
 LIST = starter_pb2.JobEvent(jobs=starter_pb2.JobList())
 
@@ -21,9 +21,9 @@ async def test_what_comes_before_the_list_of_runs_is_in_the_list(tmp_path: Path)
         lambda events: told.extend(str(event.WhichOneof("what")) for event in events),
         lambda _listed: told.append("list"),
     )
-    link.take([MENDED, GONE])
+    link.take([REPAIRED, GONE])
     assert told == []
     link.take([GONE, LIST, GONE])
     assert told == ["list", "gone"]
-    link.take([MENDED])
-    assert told == ["list", "gone", "mended"]
+    link.take([REPAIRED])
+    assert told == ["list", "gone", "repaired"]

@@ -39,7 +39,7 @@ class CleanupRetry:
     def __init__(
         self, control: Path, remove: Callable[[RunDirectory], list[str]], on_removed: Callable[[str], None]
     ) -> None:
-        self._path = control / "mending"
+        self._path = control / "retries"
         self._remove, self._on_removed = remove, on_removed
         self._left: dict[str, RunDirectory] = {}
         self._tries: dict[str, int] = {}

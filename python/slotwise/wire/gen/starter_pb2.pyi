@@ -98,7 +98,7 @@ class RepairNoted(_message.Message):
     def __init__(self) -> None: ...
 
 class JobEvent(_message.Message):
-    __slots__ = ("run_id", "running", "gone", "usage", "suspended", "jobs", "refused", "mended", "host_facts", "more")
+    __slots__ = ("run_id", "running", "gone", "usage", "suspended", "jobs", "refused", "repaired", "host_facts", "more")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     GONE_FIELD_NUMBER: _ClassVar[int]
@@ -106,7 +106,7 @@ class JobEvent(_message.Message):
     SUSPENDED_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
-    MENDED_FIELD_NUMBER: _ClassVar[int]
+    REPAIRED_FIELD_NUMBER: _ClassVar[int]
     HOST_FACTS_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     run_id: str
@@ -116,10 +116,10 @@ class JobEvent(_message.Message):
     suspended: JobSuspended
     jobs: JobList
     refused: JobRefused
-    mended: JobMended
+    repaired: JobRepaired
     host_facts: _common_pb2.AdBatch
     more: _containers.RepeatedCompositeFieldContainer[JobEvent]
-    def __init__(self, run_id: _Optional[str] = ..., running: _Optional[_Union[JobRunning, _Mapping]] = ..., gone: _Optional[_Union[JobGone, _Mapping]] = ..., usage: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., suspended: _Optional[_Union[JobSuspended, _Mapping]] = ..., jobs: _Optional[_Union[JobList, _Mapping]] = ..., refused: _Optional[_Union[JobRefused, _Mapping]] = ..., mended: _Optional[_Union[JobMended, _Mapping]] = ..., host_facts: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., more: _Optional[_Iterable[_Union[JobEvent, _Mapping]]] = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., running: _Optional[_Union[JobRunning, _Mapping]] = ..., gone: _Optional[_Union[JobGone, _Mapping]] = ..., usage: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., suspended: _Optional[_Union[JobSuspended, _Mapping]] = ..., jobs: _Optional[_Union[JobList, _Mapping]] = ..., refused: _Optional[_Union[JobRefused, _Mapping]] = ..., repaired: _Optional[_Union[JobRepaired, _Mapping]] = ..., host_facts: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., more: _Optional[_Iterable[_Union[JobEvent, _Mapping]]] = ...) -> None: ...
 
 class HostFactsQuery(_message.Message):
     __slots__ = ()
@@ -157,7 +157,7 @@ class JobGone(_message.Message):
     finished: bool
     def __init__(self, how: _Optional[str] = ..., broken: _Optional[bool] = ..., reason: _Optional[str] = ..., code: _Optional[int] = ..., cpu_s: _Optional[float] = ..., left: _Optional[_Union[JobLeft, _Mapping]] = ..., bytes_received: _Optional[float] = ..., bytes_sent: _Optional[float] = ..., fetched: _Optional[bool] = ..., finished: _Optional[bool] = ...) -> None: ...
 
-class JobMended(_message.Message):
+class JobRepaired(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
@@ -168,14 +168,14 @@ class JobSuspended(_message.Message):
     def __init__(self, resumed: _Optional[bool] = ...) -> None: ...
 
 class JobList(_message.Message):
-    __slots__ = ("jobs", "left", "mended")
+    __slots__ = ("jobs", "left", "repaired")
     JOBS_FIELD_NUMBER: _ClassVar[int]
     LEFT_FIELD_NUMBER: _ClassVar[int]
-    MENDED_FIELD_NUMBER: _ClassVar[int]
+    REPAIRED_FIELD_NUMBER: _ClassVar[int]
     jobs: _containers.RepeatedCompositeFieldContainer[JobListed]
     left: _containers.RepeatedCompositeFieldContainer[JobLeft]
-    mended: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, jobs: _Optional[_Iterable[_Union[JobListed, _Mapping]]] = ..., left: _Optional[_Iterable[_Union[JobLeft, _Mapping]]] = ..., mended: _Optional[_Iterable[str]] = ...) -> None: ...
+    repaired: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, jobs: _Optional[_Iterable[_Union[JobListed, _Mapping]]] = ..., left: _Optional[_Iterable[_Union[JobLeft, _Mapping]]] = ..., repaired: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class JobLeft(_message.Message):
     __slots__ = ("run_id", "slot_name", "reason", "code", "cpus", "memory_mib", "disk_kib", "assigned")

@@ -19,7 +19,7 @@ def test_tries_become_rare() -> None:
 
 
 async def test_a_starter_that_was_killed_goes_on_and_tells_in_the_end(tmp_path: Path) -> None:
-    mended: list[str] = []
+    repaired: list[str] = []
     problems = ["stuck"]
     removed: list[RunDirectory] = []
 
@@ -28,17 +28,17 @@ async def test_a_starter_that_was_killed_goes_on_and_tells_in_the_end(tmp_path: 
         return problems
 
     directory = RunDirectory(tmp_path / "execute" / "dir_1", tmp_path / "dir_1")
-    retry = CleanupRetry(tmp_path, remove, mended.append)
+    retry = CleanupRetry(tmp_path, remove, repaired.append)
     retry.add("1.0#1", directory)
     await retry.try_all()
-    assert (removed, mended) == ([directory], [])
-    again = CleanupRetry(tmp_path, remove, mended.append)
+    assert (removed, repaired) == ([directory], [])
+    again = CleanupRetry(tmp_path, remove, repaired.append)
     assert len(again) == 1
     problems.clear()
     await again.try_all()
-    assert (removed, mended) == ([directory, directory], ["1.0#1"])
+    assert (removed, repaired) == ([directory, directory], ["1.0#1"])
     assert not list(tmp_path.iterdir())
-    assert len(CleanupRetry(tmp_path, remove, mended.append)) == 0
+    assert len(CleanupRetry(tmp_path, remove, repaired.append)) == 0
 
 
 async def test_only_tries_that_are_due_are_made_unless_eager(tmp_path: Path) -> None:
