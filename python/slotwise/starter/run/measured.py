@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from slotwise.classad import ExprTree
+from slotwise.classad import UNDEFINED, ExprTree
 from slotwise.classad.values import Value
 from slotwise.execution.exit_status import End
 from slotwise.execution.keeper_link import KeeperLink
@@ -29,6 +29,8 @@ class Reported:
     by_job: Mapping[str, ExprTree] = field(default_factory=dict)
     #: What the hook at the job's end has printed.
     by_hook: Mapping[str, ExprTree] = field(default_factory=dict)
+    #: What its runtime knows of it while it runs (``<service>_HostPort``).
+    by_runtime: Mapping[str, Value] = field(default_factory=dict)
 
 
 class MeasuredRun(Protocol):
@@ -63,7 +65,7 @@ def usage_ad(run: MeasuredRun, now: float) -> dict[str, Value]:
     """What the job uses, as attributes."""
     attributes = usage.usage_attributes(run.keeper.usage(), run.scratch.used, moment(run, now))
     attributes["MemoryUsage"] = memory_usage_expression()
-    return {**attributes, **run.reported.devices, **run.reported.by_job}
+    return {**attributes, **run.reported.by_runtime, **run.reported.devices, **run.reported.by_job}
 
 
 def end_ad(run: MeasuredRun, end: End, now: float) -> dict[str, Value]:
@@ -74,7 +76,8 @@ def end_ad(run: MeasuredRun, end: End, now: float) -> dict[str, Value]:
     limit_mib = run.job.enforced.memory.limit_mib
     attributes = usage.end_attributes(end, result, run.scratch.used, moment(run, now), limit_mib)
     attributes["MemoryUsage"] = memory_usage_expression()
-    return {**attributes, **run.reported.devices, **run.reported.by_job}
+    over = dict.fromkeys(run.reported.by_runtime, UNDEFINED)
+    return {**attributes, **over, **run.reported.devices, **run.reported.by_job}
 
 
 def traffic_ad(run: MeasuredRun) -> dict[str, Value]:

@@ -30,6 +30,7 @@ from slotwise.starter.hooks.child_programs import ChildPrograms
 from slotwise.starter.io_proxy.listener import JobIoProxy
 from slotwise.starter.job.ads import unpack_one
 from slotwise.starter.job.assignment import Assignment
+from slotwise.starter.job.choice import NONE
 from slotwise.starter.job.failures import NO_JOB, LaunchRefusedError, failure
 from slotwise.starter.job.run_job import RunJob
 from slotwise.starter.links.leftovers import CANNOT_CLEAN, CANNOT_CLEAN_VOLUME
@@ -338,6 +339,16 @@ class Run:
             self.job.started_at = self.host.clock.now()
         self.on(events.Started(pid))
         self.live.follow()
+        if self.job.choice.runtime != NONE:
+            self.begin(self._describe())
+
+    async def _describe(self) -> None:
+        """Report what the runtime knows of the job now that it runs."""
+        with contained(_log, doing_for_run(self.run_id, "asking its runtime about it")):
+            found = await self.host.runtimes.describe(container_run(self.assignment, self.job, self.pid), self.job.ad)
+            if found and self.executing:
+                self.reported.by_runtime = found
+                reporting.update(self)
 
     def job_suspended(self, *, resumed: bool) -> None:
         """The keeper has suspended or continued the job."""

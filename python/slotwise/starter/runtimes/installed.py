@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from slotwise.classad import ClassAd
 from slotwise.classad.values import Value
@@ -69,6 +69,11 @@ class Runtimes:
         """How a visitor enters the job's view."""
         driver = self._drivers.get(run.choice.runtime)
         return Entrance(pid=run.pid) if driver is None else driver.inside(run)
+
+    async def describe(self, run: ContainerRun, job_ad: ClassAd) -> Mapping[str, Value]:
+        """Attributes of the job that are known once it runs."""
+        driver = self._drivers.get(run.choice.runtime)
+        return {} if driver is None else await driver.describe(run, job_ad)
 
     async def conclude(self, run: ContainerRun, result: KeeperResult) -> KeeperResult:
         """The keeper's result, as the runtime sees it; nothing is left of the container."""

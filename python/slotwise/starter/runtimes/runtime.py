@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from slotwise.classad import ClassAd
 from slotwise.classad.values import Value
 from slotwise.execution.job_view import JobView
 from slotwise.execution.keeper_spec import Identity, KeeperResult, KeeperSpec
@@ -144,6 +145,10 @@ class Runtime(Protocol):
 
     def inside(self, run: ContainerRun) -> Entrance | None:
         """How a visitor enters; None: nobody can. May block for a moment (``/proc``, a client)."""
+        ...
+
+    async def describe(self, run: ContainerRun, job_ad: ClassAd) -> Mapping[str, Value]:
+        """Attributes of the job that are known once it runs; they hold until its end."""
         ...
 
     async def conclude(self, run: ContainerRun, result: KeeperResult) -> KeeperResult:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
+from slotwise.classad import ClassAd
 from slotwise.execution.exit_status import FAILED_TO_CREATE_PROCESS, held
 from slotwise.execution.job_view import NULL_FILE
 from slotwise.execution.keeper_spec import CgroupPlan, Isolation, KeeperSpec, Limits
@@ -146,7 +147,7 @@ def create_arguments(
     for group in spec.identity.groups:
         words += ["--group-add", str(group)]
     words += _network(context)
-    for _service, port in service_ports(context):
+    for _service, port in service_ports(context.job_ad):
         words += ["-p", str(port)]
     words += rules.extra_arguments
     if (shm := rules.shm_bytes(machine, job)) is not None:
@@ -220,12 +221,12 @@ def host_name(context: JobContext) -> str:
     return re.sub(r"[^A-Za-z0-9.-]", "-", name)[:_HOST_NAME].rstrip("-.")
 
 
-def service_ports(context: JobContext) -> list[tuple[str, int]]:
+def service_ports(job_ad: ClassAd) -> list[tuple[str, int]]:
     """The services of the job (container_service_names) and their ports in the container.
 
     :raises LaunchRefusedError: when one has no port.
     """
-    value = lookup(context.job_ad)
+    value = lookup(job_ad)
     names = value("ContainerServiceNames")
     found = []
     for name in (names if isinstance(names, str) else "").replace(",", " ").split():

@@ -8,10 +8,11 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from slotwise.classad import ClassAd
 from slotwise.classad.values import Value
 from slotwise.errors import HostError
 from slotwise.execution.exit_status import IMAGE_FAILED, INVALID_DOCKER_IMAGE, STARTER_ERROR, End, How, held
@@ -29,6 +30,7 @@ from slotwise.starter.runtimes.docker.container import (
     attached,
     container_name,
     create_arguments,
+    service_ports,
 )
 from slotwise.starter.runtimes.docker.pulls import SharedPulls
 from slotwise.starter.runtimes.docker.rules import DockerRules
@@ -302,6 +304,17 @@ class Docker:
         env = [f"{key}={text}" for key, text in self._client.env.items()]
         words = ("/usr/bin/env", "-i", *env, *self._client.command(), "exec", "--interactive")
         return Entrance(words=(*words, name), terminal_words=(*words, "--tty", name))
+
+    async def describe(self, run: ContainerRun, job_ad: ClassAd) -> Mapping[str, Value]:
+        """The ports of the host that lead to the job's services: ``<service>_HostPort``."""
+        services = service_ports(job_ad)
+        name, deadline = container_name(run.job.job_id, run.name), self._monotonic() + _END_S
+        while services and self._monotonic() < deadline:
+            answer = await self._client.call("inspect", "--format", "{{json .NetworkSettings.Ports}}", name)
+            if found := state.host_ports(answer.output, services):
+                return found
+            await asyncio.sleep(0.2)  # the container is on its way
+        return {}
 
     async def conclude(self, run: ContainerRun, result: KeeperResult) -> KeeperResult:
         """Ask the daemon how the container ended, and remove it."""
