@@ -19,6 +19,7 @@ LOUD = """
 NUM_CPUS = 4
 ALL_DEBUG = D_ALL:2 D_FULLDEBUG
 SLOTWISE_STARTD_STIMULI_MAX_KIB = 1000
+SLOTWISE_SCHEDD_STIMULI_MAX_KIB = 1000
 """
 SLEEP = "executable = /bin/sleep\narguments = {}\nlog = job.log\nrequest_memory = 16M\nqueue {}\n"
 TOKEN = re.compile(rb"eyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]{5,}")
@@ -51,6 +52,8 @@ def test_logs_at_their_loudest_hold_no_token_key_or_claim(make_pool: Callable[[s
     assert sum(map(len, texts.values())) > 10_000
     assert {"SchedAuditLog", "MasterAuditLog", "StartAuditLog"} <= {path.name for path in texts}
     assert b"submitted 1.0-1.7" in texts[pool.home.log / "SchedAuditLog"]
+    steps = texts[pool.home.log / "schedd-stimuli.jsonl"]
+    assert b"RunBegun" in steps and not any(secret in steps for secret in secrets)
     for path, text in texts.items():
         if stat.S_IMODE(path.stat().st_mode) & 0o077 == 0:
             continue  # the stimuli are replayed, so they hold what the startd was told; they are its owner's alone

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,6 +26,7 @@ from slotwise.schedd.lifecycle.claim_states import (
     Reserved,
     Running,
 )
+from slotwise.schedd.lifecycle.replay import CLAIMS, retold
 
 JOB = Job(Cluster(1, "u", "u@x", "u@x", 1000, {}), 0, Status.IDLE)
 moments = st.sampled_from([10.0, 100.0])
@@ -95,6 +99,21 @@ def test_laws(data: st.DataObject) -> None:
     state, done = step(state, events.Released("over"))
     assert isinstance(state, Gone) and any(isinstance(one, do.SendRelease) for one in done)
     assert not serves(state, {"1.0#1", "1.1#1"})
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_a_recorded_step_taken_again_ends_in_the_same_state(data: st.DataObject) -> None:
+    names = {"slot": "slot1@host", "id": "<10.0.0.7:9618>#1#1#x"}
+    state = data.draw(st.sampled_from(FIRST))
+    for event in data.draw(st.lists(any_event(), max_size=12)):
+        outcome = None
+        with contextlib.suppress(InvariantError):
+            outcome = step(state, event)
+        taken = retold(json.dumps(CLAIMS.record(1e9, names, state, event, outcome)))
+        assert taken.same and (taken.kind, taken.stimulus) == ("claim", type(event).__name__)
+        assert taken.after == (type(outcome[0]).__name__ if outcome is not None else "illegal")
+        state = outcome[0] if outcome is not None else state
 
 
 @pytest.mark.parametrize("state", STATES)

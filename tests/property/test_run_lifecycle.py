@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +14,7 @@ from slotwise.schedd.jobs.decision import Kill, RunOutcome
 from slotwise.schedd.lifecycle import run_events as events
 from slotwise.schedd.lifecycle import run_instructions as do
 from slotwise.schedd.lifecycle.claim_states import EndedByStartd
+from slotwise.schedd.lifecycle.replay import RUNS, retold
 from slotwise.schedd.lifecycle.run import (
     ASK_AGAIN_S,
     FAILED_PATIENCE_S,
@@ -128,6 +132,21 @@ def test_laws(data: st.DataObject) -> None:
     state, done = step(state, events.AccessPointFailed(3000.0, FAILURE, ended=True))
     assert any(isinstance(one, do.Abandon) for one in done)
     assert isinstance(step(state, events.EndRecorded())[0], Over)
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_a_recorded_step_taken_again_ends_in_the_same_state(data: st.DataObject) -> None:
+    names = {"id": "1.0#1"}
+    state = data.draw(st.sampled_from(FIRST))
+    for event in data.draw(st.lists(any_event(), max_size=12)):
+        outcome = None
+        with contextlib.suppress(InvariantError):
+            outcome = step(state, event)
+        taken = retold(json.dumps(RUNS.record(1e9, names, state, event, outcome)))
+        assert taken.same and (taken.kind, taken.stimulus) == ("run", type(event).__name__)
+        assert taken.after == (type(outcome[0]).__name__ if outcome is not None else "illegal")
+        state = outcome[0] if outcome is not None else state
 
 
 @pytest.mark.parametrize("state", STATES)

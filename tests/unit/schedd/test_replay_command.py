@@ -27,7 +27,8 @@ from slotwise.schedd.lifecycle.run_states import AtStarter
 
 from tests.support.command import Result
 
-RECORDED = Path(__file__).parents[2] / "support" / "recorded" / "schedd-stimuli.jsonl"
+#: Of a pool with three slots: jobs that succeed, are delayed, held, removed and vacated, and a restart of the schedd.
+OF_A_POOL = Path(__file__).parent / "recorded-steps.jsonl"
 
 
 def slotwise(*words: str) -> Result:
@@ -108,6 +109,23 @@ def test_the_record_has_no_secrets_and_belongs_to_its_owner_alone(recorded: Path
     text = recorded.read_text()
     assert "verysecret" not in text and "token" not in text and "<10.0.0.7:9618>#1#1#sha256:" in text
     assert recorded.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_a_pool_recorded_ends_in_the_same_states() -> None:
+    done = slotwise("schedd", "replay", str(OF_A_POOL))
+    assert (done.status, done.err) == (0, "")
+    assert done.out.splitlines()[-1] == "115 steps of 3 claims and 9 runs: all end as recorded"
+    steps = json.loads(slotwise("schedd", "replay", "-json", str(OF_A_POOL)).out)
+    place: dict[str, str] = {}
+    for step in steps:
+        if step["Kind"] == "run":
+            # Each step begins where the one before has ended: nothing that changes a run goes unrecorded.
+            assert place.get(step["Name"], "Starting") == step["Before"]
+            place[step["Name"]] = step["After"]
+    assert set(place.values()) == {"Over"}
+    assert {"KillRequested", "StreamLost", "ClaimListed", "SlotRetires", "KeepCheck", "StartDue"} <= {
+        step["Stimulus"] for step in steps
+    }
 
 
 def changed(line: str, **parts: Json) -> str:
