@@ -32,10 +32,10 @@ def inject(monkeypatch: pytest.MonkeyPatch, injection: Injection, kind: str) -> 
     who, _, what = kind.partition(" ")
     owner, name = {
         "schedd": (_Session, "_handle"),
-        "starter": (Dispatcher, "_starter_event"),
+        "starter": (Dispatcher, "_starter_report"),
         "save": (Dispatcher, "_save"),
         "command": (Dispatcher, "_to_starter"),
-        "message": (Dispatcher, "_event"),
+        "message": (Dispatcher, "_claim_message"),
         "follow": (Dispatcher, "_follow"),
     }[who]
 

@@ -1,6 +1,6 @@
 """The startd: a host's slots, the claims on them, and the owner's policy.
 
-``states``, ``events``, ``machine``, ``checks``, ``leaving``, ``retirement``, ``drain``, ``slots`` and ``admission``
-decide and do no I/O; ``journal`` keeps claims durable; ``service``, ``publish`` and ``starter_link`` adapt RPC;
-``app`` wires and starts.
+``slot`` is the state machine of a slot and does no I/O; ``host`` applies events to slots and carries out what follows;
+``policy`` evaluates the owner's expressions; ``journal`` keeps claims durable; ``service``, ``publish`` and
+``starter_link`` adapt RPC; ``app`` wires and starts.
 """

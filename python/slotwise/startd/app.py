@@ -70,7 +70,7 @@ class Startd:
         self._context = context
         config, now = context.config, context.clock.now()
         self._execute = Path(config.get("EXECUTE") or context.home.execute)
-        self._facts = sampler.machine_facts(config, context.env, self._execute)
+        self._facts = sampler.host_facts(config, context.env, self._execute)
         self._custom = sampler.inventory(config)
         self._resources = machine_resources(config, self._facts, self._custom)
         self._hostname = config.get("FULL_HOSTNAME") or context.address.name
@@ -105,7 +105,7 @@ class Startd:
         self._link = StarterLink(
             context.home,
             context.credential.family,
-            self.dispatcher.starter_events,
+            self.dispatcher.starter_reports,
             self.dispatcher.starter_lists,
             env=context.env,
             alive=starter_alive,

@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 #: The starter is asked for its runs after failures at most so often (seconds).
 _LIST_AGAIN_S = 1.0
 
-#: A stream's own queue of events for its schedd.
+#: A stream's own queue of messages for its schedd.
 Send = Callable[[list[startd_pb2.ClaimEvent]], None]
 
 
@@ -190,9 +190,9 @@ class Dispatcher:
             if message.schedd in self.streams:
                 recover = partial(self._not_sent, message)
                 with contained(_log, f"a message to the schedd {message.schedd}", recover):
-                    by_schedd.setdefault(message.schedd, []).append(self._event(message))
-        for schedd, events in by_schedd.items():
-            self.streams[schedd](events)
+                    by_schedd.setdefault(message.schedd, []).append(self._claim_message(message))
+        for schedd, sent in by_schedd.items():
+            self.streams[schedd](sent)
 
     def _not_sent(self, message: ToSchedd, error: Exception) -> None:
         """The schedd misses a message: end the claim that it was about, and the stream, so that both sides compare."""
@@ -204,7 +204,7 @@ class Dispatcher:
         if (end := self.ends.get(message.schedd)) is not None:
             end()
 
-    def _event(self, message: ToSchedd) -> startd_pb2.ClaimEvent:
+    def _claim_message(self, message: ToSchedd) -> startd_pb2.ClaimEvent:
         return claim_event(message, self.slot_pack, self.recipients.starter_address())
 
     def slot_pack(self, name: str) -> bytes:
@@ -226,43 +226,43 @@ class Dispatcher:
         if start is not None:
             self.recipients.send_starter(start)
 
-    def starter_events(self, events: list[starter_pb2.JobEvent]) -> None:
+    def starter_reports(self, reports: list[starter_pb2.JobEvent]) -> None:
         """Take in what the starter reports of runs."""
         now = self.clock.now()
-        for event in events:
-            what = event.WhichOneof("what")
-            recover = partial(self._event_failed, event, self.point.slots.names_of_run(event.run_id))
-            with contained(_log, doing_for_run(event.run_id, f"processing {what!r} of the starter"), recover):
-                self._starter_event(event, now)
+        for report in reports:
+            what = report.WhichOneof("what")
+            recover = partial(self._report_failed, report, self.point.slots.names_of_run(report.run_id))
+            with contained(_log, doing_for_run(report.run_id, f"processing {what!r} of the starter"), recover):
+                self._starter_report(report, now)
         self.flush()
 
-    def _event_failed(self, event: starter_pb2.JobEvent, names: list[str], error: Exception) -> None:
-        if not event.run_id:
+    def _report_failed(self, report: starter_pb2.JobEvent, names: list[str], error: Exception) -> None:
+        if not report.run_id:
             return
         self.abandon(names, error)
-        if event.WhichOneof("what") in ("gone", "refused"):  # the starter does not have the run any more
-            self.point.claims.run_gone(event.run_id, self.clock.now())
+        if report.WhichOneof("what") in ("gone", "refused"):  # the starter does not have the run any more
+            self.point.claims.run_gone(report.run_id, self.clock.now())
 
-    def _starter_event(self, event: starter_pb2.JobEvent, now: float) -> None:
-        reports, run_id = self.point.run_reports, event.run_id
-        match event.WhichOneof("what"):
+    def _starter_report(self, report: starter_pb2.JobEvent, now: float) -> None:
+        reports, run_id = self.point.run_reports, report.run_id
+        match report.WhichOneof("what"):
             case "gone":
-                report = starter_messages.run_gone(run_id, event.gone)
-                self._add_to_history(report, now)
-                reports.gone(report, now)
+                ended = starter_messages.run_gone(run_id, report.gone)
+                self._add_to_history(ended, now)
+                reports.gone(ended, now)
             case "refused":
-                reports.refused(run_id, event.refused.reason, now)
+                reports.refused(run_id, report.refused.reason, now)
             case "usage":
-                reports.usage(run_id, unpack_ads(event.usage.pack), now)
+                reports.usage(run_id, unpack_ads(report.usage.pack), now)
             case "host_facts":
-                for ad in unpack_ads(event.host_facts.pack):
+                for ad in unpack_ads(report.host_facts.pack):
                     if reports.host_facts(ad, now):
                         self.touch_all()
             case "repaired":
                 reports.repaired(run_id, now)
             case "jobs":
                 asked_of, self._listing = self._listing, None
-                self.starter_lists(event.jobs, asked_of)
+                self.starter_lists(report.jobs, asked_of)
 
     def _add_to_history(self, report: RunGone, now: float) -> None:
         """The history of this execution point gets the job that ended."""

@@ -162,7 +162,7 @@ def _slots_named(dispatcher: Dispatcher, names: list[str]) -> list[str]:
 
 
 class _Session:
-    """One schedd's stream: its requests, and the events that are sent to it."""
+    """One schedd's stream: its requests, and the messages that are sent to it."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
@@ -171,14 +171,14 @@ class _Session:
         self._address = ""
         self._send = self.send
 
-    def send(self, events: list[startd_pb2.ClaimEvent]) -> None:
-        """Queue events for the schedd."""
-        for event in events:
-            self._queue.put(event)
-            log_message("to the schedd %s: %s", self._schedd, event)
+    def send(self, messages: list[startd_pb2.ClaimEvent]) -> None:
+        """Queue messages for the schedd."""
+        for message in messages:
+            self._queue.put(message)
+            log_message("to the schedd %s: %s", self._schedd, message)
 
     async def frame(self) -> startd_pb2.ClaimEvent | None:
-        """Wait for the next events, in one frame; None at the end."""
+        """Wait for the next messages, in one frame; None at the end."""
         return await self._queue.frame()
 
     async def read(self, requests: AsyncIterator[startd_pb2.ClaimRequest]) -> None:
@@ -233,7 +233,7 @@ class _Session:
         self.send([event])
 
     def end(self) -> None:
-        """No more events will come."""
+        """No more messages will come."""
         self._queue.end()
 
     def close(self) -> None:

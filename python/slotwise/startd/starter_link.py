@@ -1,4 +1,4 @@
-"""The connection to the host's starter: starts it or adopts a live one, keeps one stream of commands and events.
+"""The connection to the host's starter: starts it or adopts a live one, keeps one stream of commands and reports.
 
 The starter is a process of its own (a session of its own, too), so that jobs and their results outlive the startd.
 After a break the startd asks what runs, and puts both sides in agreement.
@@ -30,7 +30,7 @@ Spawn = Callable[[], None]
 class StarterLink(BundledStream[starter_pb2.JobCommand, starter_pb2.JobEvent]):
     """One stream to the starter. It asks for the list of runs first; commands wait for it.
 
-    :param on_events: gets each batch of events, in order.
+    :param on_reports: gets each batch of reports, in order.
     :param on_connected: called with the runs that the starter has, at the start of every stream.
     """
 
@@ -38,7 +38,7 @@ class StarterLink(BundledStream[starter_pb2.JobCommand, starter_pb2.JobEvent]):
         self,
         home: PoolHome,
         metadata: Callable[[str], Any],
-        on_events: Callable[[list[starter_pb2.JobEvent]], None],
+        on_reports: Callable[[list[starter_pb2.JobEvent]], None],
         on_connected: Callable[[starter_pb2.JobList], None],
         *,
         env: Mapping[str, str] | None = None,
@@ -49,7 +49,7 @@ class StarterLink(BundledStream[starter_pb2.JobCommand, starter_pb2.JobEvent]):
         super().__init__("the starter", weigh=_weight, keep_unsent=True)
         self._home = home
         self._metadata = metadata
-        self._on_events = on_events
+        self._on_reports = on_reports
         self._on_connected = on_connected
         self._spawn = spawn or (lambda: spawn_starter(home, os.environ if env is None else env))
         self._alive = alive or (lambda pid: is_alive(pid, "starter"))
@@ -102,16 +102,16 @@ class StarterLink(BundledStream[starter_pb2.JobCommand, starter_pb2.JobEvent]):
         return [starter_pb2.JobCommand(list=starter_pb2.ListJobs())]
 
     def take(self, messages: list[starter_pb2.JobEvent]) -> None:
-        """Hand events on. What comes before the list of runs is in the list."""
+        """Hand reports on. What comes before the list of runs is in the list."""
         if not self.connected:
-            places = [place for place, event in enumerate(messages) if event.WhichOneof("what") == "jobs"]
+            places = [place for place, report in enumerate(messages) if report.WhichOneof("what") == "jobs"]
             if not places:
                 return
             listed, messages = messages[places[0]].jobs, messages[places[0] + 1 :]
             self.address = self._calling
             self._on_connected(listed)
             self.established()
-        self._on_events(messages)
+        self._on_reports(messages)
 
 
 def _weight(command: starter_pb2.JobCommand) -> int:

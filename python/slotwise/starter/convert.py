@@ -240,27 +240,27 @@ def start_job(start: starter_pb2.StartJob) -> StartJob:
 # ---- to the startd
 
 
-def startd_event(run_id: str, report: ToStartd) -> starter_pb2.JobEvent:
-    """What the starter reports to the startd, as an event of the stream; ``run_id`` is empty for the host's own."""
-    event = starter_pb2.JobEvent(run_id=run_id)
+def startd_report(run_id: str, report: ToStartd) -> starter_pb2.JobEvent:
+    """What the starter reports to the startd, as a message of the stream; ``run_id`` is empty for the host's own."""
+    message = starter_pb2.JobEvent(run_id=run_id)
     match report:
         case RunPhase(phase, pid):
-            event.running.CopyFrom(starter_pb2.JobRunning(pid=pid, phase=phase))
+            message.running.CopyFrom(starter_pb2.JobRunning(pid=pid, phase=phase))
         case JobUsage(pack):
-            event.usage.CopyFrom(common_pb2.AdBatch(pack=pack))
+            message.usage.CopyFrom(common_pb2.AdBatch(pack=pack))
         case SlotFree():
-            event.gone.CopyFrom(_gone(report))
+            message.gone.CopyFrom(_gone(report))
         case JobSuspended(resumed):
-            event.suspended.CopyFrom(starter_pb2.JobSuspended(resumed=resumed))
+            message.suspended.CopyFrom(starter_pb2.JobSuspended(resumed=resumed))
         case StartRefused(reason):
-            event.refused.CopyFrom(starter_pb2.JobRefused(reason=sendable(reason)))
+            message.refused.CopyFrom(starter_pb2.JobRefused(reason=sendable(reason)))
         case LeftoversRemoved():
-            event.repaired.CopyFrom(starter_pb2.JobRepaired())
+            message.repaired.CopyFrom(starter_pb2.JobRepaired())
         case HostFacts(pack):
-            event.host_facts.CopyFrom(common_pb2.AdBatch(pack=pack))
+            message.host_facts.CopyFrom(common_pb2.AdBatch(pack=pack))
         case RunList():
-            event.jobs.CopyFrom(_run_list(report))
-    return event
+            message.jobs.CopyFrom(_run_list(report))
+    return message
 
 
 def _gone(free: SlotFree) -> starter_pb2.JobGone:

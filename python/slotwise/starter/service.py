@@ -1,4 +1,4 @@
-"""The `Starter` service: the startd's stream of commands and events."""
+"""The `Starter` service: the startd's stream of commands and reports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class StarterServicer(starter_pb2_grpc.StarterServicer):
-    """Takes commands from the startd and reports events to it. One stream at a time: a new one replaces the former."""
+    """Takes commands from the startd and reports to it. One stream at a time: a new one replaces the former."""
 
     def __init__(self, host: JobHost) -> None:
         self._host = host
@@ -31,7 +31,7 @@ class StarterServicer(starter_pb2_grpc.StarterServicer):
     async def Jobs(
         self, request_iterator: AsyncIterator[starter_pb2.JobCommand], context: object
     ) -> AsyncIterator[starter_pb2.JobEvent]:
-        """Commands in, events out, until either side ends the stream."""
+        """Commands in, reports out, until either side ends the stream."""
         startd = self._host.startd
         generation = startd.attach()
         reading = asyncio.get_running_loop().create_task(self._read(request_iterator))

@@ -1,4 +1,4 @@
-"""The life cycle of a claim at the schedd: a pure machine, driven by one table.
+"""The life cycle of a claim at the schedd: a pure state machine, driven by one table.
 
 An event and the state give the next state and instructions. The caller adopts the state before it carries out the
 instructions, so that whatever fails then meets a claim that is where it says. An event that has no row for a state is a

@@ -1,4 +1,4 @@
-"""The life cycle of a run at the access point: a pure machine, driven by one table, as that of a claim.
+"""The life cycle of a run at the access point: a pure state machine, driven by one table, as that of a claim.
 
 An event that has no row for a state is a defect, or a peer that breaks the protocol: the run that it is about ends.
 

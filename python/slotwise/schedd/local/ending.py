@@ -69,7 +69,7 @@ def usage_attributes(usage: KeeperUsage, rounding: Mapping[str, str]) -> Changes
 
 
 def judge_end(
-    facts: JobView,
+    view: JobView,
     job: Job,
     result: KeeperResult,
     kill: Kill | None,
@@ -88,10 +88,10 @@ def judge_end(
         told = exit_status.Kill(False, "The access point was shut down", int(Vacate.SCHEDD_VACATE))
     if told is not None and result.how == "failed":
         told = None if job.status in (Status.RUNNING, Status.SUSPENDED) else told
-    end = exit_status.classify(result, told, facts, MemoryRule(limit_mib))
+    end = exit_status.classify(result, told, view, MemoryRule(limit_mib))
     reason, how = end.reason, _OUTCOMES.get(end.how, RunOutcome.NOT_STARTED)
     if result.how == "failed" and result.stage == "exec" and job.cluster.universe == Universe.SCHEDULER:
-        path = os.path.join(facts.iwd, facts.cmd)
+        path = os.path.join(view.iwd, view.cmd)
         reason = f"File '{path}' is missing or not executable"
     if end.reason_code == exit_status.OUT_OF_RESOURCES:
         # A larger request would not help such a job.

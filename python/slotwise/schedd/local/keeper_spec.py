@@ -116,10 +116,10 @@ def _environment(
     if job.proxy:
         own["X509_USER_PROXY"] = job.proxy
     if universe == Universe.LOCAL:
-        facts = JobView(**{**job.__dict__, "environment": own})
+        view = JobView(**{**job.__dict__, "environment": own})
         places = Places(scratch=scratch, job_ad=ad, machine_ad=f"{scratch}/.machine.ad", iwd=job.iwd)
         settings = EnvironmentSettings()
-        return environment.build(facts, SlotView(name=""), places, settings, home=identity.home, marker=marker)
+        return environment.build(view, SlotView(name=""), places, settings, home=identity.home, marker=marker)
     own["CONDOR_ID"], own["_CONDOR_JOB_AD"] = job.job_id, ad
     name, _, value = marker.partition("=")
     return {**own, name: value}

@@ -11,10 +11,10 @@ from slotwise.startd.fingerprint import Attributes
 def read(execute: Path) -> Attributes:
     """TotalDisk: what an unprivileged user may still write below ``execute``; 0 when it does not exist."""
     try:
-        facts = os.statvfs(execute)
+        space = os.statvfs(execute)
     except OSError:
         return {"TotalDisk": 0}
-    return {"TotalDisk": facts.f_bavail * facts.f_frsize // 1024}
+    return {"TotalDisk": space.f_bavail * space.f_frsize // 1024}
 
 
 def rotational(execute: Path, root: Path = Path("/")) -> Attributes:

@@ -26,7 +26,7 @@ from slotwise.startd.slot_types import gpu_detection
 from slotwise.startd.slot_types.custom import CustomResource, custom_resources, is_named, names_in
 
 
-def machine_facts(config: Config, env: Mapping[str, str], execute: Path) -> Facts:
+def host_facts(config: Config, env: Mapping[str, str], execute: Path) -> Facts:
     """What does not change while the startd runs."""
     facts: Facts = {
         **platform.read(),

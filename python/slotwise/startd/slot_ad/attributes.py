@@ -1,6 +1,6 @@
 """The attributes of a slot's ad. Names and units as in HTCondor (machine ClassAd attributes).
 
-The ad is put together in layers: the machine's facts, the knobs that are copied, amounts, state, claim and job. Each
+The ad is put together in layers: the host's facts, the knobs that are copied, amounts, state, claim and job. Each
 layer is a function from what the startd knows to attributes; nothing here reads the host.
 """
 

@@ -1,1 +1,1 @@
-"""The starter's connections: shadows, keepers, the startd."""
+"""The starter's connections: shadows and the startd."""

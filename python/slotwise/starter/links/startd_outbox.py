@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from slotwise.starter.convert import startd_event
+from slotwise.starter.convert import startd_report
 from slotwise.starter.messages import SlotFree, ToStartd
 from slotwise.wire.frames import bundled, encoded_size, take_frame
 from slotwise.wire.gen import starter_pb2
@@ -24,8 +24,8 @@ class StartdOutbox:
     def report(self, run_id: str, report: ToStartd) -> None:
         """Report something about a run; about the host if ``run_id`` is empty."""
         if self.listening or isinstance(report, SlotFree):
-            event = startd_event(run_id, report)
-            self._waiting.append((event, encoded_size(event)))
+            message = startd_report(run_id, report)
+            self._waiting.append((message, encoded_size(message)))
             self._wake.set()
 
     def attach(self) -> int:
@@ -41,7 +41,7 @@ class StartdOutbox:
             self.listening = False
 
     async def frame(self, generation: int) -> starter_pb2.JobEvent | None:
-        """The next events in one frame; None when another stream has taken over. Waits."""
+        """The next reports in one frame; None when another stream has taken over. Waits."""
         while True:
             if generation != self._generation:
                 return None
@@ -49,12 +49,12 @@ class StartdOutbox:
                 await asyncio.sleep(0)  # what else happens in this turn goes into the same frame
                 if generation != self._generation or not self._waiting:
                     continue
-                events, _ = take_frame(self._waiting, alone=_is_list)
-                return bundled(events)
+                reports, _ = take_frame(self._waiting, alone=_is_list)
+                return bundled(reports)
             self._wake.clear()
             await self._wake.wait()
 
 
-def _is_list(event: starter_pb2.JobEvent) -> bool:
-    """A list of jobs sets what all later events build on: it travels alone."""
-    return event.WhichOneof("what") == "jobs"
+def _is_list(report: starter_pb2.JobEvent) -> bool:
+    """A list of jobs sets what all later reports build on: it travels alone."""
+    return report.WhichOneof("what") == "jobs"

@@ -1,4 +1,6 @@
-"""The life cycle of a run: a pure machine, driven by one table. An event and the state give the next state and actions.
+"""The life cycle of a run: a pure state machine, driven by one table.
+
+An event and the state give the next state and actions.
 
 :data:`TRANSITIONS` names, for each phase, the events that can happen there and the phases that follow. An event that is
 not in the table for a phase is an error: the run that it is about ends. `slotwise.starter.run.diagram` draws the table

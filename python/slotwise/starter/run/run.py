@@ -76,7 +76,7 @@ class RunHost(HostServices, Protocol):
     """The host as a run uses it: it prepares and disposes of the whole of a run."""
 
     def parse_job(self, run: Run, job_ad: ClassAd) -> None:
-        """Read the final job ad: facts, identity, whether files move."""
+        """Read the final job ad: what the job asks for, its identity, whether files move."""
         ...
 
     async def prepare_transfer(self, run: Run) -> None:

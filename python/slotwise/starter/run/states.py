@@ -1,4 +1,4 @@
-"""Where a run is, and what its machine (`lifecycle`) knows of it."""
+"""Where a run is, and what its state machine (`lifecycle`) knows of it."""
 
 from __future__ import annotations
 
