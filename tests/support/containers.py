@@ -19,9 +19,7 @@ import pytest
 from tests.support.patience import PATIENCE
 
 IMAGE = "slotwise/busybox:1"
-_TOOLS = (
-    "sh sleep cat echo env id ls true touch head dd mkdir kill tail pwd ps wc hostname stat trap tr yes grep".split()
-)
+_TOOLS = "sh sleep cat echo env id ls true touch head dd mkdir kill tail pwd ps wc hostname stat tr yes grep".split()  # noqa: SIM905
 _PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
 
@@ -56,9 +54,8 @@ class Engine:
 def busybox_tree() -> bytes:
     """The file tree of a small image as a tar archive."""
     found = shutil.which("busybox")
-    if found is None or b"statically linked" not in subprocess.run(["file", found], capture_output=True).stdout:
-        if found is None or subprocess.run(["ldd", found], capture_output=True).returncode == 0:
-            pytest.skip("needs a statically linked busybox")
+    if found is None or subprocess.run(["ldd", found], capture_output=True, check=False).returncode == 0:
+        pytest.skip("needs a statically linked busybox")
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w") as tar:
         for name in ("bin", "tmp", "etc"):

@@ -386,7 +386,7 @@ class JobHost:
         if job.choice.runtime != NONE:
             container = await run.prepare_image(self.runtimes.prepare(container, run.note_progress))
             job.image = container.image
-        spec = keeper_spec.compose(
+        bare = keeper_spec.compose(
             context,
             settings,
             self.cgroups,
@@ -395,10 +395,11 @@ class JobHost:
             lease_s=assignment.lease_s,
             secret=ids.secret(64),
         )
-        spec = keeper_spec.wrapped(self.runtimes.compose(spec, container), settings.wrapper)
+        spec = keeper_spec.wrapped(self.runtimes.compose(bare, container), settings.wrapper)
         await self.admit_to_io_proxy(run, settings.chirp)
         ads = (text(job.ad), text(assignment.machine_ad))
-        write_files(directories.start_files(assignment.directory, ads, save(run), spec))
+        private = tuple(source for source, _target in bare.isolation.mounts)
+        write_files(directories.start_files(assignment.directory, ads, save(run), spec, private))
 
     def _memory_rule(self, context: JobContext, settings: StarterSettings) -> MemoryRule:
         """What to make of an OOM of the job."""

@@ -147,13 +147,21 @@ def ad_files(run: RunDirectory, ads: tuple[str, str], uid: int | None) -> list[E
     ]
 
 
-def start_files(run: RunDirectory, ads: tuple[str, str], kept: Mapping[str, object], spec: KeeperSpec) -> list[Entry]:
-    """All that is written when a job starts: ads it may read (job's, machine's), private directories, what a restart
-    needs, and last the keeper's spec: a run with a spec can be taken up again."""
+def start_files(
+    run: RunDirectory,
+    ads: tuple[str, str],
+    kept: Mapping[str, object],
+    spec: KeeperSpec,
+    private: Iterable[str] = (),
+) -> list[Entry]:
+    """All that is written when a job starts: ads it may read (job's, machine's), ``private`` directories (what it sees
+    as ``/tmp`` and the like, whoever mounts them), what a restart needs, and last the keeper's spec: a run with a spec
+    can be taken up again."""
     entries = ad_files(run, ads, spec.identity.uid)
-    if spec.isolation.mounts:
+    sources = tuple(private)
+    if sources:
         entries.append((str(run.private), 0o700, None, None))
-    entries += [(source, 0o1777, None, None) for source, _target in spec.isolation.mounts]
+    entries += [(source, 0o1777, None, None) for source in sources]
     entries.append((str(run.control / "run.json"), 0o600, None, json.dumps(kept).encode()))
     entries.append((str(run.control / "spec"), 0o600, None, spec.encode()))
     return entries

@@ -6,10 +6,13 @@ it. One that was not here before has a third one, ``htcondor.org/slotwise.pulled
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 _OURS = "htcondor.org/"
+_PORT = "__"
+_PART = re.compile(r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*")
 _PULLED = f"{_OURS}slotwise.pulled/"
 
 
@@ -23,17 +26,25 @@ def normalized(image: str) -> str:
 
 def marked(image: str, user: str) -> str:
     """The second name of a (normalized) image that a job of ``user`` (``user@domain``) has pulled."""
-    return f"{_OURS}{user.replace('@', '_at_').lower()}/{_tagged(image)}"
+    return f"{_OURS}{_part(user.replace('@', '_at_'))}/{_nested(image)}"
 
 
 def pulled(image: str) -> str:
     """The third name of a (normalized) image that was not here before a job pulled it."""
-    return f"{_PULLED}{_tagged(image)}"
+    return f"{_PULLED}{_nested(image)}"
 
 
-def _tagged(image: str) -> str:
-    """A digest cannot be part of a tag's name."""
-    return image.replace("@sha256:", ":sha256-")
+def _part(name: str) -> str:
+    """A name as a part of an image's, in which only small letters, digits and single separators may be."""
+    return name if _PART.fullmatch(name) else f"x{name.encode('utf-8', 'surrogateescape').hex()}"
+
+
+def _nested(image: str) -> str:
+    """An image's name as the end of another one: without the colon of a registry's port, and without a digest."""
+    host, slash, rest = image.partition("/")
+    if slash and ":" in host:
+        host = host.replace(":", _PORT)
+    return f"{host}{slash}{rest}".replace("@sha256:", ":sha256-")
 
 
 def original(name: str) -> str:
@@ -41,7 +52,10 @@ def original(name: str) -> str:
     if not name.startswith(_OURS):
         return ""
     image = name.removeprefix(_OURS).partition("/")[2]
-    return "" if ":sha256-" in image else image
+    if ":sha256-" in image:
+        return ""
+    host, slash, rest = image.partition("/")
+    return f"{host.replace(_PORT, ':') if slash else host}{slash}{rest}"
 
 
 @dataclass(frozen=True)
