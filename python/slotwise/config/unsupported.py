@@ -60,7 +60,6 @@ _LEVEL_NAMES = (
 _LEVELS = f"({'|'.join(_LEVEL_NAMES)})(_[A-Z_]+)?"
 _CALLED = "certificates decide whom they trust: see the guide on security"
 _EVERYBODY = ("*", "*/*", "*@*")
-_NO_CONTAINERS = "jobs run on the bare host: there are no containers"
 
 
 def _isolation(names: str, text: str, hint: str = "", off: tuple[str, ...] = _FALSE) -> Rule:
@@ -86,8 +85,6 @@ def _none(names: str, text: str = "has no effect here") -> Rule:
 #: The first rule that matches a name holds.
 RULES: tuple[Rule, ...] = (
     # ------------------------------------------------------------------------------------------------------ isolation
-    _isolation("SINGULARITY_JOB", "promises containers that Slotwise does not make", _NO_CONTAINERS),
-    _isolation("USE_DEFAULT_CONTAINER", "promises containers that Slotwise does not make", _NO_CONTAINERS),
     _isolation("NAMED_CHROOT", "promises root directories that jobs do not get", off=()),
     _isolation("NO_JOB_NETWORKING", "promises jobs without network, and they have it"),
     _isolation("GLEXEC_JOB", "promises a change of user by glexec that does not happen"),
@@ -135,7 +132,8 @@ RULES: tuple[Rule, ...] = (
     # ------------------------------------------------------------------------------------------------------- services
     _service("DOCKER_(LOG_DRIVER_NAME|NETWORK_NAME)", "has no effect", "write DOCKER_LOG_DRIVER_NONE, or docker_network_type in the job"),
     _service("DOCKER_PAT_PRODUCER", "sends no registry credentials with jobs", off=("$(SBIN)/condor_docker_pat_producer",)),
-    _service("SINGULARITY_.+|DEFAULT_CONTAINER_IMAGE|CONTAINER_(IMAGES|REGEX)_.*|SUBMIT_CONTAINER_.*", "has no effect: there are no containers"),
+    _service("CONTAINER_(IMAGES|REGEX)_.*", "has no effect: every job has its own copy of an image that is sent"),
+    _service("SINGULARITY_(USE_LAUNCHER|MOUNT_HOME|TEST_SANDBOX)", "has no effect: the trial container is made of the host's own programs"),
     _service("VM_.*|XEN_.*|LIBVIRT_XML_SCRIPT.*|APPEND_REQ_VM", "has no effect: there are no virtual machines"),
     _service("(?!SCHEDD_)[A-Z]+_DAEMON_HISTORY", "writes no history of the daemon"),
     _service("(MASTER|COLLECTOR|NEGOTIATOR|SUBMITTER|DEFRAG)_(ATTRS|EXPRS)", "puts nothing into the daemon's ad"),
@@ -223,7 +221,7 @@ RULES: tuple[Rule, ...] = (
         "|TRANSFER_IO_REPORT_.*|BYTES_REQUIRED_TO_QUEUE_FOR_TRANSFER|DEFAULT_IO_BUFFER_.*|ENABLE_USERLOG_.*|ALWAYS_CLOSE_USERLOG"
         "|CONTAINER_SHARED_FS"
     ),
-    _none("SINGULARITY|GANGLIA_LIB.*|CRED_STORE_DIR|JAVA.*|MPI.*|OPENMPI_.*|PARROT|VANILLA|STANDARD|VM|APPEND_(RANK|REQ)_STANDARD|DEFAULT_RANK_STANDARD"),
+    _none("GANGLIA_LIB.*|CRED_STORE_DIR|JAVA.*|MPI.*|OPENMPI_.*|PARROT|VANILLA|STANDARD|VM|APPEND_(RANK|REQ)_STANDARD|DEFAULT_RANK_STANDARD"),
     _none(
         "CONDOR_(FSYNC|BUILD_PLATFORM|VERSION|PLATFORM)",
     ),

@@ -152,7 +152,8 @@ async def start(context: DaemonContext) -> Starter:
     require_encryption(settings, volumes)
     host = JobHost(settings, enforcement, volumes, context.clock, context.address.target)
     await host.open()
-    await asyncio.gather(recover(host), host.look_for_runtimes())
+    await recover(host)  # ends what a former starter has left running, trials among it
+    await host.look_for_runtimes()
     starter_pb2_grpc.add_StarterServicer_to_server(StarterServicer(host), context.server)
     watch = asyncio.get_running_loop().create_task(keep_watch(host))
     host.cleanup_retry.start(lambda: host.settings.cleanup_interval_s, lambda: host.settings.cleanup_eager)

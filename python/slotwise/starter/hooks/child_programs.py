@@ -41,7 +41,7 @@ class Answer(NamedTuple):
     errors: str
 
 
-def _as_user(identity: Identity) -> list[str]:
+def as_user(identity: Identity) -> list[str]:
     """Words before a command that make it run as the job's user."""
     if identity.uid is None:
         return []
@@ -149,7 +149,7 @@ class ChildPrograms:
         self._running += 1
         try:
             return await call(
-                [*_as_user(self._job.identity), *program(words)],
+                [*as_user(self._job.identity), *program(words)],
                 self._directory.control,
                 cwd=scratch,
                 env={"PATH": "/usr/local/bin:/usr/bin:/bin", "_CONDOR_SCRATCH_DIR": scratch, **env},

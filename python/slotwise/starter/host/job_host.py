@@ -22,7 +22,7 @@ from slotwise.execution.cgroup.probe import CgroupHost
 from slotwise.execution.control_dir import control_root, discard
 from slotwise.execution.exit_status import FAILED_TO_CREATE_PROCESS, SCRATCH_DIR_ERROR, End, How, Kill, MemoryRule, held
 from slotwise.execution.job_view import JobView, read_job, read_slot
-from slotwise.execution.keeper_spec import Identity
+from slotwise.execution.keeper_spec import Identity, KeeperSpec
 from slotwise.execution.launcher import Launcher, write_files
 from slotwise.ids import doing_for_run
 from slotwise.model.ownership import domain_of, owner_attributes
@@ -78,7 +78,6 @@ class JobHost:
         self.settings = settings
         self.enforcement = enforcement
         self.disks = ScratchDisks(settings, volumes)
-        self.runtimes = Runtimes(drivers(settings.runtimes, settings.execute), settings.runtimes.choice)
         self.clock = clock
         self.startd = StartdOutbox()
         self.runs: dict[str, Run] = {}
@@ -89,6 +88,7 @@ class JobHost:
         self.own_address = own_address
         self._groups = TrackingGroups(*settings.tracking_gids)
         self.control = control_root(settings.execute, settings.control)
+        self.runtimes = self._runtimes(settings)
         self.lease = self.control / "lease"
         self.leftovers = Leftovers(self.control)
         self.cleanup_retry = CleanupRetry(self.control, self.disks.dispose_again, self._leftovers_removed)
@@ -110,6 +110,10 @@ class JobHost:
         """Find out which URLs can be moved here."""
         self.plugins = await find_plugins(self.settings.plugins, self.control, self.settings.transfer_stats_log)
         self.enforcement = replace(self.enforcement, url_methods=self.plugins.methods)
+
+    def _runtimes(self, settings: StarterSettings) -> Runtimes:
+        found = drivers(settings.runtimes, settings.execute, self.control)
+        return Runtimes(found, settings.runtimes.choice)
 
     async def look_for_runtimes(self) -> None:
         """Find out in what jobs can run here besides the bare host."""
@@ -320,7 +324,10 @@ class JobHost:
         )
         job.transfers = self._transfers(view, job.identity)
         hooks.check(run, self.settings)
-        directories.create_scratch(run.assignment.directory, job.identity, self.settings.permissions)
+        in_image = job.choice.runtime != NONE
+        directories.create_scratch(
+            run.assignment.directory, job.identity, self.settings.permissions, linked=not in_image
+        )
 
     def _lets_run_as_owner(self, assignment: Assignment, job: RunJob) -> bool:
         allowed = self.settings.lets_run_as_owner(assignment.machine_ad, job.ad)
@@ -377,15 +384,6 @@ class JobHost:
         context = self._job_context(assignment, job, cores)
         settings = self._settings_of(assignment)
         job.enforced = Enforced(self._memory_rule(context, settings), self.cgroups.version != 0, cores)
-        container = ContainerJob(
-            run_id=run.run_id,
-            choice=job.choice,
-            context=context,
-            memory_mib=job.enforced.memory.limit_mib if self.cgroups.has("memory") else None,
-        )
-        if job.choice.runtime != NONE:
-            container = await run.prepare_image(self.runtimes.prepare(container, run.note_progress))
-            job.image = container.image
         bare = keeper_spec.compose(
             context,
             settings,
@@ -395,11 +393,31 @@ class JobHost:
             lease_s=assignment.lease_s,
             secret=ids.secret(64),
         )
-        spec = keeper_spec.wrapped(self.runtimes.compose(bare, container), settings.wrapper)
+        spec = bare
+        if job.choice.runtime != NONE:
+            spec = await self._in_runtime(run, context, bare, settings)
+        spec = keeper_spec.wrapped(spec, settings.wrapper)
         await self.admit_to_io_proxy(run, settings.chirp)
         ads = (text(job.ad), text(assignment.machine_ad))
         private = tuple(source for source, _target in bare.isolation.mounts)
         write_files(directories.start_files(assignment.directory, ads, save(run), spec, private))
+
+    async def _in_runtime(
+        self, run: Run, context: JobContext, spec: KeeperSpec, settings: StarterSettings
+    ) -> KeeperSpec:
+        """The spec of a job in a container or virtual machine, whose image is there from then on."""
+        limit = memory_limit_mib(keeper_spec.cgroup_rules(context, settings), context.slot.memory_mib)
+        container = ContainerJob(
+            run_id=run.run_id,
+            choice=run.job.choice,
+            context=context,
+            memory_mib=limit if self.cgroups.has("memory") else None,
+            spec=spec,
+            scratch_mounts=settings.mount_targets(context.machine_ad, context.job_ad),
+        )
+        container = await run.prepare_image(self.runtimes.prepare(container, run.note_progress))
+        run.job.image = container.image
+        return self.runtimes.compose(spec, container)
 
     def _memory_rule(self, context: JobContext, settings: StarterSettings) -> MemoryRule:
         """What to make of an OOM of the job."""
@@ -520,7 +538,7 @@ class JobHost:
         """New knobs, for jobs that start from now on."""
         self.settings = self.disks.settings = settings
         self.enforcement = enforcement
-        self.runtimes = Runtimes(drivers(settings.runtimes, settings.execute), settings.runtimes.choice)
+        self.runtimes = self._runtimes(settings)
 
     def note_refusal(self, limit: str) -> None:
         """The kernel has refused a job's limit: no more is promised of it than it does."""

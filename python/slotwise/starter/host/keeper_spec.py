@@ -97,7 +97,7 @@ def _program(context: JobContext, cwd: str) -> str:
     In an image that is as the job writes it.
     """
     job = context.job
-    if context.transfers and job.transfer.executable:
+    if context.transfers and job.transfer.executable and (job.cmd or not context.in_image):
         path = context.directory.scratch / PurePosixPath(job.cmd).name
         with rights_of(context.identity):
             if path.is_file():

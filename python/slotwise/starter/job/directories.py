@@ -97,8 +97,10 @@ def create(execute: Path, control: Path, *, nested: bool = True) -> RunDirectory
         return run
 
 
-def create_scratch(run: RunDirectory, identity: Identity, permissions: str = "user") -> None:
+def create_scratch(run: RunDirectory, identity: Identity, permissions: str = "user", *, linked: bool = True) -> None:
     """Make the job's directory (its own), and the link to its ads.
+
+    :param linked: false for a job that sees nothing but its own directories: its ads lie there, not behind a link.
 
     :raises OSError: when the file system refuses.
     """
@@ -111,7 +113,9 @@ def create_scratch(run: RunDirectory, identity: Identity, permissions: str = "us
             (str(run.scratch), _MODES.get(permissions, 0o700), owner, None),
         ]
     )
-    if run.nested:
+    if run.nested and not linked:
+        write_files([(str(run.ours), 0o700 if passing is None else 0o710, passing, None)])
+    elif run.nested:
         with contextlib.suppress(FileExistsError):
             run.ours.symlink_to(run.control)
 

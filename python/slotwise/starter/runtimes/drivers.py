@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from slotwise.starter.runtimes.apptainer import Apptainer
 from slotwise.starter.runtimes.docker.driver import Docker
 from slotwise.starter.runtimes.runtime import Runtime
 from slotwise.starter.runtimes.settings import RuntimeSettings
 
 
-def drivers(settings: RuntimeSettings, execute: Path) -> tuple[Runtime, ...]:
-    """One driver a runtime; ``execute`` is the EXECUTE whose leftovers it removes."""
-    return (Docker(settings.docker, execute),)
+def drivers(settings: RuntimeSettings, execute: Path, control: Path) -> tuple[Runtime, ...]:
+    """One driver a runtime.
+
+    :param execute: the EXECUTE whose leftovers they remove.
+    :param control: the starter's control directory, by which programs that they run are found.
+    """
+    return (
+        Docker(settings.docker, execute),
+        Apptainer(settings.apptainer, execute / ".apptainer", control),
+    )

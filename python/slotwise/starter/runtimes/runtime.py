@@ -49,6 +49,10 @@ class ContainerJob:
     context: JobContext
     #: The cgroups' memory limit of the job in MiB; None: it has none.
     memory_mib: int | None = None
+    #: How it would be started on the bare host; its environment is what the job sees.
+    spec: KeeperSpec | None = None
+    #: Directories of which the job has empty copies of its own (MOUNT_UNDER_SCRATCH).
+    scratch_mounts: tuple[str, ...] = ()
     #: What the runtime starts, once it has been prepared: a path, an id.
     image: str = ""
 

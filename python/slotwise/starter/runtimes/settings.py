@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from slotwise.classad import ExprTree
 from slotwise.config import Config
 from slotwise.errors import SlotwiseError
+from slotwise.starter.runtimes.apptainer import ApptainerSettings, read_apptainer
 from slotwise.starter.runtimes.choice import ChoiceRules
 from slotwise.starter.runtimes.docker.rules import DockerRules, read_docker
 
@@ -17,6 +18,7 @@ class RuntimeSettings:
 
     choice: ChoiceRules = field(default_factory=ChoiceRules)
     docker: DockerRules = field(default_factory=DockerRules)
+    apptainer: ApptainerSettings = field(default_factory=ApptainerSettings)
 
 
 def read_runtimes(config: Config) -> RuntimeSettings:
@@ -29,6 +31,7 @@ def read_runtimes(config: Config) -> RuntimeSettings:
             default_image=expression(config, "DEFAULT_CONTAINER_IMAGE"),
         ),
         docker=read_docker(config),
+        apptainer=read_apptainer(config),
     )
 
 

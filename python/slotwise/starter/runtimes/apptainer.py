@@ -1,0 +1,515 @@
+"""Jobs in Apptainer or Singularity containers (manual, "Apptainer and Singularity Support").
+
+Apptainer's own process is the job's as the keeper sees it: it runs as the job's user, in the job's cgroup, and the
+container ends with it. Nothing of it outlives its processes but what lies in the job's directory and in the cache of
+images.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import re
+import shutil
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from slotwise.classad import ClassAd, ExprTree
+from slotwise.classad.values import Value
+from slotwise.config import Config
+from slotwise.errors import UsageError
+from slotwise.execution.arguments import in_double_quotes, split_new, split_old
+from slotwise.execution.exit_status import FAILED_TO_CREATE_PROCESS, held
+from slotwise.execution.keeper_spec import Identity, Isolation, KeeperResult, KeeperSpec
+from slotwise.starter.enforcement.privilege import rights_of
+from slotwise.starter.hooks.child_programs import Answer, as_user, call
+from slotwise.starter.job.ads import evaluate, lookup
+from slotwise.starter.job.failures import LaunchRefusedError
+from slotwise.starter.runtimes.choice import APPTAINER
+from slotwise.starter.runtimes.runtime import ContainerJob, ContainerRun, Entrance, Probe, Progress
+
+_log = logging.getLogger(__name__)
+
+#: HoldReasonCode and HoldReasonSubCode of an image that fails its test.
+TEST_FAILED, TEST_FAILED_SUBCODE = 45, -1000
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_NAMES = ("apptainer", "singularity")
+#: Variables that would change the container itself; a job may set these of them: they are about its own image.
+_OF_CONTAINER = ("APPTAINER_", "SINGULARITY_")
+_ALLOWED = frozenset(f"{start}DOCKER_{what}" for start in _OF_CONTAINER for what in ("USERNAME", "PASSWORD"))
+_OPENCL = "/etc/OpenCL/vendors"
+#: Where a job whose files do not move sees its scratch directory when the container has a target directory.
+_SCRATCH_INSIDE = "/condor_scratch"
+#: How the trial container ends: a status that nothing else has.
+_TRIAL_STATUS = 37
+_TRIAL = f"readlink /proc/self/ns/user; exit {_TRIAL_STATUS}"
+#: Directories of the host that the trial container has instead of an image's own.
+_OF_HOST = ("/usr", "/bin", "/lib", "/lib64")
+#: How long the test of an image may take, seconds: it may be fetched for it.
+_TEST_S = 1200.0
+#: What `test` runs in an image.
+_TEST_ACTION = ".singularity.d/actions/test"
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_NOBODY = 65534
+
+
+@dataclass(frozen=True)
+class ApptainerSettings:
+    """The knobs SINGULARITY and SINGULARITY_*."""
+
+    #: Path of the program; empty: not installed.
+    program: str = ""
+    verbosity: str = "-s"
+    #: SINGULARITY_BIND_EXPR; without it the job's SingularityBind counts.
+    bind: ExprTree | None = None
+    target_dir: str = ""
+    #: SINGULARITY_EXTRA_ARGUMENTS: an expression that gives text, or the text itself.
+    extra: str = ""
+    tests_image: bool = True
+    ignores_missing_target: bool = False
+    #: SINGULARITY_USE_PID_NAMESPACES; None: where the trial container could have them.
+    pid_namespaces: bool | None = None
+    rocm: bool = False
+    allowed_variables: frozenset[str] = frozenset()
+    trial_s: float = 120.0
+
+
+def read_apptainer(config: Config) -> ApptainerSettings:
+    """Read the knobs."""
+    pids = config.get_text("SINGULARITY_USE_PID_NAMESPACES").strip().lower()
+    return ApptainerSettings(
+        program=find_program(config.get_str("SINGULARITY").strip()),
+        verbosity=config.get_text("SINGULARITY_VERBOSITY").strip(),
+        bind=_bind(config),
+        target_dir=config.get_str("SINGULARITY_TARGET_DIR").strip(),
+        extra=config.get_str("SINGULARITY_EXTRA_ARGUMENTS").strip(),
+        tests_image=config.get_bool("SINGULARITY_RUN_TEST_BEFORE_JOB"),
+        ignores_missing_target=config.get_bool("SINGULARITY_IGNORE_MISSING_BIND_TARGET"),
+        pid_namespaces={"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(pids),
+        rocm=config.get_bool("SINGULARITY_ADD_ROCM_FLAG"),
+        allowed_variables=frozenset(config.get_list("SINGULARITY_ALLOWED_JOB_ENV_VARS")),
+        trial_s=config.get_float("SINGULARITY_TEST_SANDBOX_TIMEOUT"),
+    )
+
+
+def _bind(config: Config) -> ExprTree | None:
+    with contextlib.suppress(ValueError):
+        text = config.get_text("SINGULARITY_BIND_EXPR").strip()
+        return ExprTree(text, old=True) if text else None
+    return None
+
+
+def find_program(named: str) -> str:
+    """The program that SINGULARITY names; by a bare name, or where that is not there, what the host has installed."""
+    if named.startswith("/") and os.access(named, os.X_OK):
+        return named
+    names = (named, *_NAMES) if named and not named.startswith("/") else _NAMES
+    if named.startswith("/") and not named.endswith(tuple(f"/libexec/{name}" for name in _NAMES)):
+        return ""  # the administrator named one that is not there
+    return next((found for name in names if (found := shutil.which(name, path=_PATH))), "")
+
+
+class Apptainer:
+    """The driver.
+
+    :param place: a directory of the starter's that jobs' users can enter, for the trial container.
+    :param control: the starter's control directory, by which its programs are found when it has been killed.
+    """
+
+    name = APPTAINER
+
+    def __init__(self, settings: ApptainerSettings, place: Path, control: Path) -> None:
+        self._settings = settings
+        self._place = place
+        self._control = control
+        self._offer = Probe(works=False)
+        self._is_apptainer = True
+        self._pid_namespaces = settings.pid_namespaces is not False
+
+    @property
+    def offer(self) -> Probe:
+        """What works here."""
+        return self._offer
+
+    # ---- the trial
+
+    async def probe(self) -> None:
+        """Run a container of an empty directory, and one of an image file."""
+        if not self._settings.program:
+            self._offer = Probe(works=False)
+            return
+        try:
+            said = await self._run(["--version"], os.geteuid())
+        except OSError as error:
+            self._offer = Probe(works=False, reason=f"{self._settings.program}: {error.strerror}")
+            return
+        version = said.output.strip().partition("\n")[0]
+        if said.status != 0 or not version:
+            self._offer = Probe(works=False, reason=f"{self._settings.program} --version: {_first_line(said)}")
+            return
+        self._is_apptainer = "apptainer" in version
+        self._offer = await self._trial(version)
+
+    async def _trial(self, version: str) -> Probe:
+        try:
+            sandbox = self._sandbox()
+        except OSError as error:
+            return self._broken(version, f"no trial container can be made: {error}")
+        found: Answer | None = None
+        wanted = self._settings.pid_namespaces
+        for pids in (True, False) if wanted is None else (wanted,):
+            self._pid_namespaces = pids
+            found = await self._enter(sandbox)
+            if found.status == _TRIAL_STATUS:
+                break
+        assert found is not None
+        by_sandbox = found.status == _TRIAL_STATUS
+        by_file = await self._tries_file(sandbox)
+        if not by_sandbox and not by_file:
+            return self._broken(version, f"Both SIF and Sandbox tests on startup failed : {_last_line(found)}")
+        attributes: dict[str, Value] = {
+            "HasSingularity": True,
+            "HasContainer": True,
+            # A download cannot be tried; one that fails is held against the image.
+            "HasDockerURL": True,
+            "HasPidNamespaces": self._pid_namespaces,
+            "SingularityVersion": version,
+        }
+        attributes |= {"HasSandboxImage": True} if by_sandbox else {}
+        attributes |= {"HasSIF": True} if by_file else {}
+        if by_sandbox and (namespace := found.output.strip()):
+            attributes["SingularityUserNamespaces"] = namespace != str(Path("/proc/self/ns/user").readlink())
+        gaps = () if self._pid_namespaces else ("jobs in Apptainer see the processes of the host",)
+        return Probe(works=True, version=version, attributes=attributes, gaps=gaps)
+
+    @staticmethod
+    def _broken(version: str, reason: str) -> Probe:
+        attributes: dict[str, Value] = {
+            "HasSingularity": False,
+            "SingularityVersion": version,
+            "SingularityOfflineReason": reason,
+        }
+        return Probe(works=False, version=version, reason=reason, attributes=attributes)
+
+    def _sandbox(self) -> Path:
+        """The directory that the trial container is made of: the host's own programs are bound into it."""
+        top = self._place / "trial"
+        for name in ("proc", "sys", "dev", "etc", "tmp", "root", "home", *(path[1:] for path in _OF_HOST)):
+            (top / name).mkdir(mode=0o755, parents=True, exist_ok=True)
+        return top
+
+    async def _tries_file(self, sandbox: Path) -> bool:
+        """Whether a container of an image file runs; the file is made once."""
+        image = self._place / "trial.sif"
+        if not image.exists():
+            made = self._place / f"trial.{os.getpid()}.sif"
+            said = await self._run(["build", "-F", str(made), str(sandbox)], os.geteuid())
+            if said.status != 0:
+                _log.info("no image file can be made for a trial: %s", _last_line(said))
+                made.unlink(missing_ok=True)
+                return False
+            made.chmod(0o644)
+            made.replace(image)
+        return (await self._enter(image)).status == _TRIAL_STATUS
+
+    async def _enter(self, image: Path) -> Answer:
+        binds = [word for path in _OF_HOST if Path(path).is_dir() for word in ("-B", path)]
+        words = ["exec", *self._containment(), *binds, str(image), "/bin/sh", "-c", _TRIAL]
+        return await self._run(words, _NOBODY)
+
+    async def _run(self, words: list[str], uid: int) -> Answer:
+        """Run Apptainer; as ``uid`` where we may choose: what it can do as root says nothing about jobs."""
+        identity = Identity(uid=uid, gid=uid) if os.geteuid() == 0 and uid != 0 else Identity()
+        words = [*as_user(identity), self._settings.program, *words]
+        env = {"PATH": _PATH, "HOME": "/"}
+        return await call(words, self._control, cwd="/", env=env, limit_s=self._settings.trial_s)
+
+    def _containment(self) -> list[str]:
+        return ["-C"] if self._pid_namespaces else ["--contain", "--ipc", "--cleanenv"]
+
+    # ---- a job
+
+    async def prepare(self, job: ContainerJob, progress: Progress) -> ContainerJob:
+        """Find the image, and test it as the job will have it."""
+        job = replace(job, image=image_of(job))
+        self._make_mount_points(job)
+        if self._settings.tests_image and job.spec is not None:
+            progress(f"testing {job.image}")
+            await self._test(job, job.spec)
+        return job
+
+    async def _test(self, job: ContainerJob, spec: KeeperSpec) -> None:
+        env, _ = self._environment(spec, job)
+        image = Path(job.image)
+        if image.is_dir() and not (image / _TEST_ACTION).exists():  # unpacked by something else: it has no tests
+            words = [*self._options(spec, job, "-q", "exec"), job.image, "/bin/sh", "-c", ":"]
+        else:
+            words = [*self._options(spec, job, "-q", "test"), job.image]
+        directory = job.context.directory
+        said = await call(
+            [*as_user(job.context.identity), self._settings.program, *words],
+            directory.control,
+            cwd=str(directory.scratch),
+            env={"PATH": _PATH, **env},
+            limit_s=_TEST_S,
+        )
+        if said.status != 0:
+            reason = f"Singularity test failed:{_first_line(said)}"
+            # What lies on this host may be there on another; what the job brings is the same everywhere.
+            subcode = 0 if job.image.startswith(f"{directory.scratch}/") else TEST_FAILED_SUBCODE
+            raise LaunchRefusedError(held(reason, TEST_FAILED, subcode))
+
+    def _make_mount_points(self, job: ContainerJob) -> None:
+        """Where the run's directory lies below one that is private in the container, make the place for it there:
+        Apptainer makes none below a directory that it has mounted.
+
+        :raises OSError: when the file system refuses.
+        """
+        context = job.context
+        scratch = context.directory.scratch
+        shown = [str(context.directory.path), *([] if context.transfers else [context.job.iwd])]
+        private = {"/tmp": "tmp", "/var/tmp": "var_tmp"}
+        private |= {path: f"scratch/{path.strip('/')}" for path in self._private(job)}
+        with rights_of(context.identity):
+            for top, place in private.items():
+                for path in shown:
+                    if path.startswith(f"{top.rstrip('/')}/"):
+                        (scratch / place / path[len(top.rstrip("/")) + 1 :]).mkdir(parents=True, exist_ok=True)
+
+    @staticmethod
+    def _private(job: ContainerJob) -> list[str]:
+        """The directories that a container has empty copies of."""
+        return [*job.scratch_mounts, *_words(job.context.job_ad, "MountUnderScratch")]
+
+    def compose(self, spec: KeeperSpec, job: ContainerJob) -> KeeperSpec:
+        """Apptainer as the program, the job as its arguments."""
+        env, moved = self._environment(spec, job)
+        program = [_inside(spec.exe, moved)] if spec.exe else []
+        words = [*self._options(spec, job, "exec" if program else "run"), job.image, *program, *spec.args[1:]]
+        _log.info("%s: about to exec %s %s", job.context.job.job_id, self._settings.program, " ".join(words))
+        # Apptainer makes the private directories itself, in the container.
+        isolation: Isolation = replace(spec.isolation, mounts=())
+        return replace(
+            spec,
+            exe=self._settings.program,
+            args=(self._settings.program, *words),
+            env=env,
+            isolation=isolation,
+        )
+
+    def _options(self, spec: KeeperSpec, job: ContainerJob, *action: str) -> list[str]:
+        """The words between the program and the image; see HTCondor's ``Singularity::setup``."""
+        settings, context = self._settings, job.context
+        directory = context.directory
+        scratch, slot_dir = str(directory.scratch), str(directory.path)
+        words = [settings.verbosity] if settings.verbosity else []
+        words += action
+        for path in self._private(job):
+            words += ["-S", path]
+        words += ["-W", scratch]
+        target = self._target(context.job_ad)
+        if context.transfers:
+            bound = [f"{slot_dir}:{target}"] if target else [slot_dir]
+            cwd = f"{target}/{directory.scratch.name}" if target else scratch
+        else:
+            iwd = context.job.iwd
+            bound = [iwd, f"{iwd}:{target}", f"{slot_dir}:{_SCRATCH_INSIDE}"] if target else [iwd, slot_dir]
+            cwd = target or iwd
+        words += ["--pwd", cwd]
+        words += [word for place in bound for word in ("-B", place)]
+        words += self._devices(context.machine_ad)
+        for place in self._binds(job):
+            words += ["-B", place]
+        if context.transfers:
+            words += ["--home", scratch]
+        return [*words, *self._containment(), *self._extra(context.machine_ad, context.job_ad)]
+
+    def _target(self, job_ad: ClassAd) -> str:
+        named = lookup(job_ad)("ContainerTargetDir")
+        return (self._settings.target_dir or (named if isinstance(named, str) else "")).rstrip("/")
+
+    def _devices(self, machine: ClassAd) -> list[str]:
+        value = lookup(machine)
+        if not value("AssignedGPUs"):
+            return []
+        words = ["--nv"] if value("GPUs_NvidiaDriver") else []
+        rocm = value("GPUs_Rocm")
+        return [*words, "--rocm"] if self._settings.rocm or (isinstance(rocm, int) and rocm > 0) else words
+
+    def _binds(self, job: ContainerJob) -> list[str]:
+        """What SINGULARITY_BIND_EXPR asks for and this host has."""
+        context = job.context
+        machine, ad = context.machine_ad, context.job_ad
+        value = evaluate(self._settings.bind, machine, ad) if self._settings.bind is not None else None
+        if not isinstance(value, str):
+            value = lookup(ad)("SingularityBind") if self._settings.bind is None else None
+        binds = value.replace(",", " ").split() if isinstance(value, str) else []
+        if lookup(machine)("AssignedGPUs") and Path(_OPENCL).is_dir() and _OPENCL not in binds:
+            binds.append(_OPENCL)
+        found = []
+        for bind in binds:
+            source, _, rest = bind.partition(":")
+            target = rest.partition(":")[0] or source
+            if not Path(source).exists():
+                _log.warning("%s: %s is not there, it is not mounted", context.job.job_id, source)
+            elif self._settings.ignores_missing_target and _lacks(job.image, target):
+                _log.warning("%s: the image has no directory %s, it is not mounted", context.job.job_id, target)
+            else:
+                found.append(bind)
+        return found
+
+    def _extra(self, machine: ClassAd, job_ad: ClassAd) -> list[str]:
+        """SINGULARITY_EXTRA_ARGUMENTS: an expression that gives text, or the text as it is.
+
+        :raises LaunchRefusedError: when it cannot be split into words.
+        """
+        text = self._settings.extra
+        if not text:
+            return []
+        with contextlib.suppress(ValueError):
+            value = evaluate(ExprTree(text, old=True), machine, job_ad)
+            if isinstance(value, str):
+                text = value
+        try:
+            quoted = in_double_quotes(text)
+            return split_old(text) if quoted is None else split_new(quoted)
+        except UsageError as error:
+            reason = f"SINGULARITY_EXTRA_ARGUMENTS: {error}"
+            raise LaunchRefusedError(held(reason, FAILED_TO_CREATE_PROCESS, errno.EINVAL)) from None
+
+    # ---- the environment
+
+    def _environment(self, spec: KeeperSpec, job: ContainerJob) -> tuple[dict[str, str], Mapping[str, str]]:
+        """Apptainer's environment, and the paths that the container shows elsewhere.
+
+        The job's variables are in it twice: as they are for what runs outside (the job wrapper), and behind a prefix as
+        the container shall have them.
+        """
+        context = job.context
+        directory = context.directory
+        kept = {
+            name: value
+            for name, value in spec.env.items()
+            if name != "HOME"
+            and (not name.startswith(_OF_CONTAINER) or name in _ALLOWED or name in self._settings.allowed_variables)
+        }
+        moved: dict[str, str] = {}
+        if target := self._target(context.job_ad):
+            if context.transfers:
+                moved[str(directory.path)] = target
+            else:
+                moved[str(directory.path)] = _SCRATCH_INSIDE
+                moved[context.job.iwd] = target
+        prefix = "APPTAINERENV_" if self._is_apptainer else "SINGULARITYENV_"
+        inside = {
+            f"{prefix}{name}": _inside(value, moved) for name, value in kept.items() if not name.startswith(prefix)
+        }
+        own = "APPTAINER" if self._is_apptainer else "SINGULARITY"
+        scratch = str(directory.scratch)
+        machine = lookup(context.machine_ad)("Name")
+        env = {**inside, **kept, f"{own}_CACHEDIR": scratch, f"{own}_TMPDIR": scratch}
+        env.setdefault("PATH", _PATH)
+        if moved:
+            env[f"{prefix}_CONDOR_SCRATCH_DIR_OUTSIDE_CONTAINER"] = scratch
+        env[f"{prefix}PS1"] = f"{machine if isinstance(machine, str) else ''}$ "
+        return env, moved
+
+    # ---- around the job
+
+    def inside(self, run: ContainerRun) -> Entrance | None:
+        """The first process of the container, whose view the job has."""
+        pid = _innermost(run.pid)
+        return Entrance(pid=pid, own_environment=True, cwd=_cwd(pid)) if pid else None
+
+    async def describe(self, run: ContainerRun, job_ad: ClassAd) -> Mapping[str, Value]:
+        """Nothing: what is to be known of the job's container is known before its start."""
+        return {}
+
+    async def conclude(self, run: ContainerRun, result: KeeperResult) -> KeeperResult:
+        """Nothing is left of a container whose processes are gone."""
+        return result
+
+    async def sweep(self, live: Collection[str]) -> list[str]:
+        """What half a trial has left."""
+        for path in self._place.glob("trial.*.sif"):
+            path.unlink(missing_ok=True)
+        return []
+
+
+def image_of(job: ContainerJob) -> str:
+    """The image as Apptainer is told of it: a path that is not absolute is one of the job's own files."""
+    image, context = job.choice.image, job.context
+    if image.startswith("/") or "://" in image:
+        return image
+    top = str(context.directory.scratch) if context.transfers else context.job.iwd
+    return f"{top}/{image}"
+
+
+def _inside(text: str, moved: Mapping[str, str]) -> str:
+    """A path or a value with paths as the container shows them."""
+    for outside, inside in moved.items():
+        text = text.replace(outside, inside)
+    return text
+
+
+def _lacks(image: str, target: str) -> bool:
+    """Whether an unpacked image lacks a directory; what an image file has is not known."""
+    return Path(image).is_dir() and not Path(f"{image}/{target}").is_dir()
+
+
+def _words(ad: ClassAd, name: str) -> list[str]:
+    value = lookup(ad)(name)
+    return value.replace(",", " ").split() if isinstance(value, str) else []
+
+
+def _innermost(pid: int) -> int:
+    """The process of the job in the container that ``pid`` has made: its first descendant in another mount namespace
+    than its own, behind Apptainer's own first process; 0 when it is not there (yet)."""
+    outside, found = _namespace(pid), 0
+    while pid:
+        children = _children(pid)
+        if not children:
+            break
+        pid = children[0]
+        if _namespace(pid) != outside:
+            found = pid
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _namespace(pid: int) -> str:
+    try:
+        return str(Path(f"/proc/{pid}/ns/mnt").readlink())
+    except OSError:
+        return ""
+
+
+def _cwd(pid: int) -> str:
+    """The working directory of a process as it sees it itself."""
+    try:
+        return str(Path(f"/proc/{pid}/cwd").readlink())
+    except OSError:
+        return ""
+
+
+def _lines(said: Answer) -> list[str]:
+    text = _ANSI.sub("", f"{said.errors}\n{said.output}")
+    return [line.strip() for line in text.splitlines() if line.strip()] or [f"status {said.status}"]
+
+
+def _first_line(said: Answer) -> str:
+    return _lines(said)[0]
+
+
+def _last_line(said: Answer) -> str:
+    lines = [line for line in _lines(said) if not line.startswith("/")]
+    return lines[-1] if lines else f"status {said.status}"
