@@ -81,6 +81,10 @@ IMAGE_FAILED = "image"
 CONTAINER_FAILED = "container"
 
 
+#: Stage of a job whose virtual machine cannot be had as the job describes it; the error number is the hold's subcode.
+MACHINE_FAILED = "machine"
+
+
 @dataclass(frozen=True)
 class Kill:
     """A request that the job end. ``hold`` puts it on hold with the code; else it goes back to idle."""
@@ -226,6 +230,8 @@ def _failed_start(result: KeeperResult, job: JobView) -> End:
         return held(result.detail, INVALID_DOCKER_IMAGE)
     if result.stage == CONTAINER_FAILED:
         return held(result.detail, FAILED_TO_CREATE_PROCESS)
+    if result.stage == MACHINE_FAILED:
+        return held(result.detail, FAILED_TO_CREATE_PROCESS, result.errno)
     detail = result.detail or why
     return End(
         How.NOT_STARTED,

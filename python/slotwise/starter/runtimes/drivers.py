@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from slotwise.starter.runtimes.apptainer import Apptainer
 from slotwise.starter.runtimes.docker.driver import Docker
 from slotwise.starter.runtimes.runtime import Runtime
 from slotwise.starter.runtimes.settings import RuntimeSettings
+from slotwise.starter.runtimes.vm.driver import VirtualMachines
 
 
 def drivers(settings: RuntimeSettings, execute: Path, control: Path) -> tuple[Runtime, ...]:
@@ -19,4 +21,5 @@ def drivers(settings: RuntimeSettings, execute: Path, control: Path) -> tuple[Ru
     return (
         Docker(settings.docker, execute),
         Apptainer(settings.apptainer, execute / ".apptainer", control),
+        VirtualMachines(settings.vm, execute, root=os.geteuid() == 0),
     )

@@ -39,6 +39,8 @@ _OURS = frozenset(
         ".job_wrapper_failure",
         ".plugin.out",
         "docker_stderror",
+        ".vm_report",
+        ".vm_domain.xml",
         ".docker_sock",
     }
 )
