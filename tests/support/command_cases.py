@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -124,9 +124,9 @@ class Answer:
     stdin: str = field(default="")
 
 
-def steps() -> Iterator[Step]:
-    """The script."""
-    for line in _SCRIPT.strip().splitlines():
+def steps(script: str = "") -> Iterator[Step]:
+    """The steps of a script; of this one, when none is given."""
+    for line in (script or _SCRIPT).strip().splitlines():
         line = line.strip()
         if not line or line.startswith("#"):
             continue
@@ -142,7 +142,7 @@ def _split(line: str) -> list[str]:
     import shlex
 
     words = shlex.split(line)
-    return [f"condor_{words[0]}", *words[1:]]
+    return words if words[0] == "htcondor" else [f"condor_{words[0]}", *words[1:]]
 
 
 _SCRIPT = r"""
@@ -807,16 +807,25 @@ advertise
 _CALL_S, _STATE_S = 30.0, 180.0
 
 
-def play(directory: Path, env: dict[str, str], patience: float = 1.0, at_once: int = 1) -> Iterator[Answer]:
-    """Run the script with the commands in PATH of ``env``; yields what each prints. ``at_once``: how many of those that
-    change nothing run beside each other.
+def play(
+    directory: Path,
+    env: dict[str, str],
+    patience: float = 1.0,
+    at_once: int = 1,
+    script: str = "",
+    files: Mapping[str, str] = FILES,
+    run: Callable[[Step], Answer] | None = None,
+) -> Iterator[Answer]:
+    """Run a script, this one when none is given, with the commands in PATH of ``env``; yields what each prints.
 
+    :param at_once: how many of those that change nothing run beside each other.
+    :param run: runs one, in place of a process.
     :raises TimeoutError: when the jobs do not get into the states that the script looks at.
     """
-    for name, text in FILES.items():
+    for name, text in files.items():
         (directory / name).write_text(text)
 
-    def call(step: Step) -> Answer:
+    def process(step: Step) -> Answer:
         try:
             done = subprocess.run(
                 step.words,
@@ -834,9 +843,10 @@ def play(directory: Path, env: dict[str, str], patience: float = 1.0, at_once: i
             return Answer(step.words, "", "(no such command)", 127, step.stdin)
         return Answer(step.words, done.stdout, done.stderr, done.returncode, step.stdin)
 
+    call = run or process
     together: list[Step] = []
     with ThreadPoolExecutor(at_once) as threads:
-        for step in steps():
+        for step in steps(script):
             if step.until is None and step.changes_nothing:
                 together.append(step)
                 continue
@@ -899,10 +909,9 @@ def normalised(text: str, names: dict[str, str]) -> str:
     return text.strip("\n")
 
 
-def main() -> None:
-    """Record: the commands in PATH are HTCondor's."""
-    here = Path.cwd()
-    for answer in play(here, dict(os.environ)):
+def record(script: str = "", files: Mapping[str, str] = FILES) -> None:
+    """Print what the commands in PATH, which are HTCondor's, answer."""
+    for answer in play(Path.cwd(), dict(os.environ), script=script, files=files):
         row = {"words": answer.words, "status": answer.status, "out": answer.out, "err": answer.err}
         if answer.stdin:
             row["stdin"] = answer.stdin
@@ -911,4 +920,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    record()

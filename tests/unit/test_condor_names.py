@@ -72,9 +72,12 @@ def test_the_launcher_hands_its_name_on(tmp_path: Path) -> None:
     if not launcher.exists():
         pytest.skip("needs the launcher beside the interpreter (an installed package)")
     (tmp_path / "condor_version").symlink_to(launcher)
+    (tmp_path / "htcondor").symlink_to(launcher)
     (tmp_path / "other").symlink_to(launcher)
     env = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
     told = subprocess.run([tmp_path / "condor_version"], env=env, capture_output=True, text=True)
+    assert told.stdout.startswith("$CondorVersion: 25.14."), told
+    told = subprocess.run([tmp_path / "htcondor", "--version"], env=env, capture_output=True, text=True)
     assert told.stdout.startswith("$CondorVersion: 25.14."), told
     told = subprocess.run([tmp_path / "other", "version"], env=env, capture_output=True, text=True)
     assert told.stdout.startswith("slotwise "), told

@@ -46,7 +46,7 @@ def dispatch(argv: list[str], inv: Invocation) -> int:
     if not argv or argv[0] in ("help", "--help", "-h", "-help"):
         inv.out(overview())
         return 0 if argv else 2
-    called = argv[0] if argv[0].startswith(HTCONDOR_PREFIX) else ""
+    called = argv[0] if registry.is_htcondors(argv[0]) else ""
     if argv[0] in ("--version", "-version", "version"):
         inv.out(f"slotwise {__version__}")
         return 0

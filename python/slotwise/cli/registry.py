@@ -134,17 +134,24 @@ _OURS_ALONE = frozenset(
     )
 )
 HTCONDOR_PREFIX = "condor_"
+#: HTCondor's command that is called by a noun and a verb.
+VERB_NOUN = "htcondor"
 #: What each of HTCondor's names runs.
 CONDOR_NAMES: dict[str, Command] = {
     HTCONDOR_PREFIX + name.replace("-", "_"): entry
     for name, entry in sorted(
         {**{name: entry for name, entry in COMMANDS.items() if name not in _OURS_ALONE}, **_OF_HTCONDOR}.items()
     )
-}
+} | {VERB_NOUN: Command("slotwise.cli.htcondor.main:main", "jobs, event logs and daemons by noun and verb")}
+
+
+def is_htcondors(name: str) -> bool:
+    """Whether a name is of the form that HTCondor's commands have, be there such a command or none."""
+    return name.startswith(HTCONDOR_PREFIX) or name == VERB_NOUN
 
 
 def find(name: str) -> Command | None:
     """The command of a name, ours or HTCondor's; ``vacate_job``, as HTCondor spells it, is ``vacate-job``."""
-    if name.startswith(HTCONDOR_PREFIX):
+    if is_htcondors(name):
         return CONDOR_NAMES.get(name)
     return COMMANDS.get(name.replace("_", "-"))

@@ -37,12 +37,10 @@ fn main() -> ExitCode {
     ExitCode::from(127)
 }
 
-/// The name that the program was called by, if it is one of HTCondor's (`condor_q`).
+/// The name that the program was called by, if it is one of HTCondor's (`condor_q`, `htcondor`).
 fn htcondor_name(called: &OsStr) -> Option<OsString> {
     let name = Path::new(called).file_name()?;
-    name.as_bytes()
-        .starts_with(b"condor_")
-        .then(|| name.to_owned())
+    (name == "htcondor" || name.as_bytes().starts_with(b"condor_")).then(|| name.to_owned())
 }
 
 /// The command server's socket in the caller's pool, found as `slotwise.home.PoolHome.from_env` finds the pool:

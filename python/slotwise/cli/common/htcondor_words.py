@@ -71,7 +71,7 @@ _HELP_ON_ERROR = {
 
 
 #: Tools that have no option -version, or end it with a status of their own.
-WITHOUT_VERSION = frozenset(("condor_submit", "condor_history", "condor_userprio", "condor_wait"))
+WITHOUT_VERSION = frozenset(("condor_submit", "condor_history", "condor_userprio", "condor_wait", "htcondor"))
 
 
 def status_of_help(called: str, args: list[str]) -> int | None:

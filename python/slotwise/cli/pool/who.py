@@ -152,7 +152,11 @@ def _locate_jobs(slots: Sequence[ClassAd], found: Iterator[Process]) -> None:
             ad["JobPid"], ad["JobDir"] = process.pid, process.cwd
 
 
-def _status(inv: Invocation) -> list[daemon_pb2.DaemonStatus]:
+def daemons_here(inv: Invocation) -> list[daemon_pb2.DaemonStatus]:
+    """The daemons of this machine as its master tells, the master first.
+
+    :raises PeerUnavailableError: the master does not answer.
+    """
     try:
         reply = inv.stub(daemon_pb2_grpc.MasterStub, "master").Status(common_pb2.Empty(), timeout=20)
     except grpc.RpcError as error:
@@ -165,7 +169,7 @@ def _status(inv: Invocation) -> list[daemon_pb2.DaemonStatus]:
 def _daemons(parsed: Parsed, inv: Invocation) -> None:
     """The table of daemons."""
     rows = []
-    for one in sorted(_status(inv), key=lambda one: one.name):
+    for one in sorted(daemons_here(inv), key=lambda one: one.name):
         alive = one.pid > 0
         rows.append(
             (
@@ -242,7 +246,7 @@ def _quick(parsed: Parsed, form: Form, inv: Invocation) -> int:
     deadline = time.monotonic() + (int(letters) if letters else _READY_S)
     while True:
         try:
-            ad = readiness(_status(inv), _slots_answer(inv))
+            ad = readiness(daemons_here(inv), _slots_answer(inv))
             fulfilled = expression is None or expression.eval(ad) is True
         except SlotwiseError:
             if expression is None:

@@ -1,0 +1,50 @@
+"""Nouns that HTCondor's command has and Slotwise has no counterpart of: each is refused with what to do instead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from slotwise.cli.htcondor.verb import Call, Noun, Verb
+from slotwise.errors import UsageError
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+
+def _noun(text: str, why: str, remedy: str, *verbs: str) -> Noun:
+    def refuse(options: Namespace, call: Call) -> None:
+        raise UsageError(why, hint=remedy)
+
+    return Noun(text, {name: Verb("Not available", refuse, None) for name in verbs})
+
+
+DAG = _noun(
+    "HTCondor DAGs; not available",
+    "Slotwise has no DAGMan of its own",
+    "HTCondor's runs here: `condor_submit_dag -no_submit x.dag`, then `condor_submit x.dag.condor.sub`",
+    *("submit", "status", "halt", "resume", "histogram", "throttle", "resources"),
+)
+CREDENTIAL = _noun(
+    "Credentials of jobs; not available",
+    "Slotwise has no daemon that keeps credentials",
+    "send a file with the job (transfer_input_files, x509userproxy); `slotwise token` makes tokens for the pool",
+    *("list", "add", "remove", "listall", "get"),
+)
+OCU = _noun(
+    "Owner Capacity Units; not available",
+    "Slotwise has no owner capacity units",
+    "group quotas (GROUP_QUOTA_<group>) and slots' RANK give owners their share",
+    *("create", "query", "status", "remove"),
+)
+SNAKE = _noun(
+    "Snakemake workflows in a job; not available",
+    "Slotwise starts no Snakemake",
+    "run `snakemake --executor htcondor`, which submits jobs to this pool",
+    *("submit",),
+)
+ANNEX = _noun(
+    "HPC annexes; not available",
+    "Slotwise has no annexes",
+    "start its execution points in jobs of the other system, with COLLECTOR_HOST and a token of this pool",
+    *("create", "add", "status", "shutdown", "systems", "login", "setup", "checksetup"),
+)
