@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -49,6 +50,10 @@ def forget() -> None:
     """Find daemons, and read the configuration, anew."""
     while _clients:
         _clients.popitem()[1].close()
+
+
+# Streams that are open when the interpreter is torn down complain of it.
+atexit.register(forget)
 
 
 def stub(stub_class: Callable[[grpc.Channel], _Stub], address: str) -> _Stub:

@@ -213,7 +213,7 @@ def _failed_start(result: KeeperResult, job: JobView) -> End:
         return held(f"Failed to execute '{job.cmd}'{arguments}: {why}", FAILED_TO_CREATE_PROCESS, result.errno)
     if result.stage == "cwd":
         return held(
-            f"Cannot access initial working directory {job.iwd}: {os.strerror(result.errno)}",
+            f"Cannot access initial working directory {job.remote_iwd or job.iwd}: {os.strerror(result.errno)}",
             IWD_ERROR,
             result.errno,
         )

@@ -90,6 +90,8 @@ class JobView:
     transfer: TransferRules = field(default_factory=TransferRules)
     kill: KillSignals = field(default_factory=KillSignals)
     core_bytes: int | None = None
+    #: Where the job's process begins (remote_initialdir); empty: in its scratch directory, or in ``iwd`` without one.
+    remote_iwd: str = ""
     stack_bytes: int | None = None
     deferral: tuple[float, float] | None = None
     remote_update_prefix: str = "Chirp"
@@ -161,6 +163,7 @@ def read_job(value: Lookup, user: str) -> JobView:
         arguments=_arguments(value),
         environment=_environment(value),
         iwd=_text(value("Iwd")) or "/",
+        remote_iwd=_text(value("RemoteIwd")),
         stdin=_text(value("In")) or NULL_FILE,
         stdout=_text(value("Out")) or NULL_FILE,
         stderr=_text(value("Err")) or NULL_FILE,

@@ -108,7 +108,6 @@ RULES = (
              "take the command out; the job reads the same input"),
     _refused("mount_under_scratch", "MountUnderScratch", "a job cannot choose its own mounts",
              "set MOUNT_UNDER_SCRATCH at the execution points"),
-    _refused("remote_initialdir", "RemoteIwd", "jobs run in their scratch directories", "let the job change directory"),
     _warned("skip_if_dataflow", "SkipIfDataflow", "the job runs whether its results are newer or not"),
     _warned("manifest", "ManifestDesired", "no manifest is made"),
     _warned("ulog_execute_attrs", "UserLogExecuteEventAttrs", "the event log shows what it always shows"),

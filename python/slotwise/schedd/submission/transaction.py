@@ -443,7 +443,7 @@ class SubmitTransactions:
             batch.insert_factory(row, new.parts)
             whole = self._queue.whole(cluster)
             frame = self._queue.frame(whole, decision.now)
-            decision.log(whole, events.cluster_submitted(frame, self.settings.host, *_notes(new)))
+            decision.log(whole, events.cluster_submitted(frame, self.settings.host, *_notes(new.submitted)))
         self.job_rows(new, batch, decision)
 
     def job_rows(self, new: NewJobs, batch: Batch, decision: Decision) -> None:
@@ -468,12 +468,15 @@ class SubmitTransactions:
 
     def _log_submission(self, new: NewJobs, decision: Decision) -> None:
         everyone = self._committer.global_log is not None
-        logged = [job for job in new.jobs if job.is_logged or everyone]
+        logged = [(nth, job) for nth, job in enumerate(new.jobs) if job.is_logged or everyone]
         if not logged:
             return
         host = self.settings.host
-        log_notes, user_notes = _notes(new)
-        for job in logged:
+        shared = _notes(new.submitted)
+        for nth, job in logged:
+            delta = None if new.deltas is None else new.deltas[nth]
+            differs = delta is not None and any(name in delta for name in _IN_NOTES)
+            log_notes, user_notes = _notes(new.submitted, delta) if differs else shared
             frame = self._queue.frame(job, decision.now)
             # As in HTCondor, the log of a job that is submitted on hold does not mention the hold.
             decision.log(job, events.submitted(frame, host, log_notes, user_notes, "; ".join(new.warnings)))
@@ -517,11 +520,15 @@ def submitted(submission: Submission) -> Iterator[LogLine]:
         yield ("%s: submitted by %s from %s", names, user, peer)
 
 
-def _notes(new: NewJobs) -> tuple[str, str]:
-    notes = [new.submitted.get(name) for name in ("SubmitEventNotes", "SubmitEventUserNotes")]
-    log_notes, user_notes = (note if isinstance(note, str) else "" for note in notes)
-    told = {name: new.submitted.get(name) for name in ("DAGNodeName", "JobBatchName")}
-    fields = [f"{name} = {literal(value)}" for name, value in told.items() if isinstance(value, str) and value]
+#: What the notes of a submit event are made of.
+_IN_NOTES = ("SubmitEventNotes", "SubmitEventUserNotes", "DAGNodeName", "JobBatchName")
+
+
+def _notes(shared: ClassAd, delta: ClassAd | None = None) -> tuple[str, str]:
+    """The two notes of the submit event of a job: what its cluster's ad says unless its own, ``delta``, says otherwise."""
+    values = [(shared if delta is None or name not in delta else delta).get(name) for name in _IN_NOTES]
+    log_notes, user_notes, *told = (value if isinstance(value, str) else "" for value in values)
+    fields = [f"{name} = {literal(value)}" for name, value in zip(_IN_NOTES[2:], told, strict=True) if value]
     if fields:  # they take the place of the notes, as in HTCondor; condor_dagman finds its node by the first
         log_notes = f"[ {'; '.join(fields)} ]"
     return log_notes, user_notes

@@ -44,7 +44,8 @@ def compose(
     """
     job, directory = context.job, context.directory
     scratch = str(directory.scratch)
-    cwd = scratch if context.transfers else job.iwd
+    begins = scratch if context.transfers else job.iwd
+    cwd = _joined(begins, job.remote_iwd) if job.remote_iwd else begins
     program = _program(context, cwd)
     if settings.wrapper and not os.access(settings.wrapper, os.X_OK):
         reason = f"The job wrapper {settings.wrapper} cannot be run"
@@ -58,7 +59,7 @@ def compose(
         # Where files move it is among them; elsewhere the job reads it where it is.
         env["X509_USER_PROXY"] = f"{scratch}/{job.proxy_name}" if context.transfers else job.proxy
     arguments = tuple(word.replace("#CoNdOrScRaTcHdIr#", scratch) for word in job.arguments)
-    stdin, stdout, stderr = _streams(context, cwd)
+    stdin, stdout, stderr = _streams(context, begins)
     return KeeperSpec(
         name=directory.name,
         exe=program,
@@ -152,6 +153,8 @@ def _isolation(context: JobContext, settings: StarterSettings, program: str) -> 
         return Isolation()
     directory = context.directory
     used = [] if context.transfers else [context.job.iwd, *_streams(context, context.job.iwd)]
+    if context.job.remote_iwd.startswith("/"):
+        used.append(context.job.remote_iwd)
     if not context.in_image and not program.startswith(f"{directory.scratch}/"):
         used.append(program)
     if settings.wrapper:
