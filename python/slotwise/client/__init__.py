@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from slotwise.client.collector import AsyncCollector, Collector
+    from slotwise.client.convert import ActResult, SubmitResult
     from slotwise.client.descriptions import Description
     from slotwise.client.event_log import EventLog
-    from slotwise.client.messages import ActResult, SubmitResult
     from slotwise.client.negotiator import AsyncNegotiator, Negotiator
     from slotwise.client.schedd import AsyncSchedd, Schedd
     from slotwise.client.startd import AsyncStartd, Startd

@@ -12,12 +12,12 @@ from typing import Unpack
 import grpc
 
 from slotwise.classad import ClassAd, ExprTree, Value
-from slotwise.client import messages, spool
+from slotwise.client import convert, spool
 from slotwise.client.call import Call, ads, nothing
 from slotwise.client.cluster_ids import ReservedIds
+from slotwise.client.convert import ActResult, Jobs, Sending, SubmitResult
 from slotwise.client.daemon import AsyncClient, BlockingClient, Client, Where, calls
 from slotwise.client.descriptions import USUAL, Description, DescriptionReader, ReadOptions
-from slotwise.client.messages import ActResult, Jobs, Sending, SubmitResult
 from slotwise.client.retry import Keys, RetryPolicy, stated
 from slotwise.client.streams import AsyncStream, BlockingStream
 from slotwise.client.totals import QueueTotals
@@ -55,12 +55,12 @@ class ScheddCalls(Client):
         self, constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0, mine: bool = False
     ) -> Call[list[ClassAd]]:
         """Jobs in the queue for which ``constraint`` is true."""
-        return ads("Query", messages.job_query(constraint, projection, limit, mine))
+        return ads("Query", convert.job_query(constraint, projection, limit, mine))
 
     @calls
     def totals(self, constraint: str = "", *, mine: bool = False) -> Call[QueueTotals]:
         """The numbers of jobs for which ``constraint`` is true, of the caller's, and of everybody's, by state."""
-        request = messages.job_query(constraint, (), mine=mine, totals=True)
+        request = convert.job_query(constraint, (), mine=mine, totals=True)
         return Call("Query", request, lambda pieces: QueueTotals.parse(pieces[-1].data), many=True, timeout_s=None)
 
     @calls
@@ -68,23 +68,23 @@ class ScheddCalls(Client):
         self, constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0, since: str = ""
     ) -> Call[list[ClassAd]]:
         """Jobs that have left the queue, newest first, until ``since`` (a job, a cluster or an expression)."""
-        return ads("History", messages.history_query(constraint, projection, limit, since))
+        return ads("History", convert.history_query(constraint, projection, limit, since))
 
     @calls
     def users(self, constraint: str = "", projection: Sequence[str] = ()) -> Call[list[ClassAd]]:
         """The records of the access point's users."""
-        return ads("Users", messages.users_query(constraint, projection))
+        return ads("Users", convert.users_query(constraint, projection))
 
     @calls
     def act(self, action: str, jobs: Jobs, *, reason: str = "", subcode: int = 0) -> Call[ActResult]:
         """``remove``, ``remove_force``, ``hold``, ``release``, ``suspend``, ``continue``, ``vacate`` or ``vacate_fast``
         jobs: a constraint, or ids."""
-        return Call("Act", messages.act(action, jobs, reason, subcode), messages.acted, timeout_s=None)
+        return Call("Act", convert.act(action, jobs, reason, subcode), convert.acted, timeout_s=None)
 
     @calls
     def edit(self, jobs: Jobs, attributes: Mapping[str, Value]) -> Call[ActResult]:
         """Set attributes of jobs to values or expressions (:class:`~slotwise.classad.ExprTree`)."""
-        return Call("Edit", messages.edit(jobs, attributes), messages.acted, timeout_s=None)
+        return Call("Edit", convert.edit(jobs, attributes), convert.acted, timeout_s=None)
 
     @calls
     def edit_users(
@@ -97,7 +97,7 @@ class ScheddCalls(Client):
     ) -> Call[int]:
         """``add``, ``enable``, ``disable``, ``edit`` or ``remove`` records of users: names, or a constraint; how many
         were changed."""
-        request = messages.users_edit(change, users, reason, attributes or {})
+        request = convert.users_edit(change, users, reason, attributes or {})
         return Call("EditUsers", request, lambda reply: int(reply.changed))
 
 
@@ -144,18 +144,18 @@ class Schedd(ScheddCalls, BlockingClient):
             for description in descriptions:
                 submission, first = self._read(description, None)
                 how = Sending(self._keys.next(), first)
-                bundle = messages.small_bundle(submission, how)
+                bundle = convert.small_bundle(submission, how)
                 if bundle is None:
                     while waiting:
-                        yield messages.result(stream.answer(), waiting.popleft())
+                        yield convert.result(stream.answer(), waiting.popleft())
                     yield self._submit(submission, how)
                     continue
                 stream.send(bundle)
                 waiting.append(submission)
                 if len(waiting) >= _AHEAD:
-                    yield messages.result(stream.answer(), waiting.popleft())
+                    yield convert.result(stream.answer(), waiting.popleft())
             while waiting:
-                yield messages.result(stream.answer(), waiting.popleft())
+                yield convert.result(stream.answer(), waiting.popleft())
         finally:
             stream.close()
 
@@ -178,17 +178,17 @@ class Schedd(ScheddCalls, BlockingClient):
         return int(reply.first)
 
     def _submit(self, submission: Submission, how: Sending) -> SubmitResult:
-        if (bundle := messages.small_bundle(submission, how)) is not None:
+        if (bundle := convert.small_bundle(submission, how)) is not None:
             stream = self._own_stream()
             stream.send(bundle)
-            return messages.result(stream.answer(), submission)
+            return convert.result(stream.answer(), submission)
 
         def send(again: bool) -> schedd_pb2.SubmitReply:
-            parts = messages.parts(submission, how, again)
+            parts = convert.parts(submission, how, again)
             reply: schedd_pb2.SubmitReply = self._stub.Submit(parts, metadata=self._at.metadata())
             return reply
 
-        return messages.result(self._patience.call(send), submission)
+        return convert.result(self._patience.call(send), submission)
 
     def _own_stream(self) -> BlockingStream:
         """This thread's stream of submissions."""
@@ -217,7 +217,7 @@ class Schedd(ScheddCalls, BlockingClient):
         """
         arrivals: dict[str, spool.Arrivals] = {}
         try:
-            for piece in self._stub.FetchSandboxes(messages.selection(jobs), metadata=self._at.metadata()):
+            for piece in self._stub.FetchSandboxes(convert.selection(jobs), metadata=self._at.metadata()):
                 spool.arrive(piece, arrivals, Path(directory) if directory is not None else None)
         except grpc.RpcError as failure:
             raise to_error(failure, peer=self._at.peer) from None
@@ -240,15 +240,15 @@ class AsyncSchedd(ScheddCalls, AsyncClient):
         """Queue the jobs of a submit description; all of them or none. Many of these may be under way at once."""
         submission, first = await self._read(description, count)
         how = Sending(self._keys.next(), first)
-        if (bundle := messages.small_bundle(submission, how)) is not None:
-            return messages.result(await self._stream.submit(bundle), submission)
+        if (bundle := convert.small_bundle(submission, how)) is not None:
+            return convert.result(await self._stream.submit(bundle), submission)
 
         async def send(again: bool) -> schedd_pb2.SubmitReply:
-            parts = messages.parts(submission, how, again)
+            parts = convert.parts(submission, how, again)
             reply: schedd_pb2.SubmitReply = await stated(self._stub.Submit(parts, metadata=self._at.metadata()))
             return reply
 
-        return messages.result(await self._patience.acall(send), submission)
+        return convert.result(await self._patience.acall(send), submission)
 
     async def _read(self, description: Description, count: int | None) -> tuple[Submission, int]:
         """The submission, and its first cluster id when its text needs that before it is sent, else 0."""

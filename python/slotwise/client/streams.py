@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import grpc
 
-from slotwise.client.messages import weight
+from slotwise.client.convert import weight
 from slotwise.client.retry import RetryPolicy, error_of_call, lost
 from slotwise.errors import PeerUnavailableError, SlotwiseError
 from slotwise.wire.credential import Metadata

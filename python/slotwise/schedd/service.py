@@ -18,7 +18,7 @@ from slotwise.schedd.api.listing import Listing, as_json
 from slotwise.schedd.api.requests import JobQuery
 from slotwise.schedd.api.submit_stream import Frames, SubmissionStream
 from slotwise.schedd.api.user_actions import Users
-from slotwise.schedd.claims import convert as claim_messages
+from slotwise.schedd.claims import convert as claim_values
 from slotwise.schedd.claims.excess import Excess
 from slotwise.schedd.claims.match_results import MatchOutcomes
 from slotwise.schedd.claims.matches import Match
@@ -304,7 +304,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         """Send the outcomes of earlier matches, submitter ads, and the resource requests of each submitter."""
         self._requests.learn(request.significant_attributes)
         yield schedd_pb2.RequestList(
-            outcomes=map(claim_messages.match_outcome, self._outcomes.tell()), reports_outcomes=True
+            outcomes=map(claim_values.match_outcome, self._outcomes.tell()), reports_outcomes=True
         )
         if request.with_submitters:
             yield schedd_pb2.RequestList(submitters=pack_submitters(self._requests.submitter_ads()))
@@ -325,10 +325,10 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         batch = self._pieces.take(request)
         if batch is None:
             return common_pb2.Empty()
-        self._excess.note_excess(claim_messages.excess(batch.excess), batch.excess_lasts_s)
-        self._matches.offer(claim_messages.matches(batch.submitters))
+        self._excess.note_excess(claim_values.excess(batch.excess), batch.excess_lasts_s)
+        self._matches.offer(claim_values.matches(batch.submitters))
         with contained(_log, "noting why requests were not matched"):
-            self._rejections.note(claim_messages.rejections(batch.submitters), batch.negotiator_name)
+            self._rejections.note(claim_values.rejections(batch.submitters), batch.negotiator_name)
         return common_pb2.Empty()
 
     # ---- running jobs

@@ -13,8 +13,7 @@ from slotwise.daemon.containment import cause, contained
 from slotwise.errors import InvariantError
 from slotwise.ids import doing_for_run
 from slotwise.model.slot import VacateCode
-from slotwise.startd import starter_messages
-from slotwise.startd.claim_messages import claim_event
+from slotwise.startd import convert
 from slotwise.startd.host.execution_point import ExecutionPoint
 from slotwise.startd.host.hook_calls import HookCall
 from slotwise.startd.host.outbox import Forget, Granted, Outbox, Start, ToSchedd, ToStarter
@@ -175,7 +174,7 @@ class Dispatcher:
 
     def _ask_for_list(self) -> None:
         self._listing = {record.slot.run.run_id for record in self.point.slots if record.slot.run is not None}
-        self.recipients.send_starter(starter_messages.list_runs())
+        self.recipients.send_starter(convert.list_runs())
 
     def touch_all(self) -> None:
         """Have every slot's ad advertised again."""
@@ -205,7 +204,7 @@ class Dispatcher:
             end()
 
     def _claim_message(self, message: ToSchedd) -> startd_pb2.ClaimEvent:
-        return claim_event(message, self.slot_pack, self.recipients.starter_address())
+        return convert.claim_event(message, self.slot_pack, self.recipients.starter_address())
 
     def slot_pack(self, name: str) -> bytes:
         """A slot's packed ad; empty when the slot has been deleted."""
@@ -216,13 +215,13 @@ class Dispatcher:
 
     def _to_starter(self, command: ToStarter) -> None:
         if not isinstance(command, Start):
-            self.recipients.send_starter(starter_messages.command(command))
+            self.recipients.send_starter(convert.command(command))
             return
         record = self.point.slots.get(command.slot_name)
         if record is None or record.activation is None or record.activation.run_id != command.run_id:
             return
         self.point.ads.show(record, self.clock.now())
-        start = starter_messages.start(record, self.point.settings)
+        start = convert.start(record, self.point.settings)
         if start is not None:
             self.recipients.send_starter(start)
 
@@ -247,7 +246,7 @@ class Dispatcher:
         reports, run_id = self.point.run_reports, report.run_id
         match report.WhichOneof("what"):
             case "gone":
-                ended = starter_messages.run_gone(run_id, report.gone)
+                ended = convert.run_gone(run_id, report.gone)
                 self._add_to_history(ended, now)
                 reports.gone(ended, now)
             case "refused":
@@ -284,16 +283,16 @@ class Dispatcher:
         for left in jobs.left:
             doing = doing_for_run(left.run_id, "counting what it left behind")
             with contained(_log, doing, partial(self.abandon, [left.slot_name])):
-                reports.left_behind(starter_messages.leftover(left), now)
+                reports.left_behind(convert.leftover(left), now)
         for run_id in jobs.repaired:
             with contained(_log, doing_for_run(run_id, "counting what was repaired"), partial(self.abandon, [])):
                 reports.repaired(run_id, now)
         for run_id in sorted(listed - ours.keys()):
-            self.recipients.send_starter(starter_messages.command(Forget(run_id)))
+            self.recipients.send_starter(convert.command(Forget(run_id)))
         for job in jobs.jobs:
             doing = doing_for_run(job.run_id, "checking whether it is suspended")
             with contained(_log, doing, partial(self.abandon, [job.slot_name])):
-                reports.agree_on_suspension(starter_messages.listed_run(job))
+                reports.agree_on_suspension(convert.listed_run(job))
         for run_id in sorted(ours.keys() - listed - self.recipients.unsent_starts()):
             if asked_of is None or run_id in asked_of:
                 doing = doing_for_run(run_id, "processing its end")

@@ -128,14 +128,14 @@ def reserve(inv: Invocation, parsed: Parsed, count: int) -> int:
 
 def send(inv: Invocation, parsed: Parsed, submission: Submission, first: int, *, spool: bool) -> schedd_pb2.SubmitReply:
     """One message when the submission is small, else a stream; all of it or nothing is queued, and nothing twice."""
-    from slotwise.client import messages
+    from slotwise.client import convert
 
-    how = messages.Sending(os.urandom(16), first, spool=spool, client="slotwise submit")
-    bundle = messages.small_bundle(submission, how)
+    how = convert.Sending(os.urandom(16), first, spool=spool, client="slotwise submit")
+    bundle = convert.small_bundle(submission, how)
 
     def attempt(stub: ScheddCalls, again: bool) -> schedd_pb2.SubmitReply:
         if bundle is None:
-            return stub.Submit(messages.parts(submission, how, again), timeout=_TIMEOUT_S)
+            return stub.Submit(convert.parts(submission, how, again), timeout=_TIMEOUT_S)
         bundle.again = again
         return stub.SubmitOne(bundle, timeout=_TIMEOUT_S)
 

@@ -1,16 +1,37 @@
-"""The startd's messages to and from the starter, to and from the values that the execution point decides with."""
+"""The startd's messages on the wire: the values that the execution point decides with, to and from protobuf."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from slotwise.model.resources import Resources
 from slotwise.model.slot import HOLD_BY_STARTD
-from slotwise.startd.host.outbox import EndNoted, Forget, Freeze, Kill, Measured, Noted, RepairNoted, Start, ToStarter
+from slotwise.startd.host.outbox import (
+    ActivatedRun,
+    Ended,
+    EndNoted,
+    Forget,
+    Freeze,
+    Granted,
+    Kill,
+    Measured,
+    Noted,
+    NowIn,
+    Refused,
+    RefusedRun,
+    RepairNoted,
+    Start,
+    ToSchedd,
+    ToStarter,
+)
 from slotwise.startd.host.run_reports import Leftover, ListedRun, RunGone
 from slotwise.startd.records.slot_record import SlotRecord
 from slotwise.startd.settings import Settings
 from slotwise.startd.start_params import limits_of
 from slotwise.table import pack_ads
-from slotwise.wire.gen import common_pb2, starter_pb2
+from slotwise.wire.gen import common_pb2, startd_pb2, starter_pb2
+
+# ---- the starter
 
 
 def command(what: ToStarter) -> starter_pb2.JobCommand:
@@ -91,3 +112,39 @@ def leftover(left: starter_pb2.JobLeft) -> Leftover:
 def listed_run(job: starter_pb2.JobListed) -> ListedRun:
     """A run of the starter's list."""
     return ListedRun(job.run_id, job.slot_name, job.suspended)
+
+
+# ---- schedds
+
+
+def claim_event(message: ToSchedd, slot_pack: Callable[[str], bytes], starter_address: str) -> startd_pb2.ClaimEvent:
+    """A message as it is sent.
+
+    :param slot_pack: the packed ad of a slot, by name.
+    :param starter_address: where the shadow of an activated run reaches the starter.
+    """
+    event = startd_pb2.ClaimEvent(serial=message.serial, claim_id=message.claim_id)
+    match message.what:
+        case Granted(slots, leftover, leftover_slot):
+            for claim_id, name in slots:
+                event.granted.slots.append(
+                    startd_pb2.GrantedSlot(claim_id=claim_id, slot_name=name, slot_ad=slot_pack(name))
+                )
+            if leftover:
+                event.granted.leftover_claim_id = leftover
+                event.granted.leftover_slot_ad = slot_pack(leftover_slot)
+        case Refused(code, reason):
+            event.refused.code, event.refused.reason = code, reason
+        case ActivatedRun(run_id):
+            event.activated.run_id = run_id
+            event.activated.starter_address = starter_address
+        case RefusedRun(run_id, code, reason):
+            event.activation_refused.run_id = run_id
+            event.activation_refused.code, event.activation_refused.reason = code, reason
+        case NowIn(state, activity, at, run_id):
+            event.state.state, event.state.activity = state, activity
+            event.state.at, event.state.run_id = at, run_id
+        case Ended(cause):
+            event.ended.reason, event.ended.reason_code = cause.reason, cause.code
+            event.ended.reason_subcode, event.ended.hold = cause.subcode, cause.hold
+    return event

@@ -1,4 +1,4 @@
-"""Requests to the schedd, and its replies."""
+"""Requests to the schedd and its replies: their values to and from protobuf."""
 
 from __future__ import annotations
 
