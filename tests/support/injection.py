@@ -8,6 +8,13 @@ from types import CodeType, FrameType
 from typing import Any
 
 
+#: A submission is the affair of its client, and what fails then is refused.
+_SUBMISSIONS = tuple(
+    f"/submission/{name}.py"
+    for name in ("transaction", "admission", "underway", "submissions", "limits", "cluster_ids", "new_rows", "entry")
+)
+
+
 class InjectedError(Exception):
     """Raised where a test wants a failure."""
 
@@ -22,7 +29,7 @@ class Injection:
     def __init__(
         self,
         where: str = "/slotwise/schedd/",
-        besides: tuple[str, ...] = ("Deciding.", "/submission/transaction.py"),
+        besides: tuple[str, ...] = ("Deciding.", *_SUBMISSIONS),
     ) -> None:
         self._where, self._besides = where, besides
         #: The call that fails, from 0; None: none does.

@@ -53,10 +53,16 @@ from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.memory_trim import MemoryTrim
 from slotwise.schedd.storage.store import Batch, Store
 from slotwise.schedd.submission import convert as submissions
+from slotwise.schedd.submission.admission import Admission
+from slotwise.schedd.submission.cluster_ids import ClusterIds
+from slotwise.schedd.submission.entry import QueueEntry
 from slotwise.schedd.submission.materializer import Materializer
+from slotwise.schedd.submission.new_rows import NewRows
 from slotwise.schedd.submission.reserved_ids import ReservedClusters
 from slotwise.schedd.submission.restore import restore
-from slotwise.schedd.submission.transaction import SubmitResult, SubmitTransactions
+from slotwise.schedd.submission.submissions import SubmitResult
+from slotwise.schedd.submission.transaction import SubmitTransactions
+from slotwise.schedd.submission.underway import UnderwaySubmissions
 from slotwise.schedd.transfer.spooling import Spooling
 from slotwise.schedd.transfer.transfers import Transfers
 from slotwise.schedd.user_files import owner_rights
@@ -210,21 +216,39 @@ class AccessPoint:
         context, settings = self._context, self._settings
         reserved = ReservedClusters()
         reserved.keep(self._stored.reserved, self._stored.reserved_taken)
-        self.admission = SubmitTransactions(
+        self.cluster_ids = ClusterIds(self._stored.next_cluster, reserved, self.committer, context.clock)
+        underway = UnderwaySubmissions()
+        rows = NewRows(self.queue, context.address.shown, lambda: self.committer.global_log is not None)
+        entry = QueueEntry(self.queue, self.ads)
+        self.admission = Admission(
             self.queue,
-            self.ads,
+            context.clock,
+            settings.for_admission(),
+            cluster_ids=self.cluster_ids,
+            underway=underway,
+            users=self.users,
+            own_ad=lambda: ClassAd(native(self.own_ads.for_conditions())),
+        )
+        self.submissions = SubmitTransactions(
             self.committer,
             context.clock,
-            settings.for_admission(context.address.shown),
-            self._stored.next_cluster,
-            reserved=reserved,
+            admission=self.admission,
+            underway=underway,
+            rows=rows,
+            entry=entry,
+            users=self.users,
             recall=self._recall_submission,
             to_bytes=submissions.to_bytes,
-            own_ad=lambda: ClassAd(native(self.own_ads.for_conditions())),
-            users=self.users,
         )
         self.materializer = Materializer(
-            self.queue, self.admission, self.committer, self.store.factory_part, context.clock, self._threads
+            self.queue,
+            self.admission,
+            rows,
+            entry,
+            self.committer,
+            self.store.factory_part,
+            context.clock,
+            self._threads,
         )
         self.spooling = Spooling(
             self.queue,
@@ -300,7 +324,7 @@ class AccessPoint:
         self.committer.on_retired = self.history_export.look
         self.committer.on_left = self.users.left
         self.committer.on_notices = self.notifier.prepare
-        self.admission.on_factory = self.materializer.begin
+        self.submissions.on_factory = self.materializer.begin
         self.local.starts.running_most = self.users.running_most
         dependents = Dependents(self.queue, self.ads)
         self.local.ends.on_end = lambda job, decision: dependents.remove(decision)
@@ -316,6 +340,8 @@ class AccessPoint:
             context.authenticator,
             context.clock,
             admission=self.admission,
+            transactions=self.submissions,
+            cluster_ids=self.cluster_ids,
             actions=self.actions,
             listing=listing,
             history=History(self.store, settings.name, context.clock, lambda: self.run_history.settings.path),
@@ -370,7 +396,7 @@ class AccessPoint:
         self.users.known_only = settings.known_users_only
         self.actions.locks = self.shadows.requests.locks = settings.locks
         self.publisher.interval_s = settings.schedd_interval_s
-        self.admission.intake.per_user_most, self.admission.intake.most = settings.intake_most
+        self.submissions.intake.per_user_most, self.submissions.intake.most = settings.intake_most
 
     def _record(self, config: Config) -> None:
         """Record the steps of claims and runs, if that is configured."""
@@ -472,7 +498,7 @@ class AccessPoint:
         self._record(config)
         self.servicer.superusers = settings.superusers
         self.shadows.visits.look_again()
-        self.admission.settings = settings.for_admission(self._context.address.shown)
+        self.admission.settings = settings.for_admission()
         self.requests.replace(settings.new_autoclusters())
         return self.cron.follow(config)
 

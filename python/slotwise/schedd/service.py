@@ -29,7 +29,9 @@ from slotwise.schedd.jobs.decision import LogLine
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.shadow.shadow import Shadows
 from slotwise.schedd.submission import convert as submissions
+from slotwise.schedd.submission.admission import Admission
 from slotwise.schedd.submission.byte_limits import Holding
+from slotwise.schedd.submission.cluster_ids import ClusterIds
 from slotwise.schedd.submission.new_cluster import SubmittedCluster
 from slotwise.schedd.submission.transaction import SubmitTransactions
 from slotwise.schedd.transfer import convert as files
@@ -72,7 +74,9 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         authenticator: Authenticator,
         clock: Clock,
         *,
-        admission: SubmitTransactions,
+        admission: Admission,
+        transactions: SubmitTransactions,
+        cluster_ids: ClusterIds,
         actions: Actions,
         listing: Listing,
         history: History,
@@ -89,6 +93,8 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         self._authenticator = authenticator
         self._clock = clock
         self._admission = admission
+        self._transactions = transactions
+        self._cluster_ids = cluster_ids
         self._actions = actions
         self._listing = listing
         self._history = history
@@ -109,7 +115,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     async def SubmitOne(self, request: schedd_pb2.SubmitBundle, context: Context) -> schedd_pb2.SubmitReply:
         """Queue a submission that fits one message."""
         caller = self._authenticator.caller(context)
-        with Holding(self._admission.intake, caller.name) as holding:
+        with Holding(self._transactions.intake, caller.name) as holding:
             holding.add(request.ByteSize())
             clusters = [submissions.submitted_cluster(cluster) for cluster in request.clusters]
             return await self._submit(caller, context, clusters, request.key, request.again)
@@ -120,7 +126,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     ) -> schedd_pb2.SubmitReply:
         """Queue a submission that arrives in parts; without its ``commit``, nothing is queued."""
         caller = self._authenticator.caller(context)
-        with Holding(self._admission.intake, caller.name) as holding:
+        with Holding(self._transactions.intake, caller.name) as holding:
             clusters, key, again = await submit_stream.gather(request_iterator, holding)
             return await self._submit(caller, context, clusters, key, again)
 
@@ -128,13 +134,13 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     async def SubmitMany(self, request_iterator: AsyncIterator[schedd_pb2.SubmitFrame], context: Frames) -> None:
         """Queue submissions as they arrive; those of one frame become durable together."""
         caller = self._authenticator.caller(context)
-        stream = SubmissionStream(self._admission, caller.name, peer_of(context))
+        stream = SubmissionStream(self._admission, self._transactions, caller.name, peer_of(context))
         await stream.serve(context)
 
     async def _submit(
         self, caller: Identity, context: Context, clusters: list[SubmittedCluster], key: bytes, again: bool
     ) -> schedd_pb2.SubmitReply:
-        result = await self._admission.submit(caller.name, clusters, key=key, again=again, peer=peer_of(context))
+        result = await self._transactions.submit(caller.name, clusters, key=key, again=again, peer=peer_of(context))
         audit.note(came(result.clusters))
         return submissions.reply(result)
 
@@ -144,7 +150,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     ) -> schedd_pb2.ReserveClustersReply:
         """Reserve cluster ids ahead of a submission."""
         user = self._authenticator.caller(context).name
-        return schedd_pb2.ReserveClustersReply(first=await self._admission.reserve(user, request.count))
+        return schedd_pb2.ReserveClustersReply(first=await self._cluster_ids.reserve(user, request.count))
 
     # ---- actions and queries
 

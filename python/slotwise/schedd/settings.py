@@ -30,7 +30,7 @@ from slotwise.schedd.policy.expressions import SystemPolicy
 from slotwise.schedd.policy.start import StartPolicy
 from slotwise.schedd.publish.statistics import StatisticsSettings
 from slotwise.schedd.submission.rules import SubmitRules
-from slotwise.schedd.submission.transaction import AdmissionSettings
+from slotwise.schedd.submission.settings import AdmissionSettings
 from slotwise.schedd.userlog.global_log import GlobalLogSettings
 from slotwise.schedd.users.superusers import SuperUsers
 
@@ -111,11 +111,10 @@ class Settings:
             next_start_delay_most_s=self.next_start_delay_most_s,
         )
 
-    def for_admission(self, address: str) -> AdmissionSettings:
-        """What submissions are checked against. ``address``: of the schedd, as event logs show it."""
+    def for_admission(self) -> AdmissionSettings:
+        """What submissions are checked against."""
         return AdmissionSettings(
             schedd_name=self.name,
-            host=address,
             domains=LocalDomains.of(self.uid_domain, self.trusted_domains),
             version=CONDOR_VERSION,
             jobs_most=self.jobs_most,

@@ -112,7 +112,7 @@ async def test_bytes_of_a_submission_are_bounded(tmp_path: Path) -> None:
     knobs = {"SLOTWISE_MAX_SUBMISSION_MB": "8", "SLOTWISE_MAX_SUBMISSIONS_MB": "12"}
     schedd = await RunningAccessPoint(tmp_path / "pool").start(**knobs)
     blob = pack_ads([ClassAd({"Filler": "x" * 1_000_000})])
-    intake = schedd.point.admission.intake
+    intake = schedd.point.submissions.intake
     calls = []
     try:
         whole = schedd.stub.Submit(parts(blob, 9), metadata=schedd.user)
@@ -140,7 +140,7 @@ async def test_bytes_of_a_submission_are_bounded(tmp_path: Path) -> None:
 async def test_frames_wait_for_room(tmp_path: Path) -> None:
     schedd = await RunningAccessPoint(tmp_path / "pool").start(SLOTWISE_MAX_SUBMISSION_MB="1")
     blob = pack_ads([ClassAd({"Filler": "x" * 700_000})])
-    intake, most = schedd.point.admission.intake, 0
+    intake, most = schedd.point.submissions.intake, 0
     try:
 
         async def frames() -> Any:
@@ -172,7 +172,7 @@ async def test_reserved_ids_are_bounded_and_belong_to_who_asked(schedd: RunningA
     await refused(again, "is not reserved", grpc.StatusCode.INVALID_ARGUMENT)
     await schedd.stop()
     await schedd.start()  # they outlive the schedd, with their owner and their time
-    reserved = schedd.point.admission._reserved
+    reserved = schedd.point.cluster_ids.reserved
     assert len(reserved) == RESERVED_MOST - 1 + 2
     theirs = schedd.stub.SubmitOne(bundle(cluster(number=first + 1)), metadata=schedd.as_user("bob"))
     await refused(theirs, "not reserved for bob", grpc.StatusCode.INVALID_ARGUMENT)
@@ -182,7 +182,7 @@ async def test_reserved_ids_are_bounded_and_belong_to_who_asked(schedd: RunningA
 
 
 async def test_ids_end_with_an_error(schedd: RunningAccessPoint) -> None:
-    schedd.point.admission._next = (1 << 31) - 1
+    schedd.point.cluster_ids.following = (1 << 31) - 1
     assert await schedd.submit() == (1 << 31) - 1
     await refused(schedd.stub.SubmitOne(bundle(cluster()), metadata=schedd.user), "cluster ids end at 2147483647")
     asked = schedd_pb2.ReserveClustersRequest(count=1)

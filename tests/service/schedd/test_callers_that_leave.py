@@ -49,14 +49,14 @@ async def abandoned(schedd: RunningAccessPoint, asked: Coroutine[Any, Any, Any])
 async def test_a_submission_that_is_durable_is_in_the_queue(schedd: RunningAccessPoint) -> None:
     ad = ClassAd({"Cmd": "/bin/true", "Iwd": "/tmp", "JobUniverse": 5, "Requirements": True, "UserLog": "job.log"})
     cluster = schedd_pb2.ClusterSubmission(cluster_ad=pack_ads([ad]), procs=schedd_pb2.ProcBatch(count=2))
-    admission = schedd.point.admission
-    await abandoned(schedd, admission.submit(schedd.owner, [submitted_cluster(cluster)], key=b"mine"))
+    submissions = schedd.point.submissions
+    await abandoned(schedd, submissions.submit(schedd.owner, [submitted_cluster(cluster)], key=b"mine"))
 
     async def there() -> bool:
         return len(await schedd.jobs()) == 2
 
     await schedd.until(there)
-    again = await admission.submit(schedd.owner, [submitted_cluster(cluster)], key=b"mine", again=True)
+    again = await submissions.submit(schedd.owner, [submitted_cluster(cluster)], key=b"mine", again=True)
     assert [one.num_procs for one in again.clusters] == [2]
     assert len(await schedd.jobs()) == 2
     assert schedd.point.queue.runnable.count(f"{schedd.owner}@here") == 2

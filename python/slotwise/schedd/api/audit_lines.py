@@ -9,7 +9,7 @@ from slotwise.schedd.api.requests import ActionOutcome, JobAction, JobEdit, User
 from slotwise.schedd.jobs.decision import LogLine
 from slotwise.schedd.jobs.log_lines import ids_of
 from slotwise.schedd.jobs.selection import JobSelection
-from slotwise.schedd.submission.transaction import QueuedCluster
+from slotwise.schedd.submission.submissions import QueuedCluster
 
 #: How many characters of a user's text a line quotes.
 _TEXT_MOST = 200

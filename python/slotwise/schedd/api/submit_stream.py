@@ -14,9 +14,11 @@ import grpc
 from slotwise.errors import DeniedError, SlotwiseError, UsageError
 from slotwise.schedd.api.audit_lines import came
 from slotwise.schedd.submission import convert
+from slotwise.schedd.submission.admission import Admission
 from slotwise.schedd.submission.byte_limits import Holding
 from slotwise.schedd.submission.new_cluster import SubmittedCluster
-from slotwise.schedd.submission.transaction import Checked, Submission, SubmitResult, SubmitTransactions, Underway
+from slotwise.schedd.submission.submissions import Checked, Submission, SubmitResult
+from slotwise.schedd.submission.transaction import SubmitTransactions, Underway
 from slotwise.wire import audit, call
 from slotwise.wire.context import StreamContext
 from slotwise.wire.gen import schedd_pb2
@@ -66,8 +68,9 @@ async def gather(
 class SubmissionStream:
     """Takes frames, and answers each submission in order of arrival."""
 
-    def __init__(self, admission: SubmitTransactions, user: str, peer: str = "") -> None:
+    def __init__(self, admission: Admission, transactions: SubmitTransactions, user: str, peer: str = "") -> None:
         self._admission = admission
+        self._transactions = transactions
         self._user = user
         self._peer = peer
         #: Bytes of the frames that were read and are not answered yet.
@@ -76,7 +79,7 @@ class SubmissionStream:
 
     async def serve(self, context: Frames) -> None:
         """Serve the stream to its end; everything that was read is answered."""
-        intake = self._admission.intake
+        intake = self._transactions.intake
         answering = asyncio.create_task(self._answer(context))
         try:
             while (frame := await context.read()) is not grpc.aio.EOF:
@@ -88,7 +91,7 @@ class SubmissionStream:
                 sent = [await self._read(bundle) for bundle in frame.submissions]
                 # Checked here and at once, so that ids are given in the order of arrival.
                 checked = [known or self._checked(*each) for known, each in zip(earlier, sent, strict=True)]
-                underway = self._admission.begin([one for one in checked if isinstance(one, Submission)])
+                underway = self._transactions.begin([one for one in checked if isinstance(one, Submission)])
                 await self._waiting.put((checked, underway, size))
             await self._waiting.put(None)
             await answering
@@ -97,7 +100,7 @@ class SubmissionStream:
             intake.change(self._user, -self._held)
 
     async def _earlier(self, bundle: schedd_pb2.SubmitBundle) -> SubmitResult | None:
-        return await self._admission.earlier(self._user, bundle.key) if bundle.again else None
+        return await self._transactions.earlier(self._user, bundle.key) if bundle.again else None
 
     async def _read(self, bundle: schedd_pb2.SubmitBundle) -> tuple[bytes, list[SubmittedCluster] | SlotwiseError]:
         """The submission's key, and its clusters with the attributes of their proxies."""
@@ -120,8 +123,8 @@ class SubmissionStream:
         broken = False
         while (following := await self._waiting.get()) is not None:
             checked, underway, size = following
-            answers = await self._admission.answers(checked, underway)
-            self._admission.intake.change(self._user, -size)
+            answers = await self._transactions.answers(checked, underway)
+            self._transactions.intake.change(self._user, -size)
             self._held -= size
             message = convert.answers(answers)
             for said in message.answers:

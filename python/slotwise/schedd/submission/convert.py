@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from slotwise.errors import SlotwiseError
 from slotwise.schedd.submission.new_cluster import ProcBatch, SubmittedCluster
-from slotwise.schedd.submission.transaction import QueuedCluster, SubmitResult
+from slotwise.schedd.submission.submissions import QueuedCluster, SubmitResult
 from slotwise.wire.gen import schedd_pb2
 from slotwise.wire.status import detail
 

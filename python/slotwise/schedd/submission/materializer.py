@@ -23,7 +23,10 @@ from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.store import Batch
+from slotwise.schedd.submission.entry import QueueEntry
+from slotwise.schedd.submission.limits import SubmitLimits
 from slotwise.schedd.submission.new_cluster import NewJobs, NewJobSettings, jobs_of, varied_names
+from slotwise.schedd.submission.new_rows import NewRows
 from slotwise.schedd.submission.rules import EDITED, without
 from slotwise.table import pack_ads, unpack_ads
 
@@ -43,21 +46,15 @@ class _Source:
     deltas: Sequence[ClassAd] | None = None
 
 
-class MaterializationLimits(Protocol):
-    """MAX_JOBS_SUBMITTED, MAX_JOBS_PER_OWNER, MAX_JOBS_PER_SUBMISSION, and what the configuration gives new jobs."""
+class MaterializationLimits(SubmitLimits, Protocol):
+    """The limits of submissions, and what the configuration gives new jobs."""
 
-    @property
-    def jobs_most(self) -> int: ...
-    @property
-    def jobs_per_owner_most(self) -> int: ...
-    @property
-    def jobs_per_submission_most(self) -> int: ...
     @property
     def new_jobs(self) -> NewJobSettings: ...
 
 
-class JobMaker(Protocol):
-    """What lets jobs into the queue."""
+class JobRules(Protocol):
+    """What new jobs have to keep to."""
 
     @property
     def settings(self) -> MaterializationLimits:
@@ -66,12 +63,6 @@ class JobMaker(Protocol):
     def keep_rules(self, new: NewJobs, now: int, *, late: bool) -> None:
         """Apply the administrator's rules to new jobs."""
 
-    def job_rows(self, new: NewJobs, batch: Batch, decision: Decision) -> None:
-        """Put the rows of new jobs into a batch."""
-
-    def enter(self, new: NewJobs) -> None:
-        """Let jobs into the queue whose rows are durable."""
-
 
 class Materializer:
     """Materializes the jobs of all factories as there is room for them."""
@@ -79,7 +70,9 @@ class Materializer:
     def __init__(
         self,
         queue: Queue,
-        admission: JobMaker,
+        admission: JobRules,
+        rows: NewRows,
+        entry: QueueEntry,
         committer: Committer,
         read_part: Callable[[int, int], tuple[int, int, bytes] | None],
         clock: Clock,
@@ -88,6 +81,8 @@ class Materializer:
         """``read_part``: reads from the store the part of a cluster that a proc is in: first proc, count, deltas."""
         self._queue = queue
         self._admission = admission
+        self._rows = rows
+        self._entry = entry
         self._committer = committer
         self._read_part = read_part
         self._clock = clock
@@ -178,7 +173,7 @@ class Materializer:
         try:
             new = await self._new_jobs(cluster, factory.next_proc, count)
             decision, batch = Decision(self._clock.now()), Batch()
-            self._admission.job_rows(new, batch, decision)
+            self._rows.job_rows(new, batch, decision)
             batch.advance_factory(cluster.number, former + len(new.jobs))
             await self._committer.commit(decision, batch, may_fail=True)
         except HostError as error:
@@ -201,7 +196,7 @@ class Materializer:
         _log.info("%d.%d-%d.%d: materialized", cluster.number, former, cluster.number, former + len(new.jobs) - 1)
         factory.next_proc += len(new.jobs)
         factory.busy = False
-        self._admission.enter(new)
+        self._entry.enter(new, self._entry.prepare(new))
         if factory.paused == REMOVED:  # meanwhile
             self._remove(new)
         else:
