@@ -83,7 +83,7 @@ def inject(schedd: RunningAccessPoint, injection: Injection, kind: str) -> None:
     who, _, what = kind.partition(" ")
     parts: dict[str, tuple[Any, str]] = {
         "starter": (point.shadows, "_take"),
-        "startd": (point.claiming.reports, "on_event"),
+        "startd": (point.claiming.reports, "on_message"),
         "offer": (point.claiming.requests, "offer"),
         "rejections": (point.servicer._rejections, "note"),
         "committed": (point.committer, "_committed"),

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
-
 #: A submission is the affair of its client, and what fails then is refused.
 _SUBMISSIONS = tuple(
     f"/submission/{name}.py"

@@ -316,7 +316,7 @@ class AccessPoint:
         self.notifier = Notifier(self.ads, self.outbox)
 
     def _connect(self) -> None:
-        """Connect the events of parts to their observers."""
+        """Tell parts whom to call when something happens."""
         self.committer.on_kills = self._stop_runs
         self.committer.on_new_work = self._new_work
         self.committer.on_change = self.publisher.publish

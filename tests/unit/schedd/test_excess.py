@@ -18,7 +18,7 @@ def book(keep: float, weights: dict[str, float] | None = None, held: list[str] |
 
 def ends(of: ExcessBook, slot: str, now: float = 0.0) -> bool:
     """A job ends; whether its claim went."""
-    if not of.must_go(slot, "ann@d", now):
+    if of.why(slot, "ann@d", now) is None:
         return False
     of.gone(slot, "ann@d")
     return True
@@ -50,16 +50,16 @@ def test_a_heavy_claim_goes_only_when_what_is_left_is_enough() -> None:
 
 def test_claims_of_others_and_unnamed_ones_stay() -> None:
     told = book(keep=0)
-    assert not told.must_go(SLOTS[0], "ben@d", 0.0)
-    assert not told.must_go("slot2@h", "ann@d", 0.0)
+    assert told.why(SLOTS[0], "ben@d", 0.0) is None
+    assert told.why("slot2@h", "ann@d", 0.0) is None
 
 
 def test_a_word_holds_until_the_next_or_until_it_is_out_of_date() -> None:
     told = book(keep=0)
-    assert not told.must_go(SLOTS[0], "ann@d", 100.0)
-    assert told.must_go(SLOTS[0], "ann@d", 99.0)
+    assert told.why(SLOTS[0], "ann@d", 100.0) is None
+    assert told.why(SLOTS[0], "ann@d", 99.0) is not None
     told.replace([], [], until=100.0)
-    assert not told.must_go(SLOTS[0], "ann@d", 99.0)
+    assert told.why(SLOTS[0], "ann@d", 99.0) is None
 
 
 @given(

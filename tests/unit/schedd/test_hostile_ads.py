@@ -8,9 +8,9 @@ import pytest
 from slotwise.classad import ClassAd
 from slotwise.schedd.history.history_files import long_forms
 from slotwise.schedd.jobs.codes import Status
+from slotwise.schedd.jobs.end_attrs import counted
 from slotwise.schedd.jobs.from_ad import describe
 from slotwise.schedd.jobs.job import Cluster, Job, finite
-from slotwise.schedd.jobs.queue import _counted
 from slotwise.schedd.policy import expressions
 from slotwise.schedd.storage.batch import Batch
 from slotwise.schedd.users.records import UserRecords
@@ -69,7 +69,7 @@ def test_infinite_priorities_are_none() -> None:
 
 
 def test_counts_that_are_none_are_left_out() -> None:
-    assert str(_counted(_job(NumHoldsByReason="[ A = ²; B = 2 ]"), "NumHoldsByReason", "B")) == "[ B = 3 ]"
+    assert str(counted(_job(NumHoldsByReason="[ A = ²; B = 2 ]"), "NumHoldsByReason", "B")) == "[ B = 3 ]"
 
 
 @pytest.mark.parametrize(("written", "code"), [(math.inf, 0), (math.nan, 0), (1e30, 2**62), (7.9, 7), (None, 0)])

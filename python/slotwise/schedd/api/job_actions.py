@@ -10,10 +10,11 @@ from slotwise.classad import ClassAd
 from slotwise.clock import Clock
 from slotwise.daemon.questions import Questions
 from slotwise.errors import UsageError
-from slotwise.model import job_events as events
+from slotwise.model import job_events
 from slotwise.model.ownership import same_user
 from slotwise.model.reason_codes import Hold, Vacate
 from slotwise.schedd.api.requests import Action, ActionOutcome, ActionResult, JobAction, JobEdit
+from slotwise.schedd.jobs import factories
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Decision
@@ -141,11 +142,11 @@ class Actions:
 
     def _act_on_factory(self, cluster: Cluster, action: Action, reason: str, decision: Decision) -> None:
         if action in (Action.REMOVE, Action.REMOVE_FORCE):
-            self._queue.end_factory(cluster, decision)
+            factories.end(self._queue, cluster, decision)
         elif action == Action.HOLD:
-            self._queue.pause_factory(cluster, reason, decision)
+            factories.pause(self._queue, cluster, reason, decision)
         elif action == Action.RELEASE:
-            self._queue.resume_factory(cluster, reason, decision)
+            factories.resume(self._queue, cluster, reason, decision)
 
     def _act(self, job: Job, action: Action, reason: str, subcode: int, decision: Decision) -> ActionResult:
         queue = self._queue
@@ -281,7 +282,7 @@ class Actions:
                 former = self._ads.ad(job)
                 old = str(former.lookup(name)) if name in former else None
                 new = literal(value)
-                decision.log(job, events.attribute_changed(self._queue.frame(job, decision.now), name, old, new))
+                decision.log(job, job_events.attribute_changed(self._queue.frame(job, decision.now), name, old, new))
         decision.set(job, changes)
         self._ads.set(job.key, changes)
         self._ads.forget_edit(job.cluster.number)

@@ -1,8 +1,8 @@
 """Which claims are given back between jobs because others wait for their slots. Pure.
 
-The negotiator names claims of a submitter that holds more than its share, and how much of them it may keep. Those are
-given back whose jobs end first. Counting what is kept, and not what is given back, makes the word safe to repeat: when
-the negotiator has not seen yet that a claim was given back, it asks for no more than before.
+The negotiator names claims of a submitter that holds more than its share, and how much of them it may keep. Those whose
+jobs end first are given back. The notice counts what is kept and not what is given back, so that it can be repeated: a
+negotiator that has not seen yet that a claim was given back asks for no more than before.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ class Excess:
 
 
 class ExcessBook:
-    """What the negotiator said last."""
+    """The negotiator's last notice."""
 
     def __init__(self) -> None:
         self._of: dict[str, _Held] = {}
         self._until = 0.0
 
     def replace(self, excess: Iterable[Excess], held: Iterable[tuple[str, str]], until: float) -> None:
-        """Take what the negotiator says, in place of what it said before.
+        """Replace the notice by a newer one.
 
         :param held: slot and submitter of every claim there is.
-        :param until: when that is out of date, on the clock of :meth:`must_go`.
+        :param until: when that is out of date, on the clock of :meth:`why`.
         """
         self._of.clear()
         self._until = until
@@ -53,12 +53,8 @@ class ExcessBook:
                 found.weight += one.weights[slot]
                 self._of[slot] = found
 
-    def must_go(self, slot: str, submitter: str, now: float) -> bool:
-        """Whether a claim whose job has ended is to be given back."""
-        return self.why(slot, submitter, now) is not None
-
     def why(self, slot: str, submitter: str, now: float) -> Excess | None:
-        """For which reason a claim whose job has ended is to be given back, if it is."""
+        """The notice by which a claim whose job has ended is to be given back; None: it may be kept."""
         found = self._of.get(slot)
         if found is None or found.excess.submitter != submitter or now >= self._until:
             return None

@@ -1,4 +1,4 @@
-"""What became of matches, for the negotiator that made them: it hides a matched slot until it knows."""
+"""What became of matches, for the negotiator that made them: it hides a matched slot until it has been told."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-#: Fates kept for a negotiator that does not ask; it gives unknown matches up by itself.
+#: Outcomes kept for a negotiator that does not ask; it gives up matches that it hears nothing of by itself.
 _MOST = 10_000
 
 
@@ -20,23 +20,23 @@ class MatchOutcome:
 
 
 class MatchOutcomes:
-    """Fates that no negotiator has been told yet."""
+    """Outcomes that have not been reported to a negotiator."""
 
     def __init__(self) -> None:
-        self._untold: deque[MatchOutcome] = deque(maxlen=_MOST)
+        self._unreported: deque[MatchOutcome] = deque(maxlen=_MOST)
 
     def claimed(self, match_id: int, slot_names: Iterable[str]) -> None:
         """Slots were claimed through a match."""
         if match_id:
-            self._untold.append(MatchOutcome(match_id, claimed=tuple(slot_names)))
+            self._unreported.append(MatchOutcome(match_id, claimed=tuple(slot_names)))
 
     def over(self, match_id: int, count: int = 1) -> None:
         """So many like matches hold nothing: refused, not needed, or claimed and given back."""
         if match_id and count > 0:
-            self._untold.append(MatchOutcome(match_id, over=count))
+            self._unreported.append(MatchOutcome(match_id, over=count))
 
     def tell(self) -> list[MatchOutcome]:
-        """All untold outcomes, in order; they count as told."""
-        told = list(self._untold)
-        self._untold.clear()
-        return told
+        """All outcomes that have not been reported, in order; they count as reported."""
+        reported = list(self._unreported)
+        self._unreported.clear()
+        return reported

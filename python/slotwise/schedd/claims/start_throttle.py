@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass
 class StartThrottle:
-    """Gives each start its moment. A delay of 0 means: at once."""
+    """Spaces the starts of jobs. With a delay of 0, none waits."""
 
     count: int = 1
     delay_s: float = 0.0
     #: The period that starts are given in now: when it begins, and how many it has.
     _begins: float = 0.0
     _given: int = 0
-    #: What a job asked for that starts before (``next_job_start_delay``).
+    #: Until when the job that started last has the next one wait (``next_job_start_delay``).
     _not_before: float = 0.0
 
     def wait_s(self, now: float, then_s: float = 0.0) -> float:

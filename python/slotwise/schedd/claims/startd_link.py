@@ -53,18 +53,18 @@ class ClaimAsk:
 
 
 class LinkOwner(Protocol):
-    """Who takes what a link brings."""
+    """Takes what a link brings."""
 
     def hello(self, startd: str) -> Hello:
         """What to say first on a new stream."""
         ...
 
-    def on_event(self, startd: str, message: StartdMessage) -> None:
-        """The startd said something."""
+    def on_message(self, startd: str, message: StartdMessage) -> None:
+        """The startd sent a message."""
         ...
 
     def on_failure(self, startd: str, message: StartdMessage, error: Exception) -> None:
-        """:meth:`on_event` has raised: end what the event is about."""
+        """:meth:`on_message` has raised: end what the message is about."""
         ...
 
     def on_break(self, startd: str) -> None:
@@ -148,7 +148,7 @@ class StartdLink(BundledStream[startd_pb2.ClaimRequest, startd_pb2.ClaimEvent]):
         return [startd_pb2.ClaimRequest(hello=told)]
 
     def take(self, messages: list[startd_pb2.ClaimEvent]) -> None:
-        """Hand events to the owner.
+        """Hand messages to the owner.
 
         :raises SlotwiseError: when the list of known claims cannot be compared: only a new stream brings another one.
         """
@@ -162,7 +162,7 @@ class StartdLink(BundledStream[startd_pb2.ClaimRequest, startd_pb2.ClaimEvent]):
                 continue
             recover = partial(self._owner.on_failure, self.address, message)
             with contained(_log, f"processing {what!r} of {self.peer}", recover) as attempt:
-                self._owner.on_event(self.address, message)
+                self._owner.on_message(self.address, message)
             if attempt.failed and what == "known":
                 raise SlotwiseError("the claims that the startd knows could not be compared with those held")
 

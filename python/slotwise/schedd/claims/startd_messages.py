@@ -1,4 +1,4 @@
-"""What startds say of claims, as values of our own; :mod:`slotwise.schedd.claims.convert` makes them of messages."""
+"""The messages of startds about claims, as values of our own; :mod:`slotwise.schedd.claims.convert` makes them."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class StartdReports:
         held = [claim.id for claim in self._claim_table.at(startd)]
         return Hello(self._schedd_name, self._address, held)
 
-    def on_event(self, startd: str, message: StartdMessage) -> None:
+    def on_message(self, startd: str, message: StartdMessage) -> None:
         """Take a message of a startd."""
         match message:
             case ClaimsGranted():

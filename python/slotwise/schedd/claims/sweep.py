@@ -68,7 +68,7 @@ class Sweep:
         turn = self._turns.begin()
         for claim in list(self._claim_table.claims.values()):
             if not serves(claim.state, self._claim_table.runs.keys()):
-                _log.warning("claim on %s was left without a job by a failure; it is released", claim.slot_name)
+                _log.warning("released the claim on %s, which a failure had left without a job", claim.slot_name)
                 self._claims.release(claim, turn, NO_JOB_LEFT)
         if turn.batch:
             self._turns.commit(turn)
@@ -82,7 +82,7 @@ class Sweep:
             if job.status == Status.COMPLETED and not job.run and not self._ads.stays(job, decision.now):
                 self._queue.leave(job, decision)
         for job in self._stray(self._queue.jobs(), reserved):
-            _log.warning("%s: left without a run by a failure, queued again", job.key)
+            _log.warning("%s: queued again, a failure had left it without a run", job.key)
             self._queue.abandon_run(job, job.run, "The access point failed between two states of the job", decision)
         if decision.changed or decision.retired:
             self._committer.commit(decision)

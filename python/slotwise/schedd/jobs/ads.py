@@ -164,30 +164,30 @@ class JobAds:
             ad.pop(name, None)
         return pack_ads([ad])
 
-    def final_pack(self, job: Job, machine: ClassAd) -> bytes:
+    def final_pack(self, job: Job, slot: ClassAd) -> bytes:
         """The job's ad as its starter gets it, with ``$$()`` filled in from the slot.
 
         :raises UnresolvedError: for a reference without a value, UsageError for an ad that is too large to be sent.
         """
-        return _bounded(pack_ads([self.expanded(job, machine)]))
+        return _bounded(pack_ads([self.expanded(job, slot)]))
 
-    def expanded(self, job: Job, machine: ClassAd) -> ClassAd:
+    def expanded(self, job: Job, slot: ClassAd) -> ClassAd:
         """The job's ad with ``$$()`` filled in from the slot.
 
         :raises UnresolvedError: for a reference without a value.
         """
         ad = self.ad(job)
         if job.cluster.number in self._dollars:
-            ad.update(self._expanded(ad, machine))
+            ad.update(self._expanded(ad, slot))
         return ad
 
     @staticmethod
-    def _expanded(ad: ClassAd, machine: ClassAd) -> dict[str, str]:
+    def _expanded(ad: ClassAd, slot: ClassAd) -> dict[str, str]:
         def lookup(name: str) -> Value:
-            return plain(machine.eval(name))
+            return plain(slot.eval(name))
 
         def evaluate(text: str) -> Value:
-            return plain(ExprTree(text).eval(ad, machine))
+            return plain(ExprTree(text).eval(ad, slot))
 
         found: dict[str, str] = {}
         for name, value in ad.items():
@@ -218,15 +218,15 @@ class JobAds:
         value = self.value(job, name)
         return bool(value) if isinstance(value, (bool, int, float)) else False
 
-    def matches(self, job: Job, machine: ClassAd) -> bool:
+    def matches(self, job: Job, slot: ClassAd) -> bool:
         """Whether job and slot satisfy each other's Requirements."""
-        return bool(self.ad(job).symmetric_match(machine))
+        return bool(self.ad(job).symmetric_match(slot))
 
-    def evaluator(self, job: Job, facts: Mapping[str, Value], now: float) -> Evaluate:
-        """An evaluator of the job's attributes, overlaid with ``facts``."""
+    def evaluator(self, job: Job, overlay: Mapping[str, Value], now: float) -> Evaluate:
+        """An evaluator of the job's attributes, with ``overlay`` over them."""
         ad = self.ad(job)
-        ad.update(native(facts))
-        for name in removed(facts):
+        ad.update(native(overlay))
+        for name in removed(overlay):
             ad.pop(name, None)
         return lambda name: _value(lambda: ad.eval(name, now=int(now)))
 

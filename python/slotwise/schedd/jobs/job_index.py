@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from slotwise.errors import InvariantError
-from slotwise.model import job_events as events
+from slotwise.model import job_events
 from slotwise.model.job_events import DateForm, Frame
 from slotwise.model.windows import Window
 from slotwise.schedd.jobs.codes import MOVES, Status, Universe
@@ -98,7 +98,7 @@ class JobIndex:
 
     def frame(self, job: Job, now: float) -> Frame:
         """The head of a log entry of ``job``."""
-        return Frame(job.cluster.number, job.proc, events.stamp(now, self.date_form))
+        return Frame(job.cluster.number, job.proc, job_events.stamp(now, self.date_form))
 
     def validate(self) -> None:
         """Check the invariants of the index.
@@ -207,7 +207,7 @@ class JobIndex:
         factory = cluster.factory
         if factory is not None:
             whole = self.whole(cluster)
-            entry = events.cluster_removed(self.frame(whole, decision.now), factory.next_proc, factory.total)
+            entry = job_events.cluster_removed(self.frame(whole, decision.now), factory.next_proc, factory.total)
             decision.log(whole, entry)
             decision.closed.append(cluster)
 

@@ -1,4 +1,4 @@
-"""The queue: decides which transitions jobs make, and what each changes. Pure: time and facts are arguments.
+"""The queue: decides which transitions jobs make. Pure: the time, and what starters and slots report, are arguments.
 
 ::
 
@@ -19,23 +19,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slotwise.errors import InvariantError
-from slotwise.model import job_events as events
-from slotwise.model.reason_codes import CLAIM_WAS_OVER, HOLD_NAMES, VACATE_NAMES, Hold, Vacate
+from slotwise.model import job_events
+from slotwise.model.reason_codes import CLAIM_WAS_OVER, VACATE_NAMES, Hold, Vacate
 from slotwise.schedd.jobs.codes import Status, Universe
 from slotwise.schedd.jobs.decision import Decision, Kill, Notice, NoticeKind, PolicyAction, RunEnd, RunOutcome
-from slotwise.schedd.jobs.factory import HELD, REMOVED, RUNNING
-from slotwise.schedd.jobs.job import Cluster, Job
+from slotwise.schedd.jobs.end_attrs import (
+    HOLD_ATTRIBUTES,
+    VACATE_ATTRIBUTES,
+    closing_attributes,
+    hold_attributes,
+    hold_of,
+    vacate_attributes,
+)
+from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.job_index import JobIndex
 from slotwise.schedd.jobs.log_lines import run_ended, slot_of
-from slotwise.schedd.jobs.values import Changes, Expr
+from slotwise.schedd.jobs.values import Changes
 
 #: The cool-down after a failed start, in seconds; doubles with each consecutive failure.
 _COOL_FIRST_S = 1.0
 _COOL_MOST_S = 300.0
-#: Counts have at most so many digits; a longer one was written by a user.
-_COUNT_DIGITS = 18
-_VACATE_ATTRIBUTES = ("VacateReason", "VacateReasonCode", "VacateReasonSubCode")
-_HOLD_ATTRIBUTES = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
 
 
 class Queue(JobIndex):
@@ -64,7 +67,7 @@ class Queue(JobIndex):
         if job.number("HoldReasonCode") in (Hold.USER_REQUEST, Hold.SPOOLING_INPUT):
             return False
         code = int(Hold.USER_REQUEST)
-        decision.set(job, self._hold_attributes(job, reason, code, subcode))
+        decision.set(job, hold_attributes(job, reason, code, subcode))
         self._tell_held(job, reason, code, subcode, decision)
         return True
 
@@ -75,7 +78,7 @@ class Queue(JobIndex):
         decision.entries.clear()
 
     def _held(self, job: Job, reason: str, code: int, subcode: int, decision: Decision) -> None:
-        self.move(job, Status.HELD, decision, self._hold_attributes(job, reason, code, subcode))
+        self.move(job, Status.HELD, decision, hold_attributes(job, reason, code, subcode))
         self._tell_held(job, reason, code, subcode, decision)
 
     def _tell_held(self, job: Job, reason: str, code: int, subcode: int, decision: Decision) -> None:
@@ -84,20 +87,7 @@ class Queue(JobIndex):
         decision.note("%s: put on hold: %s (code %d, subcode %d)", job.key, reason, code, subcode)
 
     def _log_held(self, job: Job, decision: Decision) -> None:
-        decision.log(job, events.held(self.frame(job, decision.now), *_hold_of(job)))
-
-    @staticmethod
-    def _hold_attributes(job: Job, reason: str, code: int, subcode: int) -> Changes:
-        changes: Changes = {
-            "HoldReason": reason,
-            "HoldReasonCode": code,
-            "HoldReasonSubCode": subcode,
-            "NumHolds": int(job.number("NumHolds")) + 1,
-            "NumHoldsByReason": _counted(job, "NumHoldsByReason", HOLD_NAMES.get(code, f"Code{code}")),
-        }
-        if code != Hold.USER_REQUEST:
-            changes["NumSystemHolds"] = int(job.number("NumSystemHolds")) + 1
-        return changes
+        decision.log(job, job_events.held(self.frame(job, decision.now), *hold_of(job)))
 
     def release(self, job: Job, reason: str, decision: Decision) -> bool:
         """Release the job; false when it is not held."""
@@ -106,11 +96,11 @@ class Queue(JobIndex):
         if _logs_hold_later(job):
             self._log_held(job, decision)
         changes: Changes = {"ReleaseReason": reason, "LastReleaseTime": int(decision.now)}
-        for name in _HOLD_ATTRIBUTES:
+        for name in HOLD_ATTRIBUTES:
             changes[f"Last{name}"] = (job.changes or {}).get(name, job.cluster.common.get(name))
             changes[name] = None
         self.move(job, Status.IDLE, decision, changes)
-        decision.log(job, events.released(self.frame(job, decision.now), reason))
+        decision.log(job, job_events.released(self.frame(job, decision.now), reason))
         decision.note("%s: released: %s", job.key, reason)
         return True
 
@@ -140,7 +130,7 @@ class Queue(JobIndex):
 
     def _leave_removed(self, job: Job, decision: Decision) -> None:
         reason = str((job.changes or {}).get("RemoveReason") or "")
-        decision.log(job, events.aborted(self.frame(job, decision.now), reason))
+        decision.log(job, job_events.aborted(self.frame(job, decision.now), reason))
         decision.note("%s: removed: %s", job.key, reason)
         self.retire(job, decision)
 
@@ -176,7 +166,7 @@ class Queue(JobIndex):
                     "LastSuspensionTime": int(decision.now),
                 },
             )
-            decision.log(job, events.suspended(self.frame(job, decision.now), processes))
+            decision.log(job, job_events.suspended(self.frame(job, decision.now), processes))
             decision.note("%s: suspended on %s", job.key, slot_of(job))
 
     def continued(self, job: Job, decision: Decision) -> None:
@@ -185,52 +175,13 @@ class Queue(JobIndex):
             lasted = int(decision.now - job.number("LastSuspensionTime", decision.now))
             total = int(job.number("CumulativeSuspensionTime")) + lasted
             self.move(job, Status.RUNNING, decision, {"CumulativeSuspensionTime": total})
-            decision.log(job, events.unsuspended(self.frame(job, decision.now)))
+            decision.log(job, job_events.unsuspended(self.frame(job, decision.now)))
             decision.note("%s: continued on %s", job.key, slot_of(job))
-
-    # ---- factories
-
-    def pause_factory(self, cluster: Cluster, reason: str, decision: Decision) -> bool:
-        """Pause materialization until :meth:`resume_factory`; false when it is paused or over."""
-        factory = cluster.factory
-        if factory is None or factory.over or factory.paused:
-            return False
-        factory.paused = HELD
-        decision.factories.append(cluster)
-        whole = self.whole(cluster)
-        decision.log(whole, events.factory_paused(self.frame(whole, decision.now), reason, HELD, Hold.USER_REQUEST))
-        decision.note("cluster %d: materialization paused: %s", cluster.number, reason)
-        return True
-
-    def resume_factory(self, cluster: Cluster, reason: str, decision: Decision) -> bool:
-        """Resume materialization; false unless it was paused."""
-        factory = cluster.factory
-        if factory is None or factory.paused != HELD:
-            return False
-        factory.paused = RUNNING
-        decision.factories.append(cluster)
-        whole = self.whole(cluster)
-        decision.log(whole, events.factory_resumed(self.frame(whole, decision.now), reason))
-        decision.note("cluster %d: materialization resumed: %s", cluster.number, reason)
-        return True
-
-    def end_factory(self, cluster: Cluster, decision: Decision) -> bool:
-        """End materialization; false when all jobs are materialized."""
-        factory = cluster.factory
-        if factory is None or factory.over:
-            return False
-        factory.paused = REMOVED
-        decision.factories.append(cluster)
-        made, total = factory.next_proc, factory.total
-        decision.note("cluster %d: materialization ended after %d of %d jobs", cluster.number, made, total)
-        if not cluster.jobs:
-            self.close(cluster, decision)
-        return True
 
     # ---- runs
 
-    def begin_run(self, job: Job, run_id: str, facts: Changes, decision: Decision) -> None:
-        """Start a run: on a claimed slot, of which ``facts`` are attributes, or on the access point."""
+    def begin_run(self, job: Job, run_id: str, attributes: Changes, decision: Decision) -> None:
+        """Start a run on a claimed slot, with the job's ``attributes`` that follow from it, or on the access point."""
         if job.run:
             raise InvariantError(f"job {job.key} has a run already: {job.run}")
         job.run = run_id
@@ -244,8 +195,8 @@ class Queue(JobIndex):
             "JobLastStartDate": int(job.number("JobCurrentStartDate")) or None,
             "CurrentHosts": 1,
             # The reason of the last vacate does not hold any more.
-            **dict.fromkeys(_VACATE_ATTRIBUTES),
-            **facts,
+            **dict.fromkeys(VACATE_ATTRIBUTES),
+            **attributes,
         }
         if not job.cluster.runs_here:
             matches = int(job.number("NumJobMatches")) + 1
@@ -264,7 +215,7 @@ class Queue(JobIndex):
             job,
             {"NumJobStarts": int(job.number("NumJobStarts")) + 1, "JobCurrentStartExecutingDate": now},
         )
-        decision.log(job, events.executing(self.frame(job, decision.now), host, slot_name, properties))
+        decision.log(job, job_events.executing(self.frame(job, decision.now), host, slot_name, properties))
         if not job.cluster.runs_here:
             decision.notices.append(Notice(job, NoticeKind.STARTED))
 
@@ -280,7 +231,7 @@ class Queue(JobIndex):
                 memory = (resident + 1023) // 1024 if resident >= 0 else -1
             decision.log(
                 job,
-                events.image_size(
+                job_events.image_size(
                     self.frame(job, decision.now),
                     int(image),
                     memory,
@@ -297,7 +248,7 @@ class Queue(JobIndex):
         if not self.has(job):
             return
         decision.note(*run_ended(job, job.run, slot_of(job), end))
-        decision.set(job, _closing_attributes(job, end, decision.now))
+        decision.set(job, closing_attributes(job, end, decision.now))
         self._log_over(job, end, decision)
         job.run = ""
         decision.runs_over.append(job)
@@ -332,7 +283,7 @@ class Queue(JobIndex):
         decision.set(job, dict(job.changes or {}))  # what was decided before may not be durable either
         if "RemoteHost" in (job.changes or {}):
             wall_s = max(0.0, decision.now - job.number("ShadowBday", decision.now))
-            decision.set(job, _closing_attributes(job, RunEnd(RunOutcome.FAILED, wall_s=wall_s), decision.now))
+            decision.set(job, closing_attributes(job, RunEnd(RunOutcome.FAILED, wall_s=wall_s), decision.now))
         if job.status == Status.REMOVED:
             self._leave_removed(job, decision)
         elif job.status in (Status.IDLE, Status.HELD, Status.COMPLETED):
@@ -343,7 +294,7 @@ class Queue(JobIndex):
             )
 
     def _exited(self, job: Job, end: RunEnd, decision: Decision) -> None:
-        self.continued(job, decision)  # the word of that may come later than the end
+        self.continued(job, decision)  # the report of that may come later than the end
         verdict = end.verdict
         completions = int(job.number("NumJobCompletions")) + 1
         act = verdict.act if verdict else PolicyAction.COMPLETE
@@ -353,7 +304,7 @@ class Queue(JobIndex):
             self.move(job, Status.COMPLETED, decision, changes)
             decision.log(
                 job,
-                events.terminated(
+                job_events.terminated(
                     self.frame(job, decision.now),
                     normal=end.how == RunOutcome.EXITED,
                     code=end.code,
@@ -375,7 +326,7 @@ class Queue(JobIndex):
                 decision.notices.append(_notice_of_exit(job, NoticeKind.REQUEUED, end))
             requeued = (end.how == RunOutcome.EXITED, end.code)
             frame = self.frame(job, decision.now)
-            decision.log(job, events.evicted(frame, usage=end.usage, reason=verdict.reason, requeued=requeued))
+            decision.log(job, job_events.evicted(frame, usage=end.usage, reason=verdict.reason, requeued=requeued))
             requeue: Changes = {"LastVacateTime": int(decision.now)}
             if job.cluster.universe == Universe.SCHEDULER and end.how == RunOutcome.EXITED and end.code != 0:
                 requeue.update(self._cool(job, self.cool_down_s, decision))
@@ -399,7 +350,7 @@ class Queue(JobIndex):
     def _held_by_execution_point(self, job: Job, end: RunEnd, decision: Decision) -> None:
         if end.how == RunOutcome.HELD and job.cluster.universe != Universe.SCHEDULER:
             self._log_error(job, end, decision)
-            decision.set(job, _vacate_attributes(job, end.reason, end.reason_code, end.reason_subcode, decision.now))
+            decision.set(job, vacate_attributes(job, end.reason, end.reason_code, end.reason_subcode, decision.now))
             self._log_evicted(job, decision, end, end.reason, end.reason_code, end.reason_subcode)
         self._held(job, end.reason, end.reason_code, end.reason_subcode, decision)
         _notify_held(job, end.reason, end.reason_code, decision)
@@ -414,13 +365,13 @@ class Queue(JobIndex):
         if job.status == Status.REMOVED:
             reason, code, subcode = str((job.changes or {}).get("RemoveReason") or ""), int(Vacate.JOB_REMOVED), 0
         elif job.status == Status.HELD and _logs_hold_later(job):
-            reason, code, subcode = _hold_of(job)
+            reason, code, subcode = hold_of(job)
         elif job.status == Status.IDLE and _is_told_later(job, "Last"):  # released meanwhile
-            reason, code, subcode = _hold_of(job, "Last")
+            reason, code, subcode = hold_of(job, "Last")
         else:
             return
         if ran:
-            decision.set(job, _vacate_attributes(job, reason, code, subcode, decision.now))
+            decision.set(job, vacate_attributes(job, reason, code, subcode, decision.now))
             self._log_evicted(job, decision, end, reason, code, subcode)
         if job.status == Status.HELD:
             self._log_held(job, decision)
@@ -429,9 +380,9 @@ class Queue(JobIndex):
         if end.error:
             frame, codes = self.frame(job, decision.now), (end.reason_code, end.reason_subcode)
             if job.cluster.runs_here:
-                decision.log(job, events.remote_error(frame, f"<{self.address}>", end.error, 0, 0))
+                decision.log(job, job_events.remote_error(frame, f"<{self.address}>", end.error, 0, 0))
             else:
-                decision.log(job, events.remote_error(frame, slot_of(job), end.error, *codes))
+                decision.log(job, job_events.remote_error(frame, slot_of(job), end.error, *codes))
 
     def wake(self, now: float) -> bool:
         """Make jobs runnable whose cool-down is over; returns whether there are any.
@@ -454,7 +405,7 @@ class Queue(JobIndex):
             self.move(job, Status.IDLE, decision, {})
             return
         reason = end.reason or VACATE_NAMES.get(code, "The job was evicted")
-        changes = _vacate_attributes(job, reason, code, end.reason_subcode, decision.now)
+        changes = vacate_attributes(job, reason, code, end.reason_subcode, decision.now)
         if end.how in (RunOutcome.NOT_STARTED, RunOutcome.FAILED) or (
             end.how == RunOutcome.EVICTED and code == Vacate.STARTER_ERROR
         ):
@@ -467,10 +418,10 @@ class Queue(JobIndex):
         if end.how == RunOutcome.FAILED:
             changes["NumShadowExceptions"] = int(job.number("NumShadowExceptions")) + 1
         if end.how in (RunOutcome.NOT_STARTED, RunOutcome.FAILED):
-            decision.log(job, events.shadow_exception(self.frame(job, decision.now), reason))
+            decision.log(job, job_events.shadow_exception(self.frame(job, decision.now), reason))
         else:
             if end.how == RunOutcome.LOST:
-                decision.log(job, events.reconnect_failed(self.frame(job, decision.now), reason, slot_of(job)))
+                decision.log(job, job_events.reconnect_failed(self.frame(job, decision.now), reason, slot_of(job)))
             self._log_error(job, end, decision)
             self._log_evicted(job, decision, end, reason, code, end.reason_subcode)
         self.move(job, Status.IDLE, decision, changes)
@@ -479,7 +430,7 @@ class Queue(JobIndex):
         frame = self.frame(job, decision.now)
         if job.cluster.runs_here:  # HTCondor's entry tells no more of these
             reason, code, subcode = "", 0, 0
-        decision.log(job, events.evicted(frame, usage=end.usage, reason=reason, code=code, subcode=subcode))
+        decision.log(job, job_events.evicted(frame, usage=end.usage, reason=reason, code=code, subcode=subcode))
 
 
 def _notify_held(job: Job, reason: str, code: int, decision: Decision) -> None:
@@ -502,65 +453,3 @@ def _is_told_later(job: Job, which: str = "") -> bool:
     of its run, as in HTCondor: of jobs that run on the access point every one, of others a user's."""
     code = job.number(f"{which}HoldReasonCode")
     return code == Hold.USER_REQUEST or (job.cluster.runs_here and code != 0)
-
-
-def _hold_of(job: Job, which: str = "") -> tuple[str, int, int]:
-    """Why the job is held, or was (``which`` is "Last"): reason, code, subcode."""
-    reason, code, subcode = (f"{which}{name}" for name in _HOLD_ATTRIBUTES)
-    return str((job.changes or {}).get(reason) or ""), int(job.number(code)), int(job.number(subcode))
-
-
-def _vacate_attributes(job: Job, reason: str, code: int, subcode: int, now: float) -> Changes:
-    """The attributes that an eviction changes. Holds of running jobs count as evictions, with their own codes."""
-    name = VACATE_NAMES.get(code) or HOLD_NAMES.get(code, f"Code{code}")
-    return {
-        "LastVacateTime": int(now),
-        "VacateReason": reason,
-        "VacateReasonCode": code,
-        "VacateReasonSubCode": subcode,
-        "NumVacates": int(job.number("NumVacates")) + 1,
-        "NumVacatesByReason": _counted(job, "NumVacatesByReason", name),
-    }
-
-
-def _closing_attributes(job: Job, end: RunEnd, now: float) -> Changes:
-    """The attributes that the end of any run changes."""
-    former = job.changes or {}
-    changes: Changes = dict(end.attributes)
-    changes.update(
-        RemoteWallClockTime=float(job.number("RemoteWallClockTime")) + max(0.0, end.wall_s),
-        LastRemoteHost=former.get("RemoteHost"),
-        LastRemoteWallClockTime=max(0.0, end.wall_s),
-        CurrentHosts=0,
-        BytesSent=float(job.number("BytesSent")) + end.usage.sent,
-        BytesRecvd=float(job.number("BytesRecvd")) + end.usage.received,
-        CumulativeRemoteUserCpu=float(job.number("CumulativeRemoteUserCpu")) + end.usage.user_s,
-        CumulativeRemoteSysCpu=float(job.number("CumulativeRemoteSysCpu")) + end.usage.system_s,
-        RemoteHost=None,
-        ShadowBday=None,
-        PublicClaimId=None,
-        LastPublicClaimId=former.get("PublicClaimId"),
-    )
-    if end.how.by_itself:
-        signaled = end.how == RunOutcome.SIGNALED
-        changes["ExitBySignal"] = signaled
-        changes["ExitSignal" if signaled else "ExitCode"] = end.code
-        changes["ExitCode" if signaled else "ExitSignal"] = None
-        changes["ExitStatus"] = end.code
-        changes["JobCoreDumped"] = bool(end.core)
-        changes["CommittedTime"] = int(job.number("CommittedTime") + end.wall_s)
-        changes["LastExitTime"] = int(end.at or now)
-    return changes
-
-
-def _counted(job: Job, name: str, reason: str) -> Expr:
-    """The ad of counts by reason, with ``reason`` counted once more."""
-    text = str((job.changes or {}).get(name) or "[ ]")
-    counts: dict[str, int] = {}
-    for field in text.strip("[] ").split(";"):
-        key, _, value = field.partition("=")
-        digits = value.strip()  # users may have written it: "²" is a digit too, and a long number no count
-        if key.strip() and digits.isascii() and digits.isdigit() and len(digits) <= _COUNT_DIGITS:
-            counts[key.strip()] = int(digits)
-    counts[reason] = counts.get(reason, 0) + 1
-    return Expr("[ " + "; ".join(f"{key} = {counts[key]}" for key in counts) + " ]")

@@ -23,9 +23,9 @@ def exit_verdict(job: Job, signaled: bool, code: int, attributes: Changes, ads: 
         return None
     if ads.plain_exit_policy(job):
         return Verdict(PolicyAction.COMPLETE)
-    facts = dict(attributes)
-    facts["NumJobCompletions"] = int(job.number("NumJobCompletions")) + 1
-    facts["ExitBySignal"] = signaled
-    facts["ExitSignal" if signaled else "ExitCode"] = code
-    facts["ExitCode" if signaled else "ExitSignal"] = None
-    return expressions.at_exit(ads.evaluator(job, facts, now), partial(ads.expression, job))
+    overlay = dict(attributes)
+    overlay["NumJobCompletions"] = int(job.number("NumJobCompletions")) + 1
+    overlay["ExitBySignal"] = signaled
+    overlay["ExitSignal" if signaled else "ExitCode"] = code
+    overlay["ExitCode" if signaled else "ExitSignal"] = None
+    return expressions.at_exit(ads.evaluator(job, overlay, now), partial(ads.expression, job))

@@ -152,17 +152,17 @@ class Periodic:
             self._queue.leave(job, decision)
             self._dependents.remove(decision)
             return True
-        facts = self._state_of(job, now)
+        state = self._state_of(job, now)
         verdict = None
         if job.key not in self._skipped:
             with Allowance(_JOB_STEPS) as used:
-                verdict = expressions.periodic(facts, self.system)
+                verdict = expressions.periodic(state, self.system)
             if not used.broken:
                 return verdict is not None and self._carry_out(job, verdict, decision)
             verdict = self._skip(job, decision)
         # The administrator's policies apply to such a job all the same.
         with Allowance(_JOB_STEPS):
-            verdict = expressions.periodic(replace(facts, evaluate=lambda name: None), self.system) or verdict
+            verdict = expressions.periodic(replace(state, evaluate=lambda name: None), self.system) or verdict
         return verdict is not None and self._carry_out(job, verdict, decision)
 
     def _skip(self, job: Job, decision: Decision) -> Verdict:

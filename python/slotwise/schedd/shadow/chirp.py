@@ -16,7 +16,7 @@ from slotwise.daemon.containment import contained
 from slotwise.daemon.user_paths import open_path, parent_of
 from slotwise.errors import SlotwiseError
 from slotwise.ids import doing_for_run
-from slotwise.model import job_events as events
+from slotwise.model import job_events
 from slotwise.schedd.claims.records import Run
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.decision import Decision
@@ -70,7 +70,7 @@ class RemoteRequests:
             done.data = str(ad.lookup(io.name)).encode("utf-8", "surrogateescape") if io.name in ad else b""
             done.error = 0 if io.name in ad else errno.ENOENT
         elif io.op == "ulog":
-            decision.log(run.job, events.generic(self._queue.frame(run.job, decision.now), io.text))
+            decision.log(run.job, job_events.generic(self._queue.frame(run.job, decision.now), io.text))
             await self._committer.commit(decision)
         elif io.op == "set_attr":
             try:

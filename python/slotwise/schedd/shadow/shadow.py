@@ -18,7 +18,7 @@ import grpc
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
-from slotwise.model import job_events as events
+from slotwise.model import job_events
 from slotwise.model.reason_codes import Hold
 from slotwise.schedd.claims.failures import Failures
 from slotwise.schedd.claims.reconnect import Reconnects
@@ -59,7 +59,7 @@ from slotwise.wire.gen import schedd_pb2
 
 #: Codes of holds of jobs that came to their end.
 _HELD_FOR_RESULTS = frozenset({Hold.TRANSFER_OUTPUT_ERROR, Hold.MAX_TRANSFER_OUTPUT})
-#: Why a starter's word on a run is not taken.
+#: Why a starter's message about a run is refused.
 _WRONG_TOKEN, _NO_HELLO = "wrong token", "the run did not say hello on this stream"
 _log = logging.getLogger(__name__)
 #: How long the messages of one frame may keep everybody else waiting, seconds.
@@ -133,7 +133,7 @@ class Shadows:
             self._take_unproven(stream.starter)
 
     async def _read(self, stream: StarterStream, context: StarterCall) -> None:
-        """Process what a starter says, until its stream ends or is replaced."""
+        """Process the messages of a starter, until its stream ends or is replaced."""
         while (frame := await context.read()) is not grpc.aio.EOF:
             began = time.monotonic()
             for message in unbundled(frame):
@@ -163,7 +163,7 @@ class Shadows:
             self._refuse(stream, message.run_id, "the access point failed to process a message of the run")
 
     def _silence(self, stream: StarterStream) -> None:
-        """Nothing more is heard on the stream: its runs wait for another."""
+        """The stream is over: its runs wait for another."""
         for run_id in stream.runs:
             run = self._claim_table.runs.get(run_id)
             if run is not None and run.stream is stream:
@@ -174,7 +174,7 @@ class Shadows:
         stream.runs.clear()
 
     def _lists(self, stream: StarterStream, run_ids: list[str]) -> None:
-        """A starter says who it is and which runs it has.
+        """A starter lists its runs, and names its address.
 
         Any starter may name any address, and behind address translation two may have the same one. So where another
         stream has runs of a starter at this address, the list waits until a run's token proves whose it is, or until
@@ -372,11 +372,11 @@ class Shadows:
         self._committer.commit(decision)
 
     def _transfer_state(self, run: Run, state: schedd_pb2.FileTransferState) -> None:
-        if state.stage not in events.TRANSFER_STAGES or not self._queue.has(run.job):
+        if state.stage not in job_events.TRANSFER_STAGES or not self._queue.has(run.job):
             return
         decision = Decision(self._clock.now())
         frame = self._queue.frame(run.job, state.at or decision.now)
-        decision.log(run.job, events.transfer(frame, state.stage, state.host))
+        decision.log(run.job, job_events.transfer(frame, state.stage, state.host))
         self._committer.commit(decision)
 
     def kill(self, kill: Kill) -> None:

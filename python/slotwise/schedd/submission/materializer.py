@@ -12,6 +12,7 @@ from typing import Protocol
 from slotwise.classad import ClassAd
 from slotwise.clock import Clock
 from slotwise.errors import DeniedError, HostError, UsageError
+from slotwise.schedd.jobs import factories
 from slotwise.schedd.jobs.ads import native, removed
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Decision
@@ -241,7 +242,7 @@ class Materializer:
 
     def _pause(self, cluster: Cluster, reason: str) -> None:
         decision = Decision(self._clock.now())
-        if self._queue.pause_factory(cluster, reason, decision):
+        if factories.pause(self._queue, cluster, reason, decision):
             self._committer.commit(decision)
 
     def _remove(self, new: NewJobs) -> None:

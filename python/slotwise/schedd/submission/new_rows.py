@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slotwise.classad import ClassAd
-from slotwise.model import job_events as events
+from slotwise.model import job_events
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes, encode, literal
@@ -39,7 +39,7 @@ class NewRows:
             batch.insert_factory(row, new.parts)
             whole = self._queue.whole(cluster)
             frame = self._queue.frame(whole, decision.now)
-            decision.log(whole, events.cluster_submitted(frame, self.host, *_notes(new.submitted)))
+            decision.log(whole, job_events.cluster_submitted(frame, self.host, *_notes(new.submitted)))
         self.job_rows(new, batch, decision)
 
     def job_rows(self, new: NewJobs, batch: Batch, decision: Decision) -> None:
@@ -75,7 +75,7 @@ class NewRows:
             log_notes, user_notes = _notes(new.submitted, delta) if differs else shared
             frame = self._queue.frame(job, decision.now)
             # As in HTCondor, the log of a job that is submitted on hold does not mention the hold.
-            decision.log(job, events.submitted(frame, host, log_notes, user_notes, "; ".join(new.warnings)))
+            decision.log(job, job_events.submitted(frame, host, log_notes, user_notes, "; ".join(new.warnings)))
 
 
 #: What the notes of a submit event are made of.

@@ -17,7 +17,7 @@ from slotwise.classad.values import whole
 from slotwise.clock import Clock
 from slotwise.daemon.questions import Questions
 from slotwise.errors import DeniedError, HostError, NotFoundError, UsageError
-from slotwise.model import job_events as events
+from slotwise.model import job_events
 from slotwise.model.ownership import same_user
 from slotwise.model.reason_codes import Hold
 from slotwise.observe.log import listed
@@ -175,7 +175,7 @@ class Spooling:
             job.cluster.varied |= {name.lower() for name in changes}
             job.log = log_of(self._ads.ad(job))
             # The event log starts now: the job's directory did not exist when it was submitted.
-            decision.log(job, events.submitted(self._queue.frame(job, decision.now), self._host))
+            decision.log(job, job_events.submitted(self._queue.frame(job, decision.now), self._host))
             self._queue.release(job, "Data files spooled", decision)
         if decision.changed:
             await self._committer.commit(decision)

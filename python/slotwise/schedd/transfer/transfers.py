@@ -16,7 +16,7 @@ from typing import TypeVar
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
-from slotwise.model import job_events as events
+from slotwise.model import job_events
 from slotwise.model.reason_codes import Hold
 from slotwise.schedd.claims.records import Run
 from slotwise.schedd.claims.starter_link import StarterLink
@@ -243,7 +243,7 @@ class Transfers:
 
     def _note(self, run: Run, stage: str, host: str = "", queued_s: int = -1) -> None:
         frame = self._queue.frame(run.job, self._clock.now())
-        self.of(run).notes.append(events.transfer(frame, stage, host, queued_s))
+        self.of(run).notes.append(job_events.transfer(frame, stage, host, queued_s))
 
     def log_notes(self, run: Run, decision: Decision) -> None:
         """Write pending entries about transfers into the event log."""
