@@ -4,9 +4,10 @@
 //! of anything else are refused, as in HTCondor: the shape of the text alone decides which kind it is.
 
 use crate::error::{Code, ConfigError};
-use crate::expand::{Expander, Scope};
+use crate::expand::Expander;
 use crate::expr;
 use crate::lines::{is_space, trim_end, trim_start};
+use crate::scope::Scope;
 use crate::templates;
 
 /// The version of HTCondor that conditions compare with.

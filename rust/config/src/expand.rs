@@ -7,34 +7,9 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 
 use crate::error::{Code, ConfigError};
-use crate::functions;
+use crate::functions::{self, Nested};
 use crate::scan::{self, Found, Kind, Want};
-use crate::source::Source;
-
-/// Where macros get their values.
-pub trait Scope {
-    /// The raw value of a name, defaults included.
-    fn raw(&self, name: &str) -> Option<Cow<'_, str>>;
-    /// The world, for `$ENV` and random choices.
-    fn source(&self) -> &dyn Source;
-    /// The directory that `$Ff(...)` makes names absolute with.
-    fn cwd(&self) -> Option<&str> {
-        None
-    }
-    /// Whether what functions give is data: what looks like a macro in it is not one.
-    fn results_are_data(&self) -> bool {
-        false
-    }
-    /// The truth of a condition that is more than a number, a truth value or `defined`; `None` where such conditions
-    /// are not supported, or when it has no truth.
-    fn condition(&self, _text: &str) -> Option<bool> {
-        None
-    }
-    /// The value of an expression as text, for `$EVAL`; `None` when it is not one.
-    fn evaluated(&self, text: &str) -> Option<String> {
-        crate::expr::evaluated(text, self.source().now())
-    }
-}
+use crate::scope::Scope;
 
 /// Bounds of one expansion.
 const MAX_STEPS: u32 = 50_000;
@@ -71,10 +46,6 @@ impl<'s> Expander<'s> {
         self.complaints.borrow().clone()
     }
 
-    pub(crate) fn complain(&self, text: String) {
-        self.complaints.borrow_mut().push(text);
-    }
-
     /// Expands all references of a text.
     ///
     /// # Errors
@@ -85,11 +56,6 @@ impl<'s> Expander<'s> {
         }
         let expanded = self.replace(text.to_owned(), Want::ButDollar)?;
         self.replace(expanded, Want::OnlyDollar)
-    }
-
-    /// Expands, but leaves `$(DOLLAR)` for whoever expands the result.
-    pub(crate) fn expand_keeping_dollar(&self, text: &str) -> Result<String, ConfigError> {
-        self.replace(text.to_owned(), Want::ButDollar)
     }
 
     /// Expands only references to `own` (and `other`): self-reference when a knob is set.
@@ -167,6 +133,24 @@ impl<'s> Expander<'s> {
                 (None, None) => Cow::Borrowed(""),
             },
         )
+    }
+}
+
+impl Nested for Expander<'_> {
+    fn scope(&self) -> &dyn Scope {
+        self.scope
+    }
+
+    fn expand(&self, text: &str) -> Result<String, ConfigError> {
+        Expander::expand(self, text)
+    }
+
+    fn expand_keeping_dollar(&self, text: &str) -> Result<String, ConfigError> {
+        self.replace(text.to_owned(), Want::ButDollar)
+    }
+
+    fn complain(&self, text: String) {
+        self.complaints.borrow_mut().push(text);
     }
 }
 

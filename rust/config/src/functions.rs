@@ -6,23 +6,35 @@
 use std::borrow::Cow;
 
 use crate::error::ConfigError;
-use crate::expand::Expander;
 use crate::expr;
 use crate::filename::Parts;
 use crate::lines::{is_space, trim, trim_start};
 use crate::printf::{self, Arg};
 use crate::scan::Kind;
+use crate::scope::Scope;
 
 /// Formatted numbers are cut at this many bytes, as in HTCondor.
 const MAX_FORMATTED: usize = 55;
 
 type Text = Result<String, ConfigError>;
 
+/// The expansion that a function is called in; what its arguments refer to is expanded within the same bounds.
+pub(crate) trait Nested {
+    /// Where names are looked up.
+    fn scope(&self) -> &dyn Scope;
+    /// Expands all references of a text.
+    fn expand(&self, text: &str) -> Text;
+    /// Expands, but leaves `$(DOLLAR)` for whoever expands the result.
+    fn expand_keeping_dollar(&self, text: &str) -> Text;
+    /// Says why a function could not do its work.
+    fn complain(&self, text: String);
+}
+
 /// What a function gives for the text between its parentheses.
 ///
 /// # Errors
 /// Only for runaway expansion of its arguments.
-pub(crate) fn call(with: &Expander<'_>, kind: Kind, letters: &str, body: &str) -> Text {
+pub(crate) fn call(with: &dyn Nested, kind: Kind, letters: &str, body: &str) -> Text {
     match kind {
         Kind::RandomChoice => random_choice(with, body),
         Kind::RandomInteger => Ok(random_integer(with, body)),
@@ -61,8 +73,8 @@ pub(crate) fn call(with: &Expander<'_>, kind: Kind, letters: &str, body: &str) -
 }
 
 /// The expanded value of a knob by this name, or the text itself, expanded.
-fn value_or_text(with: &Expander<'_>, text: &str) -> Text {
-    let raw = with.scope.raw(text).unwrap_or(Cow::Borrowed(text));
+fn value_or_text(with: &dyn Nested, text: &str) -> Text {
+    let raw = with.scope().raw(text).unwrap_or(Cow::Borrowed(text));
     with.expand(&raw)
 }
 
@@ -74,14 +86,14 @@ fn words<'t>(text: &'t str, separators: &'t [u8]) -> Vec<&'t str> {
         .collect()
 }
 
-fn pick<'t>(with: &Expander<'_>, items: &[&'t str]) -> &'t str {
-    items[usize::try_from(with.scope.source().random(items.len() as u64)).unwrap_or(0)]
+fn pick<'t>(with: &dyn Nested, items: &[&'t str]) -> &'t str {
+    items[usize::try_from(with.scope().source().random(items.len() as u64)).unwrap_or(0)]
 }
 
-fn random_choice(with: &Expander<'_>, body: &str) -> Text {
+fn random_choice(with: &dyn Nested, body: &str) -> Text {
     let items = words(body, b",");
     if let [name] = items[..] {
-        if let Some(list) = with.scope.raw(name) {
+        if let Some(list) = with.scope().raw(name) {
             let list = with.expand(&list)?;
             let items = words(&list, b", \t\r\n");
             if !items.is_empty() {
@@ -97,7 +109,7 @@ fn random_choice(with: &Expander<'_>, body: &str) -> Text {
     Ok(String::new())
 }
 
-fn random_integer(with: &Expander<'_>, body: &str) -> String {
+fn random_integer(with: &dyn Nested, body: &str) -> String {
     let items = words(body, b",");
     let argument = |at: usize| {
         items
@@ -127,24 +139,24 @@ fn random_integer(with: &Expander<'_>, body: &str) -> String {
         low = high;
     }
     let range = high.wrapping_sub(low).unsigned_abs() / step.unsigned_abs() + 1;
-    let drawn = with.scope.source().random(range);
+    let drawn = with.scope().source().random(range);
     low.wrapping_add((drawn as i64).wrapping_mul(step))
         .to_string()
 }
 
-fn choice(with: &Expander<'_>, body: &str) -> Text {
+fn choice(with: &dyn Nested, body: &str) -> Text {
     let (index, items) = match body.split_once(',') {
         Some((index, items)) => (index, Some(items)),
         None => (body, None),
     };
     let index = trim(index);
     let raw = with
-        .scope
+        .scope()
         .raw(index)
         .unwrap_or(Cow::Borrowed(index))
         .into_owned();
     let index_text = with.expand_keeping_dollar(&raw)?;
-    let index = expr::integer_at(&index_text, "CondorLong", with.scope.source().now())
+    let index = expr::integer_at(&index_text, "CondorLong", with.scope().source().now())
         .filter(|n| (0..i64::from(i32::MAX)).contains(n));
     if index.is_none() {
         with.complain(format!(
@@ -160,7 +172,7 @@ fn choice(with: &Expander<'_>, body: &str) -> Text {
         items.into()
     } else {
         let name = trim(items);
-        let Some(raw) = with.scope.raw(name) else {
+        let Some(raw) = with.scope().raw(name) else {
             with.complain(format!("there is no list {name:?} for $CHOICE"));
             return Ok(String::new());
         };
@@ -175,7 +187,7 @@ fn choice(with: &Expander<'_>, body: &str) -> Text {
     }
 }
 
-fn substr(with: &Expander<'_>, body: &str) -> Text {
+fn substr(with: &dyn Nested, body: &str) -> Text {
     let mut arguments = body.splitn(3, ',');
     let name = arguments.next().unwrap_or_default();
     let Some(start) = arguments.next() else {
@@ -185,7 +197,7 @@ fn substr(with: &Expander<'_>, body: &str) -> Text {
     let length = arguments.next();
     let number = |text: &str| -> Result<Option<i64>, ConfigError> {
         let text = value_or_text(with, text)?;
-        let number = expr::integer_at(&text, "CondorLong", with.scope.source().now())
+        let number = expr::integer_at(&text, "CondorLong", with.scope().source().now())
             .filter(|n| (i64::from(i32::MIN)..=i64::from(i32::MAX)).contains(n));
         if number.is_none() {
             with.complain(format!("$SUBSTR needs a number, not {text:?}"));
@@ -202,7 +214,7 @@ fn substr(with: &Expander<'_>, body: &str) -> Text {
             None => return Ok(String::new()),
         },
     };
-    let Some(raw) = with.scope.raw(name) else {
+    let Some(raw) = with.scope().raw(name) else {
         return Ok(String::new());
     };
     let text = with.expand(&raw)?;
@@ -214,7 +226,7 @@ fn substr(with: &Expander<'_>, body: &str) -> Text {
     Ok(crate::bytes::hold(bytes).into_owned())
 }
 
-fn number(with: &Expander<'_>, kind: Kind, body: &str) -> Text {
+fn number(with: &dyn Nested, kind: Kind, body: &str) -> Text {
     let (name, format) = match body.split_once(',') {
         Some((name, format)) => (name, Some(format)),
         None => (body, None),
@@ -230,14 +242,14 @@ fn number(with: &Expander<'_>, kind: Kind, body: &str) -> Text {
     }
     let text = value_or_text(with, name)?;
     let printed = if integer {
-        expr::integer_at(&text, "CondorLong", with.scope.source().now()).map(
+        expr::integer_at(&text, "CondorLong", with.scope().source().now()).map(
             |number| match format {
                 Some(format) => printf::print(format, Arg::Int(number)).unwrap_or_default(),
                 None => number.to_string(),
             },
         )
     } else {
-        expr::real(&text, "CondorDouble", with.scope.source().now()).map(|number| match format {
+        expr::real(&text, "CondorDouble", with.scope().source().now()).map(|number| match format {
             Some(format) => printf::print(format, Arg::Real(number)).unwrap_or_default(),
             None => printf::real_16(number),
         })
@@ -259,7 +271,7 @@ fn number(with: &Expander<'_>, kind: Kind, body: &str) -> Text {
     Ok(printed)
 }
 
-fn string(with: &Expander<'_>, body: &str) -> Text {
+fn string(with: &dyn Nested, body: &str) -> Text {
     let (name, format) = match body.split_once(',') {
         Some((name, format)) => (name, Some(format)),
         None => (body, None),
@@ -269,26 +281,26 @@ fn string(with: &Expander<'_>, body: &str) -> Text {
         return Ok(format.to_owned());
     }
     let text = value_or_text(with, name)?;
-    let text = expr::string(&text, with.scope.source().now()).unwrap_or(text);
+    let text = expr::string(&text, with.scope().source().now()).unwrap_or(text);
     Ok(match format {
         Some(format) => printf::print(format, Arg::Text(&text)).unwrap_or_default(),
         None => text,
     })
 }
 
-fn eval(with: &Expander<'_>, body: &str) -> Text {
-    let raw = with.scope.raw(body).unwrap_or(Cow::Borrowed(body));
+fn eval(with: &dyn Nested, body: &str) -> Text {
+    let raw = with.scope().raw(body).unwrap_or(Cow::Borrowed(body));
     let text = with.expand(&raw)?;
-    Ok(match with.scope.evaluated(&text) {
+    Ok(match with.scope().evaluated(&text) {
         Some(value) => value,
         None if raw.contains('$') => text,
         None => String::new(),
     })
 }
 
-fn file_name(with: &Expander<'_>, body: &str, parts: &Parts) -> Text {
+fn file_name(with: &dyn Nested, body: &str, parts: &Parts) -> Text {
     let name = value_or_text(with, body)?;
-    Ok(parts.of(&name, with.scope.cwd()))
+    Ok(parts.of(&name, with.scope().cwd()))
 }
 
 /// Splits a list knob: separators are commas and blanks.

@@ -18,6 +18,7 @@ pub mod load;
 pub mod printf;
 pub mod reader;
 pub mod scan;
+pub mod scope;
 pub mod set;
 pub mod source;
 pub mod statement;
@@ -27,8 +28,9 @@ pub mod transform;
 pub mod typed;
 
 pub use error::{Code, ConfigError, Place};
-pub use expand::{Expander, Scope};
+pub use expand::Expander;
 pub use load::{Request, load};
 pub use reader::Reader;
+pub use scope::Scope;
 pub use set::{MacroSet, View};
 pub use source::{Seeded, Source};

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::error::Place;
-use crate::expand::Scope;
 use crate::knobs::{self, folded};
+use crate::scope::Scope;
 use crate::source::Source;
 
 /// Where a value was set.

@@ -7,10 +7,10 @@ use std::path::Path;
 
 use crate::family;
 use crate::mounts;
+use crate::process::{exit_now, name_process};
 use crate::report::{Stage, fail, must, tell};
 use crate::spec::Spec;
 use crate::sys::{self, checked};
-use crate::zygote::exit_now;
 
 /// A job on its way to exec.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ pub fn start(spec: &Spec) -> io::Result<Child> {
 
 /// The first process of a process namespace: starts the job, reaps, and ends with it; the kernel then ends the rest.
 fn become_first_process(spec: &Spec, report: &OwnedFd, status: &OwnedFd, account: u64) -> ! {
-    crate::zygote::name_process("init");
+    name_process("init");
     die_with_parent();
     must(report, Stage::Cgroup, join_cgroups(spec));
     must(report, Stage::Mount, mounts::prepare(spec));

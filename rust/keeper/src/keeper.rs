@@ -9,11 +9,11 @@ use std::path::Path;
 use crate::cgroup;
 use crate::child::{self, Child};
 use crate::outcome::{EndedBy, Outcome};
+use crate::process::name_process;
 use crate::report::{self, Stage, Told};
 use crate::spec::Spec;
 use crate::sys;
 use crate::watch::{Lease, Looks, drain, poll, read_status, watch_children, watch_memory};
-use crate::zygote::name_process;
 
 /// Looks after the run of a control directory until it is over; returns the exit status of the keeper's process.
 pub fn run(control: &Path) -> i32 {

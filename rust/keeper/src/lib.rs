@@ -27,6 +27,7 @@ mod kill;
 mod mounts;
 mod orphan_cleanup;
 mod outcome;
+mod process;
 mod report;
 pub mod scratch;
 pub mod spec;

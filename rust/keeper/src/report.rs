@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use crate::zygote::exit_now;
+use crate::process::exit_now;
 
 /// Where a start can fail; the name goes into the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::keeper;
+use crate::process::{exit_now, name_process};
 
 /// Serves the starter on a `SOCK_SEQPACKET` socket until it closes: each packet is the path of a control directory,
 /// each answer the keeper's process id as text (0: no process could be made). Never returns.
@@ -41,17 +42,4 @@ pub fn serve(socket: RawFd) -> ! {
         // SAFETY: the buffer is as long as said.
         unsafe { libc::send(socket, answer.as_ptr().cast(), answer.len(), 0) };
     }
-}
-
-/// Sets the name that `ps` and `top` show for this process.
-pub(crate) fn name_process(role: &str) {
-    let name = format!("slotwise-{role}\0");
-    // SAFETY: a zero-ended text.
-    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
-}
-
-/// Ends the process without running anything that the interpreter has set up.
-pub(crate) fn exit_now(status: i32) -> ! {
-    // SAFETY: does not return.
-    unsafe { libc::_exit(status) }
 }

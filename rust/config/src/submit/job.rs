@@ -6,8 +6,9 @@ use classad::{Ad, Expr, Syntax, Value, parse_expr};
 
 use crate::bytes;
 use crate::error::{Code, ConfigError};
-use crate::expand::{Expander, Scope};
+use crate::expand::Expander;
 use crate::expr;
+use crate::scope::Scope;
 use crate::submit::scope::SubmitScope;
 use crate::submit::{Facts, Knobs};
 

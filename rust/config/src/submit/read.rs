@@ -6,8 +6,9 @@ use rustc_hash::FxHashSet;
 
 use crate::condition::Blocks;
 use crate::error::{Code, ConfigError};
-use crate::expand::{Expander, Scope};
+use crate::expand::Expander;
 use crate::lines::{Lines, trim};
+use crate::scope::Scope;
 use crate::set::{MacroSet, Origin};
 use crate::source::Source;
 use crate::statement::{self, Op};

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 
-use crate::expand::Scope;
+use crate::scope::Scope;
 use crate::set::MacroSet;
 use crate::source::Source;
 

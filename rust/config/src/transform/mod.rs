@@ -15,8 +15,8 @@ pub use command::{Command, Verb};
 use crate::bytes;
 use crate::condition::Blocks;
 use crate::error::{Code, ConfigError};
-use crate::expand::Scope;
 use crate::lines::{Lines, is_space, trim, trim_start};
+use crate::scope::Scope;
 use crate::source::{Nothing, Source};
 use crate::statement::{self, Joint, Op};
 

@@ -4,8 +4,9 @@ use classad::{Ad, Expr, Value};
 
 use super::{Done, Reading};
 use crate::error::{Code, ConfigError};
-use crate::expand::{Expander, Scope};
+use crate::expand::Expander;
 use crate::lines::Lines;
+use crate::scope::Scope;
 use crate::submit::Cluster;
 use crate::submit::base_ad::base_ad;
 use crate::submit::builder::{self, Step};
