@@ -66,7 +66,9 @@ class Submit(htcondor2.Submit):
     ) -> SubmitResult:
         if not isinstance(txn, Transaction):
             raise TypeError("txn must come from Schedd.transaction()")
-        more = {} if itemdata is None else {"itemdata": iter(itemdata)}
-        done = txn.schedd.submit(self, count, spool, **more)
+        if itemdata is None:
+            done = txn.schedd.submit(self, count, spool)
+        else:
+            done = txn.schedd.submit(self, count, spool, itemdata=iter(itemdata))
         txn.clusters.append(str(done.cluster()))
         return done
