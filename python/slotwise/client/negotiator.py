@@ -8,8 +8,11 @@ from slotwise.classad import ClassAd
 from slotwise.client.call import Call, ads, nothing
 from slotwise.client.daemon import AsyncClient, BlockingClient, Client, calls
 from slotwise.errors import UsageError
+from slotwise.table import pack_ads
 from slotwise.wire.gen import common_pb2, negotiator_pb2, negotiator_pb2_grpc
 
+#: How long an analysis may take, in seconds.
+_ANALYSIS_S = 120.0
 _Edit = negotiator_pb2.AccountingEdit
 _SETTINGS = {
     "priority": _Edit.PRIORITY,
@@ -41,6 +44,12 @@ def reset(submitter: str | None) -> negotiator_pb2.AccountingEdit:
 
 def cycle(reply: negotiator_pb2.LastCycleReply) -> dict[str, object]:
     """A cycle as its record says."""
+    found: dict[str, object] = json.loads(reply.json)
+    return found
+
+
+def analysis(reply: negotiator_pb2.AnalyzeReply) -> dict[str, object]:
+    """An analysis as the negotiator reports it."""
     found: dict[str, object] = json.loads(reply.json)
     return found
 
@@ -88,6 +97,12 @@ class NegotiatorCalls(Client):
         :raises NotFoundError: there was none yet.
         """
         return Call("LastCycle", common_pb2.Empty(), cycle)
+
+    @calls
+    def analyze(self, job: ClassAd) -> Call[dict[str, object]]:
+        """Why a job does not run: its conditions with the slots that pass each, and the limits of its submitter."""
+        request = negotiator_pb2.AnalyzeRequest(job=pack_ads([job]))
+        return Call("Analyze", request, analysis, timeout_s=_ANALYSIS_S)
 
 
 class Negotiator(NegotiatorCalls, BlockingClient):

@@ -7,13 +7,13 @@ import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Unpack
+from typing import Literal, Unpack
 
 import grpc
 
 from slotwise.classad import ClassAd, ExprTree, Value
 from slotwise.client import convert, spool
-from slotwise.client.call import Call, ads, nothing
+from slotwise.client.call import TIMEOUT_S, Call, ads, nothing
 from slotwise.client.cluster_ids import ReservedIds
 from slotwise.client.convert import ActResult, Jobs, Sending, SubmitResult
 from slotwise.client.daemon import AsyncClient, BlockingClient, Client, Where, calls
@@ -21,7 +21,7 @@ from slotwise.client.descriptions import USUAL, Description, DescriptionReader, 
 from slotwise.client.retry import Keys, RetryPolicy, stated
 from slotwise.client.streams import AsyncStream, BlockingStream
 from slotwise.client.totals import QueueTotals
-from slotwise.errors import UsageError
+from slotwise.errors import BusyError, NotFoundError, UsageError
 from slotwise.submit import Submission
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error
@@ -30,6 +30,9 @@ from slotwise.wire.status import to_error
 _AHEAD = 256
 #: How long one of them waits for others to share its frame, in seconds.
 _GATHER_S = 0.002
+#: Bytes of a file's end that are fetched at most.
+_TAIL_MOST = 1024 * 1024
+OutputFile = Literal["stdout", "stderr"]
 
 
 class ScheddCalls(Client):
@@ -235,6 +238,29 @@ class AsyncSchedd(ScheddCalls, AsyncClient):
         """Close the connection."""
         await self._stream.close()
         await super().close()
+
+    async def tail(self, job: str, file: OutputFile = "stdout", most: int = 64 * 1024) -> bytes:
+        """The end of a running job's standard output or error, ``most`` bytes of it, at most a megabyte.
+
+        :raises BusyError: when the job does not run.
+        """
+        which = schedd_pb2.PeekFile.OUTPUT if file == "stdout" else schedd_pb2.PeekFile.ERROR
+        peek = schedd_pb2.Peek(files=[schedd_pb2.PeekFile(which=which, offset=-1)], max_bytes=min(most, _TAIL_MOST))
+        visit = self._stub.Visit(metadata=self._at.metadata(), timeout=TIMEOUT_S)
+        try:
+            await visit.write(schedd_pb2.JobVisit(job=job, peek=peek))
+            async for answer in visit:
+                if answer.WhichOneof("what") == "end":
+                    raise BusyError(answer.end.error or f"job {job} has ended")
+                (read,) = answer.peeked.files
+                if read.error:
+                    raise NotFoundError(f"the {file} of job {job}: {read.error}")
+                return bytes(read.data)
+            raise BusyError(f"job {job} has ended")
+        except grpc.RpcError as failure:
+            raise to_error(failure, peer=self._at.peer) from None
+        finally:
+            visit.cancel()
 
     async def submit(self, description: Description, count: int | None = None) -> SubmitResult:
         """Queue the jobs of a submit description; all of them or none. Many of these may be under way at once."""

@@ -8,25 +8,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from slotwise import __version__
 from slotwise.classad import ClassAd, ExprTree
+from slotwise.classad.values import whole
 from slotwise.errors import NotFoundError, SlotwiseError, UsageError
 from slotwise.table import AdTable
 from slotwise.web.access import COOKIE, Access, Gate
 from slotwise.web.exposition import Scraper, merged, rendered
+from slotwise.web.job_events import changes
+from slotwise.web.machines import MACHINE_ATTRIBUTES, machines
 from slotwise.web.pool_client import PoolClient
 from slotwise.web.problems import on_error
+from slotwise.web.submission import statements
 
 _PREFIX = "/api/v1"
 #: Ads of one answer, unless the request says otherwise, and at most.
 _LIMIT, _LIMIT_MOST = 1000, 100_000
+#: Jobs that one stream of events follows.
+_FOLLOWED_MOST = 10_000
 #: Bytes of a request's body.
 _BODY_MOST = 4 * 1024 * 1024
 #: What may be done to jobs.
@@ -227,6 +233,65 @@ def _constraint_of(job: str) -> str:
     return f"ClusterId == {int(cluster)} && ProcId == {int(proc)}"
 
 
+async def _submit(asked: Asked) -> Response:
+    description, count = statements(await asked.body())
+    async with asked.pool.schedd(asked.schedd) as schedd:
+        result = await schedd.submit(description, count)
+    told = {"cluster": result.cluster, "count": result.count, "warnings": list(result.warnings)}
+    return JSONResponse(told, 201, {"location": f"{_PREFIX}/jobs/{result.cluster}"})
+
+
+async def _one_job(asked: Asked) -> ClassAd:
+    """The ad of the job that is named, in the queue."""
+    name = asked.request.path_params["job"]
+    async with asked.pool.schedd(asked.schedd) as schedd:
+        ads = await schedd.query(_constraint_of(name), limit=1)
+    if not ads:
+        raise NotFoundError(f"there is no job {name} in the queue")
+    return ads[0]
+
+
+async def _analyze(asked: Asked) -> Response:
+    job = await _one_job(asked)
+    async with asked.pool.negotiator() as negotiator:
+        return JSONResponse(await negotiator.analyze(job))
+
+
+async def _tail(asked: Asked) -> Response:
+    name, file = asked.request.path_params["job"], asked.request.path_params["file"]
+    if file not in ("stdout", "stderr"):
+        raise NotFoundError(f"a job has no file {file!r} here", hint="stdout or stderr")
+    _constraint_of(name)
+    async with asked.pool.schedd(asked.schedd) as schedd:
+        data = await schedd.tail(name if "." in name else f"{name}.0", file)
+    return Response(data, media_type="text/plain; charset=utf-8")
+
+
+async def _totals(asked: Asked) -> Response:
+    async with asked.pool.schedd(asked.schedd) as schedd:
+        totals = await schedd.totals(asked.text("constraint"))
+    return JSONResponse({"schedd": totals.schedd, "selected": asdict(totals.query), "all": asdict(totals.everyone)})
+
+
+async def _machines(asked: Asked) -> Response:
+    async with asked.pool.collector() as collector:
+        slots = await collector.query("startd", asked.text("constraint"), MACHINE_ATTRIBUTES, limit=_LIMIT_MOST)
+    return JSONResponse(machines(slots))
+
+
+async def _events(asked: Asked) -> Response:
+    """Changes of jobs, as server-sent events: each job when its state changes, and those that have left."""
+    constraint = asked.text("constraint")
+
+    async def look() -> dict[str, int]:
+        async with asked.pool.schedd(asked.schedd) as schedd:
+            ads = await schedd.query(constraint, ("ClusterId", "ProcId", "JobStatus"), limit=_FOLLOWED_MOST)
+        return {f"{ad.get('ClusterId')}.{ad.get('ProcId')}": whole(ad.get("JobStatus")) for ad in ads}
+
+    first = await look()
+    return StreamingResponse(changes(first, look, asked.request.is_disconnected), media_type="text/event-stream")
+
+
 async def _accounting(asked: Asked) -> Response:
     async with asked.pool.negotiator() as negotiator:
         return ads_response(await negotiator.accounting())
@@ -276,6 +341,17 @@ OPERATIONS = (
     Operation("GET", f"{_PREFIX}/accounting", "Priorities and usage of submitters and groups.", _accounting),
     Operation("GET", f"{_PREFIX}/cycle", "The last negotiation cycle.", _cycle),
     Operation("GET", f"{_PREFIX}/jobs", "Jobs in the queue of an access point.", _jobs, (_SCHEDD, *_LIST)),
+    Operation("POST", f"{_PREFIX}/jobs", "Submit jobs.", _submit, (_SCHEDD,),
+              {"description": "Statements of the submit language; initialdir is a directory of the access point.",
+               "count": "Number of jobs; 1 unless given."}),
+    Operation("GET", f"{_PREFIX}/totals", "Numbers of jobs by state: those that are selected, and all.", _totals,
+              (_SCHEDD, _CONSTRAINT)),
+    Operation("GET", f"{_PREFIX}/machines", "Machines with the numbers of their slots and cores by state.", _machines,
+              (_CONSTRAINT,)),
+    Operation("GET", f"{_PREFIX}/events", "Changes of jobs as server-sent events.", _events, (_SCHEDD, _CONSTRAINT)),
+    Operation("GET", f"{_PREFIX}/jobs/{{job}}/analyze", "Why a job does not run.", _analyze, (_JOB, _SCHEDD)),
+    Operation("GET", f"{_PREFIX}/jobs/{{job}}/{{file}}", "The end of a running job's stdout or stderr.", _tail,
+              (_JOB, Parameter("file", "stdout or stderr.", "path"), _SCHEDD)),
     Operation("GET", f"{_PREFIX}/jobs/{{job}}", "A job, or the jobs of a cluster, in the queue or its history.", _job,
               (_JOB, _SCHEDD, _PROJECTION, _MOST)),
     Operation("POST", f"{_PREFIX}/jobs/act", f"Do something to jobs: {', '.join(_ACTIONS)}.", _act, (_SCHEDD,),
