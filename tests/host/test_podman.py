@@ -58,7 +58,7 @@ async def test_podman_is_offered_and_runs_jobs_within_their_limits(
 
 
 async def test_a_killed_job_leaves_no_container(engine: Engine, knobs: dict[str, Any], freezer: Any) -> None:
-    async with starter_bench(**knobs, DOCKER_PERFORM_TEST=False) as bench:
+    async with starter_bench(**knobs, DOCKER_PERFORM_TEST=False, DOCKER_RUN_UNDER_INIT=False) as bench:
         assert bench.startd is not None
         run = submit(bench, "trap 'exit 3' TERM; echo here > ready; while true; do sleep 0.1; done")
         scratch = Path((await bench.running(run)).scratch_dir)

@@ -79,13 +79,17 @@ def _installed(*programs: str) -> None:
 
 
 @contextlib.contextmanager
-def docker_daemon() -> Iterator[Engine]:
-    """A Docker daemon of its own with the image in it."""
+def docker_daemon(*, bridge: bool = False) -> Iterator[Engine]:
+    """A Docker daemon of its own with the image in it.
+
+    :param bridge: containers have a network, in a network namespace that only they and the daemon are in.
+    """
     _installed("dockerd", "docker", "containerd", "runc")
     tree = busybox_tree()
     top = Path(tempfile.mkdtemp(prefix="sw-docker-", dir="/var/tmp"))
     socket = f"unix://{top}/d.sock"
-    words = ["dockerd", "--iptables=false", "--ip6tables=false", "--bridge=none", "--data-root", f"{top}/data"]
+    words = ["unshare", "--net", "--", "dockerd", "--ip-forward=false"] if bridge else ["dockerd", "--bridge=none"]
+    words += ["--iptables=false", "--ip6tables=false", "--data-root", f"{top}/data"]
     words += ["--exec-root", f"{top}/exec", "-H", socket, "-p", f"{top}/pid"]
     with open(top / "log", "wb") as log:
         daemon = subprocess.Popen(

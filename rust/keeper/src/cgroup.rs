@@ -19,7 +19,7 @@ pub struct Refused {
     pub required: bool,
 }
 
-/// Makes the groups and sets their limits. A left-over group of the same name is ended and removed first, so that its
+/// Makes the groups, with those above that are missing, and sets their limits. A left-over group of the same name is ended and removed first, so that its
 /// peaks do not count. Returns what the kernel refused.
 pub fn establish(spec: &CgroupSpec) -> Vec<Refused> {
     let mut refused = Vec::new();
@@ -27,7 +27,7 @@ pub fn establish(spec: &CgroupSpec) -> Vec<Refused> {
         if dir.is_dir() {
             clear(spec.version, dir, 5.0);
         }
-        if let Err(error) = fs::create_dir(dir)
+        if let Err(error) = fs::create_dir_all(dir)
             && error.kind() != io::ErrorKind::AlreadyExists
         {
             refused.push(Refused {

@@ -62,6 +62,8 @@ pub enum Step {
     AccountingGroup,
     /// Simple commands, from one place of the table to another.
     Simple(usize, usize),
+    /// Ports of a container's services.
+    Services,
     /// DeferralTime and its relatives.
     Deferral,
     /// ImageSize.
@@ -111,6 +113,7 @@ impl Step {
                     .iter()
                     .try_for_each(|command| policy::simple(job, command, &mut given))
             }
+            Self::Services => universe::services(job),
             Self::Deferral => policy::deferral(job),
             Self::ImageSize => resources::image_size(job),
             Self::Transfer => transfer::files(job),
@@ -149,6 +152,7 @@ impl Step {
                 *other == Self::Directory && self.simple().iter().any(|command| command.file)
             }
             Self::Extended(_) => *other == Self::Directory,
+            Self::Services => *other == Self::Universe,
             Self::ImageSize => matches!(other, Self::Executable | Self::VirtualMachine),
             Self::Transfer => {
                 matches!(
@@ -243,6 +247,7 @@ pub fn steps(set: &MacroSet, knobs: &dyn Knobs) -> Vec<Step> {
         from = to;
     }
     steps.extend([
+        Step::Services,
         Step::Deferral,
         Step::ImageSize,
         Step::Transfer,

@@ -38,6 +38,13 @@ pub fn universe(job: &mut Job<'_>) -> Done {
             "drop one of them",
         ));
     }
+    if lower == "docker" && container.is_some() {
+        return Err(job.bad(
+            "container_image",
+            "docker universe does not allow use of container_image",
+            "write docker_image, or universe = container",
+        ));
+    }
     if topping && container.is_none() && docker.is_none() {
         let hint = "set container_image, or docker_image";
         return Err(job.bad(
@@ -70,8 +77,7 @@ fn number_of(job: &Job<'_>, named: &str) -> Result<i64, crate::ConfigError> {
 }
 
 fn want_docker_image(job: &mut Job<'_>, image: &str, as_docker_job: bool) {
-    let image = job::unquoted(image).trim_start_matches("docker://");
-    job.put_text("DockerImage", image);
+    job.put_text("DockerImage", job::unquoted(image));
     if as_docker_job {
         job.put("WantDocker", true);
     } else {
@@ -91,4 +97,36 @@ fn want_container_image(job: &mut Job<'_>, image: &str) {
     };
     job.put(kind, true);
     job.put_text("ContainerImage", image);
+}
+
+/// Sets ContainerServiceNames, and `<service>_ContainerPort` for each of them.
+pub fn services(job: &mut Job<'_>) -> Done {
+    if !job.is_true("WantDocker") && !job.is_true("WantContainer") {
+        return Ok(());
+    }
+    let Some(names) = job.command("container_service_names", "ContainerServiceNames")? else {
+        return Ok(());
+    };
+    job.put_text("ContainerServiceNames", &names);
+    for name in names
+        .split([',', ' ', '\t'])
+        .filter(|name| !name.is_empty())
+    {
+        let command = format!("{name}_container_port");
+        let port = job
+            .command(&command, "")?
+            .and_then(|text| text.trim().parse::<i64>().ok())
+            .filter(|port| (0..=65535).contains(port));
+        let Some(port) = port else {
+            return Err(job.bad(
+                "container_service_names",
+                format!(
+                    "Requested container service '{name}' was not assigned a port, or the assigned port was not valid"
+                ),
+                &format!("set {command} to the port that the service listens on in the container"),
+            ));
+        };
+        job.put(&format!("{name}_ContainerPort"), port);
+    }
+    Ok(())
 }
