@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from slotwise.starter.runtimes.apptainer import innermost
+from slotwise.starter.sessions import launch
 
-from tests.support.images import apptainer, image_directory, image_file
+from tests.support.images import apptainer, image_directory, image_file, tree_of
+from tests.support.registry import Registry
 from tests.support.starter_bench import StarterBench, groups_of, processes_below, starter_bench
 
 pytestmark = pytest.mark.host
@@ -40,9 +46,18 @@ def sif(program: str, image: Path, place: Path) -> Path:
     return image_file(program, image, place / "image.sif")
 
 
-def in_container(bench: StarterBench, image: object, script: str, **ad: object) -> str:
-    wants = {"WantContainer": True, "WantSandboxImage": True, "ContainerImage": str(image)}
+def in_container(bench: StarterBench, image: object, script: str, **ad: Any) -> str:
+    wants: dict[str, Any] = {"WantContainer": True, "WantSandboxImage": True, "ContainerImage": str(image)}
     return bench.submit("/bin/sh", "-c", script, **{**wants, **ad})
+
+
+async def ready(bench: StarterBench) -> None:
+    """Wait until the one job has printed that it is ready."""
+
+    def says_so() -> bool:
+        return any("ready" in path.read_text() for path in bench.execute.glob("dir_*/scratch/_condor_stdout"))
+
+    await bench.eventually(says_so, "the job has begun")
 
 
 @pytest.fixture(params=["root", "user"])
@@ -52,7 +67,7 @@ def as_user(request: pytest.FixtureRequest) -> int | None:
         if request.param == "root":
             pytest.skip("needs root")
         return None
-    return 65533 if request.param == "user" else None
+    return 65534 if request.param == "user" else None
 
 
 async def test_a_job_runs_in_its_image_with_its_files(program: str, image: Path, as_user: int | None) -> None:
@@ -61,8 +76,8 @@ async def test_a_job_runs_in_its_image_with_its_files(program: str, image: Path,
         assert facts.get("HasSingularity") is True, bench.log()
         assert facts["HasContainer"] is True and facts["HasSandboxImage"] is True
         assert "apptainer" in str(facts["SingularityVersion"])
-        script = "cat /etc/image in; pwd; echo $COLOR $_CONDOR_SCRATCH_DIR $HOME; ls $_CONDOR_JOB_AD; echo done > made; exit 7"
-        run = in_container(bench, image, script, inputs={"in": b"input\n"}, Environment="COLOR=red")
+        script = "cat /etc/image in; pwd; echo $COLOR $_CONDOR_SCRATCH_DIR $HOME; ls $_CONDOR_JOB_AD; echo done > made"
+        run = in_container(bench, image, f"{script}; exit 7", inputs={"in": b"input\n"}, Environment="COLOR=red")
         ended = await bench.ended(run)
         said = bench.output(run).splitlines()
         assert said[:2] == ["made by the test", "input"], bench.output(run, "_condor_stderr")
@@ -94,7 +109,7 @@ async def test_a_missing_image_holds_the_job_with_the_words_of_the_runtime(progr
 async def test_the_administrator_puts_jobs_into_containers(program: str, image: Path, place: Path) -> None:
     (place / "shared").mkdir(exist_ok=True)
     (place / "shared" / "data").write_text("shared\n")
-    knobs = {
+    knobs: dict[str, Any] = {
         "SINGULARITY": program,
         "SINGULARITY_JOB": "!isUndefined(TARGET.SingularityImage)",
         "SINGULARITY_IMAGE_EXPR": "TARGET.SingularityImage",
@@ -133,8 +148,7 @@ async def test_a_soft_kill_reaches_the_job_in_its_container(program: str, image:
         script = "trap 'echo told; exit 3' TERM; echo ready; while :; do sleep 0.1; done"
         run = in_container(bench, image, script, WhenToTransferOutput="ON_EXIT_OR_EVICT")
         await bench.running(run)
-        out = lambda: list(bench.execute.glob("dir_*/scratch/_condor_stdout"))  # noqa: E731
-        await bench.eventually(lambda: out() and "ready" in out()[0].read_text(), "the job has begun")
+        await ready(bench)
         assert bench.startd is not None
         bench.startd.command(run, kill={"fast": False, "reason": "test", "vacate_s": 20})
         await bench.ended(run)
@@ -154,11 +168,10 @@ async def test_a_running_container_is_found_again_after_a_crash(program: str, im
     async with starter_bench(SINGULARITY=program) as bench:
         run = in_container(bench, image, "echo ready; while [ ! -e go ]; do sleep 0.1; done; cat /etc/image")
         await bench.running(run)
-        out = lambda: list(bench.execute.glob("dir_*/scratch/_condor_stdout"))  # noqa: E731
-        await bench.eventually(lambda: out() and "ready" in out()[0].read_text(), "the job has begun")
+        await ready(bench)
         await bench.kill_9()
         await bench.start()
-        (out()[0].parent / "go").touch()
+        (next(bench.execute.glob("dir_*/scratch")) / "go").touch()
         await bench.ended(run)
         assert bench.output(run) == "ready\nmade by the test\n"
 
@@ -168,11 +181,50 @@ async def test_nothing_is_left_of_a_container_whose_keeper_is_killed(program: st
         run = in_container(bench, image, "echo ready; sleep 600")
         started = await bench.running(run)
         assert started
-        out = lambda: list(bench.execute.glob("dir_*/scratch/_condor_stdout"))  # noqa: E731
-        await bench.eventually(lambda: out() and "ready" in out()[0].read_text(), "the job has begun")
+        await ready(bench)
         pid = int(bench.startd.of(run, "running")[-1].pid) if bench.startd else 0
         keeper = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
         os.kill(keeper, 9)
         await bench.ended(run)
         await bench.clean()
         assert not processes_below(bench.root) and not groups_of(bench.execute)
+
+
+async def test_a_visitor_enters_the_container(program: str, image: Path, as_user: int | None) -> None:
+    async with starter_bench(as_user, SINGULARITY=program) as bench:
+        run = in_container(bench, image, "echo ready; while [ ! -e go ]; do sleep 0.1; done", Environment="COLOR=red")
+        started = await bench.running(run)
+        await ready(bench)
+        job = innermost(started.pid)
+        assert job
+        (directory,) = bench.execute.glob("dir_*")
+        name = f"{directory.name}/{launch.SPEC}"
+        (spec,) = [*Path("/dev/shm").glob(f"*/*/{name}"), *bench.execute.glob(f".starter/**/{name}")]
+        words = [*bench.as_account(), sys.executable, "-I", "-S", launch.__file__, str(spec), str(job), "0", "", "sh"]
+        script = "cat /etc/image; echo $COLOR; pwd; id -u; touch go"
+        visit = [*words, "1", str(Path(f"/proc/{job}/cwd").readlink()), script]
+        said = subprocess.run(visit, capture_output=True, text=True, check=False)
+        expected = ["made by the test", "red", f"{directory}/scratch", "65534"]
+        assert said.stdout.splitlines() == expected, said.stderr
+        await bench.ended(run)
+
+
+async def test_jobs_of_one_image_pull_it_once(program: str, image: Path) -> None:
+    registry = Registry(tree_of(image))
+    os.environ["APPTAINER_NOHTTPS"] = "1"
+    try:
+        async with starter_bench(SINGULARITY=program) as bench:
+            ad = {"WantSandboxImage": False, "WantDockerImage": True}
+            name = f"docker://{registry.address}/image:1"
+            runs = [in_container(bench, name, "cat /etc/image", **ad) for _ in range(20)]
+            for run in runs:
+                await bench.ended(run, 120)
+                assert bench.output(run) == "made by the test\n", bench.output(run, "_condor_stderr")
+            assert registry.asked["layer"] == 1
+            absent = in_container(bench, f"docker://{registry.address}/absent:1", "true", **ad)
+            ended = await bench.ended(absent)
+            assert (ended.reason_code, ended.reason_subcode) == (45, 0) and "manifest unknown" in ended.reason
+            assert not list(bench.execute.glob(".images/pull.*"))
+    finally:
+        del os.environ["APPTAINER_NOHTTPS"]
+        registry.close()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -56,3 +58,12 @@ def image_file(program: str, directory: Path, file: Path) -> Path:
         pytest.skip(f"needs an apptainer that builds images: {made.stderr[-300:]}")
     file.chmod(0o644)
     return file
+
+
+def tree_of(directory: Path) -> bytes:
+    """An image's files as a tar archive, the layer of a registry."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as tar:
+        for name in sorted(path.name for path in directory.iterdir()):
+            tar.add(directory / name, name)
+    return file.getvalue()

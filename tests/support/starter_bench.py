@@ -102,8 +102,14 @@ class StarterBench:
         tests may lie in a closed home, so the right to read anything is kept; no right to write is."""
         if shutil.which("setpriv") is None:
             pytest.skip("needs setpriv")
-        user = str(self.as_user)
         self._give_away()
+        return self.as_account()
+
+    def as_account(self) -> list[str]:
+        """Words that run a program with the starter's account and rights."""
+        if self.as_user is None:
+            return []
+        user = str(self.as_user)
         keep = ["--inh-caps", "-all,+dac_read_search", "--ambient-caps", "-all,+dac_read_search"]
         return ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", *keep]
 

@@ -138,10 +138,10 @@ def told(tmp_path: Path, text: str) -> dict[str, Problem]:
 @pytest.mark.parametrize(
     "text",
     [
-        "SINGULARITY_JOB = true", "SINGULARITY_JOB = TARGET.WantContainer", "GLEXEC_JOB = True",
+        "GLEXEC_JOB = True",
         "NAMED_CHROOT = /a=/b",
-        "DENY_CLIENT = *", "HOSTDENY_ADMINISTRATOR_STARTD = a", "ALLOW_CLIENT = *.example.org", "STARTD.SINGULARITY_JOB = true",
-        "NO_JOB_NETWORKING = true", "USE_DEFAULT_CONTAINER = true",
+        "DENY_CLIENT = *", "HOSTDENY_ADMINISTRATOR_STARTD = a", "ALLOW_CLIENT = *.example.org", "STARTD.GLEXEC_JOB = true",
+        "NO_JOB_NETWORKING = true",
     ],
 )  # fmt: skip
 def test_promises_of_isolation_and_refusal_keep_the_pool_from_starting(tmp_path: Path, text: str) -> None:

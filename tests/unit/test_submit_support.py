@@ -29,8 +29,6 @@ def test_the_table_speaks_of_commands_that_exist() -> None:
 @pytest.mark.parametrize(
     ("statement", "remedy"),
     [
-        ("docker_image = debian", "transfer_input_files"),
-        ("universe = container\ncontainer_image = a.sif", "executable"),
         ("cron_minute = 5", "deferral_time"),
         ("noop_job = true", "/bin/true"),
         ("log_xml = true", "take the command out"),
@@ -43,9 +41,6 @@ def test_the_table_speaks_of_commands_that_exist() -> None:
         ("use_scitoken = $(YES)\nscitokens_file = token\nYES = true", "transfer_input_files"),
         ("scitokens_file = token", "transfer_input_files"),
         ("tool_daemon_cmd = gdbserver", "script"),
-        ("container_service_names = web", "executable"),
-        ('+SingularityImage = "x.sif"', "executable"),
-        ('MY.SingularityImage = strcat("x", ".sif")', "executable"),
         ("stream_input = true\ninput = /etc/hostname", "take the command out"),
         ('+PreCmd = "pre.sh"', "script"),
         ('+PostCmd = "post.sh"', "script"),

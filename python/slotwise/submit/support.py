@@ -66,8 +66,6 @@ def _warned(commands: str, attribute: str, words: str, matters: Callable[[Value]
     return Rule(tuple(commands.split()), attribute, Treatment.WARNED, words, "", matters)
 
 
-_NO_CONTAINERS = "jobs are not run in containers yet"
-_RUN_IT = "name the program itself as executable, and its files in transfer_input_files"
 _NO_CALENDAR = "jobs are not started by a calendar yet"
 _AT_A_TIME = "deferral_time starts a job at one time; cron can run `slotwise submit`"
 _NO_CREDENTIALS = "credentials are not managed"
@@ -77,13 +75,10 @@ _NO_SCRIPT = "nothing is run before or after the job"
 _IN_A_SCRIPT = "start it from a script that is the executable"
 
 RULES = (
-    _refused("container_image", "ContainerImage", _NO_CONTAINERS, _RUN_IT),
-    _refused("universe", "WantContainer", _NO_CONTAINERS, _RUN_IT),
     _refused("universe", "JobUniverse", "jobs of this universe are not run", "use universe = vanilla",
              lambda value: value not in (5, 7, 12, 13)),
     _refused("docker_send_credentials", "DockerSendCredentials", _NO_CREDENTIALS,
              "have the administrator log the execution points in to the registry"),
-    _refused("", "SingularityImage", _NO_CONTAINERS, _RUN_IT),
     _refused("", "PreCmd", _NO_SCRIPT, _IN_A_SCRIPT),
     _refused("", "PostCmd", _NO_SCRIPT, _IN_A_SCRIPT),
     _refused("cron_minute", "CronMinute", _NO_CALENDAR, _AT_A_TIME),
@@ -132,7 +127,7 @@ KEPT = frozenset((
 #: Commands of other universes, of Windows, or of what is refused: no effect in the vanilla universe, as in HTCondor.
 OTHER = re.compile(
     r"""(?ix) (aws|azure|batch|ec2|gce|gs|s3|java_vm|arc)_.* | batch_project | grid_resource
-    | (container_(target_dir|is_common)|transfer_container) | Remote_.*grid_resource | remote_universe | keystore_file
+    | container_is_common | Remote_.*grid_resource | remote_universe | keystore_file
     | (append|buffer|compress|fetch|jar|local)_files | file_remaps | parallel_script_.* | WantParallelScheduling
     | load_profile | tool_daemon_(arg|input|output|error).* | cron_(prep_time|window) | Cron(PrepTime|Window)
     | DelegateJobGSICredentialsLifetime | interactive_submit_file | output_directory | transfer_common_input"""

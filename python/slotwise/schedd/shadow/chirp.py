@@ -48,7 +48,8 @@ class RemoteRequests:
     async def answer(self, run: Run, io: schedd_pb2.RemoteIo) -> None:
         """Do what the job asks, if it said at submission that it would ask, and say what came of it."""
         done = schedd_pb2.RemoteIoDone(id=io.id)
-        if not self._ads.truth(run.job, "WantIOProxy") or run.over:
+        # Into the event log the starter writes, too: how far an image is.
+        if run.over or not (io.op == "ulog" or self._ads.truth(run.job, "WantIOProxy")):
             done.error = errno.EPERM
         else:
             with contained(_log, doing_for_run(run.id, f"answering {io.op!r} of the job")) as attempt:

@@ -28,7 +28,7 @@ from slotwise.ids import doing_for_run
 from slotwise.starter.hooks import hooks
 from slotwise.starter.hooks.child_programs import ChildPrograms
 from slotwise.starter.io_proxy.listener import JobIoProxy
-from slotwise.starter.job.ads import unpack_one
+from slotwise.starter.job.ads import pack_one, unpack_one
 from slotwise.starter.job.assignment import Assignment
 from slotwise.starter.job.choice import NONE
 from slotwise.starter.job.failures import NO_JOB, LaunchRefusedError, failure
@@ -48,9 +48,11 @@ from slotwise.starter.messages import (
     KillRun,
     NeedInputs,
     Refused,
+    RemoteIo,
     RemoteIoDone,
     SlotFree,
     StreamKept,
+    Update,
     Visit,
 )
 from slotwise.starter.run import actions, conclusion, events, faults, outputs, reporting, run_log
@@ -450,8 +452,10 @@ class Run:
         self.keeper.watch(pid)
 
     def note_progress(self, text: str) -> None:
-        """Say what is being done for the job before it starts."""
+        """Say what is being done for the job before it starts: in the log, in the job's ad, and in its event log."""
         _log.info("%s: %s (run %s)", self.job_id, text, self.run_id)
+        self.shadow.report(Update(pack_one({"ContainerImageStatus": text})))
+        self.shadow.report(RemoteIo(op="ulog", text=f"{text} on {self.assignment.slot.name}"))
 
     async def prepare_image(self, work: Coroutine[object, object, ContainerJob]) -> ContainerJob:
         """Wait until the job's image is available, or the job is killed.

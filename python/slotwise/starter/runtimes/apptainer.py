@@ -29,6 +29,7 @@ from slotwise.starter.hooks.child_programs import Answer, as_user, call
 from slotwise.starter.job.ads import evaluate, lookup
 from slotwise.starter.job.failures import LaunchRefusedError
 from slotwise.starter.runtimes.choice import APPTAINER
+from slotwise.starter.runtimes.images import ImageCache, PullFailedError
 from slotwise.starter.runtimes.runtime import ContainerJob, ContainerRun, Entrance, Probe, Progress
 
 _log = logging.getLogger(__name__)
@@ -40,6 +41,8 @@ _NAMES = ("apptainer", "singularity")
 #: Variables that would change the container itself; a job may set these of them: they are about its own image.
 _OF_CONTAINER = ("APPTAINER_", "SINGULARITY_")
 _ALLOWED = frozenset(f"{start}DOCKER_{what}" for start in _OF_CONTAINER for what in ("USERNAME", "PASSWORD"))
+#: What of the starter's own environment pulls have.
+_FOR_PULLS = (*_OF_CONTAINER, "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_")
 _OPENCL = "/etc/OpenCL/vendors"
 #: Where a job whose files do not move sees its scratch directory when the container has a target directory.
 _SCRATCH_INSIDE = "/condor_scratch"
@@ -54,6 +57,10 @@ _TEST_S = 1200.0
 _TEST_ACTION = ".singularity.d/actions/test"
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NOBODY = 65534
+#: Processes of Apptainer's in a container, by name.
+_HELPERS = frozenset(
+    ("appinit", "sinit", "starter", "squashfuse", "squashfuse_ll", "fuse-overlayfs", "fuse2fs", "gocryptfs")
+)
 
 
 @dataclass(frozen=True)
@@ -121,8 +128,9 @@ class Apptainer:
 
     name = APPTAINER
 
-    def __init__(self, settings: ApptainerSettings, place: Path, control: Path) -> None:
+    def __init__(self, settings: ApptainerSettings, images: ImageCache, place: Path, control: Path) -> None:
         self._settings = settings
+        self._images = images
         self._place = place
         self._control = control
         self._offer = Probe(works=False)
@@ -131,8 +139,13 @@ class Apptainer:
 
     @property
     def offer(self) -> Probe:
-        """What works here."""
-        return self._offer
+        """What works here; pulls are not offered while they keep failing."""
+        problem = self._images.record.problem
+        if not problem or not self._offer.works:
+            return self._offer
+        withdrawn: dict[str, Value] = {"HasDockerURL": False, "ContainerPullsOfflineReason": problem}
+        gap = f"images are not pulled: {problem}"
+        return replace(self._offer, attributes={**self._offer.attributes, **withdrawn}, gaps=(*self._offer.gaps, gap))
 
     # ---- the trial
 
@@ -235,9 +248,10 @@ class Apptainer:
     async def prepare(self, job: ContainerJob, progress: Progress) -> ContainerJob:
         """Find the image, and test it as the job will have it."""
         job = replace(job, image=image_of(job))
+        if "://" in job.image and not self._own_login(job):
+            job = replace(job, image=await self._pulled(job, progress))
         self._make_mount_points(job)
         if self._settings.tests_image and job.spec is not None:
-            progress(f"testing {job.image}")
             await self._test(job, job.spec)
         return job
 
@@ -261,6 +275,34 @@ class Apptainer:
             # What lies on this host may be there on another; what the job brings is the same everywhere.
             subcode = 0 if job.image.startswith(f"{directory.scratch}/") else TEST_FAILED_SUBCODE
             raise LaunchRefusedError(held(reason, TEST_FAILED, subcode))
+
+    @staticmethod
+    def _own_login(job: ContainerJob) -> bool:
+        """The job logs in to its registry: its image is for it alone, and Apptainer fetches it into its directory."""
+        return job.spec is not None and any(name in job.spec.env for name in _ALLOWED)
+
+    async def _pulled(self, job: ContainerJob, progress: Progress) -> str:
+        """The image in the cache.
+
+        :raises LaunchRefusedError: when it cannot be pulled: for the image's sake it is held, for this host's not.
+        """
+
+        async def pull(file: Path, say: Progress) -> None:
+            top = str(file.parent)
+            env = {name: value for name, value in os.environ.items() if name.startswith(_FOR_PULLS)}
+            env |= {"PATH": _PATH, "HOME": top, "TMPDIR": top}
+            env |= {f"{own}{what}": top for own in _OF_CONTAINER for what in ("CACHEDIR", "TMPDIR")}
+            words = [self._settings.program, "-s", "pull", "--disable-cache", str(file), job.image]
+            said = await call(words, self._control, cwd=top, env=env, limit_s=_TEST_S)
+            if said.status != 0:
+                raise PullFailedError(f"cannot pull {job.image}: {_last_line(said)}")
+
+        try:
+            return str(await self._images.get(job.image, pull, progress))
+        except PullFailedError as error:
+            reason = f"Singularity test failed:{error}"
+            subcode = TEST_FAILED_SUBCODE if self._images.record.problem else 0
+            raise LaunchRefusedError(held(reason, TEST_FAILED, subcode)) from None
 
     def _make_mount_points(self, job: ContainerJob) -> None:
         """Where the run's directory lies below one that is private in the container, make the place for it there:
@@ -421,7 +463,7 @@ class Apptainer:
 
     def inside(self, run: ContainerRun) -> Entrance | None:
         """The first process of the container, whose view the job has."""
-        pid = _innermost(run.pid)
+        pid = innermost(run.pid)
         return Entrance(pid=pid, own_environment=True, cwd=_cwd(pid)) if pid else None
 
     async def describe(self, run: ContainerRun, job_ad: ClassAd) -> Mapping[str, Value]:
@@ -435,8 +477,10 @@ class Apptainer:
     async def sweep(self, live: Collection[str]) -> list[str]:
         """What half a trial has left."""
         for path in self._place.glob("trial.*.sif"):
-            path.unlink(missing_ok=True)
-        return []
+            pid = path.name.split(".")[1]
+            if not Path(f"/proc/{pid}").exists():
+                path.unlink(missing_ok=True)
+        return self._images.sweep()
 
 
 def image_of(job: ContainerJob) -> str:
@@ -444,6 +488,8 @@ def image_of(job: ContainerJob) -> str:
     image, context = job.choice.image, job.context
     if image.startswith("/") or "://" in image:
         return image
+    if lookup(context.job_ad)("WantDockerImage") is True:
+        return f"docker://{image.removeprefix('docker:')}"
     top = str(context.directory.scratch) if context.transfers else context.job.iwd
     return f"{top}/{image}"
 
@@ -465,18 +511,26 @@ def _words(ad: ClassAd, name: str) -> list[str]:
     return value.replace(",", " ").split() if isinstance(value, str) else []
 
 
-def _innermost(pid: int) -> int:
-    """The process of the job in the container that ``pid`` has made: its first descendant in another mount namespace
-    than its own, behind Apptainer's own first process; 0 when it is not there (yet)."""
-    outside, found = _namespace(pid), 0
-    while pid:
-        children = _children(pid)
-        if not children:
-            break
-        pid = children[0]
-        if _namespace(pid) != outside:
-            found = pid
-    return found
+def innermost(pid: int) -> int:
+    """The job's own process in the container that Apptainer's process ``pid`` has made; 0 when it is not there (yet).
+
+    It is the first descendant with another mount namespace that is not of Apptainer: neither the container's first
+    process nor a server of its file systems.
+    """
+    outside, ahead = _namespace(pid), _children(pid)
+    while ahead:
+        pid = ahead.pop(0)
+        if _namespace(pid) not in (outside, "") and _command(pid) not in _HELPERS:
+            return pid
+        ahead += _children(pid)
+    return 0
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _children(pid: int) -> list[int]:

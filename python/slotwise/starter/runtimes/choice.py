@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.execution.exit_status import FAILED_TO_CREATE_PROCESS, held
+from slotwise.execution.exit_status import FAILED_TO_CREATE_PROCESS, STARTER_ERROR, End, How, held
 from slotwise.starter.job.ads import evaluate, lookup
 from slotwise.starter.job.choice import Choice
 from slotwise.starter.job.failures import LaunchRefusedError
@@ -49,12 +49,16 @@ def choose(
         return _working(Choice(DOCKER, _text(value("DockerImage")) or image), works, f"in the Docker image {image}")
     if value("WantContainer") is True:
         return _container(image, value("WantDockerImage") is True, works, wrapper=wrapper)
-    if _is_true(rules.use_default, machine, job):
-        named = _text(evaluate(rules.default_image, machine, job)) if rules.default_image is not None else ""
-        if named:
-            return _container(named, named.startswith("docker:"), works, wrapper=False)
-    if _is_true(rules.singularity_job, machine, job) or _wants_image(job):
-        return _singularity(job, machine, rules, works)
+    try:
+        if _is_true(rules.use_default, machine, job):
+            named = _text(evaluate(rules.default_image, machine, job)) if rules.default_image is not None else ""
+            if named:
+                return _container(named, named.startswith("docker:"), works, wrapper=False)
+        if _is_true(rules.singularity_job, machine, job) or _wants_image(job):
+            return _singularity(job, machine, rules, works)
+    except LaunchRefusedError as refused:
+        # The administrator wants it so, not the job: elsewhere it may run.
+        raise LaunchRefusedError(End(How.NOT_STARTED, reason=str(refused), reason_code=STARTER_ERROR)) from None
     if image and not wrapper:
         why = "its attributes ask for none of the runtimes here: SINGULARITY_JOB is not true for it"
         raise _refused(f"in the container {image}", why)

@@ -10,6 +10,7 @@ from slotwise.errors import SlotwiseError
 from slotwise.starter.runtimes.apptainer import ApptainerSettings, read_apptainer
 from slotwise.starter.runtimes.choice import ChoiceRules
 from slotwise.starter.runtimes.docker.rules import DockerRules, read_docker
+from slotwise.starter.runtimes.images import CacheSettings, read_cache
 from slotwise.starter.runtimes.vm.rules import VmRules, read_vm_rules
 
 
@@ -21,6 +22,7 @@ class RuntimeSettings:
     docker: DockerRules = field(default_factory=DockerRules)
     apptainer: ApptainerSettings = field(default_factory=ApptainerSettings)
     vm: VmRules = field(default_factory=VmRules)
+    cache: CacheSettings = field(default_factory=CacheSettings)
 
 
 def read_runtimes(config: Config) -> RuntimeSettings:
@@ -35,6 +37,7 @@ def read_runtimes(config: Config) -> RuntimeSettings:
         docker=read_docker(config),
         apptainer=read_apptainer(config),
         vm=read_vm_rules(config),
+        cache=read_cache(config),
     )
 
 

@@ -56,9 +56,11 @@ def main(spec_path: str, pid: str, terminal: str, kind: str, shells: str, own: s
         with open(f"{group}/cgroup.procs", "w") as file:
             file.write("0")
     theirs = _environment(pid) if own == "1" else {}
-    _enter(pid)
+    user_namespace = _enter(pid)
     _limit(spec)
     _become(spec)
+    if user_namespace is not None:
+        _join("user", user_namespace)
     env = theirs or dict(text.partition("=")[::2] for text in spec.all("env"))
     env["_CONDOR_JOB_PIDS"] = pid
     if kind:
@@ -78,23 +80,35 @@ def _environment(pid: str) -> dict[str, str]:
     return dict(text.partition("=")[::2] for text in texts if "=" in text)
 
 
-def _enter(pid: str) -> None:
-    """Join the job's namespaces where they differ from ours. A process namespace is for children, so one is made."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    opened = []
-    for name in _NAMESPACES:
+def _enter(pid: str) -> int | None:
+    """Join the job's namespaces where they differ from ours. A process namespace is for children, so one is made.
+
+    A user namespace is joined first by an ordinary user, as it gives the right to join the others. Root joins it when
+    it has become the user (its descriptor is returned): the namespace need not know root.
+    """
+    opened: dict[str, int] = {}
+    for name in ("user", *_NAMESPACES):
         theirs, ours = Path(f"/proc/{pid}/ns/{name}"), Path(f"/proc/self/ns/{name}")
-        if os.getuid() == 0 and theirs.stat().st_ino != ours.stat().st_ino:
-            opened.append((name, os.open(theirs, os.O_RDONLY | os.O_CLOEXEC)))
-    for name, fd in opened:
-        if libc.setns(fd, 0) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, f"cannot join the job's {name} namespace: {os.strerror(number)}")
-    if any(name == "pid" for name, _ in opened):
+        if theirs.stat().st_ino != ours.stat().st_ino:
+            opened[name] = os.open(theirs, os.O_RDONLY | os.O_CLOEXEC)
+    by_root = os.getuid() == 0
+    if not by_root and "user" not in opened:
+        return None
+    for name, fd in opened.items():
+        if not (by_root and name == "user"):
+            _join(name, fd)
+    if "pid" in opened:
         child = os.fork()
         if child:
             _, status = os.waitpid(child, 0)
             os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+    return opened.get("user") if by_root else None
+
+
+def _join(name: str, fd: int) -> None:
+    if ctypes.CDLL(None, use_errno=True).setns(fd, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"cannot join the job's {name} namespace: {os.strerror(number)}")
 
 
 def _limit(spec: Spec) -> None:
