@@ -258,8 +258,8 @@ def test_a_bare_list_of_directories_is_a_value_of_mount_under_scratch(tmp_path: 
 
 
 def test_promises_that_are_ignored_in_vain_are_named(tmp_path: Path) -> None:
-    text = "SLOTWISE_IGNORE_UNSUPPORTED = SINGULARITY_JBO, SINGULARITY_JOB ALLOW_* DENY_CLIENT MAX_JOBS_RUNNING\n"
-    assert "names SINGULARITY_JBO, MAX_JOBS_RUNNING, which" in str(told(tmp_path, text)["SLOTWISE_IGNORE_UNSUPPORTED"])
+    text = "SLOTWISE_IGNORE_UNSUPPORTED = GLEXEC_JBO, GLEXEC_JOB ALLOW_* DENY_CLIENT MAX_JOBS_RUNNING\n"
+    assert "names GLEXEC_JBO, MAX_JOBS_RUNNING, which" in str(told(tmp_path, text)["SLOTWISE_IGNORE_UNSUPPORTED"])
 
 
 def test_policies_that_are_listed_and_not_defined_are_named(tmp_path: Path) -> None:

@@ -310,7 +310,7 @@ def test_analyze_tells_the_nearest_value_of_a_clause_that_no_slot_passes(shell: 
         ("TARGET.Memory == 1024", "Memory: closest is 1000, of 1 slot"),
         ('TARGET.Name == "slot3@g"', 'Name: closest is "slot3@h", of 1 slot'),
         ("TARGET.State =?= MY.Wanted", 'State: closest is "Unclaimed"; 5 slots with Wanted = "Unclaimed"'),
-        ("TARGET.HasDocker", "HasDocker: no slot has this attribute"),
+        ("TARGET.HasDocker", "HasDocker: no slot has Docker"),
         ('TARGET.Colour == "red"', "Colour: no slot has this attribute"),
     ],
 )

@@ -132,6 +132,7 @@ RULES: tuple[Rule, ...] = (
     # ------------------------------------------------------------------------------------------------------- services
     _service("DOCKER_(LOG_DRIVER_NAME|NETWORK_NAME)", "has no effect", "write DOCKER_LOG_DRIVER_NONE, or docker_network_type in the job"),
     _service("DOCKER_PAT_PRODUCER", "sends no registry credentials with jobs", off=("$(SBIN)/condor_docker_pat_producer",)),
+    _service("SUBMIT_CONTAINER_.*", "has no effect: an absolute path is a program of the image only with transfer_executable = false"),
     _service("CONTAINER_(IMAGES|REGEX)_.*", "has no effect: every job has its own copy of an image that is sent"),
     _service("SINGULARITY_(USE_LAUNCHER|MOUNT_HOME|TEST_SANDBOX)", "has no effect: the trial container is made of the host's own programs"),
     _service("VM_.*|XEN_.*|LIBVIRT_XML_SCRIPT.*|APPEND_REQ_VM", "has no effect: there are no virtual machines"),

@@ -7,6 +7,17 @@ from collections.abc import Iterable
 from slotwise.classad import ExprTree, quote
 from slotwise.matchmaking.rows import ClauseCount, ClauseHint, NearestValue
 
+#: What slots can do, by the attribute that says so; lower case.
+_ABILITIES = {
+    "hasdocker": "Docker",
+    "hascontainer": "a container runtime",
+    "hasdockerurl": "a container runtime that pulls images",
+    "hassingularity": "Apptainer or Singularity",
+    "hassif": "a container runtime for image files (.sif)",
+    "hassandboximage": "a container runtime for unpacked images",
+    "hasvm": "virtual machines",
+}
+
 
 def hints(clauses: Iterable[ClauseCount]) -> list[dict[str, object]]:
     """The hints among the clauses of a job's Requirements as JSON objects, each with its ``clause`` and as ``text``.
@@ -47,6 +58,9 @@ def _command(attribute: str | None) -> str | None:
 
 def _text(hint: ClauseHint, command: str | None) -> str:
     name, relation = hint.attribute, hint.relation
+    ability = _ABILITIES.get(name.lower())
+    if ability is not None and (not hint.known or (hint.nearest is not None and hint.nearest.value is False)):
+        return f"{name}: no slot has {ability}"
     if not hint.known:
         return f"{name}: no slot has this attribute"
     nearest, rest = hint.nearest, hint.among_rest

@@ -467,7 +467,7 @@ class Apptainer:
         return Entrance(pid=pid, own_environment=True, cwd=_cwd(pid)) if pid else None
 
     async def describe(self, run: ContainerRun, job_ad: ClassAd) -> Mapping[str, Value]:
-        """Nothing: what is to be known of the job's container is known before its start."""
+        """Nothing is known only while it runs."""
         return {}
 
     async def conclude(self, run: ContainerRun, result: KeeperResult) -> KeeperResult:
