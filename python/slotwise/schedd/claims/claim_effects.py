@@ -1,4 +1,4 @@
-"""Carries out what the life cycle of a claim has done about it."""
+"""Carries out the instructions that the life cycle of a claim gives."""
 
 from __future__ import annotations
 

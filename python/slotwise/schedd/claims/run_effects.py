@@ -1,4 +1,4 @@
-"""Carries out what the life cycle of a run has done about it."""
+"""Carries out the instructions that the life cycle of a run gives."""
 
 from __future__ import annotations
 

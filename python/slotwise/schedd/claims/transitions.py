@@ -41,7 +41,7 @@ class ApplyToRun(Protocol):
 
 
 class FollowsClaims(Protocol):
-    """Carries out what the life cycle of a claim has done."""
+    """Carries out the instructions for claims."""
 
     def carry_out(self, claim: Claim, instruction: ClaimInstruction, turn: Turn) -> None:
         """Carry out one instruction."""

@@ -1,4 +1,4 @@
-"""What the life cycle of a claim has done about it."""
+"""The instructions that the life cycle of a claim gives."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SendRelease:
 
 @dataclass(frozen=True, slots=True)
 class Discard:
-    """Remove the claim from the store and the claim_table."""
+    """Remove the claim from the store and from memory."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What the life cycle of a run has done about it."""
+"""The instructions that the life cycle of a run gives."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class TakeEnd:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """The run is over without a word of its starter: the job goes on as ``how`` says."""
+    """End the run without a report of its starter: what becomes of the job follows from ``how``."""
 
     how: RunOutcome
     reason: str
@@ -88,7 +88,7 @@ class GiveUp:
 
 @dataclass(frozen=True, slots=True)
 class Abandon:
-    """The run, at which the access point failed, is over: its job runs again."""
+    """End a run that the access point failed at: its job runs again."""
 
     reason: str
 
