@@ -92,7 +92,7 @@ class Emulator:
     def _refusal(self, error: QmpError) -> MachineError:
         """Why qemu did not start, by its own words."""
         self.destroy()
-        said = self._said() or str(error)
+        said = self._said() or f"{self._program}: {error}"
         bad = "is not in qcow2 format" in said or "Image is not in" in said
         return MachineError(BAD_IMAGE if bad else CRITICAL, said)
 

@@ -32,6 +32,7 @@ _PROBE_LIBVIRT_S = 40.0
 _DEVICE = Path("/dev/kvm")
 _PROBE_MIB = 32
 _NOBODY = "nobody"
+_OURS = Identity()
 _PYTHONS = ("/usr/bin/python3",)
 
 
@@ -47,14 +48,24 @@ class Found:
     kvm_group: int | None = None
 
 
-def supervisor_words(plan: SupervisorPlan) -> tuple[str, ...]:
-    """Program and arguments of a machine's supervisor. What its environment says about Python does not count."""
+def supervisor_words(plan: SupervisorPlan, account: Identity = _OURS) -> tuple[str, ...]:
+    """Program and arguments of a machine's supervisor. What its environment says about Python does not count.
+
+    :param account: what it is to become before anything else, if the keeper does not see to that.
+    """
     root = str(Path(slotwise.__file__).resolve().parent.parent)
     program = (
         f"import sys; sys.path.insert(0, {root!r}); "
         "from slotwise.starter.runtimes.vm.supervisor import main; sys.exit(main(sys.argv[1:]))"
     )
-    return (_interpreter(), "-I", "-c", program, plan.encode())
+    words = (_interpreter(), "-I", "-c", program, plan.encode())
+    if account.uid is None:
+        return words
+    becomes = (
+        f"import os, sys; os.setgroups({list(account.groups)}); os.setgid({account.gid}); os.setuid({account.uid}); "
+        "os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    return (words[0], "-I", "-c", becomes, *words)
 
 
 @lru_cache(maxsize=1)
@@ -195,16 +206,15 @@ async def _run(plan: SupervisorPlan, account: Identity, patience_s: float) -> st
     environment = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin", "HOME": plan.scratch}
     try:
         process = await asyncio.create_subprocess_exec(
-            *supervisor_words(plan),
+            *supervisor_words(plan, account),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
             cwd=plan.scratch,
             env=environment,
+            # It changes its account itself: for a child of another account this process, whose threads are many, is
+            # copied, and a copy may crash before it has become the program.
             start_new_session=True,
-            user=account.uid,
-            group=account.gid,
-            extra_groups=account.groups if account.uid is not None else None,
         )
     except OSError as error:
         return f"its supervisor cannot be run: {error.strerror}"

@@ -1,0 +1,269 @@
+"""Virtual machines: jobs of the VM universe under a real starter, by qemu itself and by libvirt.
+
+The guest is a boot sector (`tests.support.vm_guest`), so that no kernel is needed. Where KVM does not work machines are
+emulated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slotwise.starter.runtimes.vm.saved_state import FACTS, STATE
+from slotwise.wire.gen import schedd_pb2
+
+from tests.support.patience import PATIENCE
+from tests.support.starter_bench import StarterBench, is_alive, starter_bench
+from tests.support.vm_guest import FOREVER, GuestNotes, disk, notes
+
+pytestmark = [
+    pytest.mark.host,
+    pytest.mark.timeout(180 * PATIENCE),
+    pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None, reason="needs qemu-system-x86_64"),
+]
+EXITED, EVICTED, HELD = schedd_pb2.RunEnded.EXITED, schedd_pb2.RunEnded.EVICTED, schedd_pb2.RunEnded.HELD
+NAME = "disk.img"
+#: Ticks in a second of the guest.
+HZ = 18
+KNOBS: dict[str, Any] = {
+    "VM_TYPE": "kvm",
+    "VM_MEMORY": 256,
+    "SLOTWISE_VM_DRIVER": "qemu",
+    "SLOTWISE_VM_EMULATION": "true",
+    "CGROUP_POLLING_INTERVAL": 0.2,
+}
+
+
+@contextlib.asynccontextmanager
+async def vm_bench(**knobs: Any) -> AsyncIterator[StarterBench]:
+    """A starter that runs virtual machines."""
+    async with starter_bench(**{**KNOBS, **knobs}) as bench:
+        await offers(bench)
+        yield bench
+
+
+async def offers(bench: StarterBench, **expected: object) -> dict[str, object]:
+    """Wait until the starter offers virtual machines, with these attributes; what it says of them."""
+    deadline = time.monotonic() + 60 * PATIENCE
+    found: dict[str, object] = {}
+    while time.monotonic() < deadline:
+        facts = await bench.facts()
+        found = {name: facts.eval(name) for name in facts if name.startswith(("VM", "HasVM"))}
+        if isinstance(reason := found.get("VMOfflineReason"), str):
+            pytest.skip(f"this host starts no virtual machine: {reason}")
+        if {"HasVM": True, **expected}.items() <= found.items():
+            return found
+        await asyncio.sleep(0.1)  # it is asked again; there is nothing to wait for
+    raise AssertionError(f"not offered: {expected}, but {found}: {bench.log()[-2000:]}")
+
+
+def start(bench: StarterBench, image: bytes, more: dict[str, bytes] | None = None, **ad: Any) -> str:
+    """Start a job whose machine has this disk."""
+    job = {
+        "JobUniverse": 13,
+        "JobVMType": "kvm",
+        "JobVMMemory": 32,
+        "JobVM_VCPUS": 1,
+        "VMPARAM_vm_Disk": f"{NAME}:vda:w",
+        "Out": "/dev/null",
+        "Err": "/dev/null",
+        **ad,
+    }
+    return bench.submit("guest", inputs={**(more or {}), NAME: image}, **job)
+
+
+def live(bench: StarterBench) -> GuestNotes:
+    """What the guest of the only run has written so far."""
+    with contextlib.suppress(OSError, ValueError):
+        (found,) = bench.execute.glob(f"dir_*/scratch/{NAME}")
+        return notes(found.read_bytes())
+    return GuestNotes(0, 0, "")
+
+
+async def ticking(bench: StarterBench, after: int = 0) -> int:
+    """Wait until the guest runs, and has run for more than ``after`` ticks; for how many."""
+    await bench.eventually(lambda: live(bench).ticks > after, "the guest runs", 40)
+    return live(bench).ticks
+
+
+def emulators(bench: StarterBench) -> list[int]:
+    """Processes of qemu whose machine's disk is below the directory of the bench."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (entry / "cmdline").read_bytes()
+            if b"qemu-system" in words.partition(b"\0")[0] and str(bench.root).encode() in words:
+                found.append(int(entry.name))
+    return [pid for pid in found if is_alive(pid)]
+
+
+async def nothing_is_left(bench: StarterBench) -> None:
+    """Wait until neither a machine nor a trace of one is left."""
+    await bench.eventually(lambda: not emulators(bench), "no machine is left")
+    await bench.clean()
+    await bench.eventually(lambda: not list(bench.execute.glob(".starter/vm/*.json")), "no record is left")
+
+
+async def leave(bench: StarterBench, run: str, *, fast: bool = False) -> None:
+    """Have the job evicted, and wait until nothing is left of it."""
+    assert bench.startd is not None
+    bench.startd.command(run, kill={"fast": fast, "reason_code": 1010, "vacate_s": 600})
+    assert (await bench.ended(run, 40)).how == EVICTED
+    await nothing_is_left(bench)
+
+
+async def test_a_machine_runs_until_it_powers_itself_off_and_its_disk_comes_home(root: None) -> None:
+    async with vm_bench() as bench:
+        run = start(bench, disk(5))
+        unwanted = start(bench, disk(2), VMPARAM_No_Output_VM=True)
+        held = {
+            words: start(bench, disk(2), VMPARAM_vm_Disk=named)
+            for named, words in (
+                ("nowhere.img:vda:w", "KVM_INVALID_DISK_PARAM"),
+                (f"{NAME}:vda:w:qcow2", "VMGAHP_ERR_BAD_IMAGE"),
+                ("/etc/shadow:vda:r", "cannot be read"),
+            )
+        }
+        ended = await bench.ended(run, 40)
+        assert (ended.how, ended.code) == (EXITED, 0), ended
+        assert notes(bench.shadow.runs[run].outputs[NAME]) == GuestNotes(1, 5, "DONE")
+        assert set(bench.shadow.runs[run].outputs) == {NAME}
+        assert (await bench.ended(unwanted, 40)).how == EXITED
+        assert not bench.shadow.runs[unwanted].outputs, "vm_no_output_vm"
+        for words, one in held.items():
+            ended = await bench.ended(one, 40)
+            assert (ended.how, ended.reason_code, words in ended.reason) == (HELD, 6, True), ended
+        await nothing_is_left(bench)
+
+
+async def test_what_is_offered_shrinks_by_what_machines_have() -> None:
+    async with vm_bench(VM_MAX_NUMBER=2, VM_NETWORKING="true", VM_NETWORKING_TYPE="nat") as bench:
+        await offers(bench, VM_Type="kvm", VM_Memory=256, VM_AvailNum=2, VM_Networking=True, VM_Networking_Types="nat")
+        run = start(bench, disk(FOREVER), JobVMMemory=64, JobVMNetworking=True, JobVM_MACADDR="52:54:00:12:34:56")
+        await ticking(bench)
+        await offers(bench, VM_Memory=192, VM_AvailNum=1, VM_All_Guest_Macs="52:54:00:12:34:56")
+        # A match that was made before that was known.
+        ended = await bench.ended(start(bench, disk(2), JobVMMemory=250))
+        assert (ended.how, "no room" in ended.reason) == (schedd_pb2.RunEnded.NOT_STARTED, True), ended
+        await leave(bench, run, fast=True)
+        await offers(bench, VM_Memory=256, VM_AvailNum=2)
+
+
+@pytest.mark.parametrize("soft", [False, True])
+async def test_a_suspended_machine_stands_still_and_goes_on(soft: bool) -> None:
+    """Hard suspension (HTCondor's default) frees the machine's memory; soft suspension keeps it."""
+    async with vm_bench(VM_SOFT_SUSPEND=str(soft)) as bench:
+        run = start(bench, disk(FOREVER))
+        await ticking(bench)
+        assert bench.startd is not None
+        bench.startd.command(run, suspend={"resume": False})
+        await bench.eventually(lambda: bench.startd and bench.startd.of(run, "suspended"), "it is suspended")
+        if not soft:
+            await bench.eventually(lambda: not emulators(bench), "its memory is free")
+        stood = live(bench)
+        bench.startd.command(run, suspend={"resume": True})
+        await ticking(bench, stood.ticks)
+        assert live(bench).boots == 1, "it goes on, it does not boot"
+        assert len(emulators(bench)) == 1
+        await leave(bench, run, fast=True)
+
+
+async def test_a_machine_that_has_to_leave_is_told_to_power_off_and_then_destroyed() -> None:
+    async with vm_bench(VM_KILLING_TIMEOUT=5) as bench:
+        run = start(bench, disk(FOREVER), WhenToTransferOutput="ON_EXIT_OR_EVICT")
+        await ticking(bench)
+        await leave(bench, run)
+        assert notes(bench.shadow.runs[run].outputs[NAME]).word == "BUTN"
+        run = start(bench, disk(FOREVER, deaf=True), WhenToTransferOutput="ON_EXIT_OR_EVICT")
+        await ticking(bench)
+        await leave(bench, run)
+        assert notes(bench.shadow.runs[run].outputs[NAME]).word == "RUN"
+
+
+async def test_a_checkpointed_machine_goes_on_where_it_was_unless_it_does_not_fit() -> None:
+    wants: dict[str, Any] = {"JobVMCheckpoint": True, "WhenToTransferOutput": "ON_EXIT_OR_EVICT"}
+    async with vm_bench() as bench:
+        run = start(bench, disk(FOREVER), **wants)
+        ticks = await ticking(bench, 3)
+        await leave(bench, run)
+        files = bench.shadow.runs[run].outputs
+        assert set(files) == {NAME, STATE, FACTS}
+        run = start(bench, files[NAME], files, **wants)
+        await ticking(bench, ticks)
+        assert live(bench).boots == 1
+        assert not list(bench.execute.glob(f"dir_*/scratch/{STATE}")), "what it went on from is of no more use"
+        await leave(bench, run, fast=True)
+        run = start(bench, files[NAME], files, **wants, JobVMMemory=48)
+        await bench.eventually(lambda: live(bench).boots == 2, "it boots from its disk", 40)
+        await leave(bench, run, fast=True)
+
+
+async def test_nothing_is_left_of_a_machine_when_part_of_its_run_is_killed() -> None:
+    async with vm_bench() as bench:
+        for who in ("qemu", "supervisor", "keeper"):
+            run = start(bench, disk(FOREVER))
+            pid = (await bench.running(run)).pid
+            await ticking(bench)
+            (machine,) = emulators(bench)
+            keeper = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            os.kill({"qemu": machine, "supervisor": pid, "keeper": keeper}[who], signal.SIGKILL)
+            await bench.ended(run)
+            await nothing_is_left(bench)
+
+
+async def test_a_restarted_starter_finds_its_machine_again() -> None:
+    async with vm_bench() as bench:
+        run = start(bench, disk(30 * HZ))
+        ticks = await ticking(bench)
+        await bench.kill_9()
+        await bench.start()
+        await ticking(bench, ticks)
+        assert live(bench).boots == 1
+        await offers(bench, VM_Memory=256 - 32)
+        await leave(bench, run, fast=True)
+
+
+async def test_a_host_that_cannot_start_one_says_why() -> None:
+    async with starter_bench(**{**KNOBS, "SLOTWISE_VM_QEMU": "/bin/false"}) as bench:
+        await bench.eventually(lambda: "there are no virtual machines" in bench.log(), "it has tried", 60)
+        while "VMOfflineReason" not in (facts := await bench.facts()):
+            await asyncio.sleep(0.1)
+        assert facts.eval("HasVM") is False
+        assert "/bin/false" in str(facts.eval("VMOfflineReason"))
+        run = start(bench, disk(2))
+        ended = await bench.ended(run)
+        assert "virtual machine" in ended.reason
+
+
+@pytest.mark.skipif(shutil.which("virsh") is None, reason="needs virsh")
+@pytest.mark.skipif(shutil.which("libvirtd") is None, reason="needs libvirtd")
+async def test_libvirt_runs_suspends_and_ends_a_machine() -> None:
+    """In a libvirt of the job's own (``qemu:///session``), under the job's account."""
+    async with vm_bench(SLOTWISE_VM_DRIVER="libvirt") as bench:
+        run = start(bench, disk(FOREVER), WhenToTransferOutput="ON_EXIT_OR_EVICT")
+        await ticking(bench)
+        assert bench.startd is not None
+        bench.startd.command(run, suspend={"resume": False})
+        await bench.eventually(lambda: not emulators(bench), "its memory is free", 40)
+        stood = live(bench)
+        bench.startd.command(run, suspend={"resume": True})
+        await ticking(bench, stood.ticks)
+        await leave(bench, run)
+        found = notes(bench.shadow.runs[run].outputs[NAME])
+        assert (found.boots, found.word) == (1, "BUTN")
+        assert not own_daemons(bench)
+
+
+def own_daemons(bench: StarterBench) -> str:
+    """libvirt daemons that a job of the bench has started."""
+    done = subprocess.run(["pgrep", "-af", f"libvirtd.*{bench.root}"], capture_output=True, text=True, check=False)
+    return done.stdout
