@@ -1,7 +1,7 @@
-"""The file that ads of machines that are off are kept in, in the form of HTCondor's COLLECTOR_PERSISTENT_AD_LOG.
+"""The file that keeps the ads of machines that are off, in the form of HTCondor's COLLECTOR_PERSISTENT_AD_LOG.
 
 A log of changes, a line each: ``101 KEY MyType TargetType`` (an ad begins), ``103 KEY NAME EXPRESSION``,
-``104 KEY NAME`` (an attribute goes), ``102 KEY`` (an ad goes), ``105`` and ``106`` (a transaction begins and ends),
+``104 KEY NAME`` (an attribute is removed), ``102 KEY`` (an ad is removed), ``105`` and ``106`` (a transaction begins and ends),
 ``107 NUMBER CreationTimestamp SECONDS`` (at the top). A pool can change from HTCondor to Slotwise, and back, with the
 same file.
 """
@@ -21,15 +21,15 @@ from slotwise.errors import ConfigError, SlotwiseError
 
 _log = logging.getLogger(__name__)
 _NEW, _DESTROY, _SET, _DELETE, _BEGIN, _END, _SEQUENCE = "101", "102", "103", "104", "105", "106", "107"
-#: Lines of changes beyond those of the ads themselves before the file is written anew.
+#: Lines of changes, beyond those of the ads themselves, until the file is rewritten.
 _SPARE_LINES = 20_000
 _Attributes = dict[str, tuple[str, str]]
 
 
 class AdLog:
-    """The file, and what it holds: ads by name.
+    """The file and the ads in it, by name.
 
-    :raises ConfigError: when the file cannot be read or made.
+    :raises ConfigError: the file cannot be read or created.
     """
 
     def __init__(self, path: Path, now: float) -> None:
@@ -47,13 +47,13 @@ class AdLog:
             ) from None
 
     def put(self, ads: Mapping[str, ClassAd]) -> None:
-        """Keep these ads instead of what was kept under their names. They are on the disk when this returns."""
+        """Replace the ads of these names. The new ones are on disk when this returns."""
         text = "".join(_lines_of(name, ad, known=name in self.ads) for name, ad in ads.items())
         self.ads.update(ads)
         self._write(text)
 
     def remove(self, names: list[str]) -> None:
-        """Keep these no more."""
+        """Remove these ads."""
         there = [name for name in names if self.ads.pop(name, None) is not None]
         self._write("".join(f"{_DESTROY} {key_of(name)}\n" for name in there))
 
@@ -74,7 +74,7 @@ class AdLog:
         self._lines += text.count("\n")
 
     def _rewrite(self) -> None:
-        """The file anew, with nothing in it but the ads as they are."""
+        """Rewrite the file with the present ads alone."""
         fresh = self.path.with_name(f"{self.path.name}.new")
         fresh.unlink(missing_ok=True)
         self.path, former = fresh, self.path
@@ -92,7 +92,7 @@ class AdLog:
             text = self.path.read_text(encoding="utf-8", errors="surrogateescape")
         except FileNotFoundError:
             return {}
-        # Not splitlines(): texts may hold what that takes for the end of a line.
+        # Not splitlines(): texts may contain characters that it takes for the end of a line.
         *lines, torn = text.split("\n")
         found, faults = _replayed(lines, str(self.path))
         if torn.strip():
@@ -135,7 +135,7 @@ def _lines_of(name: str, ad: ClassAd, *, known: bool) -> str:
 
 
 def _replayed(lines: list[str], path: str) -> tuple[dict[str, _Attributes], list[str]]:
-    """Attributes of each ad, by their names in lower case, and the places that cannot be understood."""
+    """The attributes of each ad, by name in lower case, and the lines that cannot be read."""
     ads: dict[str, _Attributes] = {}
     faults: list[str] = []
     pending: list[tuple[int, list[str]]] | None = None

@@ -28,7 +28,7 @@ _KIND = "Collector"
 
 
 class Collector:
-    """The running collector: the service, and a loop that expires what is stale."""
+    """The running collector: the service, and a loop that expires stale ads."""
 
     def __init__(self, context: DaemonContext) -> None:
         self._context = context
@@ -69,7 +69,7 @@ class Collector:
         return Path(named) if named else self._context.home.spool / "offline_ads.log"
 
     async def reconfig(self, config: Config) -> list[str]:
-        """Take over lifetimes and the name; the file of offline ads stays until a restart."""
+        """Adopt lifetimes and the name; the file of offline ads changes with a restart only."""
         self._take_config(config)
         self._own_ad_at = 0.0
         self.tokens.forget_rules()
@@ -90,13 +90,13 @@ class Collector:
                 self.expire()
 
     def expire(self) -> None:
-        """Forget ads of which nothing was heard for too long."""
+        """Expire the ads that were not renewed in time."""
         for kind in self.store.expire(self._context.clock.now(), self.expiry.lifetime_s, log_expired):
             for private in (False, True):
                 self.servicer.ring(kind, private)
 
     def refresh_own_ad(self) -> None:
-        """Bring the collector's own ad up to date; at most once a second, because queries ask for it."""
+        """Update the collector's own ad, at most once a second, because each query asks for it."""
         now = self._context.clock.now()
         if now - self._own_ad_at < 1.0:
             return
@@ -135,7 +135,7 @@ def _most_sleeps(config: Config) -> int:
 
 
 def offline_rules(config: Config) -> OfflineRules:
-    """What the configuration says of machines that are off."""
+    """The settings for machines that are off."""
     return OfflineRules(
         offline_life_s=config.get_int("OFFLINE_EXPIRE_ADS_AFTER"),
         absent_requirements=config.get_expr("ABSENT_REQUIREMENTS"),
@@ -145,7 +145,7 @@ def offline_rules(config: Config) -> OfflineRules:
 
 
 def log_expired(kind: str, keys: list[str]) -> None:
-    """The log's line about ads that were not renewed."""
+    """Log the ads that were not renewed."""
     _log.info("expired %d %s ads: %s", len(keys), kind, listed(keys))
 
 

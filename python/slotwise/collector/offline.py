@@ -1,8 +1,8 @@
-"""Ads of machines that are off: those that went to sleep (offline), and those that stopped speaking (absent).
+"""Ads of machines that are off: those that went to sleep (offline), and those that stopped advertising (absent).
 
-The ad of a machine that goes to sleep says ``Offline = true`` and stays with the others, so that jobs are matched with
-it. An absent ad (ABSENT_REQUIREMENTS) is kept apart: only who asks for ``Absent`` sees it. Both are in a file, from
-which a collector that starts again has them, and go when their machine speaks again.
+The ad of a machine that goes to sleep says ``Offline = true`` and stays with the others, so that jobs match
+it. An absent ad (ABSENT_REQUIREMENTS) is kept apart: only queries for ``Absent`` see it. Both are in a file, from
+which a restarted collector reads them, and are removed when their machine advertises again.
 
 Source: HTCondor's offline plug-in of the collector; administrators' manual, "Power Management" and "Absent ClassAds".
 """
@@ -18,7 +18,7 @@ from slotwise.collector.ownership import host_in
 from slotwise.collector.sleeps import SleepRecord
 from slotwise.table import AdTable, PackKeys
 
-#: What the collector says when it heard of an ad last.
+#: The attribute that says when the collector last heard of an ad.
 _HEARD = "LastHeardFrom"
 _FOREVER_S = 2**31 - 1
 _MARKS = frozenset({"offline", "absent"})
@@ -26,29 +26,29 @@ _MARKS = frozenset({"offline", "absent"})
 
 @dataclass
 class OfflineRules:
-    """How long ads of machines that are off are kept (seconds), and which machines are missed."""
+    """How long ads of machines that are off are kept (seconds), and which machines become absent."""
 
     offline_life_s: int = _FOREVER_S
     absent_requirements: ExprTree | None = None
     absent_life_s: int = 30 * 24 * 3600
-    #: Whether an ad that is taken back may become absent, too (EXPIRE_INVALIDATED_ADS).
+    #: Whether an invalidated ad may become absent, too (EXPIRE_INVALIDATED_ADS).
     expire_invalidated: bool = False
 
 
 @dataclass(frozen=True)
 class Touched:
-    """What a pack is about, as far as machines that are off are concerned."""
+    """What a pack means for machines that are off."""
 
     keys: tuple[str, ...]
-    #: When offline ads were heard of last that the pack only adds something to (a match, say).
+    #: When those offline ads were last heard of to which the pack only adds something (a match, say).
     merged: dict[str, float]
 
 
 class OfflineAds:
-    """Follows what happens to the slots' ads.
+    """Tracks the slots' ads.
 
     :param slots: the table of all slots.
-    :param record: where sleeps are written down.
+    :param record: the record of sleeps.
     """
 
     def __init__(self, slots: AdTable, log: AdLog, now: float, record: SleepRecord) -> None:
@@ -76,7 +76,7 @@ class OfflineAds:
         return self._log.ads
 
     def touched(self, found: PackKeys, *, goes_offline: bool) -> Touched:
-        """To be asked before a pack of slots' ads is applied; :meth:`follow` wants the answer after that."""
+        """Call this before a pack of slots' ads is applied, and give the result to :meth:`follow` afterwards."""
         keys = _concerned(found, goes_offline or not _MARKS.isdisjoint(n.lower() for n in found.names), self.kept)
         merged = {}
         for key in found.changed:
@@ -85,7 +85,7 @@ class OfflineAds:
         return Touched(keys, merged)
 
     def follow(self, what: Touched, now: float, *, goes_offline: bool = False) -> None:
-        """A pack was applied at ``now``: keep ads of machines that are off, and let go of those that came back."""
+        """A pack was applied at ``now``: keep ads of machines that are off, and drop those of machines that came back."""
         off: dict[str, ClassAd] = {}
         back: list[str] = []
         slept: dict[str, ClassAd] = {}
@@ -116,7 +116,7 @@ class OfflineAds:
             self.record.slept(machine, ad, now)
 
     def gone(self, keys: Iterable[str], now: float) -> None:
-        """Ads that the collector was told to forget, or that have expired."""
+        """Handle ads that were invalidated or have expired."""
         self._let_go(list(keys), now)
 
     def _sleeps(self, key: str) -> bool:
@@ -124,7 +124,7 @@ class OfflineAds:
         return ad is not None and ad.eval("Offline") is True and ad.eval("Absent") is not True
 
     def _let_go(self, keys: list[str], now: float) -> None:
-        """Keep these ads no more; the machines of which no other offline ad is left do not count as asleep."""
+        """Drop these ads; a machine without another offline ad no longer counts as asleep."""
         machines = {host_in(key) for key in keys if key in self.kept}.intersection(self.record.asleep)
         self._log.remove(keys)
         if machines:
@@ -133,7 +133,7 @@ class OfflineAds:
                 self.record.woke(machine, now)
 
     def miss(self, keys: Iterable[str], now: float) -> list[str]:
-        """Of ads that are about to go, keep as absent those that ABSENT_REQUIREMENTS wants; returns their keys."""
+        """Keep as absent those of the ads to be removed that ABSENT_REQUIREMENTS wants; returns their keys."""
         wanted = self.rules.absent_requirements
         if wanted is None:
             return []
@@ -159,19 +159,19 @@ class OfflineAds:
         return list(missed)
 
     def stale(self, now: float, lifetime_s: float) -> list[str]:
-        """Slots whose ads are about to expire, where that matters."""
+        """Handle slots whose ads are about to expire."""
         if self.rules.absent_requirements is None:
             return []
         return self._slots.query_keys(f"{int(now)} - {_HEARD} > (ClassAdLifetime ?: {int(lifetime_s)})", now=int(now))
 
     def expire_absent(self, now: float) -> list[str]:
-        """Forget machines that have been missed for ABSENT_EXPIRE_ADS_AFTER."""
+        """Remove the ads of machines that have been absent for ABSENT_EXPIRE_ADS_AFTER."""
         keys = self.absent.expire(now, float(_FOREVER_S))
         self.gone(keys, now)
         return keys
 
     def asks_for_absent(self, constraint: ExprTree | None) -> bool:
-        """Whether a question is about absent machines, too."""
+        """Whether a query is about absent machines, too."""
         if constraint is None or not len(self.absent):
             return False
         asked = constraint.references()
@@ -184,7 +184,7 @@ def _concerned(found: PackKeys, marked: bool, kept: dict[str, ClassAd]) -> tuple
 
 
 def asleep(now: float, life_s: int) -> dict[str, object]:
-    """What the ad of a machine says from the moment at which it goes to sleep: nothing that keeps jobs away."""
+    """The attributes of a machine's ad from the moment it goes to sleep: none that keeps jobs away."""
     return {
         "Offline": True,
         "State": "Unclaimed",

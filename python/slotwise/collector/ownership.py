@@ -1,8 +1,8 @@
-"""Whose ads are whose: nobody advertises, changes or takes back ads under a name that is another's.
+"""Who owns which ad: nobody advertises, changes or invalidates ads under a name that is another's.
 
-Ads of a host's daemons carry the name of that host, and the proof that a daemon shows names its host: such names need
-no list. All others, and those whom nothing but a token introduces, have what they were the first to advertise, for as
-long as the ad is there. An administrator may do all of it, and so releases a name. No I/O.
+The ads of a host's daemons carry the name of that host, and the proof that a daemon presents names its host: such
+names need no list. All other senders, and those who present nothing but a token, own what they were the first to
+advertise, for as long as the ad exists. An administrator may do all of it, and so releases a name. No I/O.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from slotwise.table import PackKeys
 from slotwise.wire.token import Identity
 
-#: Kinds whose ads are named after the host of the daemon that they are of: ``host``, ``slot1@host``, ``name@host``,
+#: Kinds whose ads are named after the host of their daemon: ``host``, ``slot1@host``, ``name@host``,
 #: and those of submitters ``user@domain#name@host``.
 HOST_NAMED = frozenset({"machine", "startdaemon", "scheduler", "daemonmaster", "submitter"})
 #: Attributes of such ads that name the host, as the key does.
 _HOSTS = {"submitter": ("ScheddName", "Machine")}
-#: What of an ad says whose it is.
+#: The attributes that say whose an ad is.
 NAMING = ("Name", "Machine", "ScheddName")
-#: Kinds of which negotiator and rooster change ads that are there: they note matches and calls of machines that sleep.
+#: Kinds of which negotiator and rooster change existing ads: they note matches with sleeping machines, and wake-ups.
 _NOTED = frozenset({"machine"})
 
 
@@ -33,7 +33,7 @@ class Sender:
 
     @property
     def is_administrator(self) -> bool:
-        """Whether all names are this one's."""
+        """Whether the sender may use all names."""
         return self.identity.may("ADMINISTRATOR")
 
 
@@ -49,18 +49,18 @@ def host_in(name: str) -> str:
 
 
 class Owners:
-    """Who advertised which ad first.
+    """Records who advertised which ad first.
 
-    :param is_there: whether there is an ad of this kind (as the collector spells it) and key.
+    :param is_there: whether an ad of this kind (as the collector spells it) and key exists.
     """
 
     def __init__(self, is_there: Callable[[str, str], bool]) -> None:
         self._is_there = is_there
-        #: The identity, and the key as it was spelled, for names in lower case.
+        #: The identity and the key as it was spelled, by name in lower case.
         self._owners: dict[tuple[str, str], tuple[str, str]] = {}
 
     def owner(self, kind: str, key: str) -> str | None:
-        """The identity that has the name; None when nobody has."""
+        """The identity that owns the name; None when nobody does."""
         name = (kind.lower(), key.lower())
         found = self._owners.get(name)
         if found is None:
@@ -71,9 +71,9 @@ class Owners:
         return found[0]
 
     def refusal(self, sender: Sender, kind: str, key: str, *, new: bool) -> str | None:
-        """Why ``sender`` may not advertise or take back this ad; None when nothing is against it.
+        """Why ``sender`` may not advertise or invalidate this ad; None if it may.
 
-        :param new: it may be one that is not there.
+        :param new: the ad may be a new one.
         """
         if sender.is_administrator:
             return None
@@ -86,7 +86,7 @@ class Owners:
             return f"{key} is not a name of {sender.host}, which {sender.identity.name} speaks for"
         found = self.owner(kind, key)
         if found is None:
-            # After a restart of the collector ads may be there whose senders it does not know any more.
+            # After a restart the collector may have ads whose senders it no longer knows.
             return None if new or not self._is_there(kind, key) else f"nobody is known to have advertised {key}"
         return None if found == sender.identity.name else f"{key} is an ad of {found}"
 
@@ -94,7 +94,7 @@ class Owners:
         return kind.lower() in _NOTED and sender.identity.may("WAKEUP") and host_in(key) != sender.host
 
     def take(self, sender: Sender, kind: str, keys: Iterable[str]) -> list[str]:
-        """``sender`` has advertised these; returns the names that were another's until now."""
+        """Note that ``sender`` has advertised these; returns the names that were another's until now."""
         taken = []
         for key in keys:
             name = (kind.lower(), key.lower())
@@ -111,17 +111,17 @@ class Owners:
         return taken
 
     def release(self, kind: str, keys: Iterable[str]) -> None:
-        """Nobody has these names any more."""
+        """Release these names."""
         for key in keys:
             self._owners.pop((kind.lower(), key.lower()), None)
 
 
 def misnamed(sender: Sender, kind: str, pack: PackKeys) -> str | None:
-    """Why an ad of a pack (or what changes of one) would say that it is another's; None when none does.
+    """Why an ad of a pack, or a change of one, would claim to be another's; None when none does.
 
     Such attributes are plain strings: what an expression says depends on the rest of the ad, which can change later.
 
-    :param pack: with what its ads say of :data:`NAMING`.
+    :param pack: has the attributes :data:`NAMING` of its ads.
     """
     known = kind.lower()
     if sender.is_administrator or known not in HOST_NAMED:

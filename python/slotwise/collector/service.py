@@ -25,17 +25,17 @@ from slotwise.wire.gen import collector_pb2, collector_pb2_grpc, common_pb2
 from slotwise.wire.status import answers_errors
 
 _log = logging.getLogger(__name__)
-#: A pack this long keeps the event loop busy for about a millisecond; longer ones go to a thread.
+#: A pack of this size keeps the event loop busy for about a millisecond; larger ones go to a thread.
 _SMALL_PACK = 48 * 1024
 #: Tables of at most this many ads are read on the event loop.
 _SMALL_TABLE = 500
-#: Ads in a piece of what subscribers are told.
+#: Ads in one message to subscribers.
 _CHUNK_ROWS = 4000
 T = TypeVar("T")
 
 
 class _Subscriber:
-    """One open Subscribe call: what it wants, and a bell that rings when some of that has changed."""
+    """One open Subscribe call: what it wants, and an event that is set when some of that has changed."""
 
     def __init__(self, wanted: set[tuple[str, bool]]) -> None:
         self.wanted = wanted
@@ -45,8 +45,8 @@ class _Subscriber:
 class CollectorServicer(collector_pb2_grpc.CollectorServicer):
     """Adapts calls to the store.
 
-    :param refresh: brings the collector's own ad up to date before a query.
-    :param sleeps: the record of which machines slept when; None: there is none.
+    :param refresh: updates the collector's own ad before a query.
+    :param sleeps: the record of which machines slept when, or None.
     """
 
     def __init__(
@@ -64,11 +64,11 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
         self.open_queries = 0
         self.open_queries_peak = 0
         self.dropped_queries = 0
-        #: Longest that a query may take, its reader included (COLLECTOR_QUERY_MAX_WORKTIME); 0: as long as it likes.
+        #: The longest that a query may take, its reader included (COLLECTOR_QUERY_MAX_WORKTIME); 0: no limit.
         self.longest_query_s = 0.0
 
     def ring(self, kind: str, private: bool) -> None:
-        """Tell subscribers that ads of ``kind`` have changed."""
+        """Notify subscribers that ads of ``kind`` have changed."""
         changed = (self.store.canonical(kind), private)
         for subscriber in self._subscribers:
             if changed in subscriber.wanted:
@@ -78,7 +78,7 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
     async def Advertise(
         self, requests: AsyncIterator[collector_pb2.AdvertiseRequest], context: Context
     ) -> AsyncIterator[collector_pb2.AdvertiseReply]:
-        """Take over ads as they come."""
+        """Apply ads as they arrive."""
         async for request in requests:
             now = self._clock.now()
             kind, pack, private, offline = request.kind, request.pack, request.private, request.goes_offline
@@ -114,7 +114,7 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
             yield reply
 
     def _require_kind(self, kind: str) -> Sender:
-        """Who calls, who may send ads of this kind."""
+        """The caller, if it may send ads of this kind."""
         caller = call.identity.get()
         if caller is None:
             raise UnauthenticatedError("nobody said who advertises")
@@ -122,9 +122,9 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
         return sender_of(caller, has_proof=call.host_token.get() is not None)
 
     def _require_own(self, kind: str, pack: PackKeys, context: Context) -> None:
-        """See that a pack changes nobody else's ads.
+        """Check that a pack changes nobody else's ads.
 
-        :raises DeniedError: when it does; nothing of it counts.
+        :raises DeniedError: it does; none of it is applied.
         """
         sender, kind = self._require_kind(kind), self.store.canonical(kind)
         why = next(self._refusals(sender, kind, pack), None)
@@ -159,7 +159,7 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
     async def Invalidate(
         self, request: collector_pb2.InvalidateRequest, context: Context
     ) -> collector_pb2.InvalidateReply:
-        """Forget ads."""
+        """Invalidate ads."""
         if not request.keys and not request.constraint:
             raise UsageError("nothing was named to forget", hint="give keys or a constraint")
         kind, sender = self.store.canonical(request.kind), self._require_kind(request.kind)
@@ -177,9 +177,9 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
     async def _own_of(
         self, sender: Sender, kind: str, request: collector_pb2.InvalidateRequest
     ) -> tuple[list[str], str]:
-        """What of a request to forget ads a sender may ask for: keys, and why the first other one is not.
+        """The keys in a request to invalidate ads that the sender may invalidate, and why it may not the first other one.
 
-        A constraint means the ads for which it is true, of those that the sender may take back.
+        A constraint means the ads for which it is true, of those that the sender may invalidate.
         """
         keys = {key: self.owners.refusal(sender, kind, key, new=False) for key in request.keys}
         meant: set[str] = set()
@@ -193,7 +193,7 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
 
     @answers_errors
     async def Query(self, request: common_pb2.AdQuery, context: Context) -> AsyncIterator[common_pb2.AdChunk]:
-        """Answer with the ads asked for, in pieces; the next one is made when the reader has taken the last."""
+        """Reply with the ads in pieces; the next is made when the reader has taken the last."""
         self._refresh()
         self.queries += 1
         self.open_queries += 1
@@ -201,7 +201,7 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
         began = self._clock.monotonic()
         complete = False
         try:
-            constraint = ExprTree(request.constraint) if request.constraint else None  # wrong even if there are no ads
+            constraint = ExprTree(request.constraint) if request.constraint else None  # a wrong one is an error even without ads
             tables = self.store.selected(request.kind, constraint)
             async for chunk in answer(self._questions, tables, constraint, request):
                 yield chunk
@@ -218,7 +218,7 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
     async def Sleeps(
         self, request: collector_pb2.SleepsRequest, context: Context
     ) -> AsyncIterator[collector_pb2.SleepsReply]:
-        """The sleeps of machines that touch a span of time, oldest first."""
+        """The sleeps of machines within a span of time, oldest first."""
         until = request.until or int(self._clock.now()) + 1
         found = iter(() if self._sleeps is None else self._sleeps.between(request.since, until, set(request.machines)))
         while piece := list(itertools.islice(found, _CHUNK_ROWS)):
@@ -239,7 +239,7 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
     async def Subscribe(
         self, request: collector_pb2.SubscribeRequest, context: Context
     ) -> AsyncIterator[collector_pb2.SubscribeReply]:
-        """All ads of the kinds asked for, then every change."""
+        """All ads of the requested kinds, then every change."""
         kinds = [self.store.canonical(kind) for kind in request.kinds]
         wanted = {(kind, False) for kind in kinds}
         if request.include_private:  # the method needs the level NEGOTIATOR, so the caller may see them

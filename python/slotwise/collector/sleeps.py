@@ -1,9 +1,9 @@
 """The record of sleeps: which machine slept from when to when, in a SQLite file of the collector.
 
-A sleep begins when a machine's first slot goes offline and ends when one of its slots speaks again, or when none of its
-offline ads is left. The oldest sleeps that have ended go when there are more than SLOTWISE_MAX_SLEEP_RECORDS.
+A sleep begins when a machine's first slot goes offline and ends when one of its slots advertises again, or when none of
+its offline ads is left. Beyond SLOTWISE_MAX_SLEEP_RECORDS the oldest sleeps that have ended are deleted.
 
-The record is for people: a file that cannot be written is named in the log, and no machine stays awake for it.
+The record is for people: a file that cannot be written is logged, and keeps no machine awake.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ CREATE TABLE IF NOT EXISTS sleep (
 CREATE INDEX IF NOT EXISTS sleep_of_machine ON sleep (machine, began);
 CREATE INDEX IF NOT EXISTS sleep_ended ON sleep (ended);
 """
-#: Deepest level, and the most watts that a machine may say it draws: what is beyond is a mistake.
+#: The deepest level, and the most watts that a machine may state: anything beyond is a mistake.
 _LEVELS = 5
 _MOST_WATTS = 1e6
-#: Sleeps that end between two looks at whether there are too many.
+#: Sleeps that end between two checks for too many of them.
 _PRUNE_EVERY = 100
 
 
@@ -41,8 +41,8 @@ _PRUNE_EVERY = 100
 class Sleep:
     """One sleep of a machine (epoch seconds).
 
-    :param ended: None while it sleeps.
-    :param saved_watts: what the machine draws less while it sleeps; None where nobody has said.
+    :param ended: None while the machine sleeps.
+    :param saved_watts: how much less the machine draws while it sleeps; None if unknown.
     """
 
     machine: str
@@ -77,7 +77,7 @@ class SleepRecord:
         return self._open.keys()
 
     def slept(self, machine: str, ad: ClassAd, at: float) -> None:
-        """A machine has gone to sleep, with this ad of one of its slots; nothing when it sleeps already."""
+        """Record that a machine has gone to sleep, with the ad of one of its slots, unless it sleeps already."""
         if machine in self._open:
             return
         level = ad.eval("HibernationLevel")
@@ -92,7 +92,7 @@ class SleepRecord:
                 self._open[machine] = found.lastrowid
 
     def woke(self, machine: str, at: float) -> None:
-        """A machine is back, or will not be waited for any more."""
+        """Record that a machine is back, or no longer expected."""
         row = self._open.pop(machine, None)
         if row is None:
             return
@@ -103,7 +103,7 @@ class SleepRecord:
                 self.prune()
 
     def take_up(self, offline: Mapping[str, tuple[ClassAd, float]], now: float) -> None:
-        """The collector has started: these machines sleep, with an ad of theirs and the time that they slept at."""
+        """The collector has started: these machines sleep, each with an ad and the time at which it went to sleep."""
         for machine in [name for name in self._open if name not in offline]:
             self.woke(machine, now)
         for machine, (ad, at) in offline.items():
@@ -116,7 +116,7 @@ class SleepRecord:
             self.prune()
 
     def prune(self) -> None:
-        """Forget the oldest of the sleeps that are too many."""
+        """Delete the oldest sleeps beyond the limit."""
         self._database.execute(
             "DELETE FROM sleep WHERE ended IS NOT NULL AND rowid IN"
             " (SELECT rowid FROM sleep WHERE ended IS NOT NULL ORDER BY ended DESC LIMIT -1 OFFSET ?)",
@@ -124,7 +124,7 @@ class SleepRecord:
         )
 
     def between(self, since: int, until: int, machines: Collection[str] = ()) -> Iterator[Sleep]:
-        """The sleeps that touch a span of time, oldest first; of these machines only, where any are named."""
+        """The sleeps within a span of time, oldest first; of the named machines only, if any are named."""
         rows = self._database.execute(
             "SELECT machine, level, began, ended, saved_watts FROM sleep"
             " WHERE began < ? AND (ended IS NULL OR ended > ?) ORDER BY began, machine",
@@ -154,7 +154,7 @@ class SleepRecord:
         return _Tolerant(self)
 
     def failed(self, error: Exception | None) -> None:
-        """Say once that nothing can be written, and once that it can be again."""
+        """Log once that nothing can be written, and once that it can be again."""
         if error is not None and not self._failed:
             _log.error("cannot record in %s which machines sleep: %s", self._path, error)
         elif error is None and self._failed:
@@ -192,7 +192,7 @@ def _prepared(path: Path | str) -> sqlite3.Connection:
 
 
 def saved_watts(ad: ClassAd) -> float | None:
-    """What a machine draws less while it sleeps: IdleWatts - AsleepWatts of its ad; None where it does not say."""
+    """How much less a machine draws while it sleeps: IdleWatts - AsleepWatts of its ad; None if it does not say."""
     idle, asleep = (_watts(ad.eval(name)) for name in ("IdleWatts", "AsleepWatts"))
     if idle is None or asleep is None:
         return None

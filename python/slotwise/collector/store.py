@@ -1,4 +1,4 @@
-"""The collector's ads: one table per kind, and one more for capabilities that only daemons may see. No I/O."""
+"""The collector's ads: a table per kind, and another for capabilities that only daemons may see. No I/O."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slotwise.errors import UsageError
 from slotwise.model.windows import Window
 from slotwise.table import AdTable, ApplyReport, PackKeys
 
-#: Kinds under other names that users and HTCondor know.
+#: Kinds under the other names that users and HTCondor use.
 _ALIASES = {
     "slot": "Machine",
     "startd": "StartDaemon",
@@ -19,7 +19,7 @@ _ALIASES = {
     "submitters": "Submitter",
     "master": "DaemonMaster",
 }
-#: The attribute that says when the collector heard of an ad last, in epoch seconds.
+#: The attribute that says when the collector last heard of an ad, in epoch seconds.
 HEARD = "LastHeardFrom"
 #: The kind of the ads of slots.
 SLOTS = "Machine"
@@ -33,7 +33,7 @@ class AdStore:
     def __init__(self) -> None:
         self._tables: dict[tuple[str, bool], AdTable] = {}
         self._names: dict[str, str] = {}
-        #: Whether each ad tells how often it was updated (COLLECTOR_DAEMON_STATS).
+        #: Whether each ad says how often it was updated (COLLECTOR_DAEMON_STATS).
         self.counts = True
         #: The updates that came, for the collector's own ad.
         self.updates = UpdateStatistics(Window(), began=0.0)
@@ -41,16 +41,16 @@ class AdStore:
         self.offline: OfflineAds | None = None
 
     def kinds(self) -> list[str]:
-        """Kinds of which there are (or were) public ads, by name."""
+        """The kinds that have or had public ads, by name."""
         return sorted(kind for kind, private in self._tables if not private)
 
     def canonical(self, kind: str) -> str:
-        """The kind as first spelled: kinds do not differ by case."""
+        """The kind as it was first spelled: case does not distinguish kinds."""
         kind = _ALIASES.get(kind.lower(), kind)
         return self._names.get(kind.lower(), kind)
 
     def table(self, kind: str, *, private: bool = False) -> AdTable:
-        """The ads of ``kind``, made when there is none yet."""
+        """The table of ``kind``, which is created if there is none yet."""
         kind = self.canonical(kind)
         found = self._tables.get((kind, private))
         if found is None:
@@ -61,7 +61,7 @@ class AdStore:
         return found
 
     def find(self, kind: str) -> AdTable | None:
-        """The public ads of ``kind``, or None when there never was one."""
+        """The public ads of ``kind``, or None if there never was one."""
         return self._tables.get((self.canonical(kind), False))
 
     def has(self, kind: str, key: str) -> bool:
@@ -70,20 +70,20 @@ class AdStore:
         return any(table is not None and key in table for table in tables)
 
     def of_slots(self, kind: str, *, private: bool = False) -> OfflineAds | None:
-        """What follows machines that are off, when public ads of ``kind`` are those of slots."""
+        """What tracks machines that are off, if the public ads of ``kind`` are those of slots."""
         return self.offline if not private and self.canonical(kind) == SLOTS else None
 
     def touched(
         self, kind: str, pack: PackKeys, *, private: bool = False, goes_offline: bool = False
     ) -> Touched | None:
-        """To be asked before :meth:`apply`; :meth:`settle` wants it afterwards."""
+        """Call this before :meth:`apply`, and give the result to :meth:`settle` afterwards."""
         offline = self.of_slots(kind, private=private)
         return None if offline is None else offline.touched(pack, goes_offline=goes_offline)
 
     def settle(self, what: Touched | None, now: float, *, goes_offline: bool = False) -> None:
-        """Keep what a pack says of machines that are off; it is on the disk when this returns.
+        """Keep what a pack says of machines that are off; it is on disk when this returns.
 
-        :raises OSError: when it cannot be written.
+        :raises OSError: it cannot be written.
         """
         if what is None or self.offline is None or not what.keys:
             return
@@ -92,12 +92,12 @@ class AdStore:
             self._drop_capabilities(SLOTS, what.keys)
 
     def apply(self, kind: str, pack: bytes, now: float, *, private: bool = False) -> ApplyReport:
-        """Take over a pack of whole ads, deltas and removals, heard at ``now``.
+        """Apply a pack of whole ads, deltas and removals that arrived at ``now``.
 
-        A pack that would empty the table first (one side of a mirror makes such) only adds here: a sender speaks for
+        A pack that would empty the table first (as one side of a mirror sends) only adds here: a sender speaks for
         its own ads, not for those of others.
 
-        :raises SlotwiseError: when it is not a pack.
+        :raises SlotwiseError: it is not a pack.
         """
         if len(pack) > _RESET_FLAG_AT and pack[_RESET_FLAG_AT] & _RESET_FLAG:
             pack = b"".join((pack[:4], bytes([pack[4] & ~_RESET_FLAG]), pack[5:]))
@@ -107,7 +107,7 @@ class AdStore:
         return report
 
     def invalidate(self, kind: str, keys: Sequence[str], now: float) -> list[str]:
-        """Forget ads, public and private ones; returns the keys of the public ones."""
+        """Remove ads, public and private; returns the keys of the public ones."""
         removed: list[str] = []
         offline = self.of_slots(kind)
         if offline is not None:
@@ -124,7 +124,7 @@ class AdStore:
         return removed
 
     def _invalidate_off(self, offline: OfflineAds, keys: Sequence[str], now: float) -> list[str]:
-        """Absent ads go; with EXPIRE_INVALIDATED_ADS others become absent instead of going."""
+        """Remove absent ads; with EXPIRE_INVALIDATED_ADS others become absent instead."""
         named = [key for key in keys if key in offline.absent]
         for key in named:
             offline.absent.remove(key)
@@ -138,10 +138,10 @@ class AdStore:
     def expire(
         self, now: float, lifetime_s: float, on_lost: Callable[[str, list[str]], None] = lambda kind, keys: None
     ) -> dict[str, int]:
-        """Forget ads of which nothing was heard for their ClassAdLifetime (else ``lifetime_s``); counts per kind.
+        """Expire ads that were not renewed within their ClassAdLifetime (else ``lifetime_s``); returns counts per kind.
 
-        ``on_lost`` is given the keys of each kind. A capability lives as long as the public ad of its key: senders
-        tell it only when it changes.
+        ``on_lost`` is called with the keys of each kind. A capability lives as long as the public ad of its key:
+        senders advertise it only when it changes.
         """
         gone: dict[str, int] = {}
         if self.offline is not None:
@@ -171,9 +171,9 @@ class AdStore:
                 table.remove(key)
 
     def selected(self, kind: str, constraint: ExprTree | None = None) -> list[AdTable]:
-        """The tables that a query for ``kind`` looks into: all for ``Any``, none for a kind nobody has sent.
+        """The tables that a query for ``kind`` reads: all for ``Any``, none for a kind that nobody has sent.
 
-        Machines that are absent are seen by those who ask for ``Absent``.
+        Only queries for ``Absent`` see absent machines.
         """
         everything = not kind or kind.lower() == "any"
         missed = self.offline.absent if self.offline is not None and self.offline.asks_for_absent(constraint) else None

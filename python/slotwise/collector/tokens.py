@@ -1,7 +1,7 @@
-"""The service that hands out tokens of the pool: requests that administrators approve, revocation, renewal.
+"""The service that issues the pool's tokens: requests that administrators approve, revocation, renewal.
 
-What waits for approval is kept in memory, as HTCondor's collector does: a request that nobody approves within an hour
-is forgotten, and so are all when the collector starts anew. Source: manual, condor_token_request and its kin.
+Requests that wait for approval are kept in memory, as in HTCondor's collector: a request that nobody approves within
+an hour is forgotten, and so are all when the collector restarts. Source: manual, condor_token_request and its kin.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from slotwise.wire.status import answers_errors
 from slotwise.wire.token import IMPLIED, LEVELS
 
 _log = logging.getLogger(__name__)
-#: How long a request waits, in seconds; how many may wait, and how many of one host.
+#: How long a request waits, in seconds; how many may wait, and how many from one host.
 LASTS_S = 3600.0
 MOST, MOST_OF_PEER = 1000, 20
-#: What a request may ask for that a rule of auto-approval covers.
+#: The levels that a rule of auto-approval covers.
 AUTO_LEVELS = frozenset({"ADVERTISE_MASTER", "ADVERTISE_STARTD", "ADVERTISE_SCHEDD"})
 _IDENTITY = re.compile(r"[A-Za-z0-9._+\-/]{1,128}@[A-Za-z0-9._\-]{1,255}")
 _TEXT = re.compile(r"[\x20-\x7e]{0,200}")
@@ -71,7 +71,7 @@ class Rule:
     until: float
 
     def covers(self, asked: token_pb2.TokenRequest, peer: str, now: float) -> bool:
-        """Whether a request is approved by it: one of a daemon, for no more than advertising."""
+        """Whether it approves a request: one of a daemon, for no more than advertising."""
         try:
             address = ipaddress.ip_address(peer)
         except ValueError:
@@ -88,22 +88,22 @@ class Rule:
 
 @dataclass
 class Requests:
-    """The requests that wait. No I/O: times, ids and what signs are arguments."""
+    """The requests that wait. No I/O: times, ids and the signer are arguments."""
 
     pending: dict[str, Pending] = field(default_factory=dict)
     rules: list[Rule] = field(default_factory=list)
 
     def expire(self, now: float) -> None:
-        """Forget what has waited too long."""
+        """Forget the requests that have waited too long."""
         for request_id in [name for name, each in self.pending.items() if each.asked_at + LASTS_S < now]:
             del self.pending[request_id]
         self.rules = [rule for rule in self.rules if now < rule.until]
 
     def add(self, asked: token_pb2.TokenRequest, request_id: str, peer: str, now: float) -> Pending:
-        """Take up a request.
+        """Add a request.
 
-        :raises BusyError: when too many wait.
-        :raises UsageError: for one that could not be approved.
+        :raises BusyError: too many wait.
+        :raises UsageError: it could not be approved.
         """
         self.expire(now)
         _check(asked)
@@ -126,7 +126,7 @@ class Requests:
 
 
 def code_of(asked: token_pb2.TokenRequest) -> str:
-    """What tells a request from all others, for people to compare: 8 letters and digits."""
+    """A code that tells a request from all others, for people to compare: 8 letters and digits."""
     digest = hashlib.sha256(f"{asked.secret_digest}\n{asked.public_key}\n{asked.identity}".encode()).digest()
     letters = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
     text = "".join(letters[byte % 32] for byte in digest[:8])
@@ -134,9 +134,9 @@ def code_of(asked: token_pb2.TokenRequest) -> str:
 
 
 def limit(asked: token_pb2.TokenRequest, limits: Sequence[str]) -> None:
-    """Take from a request the levels that SEC_TOKEN_REQUEST_LIMITS lacks; one that names none gets all that it has.
+    """Remove the levels that SEC_TOKEN_REQUEST_LIMITS lacks from a request; one that names no level gets all of those.
 
-    :raises DeniedError: when none is left.
+    :raises DeniedError: none is left.
     """
     if not limits:
         return
@@ -184,16 +184,16 @@ class TokenServicer(token_pb2_grpc.TokensServicer):
         self._requests = Requests()
 
     def forget_rules(self) -> None:
-        """Rules of auto-approval end with a reconfig."""
+        """End all rules of auto-approval, as a reconfig does."""
         self._requests.rules.clear()
 
     def tell_hosts(self) -> None:
-        """Write what all hosts are to trust, after a change of the configuration."""
+        """Write what all hosts trust, after a change of the configuration."""
         self._secrets.revoke_by(self._revocation_expr())
 
     @answers_errors
     async def Fetch(self, request: token_pb2.FetchTokenRequest, context: Context) -> token_pb2.TokenReply:
-        """A token for who calls."""
+        """A token for the caller."""
         require_private(context)
         caller = call.identity.get()
         if caller is None or caller.method in ("FAMILY", "RUN") or call.host_token.get() is not None:
@@ -210,7 +210,7 @@ class TokenServicer(token_pb2_grpc.TokensServicer):
 
     @answers_errors
     async def Request(self, request: token_pb2.TokenRequest, context: Context) -> token_pb2.TokenRequestReply:
-        """Take up a request for a token."""
+        """Add a request for a token."""
         require_private(context)
         now, peer = self._clock.now(), peer_host(context)
         request_id = str(1_000_000 + int(ids.secret(64), 16) % 9_000_000)
@@ -235,7 +235,7 @@ class TokenServicer(token_pb2_grpc.TokensServicer):
 
     @answers_errors
     async def Collect(self, request: token_pb2.CollectTokenRequest, context: Context) -> token_pb2.TokenReply:
-        """The token of an approved request, for who made it."""
+        """The token of an approved request, for the one who made it."""
         require_private(context)
         found = self._requests.find(request.request_id, self._clock.now())
         digest = hashlib.sha256(request.secret.encode()).hexdigest()
@@ -248,7 +248,7 @@ class TokenServicer(token_pb2_grpc.TokensServicer):
 
     @answers_errors
     async def Requests(self, request: common_pb2.Empty, context: Context) -> token_pb2.TokenRequests:
-        """What waits for approval."""
+        """The requests that wait for approval."""
         self._requests.expire(self._clock.now())
         waiting = [each.message() for each in self._requests.pending.values() if not each.token]
         return token_pb2.TokenRequests(requests=waiting)
@@ -263,7 +263,7 @@ class TokenServicer(token_pb2_grpc.TokensServicer):
 
     @answers_errors
     async def AutoApprove(self, request: token_pb2.AutoApproveRule, context: Context) -> token_pb2.TokenRequests:
-        """Approve requests of daemons from a network for a while; those that wait already, too."""
+        """Approve requests of daemons from a network for a while, including those that wait already."""
         try:
             network = ipaddress.ip_network(request.netblock, strict=False)
         except ValueError as error:
@@ -291,7 +291,7 @@ class TokenServicer(token_pb2_grpc.TokensServicer):
 
     @answers_errors
     async def Sync(self, request: common_pb2.Empty, context: Context) -> token_pb2.SyncReply:
-        """What a host is to trust, and its token when that is to be renewed."""
+        """What a host has to trust, and its token if that is due for renewal."""
         caller = call.identity.get()
         reply = token_pb2.SyncReply(trust=self._secrets.trust().text())
         granted = call.host_token.get()
@@ -299,7 +299,7 @@ class TokenServicer(token_pb2_grpc.TokensServicer):
             return reply
         now = self._clock.now()
         issued, ends = float(granted.get("iat", now)), float(granted.get("exp", now))
-        # Once another key signs, the former one can be removed as soon as all hosts have asked again.
+        # Once another key signs, the former can be removed as soon as all hosts have asked again.
         if now > issued + (ends - issued) / 3 or granted.get("kid") != self._secrets.signer(now).kid:
             scopes = str(granted.get("scope", "")).split()
             bound_to = str(granted["cnf"]["jwk"]["x"])
@@ -309,22 +309,22 @@ class TokenServicer(token_pb2_grpc.TokensServicer):
 
 
 def _at_most(asked: float | None, ends: float | None, now: float) -> float | None:
-    """A lifetime that does not outlast the credentials with which it is asked for."""
+    """A lifetime that does not outlast the caller's own credentials."""
     limits = [limit for limit in (asked, None if ends is None else ends - now) if limit is not None]
     return min(limits, default=None)
 
 
 def require_private(context: Context) -> None:
-    """See that nobody reads a token on its way to the caller.
+    """Check that nobody can read a token on its way to the caller.
 
-    :raises DeniedError: when the connection is neither encrypted nor a UNIX socket.
+    :raises DeniedError: the connection is neither encrypted nor a UNIX socket.
     """
     if not tls.carries_secrets(context):
         raise DeniedError("tokens are handed out over TLS and UNIX sockets only", hint="see the guide on several hosts")
 
 
 def peer_host(context: Context) -> str:
-    """The address of who calls, without its port; ``127.0.0.1`` on a UNIX socket."""
+    """The caller's address, without its port; ``127.0.0.1`` on a UNIX socket."""
     peer = str(context.peer() or "")
     if peer.startswith("unix:"):
         return "127.0.0.1"

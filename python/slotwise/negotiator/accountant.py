@@ -13,11 +13,11 @@ from slotwise.errors import BusyError, NotFoundError, UsageError
 from slotwise.matchmaking.engine import Reservation
 from slotwise.matchmaking.rows import Record
 
-#: Settings that can be leased, with the value that means "never set".
+#: Settings that can be leased, each with the value that means "never set".
 SETTINGS: dict[str, float | None] = {"factor": None, "ceiling": -1, "floor": 0}
 _MINIMUM = {"factor": 1.0, "ceiling": -1.0, "floor": 0.0}
 MIN_PRIORITY = 0.5
-#: Largest number that an edit may bring: sums and products of such numbers stay numbers.
+#: The largest number that an edit accepts: sums and products of such numbers stay finite.
 _MOST = 1e15
 
 #: An account that is edited.
@@ -27,17 +27,17 @@ Account = dict[str, float | None]
 @dataclass
 class Accounts:
     """Accounting state: records by submitter or group, leases by (name, setting), remainder times by group, and
-    slots kept for large requests."""
+    slots reserved for large requests."""
 
     records: dict[str, Account] = field(default_factory=dict)
     leases: dict[tuple[str, str], tuple[float | None, float]] = field(default_factory=dict)
     remainder_times: dict[str, float] = field(default_factory=dict)
     reservations: tuple[Reservation, ...] = ()
-    #: What submitters were entitled to hold after the last cycle, while others waited; not kept over a restart.
+    #: What submitters were entitled to hold after the last cycle, while others waited; not kept across a restart.
     entitled: dict[str, float] = field(default_factory=dict)
 
     def take_over(self, before: Mapping[str, Record], after: Mapping[str, Record]) -> None:
-        """Take the records that a cycle made of those it was given, ``before``; what was edited meanwhile stays."""
+        """Adopt the records that a cycle made of those it was given, ``before``; edits made meanwhile stay."""
         edited, self.records = self.records, {name: dict(record) for name, record in after.items()}
         for name in edited.keys() | before.keys():
             given, now = before.get(name, {}), edited.get(name)
@@ -52,17 +52,17 @@ class Accounts:
                     record.pop(key, None)
 
     def record(self, name: str, now: float) -> Account:
-        """The record of ``name``, made when there is none."""
+        """The record of ``name``, which is created if there is none."""
         found = self.records.get(name)
         if found is None:
             found = self.records[name] = {"priority": MIN_PRIORITY, "last_update": int(now)}
         return found
 
     def set(self, name: str, setting: str, value: float, now: float, duration_s: int = 0) -> None:
-        """Set factor, ceiling or floor; with a duration the former value comes back when that is over.
+        """Set factor, ceiling or floor; with a duration, the former value returns when it ends.
 
         :raises UsageError: for a value out of range.
-        :raises BusyError: when the setting is leased already.
+        :raises BusyError: the setting is already leased.
         """
         _check_name(name)
         _check_number(value)
@@ -72,7 +72,7 @@ class Accounts:
             raise UsageError(f"a {setting} is a whole number, not {value:g}")
         if duration_s < 0:
             raise UsageError("a lease lasts longer than nothing", hint="give a duration in seconds above 0")
-        self.end_leases(now)  # one that is over, but that no cycle has ended yet, is none
+        self.end_leases(now)  # a lease that is over does not block, although no cycle has ended it yet
         record = self.record(name, now)
         key = (name, setting)
         if duration_s:
@@ -88,9 +88,9 @@ class Accounts:
         record[setting] = value if setting == "factor" else int(value)
 
     def cancel_lease(self, name: str, setting: str) -> None:
-        """Bring the former value back now.
+        """Restore the former value now.
 
-        :raises NotFoundError: when there is no such lease.
+        :raises NotFoundError: there is no such lease.
         """
         lease = self.leases.pop((name, setting), None)
         if lease is None:
@@ -98,7 +98,7 @@ class Accounts:
         self._restore(name, setting, lease[0])
 
     def end_leases(self, now: float) -> list[tuple[str, str]]:
-        """Bring back former values of leases that are over; which ones."""
+        """Restore the former values of leases that are over; returns those leases."""
         over = [key for key, (_, ends_at) in self.leases.items() if ends_at <= now]
         for name, setting in over:
             self._restore(name, setting, self.leases.pop((name, setting))[0])
@@ -147,17 +147,17 @@ class Accounts:
         record = self.records.get(name)
         if record is None:
             raise NotFoundError(f"nothing is known of {name}", hint="give the full name, user@domain")
-        # When it was used last stays: who is active does not vanish from the listing.
+        # The time of last use stays: an active submitter does not vanish from the listing.
         record.update(accumulated_usage=0.0, weighted_accumulated_usage=0.0, begin_usage_time=int(now))
 
     def reset_all(self, now: float) -> None:
-        """Set the accumulated usage of everybody to zero."""
+        """Set the accumulated usage of all submitters to zero."""
         for name in self.records:
             self.reset_usage(name, now)
 
 
 def _check_number(value: float) -> None:
-    """Reject NaN, infinity and huge values: they are kept on disk, and would corrupt every later cycle."""
+    """Reject NaN, infinity and huge values: on disk they would corrupt every later cycle."""
     if not abs(value) <= _MOST:
         raise UsageError(f"{value:g} cannot be used", hint=f"give a number of at most {_MOST:g}")
 

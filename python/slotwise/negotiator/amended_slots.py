@@ -1,8 +1,8 @@
-"""Slot ads as a cycle sees them: the mirror with what it does not show yet.
+"""Slot ads as a cycle sees them: the mirror, amended by what it does not show yet.
 
-Whoever knows more than the slots' ads (:mod:`.in_flight`, :mod:`.revaluation`) says so as :class:`Amendment`; they are
-put into the table here, for the length of a cycle, and nowhere else. The engine keeps what it knows of a table from
-cycle to cycle, so amending the table in place costs only the rows amended, where a copy would cost all of them.
+Modules that know more than the slots' ads (:mod:`.in_flight`, :mod:`.revaluation`) return :class:`Amendment` values.
+Only this module puts them into the table, for the length of a cycle. The engine caches what it knows of a table from
+cycle to cycle, so amending the table in place costs only the amended rows; a copy would cost all of them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Replacement:
 
 @contextmanager
 def amended(table: AdTable, changes: Iterable[Amendment | Replacement]) -> Iterator[None]:
-    """Have ``changes`` in the table, in their order; afterwards it is as it was, whatever happens meanwhile."""
+    """Apply ``changes`` to the table, in order, and undo them at the end, whatever happens meanwhile."""
     undo: list[Callable[[], object]] = []
     try:
         for change in changes:
@@ -46,7 +46,7 @@ def amended(table: AdTable, changes: Iterable[Amendment | Replacement]) -> Itera
 
 
 def _put(table: AdTable, change: Amendment | Replacement) -> Callable[[], object]:
-    """Put a change in; what takes it out again."""
+    """Apply a change; returns what undoes it."""
     slot, former = change.slot, table.get(change.slot)
     if former is None:
         table.upsert(slot, change.attributes if isinstance(change, Amendment) else change.ad)

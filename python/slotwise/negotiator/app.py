@@ -24,9 +24,9 @@ from slotwise.negotiator.store import AccountingStore
 from slotwise.wire.gen import negotiator_pb2_grpc
 
 _log = logging.getLogger(__name__)
-#: Longest wait at the start for the collector's ads; a cycle over an empty mirror would be for nothing.
+#: The longest wait for the collector's ads at the start; a cycle over an empty mirror would match nothing.
 _MIRROR_WAIT_S = 10.0
-#: Ads are published at most this often after cycles; cycles on demand may come many times a second.
+#: The least time between two publications of ads after cycles; on-demand cycles may run many times a second.
 _PUBLISH_GAP_S = 1.0
 
 
@@ -62,7 +62,7 @@ class Negotiator:
         self._accounting = asyncio.create_task(self._account(), name="accounting")
 
     async def reconfig(self, config: Config) -> list[str]:
-        """Take over knobs; a cycle that runs keeps those it began with."""
+        """Adopt new knobs; a running cycle keeps those it began with."""
         knobs = Knobs.of_config(config)
         async with self.cycles.lock:
             settings = Settings.of_config(config, self._context.address.name)
@@ -100,7 +100,7 @@ class Negotiator:
         self._bell.set()
 
     def _schedd_joined(self) -> None:
-        """A queue that has come up may hold idle jobs from its former life."""
+        """A schedd that has come up may have idle jobs from before."""
         self.schedule.ask(self._context.clock.monotonic(), on_demand=True)
         self._bell.set()
 
@@ -120,7 +120,7 @@ class Negotiator:
             await self._cycle("timer" if self.schedule.timer_at <= clock.monotonic() else "on demand")
 
     async def _account(self) -> None:
-        """Charge usage every few seconds; at most a twentieth of the time goes into it."""
+        """Charge usage every few seconds, in at most a twentieth of the time."""
         clock, took_s = self._context.clock, 0.0
         while True:
             await asyncio.sleep(max(0.1, self.cycles.settings.accounting_interval_s, 20 * took_s))
@@ -154,7 +154,7 @@ class Negotiator:
         self._look_again()
 
     def _look_again(self) -> None:
-        """Matches that hide free slots are given up in time; requests that are left are to see those slots then."""
+        """Start a cycle when matches that hide free slots are given up, so that unmet requests see those slots."""
         ends_at = self.cycles.in_flight.next_end(self.cycles.mirror.slots) if self.cycles.unmet else None
         if ends_at is not None:
             self.schedule.slot_freed(ends_at)
@@ -166,7 +166,7 @@ class Negotiator:
         self._publish_later = asyncio.get_running_loop().call_later(due_s, self._publish)
 
     def _publish(self) -> None:
-        """Write the negotiator ad and the accounting ads into the advertiser's tables; what changed is sent."""
+        """Write the negotiator ad and the accounting ads into the advertiser's tables, which send what changed."""
         self._publish_later = None
         context, cycles = self._context, self.cycles
         self._published_at, now = context.clock.monotonic(), context.clock.now()

@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Settings:
-    """What the daemon around the cycle needs of the configuration."""
+    """The knobs of the daemon around the cycle."""
 
     timing: CycleTiming
     name: str
@@ -61,7 +61,7 @@ class Settings:
 
     @classmethod
     def of_config(cls, config: Config, host: str) -> Settings:
-        """Read them."""
+        """Read the knobs."""
         timing = CycleTiming(
             interval_s=config.get_float("NEGOTIATOR_INTERVAL"),
             cycle_delay_s=config.get_float("NEGOTIATOR_CYCLE_DELAY"),
@@ -86,7 +86,7 @@ class Settings:
 
 @dataclass
 class Cycles:
-    """The state that lives between cycles, and the doing of one."""
+    """Runs cycles, and holds the state that lives between them."""
 
     context: DaemonContext
     settings: Settings
@@ -102,15 +102,15 @@ class Cycles:
     last_input: LastInput = field(default_factory=LastInput)
     revaluation: Revaluation = field(default_factory=Revaluation)
     log: CycleLog = field(default_factory=CycleLog)
-    #: Held while a cycle runs. Accounts are edited all the same: see ``Accounts.take_over``.
+    #: Held while a cycle runs. Accounts can be edited nevertheless: see ``Accounts.take_over``.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     significant: tuple[str, ...] = ()
     #: Whether the last cycle left requests without a match.
     unmet: bool = False
-    #: Access points that asked by themselves, in case the collector does not know them yet.
+    #: Access points that asked for a cycle themselves, in case the collector does not know them yet.
     asked_by: dict[str, AccessPoint] = field(default_factory=dict)
     _number: int = 0
-    #: What the ads of kept machines were last told, by slot.
+    #: The attributes that the ads of reserved machines were last given, by slot.
     _kept: dict[str, kept.KeptAttributes] = field(default_factory=dict)
     _used: Knobs | None = None
     #: Ids of matches; those of a former negotiator are smaller.
@@ -226,21 +226,21 @@ class Cycles:
     async def account(self) -> None:
         """Charge usage up to now, without negotiating.
 
-        Usage is what was seen at the last look, times the time since: looking often keeps short claims from being
-        charged a whole cycle interval.
+        Usage is what the last look saw, times the time since: frequent looks keep short claims from being charged for
+        a whole cycle interval.
         """
         async with self.lock:
             accounting = self.accounting()
             with self.mirror.held() as slots, amended(slots, self._in_flight(slots)):
                 now = int(self.context.clock.now())
                 outcome = await self._run_engine(Demand(), self._knobs_used(), accounting, now)
-            # Nobody was asked for requests: what hangs on them stays as the last cycle left it.
+            # No access point was asked for requests: what depends on them stays as the last cycle left it.
             self.accounts.take_over(accounting.records, outcome.accounting().records)
             self.save()
 
     @contextmanager
     def slots_to_match(self) -> Iterator[AdTable]:
-        """The slots as a cycle sees them now; the mirror waits meanwhile."""
+        """The slots as a cycle sees them now; the mirror holds changes back meanwhile."""
         with self.mirror.held() as slots:
             replacements = self.revaluation.replacements(slots, self.settings.reeval_expr)
             with amended(slots, itertools.chain(replacements, self._in_flight(slots))):
@@ -250,29 +250,29 @@ class Cycles:
         return self.in_flight.amendments(slots, self.context.clock.monotonic())
 
     def _knobs_used(self) -> Knobs:
-        """Those of the last cycle, as long as they hold: the engine has its slots in order for them."""
+        """The knobs of the last cycle while they are unchanged: the engine's slots are in order for them."""
         used = self._used
         return used if used is self.knobs.without_preemption else self.knobs
 
     def accounting(self) -> Accounting:
-        """What a cycle is given of the accounts: as they are now, whatever is edited while it runs."""
+        """The accounts that a cycle is given: as they are now, whatever is edited while it runs."""
         records = {name: dict(record) for name, record in self.accounts.records.items()}
         return Accounting(
             records, self.accounts.remainder_times, self.accounts.reservations, dict(self.accounts.entitled)
         )
 
     def slots_came_back(self) -> bool:
-        """Whether a claim that somebody held beyond its share has been given back since this was last asked."""
+        """Whether a claim that a submitter held beyond its share has been returned since the last call."""
         return self.excess.came_back(self.mirror.slots)
 
     def in_use(self) -> bool:
-        """Whether there is usage to charge: seen at the last look, or in the slots now."""
+        """Whether there is usage to charge, from the last look or in the slots now."""
         if any(record.get("weighted_resources_used") for record in self.accounts.records.values()):
             return True
         return bool(len(self.in_flight)) or self.mirror.slots.count('State == "Claimed"') > 0
 
     def asking(self) -> Asking:
-        """What access points are asked."""
+        """The questions to access points."""
         settings = self.settings
         return Asking(self.significant, settings.job_constraint, settings.timeout_s, settings.group_prefix)
 
@@ -341,12 +341,12 @@ class Cycles:
 
 
 def refusals(outcome: CycleOutcome) -> Iterator[Refusal]:
-    """The requests that got nothing, or nothing more, with the reason as their access points are told it."""
+    """The requests that got nothing, or nothing more, each with the reason that its access point is given."""
     yield from kept.explained(outcome.rejections(), outcome.reservations())
     yield from outcome.waiting()
 
 
-#: Slots times requests up to which a cycle is quicker than the way to a thread and back.
+#: Slots times requests up to which a cycle is faster than the way to a thread and back.
 _SMALL = 2000
-#: Matches whose offers are put together on the event loop; one takes some 70 microseconds.
+#: The most matches whose offers are assembled on the event loop; one takes some 70 microseconds.
 _FEW = 100

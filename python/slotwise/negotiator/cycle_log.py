@@ -1,7 +1,7 @@
-"""What NegotiatorLog and MatchLog say of a cycle, in the words of HTCondor's: its phases, matches and rejections.
+"""NegotiatorLog and MatchLog: the phases, matches and rejections of a cycle, in HTCondor's words.
 
-Cycles that the timer begins and those that match something are told; others only with D_FULLDEBUG, for there may be
-many a second. Matches and rejections are of the category D_MATCH, which has a file of its own (NEGOTIATOR_MATCH_LOG).
+Cycles that the timer begins and cycles that match something are logged; others only with D_FULLDEBUG, because there
+may be many a second. Matches and rejections have the category D_MATCH, and a file of their own (NEGOTIATOR_MATCH_LOG).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from slotwise.observe.log import ALSO_ALWAYS, category
 
 _log = logging.getLogger(__name__)
 _match = category("D_MATCH")
-#: A rejection for the same reason is told again after this long, in seconds: cycles may follow each other closely.
+#: Seconds until a rejection for the same reason is logged again: cycles may follow each other closely.
 AGAIN_S = 20.0
 
 
 class CycleLog:
-    """Tells of the cycles of one negotiator."""
+    """Logs the cycles of one negotiator."""
 
     def __init__(self) -> None:
         #: Reason and time of the last line by access point and first job of a request.
@@ -40,7 +40,7 @@ class CycleLog:
     def decided(
         self, number: int, why: str, outcome: CycleOutcome, demand: Demand, schedds: int, slots: int, gather_s: float
     ) -> None:
-        """What was asked for, and what each submitter gets."""
+        """Log the requests and each submitter's share."""
         if not self._begun and len(outcome):
             self._begun = True
             _log.info("---------- Started Negotiation Cycle %d (%s) ----------", number, why)
@@ -71,7 +71,7 @@ class CycleLog:
     def matched(
         self, made: Iterable[Offered], demand: Demand, points: Mapping[str, AccessPoint], offers: Offers
     ) -> None:
-        """A line for each match ``made`` that its schedd has taken."""
+        """Log a line for each match ``made`` that its schedd has accepted."""
         told = (match for batch in offers.batches.values() for group in batch.submitters for match in group.matches)
         addresses = {match.slot_name: match.startd_address for match in told}
         for row in (offered.match for offered in made):
@@ -90,7 +90,7 @@ class CycleLog:
             )
 
     def rejected(self, rows: Iterable[Refusal], demand: Demand, points: Mapping[str, AccessPoint], now: float) -> None:
-        """A line for each request that got nothing, or nothing more; for the same reason once in a while."""
+        """Log a line for each request that got nothing, or nothing more; the same reason only now and then."""
         self._rejected = {key: known for key, known in self._rejected.items() if now - known[1] < AGAIN_S}
         for row in rows:
             schedd, submitter, _, job = demand.origins[row.request]

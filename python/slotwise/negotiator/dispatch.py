@@ -20,16 +20,16 @@ from slotwise.wire.match_pieces import cut
 
 _log = logging.getLogger(__name__)
 _EXPR_PREFIX = "NegotiatorMatchExpr"
-#: What an offline slot, or one that is not to be claimed, has in place of a claim id.
+#: What stands in place of the claim id of an offline slot, or of one that is not to be claimed.
 NO_CLAIM = "null"
 
 
 @dataclass
 class Offers:
-    """Messages by name of the access point, and matches that could not be told."""
+    """Messages by access point, and the matches that could not be offered."""
 
     batches: dict[str, schedd_pb2.MatchBatch] = field(default_factory=dict)
-    #: Matches without a claim id: the slot's startd has not told the collector one (yet).
+    #: Matches without a claim id: the slot's startd has not advertised one (yet).
     unclaimable: list[Match] = field(default_factory=list)
     made: list[Offered] = field(default_factory=list)
 
@@ -46,7 +46,7 @@ def build_offers(
     match_exprs: Mapping[str, str] | None = None,
     ids: Iterator[int] | None = None,
 ) -> Offers:
-    """One batch per access point: its matches in the order they were made, and what became of the rest."""
+    """One batch per access point: its matches in the order of making, and what became of its other requests."""
     offers = Offers()
     parts: dict[tuple[str, str], schedd_pb2.SubmitterMatches] = {}
     packs: dict[tuple[str, str, str], bytes] = {}
@@ -151,7 +151,7 @@ async def send_offers(
     credential: Credential,
     timeout_s: float,
 ) -> list[str]:
-    """Send all batches in parallel; names of access points that did not take theirs."""
+    """Send all batches in parallel; returns the names of the access points that did not accept theirs."""
     names = [name for name in offers.batches if name in points]
     sent = await asyncio.gather(
         *(_send(points[name], offers.batches[name], channels, credential, timeout_s) for name in names)

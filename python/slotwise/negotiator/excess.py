@@ -1,8 +1,8 @@
-"""Claims that submitters hold beyond their shares: what access points are told, and which slots have come back.
+"""Claims that submitters hold beyond their shares: what access points are told, and which slots have been returned.
 
-A claim serves one job after the other without the negotiator. When a cycle finds that somebody holds more than its
-share while others wait, the access point is to give claims back as their jobs end (``ExcessClaims``). What it is told
-holds until the next word; one that was told something is also told when nothing is left of it.
+A claim serves one job after the other without the negotiator. When a cycle finds that a submitter holds more than its
+share while others wait, its access point is told to return claims as their jobs end (``ExcessClaims``). The message
+holds until the next one; an access point that was told to return claims is also told when it need not any more.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from slotwise.table import AdTable
 from slotwise.wire.gen import schedd_pb2
 
 _log = logging.getLogger(__name__)
-#: Intervals of the negotiator for which a word holds: the next cycle says it anew.
+#: Negotiator intervals for which a message holds: the next cycle repeats it.
 _LASTS_INTERVALS = 3
 
 
@@ -28,7 +28,7 @@ class ExcessNotices:
         self._awaited: set[str] = set()
 
     def __len__(self) -> int:
-        """Slots of which some are to come back."""
+        """The slots of which some are to be returned."""
         return len(self._awaited)
 
     def add_to(
@@ -38,7 +38,7 @@ class ExcessNotices:
         interval_s: float,
         blank: schedd_pb2.MatchBatch,
     ) -> None:
-        """Add to the messages of a cycle, by access point, what is to be given back.
+        """Add the claims to be returned to the messages of a cycle, by access point.
 
         :param blank: a message of this cycle that says nothing.
         """
@@ -65,7 +65,7 @@ class ExcessNotices:
         self._told = told
 
     def came_back(self, slots: AdTable) -> bool:
-        """Whether one of the slots has been given back since this was last asked."""
+        """Whether one of the slots has been returned since the last call."""
         back = {name for name in self._awaited if name not in slots or slots.value(name, "State") not in _HELD}
         self._awaited -= back
         return bool(back)

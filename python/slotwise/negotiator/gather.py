@@ -30,15 +30,15 @@ class AccessPoint:
 
 @dataclass
 class Demand:
-    """What a cycle is asked for. Keys of requests are ``<schedd>#<n>``, of submitters ``Name#ScheddName``."""
+    """The requests to a cycle. Keys of requests are ``<schedd>#<n>``, of submitters ``Name#ScheddName``."""
 
     requests: AdTable = field(default_factory=AdTable)
     submitters: AdTable = field(default_factory=AdTable)
     #: By key of a request: schedd, submitter as the schedd calls it, autocluster, first job.
     origins: dict[str, tuple[str, str, int, str]] = field(default_factory=dict)
-    #: How many jobs all requests stand for.
+    #: The number of jobs in all requests.
     jobs: int = 0
-    #: What became of matches, as access points tell it, and who tells it at all.
+    #: What became of matches according to access points, and which access points report it.
     outcomes: list[schedd_pb2.MatchOutcome] = field(default_factory=list)
     reporting: set[str] = field(default_factory=set)
     #: Access points that did not answer.
@@ -49,7 +49,7 @@ class Demand:
 
 
 class Channels:
-    """Open channels to access points (and to startds that are told of matches), kept between cycles."""
+    """Open channels to access points (and to startds that are notified of matches), kept between cycles."""
 
     def __init__(self) -> None:
         self._open: dict[str, grpc.aio.Channel] = {}
@@ -76,7 +76,7 @@ class Channels:
 
 @dataclass(frozen=True)
 class Asking:
-    """What each access point is asked, and how long it may take."""
+    """The question to each access point, and how long the answer may take."""
 
     significant_attributes: tuple[str, ...] = ()
     job_constraint: str = ""
@@ -86,7 +86,7 @@ class Asking:
 
 
 class _Groups:
-    """Names of submitters with the groups that the user map GROUP_PREFIX gives their domains."""
+    """The names of submitters, with the groups that the user map GROUP_PREFIX assigns to their domains."""
 
     def __init__(self, mapped: bool) -> None:
         self._mapped = mapped
@@ -104,7 +104,7 @@ class _Groups:
 
 
 async def gather(points: Iterable[AccessPoint], channels: Channels, credential: Credential, asking: Asking) -> Demand:
-    """Ask all access points in parallel; one that fails or is late is left out, and named."""
+    """Ask all access points in parallel; one that fails or is late is skipped, and named."""
     points = list(points)
     answers = await asyncio.gather(*(_ask(point, channels, credential, asking) for point in points))
     demand = Demand()

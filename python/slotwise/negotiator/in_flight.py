@@ -4,9 +4,9 @@ Between an offer and the slot's next ad, the mirror still shows the slot as it w
 not give it away again, and must charge it to its submitter. So for the length of a cycle the slot table is *amended*:
 a matched static slot looks claimed, a partitionable slot has less left and a stand-in row carries what was carved.
 
-An access point tells what became of its matches whenever it is asked for requests: a match that came to nothing stops
+An access point reports what became of its matches whenever it is asked for requests: a match that came to nothing stops
 hiding its slot at once, and one that was claimed hides it until the claimed slot is in the mirror. Matches of an access
-point that does not tell are judged by time and by newer ads.
+point that does not report are judged by time and by newer ads.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from slotwise.wire.gen import schedd_pb2
 
 #: After this time without news the match has come to nothing.
 GIVE_UP_S = 5.0
-#: The same when the access point tells what becomes of its matches: then only a loss explains silence.
+#: The same when the access point reports what becomes of its matches: then only a loss explains silence.
 LOST_S = 30.0
 #: With such an access point, news that do not show the match are believed after this time.
 _NEWS_S = 2.0
-#: How long news that do not show the match yet are taken to be older than it. A startd tells changes within a fifth
+#: How long news that do not show the match yet count as older than it. A startd advertises changes within a fifth
 #: of a second; giving a slot away twice costs a refused claim, waiting too long costs idle machines.
 _SETTLE_S = 0.5
 
 
-#: What differs between an ad and a newer one of the same slot.
+#: What tells an ad from a newer one of the same slot.
 _Sequence = tuple[str, ...]
 
 
@@ -54,18 +54,18 @@ class _Match:
     #: Amounts by resource taken from a partitionable slot, empty for a slot given whole.
     carve: Mapping[str, float]
     id: int = 0
-    #: Concurrency limits it holds, as the slot's ad will tell them.
+    #: The concurrency limits that it holds, as the slot's ad will have them.
     limits: str = ""
     #: The slot that was claimed through it, once that is known.
     claimed: str = ""
-    #: Its access point tells what becomes of it.
+    #: Whether its access point reports what becomes of it.
     told: bool = False
     #: What is left of the partitionable slot once this and earlier matches are carved.
     expected: dict[str, float] = field(default_factory=dict)
 
 
 class InFlight:
-    """The matches made and not yet seen in slot ads."""
+    """The matches that slot ads do not show yet."""
 
     def __init__(self) -> None:
         self._by_slot: dict[str, list[_Match]] = {}
@@ -103,7 +103,7 @@ class InFlight:
             before.append(match)
 
     def hear(self, outcomes: Iterable[schedd_pb2.MatchOutcome], reporting: Iterable[str]) -> None:
-        """Take in what became of matches, and which access points tell that."""
+        """Take in what became of matches, and which access points report it."""
         self._reporting.update(reporting)
         by_id: dict[int, list[_Match]] = {}
         for match in (m for matches in self._by_slot.values() for m in matches if m.id):
@@ -115,7 +115,7 @@ class InFlight:
                 for match, name in zip(free, outcome.slot_names, strict=False):
                     match.claimed = name
             else:
-                # Those not claimed first: claims that were given back were told as claimed before.
+                # Those not claimed come first: a claim that was returned was reported as claimed before.
                 alike.sort(key=lambda m: bool(m.claimed))
                 by_id[outcome.match_id] = alike[outcome.count :]
                 for match in alike[: outcome.count]:
@@ -129,7 +129,7 @@ class InFlight:
             del self._by_slot[match.slot]
 
     def settle(self, table: AdTable, now: float) -> None:
-        """Drop matches that the mirror shows by now, and those given up."""
+        """Drop the matches that the mirror shows by now, and those that were given up."""
         for slot in list(self._by_slot):
             kept = [m for m in self._by_slot[slot] if not _settled(m, table, now)]
             if kept:
@@ -145,7 +145,7 @@ class InFlight:
         )
 
     def amendments(self, table: AdTable, now: float) -> Iterator[Amendment]:
-        """What makes ``table`` look as if all matches were reported."""
+        """The changes that make ``table`` look as if all matches were reported."""
         self.settle(table, now)
         for slot, matches in self._by_slot.items():
             whole = [m for m in matches if not m.carve]
@@ -187,7 +187,7 @@ def _carved(table: AdTable, slot: str, matches: list[_Match]) -> Iterator[Amendm
 
 
 def _holder(match: _Match) -> dict[str, Value]:
-    """What the ad of a claimed slot says of its claim."""
+    """The attributes of a claimed slot that describe its claim."""
     return {
         "RemoteUser": match.submitter,
         "RemoteOwner": match.submitter,
@@ -198,7 +198,7 @@ def _holder(match: _Match) -> dict[str, Value]:
 
 
 def _patience(match: _Match, table: AdTable) -> float:
-    """How long a match hides its slot if nothing more is heard, seconds."""
+    """How long a match hides its slot without further news, in seconds."""
     news = _sequence(table, match.slot) != match.sequence
     if match.told:
         return _NEWS_S if news else LOST_S
@@ -219,7 +219,7 @@ def _settled(match: _Match, table: AdTable, now: float) -> bool:
 
 
 def _sequence(table: AdTable, slot: str) -> _Sequence:
-    """What differs between an ad and a newer one of the same slot: LastHeardFrom alone has a grain of a second."""
+    """What tells an ad from a newer one of the same slot: LastHeardFrom alone is only exact to the second."""
     return tuple(
         str(table.value(slot, name))
         for name in ("UpdateSequenceNumber", "State", "Activity", "EnteredCurrentState", "Cpus", "RemoteUser")

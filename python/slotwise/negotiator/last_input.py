@@ -1,8 +1,8 @@
-"""Keeps what the last live cycle was given, so that it can be saved and replayed.
+"""Keeps the input of the last live cycle, so that it can be saved and replayed.
 
-The slot table is kept as a copy that is brought up to date by the cells that changed since the cycle before, which
-costs little when little changes; everything else a cycle is given is values that nobody changes afterwards. So what is
-held is one input, however long the daemon runs: a second table of slots, the requests of one cycle and one outcome.
+The slot table is a copy that is updated by the cells that changed since the cycle before, which costs little when
+little changes; everything else in the input is values that nobody changes afterwards. So one input is held, however
+long the daemon runs: a second table of slots, the requests of one cycle and one outcome.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slotwise.table import AdTable
 
 @dataclass(frozen=True)
 class Kept:
-    """The input of one cycle and what came of it; ``outcome`` is None until the cycle has decided."""
+    """The input and the outcome of one cycle; ``outcome`` is None until the cycle has decided."""
 
     number: int
     given: CycleInput
@@ -25,13 +25,13 @@ class Kept:
 
 
 class LastInput:
-    """The input of the last cycle that was asked for something."""
+    """The input of the last cycle that had requests."""
 
     def __init__(self) -> None:
         self._slots = AdTable()
         self._source: AdTable | None = None
         self._version = 0
-        #: What is kept; None before the first cycle with requests.
+        #: The input and outcome; None before the first cycle with requests.
         self.kept: Kept | None = None
 
     def note(self, number: int, slots: AdTable, demand: Demand, knobs: Knobs, accounting: Accounting, now: int) -> None:

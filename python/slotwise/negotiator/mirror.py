@@ -19,7 +19,7 @@ _SLOTS, _CAPABILITIES, _SCHEDDS = ("Machine", False), ("Machine", True), ("Sched
 
 
 class Mirror(ReconnectingStream[collector_pb2.SubscribeReply]):
-    """Slots, their capabilities, and access points. Changes wait for the end of :meth:`held`.
+    """Slots, their capabilities, and access points. Changes are held back until the end of :meth:`held`.
 
     :param changed: called after slots have changed.
     :param joined: called when an access point has come up, for the first time or again.
@@ -36,7 +36,7 @@ class Mirror(ReconnectingStream[collector_pb2.SubscribeReply]):
         self._tables: dict[tuple[str, bool], AdTable] = {}
         self._arriving: dict[tuple[str, bool], AdTable] = {}
         self._waiting: list[collector_pb2.SubscribeReply] | None = None
-        #: Set once the starting set has come.
+        #: Set once the initial ads have arrived.
         self.complete = asyncio.Event()
         self.start()
 
@@ -57,7 +57,7 @@ class Mirror(ReconnectingStream[collector_pb2.SubscribeReply]):
 
     @contextmanager
     def held(self) -> Iterator[AdTable]:
-        """The slots, for a cycle to work on: changes of all tables that come meanwhile are applied at the end."""
+        """The slots for a cycle to work on; changes of all tables that arrive meanwhile are applied at the end."""
         self._waiting = []
         try:
             yield self.slots
@@ -73,7 +73,7 @@ class Mirror(ReconnectingStream[collector_pb2.SubscribeReply]):
         return collector_target(self._context)
 
     def call(self, opened: grpc.aio.Channel, target: str) -> grpc.aio.UnaryStreamCall:
-        """Subscribe. The starting set replaces what is here only once it is complete."""
+        """Subscribe. The initial ads replace the present ones only once they are complete."""
         self._arriving = {which: AdTable() for which in (_SLOTS, _CAPABILITIES, _SCHEDDS)}
         if self._waiting is not None:
             self._waiting = []
@@ -82,7 +82,7 @@ class Mirror(ReconnectingStream[collector_pb2.SubscribeReply]):
         return collector_pb2_grpc.CollectorStub(opened).Subscribe(request, metadata=shown)
 
     def received(self, frame: collector_pb2.SubscribeReply) -> None:
-        """Apply changes, or keep them for the end of :meth:`held`."""
+        """Apply changes, or hold them back until the end of :meth:`held`."""
         if self._waiting is None:
             self._take(frame)
         else:

@@ -1,4 +1,4 @@
-"""Tells startds that their slots are matched, before their schedds come (NEGOTIATOR_INFORM_STARTD)."""
+"""Notifies startds that their slots are matched, before the schedds claim them (NEGOTIATOR_INFORM_STARTD)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slotwise.wire.credential import Credential
 from slotwise.wire.gen import schedd_pb2, startd_pb2
 
 _log = logging.getLogger(__name__)
-#: A startd that is slower than this (seconds) goes without; its schedd claims the slot all the same.
+#: Seconds that a startd may take; the schedd claims the slot even if the startd missed the notice.
 _PATIENCE_S = 5.0
 
 
@@ -33,7 +33,7 @@ def notices_of(batches: Iterable[schedd_pb2.MatchBatch]) -> dict[str, list[str]]
 
 
 async def send_notices(notices: dict[str, list[str]], channels: Channels, credential: Credential) -> list[str]:
-    """Tell all startds in parallel; the addresses of those that did not hear it, which does no harm."""
+    """Notify all startds in parallel; returns the addresses of those that missed it, which does no harm."""
     heard = await asyncio.gather(*(_send(target, ids, channels, credential) for target, ids in notices.items()))
     return [target for target, done in zip(notices, heard, strict=True) if not done]
 

@@ -1,6 +1,6 @@
-"""Matches with sleeping slots: nobody claims them, but the collector is told, so that they can be woken.
+"""Matches with sleeping slots: nobody claims them, but the collector is told, so that they can be woken up.
 
-What is told is what ``rooster`` and scalers read (administrators' manual, power management): when a slot was last
+It is told what ``rooster`` and scalers read (administrators' manual, power management): when a slot was last
 matched, how many jobs wanted it in this cycle, and which.
 """
 

@@ -2,7 +2,7 @@
 
 Such a slot counts its matches in ``CurMatches``, which its own expressions may read. The count belongs to the
 negotiator: it stays with the ad it was counted in until a newer ad takes its place, which ``STARTD_AD_REEVAL_EXPR``
-decides (the old ad is MY, the new one TARGET; by default a greater UpdateSequenceNumber). Till then it is seen.
+decides (the old ad is MY, the new one TARGET; by default a greater UpdateSequenceNumber). Until then cycles see it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from slotwise.table import AdTable
 
 
 class Revaluation:
-    """The ads that such slots are seen with, by slot."""
+    """The ads with which cycles see such slots, by slot."""
 
     def __init__(self) -> None:
         self._stash: dict[str, ClassAd] = {}
 
     def replacements(self, table: AdTable, expr: ExprTree) -> list[Replacement]:
-        """The stashed ads that the present ones do not take the place of, for a cycle to see."""
+        """The stashed ads that the present ones do not replace yet, for a cycle to see."""
         if not self._stash and table.count("WantAdRevaluate") == 0:
             return []
         seen: dict[str, ClassAd] = {}
@@ -31,7 +31,7 @@ class Revaluation:
             new = table.get(key)
             assert new is not None
             old = self._stash.get(key)
-            # What cannot be decided is decided for the new ad.
+            # If the expression does not decide, the new ad wins.
             if old is None or expr.eval(old, new) is not False:
                 seen[key] = new
             else:

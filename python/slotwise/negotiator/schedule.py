@@ -1,8 +1,8 @@
-"""When a cycle runs. Pure: times come in, a time comes out. They are of a clock that nobody sets.
+"""When a cycle runs. Pure: times come in, a time comes out, all of a monotonic clock.
 
 The regular rules are HTCondor's (manual, NEGOTIATOR_INTERVAL and its neighbours). New work may also ask for a
 cycle *on demand*, which waits for neither NEGOTIATOR_CYCLE_DELAY nor NEGOTIATOR_MIN_INTERVAL; such cycles take at
-most half of the time, so that a pool whose cycles are long is not busy with nothing else.
+most half of the time, so that a pool with long cycles does other work, too.
 
 Claims are preempted only as often as the regular rules allow. A preempted job is new work; if the cycle that it asks
 for could preempt as well, a PREEMPTION_REQUIREMENTS that lets two users preempt each other would evict jobs many times
@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-#: Cycles because a slot became free come at most this often, and take at most a tenth of the time: in a large pool
-#: some slot always changes while some job waits.
+#: The least time between cycles that freed slots start; they take at most a tenth of the time, because in a large
+#: pool some slot always changes while some job waits.
 _FREED_GAP_S = 0.25
 _FREED_SHARE = 0.1
 
@@ -35,7 +35,7 @@ class Schedule:
     """The timer of cycles."""
 
     timing: CycleTiming = field(default_factory=CycleTiming)
-    #: When the regular timer rings; the first cycle comes at once.
+    #: When the regular timer fires; the first cycle starts at once.
     timer_at: float = 0.0
     started_at: float | None = None
     ended_at: float | None = None
@@ -45,7 +45,7 @@ class Schedule:
     _urgent_at: float | None = None
 
     def ask(self, now: float, *, on_demand: bool) -> None:
-        """A schedd or a person wants a cycle. Asks before it starts are one."""
+        """A schedd or a person wants a cycle. Requests before it starts count as one."""
         if on_demand and self.timing.on_demand:
             self._urge(now)
         else:
@@ -81,9 +81,9 @@ class Schedule:
         return now >= self._no_preemption_before
 
     def begin(self, now: float) -> None:
-        """A cycle starts; what is asked from here on means the one after it."""
+        """A cycle starts; requests from now on mean the next one."""
         self.started_at = now
-        # What a cycle may not do now, one does as soon as it may.
+        # A cycle that may preempt follows as soon as it is allowed to.
         self._urgent_at = None if self.may_preempt(now) else self._no_preemption_before
         self.timer_at = now + self.timing.interval_s
 

@@ -54,7 +54,7 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
         self._schedule = schedule
         self._wake = wake
         self._edited = edited
-        #: Held by who waits for a look at the pool between cycles, so that a cycle never waits for more than one look.
+        #: Held by a call that waits to look at the pool between cycles, so that a cycle never waits for more than one.
         self._looking = asyncio.Lock()
         self._questions = Questions(cycles.context.clock)
 
@@ -95,8 +95,8 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
 
     @answers_errors
     async def EditAccounting(self, request: negotiator_pb2.AccountingEdit, context: Context) -> common_pb2.Empty:
-        """Change settings or usage of a submitter; durable when this answers."""
-        # No need to wait for a cycle: what it makes of the accounts is joined with what was edited meanwhile.
+        """Change settings or usage of a submitter; durable when the call returns."""
+        # No need to wait for a cycle: its changes of the accounts are merged with the edits made meanwhile.
         self._edit(request)
         self._cycles.save()
         self._edited()
@@ -151,7 +151,7 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
         return negotiator_pb2.AnalyzeReply(json=json.dumps(report))
 
     async def _of_now(self, work: Callable[[CycleInput], _T]) -> _T:
-        """Do something with what a cycle would be given now; nothing is matched by this."""
+        """Do something with the input that a cycle would get now; this matches nothing."""
         cycles = self._cycles
         async with self._looking, cycles.lock:
             points = cycles.points().values()

@@ -1,4 +1,4 @@
-"""Where accounting survives: an SQLite file, written in one transaction per change."""
+"""The durable accounting: an SQLite file, written in one transaction per change."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class AccountingStore:
 
     def __init__(self, path: Path | str) -> None:
         self._database = database.connect(path)
-        # A commit survives the death of the process; that of the host may cost the last moments of usage.
+        # A commit survives the death of the process; the host's may cost the last moments of usage.
         self._database.execute("PRAGMA journal_mode=WAL")
         self._database.execute("PRAGMA synchronous=NORMAL")
         self._database.executescript(_SCHEMA)
@@ -60,7 +60,7 @@ class AccountingStore:
         return dict(self._database.execute("SELECT grp, at FROM remainder").fetchall())
 
     def reservations(self) -> tuple[Reservation, ...]:
-        """Slots kept for large requests."""
+        """Slots reserved for large requests."""
         rows = self._database.execute("SELECT * FROM kept_machine ORDER BY slot, submitter, job")
         self._reserved = tuple((*row, bool(given_up)) for *row, given_up in rows)
         return self._reserved
@@ -72,7 +72,7 @@ class AccountingStore:
         remainder_times: Mapping[str, float],
         reservations: tuple[Reservation, ...] = (),
     ) -> None:
-        """Make the file say exactly this, in one transaction; unchanged records are not written."""
+        """Make the file contain exactly this, in one transaction; unchanged records are not written."""
         bodies = {name: json.dumps(dict(record), sort_keys=True) for name, record in records.items()}
         changed = [(name, body) for name, body in bodies.items() if self._written.get(name) != body]
         gone = [(name,) for name in self._written if name not in bodies]
