@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
+import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+import pytest
 from prometheus_client.core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
-from slotwise.client import Schedd
+from slotwise.classad import ClassAd
+from slotwise.client import Collector, Schedd
 
 from tests.support.pool import Pool
 
@@ -92,6 +97,27 @@ def test_a_jobs_life_over_http(make_pool: Callable[[str], Pool]) -> None:
     assert anybody("GET", "/api/v1/jobs?constraint=(((").status == 400
     assert anybody("GET", "/api/v1/openapi.json").json["openapi"].startswith("3.")
 
+    description = {
+        "executable": "/bin/sh",
+        "arguments": "\"-c 'echo over HTTP; sleep 1000'\"",
+        "transfer_executable": False,
+        "initialdir": str(pool.root),
+        "output": "out",
+    }
+    stolen = user("POST", "/api/v1/jobs", {"description": {**description, "arguments": "$ENV(PATH)"}})
+    assert (stolen.status, stolen.json["key"]) == (400, "arguments")
+    assert user("POST", "/api/v1/jobs", {"description": {**description, "getenv": "true"}}).json["key"] == "getenv"
+    made = user("POST", "/api/v1/jobs", {"description": description})
+    cluster = made.json["cluster"]
+    assert (made.status, made.headers["location"]) == (201, f"/api/v1/jobs/{cluster}")
+    pool.until("its output", lambda: b"over HTTP" in user("GET", f"/api/v1/jobs/{cluster}.0/stdout").body)
+    with urllib.request.urlopen(f"{user.base}/api/v1/events", timeout=30) as events:
+        assert events.readline() == b"event: jobs\n"
+        assert {"job": f"{cluster}.0", "status": 2} in json.loads(events.readline().partition(b": ")[2])
+        assert user("POST", "/api/v1/jobs/act", {"action": "remove", "jobs": [str(cluster)]}).status == 200
+        changes = (json.loads(line[6:]) for line in events if line.startswith(b"data: "))
+        assert any({"job": f"{cluster}.0", "status": None} in change for change in changes)
+
     page = anybody("GET", "/metrics", Accept="application/openmetrics-text; version=1.0.0")
     found = samples(page.body)
     daemons = {"master", "collector", "negotiator", "schedd", "startd", "starter", "web"}
@@ -119,3 +145,52 @@ def test_reading_may_need_a_token_too(make_pool: Callable[[str], Pool]) -> None:
     cookie = session.headers["set-cookie"].partition(";")[0]
     assert {"HttpOnly", "SameSite=strict"} <= set(session.headers["set-cookie"].replace("; ", ";").split(";"))
     assert Caller(pool)("GET", "/api/v1/pool", Cookie=cookie).json["signed_in"] is True
+
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+HOSTILE = '<img src=x onerror="document.title=1">'
+
+
+def shown(url: str) -> str:
+    """The page's elements after its script has run."""
+    words = [
+        str(BROWSER),
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--virtual-time-budget=8000",
+        "--dump-dom",
+        url,
+    ]
+    with tempfile.TemporaryDirectory() as profile:
+        done = subprocess.run([*words, f"--user-data-dir={profile}"], capture_output=True, text=True, timeout=100)
+    return done.stdout
+
+
+def test_the_page_shows_pool_and_jobs_and_takes_no_ad_for_markup(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool(DAEMONS)
+    pool.up()
+    anybody = Caller(pool)
+    page = anybody("GET", "/")
+    assert page.status == 200 and "default-src 'self'" in page.headers["content-security-policy"]
+    for name in ("page.js", "page.css", "icon.svg"):
+        assert f"/static/{name}".encode() in page.body and anybody("GET", f"/static/{name}").status == 200
+    for name in ("index.html", "../api.py", "..%2fapi.py"):
+        assert anybody("GET", f"/static/{name}").status == 404
+    if BROWSER is None:
+        pytest.skip("needs chromium")
+    with Collector(env=pool.env) as collector:
+        slot = ClassAd({"Name": "slot1@far", "Machine": HOSTILE, "State": "Claimed", "Activity": "Busy", "Cpus": 4})
+        assert collector.advertise([slot], "Machine") == []
+    with Schedd(env=pool.env) as schedd:
+        unmet = {"executable": "/bin/true", "transfer_executable": False, "requirements": "Memory > 10000000"}
+        schedd.submit({**unmet, "batch_name": HOSTILE})
+    pool.until("the negotiator's view", lambda: anybody("GET", "/api/v1/jobs/1.0/analyze").status == 200)
+    pool.until("both machines", lambda: len(anybody("GET", "/api/v1/machines").json) == 2)
+    texts = {place: shown(f"{anybody.base}/#/{place}") for place in ("pool", "jobs", "job/1.0", "users", "cycle")}
+    assert "cores in use" in texts["pool"] and texts["pool"].count('href="#/machine/') == 2
+    assert 'href="#/job/1.0"' in texts["jobs"] and "idle 1" in texts["jobs"]
+    assert "Memory &gt; 10000000" in texts["job/1.0"] and "Why it does not run" in texts["job/1.0"]
+    for text in texts.values():
+        assert "<img" not in text and "That did not work" not in text
+    assert "&lt;img" in texts["jobs"]

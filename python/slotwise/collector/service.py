@@ -201,7 +201,9 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
         began = self._clock.monotonic()
         complete = False
         try:
-            constraint = ExprTree(request.constraint) if request.constraint else None  # a wrong one is an error even without ads
+            constraint = (
+                ExprTree(request.constraint) if request.constraint else None
+            )  # a wrong one is an error even without ads
             tables = self.store.selected(request.kind, constraint)
             async for chunk in answer(self._questions, tables, constraint, request):
                 yield chunk

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from slotwise import __version__
@@ -62,6 +63,10 @@ _MOST = Parameter("limit", f"Ads at most: {_LIMIT} unless given, up to {_LIMIT_M
 _SCHEDD = Parameter("schedd", "Name of the access point; without it this host's, or the first of the pool.")
 _JOB = Parameter("job", "Id of a job (`12.0`) or of a cluster (`12`).", "path")
 _LIST = (_CONSTRAINT, _PROJECTION, _MOST)
+
+#: The page's files.
+STATIC = Path(__file__).with_name("static")
+_STATIC_FILES = ("page.js", "page.css", "icon.svg")
 
 Handler = Callable[["Asked"], Awaitable[Response]]
 
@@ -410,7 +415,16 @@ def application(env: Mapping[str, str], gate: Gate, scraper: Scraper) -> Starlet
 
         return Route(one.path, endpoint, methods=[one.method])
 
+    async def page(request: Request) -> Response:
+        return FileResponse(STATIC / "index.html", headers=_HEADERS)
+
+    async def static(request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in _STATIC_FILES:
+            raise NotFoundError(f"the page has no file {name!r}")
+        return FileResponse(STATIC / name, headers=_HEADERS)
+
     return Starlette(
-        routes=[served(one) for one in OPERATIONS],
+        routes=[*(served(one) for one in OPERATIONS), Route("/", page), Route("/static/{name}", static)],
         exception_handlers={SlotwiseError: on_error, Exception: on_error},
     )
