@@ -22,7 +22,7 @@ from slotwise.defrag.rules import DefragRules
 from slotwise.matchmaking import kept_machines
 from slotwise.matchmaking.engine import Accounting, CycleOutcome, Engine, Knobs
 from slotwise.matchmaking.rows import KeptMachine
-from slotwise.schedd.claims.excess import Excess, ExcessBook
+from slotwise.schedd.claims.ends.excess import Excess, ExcessBook
 from slotwise.schedd.jobs.durations import Durations
 from slotwise.table import AdTable
 

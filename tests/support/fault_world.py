@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import pytest
 from slotwise.clock import SystemClock
-from slotwise.schedd.claims import startd_messages as said
+from slotwise.schedd.claims.startds import startd_messages as said
 from slotwise.schedd.jobs import queue
 from slotwise.schedd.lifecycle import run
 

@@ -21,10 +21,10 @@ from slotwise.schedd.api.job_actions import Actions
 from slotwise.schedd.api.listing import Listing
 from slotwise.schedd.api.user_actions import Users
 from slotwise.schedd.claims.claiming import Claiming
+from slotwise.schedd.claims.ends.stopping import Stopping
+from slotwise.schedd.claims.matching.rejections import Rejections
+from slotwise.schedd.claims.matching.resource_requests import Requests
 from slotwise.schedd.claims.recording import Recorder, record
-from slotwise.schedd.claims.rejections import Rejections
-from slotwise.schedd.claims.resource_requests import Requests
-from slotwise.schedd.claims.stopping import Stopping
 from slotwise.schedd.history.daemon_history import DaemonHistory
 from slotwise.schedd.history.epochs import RunHistory, record_of
 from slotwise.schedd.history.history_files import HistoryExport

@@ -19,11 +19,11 @@ from slotwise.schedd.api.requests import JobQuery
 from slotwise.schedd.api.submit_stream import Frames, SubmissionStream
 from slotwise.schedd.api.user_actions import Users
 from slotwise.schedd.claims import convert as claim_values
-from slotwise.schedd.claims.excess import Excess
-from slotwise.schedd.claims.match_results import MatchOutcomes
-from slotwise.schedd.claims.matches import Match
-from slotwise.schedd.claims.rejections import Rejections
-from slotwise.schedd.claims.resource_requests import Requests
+from slotwise.schedd.claims.ends.excess import Excess
+from slotwise.schedd.claims.matching.match_results import MatchOutcomes
+from slotwise.schedd.claims.matching.matches import Match
+from slotwise.schedd.claims.matching.rejections import Rejections
+from slotwise.schedd.claims.matching.resource_requests import Requests
 from slotwise.schedd.history.query import History
 from slotwise.schedd.jobs.decision import LogLine
 from slotwise.schedd.jobs.values import Changes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from slotwise.classad import ClassAd
-from slotwise.schedd.claims.slot_equivalence import SlotEquivalence
+from slotwise.schedd.claims.starts.slot_equivalence import SlotEquivalence
 
 SLOT_EXPRESSIONS = ["true", "START", "START && TARGET.RequestMemory <= Memory", "TARGET.Wanted =?= Kind", "Kind == 1"]
 JOB_EXPRESSIONS = [

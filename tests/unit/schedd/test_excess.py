@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from slotwise.schedd.claims.excess import Excess, ExcessBook
+from slotwise.schedd.claims.ends.excess import Excess, ExcessBook
 
 SLOTS = [f"slot1_{number}@h" for number in range(1, 9)]
 

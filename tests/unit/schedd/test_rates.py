@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from slotwise.schedd.claims.start_throttle import StartThrottle
-from slotwise.schedd.claims.stop_throttle import StopRate
+from slotwise.schedd.claims.ends.stop_throttle import StopRate
+from slotwise.schedd.claims.starts.start_throttle import StartThrottle
 from slotwise.schedd.jobs.decision import Kill
 from slotwise.schedd.transfer.transfer_queue import TransferQueue
 

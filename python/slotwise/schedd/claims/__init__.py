@@ -1,1 +1,1 @@
-"""The schedd's side of matches and claims: resource requests, claiming, runs on claims, reconnecting."""
+"""The schedd's side of claims: matches, starts, ends, startds, reconnecting. :mod:`.claiming` wires the parts."""

@@ -6,9 +6,9 @@ import logging
 from typing import Protocol
 
 from slotwise.schedd.claims.records import Claim, ClaimRequestPending, ClaimTable, Run
-from slotwise.schedd.claims.reserved_jobs import ReservedJobs
-from slotwise.schedd.claims.startd_links import StartdLinks
-from slotwise.schedd.claims.starting import Starting
+from slotwise.schedd.claims.startds.startd_links import StartdLinks
+from slotwise.schedd.claims.starts.reserved_jobs import ReservedJobs
+from slotwise.schedd.claims.starts.starting import Starting
 from slotwise.schedd.claims.turn import Turn
 from slotwise.schedd.lifecycle import claim_instructions as do
 from slotwise.schedd.lifecycle.claim_instructions import ClaimInstruction

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slotwise.schedd.claims import startd_messages as said
-from slotwise.schedd.claims.excess import Excess
-from slotwise.schedd.claims.match_results import MatchOutcome
-from slotwise.schedd.claims.matches import Match, Rejection
+from slotwise.schedd.claims.ends.excess import Excess
+from slotwise.schedd.claims.matching.match_results import MatchOutcome
+from slotwise.schedd.claims.matching.matches import Match, Rejection
+from slotwise.schedd.claims.startds import startd_messages as said
 from slotwise.schedd.lifecycle.claim_states import EndedByStartd
 from slotwise.wire.gen import schedd_pb2, startd_pb2
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from slotwise.classad import ClassAd
 from slotwise.ids import job_of_run
-from slotwise.schedd.claims.excess import ExcessBook
-from slotwise.schedd.claims.match_results import MatchOutcomes
-from slotwise.schedd.claims.slot_equivalence import Alike
+from slotwise.schedd.claims.ends.excess import ExcessBook
+from slotwise.schedd.claims.matching.match_results import MatchOutcomes
 from slotwise.schedd.claims.starter_link import StarterLink
+from slotwise.schedd.claims.starts.slot_equivalence import Alike
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.job import Job

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slotwise.schedd.claims.activation import Activation
-from slotwise.schedd.claims.reconnect_events import ReconnectEvents
+from slotwise.schedd.claims.ends.run_ends import RunEnds
+from slotwise.schedd.claims.reconnecting.reconnect_events import ReconnectEvents
 from slotwise.schedd.claims.records import Run
-from slotwise.schedd.claims.run_ends import RunEnds
-from slotwise.schedd.claims.startd_links import StartdLinks
+from slotwise.schedd.claims.startds.startd_links import StartdLinks
+from slotwise.schedd.claims.starts.activation import Activation
 from slotwise.schedd.claims.transitions import ClaimTransitions
 from slotwise.schedd.claims.turn import Turns
 from slotwise.schedd.lifecycle import run_instructions as do

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from slotwise.clock import Clock
 from slotwise.schedd.claims.records import Run
-from slotwise.schedd.claims.reserved_jobs import ReservedJobs
+from slotwise.schedd.claims.starts.reserved_jobs import ReservedJobs
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.storage.committer import Committer, Deciding

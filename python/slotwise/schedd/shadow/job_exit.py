@@ -10,8 +10,8 @@ from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
 from slotwise.model.reason_codes import Hold, Vacate
+from slotwise.schedd.claims.ends.run_ends import RunEnds
 from slotwise.schedd.claims.records import Run
-from slotwise.schedd.claims.run_ends import RunEnds
 from slotwise.schedd.claims.turn import Turn, Turns
 from slotwise.schedd.history.epochs import RunHistory, RunRecord, record_of
 from slotwise.schedd.jobs.ads import JobAds, native

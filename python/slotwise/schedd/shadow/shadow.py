@@ -20,8 +20,8 @@ from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
 from slotwise.model import job_events
 from slotwise.model.reason_codes import Hold
-from slotwise.schedd.claims.failures import Failures
-from slotwise.schedd.claims.reconnect import Reconnects
+from slotwise.schedd.claims.faults.failures import Failures
+from slotwise.schedd.claims.reconnecting.reconnect import Reconnects
 from slotwise.schedd.claims.records import ClaimTable, Run
 from slotwise.schedd.claims.starter_link import StarterLink
 from slotwise.schedd.claims.transitions import RunTransitions

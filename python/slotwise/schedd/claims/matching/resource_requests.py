@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.schedd.claims.next_job import NextJob
 from slotwise.schedd.claims.records import ClaimTable, reserved
-from slotwise.schedd.claims.start_limits import StartLimits
+from slotwise.schedd.claims.starts.next_job import NextJob
+from slotwise.schedd.claims.starts.start_limits import StartLimits
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.autocluster import Autoclusters
 from slotwise.schedd.jobs.job import Job

@@ -17,7 +17,7 @@ from slotwise.daemon.containment import contained
 from slotwise.errors import SlotwiseError
 from slotwise.schedd.claims.convert import startd_message
 from slotwise.schedd.claims.records import Run
-from slotwise.schedd.claims.startd_messages import StartdMessage
+from slotwise.schedd.claims.startds.startd_messages import StartdMessage
 from slotwise.schedd.jobs.decision import Kill
 from slotwise.wire.claim_text import log_message
 from slotwise.wire.credential import Credential

@@ -10,8 +10,8 @@ from functools import partial
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
+from slotwise.schedd.claims.ends.stop_throttle import StopRate
 from slotwise.schedd.claims.records import ClaimTable, Run
-from slotwise.schedd.claims.stop_throttle import StopRate
 from slotwise.schedd.jobs.decision import Kill
 
 _log = logging.getLogger(__name__)

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from functools import partial
 
 from slotwise.daemon.containment import contained
-from slotwise.schedd.claims.claim_reports import ClaimReports
-from slotwise.schedd.claims.failures import Failures
+from slotwise.schedd.claims.faults.failures import Failures
+from slotwise.schedd.claims.matching.requesting import ClaimRequests
 from slotwise.schedd.claims.records import ClaimRequestPending, ClaimTable
-from slotwise.schedd.claims.requesting import ClaimRequests
-from slotwise.schedd.claims.startd_link import Hello
-from slotwise.schedd.claims.startd_links import StartdLinks
-from slotwise.schedd.claims.startd_messages import (
+from slotwise.schedd.claims.startds.claim_reports import ClaimReports
+from slotwise.schedd.claims.startds.startd_link import Hello
+from slotwise.schedd.claims.startds.startd_links import StartdLinks
+from slotwise.schedd.claims.startds.startd_messages import (
     ActivationRefused,
     ClaimRefused,
     ClaimsGranted,

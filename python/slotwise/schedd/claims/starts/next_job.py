@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from slotwise.clock import Clock
 from slotwise.schedd.claims.records import Claim, ClaimTable
-from slotwise.schedd.claims.slot_equivalence import Alike, SlotEquivalence
-from slotwise.schedd.claims.start_limits import StartLimits
+from slotwise.schedd.claims.starts.slot_equivalence import Alike, SlotEquivalence
+from slotwise.schedd.claims.starts.start_limits import StartLimits
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.durations import Durations
 from slotwise.schedd.jobs.job import Job

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from slotwise.schedd.claims.records import Claim, ClaimRequestPending, Run
-from slotwise.schedd.claims.startd_messages import ClaimsGranted
+from slotwise.schedd.claims.startds.startd_messages import ClaimsGranted
 
 
 class Failures(Protocol):

@@ -13,11 +13,11 @@ from functools import partial
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
-from slotwise.schedd.claims.failures import Failures
+from slotwise.schedd.claims.faults.failures import Failures
+from slotwise.schedd.claims.reconnecting.starter_lists import StarterLists
 from slotwise.schedd.claims.records import Claim, ClaimTable, Run
-from slotwise.schedd.claims.startd_links import StartdLinks
-from slotwise.schedd.claims.startd_messages import ClaimsKnown, KnownClaim
-from slotwise.schedd.claims.starter_lists import StarterLists
+from slotwise.schedd.claims.startds.startd_links import StartdLinks
+from slotwise.schedd.claims.startds.startd_messages import ClaimsKnown, KnownClaim
 from slotwise.schedd.claims.transitions import ApplyToClaim, ApplyToRun
 from slotwise.schedd.claims.turn import Turn, Turns
 from slotwise.schedd.lifecycle import claim_events

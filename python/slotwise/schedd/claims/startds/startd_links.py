@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from slotwise.schedd.claims.records import Claim
-from slotwise.schedd.claims.startd_link import ClaimAsk, LinkOwner, StartdLink
+from slotwise.schedd.claims.startds.startd_link import ClaimAsk, LinkOwner, StartdLink
 from slotwise.schedd.jobs.decision import Kill
 from slotwise.wire.credential import Credential
 

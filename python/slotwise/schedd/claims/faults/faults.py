@@ -2,7 +2,7 @@
 
 An exception may come at any point, also between two changes that belong together, so nothing here relies on how far
 the failed code got. The claim is released at once, and the run ends as soon as its starter says so; a sweep over queue
-and claims (:mod:`slotwise.schedd.claims.sweep`) then puts right whatever else was left half done.
+and claims (:mod:`slotwise.schedd.claims.faults.sweep`) then puts right whatever else was left half done.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from slotwise.daemon.containment import cause, contained
 from slotwise.ids import doing_for_run
 from slotwise.model.reason_codes import Vacate
 from slotwise.schedd.claims.records import Claim, ClaimRequestPending, ClaimTable, Run
-from slotwise.schedd.claims.startd_links import StartdLinks
-from slotwise.schedd.claims.startd_messages import ClaimsGranted
+from slotwise.schedd.claims.startds.startd_links import StartdLinks
+from slotwise.schedd.claims.startds.startd_messages import ClaimsGranted
 from slotwise.schedd.claims.transitions import ApplyToRun, ClaimTransitions
 from slotwise.schedd.claims.turn import Turns
 from slotwise.schedd.jobs.decision import Decision, Kill

@@ -6,10 +6,10 @@ import logging
 
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
-from slotwise.schedd.claims.excess import Excess
-from slotwise.schedd.claims.failures import Failures
+from slotwise.schedd.claims.ends.excess import Excess
+from slotwise.schedd.claims.faults.failures import Failures
 from slotwise.schedd.claims.records import ClaimTable
-from slotwise.schedd.claims.starting import Starting
+from slotwise.schedd.claims.starts.starting import Starting
 from slotwise.schedd.claims.transitions import ClaimTransitions
 from slotwise.schedd.claims.turn import Turns
 from slotwise.schedd.lifecycle import claim_events

@@ -11,14 +11,14 @@ from slotwise.daemon.containment import contained
 from slotwise.errors import UsageError
 from slotwise.ids import job_of_run
 from slotwise.model.reason_codes import Hold
-from slotwise.schedd.claims.failures import Failures
-from slotwise.schedd.claims.matches import Match
+from slotwise.schedd.claims.faults.failures import Failures
+from slotwise.schedd.claims.matching.matches import Match
 from slotwise.schedd.claims.records import Claim, ClaimRequestPending, ClaimTable
-from slotwise.schedd.claims.reserved_jobs import ReservedJobs
-from slotwise.schedd.claims.start_limits import StartLimits
-from slotwise.schedd.claims.startd_link import ClaimAsk
-from slotwise.schedd.claims.startd_links import StartdLinks
-from slotwise.schedd.claims.startd_messages import ClaimRefused, ClaimsGranted, GrantedSlot
+from slotwise.schedd.claims.startds.startd_link import ClaimAsk
+from slotwise.schedd.claims.startds.startd_links import StartdLinks
+from slotwise.schedd.claims.startds.startd_messages import ClaimRefused, ClaimsGranted, GrantedSlot
+from slotwise.schedd.claims.starts.reserved_jobs import ReservedJobs
+from slotwise.schedd.claims.starts.start_limits import StartLimits
 from slotwise.schedd.claims.transitions import ClaimTransitions
 from slotwise.schedd.claims.turn import Turn, Turns
 from slotwise.schedd.jobs.ads import JobAds

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from slotwise.clock import Clock
 from slotwise.schedd.claims.records import Claim, ClaimTable
-from slotwise.schedd.claims.startd_messages import ActivationRefused, ClaimTaken, RunActivated, SlotChanged
+from slotwise.schedd.claims.startds.startd_messages import ActivationRefused, ClaimTaken, RunActivated, SlotChanged
 from slotwise.schedd.claims.transitions import ApplyToClaim, ApplyToRun
 from slotwise.schedd.claims.turn import Turns
 from slotwise.schedd.jobs.decision import Decision

@@ -9,11 +9,11 @@ from functools import partial
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
-from slotwise.schedd.claims.failures import Failures
-from slotwise.schedd.claims.idle_claims import IdleClaims
+from slotwise.schedd.claims.ends.idle_claims import IdleClaims
+from slotwise.schedd.claims.faults.failures import Failures
+from slotwise.schedd.claims.faults.sweep import Sweep
 from slotwise.schedd.claims.records import ClaimTable
-from slotwise.schedd.claims.startd_links import StartdLinks
-from slotwise.schedd.claims.sweep import Sweep
+from slotwise.schedd.claims.startds.startd_links import StartdLinks
 from slotwise.schedd.claims.transitions import ApplyToRun
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.lifecycle.run_events import PatienceOver

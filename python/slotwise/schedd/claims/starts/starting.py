@@ -8,13 +8,13 @@ from functools import partial
 
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
-from slotwise.schedd.claims.failures import Failures
-from slotwise.schedd.claims.new_runs import NewRuns
-from slotwise.schedd.claims.next_job import NextJob
+from slotwise.schedd.claims.faults.failures import Failures
 from slotwise.schedd.claims.records import Claim
-from slotwise.schedd.claims.reserved_jobs import ReservedJobs
-from slotwise.schedd.claims.start_limits import StartLimits
-from slotwise.schedd.claims.start_throttle import StartThrottle
+from slotwise.schedd.claims.starts.new_runs import NewRuns
+from slotwise.schedd.claims.starts.next_job import NextJob
+from slotwise.schedd.claims.starts.reserved_jobs import ReservedJobs
+from slotwise.schedd.claims.starts.start_limits import StartLimits
+from slotwise.schedd.claims.starts.start_throttle import StartThrottle
 from slotwise.schedd.claims.transitions import ApplyToClaim
 from slotwise.schedd.claims.turn import Turn, Turns
 from slotwise.schedd.jobs.ads import JobAds

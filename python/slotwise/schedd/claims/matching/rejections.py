@@ -10,7 +10,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from slotwise.clock import Clock
-from slotwise.schedd.claims.matches import Rejection
+from slotwise.schedd.claims.matching.matches import Rejection
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.runnable import Runnable
 from slotwise.schedd.jobs.values import Changes

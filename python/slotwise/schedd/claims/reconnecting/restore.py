@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from slotwise.clock import Clock
-from slotwise.schedd.claims.reconnect_events import ReconnectEvents
+from slotwise.schedd.claims.reconnecting.reconnect_events import ReconnectEvents
+from slotwise.schedd.claims.reconnecting.starter_lists import StarterLists
 from slotwise.schedd.claims.records import Claim, ClaimTable, Run
-from slotwise.schedd.claims.startd_links import StartdLinks
-from slotwise.schedd.claims.starter_lists import StarterLists
+from slotwise.schedd.claims.startds.startd_links import StartdLinks
 from slotwise.schedd.claims.turn import Turn, Turns
 from slotwise.schedd.jobs.decision import Kill
 from slotwise.schedd.jobs.job import Job

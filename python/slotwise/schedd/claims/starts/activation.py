@@ -8,9 +8,9 @@ from functools import partial
 
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
-from slotwise.schedd.claims.failures import Failures
+from slotwise.schedd.claims.faults.failures import Failures
 from slotwise.schedd.claims.records import ClaimTable, Run
-from slotwise.schedd.claims.startd_links import StartdLinks
+from slotwise.schedd.claims.startds.startd_links import StartdLinks
 from slotwise.schedd.claims.transitions import ApplyToRun
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.decision import RunOutcome

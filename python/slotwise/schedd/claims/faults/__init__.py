@@ -1,0 +1,1 @@
+"""What ends when the schedd itself fails at a message."""

@@ -1,0 +1,1 @@
+"""Claims and runs after breaks and restarts, and what is due with time."""

@@ -1,0 +1,1 @@
+"""The streams to startds, and what comes over them."""

@@ -1,0 +1,1 @@
+"""Which job starts on a claim, when, and how its run begins."""
