@@ -6,7 +6,7 @@ from typing import Any
 
 from slotwise._native import evaluate_text, format_text, read_ads_as_reference
 
-#: A JSON object: what a value is, its reader checks.
+#: A JSON object, whose reader checks its values.
 Case = dict[str, Any]
 
 FORMATS = ("new1", "new", "old", "auto", "json", "xml")
@@ -36,7 +36,7 @@ def fmt_case(case: Case, strict: bool = False) -> Case:
 def ads_case(case: Case, strict: bool = False) -> Case:
     """Answer ``{"id","format","text"}`` with ``{"id","ads":[{"attrs","new","old","json","pretty"}]}``.
 
-    :raises ValueError: for a format that is none of :data:`FORMATS`.
+    :raises ValueError: the format is not one of :data:`FORMATS`.
     """
     if case["format"] not in FORMATS:
         raise ValueError(f"{case['format']!r} is not a format (use one of {', '.join(FORMATS)})")

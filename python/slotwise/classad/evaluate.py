@@ -1,4 +1,4 @@
-"""Values of policy expressions and ads as the startd takes them: UNDEFINED and ERROR as None, truth and numbers."""
+"""Values of policy expressions and ads as the startd reads them: UNDEFINED and ERROR as None, truth and numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slotwise.errors import AdSyntaxError, ConfigError
 
 
 class Expr(str):
-    """The text of an expression, where a plain ``str`` would be a string value."""
+    """The text of an expression, because a plain ``str`` is a string value."""
 
     __slots__ = ()
 
@@ -34,7 +34,7 @@ class Constant:
         self._value = value
 
     def value(self, my: ClassAd, target: ClassAd | None, now: float) -> Value:
-        """The same whatever the ads."""
+        """The same for all ads."""
         return self._value
 
 
@@ -45,10 +45,10 @@ class Compiled:
         self._tree = tree
 
     def value(self, my: ClassAd, target: ClassAd | None, now: float) -> Value:
-        """Evaluated in ``my``, with what is missing there looked up in ``target``."""
+        """The value in ``my``; attributes that are missing there are looked up in ``target``."""
         try:
             found = self._tree.eval(my, target, now=int(now))
-        except ValueError:  # too deep or too long: as good as no value
+        except ValueError:  # too deep or too long: it has no value
             return None
         return None if isinstance(found, SpecialValue) else found
 
@@ -57,9 +57,9 @@ _LITERALS: Mapping[str, Value] = {"true": True, "false": False, "undefined": Non
 
 
 def compiled(knob: str, text: str) -> Expression:
-    """The expression that a knob's text is; literals cost nothing later.
+    """The expression in a knob's text; literals cost nothing later.
 
-    :raises ConfigError: when the text is not an expression; names the knob.
+    :raises ConfigError: the text is not an expression; names the knob.
     """
     lowered = text.strip().lower()
     if lowered in _LITERALS:
@@ -92,7 +92,7 @@ def tree_of(text: Expr) -> ExprTree:
 
 
 def write(ad: ClassAd, changes: Mapping[str, Value]) -> None:
-    """Set attributes of ``ad``; None takes one out, :class:`Expr` is parsed."""
+    """Set attributes of ``ad``; None removes one, :class:`Expr` is parsed."""
     plain = {}
     for name, value in changes.items():
         if value is None:
@@ -104,7 +104,7 @@ def write(ad: ClassAd, changes: Mapping[str, Value]) -> None:
 
 
 def truth(value: Value, otherwise: bool = False) -> bool:
-    """A policy value as yes or no: numbers count as HTCondor counts them, no value as ``otherwise``."""
+    """A policy value as a truth value: numbers as in HTCondor, no value as ``otherwise``."""
     if isinstance(value, bool):
         return value
     if isinstance(value, int | float):
@@ -115,7 +115,7 @@ def truth(value: Value, otherwise: bool = False) -> bool:
 def knob_expression(name: str, text: str) -> bool | int | Expr:
     """A STARTD_ATTRS knob as an attribute.
 
-    :raises ConfigError: when its text is not an expression.
+    :raises ConfigError: its text is not an expression.
     """
     try:
         return literal_or_expression(text)
@@ -124,7 +124,7 @@ def knob_expression(name: str, text: str) -> bool | int | Expr:
 
 
 def device_property(text: str) -> bool | int | str:
-    """What an inventory says of a device: a value or an expression; what is neither is a string."""
+    """A device's property in an inventory: a value or an expression; anything else is a string."""
     try:
         return literal_or_expression(text)
     except (AdSyntaxError, ValueError):

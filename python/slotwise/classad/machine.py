@@ -1,4 +1,4 @@
-"""What evaluations of this process are told about the machine, and what ``debug()`` tells."""
+"""What evaluations in this process know about the machine, and the output of ``debug()``."""
 
 from __future__ import annotations
 

@@ -9,14 +9,14 @@ from slotwise._native import ClassAd, complete_prefix, parse_text
 
 Format = Literal["auto", "old", "new", "json", "xml"]
 
-#: How many characters or bytes are asked of a file at a time.
+#: How many characters or bytes are read from a file at a time.
 CHUNK = 4 << 20
 
 
 def parse_ads(
     source: str | bytes | IO[str] | IO[bytes], *, format: Format = "auto", lenient: bool = False
 ) -> Iterator[ClassAd]:
-    """Iterate over the ads of a text or of an open file or pipe, in the order they come.
+    """Iterate over the ads of a text or of an open file or pipe, in their order.
 
     Old-format ads (``condor_status -long``) end at a blank line or one that begins with ``-----`` or ``***``, and are
     read as they arrive; ads in the other formats, bare or as a list, once the source is at its end.

@@ -1,4 +1,4 @@
-"""What ads hold, as Python sees it: the type of values, and numbers read from values of any kind."""
+"""The values in ads as Python sees them: their type, and numbers read from values of any kind."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Value: TypeAlias = "Single | Sequence[Value] | Mapping[str, Value]"
 
 
 def number(value: object, otherwise: float = 0.0) -> float:
-    """A value as a number, truth as 1 and 0; ``otherwise`` when it is not a number."""
+    """A value as a number, truth as 1 and 0; ``otherwise`` if it is not a number."""
     return float(value) if isinstance(value, int | float) else otherwise
 
 
 def whole(value: object, otherwise: int = 0) -> int:
-    """A value as a whole number, rounded towards 0; ``otherwise`` when it is not a finite number."""
+    """A value as a whole number, rounded towards 0; ``otherwise`` if it is not a finite number."""
     return int(value) if isinstance(value, int | float) and math.isfinite(value) else otherwise

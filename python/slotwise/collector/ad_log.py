@@ -1,9 +1,9 @@
 """The file that keeps the ads of machines that are off, in the form of HTCondor's COLLECTOR_PERSISTENT_AD_LOG.
 
 A log of changes, a line each: ``101 KEY MyType TargetType`` (an ad begins), ``103 KEY NAME EXPRESSION``,
-``104 KEY NAME`` (an attribute is removed), ``102 KEY`` (an ad is removed), ``105`` and ``106`` (a transaction begins and ends),
-``107 NUMBER CreationTimestamp SECONDS`` (at the top). A pool can change from HTCondor to Slotwise, and back, with the
-same file.
+``104 KEY NAME`` (an attribute is removed), ``102 KEY`` (an ad is removed), ``105`` and ``106`` (a transaction begins
+and ends), ``107 NUMBER CreationTimestamp SECONDS`` (at the top). A pool can change from HTCondor to Slotwise, and back,
+with the same file.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class OfflineAds:
         return Touched(keys, merged)
 
     def follow(self, what: Touched, now: float, *, goes_offline: bool = False) -> None:
-        """A pack was applied at ``now``: keep ads of machines that are off, and drop those of machines that came back."""
+        """A pack was applied at ``now``: keep ads of machines that are off, drop those of machines that came back."""
         off: dict[str, ClassAd] = {}
         back: list[str] = []
         slept: dict[str, ClassAd] = {}

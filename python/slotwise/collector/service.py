@@ -177,7 +177,7 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
     async def _own_of(
         self, sender: Sender, kind: str, request: collector_pb2.InvalidateRequest
     ) -> tuple[list[str], str]:
-        """The keys in a request to invalidate ads that the sender may invalidate, and why it may not the first other one.
+        """The keys in a request that the sender may invalidate, and why it may not invalidate the first of the others.
 
         A constraint means the ads for which it is true, of those that the sender may invalidate.
         """
@@ -201,9 +201,7 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
         began = self._clock.monotonic()
         complete = False
         try:
-            constraint = (
-                ExprTree(request.constraint) if request.constraint else None
-            )  # a wrong one is an error even without ads
+            constraint = ExprTree(request.constraint) if request.constraint else None  # an error even without ads
             tables = self.store.selected(request.kind, constraint)
             async for chunk in answer(self._questions, tables, constraint, request):
                 yield chunk

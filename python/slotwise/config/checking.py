@@ -22,16 +22,16 @@ from slotwise.errors import ConfigError
 ERROR, WARNING, NOTE = "error", "warning", "note"
 _REFERENCE = re.compile(r"\$[A-Za-z_]*\(\s*([A-Za-z0-9_./]+)")
 _OWN_SOURCES = frozenset({"<Detected>"})
-#: Knobs that apply a template without anybody having asked for it (AUTO_USE_FEATURE_PelicanRetryPolicy).
+#: Knobs that apply a template by default (AUTO_USE_FEATURE_PelicanRetryPolicy).
 _AUTOMATIC = "AUTO_USE_"
-#: Lists whose words are names of attributes or expressions: knobs of these names give their values.
+#: Lists of names of attributes or expressions, whose values are in knobs of these names.
 _NAME_LISTS = re.compile(r"_(NAMES|JOBLIST|ATTRS|EXPRS|CLAUSES)$|^APPEND_RANK$", re.IGNORECASE)
 _SLOT_FORM = re.compile(r"SLOT(?:_TYPE_)?\d+_(\w+)", re.IGNORECASE)
-#: A family of knobs, of which each has a name in the middle.
+#: A family of knobs with a name in the middle.
 _MEMBER = re.compile(r"([A-Z_]+_)<[A-Z]+>_([A-Z_]+)")
 _RESOURCES = ("cpus", "cpu", "memory", "ram", "disk", "swap", "gpus", "gpu")
 _DAEMON_LISTS = ("DAEMON_LIST", "DC_DAEMON_LIST")
-#: Daemons that Slotwise has, and those of HTCondor whose work needs none here.
+#: Daemons that Slotwise has, and those of HTCondor that it does not need.
 _DAEMONS = frozenset(
     {
         "MASTER",
@@ -47,16 +47,16 @@ _DAEMONS = frozenset(
         "KBDD",
     }
 )
-#: Starts the pool in spite of the knobs that it names.
+#: The knob that lets the pool start in spite of the knobs that it names.
 IGNORED = "SLOTWISE_IGNORE_UNSUPPORTED"
 NOT_HONOURED = "config-not-honoured"
 #: Knobs that are an expression or a list of paths.
 _LISTS_OR_EXPRESSIONS = frozenset({"MOUNT_UNDER_SCRATCH"})
 _EXPRESSION_NAMES = re.compile("(SYSTEM_PERIODIC_(?:HOLD|RELEASE|REMOVE|VACATE))_NAMES", re.IGNORECASE)
 
-#: What people take for a comment behind a value.
+#: Text behind a value that people mistake for a comment.
 _COMMENT = re.compile(r"\s#(\s|$)")
-#: Knobs whose value is one of a few words.
+#: Knobs whose value is one of some words.
 _WORDS = {
     "CGROUP_MEMORY_LIMIT_POLICY": ("hard", "soft", "custom", "none"),
     "DEFRAG_DRAINING_SCHEDULE": ("graceful", "quick", "fast"),
@@ -69,7 +69,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Problem:
-    """Something wrong or doubtful. ``code`` is stable; ``hint`` is the remedy or empty."""
+    """A fault or a doubt. ``code`` is stable; ``hint`` is the remedy, or empty."""
 
     severity: str
     code: str
@@ -102,7 +102,7 @@ class Problem:
 def check(config: Config, *, notes: bool = False) -> list[Problem]:
     """All problems, in the order of the settings.
 
-    :param notes: also tell of knobs that have no effect and of names that nothing refers to.
+    :param notes: also report knobs without effect, and names that nothing refers to.
     """
     settings = [entry for entry in config.settings() if not _is_own(entry[2])]
     names = _Names.of(config)
@@ -114,17 +114,17 @@ def check(config: Config, *, notes: bool = False) -> list[Problem]:
 
 
 def _is_own(origin: Origin) -> bool:
-    """Whether a setting is none of the administrator's: detected, or of a template that a default applies."""
+    """Whether a setting is not the administrator's: detected, or of a template that a default applies."""
     return origin.file in _OWN_SOURCES or origin.file.startswith(_AUTOMATIC)
 
 
 @dataclass(frozen=True)
 class _Names:
-    """Names that a configuration makes, in lower case."""
+    """The names that a configuration defines, in lower case."""
 
-    #: What values refer to, and what lists of attributes and expressions name.
+    #: Names that values refer to, or that lists of attributes and expressions contain.
     mentioned: frozenset[str]
-    #: Daemons of the administrator's own in DAEMON_LIST.
+    #: The administrator's own daemons in DAEMON_LIST.
     daemons: tuple[str, ...]
     #: Patterns of :data:`IGNORED`.
     ignored: tuple[str, ...]
@@ -144,7 +144,7 @@ class _Names:
         return cls(frozenset(found), own, tuple(word.lower() for word in config.get_list(IGNORED)))
 
     def has(self, name: str) -> bool:
-        """Whether the configuration itself gives a name its meaning."""
+        """Whether the configuration itself gives a name a meaning."""
         form = _SLOT_FORM.fullmatch(name)
         of_slot = form is not None and form[1] in self.mentioned
         return name in self.mentioned or of_slot or any(name == d or name.startswith(f"{d}_") for d in self.daemons)
@@ -173,7 +173,7 @@ def _name_problem(config: Config, name: str, origin: Origin, names: _Names) -> P
 
 
 def _misspelt_list(knob: Knob, name: str, origin: Origin) -> Problem | None:
-    """A setting that is taken for a member of a family, and is rather the list of its members, misspelt."""
+    """A setting that looks like a member of a family, but is the misspelt list of its members."""
     near = _near_promise(knob, name) if "<" in knob.name and origin.template is None else []
     if not near:
         return None
@@ -182,7 +182,7 @@ def _misspelt_list(knob: Knob, name: str, origin: Origin) -> Problem | None:
 
 
 def _near(name: str) -> list[str]:
-    """What a name without a meaning may be a misspelling of."""
+    """The names that one without a meaning may be a misspelling of."""
     return (
         [like for like in similar_knobs(name) if _matters(like)]
         or _similar_family(name)
@@ -192,7 +192,7 @@ def _near(name: str) -> list[str]:
 
 
 def _near_promise(knob: Knob, name: str) -> list[str]:
-    """What a name may be a misspelling of that is taken for a member of a family, such as JOB_TRANSFORM_<NAME>."""
+    """Names that one may be a misspelling of if it looks like a member of a family, such as JOB_TRANSFORM_<NAME>."""
     family, part, _ = knob.name.partition("<")
     if not part:
         return []
@@ -203,7 +203,7 @@ def _near_promise(knob: Knob, name: str) -> list[str]:
 
 
 def _no_slot_form(name: str, bare: str, attribute: str, origin: Origin) -> Problem:
-    """A setting of one slot or slot type that neither a knob nor an attribute of slots has."""
+    """A setting of one slot or slot type that is neither a knob nor an attribute of slots."""
     message = f"there is no knob {name}, and STARTD_ATTRS does not name {attribute}"
     hint = ""
     if attribute.lower() in _RESOURCES:
@@ -213,7 +213,7 @@ def _no_slot_form(name: str, bare: str, attribute: str, origin: Origin) -> Probl
 
 
 def _matters(name: str) -> bool:
-    """Whether a known name is of a knob that somebody may have meant, rather than of a macro."""
+    """Whether a known name is that of a knob that somebody may have meant, not of a macro."""
     knob, rule = find_knob(name), rule_of(name)
     return (knob is not None and knob.used) or (rule is not None and rule.effect is not Effect.NONE)
 
@@ -225,12 +225,12 @@ def _not_honoured(config: Config, name: str, bare: str, origin: Origin, rule: Ru
     try:
         text = config.data.seen_by(None, None).text(name) or ""
     except ValueError:
-        return None  # the value's own problem tells of it
+        return None  # the value has a problem of its own
     default = config.default(bare)
     if rule.asks_for_nothing(text, None if default is None else config.expand(default)):
         return None
     if rule.effect is Effect.REFUSAL and (origin.template or "").upper().startswith("SECURITY:"):
-        return None  # its lists name the pool's own identities, which tokens stand for here
+        return None  # its lists name the pool's own identities, for which tokens stand here
     severity = _SEVERITY.get(rule.effect, NOTE)
     hint = rule.hint
     if severity == ERROR:
@@ -253,7 +253,7 @@ def _similar_family(name: str) -> list[str]:
 
 
 def _similar_member(name: str) -> list[str]:
-    """Members of families such as ``STARTD_CRON_<JOB>_PERIOD`` of which the last part is misspelt."""
+    """Members of families such as ``STARTD_CRON_<JOB>_PERIOD`` whose last part is misspelt."""
     endings: dict[str, list[str]] = {}
     for knob in knobs():
         if knob.used and (family := _MEMBER.fullmatch(knob.name)):
@@ -309,7 +309,7 @@ def _value_problem(config: Config, name: str, origin: Origin) -> Problem | None:
 
 
 def _list_problem(knob: Knob, name: str, text: str, origin: Origin) -> Problem | None:
-    """What is wrong with the first bad entry of a list of users and hosts."""
+    """The problem of the first bad entry in a list of users and hosts."""
     if not knob.name.startswith(("ALLOW_", "DENY_")) or knob.type != "list":
         return None
     for entry in authorization.words(text):
@@ -358,7 +358,7 @@ def _type_problem(knob: Knob, name: str, text: str, origin: Origin) -> Problem |
 
 
 def _debug_problem(name: str, text: str, origin: Origin) -> Problem | None:
-    """What a ``<SUBSYS>_DEBUG`` asks for that no log has."""
+    """Words of a ``<SUBSYS>_DEBUG`` for which there is no log."""
     bare = name.split(".", 1)[-1].upper()
     if not bare.endswith("_DEBUG") or not re.search(r"\bD_", text, re.IGNORECASE):
         return None
@@ -375,7 +375,7 @@ def _debug_problem(name: str, text: str, origin: Origin) -> Problem | None:
 
 
 def _daemon_problem(name: str, text: str, origin: Origin) -> Problem | None:
-    """What DAEMON_LIST asks for and no master starts."""
+    """Names in DAEMON_LIST that no master starts."""
     if name.rpartition(".")[2].upper() != "DAEMON_LIST":
         return None
     text = _COMMENT.split(text.upper())[0]
@@ -387,7 +387,7 @@ def _daemon_problem(name: str, text: str, origin: Origin) -> Problem | None:
 
 
 def _ignored_problem(name: str, text: str, origin: Origin) -> Problem | None:
-    """What :data:`IGNORED` names in vain."""
+    """Names in :data:`IGNORED` that have no effect."""
     if name.rpartition(".")[2].upper() != IGNORED:
         return None
     words = [word for word in re.split(r"[\s,]+", text) if word and not set(word) & set("*?[")]
@@ -400,7 +400,7 @@ def _ignored_problem(name: str, text: str, origin: Origin) -> Problem | None:
 
 
 def _member_problem(config: Config, name: str, origin: Origin) -> Problem | None:
-    """What a list of policy expressions names and nothing defines."""
+    """Names in a list of policy expressions that nothing defines."""
     form = _EXPRESSION_NAMES.fullmatch(name.rpartition(".")[2])
     if form is None:
         return None
@@ -421,11 +421,11 @@ def _bracket_hint(text: str) -> str:
 
 
 def require_sound(config: Config) -> list[Problem]:
-    """Refuse a configuration whose policy cannot work, or that promises what is not kept; give back what is merely
-    doubtful, notes last and in one.
+    """Reject a configuration whose policy cannot work, or that makes a promise that is not kept; return what is merely
+    doubtful, with all notes as the last one.
 
-    :raises ConfigError: at the place of the first broken expression, type, range or loop of a knob Slotwise reads, or
-        of the knobs that promise isolation or refusal and are not honoured.
+    :raises ConfigError: at the first broken expression, type, range or loop of a knob that Slotwise reads, or at the
+        knobs that promise isolation or refusal and are not honoured.
     """
     problems = check(config, notes=True)
     for problem in problems:
@@ -448,7 +448,7 @@ def require_sound(config: Config) -> list[Problem]:
     return doubts
 
 
-#: So many names are in the note about knobs without effect.
+#: The most names in the note about knobs without effect.
 _SHOWN = 6
 
 

@@ -1,7 +1,7 @@
-"""What ClassAd functions are told about this machine: user maps and home directories, as the configuration says.
+"""What ClassAd functions know about this machine: user maps and home directories, from the configuration.
 
-The answers of ``userMap()`` and ``userHome()`` belong to the process, as the zone does: :func:`take_over` sets them
-from a configuration, at the start of every daemon and of the tools that evaluate, and again when it is read anew.
+The answers of ``userMap()`` and ``userHome()`` belong to the process, as the time zone does: :func:`take_over` sets
+them from a configuration, at the start of every daemon and of the tools that evaluate, and at each reconfig.
 Rules: manual, "<SUBSYS>_CLASSAD_USER_MAP_NAMES" and the two after it, and "The Authentication Map File" for the lines.
 """
 
@@ -20,9 +20,9 @@ _INCLUDE = re.compile(r'[ \t]*@include[ \t]+(?:"((?:[^"\\]|\\.)*)"|(\S+))')
 def take_over(config: Config, subsystem: str) -> list[str]:
     """Make ``userMap()`` and ``userHome()`` of this process answer as ``config`` says for ``subsystem``.
 
-    Maps that are not named any more are forgotten, files are read again.
+    Maps that are no longer named are forgotten, and files are read again.
 
-    :returns: what is wrong with maps, for people; a map that cannot be read has no entries.
+    :returns: the faults of maps, for people; a map that cannot be read has no entries.
     """
     doubts: list[str] = []
     enable_user_home(config.get_bool("CLASSAD_ENABLE_USER_HOME"))
@@ -57,7 +57,7 @@ def _read(file: Path, doubts: list[str], name: str, *, deep: bool = True) -> byt
 
 
 def _included(text: bytes, directory: Path, doubts: list[str], name: str) -> bytes:
-    """The text with its ``@include`` lines replaced by the files they name, which include no others."""
+    """The text with its ``@include`` lines replaced by the files they name, which cannot include others."""
     lines: list[bytes] = []
     for line in text.split(b"\n"):
         found = _INCLUDE.match(line.decode("utf-8", "surrogateescape"))

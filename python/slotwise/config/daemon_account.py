@@ -1,4 +1,4 @@
-"""The account that the daemons of root do their own work as: CONDOR_IDS, else ``condor`` or ``slotwise``, if any.
+"""The account that root's daemons use for their own work: CONDOR_IDS, else ``condor`` or ``slotwise``, if any.
 
 Source: manual, "User Accounts in HTCondor"; condor_utils/uids.cpp (init_condor_ids).
 """
@@ -15,7 +15,7 @@ from slotwise.errors import ConfigError
 from slotwise.model.knobs import Knobs
 
 KNOB = "CONDOR_IDS"
-#: Accounts that are taken when no other is named, the first that there is.
+#: The default accounts; the first one that exists is used.
 NAMES = ("condor", "slotwise")
 _REMEDY = "write CONDOR_IDS = <uid>.<gid> of an account made for the daemons"
 
@@ -32,9 +32,9 @@ class DaemonAccount:
 
 
 def daemon_account(config: Knobs, env: Mapping[str, str]) -> DaemonAccount | None:
-    """The account; None where there is none.
+    """The account, if there is one.
 
-    :raises ConfigError: when CONDOR_IDS, of the environment or the configuration, names none, or root.
+    :raises ConfigError: CONDOR_IDS, in the environment or the configuration, names no account, or root.
     """
     text = env.get(KNOB) or config.get(KNOB)
     if text:

@@ -1,7 +1,7 @@
 """The language of ``<SUBSYS>_DEBUG`` and ``ALL_DEBUG``: which messages a daemon logs, and what begins each line.
 
-Words are separated by blanks, commas or ``|``. ``D_CAT`` selects the messages of a category, ``D_CAT:2`` its details
-too, ``-D_CAT`` or ``D_CAT:0`` takes it away; other words change the header of each line. D_ALWAYS, D_ERROR and D_STATUS
+Words are separated by blanks, commas or ``|``. ``D_CAT`` selects the messages of a category, ``D_CAT:2`` its details,
+too, ``-D_CAT`` or ``D_CAT:0`` deselects it; other words change the header of each line. D_ALWAYS, D_ERROR and D_STATUS
 are always on (reference page "Configuration", daemon logging; guide "Reading the logs").
 """
 
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-#: Messages that every log has: those of note, warnings and errors.
+#: Messages that every log has: important ones, warnings and errors.
 ALWAYS = frozenset({"D_ALWAYS", "D_ERROR", "D_STATUS"})
 #: Categories that some daemon writes, and what they select.
 CATEGORIES: dict[str, str] = {
@@ -24,9 +24,9 @@ CATEGORIES: dict[str, str] = {
 }
 #: Words that change the header of each line: process id, category, milliseconds, seconds since the epoch.
 HEADERS = frozenset({"D_PID", "D_CAT", "D_SUB_SECOND", "D_TIMESTAMP"})
-#: Other names of the same.
+#: Aliases.
 _SAME = {"D_CATEGORY": "D_CAT", "D_LEVEL": "D_CAT", "D_FAILURE": "D_ERROR"}
-#: What HTCondor has besides and no daemon of ours writes.
+#: Categories of HTCondor that no daemon of ours writes.
 _NOT_HERE = frozenset(
     {
         "D_ZKM",
@@ -61,15 +61,15 @@ _WORD = re.compile(r"(?P<sign>[-+]?)(?P<name>[A-Z0-9_]+)(?::(?P<level>\d+))?", r
 
 @dataclass
 class DebugFlags:
-    """What the words of some knobs select together."""
+    """The selection of the words of some knobs together."""
 
-    #: Verbosity by category: 1 or 2. What is not there is off, except for :data:`ALWAYS`.
+    #: Verbosity by category: 1 or 2. Other categories are off, except for :data:`ALWAYS`.
     verbosity: dict[str, int] = field(default_factory=dict)
     headers: set[str] = field(default_factory=set)
 
     @classmethod
     def parse(cls, *texts: str | None) -> DebugFlags:
-        """From the values of knobs, the general one first; later words win."""
+        """Read the values of knobs, the general one first; later words win."""
         flags = cls()
         for word in _words(*texts):
             found = _WORD.fullmatch(word)

@@ -1,6 +1,6 @@
 """Facts of the host that are macros in every configuration: ``$(ARCH)``, ``$(DETECTED_CPUS)``, ``$(FULL_HOSTNAME)``.
 
-Names and forms as HTCondor publishes them (manual, "Pre-Defined Macros").
+Names and forms are HTCondor's (manual, "Pre-Defined Macros").
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def capacity() -> dict[str, int]:
 
 @lru_cache(maxsize=1)
 def host_names() -> tuple[str, str]:
-    """Short and full host name. The full one comes from the name service, if that knows it."""
+    """Short and full host name. The full one comes from the name service, if it knows the host."""
     name = os.uname().nodename
     full = name
     if "." not in name:
@@ -120,7 +120,7 @@ def host_names() -> tuple[str, str]:
 
 @lru_cache(maxsize=1)
 def addresses() -> tuple[str, str]:
-    """The IPv4 and IPv6 addresses that reach out of this host; loopback and empty when there is no network."""
+    """The IPv4 and IPv6 addresses by which this host reaches others; loopback and empty without a network."""
     found = []
     for family, far in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
         try:

@@ -1,4 +1,4 @@
-"""Shows how a value comes about: the expanded text, and every macro that went into it with its origin."""
+"""Explains a value: the expanded text, and every macro in it with its origin."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ class Explanation:
 
 
 def explain(config: Config, name: str, _seen: frozenset[str] = frozenset()) -> Explanation:
-    """How the value of ``name`` comes about.
+    """Explain the value of ``name``.
 
-    :raises ConfigError: when its macros go round in circles.
+    :raises ConfigError: its macros form a loop.
     """
     raw = config.raw(name)
     seen = _seen | {name.lower()}

@@ -14,14 +14,14 @@ from slotwise.config.view import Config
 from slotwise.errors import ConfigError
 from slotwise.home import PoolHome
 
-#: Where a site keeps its configuration when nothing else is said; the first that can be read counts.
+#: The default places of a site's configuration; the first one that can be read counts.
 SITE_FILES = (Path("/etc/slotwise/condor_config"), Path("/etc/condor/condor_config"))
 #: Value of CONDOR_CONFIG that asks for environment settings alone.
 ONLY_ENV = "ONLY_ENV"
 
 
 def named_file(env: Mapping[str, str], config_file: str | None) -> Path | None:
-    """The root file that the caller named, on the command line or with CONDOR_CONFIG; None: it is to be looked for."""
+    """The root file that the caller named, on the command line or with CONDOR_CONFIG; None: search for it."""
     named = config_file or env.get("CONDOR_CONFIG") or ONLY_ENV
     return None if named.upper() == ONLY_ENV else Path(named).absolute()
 
@@ -30,7 +30,7 @@ def config_file_of(env: Mapping[str, str], home: PoolHome | Path | None = None) 
     """The root file: CONDOR_CONFIG, else the one that the pool was brought up with, else ``condor_config`` in the
     pool's home, else the site's; or None.
 
-    :raises ConfigError: when CONDOR_CONFIG or the pool's record names a file that cannot be read.
+    :raises ConfigError: CONDOR_CONFIG or the pool's record names a file that cannot be read.
     """
     named = env.get("CONDOR_CONFIG")
     if named:
@@ -54,7 +54,7 @@ def _pool_home(home: PoolHome | Path) -> PoolHome:
 
 
 def _home_defaults(home: PoolHome | Path | None) -> list[tuple[str, str]]:
-    """Directories of the pool's home take the place of HTCondor's defaults."""
+    """Directories of the pool's home replace HTCondor's defaults."""
     if home is None:
         return []
     place = _pool_home(home)
@@ -83,16 +83,16 @@ def load(
     """Read the configuration.
 
     :param config_file: root file; None asks :func:`config_file_of`.
-    :param subsystem: whose prefixed settings win (``STARTD.X``); ``TOOL`` when not given.
+    :param subsystem: whose prefixed settings win (``STARTD.X``); ``TOOL`` by default.
     :param local_name: second prefix, of one daemon among several of its kind.
-    :param env: environment for ``_CONDOR_X``, ``_SLOTWISE_X`` and ``$ENV``; the process's when None.
+    :param env: environment for ``_CONDOR_X``, ``_SLOTWISE_X`` and ``$ENV``; the process's if None.
     :param home: pool directory: LOG, SPOOL and EXECUTE default to places below it, and settings made persistent
         with ``slotwise config set`` are read from it.
     :param cwd: where relative file names start.
     :param runtime: settings made at run time, by name; they win over all else.
-    :param remote_files: files of settings that a daemon was told from afar (:mod:`slotwise.config.remote`).
+    :param remote_files: files of a daemon's remote settings (:mod:`slotwise.config.remote`).
     :param seed: makes ``$RANDOM_CHOICE`` and ``$RANDOM_INTEGER`` repeatable.
-    :raises ConfigError: when the configuration is refused; names file, line and remedy.
+    :raises ConfigError: the configuration is rejected; names file, line and remedy.
     """
     env = os.environ if env is None else env
     reader = (subsystem or "TOOL").upper()
@@ -122,7 +122,7 @@ def load(
 
 
 def _user_directory(env: Mapping[str, str], reader: str) -> str | None:
-    """Where a person's own settings are; daemons and root have none."""
+    """The file of a person's own settings; daemons and root have none."""
     if reader not in ("TOOL", "SUBMIT") or os.getuid() == 0 or not env.get("HOME"):
         return None
     return f"{env['HOME']}/.condor"

@@ -1,4 +1,4 @@
-"""Settings that a command makes: persistent ones stay, run-time ones last until the pool is started again.
+"""Settings that a command makes: persistent ones stay, run-time ones last until the pool restarts.
 
 They live in files of the pool's home that :func:`slotwise.config.load` reads after everything else, one pair for all
 daemons and one for each subsystem. HTCondor: condor_config_val -set, -unset, -rset, -runset.
@@ -32,7 +32,7 @@ def files(home: PoolHome, subsystem: str) -> list[str]:
 def parse_assignment(text: str) -> tuple[str, str]:
     """Name and value of ``NAME = value``.
 
-    :raises ConfigError: when it is not an assignment.
+    :raises ConfigError: it is not an assignment.
     """
     found = _ASSIGNMENT.fullmatch(text)
     if found is None:
@@ -43,7 +43,7 @@ def parse_assignment(text: str) -> tuple[str, str]:
 
 
 def change(home: PoolHome, subsystem: str | None, name: str, value: str | None, *, runtime: bool) -> str:
-    """Set a knob, or take the setting back when ``value`` is None. The file changes in one step.
+    """Set a knob, or remove the setting if ``value`` is None. The file changes atomically.
 
     Returns the former text, for :func:`put_back`.
     """
@@ -66,6 +66,6 @@ def put_back(home: PoolHome, subsystem: str | None, text: str, *, runtime: bool)
 
 
 def forget_runtime(home: PoolHome) -> None:
-    """Take all run-time settings back: the pool starts again."""
+    """Remove all run-time settings, as the pool restarts."""
     for path in home.run.glob("*.runtime"):
         path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Turns refusals of the native language into :class:`ConfigError` and :class:`SubmitError`."""
+"""Turns errors of the native language into :class:`ConfigError` and :class:`SubmitError`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from slotwise.errors import ConfigError, SubmitError
 
 
 def _parts(error: ValueError) -> tuple[str, str, str, str, str]:
-    """Code, message, origin, key and hint of what the native module raised."""
+    """Code, message, origin, key and hint of an error that the native module raised."""
     if len(error.args) != 6:
         return "config", str(error), "", "", ""
     code, message, file, line, key, hint = error.args
@@ -15,7 +15,7 @@ def _parts(error: ValueError) -> tuple[str, str, str, str, str]:
 
 
 def config_error(error: ValueError) -> ConfigError:
-    """The error to raise for a refused configuration."""
+    """The error to raise for a rejected configuration."""
     code, message, origin, key, hint = _parts(error)
     made = ConfigError(message, hint=hint or None, origin=origin, key=key)
     made.code = code
@@ -23,7 +23,7 @@ def config_error(error: ValueError) -> ConfigError:
 
 
 def submit_error(error: ValueError) -> SubmitError:
-    """The error to raise for a refused submit description."""
+    """The error to raise for a rejected submit description."""
     code, message, origin, key, hint = _parts(error)
     made = SubmitError(message, hint=hint or None, origin=origin, key=key)
     made.code = code

@@ -1,9 +1,9 @@
-"""Settings that a daemon is told from afar: persistent ones in files of its host, run-time ones in its memory.
+"""A daemon's remote settings: persistent ones in files of its host, run-time ones in its memory.
 
 Persistent ones have HTCondor's form: below PERSISTENT_CONFIG_DIR ``.config.<SUBSYS>`` names them, in
 RUNTIME_CONFIG_ADMIN, and each has a file ``.config.<SUBSYS>.<name>``. ``<SUBSYS>_CONFIG`` names another place for the
 former, with which all names begin. Daemons read them after all other files, and run-time settings after these. The
-switches are read once, where no such setting has a say: who may set knobs must not be able to switch on more.
+switches are read once, without such settings: a caller who may set knobs must not be able to enable more.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from slotwise.errors import ConfigError, DeniedError
 
 _NAME = re.compile(r"[A-Za-z0-9_.]{1,200}")
 _INDEX = re.compile(r"\s*RUNTIME_CONFIG_ADMIN\s*=(.*)", re.IGNORECASE)
-#: Settings of each kind that a daemon keeps, and how long a value may be.
+#: The most settings of each kind, and the longest value.
 _SETTINGS_MOST, _VALUE_MOST = 1000, 64 * 1024
 
 
 class RemoteSettings:
-    """What may be set in one daemon from afar, and what has been.
+    """What may be set remotely in one daemon, and what has been set.
 
     :param config: the daemon's configuration without any such setting.
-    :raises ConfigError: when persistent settings are enabled and it is not said where they are kept.
+    :raises ConfigError: persistent settings are enabled, but have no place.
     """
 
     def __init__(self, config: Config) -> None:
@@ -56,7 +56,7 @@ class RemoteSettings:
     def files(self) -> list[str]:
         """The files of persistent settings, in order.
 
-        :raises ConfigError: for one that is missing, or that others could have written.
+        :raises ConfigError: one is missing, or others could have written it.
         """
         if self._index is None or not self._index.parent.is_dir():
             return []
@@ -67,11 +67,11 @@ class RemoteSettings:
         return [str(path) for path in files]
 
     def change(self, name: str, value: str | None, *, runtime: bool, try_it: Callable[[dict[str, str]], None]) -> None:
-        """Set a knob, or take the setting back (``value`` None); it counts when the configuration is read again.
+        """Set a knob, or remove the setting (``value`` None); it takes effect with the next reconfig.
 
-        :param try_it: sees that a configuration with these run-time settings can be used.
-        :raises DeniedError: when such settings are not enabled, or there are too many.
-        :raises ConfigError: for what is not a setting, and what ``try_it`` refuses.
+        :param try_it: checks that a configuration with these run-time settings can be used.
+        :raises DeniedError: such settings are not enabled, or there are too many.
+        :raises ConfigError: it is not a setting, or ``try_it`` rejects it.
         """
         if not self._allowed[runtime]:
             knob = f"ENABLE_{'RUNTIME' if runtime else 'PERSISTENT'}_CONFIG"
@@ -130,7 +130,7 @@ class RemoteSettings:
             _require_few(len(names))
             _replace(self._file(name), f"{name} = {value}\n")
             names.append(name.lower())
-        # HTCondor has them in order. A setting is in the list only while its file is there.
+        # HTCondor keeps them in order. A setting is in the list only while its file exists.
         if names:
             _replace(self._index, f"RUNTIME_CONFIG_ADMIN = {', '.join(sorted(names))}\n")
         else:
@@ -160,7 +160,7 @@ def _replace(path: Path, text: str) -> None:
 
 
 def _require_ours(path: Path) -> None:
-    """See that a file is one that only this account or root could have written."""
+    """Check that only this account or root could have written a file."""
     try:
         about = path.lstat()
     except OSError as error:
@@ -174,7 +174,7 @@ def _require_ours(path: Path) -> None:
 
 
 def _require_safe_directory(path: Path) -> None:
-    """See that nobody but this account or root can put files into a directory, or another in its place."""
+    """Check that nobody but this account or root can put files into a directory, or replace it."""
     if path.is_symlink():
         raise ConfigError(f"PERSISTENT_CONFIG_DIR: {path} is a symbolic link", key="PERSISTENT_CONFIG_DIR")
     _require_owner(path, path.stat())

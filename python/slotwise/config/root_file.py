@@ -1,8 +1,8 @@
-"""Which root file the pool of a home was brought up with, for the tools of that home in other shells.
+"""Records the root file with which the pool of a home was brought up, for the tools of that home in other shells.
 
-The master writes it when it was named one, by ``slotwise up --config`` or CONDOR_CONFIG; it stays until it is named
-another. Whoever writes it decides what the tools of others read, and a configuration may run commands: so it counts
-only where it belongs to the reader or to root, and nobody else may write to it.
+The master records a file that ``slotwise up --config`` or CONDOR_CONFIG names, until another is named. Whoever writes
+the record decides what the tools of others read, and a configuration may run commands; so it counts only if it belongs
+to the reader or to root, and nobody else may write to it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _LONGEST = 8192
 
 
 def file_of(home: PoolHome) -> Path:
-    """Where the name is kept."""
+    """The file of the record."""
     return home.root / "config.d" / "root.file"
 
 
 def record(home: PoolHome, root: Path) -> None:
-    """Remember ``root``, an absolute path, in one step."""
+    """Record ``root``, an absolute path, atomically."""
     path = file_of(home)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
@@ -36,9 +36,9 @@ def record(home: PoolHome, root: Path) -> None:
 
 
 def recorded(home: PoolHome) -> Path | None:
-    """The root file that was remembered last; None when there was none.
+    """The recorded root file, if any.
 
-    :raises ConfigError: when the name is not to be trusted, or the file cannot be read.
+    :raises ConfigError: the record is not trusted, or the file cannot be read.
     """
     path = file_of(home)
     try:

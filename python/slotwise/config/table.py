@@ -13,8 +13,8 @@ import slotwise._native as _native
 class Knob:
     """One row of the knob table.
 
-    ``default`` is the raw macro text; ``implied`` is what typed reading falls back to for knobs
-    without one. ``used`` tells whether Slotwise reads it; ``unit``, ``daemons``, ``applies``
+    ``default`` is the raw macro text; ``implied`` is the value that typed reading falls back to for
+    knobs without one. ``used`` says whether Slotwise reads it; ``unit``, ``daemons``, ``applies``
     (``reconfig``, ``restart``, ``next job``, ``command``) and ``description`` are filled in for those. ``<...>`` in a
     name stands for a part that the administrator chooses; ``family`` is the row of that kind that a knob with a row of
     its own is a member of (``<DAEMON>_LOG`` for ``SCHEDD_LOG``). ``per_slot`` knobs may have a value for a slot or a
@@ -46,7 +46,7 @@ def knobs() -> tuple[Knob, ...]:
 
 @lru_cache(maxsize=256)
 def family_pattern(family: str) -> re.Pattern[str]:
-    """What names of a family look like, ``SLOT<N>_USER``; what stands for its ``<...>`` are the groups."""
+    """The pattern of a family's names, such as ``SLOT<N>_USER``; its groups match the ``<...>``."""
     pieces = re.split(r"<(\w+)>", family)
     chosen = [r"(\d+)" if piece == "N" else "(.+)" for piece in pieces[1::2]]
     parts = [text for pair in zip(map(re.escape, pieces[::2]), [*chosen, ""], strict=True) for text in pair]
@@ -60,7 +60,7 @@ def find_knob(name: str) -> Knob | None:
 
 
 def similar_knobs(name: str) -> list[str]:
-    """Known names that a misspelt one may stand for, the best first."""
+    """Known names that a misspelt one may stand for, best first."""
     return list(_native.similar_knobs(name))
 
 

@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - a rule is a row
-"""Knobs of HTCondor that Slotwise does not honour: what each would have done, and how much that matters.
+"""Knobs of HTCondor that Slotwise does not honour: what each would do, and how much that matters.
 
-A knob that an administrator may write is honoured (the code reads it), or a rule here says what it promises, or it is
+A knob that an administrator writes is honoured (the code reads it), or a rule here says what it promises, or it is
 unknown. ``tests/unit/test_knob_classes.py`` derives the first from the code and compares it with the other two.
 """
 
@@ -16,15 +16,15 @@ from functools import lru_cache
 class Effect(Enum):
     """What is lost without the knob."""
 
-    #: Where jobs run apart from the host and from each other.
+    #: The isolation of jobs from the host and from each other.
     ISOLATION = "isolation"
-    #: Whom or what a daemon refuses.
+    #: The refusal of callers or requests by a daemon.
     REFUSAL = "refusal"
-    #: What happens to jobs and machines.
+    #: The policy for jobs and machines.
     POLICY = "policy"
-    #: A service that is not there.
+    #: A service.
     SERVICE = "service"
-    #: Nothing that anybody would miss.
+    #: Nothing that matters.
     NONE = "none"
 
 
@@ -32,9 +32,9 @@ class Effect(Enum):
 class Rule:
     """Knobs whose names match ``names`` (a regular expression), and what is lost.
 
-    ``off``: values (in lower case) with which the knob asks for nothing, or for what happens anyway; its default and
-    the empty value are among them. ``words_off``: each word of a list is such a value. ``text`` goes on behind the
-    knob's name; ``hint`` is the remedy.
+    ``off``: values (in lower case) with which the knob requests nothing, or what happens anyway; its default and the
+    empty value are among them. ``words_off``: each word of a list is such a value. ``text`` continues the sentence
+    that begins with the knob's name; ``hint`` is the remedy.
     """
 
     names: str
@@ -82,7 +82,7 @@ def _none(names: str, text: str = "has no effect here") -> Rule:
     return Rule(names, Effect.NONE, text)
 
 
-#: The first rule that matches a name holds.
+#: The first rule that matches a name applies.
 RULES: tuple[Rule, ...] = (
     # ------------------------------------------------------------------------------------------------------ isolation
     _isolation("NAMED_CHROOT", "promises root directories that jobs do not get", off=()),
@@ -258,7 +258,7 @@ def rule_of(name: str) -> Rule | None:
 
 @lru_cache(maxsize=1)
 def promises() -> tuple[str, ...]:
-    """Names of the knobs whose absence stops a start, those of lists of hosts and users for each level among them."""
+    """The knobs that prevent a start unless they are honoured, including the lists of hosts and users of each level."""
     severe = [rule.names for rule in RULES if rule.effect in (Effect.ISOLATION, Effect.REFUSAL)]
     plain = [name for names in severe for name in names.split("|") if re.fullmatch("[A-Z_]+", name)]
     access = [f"{verb}_{level}" for verb in ("ALLOW", "DENY", "HOSTALLOW", "HOSTDENY") for level in _LEVEL_NAMES]

@@ -1,4 +1,4 @@
-"""A configuration that was read: typed answers, and where each came from."""
+"""A configuration that was read: typed values, and the origin of each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _T = TypeVar("_T")
 
 
 class Config:
-    """A configuration as one subsystem reads it. Frozen; macros expand each time a value is asked for."""
+    """A configuration as one subsystem reads it. Frozen; macros expand each time a value is read."""
 
     __slots__ = ("_data", "local_name", "subsystem")
 
@@ -53,9 +53,9 @@ class Config:
         return Config(self._data.seen_by(subsystem, local_name), subsystem, local_name)
 
     def get(self, name: str) -> str | None:
-        """The expanded text; None when the knob is undefined or empty.
+        """The expanded text; None if the knob is undefined or empty.
 
-        :raises ConfigError: when the macros of the value go round in circles.
+        :raises ConfigError: the macros of the value form a loop.
         """
         try:
             text: str | None = self._data.text(name)
@@ -64,11 +64,11 @@ class Config:
         return text
 
     def get_str(self, name: str) -> str:
-        """The expanded text; empty when undefined."""
+        """The expanded text; empty if undefined."""
         return self.get(name) or ""
 
     def get_text(self, name: str) -> str:
-        """The expanded text, and where the knob is undefined or empty that of its built-in default; "" without one."""
+        """The expanded text, or that of the default if the knob is undefined or empty; "" without a default."""
         try:
             text: str | None = self._data.text_or_default(name)
         except ValueError as error:
@@ -76,9 +76,9 @@ class Config:
         return (text or "").strip()
 
     def get_int(self, name: str) -> int:
-        """An integer knob: expressions are evaluated, and the knob table's default and range hold.
+        """An integer knob: expressions are evaluated, and the knob table's default and range apply.
 
-        :raises ConfigError: when it gives no number, or is undefined and the table has no default.
+        :raises ConfigError: it is not a number, or is undefined and has no default in the table.
         """
         return self._required(name, self.find_int(name))
 
@@ -91,15 +91,15 @@ class Config:
         return self._required(name, self.find_float(name))
 
     def find_int(self, name: str) -> int | None:
-        """As :meth:`get_int`, but None when the knob is undefined and the table has no default for it."""
+        """As :meth:`get_int`, but None if the knob is undefined and has no default in the table."""
         return self._found(name, self._data.integer)
 
     def find_bool(self, name: str) -> bool | None:
-        """As :meth:`get_bool`; None when the knob is undefined and the table has no default for it."""
+        """As :meth:`get_bool`; None if the knob is undefined and has no default in the table."""
         return self._found(name, self._data.boolean)
 
     def find_float(self, name: str) -> float | None:
-        """As :meth:`get_float`; None when the knob is undefined and the table has no default for it."""
+        """As :meth:`get_float`; None if the knob is undefined and has no default in the table."""
         return self._found(name, self._data.real)
 
     @staticmethod
@@ -120,10 +120,10 @@ class Config:
         return self.get_str(name).replace(",", " ").split()
 
     def get_expr(self, name: str) -> ExprTree | None:
-        """A ClassAd expression; that of the built-in default where the knob is undefined or empty, None without one.
-        A backslash in its strings is itself.
+        """A ClassAd expression, or that of the default if the knob is undefined or empty; None without a default.
+        A backslash in its strings stands for itself.
 
-        :raises ConfigError: when the text is not an expression; names the place it was set.
+        :raises ConfigError: the text is not an expression; names the place where it was set.
         """
         return self._expression(name, old=True)
 
@@ -144,7 +144,7 @@ class Config:
             raise ConfigError(what, origin=str(self.origin(name)), key=name) from None
 
     def typed(self, name: str) -> str | int | bool | float | None:
-        """The value by the knob table's type; None when undefined."""
+        """The value by the knob table's type; None if undefined."""
         try:
             value: str | int | bool | float | None = self._data.typed(name)
         except ValueError as error:
@@ -162,18 +162,18 @@ class Config:
         return found
 
     def is_set(self, name: str) -> bool:
-        """Whether somebody set the knob, rather than its default holding."""
+        """Whether the knob was set, so that its default does not apply."""
         return self._data.origin(name) is not None
 
     def origin(self, name: str) -> Origin | None:
-        """Where the value comes from; None for undefined names."""
+        """The origin of the value; None for undefined names."""
         found = self._data.origin(name)
         if found is not None:
             return Origin(*found)
         return DEFAULT if self._data.raw(name) is not None else None
 
     def entry_name(self, name: str) -> str | None:
-        """The name as written, with its prefix, of the setting that counts."""
+        """The name, as written with its prefix, of the setting that applies."""
         found: str | None = self._data.entry_name(name)
         if found is None and self._data.raw(name) is not None:
             knob = find_knob(name)
@@ -181,7 +181,7 @@ class Config:
         return found
 
     def expand(self, text: str) -> str:
-        """Any text with its macros expanded as in a value."""
+        """A text with its macros expanded as in a value."""
         try:
             expanded: str = self._data.expand(text)
         except ValueError as error:
@@ -189,19 +189,19 @@ class Config:
         return expanded
 
     def settings(self) -> list[tuple[str, str, Origin]]:
-        """All that was set: name, raw text, origin; defaults are not among them."""
+        """All settings without defaults: name, raw text, origin."""
         return [(name, raw, Origin(file, line, template)) for name, raw, file, line, template in self._data.settings()]
 
     def members(self, family: str) -> list[tuple[str, str]]:
         """The members of a family that are set, as (name, what the administrator chose): for ``SLOT<N>_USER``
-        ``("SLOT2_USER", "2")``. Several parts come joined by ``_``. A prefix such as ``STARTER.`` is left out."""
+        ``("SLOT2_USER", "2")``. Several parts are joined by ``_``. A prefix such as ``STARTER.`` is omitted."""
         pattern, in_table = family_pattern(family), find_knob(family) is not None
         found: dict[str, tuple[str, str]] = {}
         for written, _raw, _origin in self.settings():
             name = written.rpartition(".")[2]
             match = pattern.fullmatch(name)
             knob = find_knob(name) if match else None
-            # A form of a knob is in no row; what is in one is a member only of its own family.
+            # A form of a knob has no row; a name with a row is a member of its own family only.
             if match and (not in_table or (knob is not None and family in (knob.name, knob.family))):
                 found.setdefault(name.lower(), (name, "_".join(match.groups())))
         return list(found.values())
@@ -213,5 +213,5 @@ class Config:
 
     @property
     def warnings(self) -> list[tuple[Origin, str]]:
-        """What ``warning :`` statements said."""
+        """The texts of ``warning :`` statements."""
         return [(Origin(file, line), text) for file, line, text in self._data.warnings()]

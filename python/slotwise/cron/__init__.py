@@ -1,1 +1,1 @@
-"""Cron jobs of daemons: an administrator's programs that find things out, for the ads of slots or a schedd."""
+"""Cron jobs of daemons: an administrator's programs that add to the ads of slots or of a schedd."""

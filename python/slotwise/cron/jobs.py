@@ -20,14 +20,14 @@ from slotwise.execution.arguments import in_double_quotes, split_new, split_old
 _log = logging.getLogger(__name__)
 
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
-#: How the names of knobs begin.
+#: The prefixes of knobs.
 CRON = "STARTD_CRON_"
 BENCHMARKS = "BENCHMARKS_"
 SCHEDD_CRON = "SCHEDD_CRON_"
 
 
 class Mode(StrEnum):
-    """When a job runs: every so often, so long after its end, once, or (benchmarks only) when asked."""
+    """When a job runs: periodically, some time after its end, once, or (benchmarks only) on demand."""
 
     PERIODIC = "periodic"
     WAIT_FOR_EXIT = "waitforexit"
@@ -45,33 +45,33 @@ class AutoPublish(StrEnum):
 
 @dataclass(frozen=True)
 class CronJob:
-    """One job. ``slots``: the slot numbers that its ads go to, all when empty."""
+    """One job. ``slots``: the numbers of the slots that get its ads; empty: all slots."""
 
     name: str
     executable: str
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    #: Where it begins; the daemon's log directory unless its knob says otherwise.
+    #: Its working directory; the daemon's log directory unless its knob says otherwise.
     directory: str = "/"
     mode: Mode = Mode.PERIODIC
     period_s: float = 60
     prefix: str = ""
     slots: frozenset[int] = frozenset()
-    #: Send SIGHUP on a reconfig; run again then; kill what still runs when the next run is due.
+    #: Send SIGHUP on a reconfig; rerun on a reconfig; kill a run that is still going when the next is due.
     hup: bool = False
     rerun: bool = False
     kill: bool = False
     load: float = 0.01
-    #: The condition's text, and compiled; it is evaluated before each run.
+    #: The text of the condition that is evaluated before each run.
     condition: str = ""
-    #: What its samples are added up to, or the greatest of which is kept.
+    #: The resources of its samples that are summed, or whose peak is kept.
     metrics: tuple[Metric, ...] = ()
-    #: How its knobs begin.
+    #: The prefix of its knobs.
     family: str = CRON
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells it from all other jobs."""
+        """A key that tells it from all other jobs."""
         return (self.family, self.name.lower())
 
     def may_run(self) -> Expression | None:
@@ -81,19 +81,19 @@ class CronJob:
 
 @dataclass(frozen=True)
 class CronRules:
-    """All jobs, and what holds for all of them."""
+    """All jobs, and the settings for all of them."""
 
     jobs: tuple[CronJob, ...] = ()
     max_load: float = 0.1
     publish: AutoPublish = AutoPublish.NEVER
     log_failures: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
-    #: Which jobs do not run, and why.
+    #: The jobs that do not run, each with the reason.
     faults: tuple[str, ...] = ()
 
 
 class _Knobs:
-    """The knobs of a family. Those of another name have the family's defaults: the knob table does not know them."""
+    """The knobs of a family. Under another name they have the family's defaults, because the knob table lacks them."""
 
     def __init__(self, config: Config, family: str, named: str) -> None:
         self._config, self._family = config, family
@@ -117,10 +117,10 @@ class _Knobs:
 
 
 def read(config: Config, family: str = CRON, named: str = "") -> CronRules:
-    """The jobs of the configuration; one that cannot be is left out, and said so in the log.
+    """The jobs of the configuration; one with an error is skipped and logged.
 
     :param family: :data:`CRON`, :data:`BENCHMARKS` or :data:`SCHEDD_CRON`.
-    :param named: SCHEDD_CRON_NAME, with which the knobs begin then; by default they begin with the family's name.
+    :param named: SCHEDD_CRON_NAME, the prefix of the knobs then; by default it is the family's name.
     """
     knobs = _Knobs(config, family, f"{named}_" if named else family)
     own = knobs.prefix
@@ -147,7 +147,7 @@ def read(config: Config, family: str = CRON, named: str = "") -> CronRules:
 
 
 def _environment_of(family: str, named: str, config_val: str) -> dict[str, str]:
-    """What programs of a family find in their environment: how it is called, and what reads the configuration."""
+    """The environment of a family's programs: the family's name, and the program that reads the configuration."""
     if family == SCHEDD_CRON:
         name = (named or "SCHEDD").upper()
         found = {f"{name}_INTERFACE_VERSION": "1", "SCHEDD_CRON_NAME": name}
@@ -203,7 +203,7 @@ def _job(name: str, knobs: _Knobs, family: str, directory: str) -> CronJob:
         tuple(metrics),
         family,
     )
-    job.may_run()  # a condition that is not an expression is found now
+    job.may_run()  # reports a condition that is not an expression
     return job
 
 
@@ -215,8 +215,8 @@ def _slots(own: str, numbers: list[str]) -> frozenset[int]:
 
 
 def _period_of(mode: Mode, text: str) -> float:
-    """How often a job of a mode runs. With WaitForExit 0 is again at once: here after a second, so that a program that
-    ends as soon as it begins does not keep the host busy."""
+    """How often a job of a mode runs. With WaitForExit, 0 means at once; here it is a second, so that a program that
+    exits as soon as it starts does not keep the host busy."""
     if mode in (Mode.ONE_SHOT, Mode.ON_DEMAND):
         return 0.0
     if mode is Mode.WAIT_FOR_EXIT and re.fullmatch(r"0+\s*[smh]?", text.strip().lower()):
@@ -227,7 +227,7 @@ def _period_of(mode: Mode, text: str) -> float:
 def period(text: str) -> float:
     """``90``, ``90s``, ``5m`` or ``2h`` in seconds.
 
-    :raises ConfigError: for anything else, and for less than a second.
+    :raises ConfigError: it is anything else, or less than a second.
     """
     found = re.fullmatch(r"(\d+)\s*([smh]?)", text.strip().lower())
     if found is None or not int(found[1]):
@@ -245,7 +245,7 @@ def _arguments(text: str) -> tuple[str, ...]:
 
 
 def environment(text: str) -> dict[str, str]:
-    """``A=1;B=2``, or in double quotes ``A=1 B='2 3'``; what is not NAME=VALUE is left out.
+    """``A=1;B=2``, or in double quotes ``A=1 B='2 3'``; what is not NAME=VALUE is skipped.
 
     :raises UsageError: when a quote is left open.
     """

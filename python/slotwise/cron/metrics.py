@@ -1,4 +1,4 @@
-"""STARTD_CRON_<name>_METRICS: what samples of a cron job are added up to, or the greatest of which is kept."""
+"""STARTD_CRON_<name>_METRICS: resources whose samples are summed, or whose peak is kept."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ class Metric:
 
     @property
     def attribute(self) -> str:
-        """What samples call it."""
+        """Its name in samples."""
         return f"Uptime{self.resource}{'PeakUsage' if self.peak else 'Seconds'}"
 
     def joined(self, values: Iterable[float]) -> float:
-        """Several values as one."""
+        """Combine several values into one."""
         return max(values) if self.peak else math.fsum(values)
 
 
 def parse_metrics(text: str) -> tuple[list[Metric], list[str]]:
-    """The metrics of a METRICS knob, and the words that are none."""
+    """The metrics of a METRICS knob, and the words in it that are not metrics."""
     found, wrong = [], []
     for word in text.replace(",", " ").split():
         kind, _, resource = word.partition(":")

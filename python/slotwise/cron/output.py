@@ -1,7 +1,7 @@
-"""What cron jobs print, as ads.
+"""The output of cron jobs as ads.
 
-Lines ``name = expression`` make an ad; a line that begins with ``-`` ends it. Behind the dash may stand a name, so that
-one job has several ads, and ``update:true`` or ``update:false``.
+Lines ``name = expression`` make an ad; a line that begins with ``-`` ends it. A name may follow the dash, so that one
+job has several ads, and ``update:true`` or ``update:false``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 @dataclass(frozen=True)
 class Output:
-    """An ad that a job printed. ``tag``: its name behind the dash; ``update``: what the job says of sending it."""
+    """An ad that a job printed. ``tag``: the name behind the dash; ``update``: whether the job wants it sent."""
 
     attributes: dict[str, bool | int | float | str | Expr | None]
     tag: str = ""
@@ -29,14 +29,14 @@ class Output:
 
 
 class Reader:
-    """Puts a job's lines together."""
+    """Assembles a job's lines into ads."""
 
     def __init__(self, job: CronJob) -> None:
         self._job = job
         self._lines: dict[str, bool | int | float | str | Expr | None] = {}
 
     def line(self, text: str) -> Output | None:
-        """Take a line; the ad that it ends, if any."""
+        """Add a line; returns the ad that it ends, if any."""
         text = text.strip()
         if text.startswith("-"):
             return self.end(text[1:])
@@ -56,7 +56,7 @@ class Reader:
         return None
 
     def end(self, words: str = "") -> Output | None:
-        """The ad so far; None when nothing was printed."""
+        """The ad so far; None if nothing was printed."""
         found, self._lines = self._lines, {}
         if not found:
             return None

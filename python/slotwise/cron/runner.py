@@ -1,4 +1,4 @@
-"""Runs cron jobs and takes in what they print. The edge: processes, time, the event loop."""
+"""Runs cron jobs and reads their output. The edge: processes, time, the event loop."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from slotwise.daemon.spawn import program
 
 _log = logging.getLogger(__name__)
 
-#: How long a job that is to end has before it is killed (seconds).
+#: How long a job may take to exit before it is killed (seconds).
 _PATIENCE_S = 3.0
-#: The longest line that is read, and how much of what failed jobs print is logged (bytes).
+#: The longest line that is read, and how much of a failed job's standard error is logged (bytes).
 _LONGEST_LINE, _LOGGED = 1 << 20, 4096
 
 
 class CronRunner:
     """All jobs of a family that a daemon runs.
 
-    :param env: what programs find in their environment, beside that of their family and their own.
-    :param said: told of each ad that a job printed.
+    :param env: the environment of programs, besides that of their family and their own.
+    :param said: called with each ad that a job printed.
     :param allowed: whether a job's condition lets it run now.
     """
 
@@ -46,7 +46,7 @@ class CronRunner:
         self._room = asyncio.Condition()
 
     def follow(self, rules: CronRules) -> None:
-        """Run these jobs from now on: new ones start, others stop, those that changed start anew."""
+        """Run these jobs from now on: start new ones, stop others, restart those that changed."""
         former = {job.name.lower(): job for job in self._rules.jobs}
         self._rules = rules
         jobs = {job.name.lower(): job for job in rules.jobs}
@@ -63,7 +63,7 @@ class CronRunner:
                 self._tasks[key] = asyncio.get_running_loop().create_task(self._keep(job, first=True))
 
     async def demand(self) -> None:
-        """Run the jobs that wait to be asked for, as many at once as their load lets, until the last has ended."""
+        """Run the jobs on demand, as many at once as their load permits, until the last has ended."""
         async with asyncio.TaskGroup() as group:
             for job in self._rules.jobs:
                 if job.mode is Mode.ON_DEMAND:
@@ -96,11 +96,11 @@ class CronRunner:
             passed = clock() - began if job.mode is Mode.PERIODIC else 0.0
             if job.kill and passed >= job.period_s:
                 continue
-            late = passed // job.period_s  # runs that were due while this one went on are not made up for
+            late = passed // job.period_s  # runs that were due during this one are skipped
             await asyncio.sleep((late + 1) * job.period_s - passed)
 
     async def _run(self, job: CronJob) -> None:
-        """Run it once, when its condition and the others' load let it."""
+        """Run it once, as soon as its condition and the load of the others permit."""
         if not self._allowed(job):
             return
         async with self._room:
@@ -154,7 +154,7 @@ class CronRunner:
             reading.cancel()
             if process.returncode is None:
                 await asyncio.shield(_end(process))
-            # Its output may be open in what it left running; asyncio has no other way to let go of it.
+            # Processes that it left running may hold its output open; asyncio has no other way to let go of it.
             process._transport.close()  # type: ignore[attr-defined]
 
     async def _read(self, job: CronJob, reader: Reader, stream: asyncio.StreamReader) -> None:
@@ -180,7 +180,7 @@ class CronRunner:
 
 
 async def _tail(stream: asyncio.StreamReader) -> str:
-    """The end of what a job wrote to its standard error."""
+    """The end of a job's standard error."""
     kept = b""
     while chunk := await stream.read(_LOGGED):
         kept = (kept + chunk)[-_LOGGED:]
@@ -188,7 +188,7 @@ async def _tail(stream: asyncio.StreamReader) -> str:
 
 
 async def _to_the_end(process: asyncio.subprocess.Process, reading: asyncio.Future[tuple[None, str]]) -> str:
-    """What a job wrote to its standard error; what it left running holds nobody up that has its output open."""
+    """A job's standard error; processes that it left running with its output open do not delay this."""
     while True:
         over = process.returncode is not None
         done, _ = await asyncio.wait({reading}, timeout=_PATIENCE_S)
@@ -199,7 +199,7 @@ async def _to_the_end(process: asyncio.subprocess.Process, reading: asyncio.Futu
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """SIGTERM, and SIGKILL for what is left of its session's group."""
+    """Send SIGTERM, and SIGKILL to what is left of its session's group."""
     for number, patience_s in ((signal.SIGTERM, _PATIENCE_S), (signal.SIGKILL, None)):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, number)

@@ -1,1 +1,1 @@
-"""The defragmenter: drains partitionable slots now and then, so that jobs that want whole machines can start."""
+"""The defragmenter: drains partitionable slots from time to time, so that jobs that want whole machines can start."""

@@ -1,4 +1,4 @@
-"""Wires and starts the defragmenter: asks for the pool's slots every DEFRAG_INTERVAL, and startds to drain."""
+"""Wires and starts the defragmenter: every DEFRAG_INTERVAL it queries the pool's slots and asks startds to drain."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ class Defrag:
         self._task = asyncio.create_task(self._run(), name="defrag")
 
     async def reconfig(self, config: Config) -> list[str]:
-        """Take over knobs; the next poll comes when it is due by them."""
+        """Adopt new knobs, which also say when the next poll is due."""
         self.rules = rules.read(config, self._context.address.name)
         self._wake.set()
         return []
 
     async def stop(self, mode: str) -> None:
-        """Poll no more; drains that were begun go on."""
+        """Stop polling; drains that were started go on."""
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
@@ -91,7 +91,7 @@ class Defrag:
     async def _poll(self) -> None:
         now, former = self._context.clock.now(), self._last_poll
         self._last_poll = now
-        self._remember(now)  # before anything is done: a crash makes for too few drains, not too many
+        self._remember(now)  # before any drain: a crash makes too few of them, not too many
         slots = await self._slots()
         plan = decide.plan(self.rules, slots, former, now, self._shuffled)
         self._arrivals.seen(plan.whole, plan.draining, now)

@@ -1,4 +1,4 @@
-"""Which machines to drain, and which drains to cancel. Pure: ads, time and the shuffle come as arguments."""
+"""Which machines to drain, and which drains to cancel. Pure: ads, time and the shuffle are arguments."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from slotwise.classad import ClassAd, ExprTree, quote
 from slotwise.defrag.rules import DefragRules, pace
 
-#: The slots that this is about.
+#: The slots that the defragmenter considers.
 BASE = "PartitionableSlot =?= true && Offline =!= true"
-#: How much the cost of a drain may have grown since the ad was made: a factor, and what is nothing (cpu-s, s).
+#: How much the cost of a drain may have grown since the ad was made: a factor, and what is negligible (cpu-s, s).
 _GROWTH, _SMALL_BADPUT, _SMALL_DELAY_S = 1.25, 1200, 1200
 
 
 @dataclass(frozen=True)
 class Target:
-    """A machine's startd; ``check`` must still be true when it is asked to drain."""
+    """A machine's startd; ``check`` must still be true when the startd is asked to drain."""
 
     machine: str
     slot: str
@@ -27,7 +27,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a poll is to do. ``drain`` has all candidates, best first; ``wanted`` of them are to be drained."""
+    """The plan of a poll. ``drain`` has all candidates, best first; ``wanted`` of them are to be drained."""
 
     draining: frozenset[str] = frozenset()
     whole: frozenset[str] = frozenset()
@@ -38,9 +38,9 @@ class Plan:
 
 
 def due(rules: DefragRules, last_poll: float, now: float) -> int:
-    """How many machines this poll may drain: the share of each poll; in its first poll of an hour or day, that of it.
+    """How many machines this poll may drain: its share, and in the first poll of an hour or day the share of that, too.
 
-    What is left of the hour (or day) counts: a poll that comes late in it gets less.
+    The rest of the hour (or day) counts: a late first poll gets less.
     """
     parts = pace(rules)
     count = parts.per_poll
@@ -64,7 +64,7 @@ def plan(
     now: float,
     shuffled: Callable[[list[ClassAd]], list[ClassAd]],
 ) -> Plan:
-    """What to do about ``slots``, the pool's partitionable ones. ``shuffled`` puts equals in a random order."""
+    """The plan for ``slots``, the pool's partitionable ones. ``shuffled`` puts equals in a random order."""
     slots = list(slots)
     mine = f"(DrainReason =?= undefined || DrainReason == {quote(rules.reason)})"
     draining = _machines(slots, f"{BASE} && Draining =?= true && {mine}", now)
@@ -105,7 +105,7 @@ def _matching(slots: Iterable[ClassAd], text: str, now: float) -> list[ClassAd]:
 
 
 def machine_of(ad: ClassAd) -> str:
-    """The startd's name: what follows the ``@`` of the slot's."""
+    """The startd's name: the part of the slot's behind the ``@``."""
     name = str(ad.get("Name") or "")
     return name.partition("@")[2] or name
 
@@ -115,7 +115,7 @@ def _machines(slots: Iterable[ClassAd], text: str, now: float) -> frozenset[str]
 
 
 def _ranked(rank: str, slots: list[ClassAd], now: float) -> list[ClassAd]:
-    """Best first; equals stay in their order. What has no number is 0."""
+    """Sort best first; equals keep their order. A rank that is not a number is 0."""
     tree = ExprTree(rank)
 
     def worth(ad: ClassAd) -> float:
@@ -139,7 +139,7 @@ def _first_of_each(slots: Iterable[ClassAd]) -> tuple[Target, ...]:
 
 
 def _check(rules: DefragRules, ad: ClassAd, now: float) -> str:
-    """That the drain costs about what the ad said."""
+    """A condition: the drain costs about what the ad said."""
     kind = "Graceful" if rules.schedule <= 0 else "Quick"
     limits = []
     for what, more in (("Completion", _SMALL_DELAY_S), ("Badput", _SMALL_BADPUT)):
@@ -152,7 +152,7 @@ def _check(rules: DefragRules, ad: ClassAd, now: float) -> str:
 
 @dataclass
 class Arrivals:
-    """How often machines become whole. A poll sees machines that are whole now, or that no longer drain."""
+    """How often machines become whole: a poll sees machines that are whole now, or that no longer drain."""
 
     whole: frozenset[str] = frozenset()
     draining: frozenset[str] = frozenset()
@@ -162,7 +162,7 @@ class Arrivals:
     _squares: float = field(default=0.0)
 
     def seen(self, whole: frozenset[str], draining: frozenset[str], now: float) -> None:
-        """Take in what a poll saw."""
+        """Add the machines that a poll saw."""
         arrived = len(whole - self.whole) + len(self.draining - draining)
         self.whole, self.draining = whole, draining
         if not arrived:
@@ -186,7 +186,7 @@ class Arrivals:
 
 
 def costs(slots: Iterable[ClassAd], now: float) -> tuple[float, float]:
-    """What drains cost the pool, per core and second: work lost (AvgDrainingBadput), idle time (...Unclaimed)."""
+    """What drains cost the pool per core and second: lost work (AvgDrainingBadput), idle time (...Unclaimed)."""
     badput = unclaimed = cpus = 0.0
     for ad in slots:
 

@@ -14,7 +14,7 @@ _SCHEDULES = {"graceful": 0, "quick": 10, "fast": 20}
 
 @dataclass(frozen=True)
 class DefragRules:
-    """What is to be drained, how much of it, and how. Limits below 0 are none."""
+    """What to drain, how much of it, and how. A limit below 0 is none."""
 
     name: str = ""
     interval_s: float = 600
@@ -37,7 +37,7 @@ class DefragRules:
 
 @dataclass(frozen=True)
 class Pace:
-    """DEFRAG_DRAINING_MACHINES_PER_HOUR as whole machines: so many each poll, and the rest each hour and each day."""
+    """DEFRAG_DRAINING_MACHINES_PER_HOUR in whole machines: so many each poll, and the rest each hour and each day."""
 
     per_poll: int
     per_hour: int
@@ -45,7 +45,7 @@ class Pace:
 
 
 def pace(rules: DefragRules) -> Pace:
-    """Divide the rate."""
+    """Divide the rate into numbers for polls, hours and days."""
     rate = rules.per_hour / 3600 * rules.interval_s
     per_poll = math.floor(rate + 1e-5)
     rest_per_hour = (rate - per_poll) / rules.interval_s * 3600
@@ -57,7 +57,7 @@ def pace(rules: DefragRules) -> Pace:
 def read(config: Config, name: str) -> DefragRules:
     """The rules of the configuration; ``name`` is the daemon's own.
 
-    :raises ConfigError: for what is not a number, no expression, or no schedule.
+    :raises ConfigError: a knob is not a number, an expression or a schedule.
     """
     schedule = config.get_text("DEFRAG_DRAINING_SCHEDULE").lower()
     if schedule not in _SCHEDULES:
@@ -72,7 +72,7 @@ def read(config: Config, name: str) -> DefragRules:
         config.get_int("DEFRAG_MAX_WHOLE_MACHINES"),
         _checked("DEFRAG_REQUIREMENTS", config.get_text("DEFRAG_REQUIREMENTS")),
         _checked("DEFRAG_WHOLE_MACHINE_EXPR", config.get_text("DEFRAG_WHOLE_MACHINE_EXPR")),
-        # Set to nothing it means that no drain is cancelled.
+        # Empty, it cancels no drain.
         _checked("DEFRAG_CANCEL_REQUIREMENTS", config.get_str("DEFRAG_CANCEL_REQUIREMENTS").strip()),
         _checked("DEFRAG_RANK", config.get_text("DEFRAG_RANK")),
         _SCHEDULES[schedule],

@@ -1,5 +1,5 @@
-"""GPUs of this host: which there are, what they can do, how busy they are.
+"""The GPUs of this host: which there are, what they can do, how busy they are.
 
-``device`` and ``report`` decide what is said of devices; ``simulated`` pretends to have some; ``nvidia``, ``amd`` and
-``opencl`` ask the drivers' libraries, which are loaded at the time of the question and need not be there.
+``device`` and ``report`` decide what is reported of devices; ``simulated`` simulates some; ``nvidia``, ``amd`` and
+``opencl`` query the drivers' libraries, which are loaded on demand and may be missing.
 """

@@ -13,7 +13,7 @@ _INT, _SIZE = ctypes.c_int, ctypes.c_size_t
 
 
 class _Properties(ctypes.Structure):
-    """``hipDeviceProp_tR0600`` up to the last field that is read, with room for what follows."""
+    """``hipDeviceProp_tR0600`` up to the last field that is read, with room for the rest."""
 
     _fields_ = [
         ("name", ctypes.c_char * 256),
@@ -55,7 +55,7 @@ class _Properties(ctypes.Structure):
 
 
 def load(tell: Callable[[str], None]) -> ctypes.CDLL | None:
-    """The newest library that is installed and has the properties in this form."""
+    """The newest installed library that has the properties in this form."""
     library = load_library(_LIBRARIES, tell)
     if library is not None and not hasattr(library, "hipGetDevicePropertiesR0600"):
         tell("diag: this HIP library is older than ROCm 6")
@@ -64,7 +64,7 @@ def load(tell: Callable[[str], None]) -> ctypes.CDLL | None:
 
 
 def devices(hip: ctypes.CDLL, model: int) -> list[Device]:
-    """All devices; ``model`` as -fix-hip-guid has it."""
+    """All devices; ``model`` as in -fix-hip-guid."""
     count, version = ctypes.c_int(), ctypes.c_int()
     if hip.hipGetDeviceCount(ctypes.byref(count)) != 0:
         return []

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-#: Cores of a compute unit by capability; others have as many as the newest.
+#: Cores of a compute unit by capability; other capabilities have as many as the newest.
 _CORES: Mapping[tuple[int, int], int] = MappingProxyType(
     {
         (1, 0): 8, (1, 1): 8, (1, 2): 8, (1, 3): 8,
@@ -23,16 +23,16 @@ _CORES: Mapping[tuple[int, int], int] = MappingProxyType(
 )  # fmt: skip
 _CORES_OF_OTHERS = 128
 
-#: So many characters of ``GPU-`` and a UUID are a short id.
+#: The length of a short id: ``GPU-`` and the beginning of a UUID.
 _SHORT = 12
 
 
 @dataclass(frozen=True)
 class Device:
-    """One GPU, or a MIG instance of one. What a library does not tell is None (empty for texts).
+    """One GPU, or a MIG instance of one. What a library does not report is None (empty for texts).
 
-    ``uuid`` is as the library gives it: bare from CUDA and HIP, with ``GPU-`` or ``MIG-`` in front from NVML.
-    ``clock_khz`` is the highest clock; ``driver_version`` the number that CUDA (11020: 11.2) or HIP give;
+    ``uuid`` is as the library has it: bare from CUDA and HIP, with the prefix ``GPU-`` or ``MIG-`` from NVML.
+    ``clock_khz`` is the highest clock; ``driver_version`` the number that CUDA (11020: 11.2) or HIP report;
     ``rocm`` the major version of ROCm for AMD's devices.
     """
 
@@ -51,7 +51,7 @@ class Device:
     warp_size: int | None = None
 
     def properties(self, *, extra: bool) -> dict[str, str]:
-        """Attributes and their values as ClassAd text; with ``extra`` those of clocks and cores too."""
+        """Attributes and their values as ClassAd text; with ``extra`` also those of clocks and cores."""
         found: dict[str, str] = {}
         if self.uuid:
             found["DeviceUuid"] = _quoted(self.uuid)
@@ -128,7 +128,7 @@ def gpu_id(uuid: str, *, short: bool) -> str:
 
 
 def bare_uuid(uuid: str) -> str:
-    """A UUID without the ``MIG-`` and ``GPU-`` that NVML puts in front."""
+    """A UUID without NVML's prefixes ``MIG-`` and ``GPU-``."""
     return uuid.removeprefix("MIG-").removeprefix("GPU-")
 
 
@@ -159,5 +159,5 @@ def _cores(capability: tuple[int, int]) -> int:
 
 
 def _quoted(text: str) -> str:
-    # The text is a driver's, and a line of the report: no quote or line break of it may end either.
+    # The text comes from a driver and becomes a line of the report: no quote or line break in it may end either.
     return '"' + re.sub(r'[\x00-\x1f\x7f"\\]', "_", text) + '"'

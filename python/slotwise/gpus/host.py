@@ -1,4 +1,4 @@
-"""The drivers' libraries of this host, loaded when they are asked."""
+"""The drivers' libraries of this host, loaded on demand."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _Library = TypeVar("_Library")
 
 
 class HostLibraries:
-    """What is installed here.
+    """The libraries that are installed here.
 
     ``hidden``: environment variables that limit what the libraries show, removed before they are loaded.
-    ``tell``: takes lines on which libraries there are and what they answer.
+    ``tell``: gets lines about which libraries there are and what they report.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class HostLibraries:
         return self._nvml.measured(uuid) if self._nvml else None
 
     def is_lost(self, uuid: str) -> bool:
-        """Whether NVML says that it has lost the device; other libraries tell nothing."""
+        """Whether NVML reports that it has lost the device; other libraries report nothing."""
         return self._nvml is not None and self._nvml.is_lost(uuid)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What discovery asks the drivers' libraries: the same of real ones and of pretended ones."""
+"""What discovery asks the drivers' libraries, real or simulated."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Libraries(Protocol):
         ...
 
     def measured(self, uuid: str) -> dict[str, str] | None:
-        """What changes: temperature, power, errors; as attributes. None: the device is not to be found."""
+        """The changing properties (temperature, power, errors) as attributes. None: the device cannot be found."""
         ...
 
     def is_lost(self, uuid: str) -> bool:
-        """Whether the driver says that it has lost the device."""
+        """Whether the driver reports that it has lost the device."""
         ...

@@ -12,7 +12,7 @@ from slotwise.gpus.device import Device, bare_uuid, uuid_of
 from slotwise.gpus.libraries import NvmlDevices
 from slotwise.gpus.shared_library import load_library
 
-#: The library that comes with the driver. The name without a number is only there with development packages.
+#: The library that comes with the driver. Only development packages have the name without a number.
 _CUDA = ("libcuda.so.1", "libcuda.so")
 _NO_DEVICE = 100
 _CLOCK_RATE, _MULTIPROCESSORS, _ECC = 13, 16, 32  # CU_DEVICE_ATTRIBUTE_*
@@ -26,7 +26,7 @@ class Cuda:
 
     @classmethod
     def load(cls, tell: Callable[[str], None]) -> Cuda | None:
-        """The library, or None without one, or without a device that it serves."""
+        """The library; None if it is missing, or serves no device."""
         library = load_library(_CUDA, tell)
         if library is None:
             return None
@@ -37,7 +37,7 @@ class Cuda:
         return cls(library)
 
     def devices(self, driver: str) -> list[Device]:
-        """All of them, in the order of CUDA's indexes; ``driver`` is the version that NVML tells."""
+        """All devices, in the order of CUDA's indexes; ``driver`` is the version that NVML reports."""
         count = ctypes.c_int()
         if self._library.cuDeviceGetCount(ctypes.byref(count)) != 0:
             return []
@@ -97,7 +97,7 @@ class Nvml:
 
     @classmethod
     def load(cls, tell: Callable[[str], None]) -> Nvml | None:
-        """The library, or None without one."""
+        """The library; None if it is missing."""
         try:
             pynvml.nvmlInit()
         except pynvml.NVMLError as error:
@@ -106,7 +106,7 @@ class Nvml:
         return cls()
 
     def driver_version(self) -> str:
-        """The driver's version, as 550.54.15; empty when it does not tell."""
+        """The driver's version, such as 550.54.15; empty if unknown."""
         return _text(_told(pynvml.nvmlSystemGetDriverVersion))
 
     def handles(self) -> list[_Handle]:
@@ -121,7 +121,7 @@ class Nvml:
             return None
 
     def measured(self, uuid: str) -> dict[str, str] | None:
-        """What changes, of the device with this UUID, as attributes."""
+        """The changing properties of the device with this UUID, as attributes."""
         handle = self._handle_of(uuid)
         if handle is None:
             return None
@@ -181,7 +181,7 @@ class Nvml:
 
     @staticmethod
     def _instances(handle: _Handle, most: int) -> list[_Handle]:
-        # Instances that were never made have no handle.
+        # Instances that do not exist have no handle.
         made = (_told(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, index) for index in range(most))
         return [instance for instance in made if instance is not None]
 
@@ -215,9 +215,9 @@ class Nvml:
         return None
 
 
-# pynvml has no types: what it answers is converted where it is asked.
+# pynvml has no types: its answers are converted where it is called.
 def _told(ask: Callable[..., Any], *words: object) -> Any:
-    """An answer of NVML; None when it has none for this device, or is too old for the question."""
+    """An answer of NVML; None if it has none for this device, or is too old to answer."""
     try:
         return ask(*words)
     except pynvml.NVMLError:

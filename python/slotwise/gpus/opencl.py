@@ -1,4 +1,4 @@
-"""GPUs that OpenCL knows, by ctypes: those of makers without a library of their own here."""
+"""GPUs that OpenCL finds, by ctypes: those of makers without a module of their own here."""
 
 from __future__ import annotations
 

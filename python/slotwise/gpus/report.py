@@ -1,4 +1,4 @@
-"""Which devices are reported, under which ids, and what the report says: decided from what the libraries tell.
+"""Decides which devices are reported, under which ids, and what the report says, from the libraries' answers.
 
 Source: manual page of condor_gpu_discovery. The report is what HTCondor's program prints, and what
 ``MACHINE_RESOURCE_INVENTORY_GPUs`` expects: ``DetectedGPUs = "id, id"`` and the properties of each device.
@@ -15,7 +15,7 @@ from slotwise.gpus.device import Device, bare_uuid, gpu_id
 from slotwise.gpus.libraries import Libraries, NvmlDevices
 
 Kind = Literal["cuda", "hip", "opencl"]
-#: What ids by index begin with.
+#: The prefix of ids by index.
 _PREFIXES: Mapping[Kind, str] = {"cuda": "CUDA", "hip": "GPU", "opencl": "OCL"}
 #: A device's place in the list: ``2``, ``CUDA2``.
 _INDEX = re.compile(r"[A-Za-z]*([0-9]+)")
@@ -23,11 +23,11 @@ _INDEX = re.compile(r"[A-Za-z]*([0-9]+)")
 
 @dataclass(frozen=True)
 class Request:
-    """The options of a call. ``ids``: how devices are called; ``short`` unless their libraries give no UUIDs.
+    """The options of a call. ``ids``: the form of devices' ids; ``short`` unless their libraries have no UUIDs.
 
     ``only``: devices to report (indexes, ids or beginnings of ids; none: all), ``only_hip`` likewise among AMD's.
-    ``kinds``: libraries to ask, none: each in turn until one has devices. ``repeat``: how often each id is listed (0:
-    once), with ``divide`` as parts that share a device's memory.
+    ``kinds``: the libraries to ask; none: each in turn until one has devices. ``repeat``: how often each id is listed
+    (0: once), with ``divide`` as parts that share a device's memory.
     """
 
     properties: bool = False
@@ -52,7 +52,7 @@ class Request:
 
 @dataclass
 class Report:
-    """The lines to print, and the ones for standard error."""
+    """The lines to print, and those for standard error."""
 
     lines: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -96,7 +96,7 @@ def discover(request: Request, libraries: Libraries) -> Report:
 
 
 def _enumerate(request: Request, libraries: Libraries) -> _Enumerated:
-    """CUDA first; HIP and OpenCL where they are asked for, or where the others have nothing."""
+    """Ask CUDA first; HIP and OpenCL on request, or if the others have no device."""
     kinds = request.kinds
     cuda = (libraries.cuda() or []) if not kinds or "cuda" in kinds else []
     if kinds == ("cuda",) or (cuda and "hip" not in kinds):
@@ -144,7 +144,7 @@ class _Selection:
                 self._prefixes.add(name)
 
     def leaves_out(self, index: int) -> bool:
-        """Whether the place in the list alone tells that a device is not wanted."""
+        """Whether its place in the list alone rules a device out."""
         return bool(self._indexes) and not (self._prefixes or self._parents) and index not in self._indexes
 
     def has(self, full_id: str, index: int) -> bool:
@@ -156,7 +156,7 @@ class _Selection:
         return index in self._indexes if self._indexes else not (self._prefixes or self._parents)
 
     def add_instances_of(self, uuid: str, index: int) -> None:
-        """A divided GPU that is wanted by its place is wanted with all its MIG instances."""
+        """A divided GPU that is selected by its place is selected with all its MIG instances."""
         if index in self._indexes or (not self._indexes and self._prefixes):
             self._prefixes.add(f"MIG-GPU-{uuid}")
             self._parents.add(uuid)
@@ -204,7 +204,7 @@ class _Chosen:
 
 
 def _inherited(instance: Device, parent: Device) -> Device:
-    """A MIG instance with what only its GPU knows. Its name and its share of the units are its own."""
+    """A MIG instance, with the properties that only its GPU has. Its name and its share of the units are its own."""
     return replace(
         instance,
         capability=instance.capability or parent.capability,
@@ -223,7 +223,7 @@ def _common(properties: Mapping[str, Mapping[str, str]], *, divided: bool) -> di
     first, *others = properties.values()
     shared = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
     if divided:
-        shared.pop("GlobalMemoryMb", None)  # each device tells its part
+        shared.pop("GlobalMemoryMb", None)  # each device has its own part
     return shared
 
 

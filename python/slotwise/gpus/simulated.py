@@ -1,4 +1,4 @@
-"""Devices that are not there, for tests of configurations: ``-simulate:D,N``, with HTCondor's table of devices.
+"""Simulated devices, for tests of configurations: ``-simulate:D,N``, with HTCondor's table of devices.
 
 Source: manual page of condor_gpu_discovery, -simulate; the values were read from HTCondor 25.14's output.
 """
@@ -46,12 +46,12 @@ _TABLE = (
 )
 #: Drivers from this CUDA version on name MIG instances by UUIDs of their own.
 _OWN_MIG_UUIDS = 11040
-#: Devices from this line on come with a library that knows of MIG.
+#: Devices from this line on have a library that supports MIG.
 _KNOWS_MIG = 2
 
 
 class Simulated:
-    """The libraries of a host with the devices that were asked for."""
+    """The libraries of a host with the simulated devices."""
 
     def __init__(self, models: tuple[int, ...], *, hip: int = 0, hip_model: int = 0) -> None:
         self._models = [_TABLE[index] for index in models]
@@ -66,7 +66,7 @@ class Simulated:
         ]
 
     def nvml(self) -> NvmlDevices | None:
-        """The MIG instances, where the library knows of such."""
+        """The MIG instances, if the library supports them."""
         if not self._knows_mig:
             return None
         instances: dict[str, Device] = {}
@@ -80,7 +80,7 @@ class Simulated:
         return NvmlDevices([instances[uuid] for uuid in sorted(instances)], children)
 
     def hip(self) -> list[Device] | None:
-        """AMD's devices, where their library is pretended."""
+        """AMD's devices, if their library is simulated."""
         if not self._hip:
             return None
         return [_instinct(index, self._hip_model) for index in range(self._hip)]
@@ -109,11 +109,12 @@ class Simulated:
 
 
 def parse_models(text: str | None) -> tuple[int, ...]:
-    """The lines of the table that the text behind ``-simulate:`` asks for; None is ``-simulate`` alone.
+    """The lines of the table that the text behind ``-simulate:`` selects; None is ``-simulate`` alone.
 
-    Pairs of line and number, the last number may be left out; the number of lines of the table is one of each.
+    The text has pairs of line and number; the last number may be missing. The number of lines in the table means one of
+    each.
 
-    :raises UsageError: for a line that is not in the table.
+    :raises UsageError: a line is not in the table.
     """
     if text is None:
         return (0,)
@@ -144,7 +145,7 @@ def _mig_uuid(index: int, instance: int, cuda: int) -> str:
 
 
 def _instinct(index: int, model: int) -> Device:
-    """An MI300A whose library gives a number instead of a UUID, as ROCm 6 did: ``model`` makes one of it."""
+    """An MI300A whose library has a number instead of a UUID, as in ROCm 6: ``model`` turns it into one."""
     digits = bytes([ord("1") + index]) * 16
     return Device(
         uuid=rocm_uuid(digits, model),

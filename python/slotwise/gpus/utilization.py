@@ -17,7 +17,7 @@ _MIB = 2**20
 
 @dataclass
 class Meter:
-    """The samples of one device. ``index``: its place as CUDA counts; ``last_us``: the time of the newest sample."""
+    """The samples of one device. ``index``: CUDA's index; ``last_us``: the time of the newest sample."""
 
     index: int
     uuid: str
@@ -26,9 +26,9 @@ class Meter:
     peak_bytes: int = 0
 
     def take(self, samples: Iterable[tuple[int, int]], used_bytes: int) -> None:
-        """New samples: time in microseconds, and percent of the time since the one before in which it was busy.
+        """Add samples: a time in microseconds, and the percentage of the time since the last sample that it was busy.
 
-        Of the very first one nobody knows how long it lasted.
+        The duration of the very first sample is unknown.
         """
         for time_us, percent in sorted(samples):
             if self.last_us and time_us > self.last_us:
@@ -37,7 +37,7 @@ class Meter:
         self.peak_bytes = max(self.peak_bytes, used_bytes)
 
     def report(self) -> list[str]:
-        """The lines of this device's ad; what was measured starts again from nothing."""
+        """The lines of this device's ad; resets the measurements."""
         names = [f"CUDA{self.index}", gpu_id(self.uuid, short=True), gpu_id(self.uuid, short=False)]
         constraint = " || ".join(f'StringListMember("{name}", AssignedGPUs)' for name in dict.fromkeys(names))
         lines = [

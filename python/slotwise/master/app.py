@@ -37,14 +37,14 @@ from slotwise.wire.security import WATCH_S
 
 _log = logging.getLogger(__name__)
 
-#: How long the spawner may take to end when told goodbye.
+#: How long the spawner may take to exit after a goodbye.
 _GOODBYE_S = 5.0
 #: The socket to the spawner, made by :func:`prepare` before gRPC starts in this process; pid 0: not our child.
 _spawner: tuple[socket.socket, int] | None = None
 
 
 def prepare(env: Mapping[str, str], config_file: str | None) -> None:
-    """Before anything uses gRPC: fork the spawner, or take the one that forked this master."""
+    """Fork the spawner, or take over the one that forked this master; before anything uses gRPC."""
     global _spawner
     inherited = env.get(SPAWNER_FD)
     _spawner = (socket.socket(fileno=int(inherited)), 0) if inherited else fork_spawner(env, config_file)
@@ -69,7 +69,7 @@ class Master:
         self._advertise()
         self._bringing_up = asyncio.create_task(self._bring_up())
         self._watchdog = asyncio.create_task(service_manager.keep_watchdog(context.env), name="watchdog")
-        # Before the daemons answer: one that does not, or waits for its pool, is started again by this master.
+        # Before the daemons answer: this master restarts one that does not, or that waits for its pool.
         service_manager.report(context.env, READY="1", STATUS="starting the daemons")
         self._joining: asyncio.Task[None] | None = None
         self._membership: Membership | None = None
@@ -85,7 +85,7 @@ class Master:
         return settings
 
     def _advertise(self) -> None:
-        """Tell the collector of this host's master."""
+        """Advertise this host's master."""
         ad = daemon_ad(self._context, "DaemonMaster")
         ad |= {"MasterIpAddr": self._context.address.target, "RealUid": os.getuid()}
         self._publisher.table("DaemonMaster").upsert(self._context.address.name, ad)
@@ -108,7 +108,7 @@ class Master:
         _tell_starter(self._context.env, {"ready": list(self._pool.keepers)})
 
     async def reconfig(self, config: Config) -> list[str]:
-        """Take over time limits, back-off and mail; a changed DAEMON_LIST needs a restart of the master."""
+        """Adopt time limits, back-off and mail; a changed DAEMON_LIST needs a restart of the master."""
         for keeper in self._pool.keepers.values():
             keeper.limits, keeper.backoff = Limits.of_config(config), backoff_of(config)
             keeper.patience = HangTimeout.of_config(config, keeper.name)
@@ -138,7 +138,7 @@ class Master:
 
 
 async def _keep_word(context: DaemonContext) -> None:
-    """Keep the pool's word on this host fresh: its other daemons may have no key of the pool's to make it with."""
+    """Keep the pool's token on this host fresh: its other daemons may have no key of the pool to make it with."""
     while True:
         await asyncio.sleep(WATCH_S)
         try:
@@ -148,7 +148,7 @@ async def _keep_word(context: DaemonContext) -> None:
 
 
 def _await_spawner(pid: int) -> None:
-    """Wait for the spawner that has been told goodbye; one that hangs is killed."""
+    """Wait for the spawner to exit after a goodbye; kill one that hangs."""
     process.send(pid, signal.SIGCONT)
     if not process.wait_gone(pid, _GOODBYE_S):
         _log.warning("the spawner did not exit, killing it")
@@ -158,7 +158,7 @@ def _await_spawner(pid: int) -> None:
 
 
 def backoff_of(config: Config) -> Backoff:
-    """Back-off from the configuration."""
+    """The back-off that a configuration sets."""
     return Backoff(
         constant_s=config.get_float("MASTER_BACKOFF_CONSTANT"),
         factor=config.get_float("MASTER_BACKOFF_FACTOR"),
@@ -168,7 +168,7 @@ def backoff_of(config: Config) -> Backoff:
 
 
 def _tell_starter(env: Mapping[str, str], message: dict[str, object]) -> None:
-    """Answer `slotwise up`, which waits at the other end of a pipe."""
+    """Reply to `slotwise up`, which waits at the other end of a pipe."""
     descriptor = env.get(READY_FD)
     if descriptor:
         with contextlib.suppress(OSError):
@@ -178,7 +178,7 @@ def _tell_starter(env: Mapping[str, str], message: dict[str, object]) -> None:
 
 
 async def start(context: DaemonContext) -> Master:
-    """Begin to bring the daemons up."""
+    """Start to bring the daemons up."""
     assert _spawner is not None, "prepare() runs first"
     channel, spawner_pid = _spawner
     named = named_file(context.env, context.config_file)

@@ -9,9 +9,9 @@ master to spawner      ``{"hello": true}``, ``{"start": name}``, ``{"bye": true}
 spawner to master      ``{"started": name, "pid": n}``, ``{"exited": pid, "status": wait status}``
 =====================  ==================================================
 
-When a master that said hello dies without a goodbye the spawner forks a new one, which adopts the daemons that live.
-One that never said hello could not start, and another try would end the same way. Under a service manager the spawner
-waits first: systemd starts the master that it knows again, and two would be in each other's way.
+When a master that said hello dies without a goodbye, the spawner forks a new one, which adopts the live daemons.
+A master that never said hello could not start, and another try would end the same way. Under a service manager the
+spawner waits first: systemd restarts the master that it knows, and two masters would be in each other's way.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from slotwise.errors import HostError, SlotwiseError
 from slotwise.home import PoolHome
 from slotwise.master.policy import START_ORDER
 
-#: Environment variables that concern one start only and must not reach the daemons.
+#: Environment variables of a single start, which must not reach the daemons.
 READY_FD = "SLOTWISE_READY_FD"
 SPAWNER_FD = "SLOTWISE_SPAWNER_FD"
 _PR_SET_CHILD_SUBREAPER = 36
@@ -49,10 +49,10 @@ _SERVICE_MANAGER_S = 20.0
 
 
 def fork_spawner(env: Mapping[str, str], config_file: str | None) -> tuple[socket.socket, int]:
-    """Fork the spawner off this process, which must not have used gRPC yet; returns the master's end and its pid."""
+    """Fork the spawner from this process, which must not have used gRPC yet; returns the master's end and its pid."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     gc.collect()
-    gc.freeze()  # what is shared stays shared: the collector does not write into it
+    gc.freeze()  # shared pages stay shared: the garbage collector does not write into them
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
@@ -66,7 +66,7 @@ def fork_spawner(env: Mapping[str, str], config_file: str | None) -> tuple[socke
 
 
 def _preload() -> None:
-    """Import what the daemons will import, so that forked ones share those pages."""
+    """Import what the daemons will import, so that forked daemons share those pages."""
     for name in ("runtime", "advertise"):
         with contextlib.suppress(ImportError):
             importlib.import_module(f"slotwise.daemon.{name}")
@@ -78,7 +78,7 @@ def _preload() -> None:
 
 
 def _leave(function: object, *args: object) -> None:
-    """Run ``function`` as the life of this forked process and end it without running the parent's exit handlers."""
+    """Run ``function`` as the whole of this forked process, and exit without the parent's exit handlers."""
     code = 70
     try:
         code = function(*args)  # type: ignore[operator]
@@ -209,10 +209,10 @@ class Spawner:
         return pid
 
     def _revive_master(self) -> bool:
-        """Fork a master in place of one that died; false when somebody else takes over."""
+        """Fork a master in place of one that died; false if a service manager does."""
         if not self._revives and self._has_new_master():
             return False
-        if self._master is not None:  # it closed its channel but still ends
+        if self._master is not None:  # it closed its channel but is still exiting
             process.wait_gone(self._master, 30)
             self._reap()
         time.sleep(_MASTER_RESTART_S[min(self._master_deaths, len(_MASTER_RESTART_S) - 1)])
@@ -227,7 +227,7 @@ class Spawner:
         return True
 
     def _has_new_master(self) -> bool:
-        """Whether the service manager starts a master in time."""
+        """Whether the service manager starts a new master in time."""
         deadline = time.monotonic() + _SERVICE_MANAGER_S
         while time.monotonic() < deadline:
             if lock.holder(self._home, "master") is not None:
@@ -259,7 +259,7 @@ def _become(
 
 
 def detach_streams(home: PoolHome, name: str) -> None:
-    """Standard input from nowhere, output and errors into ``log/<name>.out``: tracebacks of daemons that fail early."""
+    """Connect standard input to nothing, output and errors to ``log/<name>.out``, for tracebacks of early failures."""
     null = os.open(os.devnull, os.O_RDONLY)
     out = open_out(home, name)
     os.dup2(null, 0)

@@ -1,4 +1,4 @@
-"""Where the master's daemons come from: the socket to the spawner, and the end of any process by its pidfd."""
+"""The master's side of the spawner: requests over its socket, and the exit of any process by its pidfd."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from slotwise.home import PoolHome
 from slotwise.master.forkserver import READY_FD, SPAWNER_FD
 
 _log = logging.getLogger(__name__)
-#: A fork takes milliseconds; a spawner that needs this long hangs. A new one imports the daemons first, which takes
-#: its time on a slow or busy host.
+#: A fork takes milliseconds; a spawner that takes this long hangs. A new spawner imports the daemons first, which
+#: takes its time on a slow or busy host.
 _FORK_S, _FIRST_FORK_S = 15.0, 120.0
-#: How soon a lost spawner is replaced at first, and at most when new ones do not live.
+#: How soon a lost spawner is replaced, at first and at most, when new ones die as well.
 _FIRST_REPLACE_S = 0.2
 _LONGEST_REPLACE_S = 300.0
 
 
 class SpawnerClient:
-    """Asks the spawner for daemons; makes a new spawner when it is gone."""
+    """Asks the spawner for daemons; makes a new spawner when the old one is gone."""
 
     def __init__(self, channel: socket.socket, env: Mapping[str, str], config_file: str | None) -> None:
         self._env = dict(env)
         self._config_file = config_file
         self._waiting: dict[str, asyncio.Future[int]] = {}
-        #: Wait statuses by pid, for daemons whose end nobody has asked about yet.
+        #: Wait statuses by pid, of daemons whose exit nobody has asked about yet.
         self._exits: dict[int, int] = {}
         self._closed = False
         self._replace_in_s = _FIRST_REPLACE_S
@@ -85,7 +85,7 @@ class SpawnerClient:
     async def start(self, name: str) -> int:
         """Fork daemon ``name``; returns its pid.
 
-        :raises HostError: when that cannot be done.
+        :raises HostError: the spawner cannot do it.
         """
         if self._channel.fileno() < 0:
             self._replace()
@@ -112,7 +112,7 @@ class SpawnerClient:
             process.wait_gone(holder, 5)
 
     def _replace_lost(self) -> None:
-        """Have a spawner again: without one nobody would make a new master when this one dies."""
+        """Replace the spawner: without one, nothing would make a new master when this one dies."""
         if self._channel.fileno() < 0 and not self._closed:
             try:
                 self._replace()
@@ -134,7 +134,7 @@ class SpawnerClient:
         self._attach(ours)
 
     async def exit_of(self, pid: int) -> int | None:
-        """The wait status of ``pid``; None if unknown. Its pidfd may tell before the spawner reports."""
+        """The wait status of ``pid``; None if unknown. Its pidfd may be ready before the spawner reports."""
         for _ in range(30):
             if pid in self._exits:
                 return self._exits.pop(pid)
@@ -142,7 +142,7 @@ class SpawnerClient:
         return None
 
     def close(self) -> None:
-        """Say goodbye; the spawner ends, daemons that still run live on."""
+        """Say goodbye; the spawner exits, running daemons live on."""
         self._closed = True
         if self._channel.fileno() >= 0:
             with contextlib.suppress(OSError):
@@ -152,7 +152,7 @@ class SpawnerClient:
 
 
 async def ended(pid: int) -> None:
-    """Return when ``pid`` has ended, whoever its parent is."""
+    """Return when ``pid`` has exited, whoever its parent is."""
     try:
         descriptor = process.open_pidfd(pid)
     except OSError:  # a kernel without pidfds

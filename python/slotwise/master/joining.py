@@ -1,9 +1,9 @@
-"""How a host becomes part of a pool, and stays it: its master asks the central manager.
+"""How a host becomes part of a pool, and stays part of it: its master asks the central manager.
 
 A host that has no token yet asks for one, bound to the key that the host made for itself, and waits for an
-administrator's approval; nothing that is sent either way is worth anything to others. Once it is there the master asks
-the collector twice a minute, and at each reconfig, for the pool's public keys and what is revoked, and gets the token
-renewed in time.
+administrator's approval; nothing that is sent either way is worth anything to others. With a token, the master asks
+the collector twice a minute, and at each reconfig, for the pool's public keys and for what is revoked, and has the
+token renewed in time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from slotwise.wire.status import to_error
 from slotwise.wire.token import DAEMON_LEVELS, write_secret
 
 _log = logging.getLogger(__name__)
-#: How often the collector is asked for what is trusted, and how often for the answer to a request, in seconds.
+#: How often the collector is asked what to trust, and how often for the answer to a request, in seconds.
 SYNC_S, ASK_S = 30.0, 2.0
 _CALL_S = 10.0
 #: In `run/`: the request that waits for approval.
@@ -37,7 +37,7 @@ JOIN_FILE = "join.request"
 
 
 def levels_of(daemons: Iterable[str]) -> list[str]:
-    """What a host with these daemons needs."""
+    """The levels that a host with these daemons needs."""
     return sorted({level for name in ("master", *daemons) for level in DAEMON_LEVELS.get(name, ())})
 
 
@@ -52,11 +52,11 @@ class Membership:
         self._asked = asyncio.Event()
 
     def ask_now(self) -> None:
-        """Ask the central manager at once: an administrator wants to see what was revoked there."""
+        """Ask the central manager at once, so that a revocation there takes effect."""
         self._asked.set()
 
     async def run(self) -> None:
-        """Work for ever."""
+        """Ask the central manager again and again, for ever."""
         while True:
             try:
                 if self._secrets.token_file.exists():
@@ -90,7 +90,7 @@ class Membership:
             _log.info("the pool renewed the token of this host")
 
     def _note(self, asked: dict[str, str] | None) -> None:
-        """Let `slotwise up` tell what is asked for."""
+        """Let `slotwise up` show what is requested."""
         path = self._context.home.run / JOIN_FILE
         if asked is None:
             path.unlink(missing_ok=True)
@@ -134,7 +134,7 @@ class Membership:
                 except grpc.RpcError as failure:
                     error = to_error(failure, peer="the collector")
                     if isinstance(error, NotFoundError):
-                        return  # the collector is another one now, or an hour has passed: ask again
+                        return  # the collector is a new one, or an hour has passed: ask again
                     raise
                 if answer.token:
                     self._trust(answer.trust)

@@ -1,4 +1,4 @@
-"""How long the master waits for starts and stops, and how a stop grows harder. Pure."""
+"""How long the master waits for starts and stops, and how a stop escalates. Pure."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from slotwise.config import Config
 
-#: How a stop grows harder: the next mode after one whose time is up.
+#: How a stop escalates: the next mode after one whose time is up.
 HARDER = {"peaceful": "graceful", "graceful": "fast", "fast": "kill"}
 
-#: A fast stop of a daemon takes at most 30 s by its own watch; one that takes longer than this does not follow it.
+#: A daemon limits its own fast stop to 30 s; one that takes longer than this ignores that limit.
 FAST_MOST_S = 40.0
-#: One that is to stop and does not even answer for so long is stopped harder before its time is up.
+#: A stopping daemon that does not even answer for so long is stopped harder before its time is up.
 SILENCE_S = 25.0
 
 
@@ -33,7 +33,7 @@ class Limits:
         )
 
     def of(self, mode: str) -> float | None:
-        """How long a stop in ``mode`` may take; None for as long as it likes."""
+        """How long a stop in ``mode`` may take; None: no limit."""
         return {
             "peaceful": None,
             "graceful": self.graceful_s,

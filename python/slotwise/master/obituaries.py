@@ -1,6 +1,6 @@
 """Obituaries: mails to the administrator about daemons that ended by themselves, with HTCondor's texts.
 
-What is mailed is decided without I/O; :class:`Obituaries` reads the daemon's log and posts the mail.
+The decision to mail does no I/O; :class:`Obituaries` reads the daemon's log and sends the mail.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from slotwise.mail.settings import MailSettings
 from slotwise.observe.log import log_file
 
 _log = logging.getLogger(__name__)
-#: HTCondor's status of a daemon that is not to be started again.
+#: HTCondor's exit status of a daemon that must not be restarted.
 _NO_RESTART = 99
-#: The most deaths in a row that are mailed, and the most lines and bytes of a log in a mail.
+#: The most consecutive deaths that are mailed, and the most lines and bytes of a log in a mail.
 _IN_A_ROW_MOST, _LINES_MOST, _BYTES_MOST = 4, 1024, 256 * 1024
 
 
 @dataclass(frozen=True)
 class Death:
-    """A daemon that ended although it was wanted.
+    """The death of a daemon that should be running.
 
     ``code``: its exit status, or the negative number of the signal that it died of. ``hung``: the master killed it
-    because it no longer answered. ``in_a_row``: such ends soon after a start, with this one. ``restart_s``: seconds
-    until it is started again.
+    because it no longer answered. ``in_a_row``: consecutive deaths soon after a start, this one included.
+    ``restart_s``: seconds until it is restarted.
     """
 
     daemon: str
@@ -64,12 +64,12 @@ class ObituarySettings:
         )
 
     def address_of(self, daemon: str) -> str:
-        """Who hears of this daemon."""
+        """Who gets the mails about this daemon."""
         return self.config.get_str(f"{daemon.upper()}_ADMIN_EMAIL").strip() or self.mail.admin
 
 
 def is_mailed(death: Death) -> bool:
-    """Whether the administrator is to hear of it: not of an intended end, a SIGKILL by hand, or the fifth in a row."""
+    """Whether it is mailed to the administrator: not an intended exit, a SIGKILL by hand, or the fifth in a row."""
     if death.hung:
         return death.in_a_row <= _IN_A_ROW_MOST
     return death.in_a_row <= _IN_A_ROW_MOST and death.code not in (0, _NO_RESTART, -signal.SIGKILL)
@@ -85,7 +85,7 @@ def subject_of(death: Death, host: str) -> str:
 
 
 def text_of(death: Death, host: str, path: Path, lines: Sequence[str], asked: int) -> str:
-    """The text, with the last ``lines`` of the log at ``path``, of which ``asked`` were asked for."""
+    """The text, with the last ``lines`` of the log at ``path``, of which ``asked`` were wanted."""
     if death.hung:
         how = "was killed because\nit was no longer responding."
     elif death.code < 0:
@@ -103,7 +103,7 @@ def text_of(death: Death, host: str, path: Path, lines: Sequence[str], asked: in
 
 
 class Obituaries:
-    """Mails the deaths of this master's daemons."""
+    """Sends mails about the deaths of this master's daemons."""
 
     def __init__(self, home: PoolHome, outbox: Outbox, settings: Callable[[], ObituarySettings]) -> None:
         self._home = home
@@ -112,7 +112,7 @@ class Obituaries:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def report(self, death: Death) -> None:
-        """Mail it if the administrator is to hear of it; returns at once."""
+        """Mail it if it is mailed to the administrator at all; returns at once."""
         settings = self._settings()
         if not settings.published or not is_mailed(death):
             return

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-#: Order of starting; stopping goes the other way. A daemon may rely on those before it. The starter comes before the
-#: startd, which restores its claims from what the starter tells about runs that live.
+#: The order of starting; stopping reverses it. A daemon may rely on those before it. The starter comes before the
+#: startd, which restores its claims from the starter's report of live runs.
 START_ORDER = ("collector", "negotiator", "schedd", "starter", "startd", "front", "defrag", "rooster", "web")
 #: Daemons that run only where DAEMON_LIST names them.
 OPTIONAL = frozenset({"defrag", "rooster", "web"})
@@ -29,8 +29,8 @@ def restart_delay_s(failures: int, backoff: Backoff) -> float:
     """How long to wait before a restart after ``failures`` deaths in a row that came soon after a start.
 
     HTCondor waits ``constant + factor ** failures``, at most the ceiling, even after the first death. A pool
-    whose schedd is away for eleven seconds has lost work for nothing, so here the first restart comes at once and the
-    wait then grows fourfold from 0.4 s until it meets HTCondor's curve.
+    whose schedd is away for eleven seconds loses work for nothing, so here the first restart is immediate and the wait
+    then grows fourfold from 0.4 s until it meets HTCondor's curve.
     """
     if failures <= 0:
         return 0.0
@@ -40,23 +40,22 @@ def restart_delay_s(failures: int, backoff: Backoff) -> float:
 
 
 def failures_after(failures: int, ran_s: float, backoff: Backoff) -> int:
-    """Deaths in a row, counting the one now: a run longer than ten times the last wait (and 5 s) ends the row."""
+    """Consecutive deaths, this one included: a run longer than ten times the last wait (and 5 s) resets the count."""
     stable = min(max(STABLE_S, 10 * restart_delay_s(failures, backoff)), backoff.recover_s)
     return 0 if ran_s >= stable else failures + 1
 
 
 def start_order(names: Iterable[str]) -> list[str]:
-    """The daemons of ``names`` in the order of their start."""
+    """The daemons of ``names`` in starting order."""
     wanted = set(names)
     return [name for name in START_ORDER if name in wanted]
 
 
 def daemons_of(daemon_list: Sequence[str] | None) -> tuple[list[str], list[str]]:
-    """What DAEMON_LIST means: daemons to start, in order, and words in it that name none.
+    """The daemons that DAEMON_LIST means, in starting order, and the words in it that name none.
 
-    Unset, or only MASTER (HTCondor's default), is a personal pool with everything but what is optional. The
-    starter service belongs to the startd and the command server to the schedd, so users' lists, which know neither,
-    bring them along.
+    Unset, or MASTER alone (HTCondor's default), means a personal pool with all daemons but the optional ones. The
+    starter service comes with the startd and the command server with the schedd, because users' lists name neither.
     """
     words = [word.strip().lower() for word in daemon_list or () if word.strip()]
     named = [word for word in words if word != "master"]
@@ -67,6 +66,6 @@ def daemons_of(daemon_list: Sequence[str] | None) -> tuple[list[str], list[str]]
         wanted.add("starter")
     if "schedd" in wanted:
         wanted.add("front")
-    # HTCondor's shared_port has no counterpart here: every daemon is reachable by itself.
+    # HTCondor's shared_port has no counterpart here: each daemon has an address of its own.
     unknown = [word.upper() for word in named if word not in START_ORDER and word != "shared_port"]
     return start_order(wanted), unknown

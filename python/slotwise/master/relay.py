@@ -1,8 +1,8 @@
-"""Passes questions about the pool on for users of this host, who have no token for the central manager's daemons.
+"""Relays queries about the pool for users of this host, who have no token for the central manager's daemons.
 
-The kernel says who asks here; the collector and the negotiator are asked with the host's own proof, and told for whom:
-the user needs READ by the lists here and by theirs. Only questions are passed on, only for users of this host, and only
-a few at a time: the answers go through in pieces as they come.
+The kernel says who asks here; the collector and the negotiator are asked with the host's own proof, and told on whose
+behalf: the user needs READ by the lists here and by theirs. Only queries are relayed, only for users of this host, and
+only a few at a time; the replies are streamed.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from slotwise.wire.gate import FOR_USER
 from slotwise.wire.gen import collector_pb2_grpc, common_pb2, negotiator_pb2, negotiator_pb2_grpc
 from slotwise.wire.status import answers_errors, to_error
 
-#: Questions that are passed on at a time: in all, and of one user.
+#: The most queries relayed at a time: in all, and for one user.
 _MOST, _MOST_OF_USER = 16, 4
-#: How long an answer may take, in seconds.
+#: How long a reply may take, in seconds.
 _ANSWER_S = 120.0
 
 
 class Relay:
-    """What both services share: who may ask, how many at a time, and with what the other side is asked."""
+    """What both services share: who may ask, how many at a time, and the credentials of the relayed call."""
 
     def __init__(self, context: DaemonContext) -> None:
         self._context = context
@@ -38,10 +38,10 @@ class Relay:
 
     @contextlib.contextmanager
     def admitted(self, context: Context) -> Iterator[str]:
-        """The user for whom a question is passed on.
+        """The user on whose behalf a query is relayed.
 
-        :raises DeniedError: for a caller who is not a user of this host with READ.
-        :raises BusyError: when too many are under way.
+        :raises DeniedError: the caller is not a user of this host with READ.
+        :raises BusyError: too many queries are under way.
         """
         caller = self._context.authenticator.caller(context)
         if caller.method != LOCAL_METHOD or not caller.may("READ"):
@@ -60,7 +60,7 @@ class Relay:
                 del self._asking[caller.name]
 
     def metadata(self, target: str, user: str) -> tuple[tuple[str, str | bytes], ...]:
-        """The host's proof, and for whom it is shown."""
+        """The host's proof, and the user on whose behalf it is presented."""
         return (*self._context.credential.metadata(target), (FOR_USER, user.encode()))
 
     @property
@@ -70,7 +70,7 @@ class Relay:
 
 
 class CollectorRelay(collector_pb2_grpc.CollectorServicer):
-    """Answers queries for ads with what the pool's collector answers."""
+    """Relays queries for ads to the pool's collector."""
 
     def __init__(self, relay: Relay) -> None:
         self._relay = relay
@@ -91,7 +91,7 @@ class CollectorRelay(collector_pb2_grpc.CollectorServicer):
 
 
 class NegotiatorRelay(negotiator_pb2_grpc.NegotiatorServicer):
-    """Answers why a job is not matched with what the pool's negotiator answers."""
+    """Relays the question why a job does not match to the pool's negotiator."""
 
     def __init__(self, relay: Relay) -> None:
         self._relay = relay

@@ -24,7 +24,7 @@ class Pool:
     def select(self, names: list[str]) -> list[DaemonSupervisor]:
         """The keepers of ``names`` in starting order; of all daemons when ``names`` is empty.
 
-        :raises NotFoundError: for a name that this master does not keep.
+        :raises NotFoundError: this master does not keep one of them.
         """
         for name in names:
             if name not in self.keepers:
@@ -33,9 +33,9 @@ class Pool:
         return [self.keepers[name] for name in start_order(names or self.keepers)]
 
     async def start(self, names: list[str]) -> None:
-        """Start the daemons in order; the collector answers before the others begin, so that they find it.
+        """Start the daemons in order; the collector answers before the others start, so that they find it.
 
-        :raises SlotwiseError: when one does not come up; the others are still begun.
+        :raises SlotwiseError: one does not come up; the others are started all the same.
         """
         chosen = self.select(names)
         if chosen and chosen[0].name == "collector":
@@ -54,11 +54,11 @@ class Pool:
         for keeper in chosen:
             keeper.unwanted()
         for keeper in chosen:
-            if keeper.is_unwanted:  # who wants it back meanwhile has it back
+            if keeper.is_unwanted:  # it may have been wanted back meanwhile
                 await keeper.stop(mode)
 
     def status(self, home: PoolHome) -> daemon_pb2.MasterStatus:
-        """What is known of every daemon."""
+        """The state of each daemon."""
         reply = daemon_pb2.MasterStatus()
         for keeper in self.keepers.values():
             at = ""
@@ -82,7 +82,7 @@ class MasterServicer(daemon_pb2_grpc.MasterServicer):
     """Adapts calls to the pool."""
 
     def __init__(self, pool: Pool, home: PoolHome, require_startable: Callable[[str], None]) -> None:
-        """``require_startable`` raises :class:`ConfigError` where a daemon would refuse to start."""
+        """``require_startable`` raises :class:`ConfigError` if a daemon would refuse to start."""
         self._pool = pool
         self._home = home
         self._require_startable = require_startable
@@ -95,7 +95,7 @@ class MasterServicer(daemon_pb2_grpc.MasterServicer):
 
     @answers_errors
     async def Restart(self, request: daemon_pb2.DaemonNames, context: Context) -> common_pb2.Empty:
-        """Stop and start daemons; answers when they answer again. None is stopped that could not start again."""
+        """Stop and start daemons; returns when they answer again. One that could not start again is not stopped."""
         names = list(request.names)
         for keeper in self._pool.select(names):
             self._require_startable(keeper.name)

@@ -1,4 +1,4 @@
-"""Taking a pool down from outside, with or without a living master."""
+"""Takes a pool down from outside, with or without a live master."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slotwise.master.limits import HARDER, SILENCE_S, Limits
 from slotwise.master.policy import START_ORDER
 from slotwise.wire import address
 
-#: The lock of the one `slotwise down` at work.
+#: The lock of the `slotwise down` that is at work.
 _DOWN = "down"
 _REVIVAL_S = 15.0
 _OTHER_DOWN_S = 3600.0
@@ -27,11 +27,11 @@ SIGNALS = {
 
 
 def take_down(home: PoolHome, mode: str, limits: Limits) -> bool:
-    """Stop the master and with it everything; then whatever lives without one. False when nothing ran.
+    """Stop the master and with it all daemons, then those that live without one. False if nothing ran.
 
-    A second one that is asked for meanwhile waits for the first and looks again.
+    A second call in the meantime waits for the first, and then checks again.
 
-    :raises HostError: when a process cannot be stopped.
+    :raises HostError: a process cannot be stopped.
     """
     if not home.run.is_dir():
         return False
@@ -63,9 +63,9 @@ def _take_turn(home: PoolHome) -> lock.DaemonLock:
 
 
 def await_end_of_down(home: PoolHome) -> None:
-    """Wait until nobody takes the pool down.
+    """Wait until no other process takes the pool down.
 
-    :raises HostError: when that takes longer than an orderly end may.
+    :raises HostError: it takes longer than an orderly end may.
     """
     deadline = time.monotonic() + _OTHER_DOWN_S
     while (pid := lock.holder(home, _DOWN)) is not None:
@@ -75,7 +75,7 @@ def await_end_of_down(home: PoolHome) -> None:
 
 
 def await_revival(home: PoolHome) -> None:
-    """A spawner without a master is about to fork a new one."""
+    """Whether a spawner without a master is about to fork a new one."""
     deadline = time.monotonic() + _REVIVAL_S
     while (
         (spawner := lock.holder(home, "spawner")) is not None
@@ -87,9 +87,9 @@ def await_revival(home: PoolHome) -> None:
 
 
 def _end_masters(home: PoolHome, mode: str, limits: Limits) -> tuple[bool, lock.DaemonLock]:
-    """End the master, and one that a spawner or an `up` makes meanwhile; holds the master's lock in the end.
+    """End the master, and any that a spawner or an `up` makes meanwhile; ends up with the master's lock.
 
-    While this process has the lock no new master can come up.
+    While this process has the lock, no new master can come up.
     """
     stopped = False
     for _ in range(10):
@@ -103,7 +103,7 @@ def _end_masters(home: PoolHome, mode: str, limits: Limits) -> tuple[bool, lock.
 
 
 def _forget_scratch(home: PoolHome) -> None:
-    """Remove a scratch directory that is not in the home, unless runs in it still wait for their access point."""
+    """Remove a scratch directory outside the home, unless runs in it still wait for their access point."""
     execute = home.execute
     if execute.parent == home.root or not execute.is_dir() or any(execute.glob("dir_*")):
         return
@@ -111,7 +111,7 @@ def _forget_scratch(home: PoolHome) -> None:
 
 
 def _end(name: str, home: PoolHome, mode: str, limits: Limits, *, total: int = 1) -> bool:
-    """Stop the process that is ``name``; ``total``: how many daemons it stops in turn before it ends itself."""
+    """Stop the process of ``name``; ``total``: how many daemons it stops in turn before it exits."""
     pid = lock.holder(home, name)
     if pid is None:
         return False
@@ -121,7 +121,7 @@ def _end(name: str, home: PoolHome, mode: str, limits: Limits, *, total: int = 1
             _ask_peacefully(home, name)
         elif not process.send(pid, SIGNALS[step]):
             break
-        process.send(pid, signal.SIGCONT)  # one that was stopped hears nothing
+        process.send(pid, signal.SIGCONT)  # a suspended process cannot react
         limit_s = limits.of(step)
         if _gone(name, pid, home, _FOREVER_S if limit_s is None else limit_s * total):
             break
@@ -133,7 +133,7 @@ def _end(name: str, home: PoolHome, mode: str, limits: Limits, *, total: int = 1
 
 
 def _gone(name: str, pid: int, home: PoolHome, limit_s: float) -> bool:
-    """Wait until ``pid`` has ended; false when it takes too long, or does not even answer any more."""
+    """Wait until ``pid`` has exited; false if it takes too long, or no longer even answers."""
     deadline = time.monotonic() + limit_s
     heard = time.monotonic()
     while not process.wait_gone(pid, min(2.0, max(0.0, deadline - time.monotonic()))):
@@ -179,17 +179,17 @@ def _ask_peacefully(home: PoolHome, name: str) -> None:
                 timeout=10,
             )
     except (grpc.RpcError, SlotwiseError):
-        pass  # one that does not answer is stopped harder when its time is up
+        pass  # the stop escalates when its time is up
 
 
 def _end_spawner(home: PoolHome) -> bool:
-    """End the spawner, and what it has forked that is not yet known as a daemon."""
+    """End the spawner, and the processes it has forked that are not known as daemons yet."""
     pid = lock.holder(home, "spawner")
     if pid is None:
         return False
     process.send(pid, signal.SIGCONT)
     newborn = [child for child in process.children(pid) if not _is_daemon(home, child)]
-    if not process.wait_gone(pid, 1.0):  # one that heard goodbye ends by itself
+    if not process.wait_gone(pid, 1.0):  # after a goodbye it exits by itself
         process.send(pid, signal.SIGTERM)
         if not process.wait_gone(pid, 5.0):
             process.send(pid, signal.SIGKILL)

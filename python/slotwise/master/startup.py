@@ -1,4 +1,4 @@
-"""Bringing a pool up from outside; daemons that live are kept. Taking it down: :mod:`slotwise.master.shutdown`."""
+"""Brings a pool up from outside; live daemons are kept. Taking it down: :mod:`slotwise.master.shutdown`."""
 
 from __future__ import annotations
 
@@ -27,39 +27,39 @@ from slotwise.observe.log import log_file
 from slotwise.wire import address
 
 READY_FD = "SLOTWISE_READY_FD"
-#: Longest wait for the whole pool; each daemon has its own, shorter limit.
+#: The longest wait for the whole pool; each daemon has its own, shorter limit.
 _UP_TIMEOUT_S = 300.0
-#: Longest wait for the daemons of a master that runs already.
+#: The longest wait for the daemons of a master that is already running.
 _RUNNING_TIMEOUT_S = 60.0
-#: How long a master that has lost its spawner may take to have a new one.
+#: How long a master that has lost its spawner may take to get a new one.
 _NEW_SPAWNER_S = 10.0
-#: How long `up` waits for the request of a host that joins, in seconds; a dead name service alone takes 12 of them.
+#: How long `up` waits for the request of a joining host, in seconds; a dead name service alone takes 12 of them.
 _JOIN_S = 25.0
-#: How often `up` begins again when the master it waits for goes away.
+#: How often `up` starts over when the master that it waits for goes away.
 _ATTEMPTS = 3
 _TAIL_LINES = 12
 
 
 @dataclass
 class UpResult:
-    """What became of `slotwise up`. ``daemons``: name, pid, address."""
+    """The result of `slotwise up`. ``daemons``: name, pid, address."""
 
     daemons: list[tuple[str, int, str]] = field(default_factory=list)
     was_running: bool = False
     failed: list[str] = field(default_factory=list)
     error: str = ""
-    #: What is doubtful in the configuration, each with its place and remedy.
+    #: Doubtful settings of the configuration, each with its place and remedy.
     doubts: list[str] = field(default_factory=list)
     log_tails: list[tuple[str, list[str]]] = field(default_factory=list)
-    #: The configuration file of an earlier `up` that holds, when the caller named none.
+    #: The configuration file of an earlier `up`, which holds if the caller named none.
     recorded: Path | None = None
 
 
 def bring_up(home: PoolHome, env: Mapping[str, str], config_file: str | None) -> UpResult:
-    """Start a master in the background and wait until its daemons answer; daemons that live are adopted.
+    """Start a master in the background and wait until its daemons answer; live daemons are adopted.
 
-    :raises ConfigError: when the configuration is refused; nothing is started then.
-    :raises HostError: when no master can be started.
+    :raises ConfigError: the configuration is rejected; nothing is started.
+    :raises HostError: no master can be started.
     """
     config = load(config_file, subsystem="MASTER", env=env, home=home)
     doubts = [str(problem) for problem in require_sound(config)]
@@ -113,7 +113,7 @@ def _joining(home: PoolHome) -> list[str]:
 
 
 def _other_file(home: PoolHome, env: Mapping[str, str], config_file: str | None) -> list[str]:
-    """That the pool runs with another configuration file than the one that the caller named."""
+    """A warning that the pool runs with another configuration file than the one that the caller named."""
     named = named_file(env, config_file)
     with contextlib.suppress(ConfigError):
         running = root_file.recorded(home)
@@ -124,7 +124,7 @@ def _other_file(home: PoolHome, env: Mapping[str, str], config_file: str | None)
 
 
 def _closed_file(home: PoolHome) -> list[str]:
-    """That users of a pool of root's cannot read its configuration file, without which their tools do not work."""
+    """A warning that users of root's pool cannot read its configuration file, without which their tools do not work."""
     with contextlib.suppress(ConfigError, OSError):
         root = root_file.recorded(home)
         if root is None or os.geteuid() != 0 or not open_to_others(home.root):
@@ -140,7 +140,7 @@ def _start_master(home: PoolHome, env: Mapping[str, str], config_file: str | Non
     if config_file:
         words += ["--config", config_file]
     with os.fdopen(open_out(home, "master", 0), "wb") as stream:
-        # The command line is also the room in which the daemons write theirs (daemon.process.set_title).
+        # Daemons write their own titles into the room of this command line (daemon.process.set_title).
         started = subprocess.Popen(
             words,
             env=dict(env) | {READY_FD: str(writing), "SLOTWISE_HOME": str(home.root)} | _import_path(env),
@@ -160,7 +160,7 @@ def _start_master(home: PoolHome, env: Mapping[str, str], config_file: str | Non
         with contextlib.suppress(subprocess.TimeoutExpired):
             started.wait(5)
         if lock.holder(home, "master") not in (None, started.pid):
-            return _await_running(home)  # somebody else's `up` was quicker
+            return _await_running(home)  # another `up` was faster
         return UpResult(failed=["master"], error="the master ended before the pool was up")
     # Not waited for: the master outlives this command.
     started.returncode = 0
@@ -180,7 +180,7 @@ def _import_path(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _read_line(descriptor: int, timeout_s: float) -> bytes | None:
-    """One line from the pipe; None at its end or when time is up."""
+    """One line from the pipe; None at its end, or when time is up."""
     deadline = time.monotonic() + timeout_s
     data = b""
     while not data.endswith(b"\n"):
@@ -193,7 +193,7 @@ def _read_line(descriptor: int, timeout_s: float) -> bytes | None:
 
 
 def _await_running(home: PoolHome) -> UpResult | None:
-    """Wait until every daemon of a master that lives already answers; None when that master goes away."""
+    """Wait until every daemon of a running master answers; None if that master goes away."""
     import grpc
 
     from slotwise.wire import channel
@@ -235,17 +235,17 @@ def _found(home: PoolHome) -> list[tuple[str, int, str]]:
 
 
 def restart_master(home: PoolHome, env: Mapping[str, str]) -> None:
-    """Replace the master by a new one; its spawner makes it, and it adopts the daemons, which do not notice.
+    """Replace the master by a new one, which its spawner makes and which adopts the daemons; they do not notice.
 
-    :raises PeerUnavailableError: when there is no master, or no spawner that would make a new one.
-    :raises ConfigError: when the new one would refuse the configuration.
+    :raises PeerUnavailableError: there is no master, or no spawner that would make a new one.
+    :raises ConfigError: the new one would reject the configuration.
     """
     require_sound(load(None, subsystem="MASTER", env=env, home=home))
     former = lock.holder(home, "master")
     if former is None:
         raise PeerUnavailableError(f"no master runs in the pool at {home.root}", hint="use `slotwise up`")
     deadline = time.monotonic() + _NEW_SPAWNER_S
-    while lock.holder(home, "spawner") is None:  # the master makes a new one when it has lost its own
+    while lock.holder(home, "spawner") is None:  # the master replaces a spawner that it has lost
         if time.monotonic() > deadline:
             raise PeerUnavailableError("no spawner lives that would make a new master", hint="see MasterLog")
         time.sleep(0.05)
@@ -258,7 +258,7 @@ def restart_master(home: PoolHome, env: Mapping[str, str]) -> None:
 
 
 def log_tail(home: PoolHome, daemon: str, config: Config | None = None, lines: int = _TAIL_LINES) -> list[str]:
-    """The last lines of a daemon's log, then of what it wrote to standard error."""
+    """The last lines of a daemon's log, then those of its standard error."""
     tail: list[str] = []
     for path in (log_file(home, daemon, config), home.log / f"{daemon}.out"):
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Keeps daemons running: one :class:`DaemonSupervisor` a daemon, which starts or adopts it and starts it again.
+"""Keeps daemons running: a :class:`DaemonSupervisor` for each starts or adopts it, and restarts it.
 
 ::
 
@@ -36,7 +36,7 @@ from slotwise.wire.credential import Metadata
 from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
 
 _log = logging.getLogger(__name__)
-#: How long a start that is under way may take before a stop gives it up.
+#: How long a stop waits for a start that is under way.
 _BIRTH_S = 20.0
 
 
@@ -48,13 +48,13 @@ class Starts(Protocol):
         ...
 
     async def exit_of(self, pid: int) -> int | None:
-        """The wait status of ``pid``, which this started and which has ended; None if it is not known."""
+        """The wait status of ``pid``, which this started and which has exited; None if it is not known."""
         ...
 
 
 @dataclass
 class DaemonSupervisor:
-    """One daemon under the master's eyes."""
+    """One daemon under the master's supervision."""
 
     name: str
     home: PoolHome
@@ -70,22 +70,22 @@ class DaemonSupervisor:
     restarts: int = 0
     failures: int = 0
     last_exit: str = ""
-    #: How often it has ended by itself or could not be started.
+    #: How often it has exited by itself or could not be started.
     ends: int = 0
     adopted: bool = False
-    #: Called when it ended although it was wanted, and how is known.
+    #: Called when it exited although it was wanted, once it is known how.
     on_death: Callable[[Death], None] = field(default=lambda death: None, repr=False)
-    #: Set while the daemon answers; cleared when it ends.
+    #: Set while the daemon answers; cleared when it exits.
     answers: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
     _task: asyncio.Task[None] | None = field(default=None, repr=False)
     _wanted: bool = False
     _hung: bool = False
     _birth: asyncio.Future[int] | None = field(default=None, repr=False)
-    #: Set when a daemon is wanted again, which ends the waiting for its end.
+    #: Set when a daemon is wanted again, which ends the wait for its exit.
     _recalled: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
 
     def unwanted(self) -> None:
-        """It is to be stopped: not started again if it ends by itself."""
+        """The daemon is about to be stopped: do not restart it if it exits by itself."""
         self._wanted = False
         self._recalled.clear()
 
@@ -95,7 +95,7 @@ class DaemonSupervisor:
         return not self._wanted
 
     def begin(self) -> None:
-        """Start (or adopt) the daemon and keep it running; returns at once. One that is being stopped starts again."""
+        """Start (or adopt) the daemon and keep it running; returns at once. A stopping daemon is started again."""
         self._wanted = True
         self._recalled.set()
         if self._task is None or self._task.done():
@@ -104,7 +104,7 @@ class DaemonSupervisor:
     async def until_answers(self) -> None:
         """Return when the daemon answers for the first time.
 
-        :raises SlotwiseError: when it ends before, or its time is up.
+        :raises SlotwiseError: it exits before, or its time is up.
         """
         assert self._task is not None
         waiting = asyncio.create_task(self.answers.wait())
@@ -180,7 +180,7 @@ class DaemonSupervisor:
         return found.pid == pid and await ping(found.local, timeout_s)
 
     async def _watch_pulse(self, pid: int) -> None:
-        """End the process once it has been silent for too long."""
+        """Kill the process once it has been silent for too long."""
         silent_s = await until_silent(lambda limit_s: self._asks(pid, limit_s), lambda: self.patience, self.clock)
         self._hung = True
         await end_hung(self.name, pid, silent_s, want_core=self.patience.want_core)
@@ -215,16 +215,16 @@ class DaemonSupervisor:
         self.restarts += 1
 
     async def stop(self, mode: str) -> None:
-        """Stop the daemon, harder and harder when it takes longer than its time.
+        """Stop the daemon; the stop escalates when the daemon takes longer than its time.
 
-        Returns when its process is gone, or the daemon is wanted again (:meth:`begin`).
+        Returns when its process is gone, or when the daemon is wanted again (:meth:`begin`).
         """
         self.unwanted()
         task = self._task
         if task is None or task.done():
             self.state = "stopped"
             return
-        if self._birth is not None:  # what is about to be born must not be left alone
+        if self._birth is not None:  # a process that is about to start must not be left alone
             await asyncio.wait([self._birth], timeout=_BIRTH_S)
             await asyncio.sleep(0)
         if self.state == "backoff" or not self.pid:
@@ -245,7 +245,7 @@ class DaemonSupervisor:
     async def _gone(self, task: asyncio.Task[None], limit_s: float | None) -> bool:
         """Wait for the end of ``task``.
 
-        False when that takes too long, the daemon does not even answer any more, or is wanted again.
+        False if that takes too long, the daemon no longer even answers, or it is wanted again.
         """
         pid = self.pid
         recalled = asyncio.create_task(self._recalled.wait())
@@ -276,7 +276,7 @@ class DaemonSupervisor:
                 _log.warning("could not ask %s to stop peacefully: %s", self.name, error)
         if self.pid:
             process.send(self.pid, SIGNALS[mode])
-            process.send(self.pid, signal.SIGCONT)  # one that was stopped hears nothing
+            process.send(self.pid, signal.SIGCONT)  # a suspended process cannot react
 
 
 async def ping(target: str, timeout_s: float = 2.0) -> bool:

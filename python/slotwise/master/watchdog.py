@@ -1,8 +1,8 @@
-"""Whether a daemon still answers: the master asks each one from time to time, and ends one that is silent too long.
+"""Whether a daemon still answers: the master pings each one regularly, and kills one that is silent too long.
 
-In HTCondor children tell their parent that they are alive, a third of NOT_RESPONDING_TIMEOUT apart. Here the
-parent asks, as often: the answer comes from the loop that does the daemon's work, so it proves the same, and daemons
-that a new master has adopted are under watch at once. Rules: manual, "NOT_RESPONDING_TIMEOUT" and its neighbours.
+In HTCondor, children tell their parent that they are alive, a third of NOT_RESPONDING_TIMEOUT apart. Here the
+parent asks, equally often: the answer comes from the loop that does the daemon's work, so it proves the same, and
+daemons that a new master has adopted are watched at once. Rules: manual, "NOT_RESPONDING_TIMEOUT" and its neighbours.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from slotwise.daemon import process
 from slotwise.daemon.process import STACKS_SIGNAL
 
 _log = logging.getLogger(__name__)
-#: How long the stacks of a hung daemon may take to be written.
+#: How long a hung daemon may take to write its stacks.
 _STACKS_S = 1.0
-#: How long the core file of a hung daemon may take to be written (HTCondor's time).
+#: How long a hung daemon may take to write its core file (HTCondor's time).
 _CORE_S = 600.0
 _SLICE_S = 0.25
-#: How soon a daemon that did not answer is asked again, at most.
+#: The longest wait until a daemon that did not answer is asked again.
 _AGAIN_S = 1.0
 
 
 @dataclass(frozen=True)
 class HangTimeout:
-    """How long a daemon may be silent (seconds), and whether one that hangs is to leave a core file."""
+    """How long a daemon may be silent (seconds), and whether a hung one leaves a core file."""
 
     timeout_s: float = 3600.0
     want_core: bool = False
@@ -46,17 +46,17 @@ class HangTimeout:
 
     @property
     def interval_s(self) -> float:
-        """How long after one question the next one follows, and how long an answer is waited for."""
+        """The time from one question to the next, and how long to wait for an answer."""
         return self.timeout_s / 3
 
 
 async def until_silent(
     asks: Callable[[float], Awaitable[bool]], patience: Callable[[], HangTimeout], clock: Clock
 ) -> float:
-    """Return when ``asks`` has had no answer for too long, with the seconds of silence.
+    """Return the seconds of silence when ``asks`` has had no answer for too long.
 
     :param asks: asks once, for at most so many seconds; whether an answer came.
-    :param patience: looked at before each question, so that a reconfiguration takes effect.
+    :param patience: read before each question, so that a reconfig takes effect.
     """
     silent_s = 0.0
     while silent_s <= (limit := patience()).timeout_s:
@@ -65,13 +65,13 @@ async def until_silent(
         if await asks(limit.interval_s):
             silent_s = 0.0
         else:
-            # Time in which this process itself stood still is not a silence of the other.
+            # Time in which this process itself stood still is not silence of the daemon.
             silent_s += min(clock.monotonic() - began, 2 * limit.interval_s + 1.0)
     return silent_s
 
 
 async def end_hung(name: str, pid: int, silent_s: float, *, want_core: bool) -> None:
-    """End a daemon that hangs; its stacks go into ``log/<name>.out`` first, and with ``want_core`` it leaves a core."""
+    """Kill a hung daemon; its stacks go to ``log/<name>.out`` first, and with ``want_core`` it leaves a core file."""
     _log.error("%s (%d) has not answered for %.0f s and is killed; it was %s", name, pid, silent_s, condition(pid))
     for number, limit_s in ((STACKS_SIGNAL, _STACKS_S), *(((signal.SIGABRT, _CORE_S),) if want_core else ())):
         if await _goes(pid, number, limit_s):
@@ -80,9 +80,9 @@ async def end_hung(name: str, pid: int, silent_s: float, *, want_core: bool) -> 
 
 
 async def _goes(pid: int, number: signal.Signals, limit_s: float) -> bool:
-    """Send a signal that asks for a last word; whether the process ended over it.
+    """Send a signal that asks for stacks or a core file; whether the process exited on it.
 
-    A process that was stopped takes no signal but the last one, and has nothing to tell.
+    A suspended process reacts to no signal but SIGKILL, and has nothing to report.
     """
     process.send(pid, number)
     waited_s = 0.0
@@ -94,7 +94,7 @@ async def _goes(pid: int, number: signal.Signals, limit_s: float) -> bool:
 
 
 def state(pid: int) -> str:
-    """The kernel's letter for the state of a process; ``?`` when it cannot be read."""
+    """The kernel's letter for the state of a process; ``?`` if it cannot be read."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, IndexError):
@@ -102,7 +102,7 @@ def state(pid: int) -> str:
 
 
 def condition(pid: int) -> str:
-    """What the process does as the kernel sees it, for people."""
+    """The state of the process according to the kernel, for people."""
     words = {"R": "running", "S": "asleep", "D": "in uninterruptible sleep", "T": "stopped", "t": "traced", "Z": "dead"}
     try:
         waits_in = Path(f"/proc/{pid}/wchan").read_text().strip("0 \n")

@@ -1,4 +1,4 @@
-"""Wires and starts the rooster: asks for machines to be woken every ROOSTER_INTERVAL, and calls them."""
+"""Wires and starts the rooster: every ROOSTER_INTERVAL it looks for machines to wake, and wakes them."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class Rooster:
         self._task = asyncio.create_task(self._run(), name="rooster")
 
     async def reconfig(self, config: Config) -> list[str]:
-        """Take over knobs, and look at once."""
+        """Adopt new knobs, and look for machines at once."""
         self.rules = rules.read(config)
         self._wake.set()
         return []
 
     async def stop(self, mode: str) -> None:
-        """Look no more; machines that were called come all the same."""
+        """Stop looking; machines that were called wake up nevertheless."""
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
@@ -101,11 +101,11 @@ class Rooster:
         await merge_into_slots(self._context, marks)
 
     async def _call(self, ad: ClassAd) -> dict[str, Value]:
-        """Wake one machine; what its ad is to say of that."""
+        """Wake one machine; returns the attributes that its ad gets."""
         machine, now = decide.machine_of(ad), self._context.clock.now()
         _log.info("waking %s for %s", machine, ad.get("Name"))
         call = decide.called(self._book, machine, now)
-        self._remember()  # before it is done: a crash makes for one call too few, not for a machine called for ever
+        self._remember()  # before the call: a crash costs one call, and does not call a machine for ever
         await wake(ad, self.rules.command)
         return {"LastWakeupCall": int(now), "WakeupCalls": call.count}
 

@@ -1,7 +1,7 @@
-"""Which machines are woken now. Pure: ads, rules, what was done before, and the time in; machines out.
+"""Which machines to wake now. Pure: ads, rules, earlier calls and the time in; machines out.
 
-Source: HTCondor's rooster. What it does not have is what follows a call: a machine that was called is not called again
-until ROOSTER_WAKEUP_TIMEOUT has passed; then it has failed, and is called again later and later.
+Source: HTCondor's rooster. Unlike there, a machine that was called is not called again until ROOSTER_WAKEUP_TIMEOUT
+has passed; then the call has failed, and the waits between further calls grow.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.rooster.rules import RoosterRules
 
-#: No machine waits longer than this for another call (seconds).
+#: The longest wait of a machine for another call (seconds).
 _MOST_S = 6 * 3600.0
 
 
 @dataclass(frozen=True)
 class Call:
-    """The calls of a machine that still sleeps: when it was called last, and how often without success."""
+    """The calls of a machine that still sleeps: the time of the last one, and how many have failed."""
 
     at: float
     count: int = 1
@@ -32,14 +32,14 @@ class Book:
     calls: dict[str, Call] = field(default_factory=dict)
 
     def record(self) -> dict[str, tuple[float, int, int]]:
-        """As the state file has it."""
+        """The form in the state file."""
         return {name: (call.at, call.count, call.failed) for name, call in self.calls.items()}
 
     @classmethod
     def of(cls, record: Mapping[str, Sequence[float]]) -> Book:
-        """From the state file.
+        """Read the form in the state file.
 
-        :raises ValueError: when it is no such record.
+        :raises ValueError: it is not such a record.
         """
         try:
             return cls({str(n): Call(float(at), int(count), int(failed)) for n, (at, count, failed) in record.items()})
@@ -49,7 +49,7 @@ class Book:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done: slots to be woken, best first; machines that failed; machines that came back."""
+    """What to do: slots to wake, best first; machines that failed; machines that came back."""
 
     wake: tuple[ClassAd, ...] = ()
     failed: tuple[str, ...] = ()
@@ -57,15 +57,15 @@ class Plan:
 
 
 def machine_of(ad: ClassAd) -> str:
-    """The machine that a slot is of."""
+    """The machine of a slot."""
     name = ad.eval("Machine")
     return name if isinstance(name, str) else str(ad.get("Name", ""))
 
 
 def plan(rules: RoosterRules, candidates: Iterable[ClassAd], asleep: frozenset[str], book: Book, now: float) -> Plan:
-    """Look at the slots that ROOSTER_UNHIBERNATE is true for. ``asleep``: all machines that still have offline ads.
+    """Decide on the slots for which ROOSTER_UNHIBERNATE is true. ``asleep``: all machines that still have offline ads.
 
-    ``book`` is brought up to date with machines that failed or came back; :func:`called` notes the calls themselves.
+    Updates ``book`` with machines that failed or came back; :func:`called` notes the calls themselves.
     """
     back = tuple(sorted(name for name in book.calls if name not in asleep))
     for name in back:
@@ -86,7 +86,7 @@ def plan(rules: RoosterRules, candidates: Iterable[ClassAd], asleep: frozenset[s
 
 
 def due(rules: RoosterRules, call: Call | None, now: float) -> bool:
-    """Whether a machine may be called: not while it may still come, and the later the more often it has failed."""
+    """Whether a machine may be called: not while it may still wake up, and the later the more often it has failed."""
     if call is None or now < call.at:
         return True
     wait_s = rules.timeout_s * 2 ** min(max(0, call.failed - 1), 20)
@@ -101,7 +101,7 @@ def called(book: Book, machine: str, now: float) -> Call:
 
 
 def still_wanted(rules: RoosterRules, ad: ClassAd, now: float) -> bool:
-    """ROOSTER_UNHIBERNATE once more, right before the call: it may depend on the time."""
+    """Evaluate ROOSTER_UNHIBERNATE again right before the call: it may depend on the time."""
     return ExprTree(rules.unhibernate).eval(ad, now=int(now)) is True
 
 

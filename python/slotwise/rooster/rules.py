@@ -19,18 +19,18 @@ class RoosterRules:
     rank: str = ""
     most: int = 0
     timeout_s: float = 600
-    #: The words of ROOSTER_WAKEUP_CMD; none: the packet is sent from here.
+    #: The words of ROOSTER_WAKEUP_CMD; none: the rooster sends the packet itself.
     command: tuple[str, ...] = ()
 
 
-#: HTCondor's own program, whose work is done here where it is not installed.
+#: HTCondor's own program; where it is not installed, the rooster does its work.
 OWN_PROGRAM = "condor_power"
 
 
 def read(config: Config) -> RoosterRules:
     """The rules of the configuration.
 
-    :raises ConfigError: for what is not a number, no expression, or no command.
+    :raises ConfigError: a knob is not a number, an expression or a command.
     """
     return RoosterRules(
         interval_s=config.get_float("ROOSTER_INTERVAL"),
@@ -57,7 +57,7 @@ def _expression(config: Config, knob: str) -> str:
 def words_of(text: str) -> tuple[str, ...]:
     """A command line in double quotes, as `arguments` of a submit description: ``""`` is a quote, ``'a b'`` one word.
 
-    :raises ConfigError: for a quote without its end.
+    :raises ConfigError: a quote is not closed.
     """
     inner = in_double_quotes(text)
     if inner is None and text.strip().startswith('"'):

@@ -15,16 +15,16 @@ from slotwise.rooster.rules import OWN_PROGRAM
 from slotwise.wire import wake_on_lan
 
 _log = logging.getLogger(__name__)
-#: A command has so long (seconds).
+#: How long a command may take (seconds).
 _COMMAND_S = 60.0
 _MOST_LINES = 20
 
 
 async def wake(ad: ClassAd, command: Sequence[str]) -> bool:
-    """Call the machine of a slot; whether the call went out."""
+    """Call the machine of a slot; whether the call was sent."""
     if not command or (PurePath(command[0]).name == OWN_PROGRAM and shutil.which(command[0]) is None):
         try:
-            packet = await asyncio.to_thread(wake_on_lan.for_ad, ad)  # it may ask for the address of a host
+            packet = await asyncio.to_thread(wake_on_lan.for_ad, ad)  # it may resolve the name of a host
             await asyncio.to_thread(wake_on_lan.send, packet)
         except (SlotwiseError, OSError) as error:
             _log.error("cannot wake %s: %s", ad.get("Name"), error)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 P = ParamSpec("P")
-#: In what form rows are wanted: a pack without or with keys, ``Name = value`` lines, JSON objects.
+#: The forms of rows: a pack without or with keys, ``Name = value`` lines, JSON objects.
 Form = Literal["pack", "keyed", "long", "json"]
 
 
@@ -32,7 +32,7 @@ class ApplyReport(Protocol):
     updated: int
     #: Ads removed.
     removed: int
-    #: Keys of the first hundred ads that are new and that were removed, where receipt is stamped.
+    #: Keys of the first hundred new and removed ads, if receipt is stamped.
     new_keys: list[str]
     removed_keys: list[str]
     #: Keys of deltas that found no ad: the sender must send the whole ad.
@@ -64,7 +64,7 @@ def _asked(
 
 
 def _bounded(work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """What a question to a table answers; refused when its expressions take too much work."""
+    """The answer to a query of a table; it is refused if its expressions take too much work."""
     if (most := question_most()) is None:
         return work(*arguments, **named)
     with Allowance(most) as allowance:
@@ -81,7 +81,7 @@ def too_much(most: int) -> BusyError:
     )
 
 
-#: Steps of one slice of a question, some milliseconds of work, rows of the first one, and seconds to aim for.
+#: Steps of one slice of a query (some milliseconds of work), rows of the first slice, and seconds to aim for.
 SLICE_STEPS, _SLICE_ROWS, _SLICE_S = 250_000, 250, 0.01
 
 
@@ -90,19 +90,19 @@ class AdTable:
 
     A *constraint* is an expression or its text (None or empty: every ad), evaluated with the ad as MY and *target*
     as TARGET; an ad counts when it gives true. A *projection* lists the attributes wanted (None: all). ``now`` is
-    the time for expressions that ask for it, seconds since the epoch. In a daemon a question whose expressions take
-    too much work is refused (BusyError).
+    the time for expressions that read it, in seconds since the epoch. In a daemon, a query whose expressions take too
+    much work is refused (BusyError).
     """
 
     __slots__ = ("native",)
 
     def __init__(self) -> None:
-        #: The table itself, for other native code.
+        #: The native table, for other native code.
         self.native = _native.AdTable()
 
     @classmethod
     def of(cls, ads: Iterable[ClassAd]) -> AdTable:
-        """A table of ads in their order, under keys of no meaning."""
+        """A table of ads in their order, under keys without a meaning."""
         table = cls()
         for place, ad in enumerate(ads):
             table.upsert(f"{place:09d}", ad)
@@ -119,7 +119,7 @@ class AdTable:
 
     @property
     def version(self) -> int:
-        """Counts changes: greater after each change of any ad."""
+        """A counter of changes, which each change of an ad increases."""
         return self.native.version
 
     @property
@@ -148,7 +148,7 @@ class AdTable:
         removed: Sequence[str] = (),
         received_at: float = 0.0,
     ) -> bool:
-        """Sets the attributes of *delta* and takes out *removed*. False if there is no such ad."""
+        """Sets the attributes of *delta* and removes *removed*. False if there is no such ad."""
         return self.native.update(key, delta, list(removed), received_at)
 
     def remove(self, key: str) -> bool:
@@ -168,7 +168,7 @@ class AdTable:
         return self.native.value(key, name)
 
     def received_at(self, key: str) -> float | None:
-        """When the ad was last received, as it was told then."""
+        """When the ad was last received, as the caller said then."""
         return self.native.received_at(key)
 
     # ---- many ads
@@ -179,7 +179,7 @@ class AdTable:
         """Applies a pack. *stamp* names an integer attribute set to *received_at* in each ad touched; with *counts*
         its UpdatesTotal, UpdatesSequenced, UpdatesLost and UpdatesHistory are kept as well.
 
-        :raises AdBatchError: bytes that are no pack; what came before the fault is applied.
+        :raises AdBatchError: the bytes are not a pack; what precedes the fault is applied.
         """
         return self.native.apply(pack, received_at, stamp, counts)
 
@@ -195,8 +195,8 @@ class AdTable:
         """Makes an ad for each key: the template, then its delta (a pack in the order of the keys, or ads), then
         one value of each of *columns*. Far cheaper than one ad after the other.
 
-        :raises AdBatchError: the pack has not as many deltas as there are keys; nothing is inserted then.
-        :raises ValueError: deltas or columns are not as many as keys.
+        :raises AdBatchError: the pack does not have as many deltas as there are keys; nothing is inserted.
+        :raises ValueError: there are not as many deltas or values as keys.
         """
         self.native.insert_from_template(template, list(keys), deltas, dict(columns) if columns else None, received_at)
 
@@ -217,20 +217,20 @@ class AdTable:
         return self.native.text_loader(key, lenient, received_at)
 
     def expire(self, now: float, default_lifetime_s: float = 900.0, lifetime: str = "ClassAdLifetime") -> list[str]:
-        """Removes ads of which nothing was heard for their lifetime (the attribute, else the default); their keys."""
+        """Removes ads not received in their lifetime (the attribute, else the default); returns their keys."""
         return self.native.expire(now, default_lifetime_s, lifetime)
 
     def remove_where(
         self, constraint: ExprTree | str | None, *, target: ClassAd | None = None, now: int = 0
     ) -> list[str]:
-        """Removes the ads for which *constraint* is true; their keys."""
+        """Removes the ads for which *constraint* is true; returns their keys."""
         return _bounded(self.native.remove_where, _asked(constraint, None, None, target, now))
 
     def changes_since(self, version: int) -> bytes:
-        """A pack that takes a mirror of this table from *version* to now (0: from nothing)."""
+        """A pack that brings a mirror of this table from *version* to the present (0: from nothing)."""
         return self.native.changes_since(version)
 
-    # ---- questions
+    # ---- queries
 
     def query(
         self,
@@ -242,7 +242,7 @@ class AdTable:
         now: int = 0,
         form: Form = "pack",
     ) -> bytes:
-        """The ads asked for, in one piece."""
+        """The matching ads, in one piece."""
         return _bounded(self.native.select, _asked(constraint, projection, limit, target, now), form)
 
     def query_chunks(
@@ -256,10 +256,9 @@ class AdTable:
         form: Form = "pack",
         chunk_rows: int = 1000,
     ) -> AdChunks:
-        """The ads asked for in pieces, each made when it is asked for; ``total`` says how many ads there are.
+        """The matching ads in pieces, each made on demand; ``total`` says how many ads there are.
 
-        Pieces of form ``json`` are objects separated by commas: brackets, and commas between pieces, are the
-        caller's.
+        Pieces of form ``json`` are objects separated by commas: the caller adds brackets, and commas between pieces.
         """
         asked = _asked(constraint, projection, limit, target, now)
         return _bounded(self.native.select_chunks, asked, form, chunk_rows)
@@ -276,15 +275,15 @@ class AdTable:
         return _bounded(self.native.select_keys, _asked(constraint, None, limit, target, now))
 
     def other_keys(self, steps: int, constraint: str, *, now: int = 0) -> list[str]:
-        """The keys of the ads for which *constraint* is anything but true, in so many steps for all of them.
+        """The keys of the ads for which *constraint* is anything but true, in at most so many steps for all of them.
 
-        Ads that there is no time to look at are among them.
+        They include ads that the steps do not suffice for.
         """
         with Allowance(steps):
             return self.native.select_other_keys(_asked(constraint, None, None, None, now))
 
     def count(self, constraint: ExprTree | str | None = None, *, target: ClassAd | None = None, now: int = 0) -> int:
-        """How many ads *constraint* is true for."""
+        """The number of ads for which *constraint* is true."""
         return _bounded(self.native.count, _asked(constraint, None, None, target, now))
 
     def count_by(
@@ -295,18 +294,18 @@ class AdTable:
         target: ClassAd | None = None,
         now: int = 0,
     ) -> list[tuple[Value, ...]]:
-        """Tuples of the values of *names* (attributes or expressions), each with the number of ads that have them."""
+        """The tuples of values of *names* (attributes or expressions), each with the number of ads that have them."""
         asked = _asked(constraint, None, None, target, now)
         return _bounded(self.native.count_by, list(names), asked)
 
-    # ---- questions in slices
+    # ---- queries in slices
 
     def keys_in_slices(
         self, constraint: ExprTree | str | None = None, limit: int | None = None, *, now: int = 0
     ) -> Iterator[list[str]]:
-        """As :meth:`query_keys`, in slices: each costs a bounded time, and gives the keys that it found, maybe none.
+        """As :meth:`query_keys`, in slices: each takes a bounded time, and yields the keys that it found, maybe none.
 
-        Ads that come and go between two slices may be among the answers or not.
+        Ads that come or go between two slices may or may not be among the answers.
         """
 
         def ask(rows: tuple[int, int], left: int | None) -> tuple[list[str], int]:
@@ -324,7 +323,7 @@ class AdTable:
     def counts_by_in_slices(
         self, names: Sequence[str], constraint: ExprTree | str | None = None, *, now: int = 0
     ) -> Iterator[list[tuple[Value, ...]]]:
-        """As :meth:`count_by`, in slices, of which each counts for itself."""
+        """As :meth:`count_by`, in slices, each of which counts separately."""
         wanted = list(names)
         return self._slices(
             lambda rows, _: (self.native.count_by(wanted, _asked(constraint, None, None, None, now, rows)), 0), [], None
@@ -354,10 +353,10 @@ class AdTable:
         nothing: T,
         limit: int | None,
     ) -> Iterator[T]:
-        """Ask about rows piece by piece; ``nothing`` for a piece that took too long and is asked again in parts.
+        """Query rows piece by piece; yields ``nothing`` for a piece that took too long and is queried again in parts.
 
-        :param ask: gives the answer for some rows, of at most so many ads, and how many of these it has.
-        :raises BusyError: when all pieces together take more than a question may.
+        :param ask: returns the answer for some rows, of at most so many ads, and how many of these it has.
+        :raises BusyError: all pieces together take more than a query may.
         """
         most, first, size, used = question_most(), 0, _SLICE_ROWS, 0
         while first < (end := self.native.row_end) and limit != 0:
@@ -375,8 +374,8 @@ class AdTable:
                 size = max(1, min(size, last - first) // 8)
                 yield nothing
                 continue
-            # What costs little is not asked in more pieces than it must be. Some functions take long for their steps;
-            # but a part of the time is spent on every slice, however small.
+            # A cheap query is not cut into more pieces than needed. Some functions take long for their steps, but a
+            # part of the time is spent on every slice, however small.
             steps, seconds = SLICE_STEPS / 2 / max(1, allowance.used), _SLICE_S / max(1e-6, took)
             by_time = max(int((last - first) * min(16.0, seconds)), _SLICE_ROWS, end // 256)
             first, size = last, max(1, min(by_time, int((last - first) * min(16.0, steps))))
@@ -449,7 +448,7 @@ class AdTable:
         now: int = 0,
         evaluate: bool = True,
     ) -> ArrowStream:
-        """The ads asked for as an Arrow stream: pyarrow, polars and others read it without a copy per cell.
+        """The matching ads as an Arrow stream: pyarrow, polars and others read it without a copy per cell.
 
         A column has the narrowest type that holds its values (boolean, int64, float64, dictionary of strings);
         where types are mixed it is text. Missing, undefined and error are nulls. Attributes that are expressions
@@ -471,9 +470,9 @@ class AdTable:
         evaluate: bool = True,
         texts: bool = False,
     ) -> polars.DataFrame:
-        """The ads asked for as a polars frame (needs the extra ``analysis``); types as in :meth:`arrow`.
+        """The matching ads as a polars frame (needs the extra ``analysis``); types as in :meth:`arrow`.
 
-        With *texts*, attributes that have no value in any ad by itself, as Requirements mostly, are texts.
+        With *texts*, attributes that no ad alone gives a value, as Requirements mostly, are texts.
         """
         import polars
 
@@ -487,7 +486,7 @@ class AdTable:
 
 
 class ArrowStream:
-    """Rows as an Arrow stream, to be read once."""
+    """Rows as an Arrow stream, which can be read once."""
 
     __slots__ = ("_capsule",)
 
@@ -495,25 +494,25 @@ class ArrowStream:
         self._capsule = capsule
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The capsule of the Arrow PyCapsule interface. The schema is as it is: a request is not honoured."""
+        """The capsule of the Arrow PyCapsule interface. A requested schema is ignored."""
         return self._capsule
 
 
 class LoadReport(Protocol):
-    """What a text held."""
+    """The contents of a text."""
 
     #: Ads read.
     ads: int
     #: Lines read.
     lines: int
-    #: Ads without their key attribute, left out.
+    #: Ads that were skipped, because they lack the key attribute.
     keyless: int
-    #: Bad lines passed over (lenient reading only).
+    #: Bad lines that were skipped (lenient reading only).
     bad_lines: int
 
 
 class TextLoader(Protocol):
-    """Reads ads from text that comes in pieces; a line may go on in the next piece."""
+    """Reads ads from text that comes in pieces; a line may continue in the next piece."""
 
     def feed(self, text: bytes) -> None:
         """Reads a piece."""
@@ -523,7 +522,7 @@ class TextLoader(Protocol):
 
 
 class AdChunks(Protocol):
-    """Pieces of an answer. ``total``: how many ads it has in all."""
+    """The pieces of an answer. ``total``: the number of ads in all."""
 
     total: int
 

@@ -1,8 +1,8 @@
-"""How much work evaluations may do, in steps: nodes of expressions visited, and what functions do beyond that.
+"""How much work evaluations may do, in steps: visited nodes of expressions, and what functions do beyond that.
 
 A daemon evaluates what users wrote, most of it on its event loop. :func:`limit_evaluations` bounds each evaluation of
-the process and each question to a table, an :class:`Allowance` all that a thread does in a block. An evaluation that
-reaches a bound counts as error.
+the process and each query of a table; an :class:`Allowance` bounds all evaluations of a thread in a block. An
+evaluation that reaches a bound gives ERROR.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from slotwise import _native
 
 #: Steps of one evaluation in a daemon: a few milliseconds.
 EACH_MOST = 200_000
-#: Steps of one question to a table: a fraction of a second.
+#: Steps of one query of a table: a fraction of a second.
 QUESTION_MOST = 10_000_000
 
 
@@ -21,15 +21,15 @@ _question_most: int | None = None
 
 
 def limit_evaluations(each: int = EACH_MOST, question: int | None = QUESTION_MOST) -> None:
-    """From now on no evaluation of this process does more than *each* steps, and no question to a table more than
-    *question*: it is refused then."""
+    """Limit each evaluation of this process to *each* steps from now on, and each query of a table to *question*; a
+    query beyond that is refused."""
     global _question_most
     _question_most = question
     _native.limit_evaluations(each)
 
 
 def question_most() -> int | None:
-    """Steps that a question to a table may take; None: any number."""
+    """The steps that a query of a table may take; None: any number."""
     return _question_most
 
 

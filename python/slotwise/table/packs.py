@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class PackBuilder:
     """Builds a pack operation by operation.
 
-    :param reset: the receiver forgets what it has before it applies the pack.
+    :param reset: the receiver drops its ads before it applies the pack.
     """
 
     __slots__ = ("_native",)
@@ -38,19 +38,19 @@ class PackBuilder:
         self._native.upsert(key, ad)
 
     def update(self, key: str, delta: ClassAd | Mapping[str, Value], removed: Sequence[str] = ()) -> None:
-        """These attributes of the ad of *key* changed, *removed* are gone."""
+        """These attributes of the ad of *key* changed; *removed* are removed."""
         self._native.update(key, delta, list(removed))
 
     def update_from(self, key: str, old: ClassAd, new: ClassAd) -> bool:
-        """Adds what makes *new* of *old*; False, and nothing added, if they are the same."""
+        """Adds the difference from *old* to *new*; False, and nothing added, if they are the same."""
         return self._native.update_from(key, old, new)
 
     def remove(self, key: str) -> None:
-        """The ad of *key* is gone."""
+        """The ad of *key* is removed."""
         self._native.remove(key)
 
     def finish(self) -> bytes:
-        """The pack. The builder starts anew."""
+        """The pack. The builder starts over."""
         return self._native.finish()
 
 
@@ -60,44 +60,44 @@ def pack_ads(ads: Iterable[ClassAd | Mapping[str, Value]], keys: Sequence[str] |
 
 
 def split_pack(pack: bytes, most: int) -> list[bytes]:
-    """A pack as several of about *most* bytes each, to be applied one after the other; a single ad may be larger."""
+    """Splits a pack into several of about *most* bytes each, to be applied in order; a single ad may be larger."""
     return [pack] if len(pack) <= most else _native.split_pack(pack, most)
 
 
 def survey_pack(pack: bytes) -> tuple[int, list[str]]:
-    """How many ads a pack holds (removals left out), and the attribute names in it; no ad is built.
+    """The number of ads in a pack (without removals), and the attribute names in it; builds no ad.
 
-    :raises AdBatchError: bytes that are no pack.
+    :raises AdBatchError: the bytes are not a pack.
     """
     return _native.survey_pack(pack)
 
 
 @dataclass(frozen=True)
 class PackKeys:
-    """The keys in a pack: of whole ads, of ads that change, of ads that go; and the attribute names in it."""
+    """The keys in a pack, of whole, changed and removed ads, and the attribute names in it."""
 
     whole: list[str]
     changed: list[str]
     removed: list[str]
     names: list[str]
-    #: For each attribute that was asked for, the keys of the ads that set it, with the text; None for anything but a
-    #: plain string. An ad that sets it twice is there twice.
+    #: For each wanted attribute, the keys of the ads that set it, with the text; None for anything but a plain
+    #: string. An ad that sets it twice occurs twice.
     said: dict[str, list[tuple[str, str | None]]]
 
 
 def pack_keys(pack: bytes, wanted: Sequence[str] = ()) -> PackKeys:
-    """Whose ads a pack is about, and what they say of the attributes *wanted*; no ad is built.
+    """The keys in a pack, and the values of the attributes *wanted*; builds no ad.
 
-    :raises AdBatchError: bytes that are no pack.
+    :raises AdBatchError: the bytes are not a pack.
     """
     whole, changed, removed, names, said = _native.pack_keys(pack, list(wanted))
     return PackKeys(whole, changed, removed, names, dict(zip(wanted, said, strict=True)))
 
 
 def unpack_ads(pack: bytes) -> list[ClassAd]:
-    """The ads of a pack (of a delta, what it sets), removals left out.
+    """The ads of a pack (of a delta, the attributes that it sets), without removals.
 
-    :raises AdBatchError: bytes that are no pack.
+    :raises AdBatchError: the bytes are not a pack.
     """
     return _native.unpack_ads(pack)
 
@@ -108,5 +108,5 @@ def unpack_ops(pack: bytes) -> list[tuple[str, str | None, ClassAd | None, list[
 
 
 def diff_ads(old: ClassAd, new: ClassAd) -> tuple[ClassAd, list[str]]:
-    """What must be sent to somebody who has *old*: changed attributes, and names that are gone."""
+    """What a receiver that has *old* needs: changed attributes, and removed names."""
     return _native.diff_ads(old, new)
