@@ -1,4 +1,4 @@
-"""What a daemon's server asks at every call: may this caller, from there, do what needs that level?"""
+"""Answers a daemon's server at every call: may this caller, from there, do what needs that level?"""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from slotwise.errors import DeniedError, PeerUnavailableError
 if TYPE_CHECKING:
     from slotwise.config import Config
 
-#: How long the names of a caller's host are kept, in seconds, and how long it is kept that there are none.
+#: How long the names of a caller's host are cached, in seconds, and how long the lack of any.
 _NAMES_KEPT_S, _NO_NAMES_KEPT_S = 600.0, 60.0
-#: Callers and hosts that are remembered.
+#: The most cached callers and hosts.
 _REMEMBERED = 10_000
 
 
@@ -32,33 +32,33 @@ C = TypeVar("C", bound=Caller)
 
 @dataclass(frozen=True)
 class Grants(Generic[C]):
-    """What a caller may do from where it calls. ``caller``: the same with the levels that it has by the lists."""
+    """What a caller may do from where it calls. ``caller``: the caller with the levels that the lists grant."""
 
     caller: C
     decisions: Mapping[str, Decision]
 
     @classmethod
     def of(cls, policy: Policy, caller: C, peer: Peer) -> Grants[C]:
-        """The decisions on all levels. What a proof grants beyond them, as to one run, no list takes away."""
+        """The decisions on all levels. No list revokes what a proof grants beyond levels, for one run, say."""
         decisions = {level: policy.decide(caller, level, peer) for level in (*LEVELS, *PARTS_OF_NEGOTIATOR)}
         levels = {level for level, decision in decisions.items() if decision.allowed}
-        # Any dataclass with the attributes of a caller has them as fields.
+        # Any dataclass with a caller's attributes has them as fields.
         having: Any = caller
         return cls(replace(having, levels=frozenset(levels | (caller.levels - decisions.keys()))), decisions)
 
     def one_of(self, levels: Iterable[str]) -> Decision:
-        """The decision on something that needs one of ``levels``: of those that allow it the first, else the first."""
+        """The decision on a call that needs one of ``levels``: the first that allows it, else the first."""
         found = [self.decisions.get(level) or self._beyond(level) for level in levels]
         return next((decision for decision in found if decision.allowed), found[0])
 
     def _beyond(self, level: str) -> Decision:
-        """The decision on what no list is about."""
+        """The decision on a call that no list covers."""
         return Decision(level in self.caller.levels, level, "the caller's proof is for that alone")
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What was read of a configuration. ``here``: this host; ``doubts``: what is doubtful, for the administrator."""
+    """A configuration's lists. ``here``: this host; ``doubts``: doubtful entries, for the administrator."""
 
     policy: Policy
     here: Peer
@@ -67,7 +67,7 @@ class Reading:
 
 @dataclass(eq=False)
 class _Open:
-    """A stream that is open, and the levels that its caller had when it was opened."""
+    """An open stream, and the levels that its caller had when it was opened."""
 
     caller: Caller
     source: str
@@ -76,7 +76,7 @@ class _Open:
 
 
 class Authorizer:
-    """Decides by the lists of one daemon, remembering what it decided until the configuration is read again."""
+    """Decides by the lists of one daemon, and caches decisions until the next reconfig."""
 
     def __init__(
         self,
@@ -93,19 +93,19 @@ class Authorizer:
         self._policy = Policy()
         self._needs_names = False
         self._here = Peer((), local=True)
-        #: What was decided, and hosts, each with the time until which it is believed.
-        # Callers of all kinds, each with grants of its own kind: no type says that of a dictionary.
+        #: Decisions and hosts, each with the time until which it holds.
+        # Callers of all kinds, each with grants of its own kind: no type of a dictionary expresses that.
         self._grants: dict[tuple[Caller, str], tuple[Grants[Any], float]] = {}
         self._peers: dict[str, tuple[Peer, float]] = {}
-        # Threads of their own: a name service that does not answer must not hold up what else goes to threads.
+        # Separate threads: a name service that does not answer must not hold up other work in threads.
         self._open: set[_Open] = set()
         self._asking: set[asyncio.Task[None]] = set()
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="names")
 
     async def read(self, config: Config) -> Reading:
-        """The lists of a configuration, to be taken over by :meth:`follow`.
+        """The lists of a configuration, for :meth:`follow`.
 
-        :raises ConfigError: when an entry cannot be honoured.
+        :raises ConfigError: an entry cannot be honoured.
         """
         policy = settings.read(config, self._subsystem)
         wanted = sorted(settings.host_names(policy))
@@ -121,7 +121,7 @@ class Authorizer:
         return Reading(settings.resolved(policy, addresses), here, unknown)
 
     def follow(self, reading: Reading) -> list[str]:
-        """Decide by these lists from now on; returns what is doubtful about them."""
+        """Decide by these lists from now on; returns their doubtful entries."""
         self._policy, self._here = reading.policy, reading.here
         self._needs_names = reading.policy.needs_names
         self._grants.clear()
@@ -134,11 +134,11 @@ class Authorizer:
 
     @contextlib.asynccontextmanager
     async def while_allowed(self, caller: Caller, source: str, needed: Sequence[str]) -> AsyncIterator[None]:
-        """Ends what runs inside when new lists take away what the caller may do: a stream goes on for days, and what it
-        may do was found out at its beginning.
+        """End what runs inside when new lists revoke the caller's rights: a stream lasts for days, and its rights were
+        checked at its beginning.
 
-        :raises DeniedError: when the caller may not make the call any more.
-        :raises PeerUnavailableError: when the caller has lost another level.
+        :raises DeniedError: the caller may no longer make the call.
+        :raises PeerUnavailableError: the caller has lost another level.
         """
         levels = (await self.grants(caller, source)).caller.levels
         stream = _Open(caller, source, levels, asyncio.timeout(None))
@@ -161,13 +161,13 @@ class Authorizer:
             self._open.discard(stream)
 
     async def _look_again(self, stream: _Open) -> None:
-        """End a stream whose caller has lost a level by new lists."""
+        """End a stream whose caller has lost a level through new lists."""
         fresh = (await self.grants(stream.caller, stream.source)).caller.levels
         if not stream.levels <= fresh and stream in self._open:
             stream.limit.reschedule(asyncio.get_running_loop().time())
 
     async def grants(self, caller: C, source: str) -> Grants[C]:
-        """What ``caller`` may do, calling from ``source`` (gRPC's words: ``unix:``, ``ipv4:1.2.3.4:5``)."""
+        """What ``caller`` may do, calling from ``source`` (in gRPC's form: ``unix:``, ``ipv4:1.2.3.4:5``)."""
         host = source.rpartition(":")[0] if source.startswith("ip") else "unix"
         key = (caller, host)
         known = self._grants.get(key)
@@ -181,7 +181,7 @@ class Authorizer:
         return found
 
     async def _peer(self, host: str) -> tuple[Peer, float]:
-        """Addresses and names of a caller's host (those of this host for a local caller), and until when they hold."""
+        """Addresses and names of a caller's host (this host for a local caller), and until when they hold."""
         if host == "unix":
             return self._here, math.inf
         address = parse_address(unquote(host.partition(":")[2]))

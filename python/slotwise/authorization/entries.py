@@ -22,7 +22,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 @dataclass(frozen=True)
 class Peer:
-    """Where a call comes from: all addresses and host names that the caller's host is known by.
+    """Where a call comes from: all addresses and host names of the caller's host.
 
     ``local``: the call comes from this host.
     """
@@ -34,7 +34,7 @@ class Peer:
 
 @lru_cache(maxsize=4096)
 def parse_address(text: str) -> Address | None:
-    """An address; an IPv4 address that is written as an IPv6 one is the IPv4 address. None for anything else."""
+    """An address; an IPv4 address in IPv6 form becomes the IPv4 address. None for anything else."""
     try:
         found = ipaddress.ip_address(text.strip("[]").partition("%")[0])
     except ValueError:
@@ -65,7 +65,7 @@ _ANYWHERE = Network(0)
 
 
 def parse_network(text: str) -> Network | None:
-    """The network that a text means; None when it means none (a host name, say)."""
+    """The network in a text; None if it is not one (a host name, say)."""
     if text in ("*", "*/*"):
         return _ANYWHERE
     base, slash, mask = text.partition("/")
@@ -113,9 +113,9 @@ def _octets(text: str) -> Network | None:
 
 @lru_cache(maxsize=4096)
 def wildcard(pattern: str) -> Callable[[str], bool]:
-    """A test for texts that a pattern fits, upper and lower case being the same.
+    """A test whether a pattern matches a text, regardless of case.
 
-    The first ``*`` stands for any text, and so does one at the end; others are themselves.
+    The first ``*`` stands for any text, and so does one at the end; others stand for themselves.
     """
     pattern = pattern.lower()
     start, star, end = pattern.partition("*")
@@ -135,7 +135,7 @@ def wildcard(pattern: str) -> Callable[[str], bool]:
 
 
 def split(entry: str) -> tuple[str, str]:
-    """User and host of an entry; ``*`` for the part that it does not have."""
+    """User and host of an entry; ``*`` for the part that it lacks."""
     first = entry.find("/")
     if first < 0:
         return (entry, "*") if "@" in entry else ("*", entry)
@@ -149,9 +149,9 @@ def split(entry: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry as it stands in a list. ``text``: as it is written; ``users``: patterns, one of which must fit.
+    """An entry as it stands in a list. ``text``: as it is written; ``users``: patterns, one of which must match.
 
-    ``addresses``: those that the host's name has, as networks of one address.
+    ``addresses``: those of the host's name, as networks of one address.
     """
 
     text: str
@@ -163,17 +163,17 @@ class Entry:
 
     @property
     def host_name(self) -> str | None:
-        """The host's name where the entry has one whole, so that its addresses may be asked for."""
+        """The host's name if the entry has a whole one, so that its addresses can be looked up."""
         plain = re.fullmatch(r"[A-Za-z0-9_.-]+", self.host)
         return self.host if plain and self.network is None else None
 
     @property
     def needs_names(self) -> bool:
-        """Whether only a caller's host name can tell."""
+        """Whether the entry depends on a caller's host name."""
         return self.network is None and self.host.lower() != LOCAL_ADDRESSES
 
     def at(self, addresses: Iterable[str]) -> Entry:
-        """The entry with the addresses that its host name has."""
+        """The entry with the addresses of its host name."""
         found = [parse_network(address) for address in addresses]
         return replace(self, addresses=tuple(network for network in found if network is not None))
 
@@ -192,7 +192,7 @@ class Entry:
             if address is not None and any(network.has(address) for network in networks):
                 return True
         if self.network is not None:
-            # HTCondor tries host names as well, so that one of `127.0.evil.example` gets past `127.0.*`.
+            # HTCondor tries host names as well, so that `127.0.evil.example` passes for `127.0.*`.
             return False
         test = wildcard(self.host)
         return any(test(name) for name in peer.names)
@@ -221,7 +221,7 @@ def words(value: str) -> list[str]:
 
 
 def doubt(entry: Entry) -> str | None:
-    """What is doubtful about an entry, for the administrator; None when nothing is."""
+    """The doubt about an entry, for the administrator, if there is one."""
     if re.search(r"[<>?]", entry.host):
         return f"`{entry.text}` looks like the address of a daemon, which says nothing about where its calls come from"
     if "/" in entry.text and entry.network is None and "@" not in entry.users[0] and entry.users[0] != "*":

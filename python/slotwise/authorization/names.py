@@ -1,6 +1,6 @@
-"""Asks the name service, for authorization: names of callers' hosts, and addresses of host names in lists.
+"""Queries the name service for authorization: names of callers' hosts, and addresses of host names in lists.
 
-The questions block; :mod:`slotwise.authorization.authorizer` asks them in threads.
+The queries block; :mod:`slotwise.authorization.authorizer` makes them in threads.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from slotwise.authorization.entries import parse_address
 
 
 def addresses_of(name: str) -> tuple[str, ...]:
-    """The addresses of a host name; none when the name service knows none."""
+    """The addresses of a host name; none if the name service knows none."""
     try:
         found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
@@ -23,8 +23,8 @@ def addresses_of(name: str) -> tuple[str, ...]:
 
 
 def names_of(address: str) -> tuple[str, ...]:
-    """The host names of an address. One counts only if the address is among its own: who owns an address may give it
-    any name."""
+    """The host names of an address. A name counts only if the address is among its own: the owner of an address may
+    give it any name."""
     wanted = parse_address(address)
     if wanted is None:
         return ()
@@ -43,7 +43,7 @@ def own_addresses() -> tuple[str, ...]:
         for line in Path("/proc/net/if_inet6").read_text(encoding="ascii").splitlines():
             found[str(ipaddress.IPv6Address(bytes.fromhex(line.split()[0])))] = None
     with contextlib.suppress(OSError):
-        # The kernel's table of local routes: an address that is followed by the words of a host's own.
+        # The kernel's table of local routes: an address followed by the words for one of the host's own.
         before = ""
         for line in Path("/proc/net/fib_trie").read_text(encoding="ascii").splitlines():
             if line.strip().endswith("/32 host LOCAL") and "|--" in before:

@@ -1,5 +1,5 @@
-"""Parts of a level that HTCondor has as a whole."""
+"""Parts of a level that is a whole in HTCondor."""
 
-#: Parts of NEGOTIATOR that daemons beside the negotiator have: to drain machines, and to note in the ads of machines
-#: that sleep when they were called. The lists of NEGOTIATOR are about them.
+#: Parts of NEGOTIATOR that daemons besides the negotiator have: to drain machines, and to note wake-up calls in the
+#: ads of sleeping machines. The lists of NEGOTIATOR apply to them.
 PARTS_OF_NEGOTIATOR = ("DRAIN", "WAKEUP")

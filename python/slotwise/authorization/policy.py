@@ -1,9 +1,9 @@
 """Decides whether a caller has an authorization level, by the lists of the configuration.
 
-Rules as HTCondor has them (manual, "Authorization"): an entry of DENY_<LEVEL> wins over those of ALLOW_<LEVEL>; a list
-of one level that says nothing about a caller leaves it to the levels that imply it. Where HTCondor admits nobody
-because a list is not set, here those are admitted to whom the way that they proved themselves grants the level: the
-scopes of a token, or being root or the pool's owner on this host.
+The rules are HTCondor's (manual, "Authorization"): an entry of DENY_<LEVEL> wins over those of ALLOW_<LEVEL>; a level
+whose lists say nothing about a caller leaves it to the levels that imply it. Where HTCondor admits nobody because a
+list is not set, callers are admitted here whose proof grants the level: the scopes of a token, or being root or the
+pool's owner on this host.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 from slotwise.authorization.entries import Entry, Peer
 from slotwise.authorization.parts import PARTS_OF_NEGOTIATOR
 
-#: What each level includes besides itself, directly.
+#: The levels that each level includes directly.
 IMPLIES: Mapping[str, str | None] = {
     "READ": None,
     "WRITE": "READ",
@@ -34,7 +34,7 @@ _EVERYBODY = ("*", "*/*")
 
 
 class Caller(Protocol):
-    """Who calls, as authentication found out."""
+    """The authenticated caller."""
 
     @property
     def name(self) -> str:
@@ -46,7 +46,7 @@ class Caller(Protocol):
 
     @property
     def method(self) -> str:
-        """How the caller proved the name: ``FS``, ``IDTOKENS``, ..."""
+        """The method by which the caller proved the name: ``FS``, ``IDTOKENS``, ..."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class Lists:
-    """The two lists of one level; None where none is set."""
+    """The two lists of one level; None if one is not set."""
 
     allow: Listing | None = None
     deny: Listing | None = None
@@ -89,14 +89,14 @@ class Decision:
 
     @property
     def by(self) -> str:
-        """What decided, in words: ``DENY_WRITE (bob@example.org) in /etc/condor/condor_config, line 7``."""
+        """The decision in words: ``DENY_WRITE (bob@example.org) in /etc/condor/condor_config, line 7``."""
         if not self.knob:
             return self.reason
         return f"{self.knob} ({self.entry}) in {self.origin}" if self.entry else f"{self.knob} in {self.origin}"
 
 
 class Methods(NamedTuple):
-    """The knob that names the authentication methods of a level, what it holds, and where it is set."""
+    """The knob that names the authentication methods of a level, its value, and where it is set."""
 
     knob: str
     value: str
@@ -105,10 +105,10 @@ class Methods(NamedTuple):
 
 @dataclass(frozen=True)
 class Policy:
-    """The lists of all levels, as one daemon has them."""
+    """The lists of all levels of one daemon."""
 
     lists: Mapping[str, Lists] = field(default_factory=dict)
-    #: The levels that nobody has by a certificate, with the knob that says so.
+    #: The levels that a certificate cannot give, with the knob that says so.
     without_certificates: Mapping[str, Methods] = field(default_factory=dict)
 
     @property
@@ -164,13 +164,13 @@ class Policy:
         return Decision(False, level, reason, allow.knob, "", allow.origin)
 
 
-#: The method of callers that the kernel tells. Their levels are what they have where no list is set, not a limit.
+#: The method of callers that the kernel identifies. Their levels apply if no list is set; they are not a limit.
 LOCAL_METHOD = "FS"
-#: The method of callers whom a certificate and the map file tell.
+#: The method of callers that a certificate and the map file identify.
 CERTIFICATE_METHOD = "SSL"
-#: Methods that say who calls and nothing of what they may do: that, lists alone say.
+#: Methods that identify callers without granting anything: lists alone grant.
 LISTED_METHODS = frozenset({LOCAL_METHOD, CERTIFICATE_METHOD})
-#: The method of daemons that one master started. No list keeps them from each other.
+#: The method of daemons that one master started. No list separates them.
 FAMILY_METHOD = "FAMILY"
 _NO_LISTS = Lists()
 

@@ -1,7 +1,7 @@
-"""Which knobs a caller may set from afar: the lists SETTABLE_ATTRS_<LEVEL>.
+"""Which knobs a caller may set remotely: the lists SETTABLE_ATTRS_<LEVEL>.
 
-Each list holds for callers that have its level. Where no list of the caller's levels has the knob, it may not be set.
-No knob is exempt: ``SETTABLE_ATTRS_CONFIG = *`` hands out the lists of users and hosts as well, as in HTCondor. Manual,
+Each list applies to callers that have its level. A knob that is on no list of the caller's levels may not be set.
+No knob is exempt: ``SETTABLE_ATTRS_CONFIG = *`` opens the lists of users and hosts as well, as in HTCondor. Manual,
 "Access Levels and the Settable Attributes".
 """
 
@@ -34,7 +34,7 @@ class Settable:
     lists: Mapping[str, Listed] = field(default_factory=dict)
 
     def decide(self, decisions: Mapping[str, Decision], name: str) -> Decision:
-        """Whether a caller to whom ``decisions`` were given, level by level, may set the knob ``name``."""
+        """Whether a caller with these ``decisions``, level by level, may set the knob ``name``."""
         for level, listed in self.lists.items():
             entry = next((entry for entry in listed.names if wildcard(entry)(name)), None)
             if entry is not None and decisions[level].allowed:
@@ -43,7 +43,7 @@ class Settable:
         return self._refusal(decisions, name)
 
     def _refusal(self, decisions: Mapping[str, Decision], name: str) -> Decision:
-        """Why not: the level that the caller lacks where a list has the knob, else the lists that do not have it."""
+        """Why not: the level that the caller lacks if a list has the knob, else the lists that lack it."""
         for level, listed in self.lists.items():
             entry = next((entry for entry in listed.names if wildcard(entry)(name)), None)
             if entry is not None:
@@ -60,7 +60,7 @@ class Settable:
 
 
 def read(config: Config) -> Settable:
-    """The lists of a configuration, as the subsystem that reads it has them (``SCHEDD.SETTABLE_ATTRS_CONFIG``)."""
+    """The lists of a configuration for the subsystem that reads it (``SCHEDD.SETTABLE_ATTRS_CONFIG``)."""
     lists = {}
     for level in ("CONFIG", *(level for level in LEVELS if level != "CONFIG")):
         knob = f"SETTABLE_ATTRS_{level}"

@@ -1,7 +1,7 @@
 """Reads the authorization lists of one daemon from its configuration.
 
-A list is ALLOW_<LEVEL>_<SUBSYS> where that is set, else ALLOW_<LEVEL>; what ADVERTISE_* levels lack they take from
-DAEMON, and every level from ALLOW_DEFAULT. The same holds for DENY_. Manual, "Authorization".
+A list is ALLOW_<LEVEL>_<SUBSYS> if that is set, else ALLOW_<LEVEL>; ADVERTISE_* levels fall back to DAEMON, and all
+levels to ALLOW_DEFAULT. The same holds for DENY_. Manual, "Authorization".
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def read(config: Config, subsystem: str) -> Policy:
-    """The lists as they are written; host names in them have no addresses yet (:func:`host_names`, :func:`resolved`).
+    """The lists as written; host names in them have no addresses yet (:func:`host_names`, :func:`resolved`).
 
-    :raises ConfigError: for an entry that nobody could decide by.
+    :raises ConfigError: an entry cannot be decided by.
     """
     equal = config.find_bool("USE_POOL_USERNAME_EQUIVALENT")
     legacy = bool(config.find_bool("LEGACY_ALLOW_SEMANTICS"))
@@ -36,7 +36,7 @@ def read(config: Config, subsystem: str) -> Policy:
 
 
 def _without_certificates(config: Config) -> dict[str, Methods]:
-    """The levels for which the authentication methods that are set leave out SSL."""
+    """The levels whose configured authentication methods lack SSL."""
     found = {}
     for level in LEVELS:
         methods = authentication_methods(config, level)
@@ -46,8 +46,8 @@ def _without_certificates(config: Config) -> dict[str, Methods]:
 
 
 def authentication_methods(config: Config, level: str) -> Methods:
-    """By which methods callers may prove themselves who want a level: of ADVERTISE_* levels those of DAEMON where their
-    own are not set, and of all levels those of SEC_DEFAULT_AUTHENTICATION_METHODS.
+    """The authentication methods of a level; ADVERTISE_* levels fall back to those of DAEMON, and all levels to
+    SEC_DEFAULT_AUTHENTICATION_METHODS.
     """
     levels = [level, "DAEMON"] if level.startswith("ADVERTISE_") else [level]
     for each in levels:
@@ -59,7 +59,7 @@ def authentication_methods(config: Config, level: str) -> Methods:
 
 
 def _knobs(level: str, subsystem: str, *, legacy: bool) -> Iterator[str]:
-    """What the knobs are called that may hold the list of a level, behind ALLOW_ or DENY_, in order."""
+    """The names, behind ALLOW_ or DENY_, of the knobs that may hold the list of a level, in order."""
     levels = [level]
     if level.startswith("ADVERTISE_"):
         levels.append("DAEMON")
@@ -87,12 +87,12 @@ def _listing(config: Config, name: str, *, pool_names_equal: bool) -> Listing:
 
 
 def host_names(policy: Policy) -> set[str]:
-    """Names of hosts in the lists, whose addresses are to be asked for."""
+    """The host names in the lists, whose addresses have to be looked up."""
     return {name for _, entry in _entries(policy) if (name := entry.host_name) is not None}
 
 
 def resolved(policy: Policy, addresses: Mapping[str, Sequence[str]]) -> Policy:
-    """The policy with the addresses that host names have."""
+    """The policy with the addresses of its host names."""
 
     def at(entry: Entry) -> Entry:
         name = entry.host_name

@@ -1,7 +1,7 @@
 """Mails, pure: who gets one, its frame, and how a mail program or an SMTP server takes it.
 
 Addresses and texts come from users. An address that a mail program could take for an option, a file or a command is
-refused, and a text cannot end its line: it reaches neither the headers nor the commands of a mail program.
+rejected, and a text cannot end its line, so that it reaches neither the headers nor the commands of a mail program.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RECIPIENTS_MOST, _ADDRESS_MOST = 20, 254
 _ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+=/-]*(@[A-Za-z0-9][A-Za-z0-9.-]*)?")
 #: The longest text of a user in a mail, in characters.
 _TEXT_MOST = 4096
-#: Lines up to the length that mail allows stay as they are, so that bodies need no encoding.
+#: Lines up to the length that mail allows stay unchanged, so that bodies need no encoding.
 _POLICY = SMTP.clone(max_line_length=998)
 _SUBJECT_PROLOG = "[Condor] "
 _HOMEPAGE = "https://htcondor.org/"
@@ -28,7 +28,7 @@ _HOMEPAGE = "https://htcondor.org/"
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A mail as it leaves: addresses, and subject and body with HTCondor's frame around them."""
+    """An outgoing mail: addresses, and subject and body in HTCondor's frame."""
 
     recipients: tuple[str, ...]
     subject: str
@@ -38,7 +38,7 @@ class Mail:
 
 @dataclass(frozen=True, slots=True)
 class Recipients:
-    """Whom a list of addresses names, and those of its words that are not addresses."""
+    """The recipients in a list of addresses, and those of its words that are not addresses."""
 
     addresses: tuple[str, ...]
     refused: tuple[str, ...] = ()
@@ -47,8 +47,7 @@ class Recipients:
 def recipients(text: str, domain: str = "") -> Recipients:
     """The addresses of a list separated by commas or spaces.
 
-    As in HTCondor, ``domain`` completes the list where there is no ``@`` in it: a list of several names gets it at its
-    end, once.
+    As in HTCondor, ``domain`` completes a list without ``@``: a list of several names gets it once, at its end.
     """
     if domain and "@" not in text:
         text = f"{text.rstrip(', ')}@{domain}"
@@ -65,7 +64,7 @@ def recipients(text: str, domain: str = "") -> Recipients:
 
 
 def line_of(text: str, most: int = _TEXT_MOST) -> str:
-    """A text of a user on one line, cut after ``most`` characters."""
+    """A user's text on one line, cut after ``most`` characters."""
     return one_line(text) if len(text) <= most else one_line(text[:most]) + "..."
 
 
@@ -102,20 +101,20 @@ def as_message(mail: Mail) -> EmailMessage:
 
 @dataclass(frozen=True, slots=True)
 class ProgramCall:
-    """The words of a mail program and what it reads."""
+    """The command line of a mail program and its input."""
 
     words: tuple[str, ...]
     text: bytes
 
 
 def sendmail_call(sendmail: str, mail: Mail) -> ProgramCall:
-    """How sendmail is called: it takes the addresses from the headers, and a line with a dot does not end the mail."""
+    """The call of sendmail, which takes the addresses from the headers; a line with a dot does not end the mail."""
     text = as_message(mail).as_bytes(policy=_POLICY.clone(linesep="\n"))
     return ProgramCall((sendmail, "-t", "-i"), text)
 
 
 def mail_call(program: str, mail: Mail) -> ProgramCall:
-    """How MAIL is called. Lines that begin with a tilde, or are a dot, would command some mail programs."""
+    """The call of MAIL. Some mail programs take lines that begin with a tilde, or are a dot, for commands."""
     words = [program, "-s", mail.subject]
     if mail.sender:
         words += ["-r", mail.sender]

@@ -1,6 +1,6 @@
 """Sends mails one after the other, beside the event loop. The edge: processes, sockets, time.
 
-What waits, what is sent within a minute, and how long one mail may take are bounded. A mail that cannot be sent is
+The number of waiting mails, the mails per minute, and the time for one mail are bounded. A mail that cannot be sent is
 logged and discarded.
 """
 
@@ -25,12 +25,12 @@ from slotwise.mail.settings import MailSettings
 _log = logging.getLogger(__name__)
 #: The most mails that wait; later ones are discarded.
 _WAITING_MOST = 10_000
-#: How long a mail program or an SMTP server has for one mail, in seconds; for each answer of the server, a third.
+#: How long a mail program or an SMTP server may take for one mail, in seconds; for each reply of the server, a third.
 _PATIENCE_S = 60.0
 _MINUTE_S = 60.0
-#: Where mail programs are, beside the daemon's own PATH.
+#: Where mail programs are, besides the daemon's own PATH.
 _PLACES = "/usr/sbin:/usr/lib:/usr/bin:/sbin:/bin"
-#: How much of what a failed program printed is logged, in bytes.
+#: How much of a failed program's output is logged, in bytes.
 _LOGGED = 500
 
 
@@ -39,7 +39,7 @@ class CannotSendError(Exception):
 
 
 class Outbox:
-    """The mails of a daemon that are to be sent. All calls come from the event loop's thread.
+    """A daemon's outgoing mails. All calls come from the event loop's thread.
 
     :param env: the daemon's environment; mail programs get its PATH alone.
     """
@@ -53,7 +53,7 @@ class Outbox:
         self._discarded = 0
 
     def post(self, mail: Mail) -> None:
-        """Send the mail soon; it is discarded when too many wait."""
+        """Send the mail soon; it is discarded if too many wait."""
         if len(self._waiting) >= _WAITING_MOST:
             if not self._discarded:
                 _log.warning("mails are discarded: %d wait to be sent already", _WAITING_MOST)
@@ -102,7 +102,7 @@ class Outbox:
             _log.info("sent mail to %s: %s", to, mail.subject)
 
     def _call_for(self, mail: Mail) -> ProgramCall:
-        """SENDMAIL where that program exists, else MAIL, as in HTCondor."""
+        """SENDMAIL if that program exists, else MAIL, as in HTCondor."""
         settings, path = self.settings, f"{self._path}:{_PLACES}"
         if settings.sendmail and (found := shutil.which(settings.sendmail, path=path)):
             return sendmail_call(found, mail)
@@ -154,7 +154,7 @@ class Outbox:
 async def _talk(process: asyncio.subprocess.Process, text: bytes) -> str:
     """Give a program its input; returns the beginning of what it printed, in one line."""
     assert process.stdin is not None and process.stdout is not None
-    with contextlib.suppress(ConnectionError):  # it need not read all: its status tells
+    with contextlib.suppress(ConnectionError):  # it need not read all: its exit status counts
         process.stdin.write(text)
         await process.stdin.drain()
     process.stdin.close()
@@ -165,7 +165,7 @@ async def _talk(process: asyncio.subprocess.Process, text: bytes) -> str:
 
 
 def _send_by_smtp(mail: Mail, server: tuple[str, int], host: str) -> None:
-    """:raises CannotSendError: when the server does not take the mail."""
+    """:raises CannotSendError: the server does not accept the mail."""
     message = as_message(mail)
     sender = mail.sender or f"condor@{host}"
     if not mail.sender:

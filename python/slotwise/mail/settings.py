@@ -12,10 +12,10 @@ _SMTP_PORT = 25
 
 @dataclass(frozen=True)
 class MailSettings:
-    """How mail leaves this host, and what its frame says.
+    """How mail leaves this host, and the texts of its frame.
 
-    ``smtp`` is the host and port of a server that takes all mail; without one, ``sendmail`` sends where that program
-    exists, and else ``program`` (MAIL).
+    ``smtp`` is the host and port of a server that accepts all mail; without one, ``sendmail`` sends if that program
+    exists, else ``program`` (MAIL).
     """
 
     host: str = ""
@@ -35,7 +35,7 @@ class MailSettings:
     def of(cls, config: Config, host: str) -> MailSettings:
         """The settings that ``config`` gives on ``host``.
 
-        :raises ConfigError: for an SLOTWISE_SMTP_SERVER that is not a host, or a host and a port.
+        :raises ConfigError: SLOTWISE_SMTP_SERVER is not a host, or a host and a port.
         """
 
         def line(name: str) -> str:

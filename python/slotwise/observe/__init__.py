@@ -1,1 +1,1 @@
-"""What daemons tell about themselves: logs, metrics."""
+"""What daemons report about themselves: logs, metrics."""

@@ -1,15 +1,15 @@
-"""Daemon logs: one file per daemon, each line with its time, put aside when it is large or old.
+"""Daemon logs: one file per daemon, each line with its time, rotated when it is large or old.
 
 ``<SUBSYS>_LOG`` names the file (default ``<Daemon>Log`` in ``LOG``), ``MAX_<SUBSYS>_LOG`` its size or age,
 ``MAX_NUM_<SUBSYS>_LOG`` how many old ones are kept, ``<SUBSYS>_DEBUG`` and ``ALL_DEBUG`` how much is written
-(:mod:`slotwise.config.debug`). A category may have a file of its own besides: ``NEGOTIATOR_MATCH_LOG`` takes what the
-negotiator writes in the category D_MATCH. Rules: guide "Reading the logs".
+(:mod:`slotwise.config.debug`). A category may have another file of its own: ``NEGOTIATOR_MATCH_LOG`` gets the
+negotiator's lines of the category D_MATCH. Rules: guide "Reading the logs".
 
 Modules log with ``logging.getLogger(__name__)``: ``info`` and above is always written, ``debug`` with D_FULLDEBUG.
-:func:`category` gives the logger of a category: ``info`` is written where it is selected, ``debug`` where it is with
-``:2``, and :data:`ALSO_ALWAYS` and above everywhere.
+:func:`category` returns the logger of a category: ``info`` is written if it is selected, ``debug`` if it is with
+``:2``, and :data:`ALSO_ALWAYS` and above always.
 
-Lines are cheap: formatted once, gathered, and written together within :data:`FLUSH_S`; warnings and errors at once.
+Lines are cheap: formatted once, collected, and written together within :data:`FLUSH_S`; warnings and errors at once.
 Whatever a message quotes, a line stays one line: control characters are escaped. Secrets never go into messages: claim
 ids are logged through :func:`slotwise.ids.public_claim_id`, and no environment at all.
 """
@@ -62,9 +62,9 @@ def log_file(home: PoolHome, daemon: str, config: Knobs | None = None) -> Path:
 
 
 def category_file(home: PoolHome, daemon: str, category: str, config: Knobs) -> Path | None:
-    """The file of a daemon's category of lines (``MATCH``, ``AUDIT``), where it has one of its own.
+    """The file of a daemon's category of lines (``MATCH``, ``AUDIT``), if it has one of its own.
 
-    <SUBSYS>_<CATEGORY>_LOG names it; audit lines have one beside the daemon's log unless that knob is emptied.
+    <SUBSYS>_<CATEGORY>_LOG names it; audit lines have one beside the daemon's log unless that knob is empty.
     """
     knob = f"{daemon.upper()}_{category}_LOG"
     if category == "AUDIT" and not config.is_set(knob):
@@ -75,10 +75,10 @@ def category_file(home: PoolHome, daemon: str, category: str, config: Knobs) -> 
 
 
 def limit_of(text: str | None) -> tuple[int, int]:
-    """What a MAX_<SUBSYS>_LOG says: (bytes, seconds), one of them 0; (0, 0) is no limit.
+    """The value of a MAX_<SUBSYS>_LOG: (bytes, seconds), one of them 0; (0, 0) is no limit.
 
     Units as HTCondor has them, by their first letters: bytes, Kb, Mb, Gb, Tb; seconds, minutes, hours, days,
-    weeks. A lone ``m`` is minutes, a lone ``M`` is Mb. What cannot be understood is the usual 10 Mb.
+    weeks. A lone ``m`` is minutes, a lone ``M`` is Mb. Anything else means the default of 10 Mb.
     """
     found = _LIMIT.fullmatch(text or "")
     if found is None:
@@ -94,11 +94,11 @@ def limit_of(text: str | None) -> tuple[int, int]:
     return _DEFAULT_BYTES, 0
 
 
-#: Level of a message of a category that goes into the daemon's log whether the category is selected or not.
+#: The level of a category's messages that go into the daemon's log even if the category is not selected.
 ALSO_ALWAYS = logging.INFO + 5
-#: The least time between two writes, in seconds: a line that comes after a quiet time is written without delay.
+#: The least time between two writes, in seconds: a line after a quiet time is written without delay.
 FLUSH_S = 0.2
-#: Lines that may wait for a disk that does not take them; more are lost, and counted.
+#: The most lines that wait for a slow disk; more are lost, and counted.
 _WAITING_MOST = 100_000
 _LISTED_MOST = 40
 
@@ -109,7 +109,7 @@ def category(name: str) -> logging.Logger:
 
 
 def log_all(logger: logging.Logger, lines: Sequence[tuple[object, ...]]) -> None:
-    """As ``logger.info(*line)`` for each of the lines, at a fifth of the cost where they go to one file."""
+    """As ``logger.info(*line)`` for each of the lines, at a fifth of the cost if they go to one file."""
     handlers = logging.getLogger().handlers
     if len(handlers) == 1 and isinstance(handlers[0], LogFile) and logger.isEnabledFor(logging.INFO):
         handlers[0].add(lines)
@@ -119,26 +119,26 @@ def log_all(logger: logging.Logger, lines: Sequence[tuple[object, ...]]) -> None
 
 
 def one_line(text: str) -> str:
-    """``text`` with all that would end the line, hide a part of it or move the cursor written as an escape."""
+    """``text`` with escapes for characters that would end the line, hide a part of it or move the cursor."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def listed(names: Sequence[str], count: int | None = None) -> str:
-    """Names for a line, cut after the first forty; ``count``: how many there are, when more than these."""
+    """Names for a line, cut after the first forty; ``count``: how many there are, if more than these."""
     count = len(names) if count is None else count
     text = " ".join(names[:_LISTED_MOST])
     return f"{text} ..." if count > _LISTED_MOST else text
 
 
-#: With whose rights log files are opened and put aside.
+#: The rights with which log files are opened and rotated.
 _rights: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 def touch_logs_within(rights: Callable[[], AbstractContextManager[None]]) -> None:
-    """Open log files and put them aside within ``rights()`` from now on: a daemon of root's whose logs are another
-    account's must follow no link of that account's with rights of its own."""
+    """Open and rotate log files within ``rights()`` from now on: a daemon of root's whose logs are another account's
+    must not follow that account's links with its own rights."""
     global _rights
     _rights = rights
 
@@ -146,10 +146,10 @@ def touch_logs_within(rights: Callable[[], AbstractContextManager[None]]) -> Non
 class LogFile(logging.Handler):
     """One log file, written by a thread of its own so that a line costs the caller no system call.
 
-    :param limit: (bytes, seconds) after which the file is put aside, 0 for none.
-    :param kept: how many such files are kept: one as ``.old``, several with the time in their names.
+    :param limit: (bytes, seconds) after which the file is rotated, 0 for none.
+    :param kept: how many old files are kept: one as ``.old``, several with the time in their names.
     :param headers: what begins each line besides the time, see :data:`slotwise.config.debug.HEADERS`.
-    :param least: least level by logger; what is not named there has no limit but the handler's.
+    :param least: least level by logger; other loggers have the handler's.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class LogFile(logging.Handler):
     # ---- lines
 
     def handle(self, record: logging.LogRecord) -> bool:
-        """Take a record, without the lock of handlers: the queue of lines is safe without."""
+        """Take a record without the lock of handlers: the queue of lines is safe without it."""
         self.emit(record)
         return True
 
@@ -202,7 +202,7 @@ class LogFile(logging.Handler):
             self._ask_for_writing()
 
     def add(self, lines: Sequence[tuple[object, ...]]) -> None:
-        """Take messages of note, each a format and what it takes, that were made at the same moment."""
+        """Take messages of the level INFO, each a format and its arguments, that were made at the same moment."""
         if len(self._lines) > _WAITING_MOST:
             self._lost += len(lines)
             return
@@ -259,12 +259,12 @@ class LogFile(logging.Handler):
         while not self._closed:
             self._wake.wait()
             self._wake.clear()
-            self._due = False  # before the lines are taken: one that comes from now on wakes us again
+            self._due = False  # before the lines are taken: a line from now on wakes this thread again
             self.flush()
             time.sleep(FLUSH_S)
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write the waiting lines."""
         with self._writing:
             lines = []
             with contextlib.suppress(IndexError):
@@ -288,7 +288,7 @@ class LogFile(logging.Handler):
                     self._rotate()
                 data += encoded
             self._put(data)
-        except OSError:  # of a log there is nothing to be told but in the log
+        except OSError:  # a failure of the log could be reported in the log only
             self._lost += len(lines)
 
     def _put(self, data: bytearray) -> None:
@@ -317,12 +317,12 @@ class LogFile(logging.Handler):
             self._descriptor = os.open(self.path, mode)
         except FileNotFoundError:
             self._descriptor = os.open(self.path, mode | os.O_CREAT, 0o644)
-            os.fchmod(self._descriptor, 0o644)  # whatever the daemon's mask: administrators read logs as themselves
+            os.fchmod(self._descriptor, 0o644)  # whatever the daemon's umask: administrators read logs as themselves
         state = os.fstat(self._descriptor)
         self._size, self._inode = state.st_size, state.st_ino
         self._begun = state.st_mtime
         with contextlib.suppress(OSError):
-            if self._size:  # it was begun when the one before was put aside
+            if self._size:  # it was started when the one before was rotated
                 self._begun = min(self._begun, self.path.with_name(self.path.name + ".old").stat().st_mtime)
 
     def _reopen_if_moved(self) -> None:
@@ -359,7 +359,7 @@ class LogFile(logging.Handler):
                 each.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Write what waits, and no more."""
+        """Write the waiting lines, and stop."""
         self._closed = True
         self._wake.set()
         self.flush()
@@ -368,7 +368,7 @@ class LogFile(logging.Handler):
         super().close()
 
     def _forked(self) -> None:
-        """In a child: what waits is the parent's to write, and the thread is not here."""
+        """In a child: the parent writes the waiting lines, and the thread does not exist here."""
         self._lines = deque()
         self._writing = threading.Lock()
         self._wake = threading.Event()
@@ -396,10 +396,10 @@ def _category_of(record: logging.LogRecord) -> str:
 
 
 def start_log(home: PoolHome, daemon: str, config: Knobs, *, again: bool = False) -> DebugFlags:
-    """Send this process's log records to the daemon's log file; ``again``: after a reconfiguration."""
-    # No line shows them, and finding them out for each record costs as much as all else of a line.
+    """Send this process's log records to the daemon's log file; ``again``: after a reconfig."""
+    # No line shows them, and finding them for each record costs as much as the rest of a line.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-    logging._srcfile = None  # the way that logging's manual gives
+    logging._srcfile = None  # as logging's manual says
     subsystem = daemon.upper()
     flags = DebugFlags.parse(config.get("ALL_DEBUG"), config.get(f"{subsystem}_DEBUG") or config.get("DEFAULT_DEBUG"))
     time_format = config.get_text("DEBUG_TIME_FORMAT").strip('"')
@@ -436,14 +436,14 @@ def start_log(home: PoolHome, daemon: str, config: Knobs, *, again: bool = False
             each.close()
     for library in ("asyncio", "grpc"):
         logging.getLogger(library).setLevel(logging.WARNING)
-    # No line shows its caller's place or thread, and to find them costs as much as all the rest.
+    # No line shows its caller's place or thread, and finding them costs as much as the rest of a line.
     logging._srcfile = None
     logging.logThreads = logging.logMultiprocessing = False
     return flags
 
 
 def flush_logs() -> None:
-    """Write what waits: to be called before the process ends by a way on which Python does not."""
+    """Write the waiting lines: call this before the process exits in a way in which Python does not."""
     for name in ("", *CATEGORIES):
         for handler in logging.getLogger(name).handlers:
             handler.flush()

@@ -1,6 +1,6 @@
 """The submit description language: text in, cluster ads and per-job differences out, packed for the wire.
 
-The language is Rust (crate ``config``, module ``submit``); this is its Python face. Rules: HTCondor manual,
+The language is in Rust (crate ``config``, module ``submit``); this is its Python interface. Rules: HTCondor manual,
 "Submitting a Job" and the condor_submit page.
 """
 

@@ -32,8 +32,8 @@ the configuration language.
 
 Slices are `[start:end:step]` as in Python. Automatic variables: Cluster, ClusterId, Process, ProcId, Row,
 ItemIndex, Step, JobId, SUBMIT_FILE, SUBMIT_TIME, Year, Month, Day. `$$(attr)` is filled in from the slot.
-Nothing is added to `requirements` about an attribute that it reads of the slot, also by `TARGET["OpSys"]` or
-`eval("TARGET.OpSys")`.
+No condition is added to `requirements` about an attribute of the slot that they read themselves, be it by
+`TARGET["OpSys"]` or `eval("TARGET.OpSys")`.
 
 In the last column: *done*; *kept*, in the ad only; *warned*, the job runs and a warning says what is missing;
 *refused*, nothing is queued; *no effect* for jobs that run here, as in HTCondor.
@@ -43,8 +43,8 @@ In the last column: *done*; *kept*, in the ad only; *warned*, the job runs and a
 
 
 _ABOUT_REQUIREMENTS = """\
-To `requirements` no condition is added on an attribute that it reads of the slot itself, also by `TARGET["OpSys"]` or
-`eval("TARGET.OpSys")`."""
+No condition is added to `requirements` about an attribute of the slot that they read themselves, be it by
+`TARGET["OpSys"]` or `eval("TARGET.OpSys")`."""
 
 
 def submit_page() -> str:

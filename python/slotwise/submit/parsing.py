@@ -38,25 +38,25 @@ def parse(
     stdin: str | None = None,
     seed: int | None = None,
 ) -> Submission:
-    """Make jobs from a description. Bytes that are no UTF-8 are lone surrogates in ``text``, as in names of files.
+    """Make jobs from a description. Bytes that are not UTF-8 are lone surrogates in ``text``, as in names of files.
 
     :param filename: name of the description, for messages and ``$(SUBMIT_FILE)``.
-    :param cwd: where relative names start; the process's directory when None.
-    :param env: for ``getenv`` and ``$ENV``; the process's when None.
+    :param cwd: where relative names start; the process's directory if None.
+    :param env: for ``getenv`` and ``$ENV``; the process's if None.
     :param owner: who submits, for accounting names.
-    :param uid: user id of whoever submits, for the usual place of a proxy; the process's when None.
-    :param now: submission time in seconds since the epoch; the present when None.
-    :param config: knobs such as JOB_DEFAULT_REQUESTMEMORY; none when None.
+    :param uid: user id of the submitter, for the default place of a proxy; the process's if None.
+    :param now: submission time in seconds since the epoch; the present if None.
+    :param config: knobs such as JOB_DEFAULT_REQUESTMEMORY; None: no knobs.
     :param queue_args: queue statement that replaces those of the description.
     :param before: statements that stand before the description.
     :param append: statements that stand before each queue statement.
     :param spool: inputs are spooled; the jobs wait on hold for them.
-    :param check_files: whether the executable and input files must be there.
-    :param check_support: whether commands that the pool does not carry out are refused or warned about.
+    :param check_files: whether the executable and input files must exist.
+    :param check_support: whether commands that the pool does not carry out are rejected or warned about.
     :param first_cluster: id of the first cluster, when reserved.
     :param stdin: what ``queue from -`` reads.
     :param seed: makes random choices repeatable.
-    :raises SubmitError: names line, command and remedy; nothing is to be queued then.
+    :raises SubmitError: names line, command and remedy; nothing must be queued.
     """
     moment = time.time() if now is None else now
     facts = _facts(
@@ -81,10 +81,10 @@ def parse(
 
 @dataclass(frozen=True)
 class Outline:
-    """A description up to its first queue statement, as programs look at it and change it.
+    """A description up to its first queue statement, for programs that read or change it.
 
-    ``statements``: key, text as written, and the text with its macros expanded (None where that is not possible).
-    ``queue``: arguments of the queue statement, None when there is none. ``items``: its items, by variable; None for a
+    ``statements``: key, text as written, and the text with its macros expanded (None if that is not possible).
+    ``queue``: arguments of the queue statement, if there is one. ``items``: its items, by variable; None for a
     statement without items.
     """
 
@@ -99,7 +99,7 @@ def outline(
 ) -> Outline:
     """Read a description up to its first queue statement, and the items of that.
 
-    :param queue_args: takes the place of the description's queue statement; items may follow on lines of their own.
+    :param queue_args: replaces the description's queue statement; items may follow on lines of their own.
     :raises SubmitError: names line, command and remedy.
     """
     facts = _facts(
@@ -138,7 +138,7 @@ def _facts(
     stdin: str | None,
     seed: int | None,
 ) -> dict[str, object]:
-    """What the native language is told of a submission."""
+    """The facts of a submission for the native language."""
     env = os.environ if env is None else env
     local = time.localtime(moment)
     return {
@@ -162,9 +162,9 @@ def _facts(
 
 
 def _check_proxies(clusters: Sequence[Cluster], origin: str, now: float, config: Config | None) -> None:
-    """See that the proxies that go with jobs can be used.
+    """Check that the proxies of jobs can be used.
 
-    :raises SubmitError: for one that cannot be read, or is not valid long enough (CRED_MIN_TIME_LEFT).
+    :raises SubmitError: one cannot be read, or is not valid long enough (CRED_MIN_TIME_LEFT).
     """
     for cluster in clusters:
         path = cluster.ad.get("x509userproxy") if cluster.count else None
@@ -183,8 +183,8 @@ def _check_proxies(clusters: Sequence[Cluster], origin: str, now: float, config:
             raise SubmitError(f"{text}: {path}", hint="make a new one", origin=origin)
 
 
-#: How the native language holds bytes that are no UTF-8 in text (its module ``bytes``): each as one character, and the
-#: four bytes of a character that would be taken for one likewise.
+#: How the native language holds bytes that are not UTF-8 in text (its module ``bytes``): each as one character, and
+#: likewise the four bytes of a character that would be mistaken for one.
 _HOLD = {0xDC00 + byte: 0x10FD00 + byte for byte in range(0x80, 0x100)} | {
     0x10FD00 + byte: "".join(chr(0x10FD00 + part) for part in chr(0x10FD00 + byte).encode())
     for byte in range(0x80, 0x100)
@@ -193,12 +193,12 @@ _RELEASE = {0x10FD00 + byte: 0xDC00 + byte for byte in range(0x80, 0x100)}
 
 
 def _held(text: str) -> str:
-    """Python's text (bytes that are no UTF-8 are lone surrogates) as the native language wants it."""
+    """Python's text (bytes that are not UTF-8 are lone surrogates) in the form of the native language."""
     return text if text.isascii() else text.translate(_HOLD)
 
 
 def _released(text: str) -> str:
-    """The native language's text as Python has it."""
+    """The native language's text in Python's form."""
     return text if text.isascii() else text.translate(_RELEASE)
 
 

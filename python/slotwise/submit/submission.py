@@ -1,4 +1,4 @@
-"""What a description makes: clusters with their jobs."""
+"""The result of a description: clusters with their jobs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BATCH_BYTES = 1024 * 1024
 
 @dataclass(frozen=True)
 class Cluster:
-    """The jobs of one cluster. ``count`` jobs share the cluster's ad; each may have differences of its own."""
+    """The jobs of one cluster. ``count`` jobs share the cluster's ad; each may differ in attributes of its own."""
 
     data: SubmissionData
     index: int
@@ -25,7 +25,7 @@ class Cluster:
 
     @property
     def ad(self) -> ClassAd:
-        """What all jobs share: everything but ids."""
+        """The attributes that all jobs share: everything but ids."""
         ad = self.data.cluster_ad(self.index)
         if (limit := self.data.max_materialize) is not None:
             ad["JobMaterializeLimit"] = limit
@@ -36,11 +36,11 @@ class Cluster:
         return self.data.cluster_pack(self.index) if self.data.max_materialize is None else pack_ads([self.ad])
 
     def deltas(self, first: int = 0, end: int | None = None) -> bytes:
-        """Differences of jobs ``first`` to ``end`` as a pack of one ad each; empty when there is none."""
+        """Differences of jobs ``first`` to ``end`` as a pack of one ad each; empty if there are none."""
         return self.data.delta_pack(self.index, first, self.count if end is None else end)
 
     def batches(self, size: int = BATCH, most: int = BATCH_BYTES) -> Iterator[tuple[int, bytes]]:
-        """All jobs in parts of at most ``size``, and of at most ``most`` bytes if any job fits: how many, and their
+        """All jobs in parts of at most ``size``, and of at most ``most`` bytes if a job fits: their number and their
         differences.
         """
         first = 0
@@ -64,8 +64,8 @@ class Cluster:
 class Submission:
     """A description that was read.
 
-    ``mentions_cluster`` tells that file names or other values contain the cluster id: the ids have to be reserved
-    first, and the description read again with them.
+    ``mentions_cluster``: file names or other values contain the cluster id, so that the ids have to be reserved first,
+    and the description read again with them.
     """
 
     clusters: tuple[Cluster, ...]
@@ -75,10 +75,10 @@ class Submission:
 
     @property
     def count(self) -> int:
-        """Jobs of all clusters."""
+        """The number of jobs of all clusters."""
         return sum(cluster.count for cluster in self.clusters)
 
     @property
     def is_late(self) -> bool:
-        """Whether the schedd makes the jobs as there is room for them."""
+        """Whether the schedd materializes the jobs as there is room for them."""
         return self.max_materialize is not None or any("JobMaterializeMaxIdle" in made.ad for made in self.clusters)

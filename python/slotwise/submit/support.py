@@ -1,7 +1,7 @@
 """What Slotwise does with submit commands beyond putting attributes into the job's ad.
 
-A command that would change what a job does, and that is not carried out here, is refused by name; one that is a
-courtesy (notes in the log) lets the job run and warns. Commands that other universes read have no effect, as in
+A command that would change what a job does, and that is not carried out here, is rejected by name; one that is a
+courtesy (notes in the log) lets the job run, with a warning. Commands that other universes read have no effect, as in
 HTCondor. The table is printed in the reference page of submit commands.
 """
 
@@ -18,7 +18,7 @@ from slotwise.errors import SubmitError
 
 
 class Treatment(StrEnum):
-    """What becomes of a command."""
+    """What happens to a command."""
 
     DONE = "done"
     KEPT = "kept"
@@ -29,22 +29,22 @@ class Treatment(StrEnum):
 
 @dataclass(frozen=True)
 class Rule:
-    """Commands that are refused or warned about when ``matters`` says that the value of their attribute counts.
+    """Commands that are rejected or warned about if ``matters`` holds for the value of their attribute.
 
-    Without an attribute the text of the command counts.
+    Without an attribute, the text of the command counts.
     """
 
     commands: tuple[str, ...]
     attribute: str
     treatment: Treatment
-    #: What is not done, and what to do instead.
+    #: What Slotwise does not do, and what to do instead.
     words: str
     remedy: str
     matters: Callable[[Value], bool]
 
 
 def _counts(value: Value) -> bool:
-    """Whether a value asks for something: not false, not nothing."""
+    """Whether a value requests something: it is neither false nor empty."""
     return value is not False and value != "" and value != 0
 
 
@@ -124,7 +124,8 @@ KEPT = frozenset((
     "noop_job_exit_signal", "manifest_dir", "want_io_proxy", "want_graceful_removal", "dont_encrypt_input_files",
     "dont_encrypt_output_files", "cuda_version",
 ))  # fmt: skip
-#: Commands of other universes, of Windows, or of what is refused: no effect in the vanilla universe, as in HTCondor.
+#: Commands of other universes, of Windows, or of rejected features: without effect in the vanilla universe, as in
+#: HTCondor.
 OTHER = re.compile(
     r"""(?ix) (aws|azure|batch|ec2|gce|gs|s3|java_vm|arc)_.* | batch_project | grid_resource
     | container_is_common | Remote_.*grid_resource | remote_universe | keystore_file
@@ -132,12 +133,12 @@ OTHER = re.compile(
     | load_profile | tool_daemon_(arg|input|output|error).* | cron_(prep_time|window) | Cron(PrepTime|Window)
     | DelegateJobGSICredentialsLifetime | interactive_submit_file | output_directory | transfer_common_input"""
 )
-#: Commands that begin with these words but do have an effect.
+#: Commands that begin with these words but have an effect.
 _BATCH = frozenset(("batch_name", "batch_id"))
 
 
 def treatment(command: str) -> tuple[Treatment, str]:
-    """What becomes of a command, and why it is not simply done."""
+    """What happens to a command, and why it is not simply carried out."""
     for rule in RULES:
         if command in rule.commands and command not in ("universe", "output_destination"):
             return rule.treatment, rule.words + (f": {rule.remedy}" if rule.remedy else "")
@@ -149,19 +150,19 @@ def treatment(command: str) -> tuple[Treatment, str]:
 
 
 _NAMES = "|".join(sorted({re.escape(name) for rule in RULES for name in (*rule.commands, rule.attribute) if name}))
-#: Texts that may have such a command: most do not, and are not looked at any closer.
+#: Matches texts that may have such a command: most do not, and are not checked further.
 _SUSPECT = re.compile(rf"(?im)^\s*[+]?(?:my\.)?(?:{_NAMES})\s*(?:=|@=)|^\s*include\b")
 
 
 def is_suspect(texts: Iterable[str]) -> bool:
-    """Whether any of these texts may have a command that is refused or warned about."""
+    """Whether any of these texts may have a command that is rejected or warned about."""
     return any(_SUSPECT.search(text) for text in texts)
 
 
 def check(ads: Iterable[ClassAd], text: str, filename: str) -> list[str]:
     """Warnings about what is not done for these jobs.
 
-    :raises SubmitError: for what would make them other jobs; names line, command and remedy.
+    :raises SubmitError: a command would change the jobs; names line, command and remedy.
     """
     warnings: dict[str, None] = {}
     for ad in ads:
@@ -178,7 +179,7 @@ def check(ads: Iterable[ClassAd], text: str, filename: str) -> list[str]:
 
 
 def _written(text: str, rule: Rule) -> str | None:
-    """The text of a command that sets no attribute; None when it is not there."""
+    """The text of a command that sets no attribute; None if it is missing."""
     found = None if rule.attribute else re.search(rf"(?im)^[ \t]*{rule.commands[0]}[ \t]*=(.*)$", text)
     return None if found is None else found.group(1)
 
@@ -187,12 +188,12 @@ _SKIPS = re.compile(r"(?im)^\s*skip_filechecks\s*=\s*(true|t|yes|1)\s*$")
 
 
 def skips_file_checks(texts: Iterable[str]) -> bool:
-    """Whether ``skip_filechecks`` is set: missing files are found out by the run, not here."""
+    """Whether ``skip_filechecks`` is set: the run finds missing files, not the submission."""
     return any(_SKIPS.search(text) for text in texts)
 
 
 def _place(text: str, rule: Rule) -> tuple[int, str]:
-    """Line and name of the command as it was written; 0 and its usual name when it is not in the text."""
+    """Line and name of the command as it was written; 0 and its usual name if it is not in the text."""
     names = "|".join(re.escape(name) for name in (*rule.commands, rule.attribute) if name)
     found = re.search(rf"(?im)^[ \t]*[+]?(?:my\.)?({names})[ \t]*(?:=|@=)", text)
     if found is None:
