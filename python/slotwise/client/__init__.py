@@ -1,4 +1,4 @@
-"""Slotwise from Python: submit jobs, look at them, act on them, and ask the daemons of any pool.
+"""Slotwise from Python: submit, query and act on jobs, and query the daemons of any pool.
 
 >>> schedd = Schedd()                                       # the pool named by SLOTWISE_HOME
 >>> result = schedd.submit({"executable": "/bin/sleep", "arguments": "10"}, count=5)

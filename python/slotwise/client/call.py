@@ -14,7 +14,7 @@ from slotwise.table import unpack_ads
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-#: How long a call may take, in seconds, that says nothing else.
+#: How long a call may take by default, in seconds.
 TIMEOUT_S = 60.0
 
 
@@ -50,7 +50,7 @@ def ads_of(pieces: Iterable[AdPiece]) -> list[ClassAd]:
 
 
 def read_ads(rpc: str, query: Message, result: Callable[[list[ClassAd]], T]) -> Call[T]:
-    """A query for ads, and what is read from them."""
+    """A query for ads, and what ``result`` makes of them."""
     return Call(rpc, query, lambda pieces: result(ads_of(pieces)), many=True, timeout_s=None)
 
 
@@ -60,4 +60,4 @@ def ads(rpc: str, query: Message) -> Call[list[ClassAd]]:
 
 
 def nothing(_: Message) -> None:
-    """The meaning of a reply that says no more than that the call succeeded."""
+    """The meaning of a reply that only says that the call succeeded."""

@@ -1,4 +1,4 @@
-"""Proof by a certificate: at which port a daemon takes it, and whether it is any good."""
+"""Authentication by a certificate: the port at which a daemon accepts it, and whether it is valid."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TIMEOUT_S = 20.0
 
 
 def trust_configured(load: Callable[[], Config]) -> None:
-    """Let channels to other machines use TLS as the configuration says, unless the process does already."""
+    """Let channels to other machines use TLS as configured, unless the process does already."""
     if not channel.uses_tls():
         config = load()
         certificate = tls.own_certificate(config)
@@ -29,17 +29,17 @@ def trust_configured(load: Callable[[], Config]) -> None:
 
 
 def _by_certificate(config: Config) -> bool:
-    """Whether users may prove themselves by a certificate, as SEC_CLIENT_AUTHENTICATION_METHODS says."""
+    """Whether SEC_CLIENT_AUTHENTICATION_METHODS lets users authenticate by a certificate."""
     methods = config.get("SEC_CLIENT_AUTHENTICATION_METHODS") or config.get("SEC_DEFAULT_AUTHENTICATION_METHODS") or ""
     return "SSL" in methods.upper().replace(",", " ").split()
 
 
 def certificate_target(target: str, plain: Callable[[str], grpc.Channel]) -> str:
-    """Where the daemon at ``target`` takes callers that prove themselves by a certificate: ``target`` itself where it
-    takes none, or does not answer.
+    """Where the daemon at ``target`` accepts callers with a certificate: ``target`` itself if it accepts none, or does
+    not answer.
 
-    :param plain: opens a channel that shows no token.
-    :raises DeniedError: when the own certificate has expired, or the daemon does not accept it.
+    :param plain: opens a channel without a token.
+    :raises DeniedError: the caller's certificate has expired, or the daemon does not accept it.
     """
     file = channel.own_certificate()
     _require_current(file)

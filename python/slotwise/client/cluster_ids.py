@@ -6,14 +6,14 @@ import threading
 import time
 from collections.abc import Callable
 
-#: Ids in a block at most; unused ones leave a gap.
+#: The most ids in a block; unused ones leave a gap.
 _BLOCK_MOST = 64
 #: How long a block is used, in seconds: the schedd takes unused ids back after an hour.
 _BLOCK_S = 1800.0
 
 
 class ReservedIds:
-    """A block of reserved ids, larger each time it runs out, so that one submission costs one id."""
+    """A block of reserved ids that grows each time it runs out, so that a single submission costs one id."""
 
     def __init__(self) -> None:
         self._next = 0
@@ -23,7 +23,7 @@ class ReservedIds:
         self._lock = threading.Lock()
 
     def likely(self) -> int:
-        """The id that the next description gets if it needs one; 0 when the block is used up."""
+        """The id that the next description gets if it needs one; 0 if the block is used up."""
         return self._next if self.enough(1) else 0
 
     def enough(self, count: int) -> bool:
@@ -31,7 +31,7 @@ class ReservedIds:
         return self._end - self._next >= count and time.monotonic() < self._until
 
     def block(self, count: int) -> int:
-        """How many to ask for when ``count`` are needed."""
+        """How many to request when ``count`` are needed."""
         return max(count, self._block)
 
     def refill(self, first: int, count: int) -> None:
@@ -47,7 +47,7 @@ class ReservedIds:
         return first
 
     def take(self, count: int, reserve: Callable[[int], int]) -> int:
-        """The first of ``count`` ids, from the schedd (``reserve(number)``) when too few are left; for threads."""
+        """The first of ``count`` ids, from the schedd (``reserve(number)``) if too few are left; thread-safe."""
         with self._lock:
             if not self.enough(count):
                 asked = self.block(count)

@@ -14,7 +14,7 @@ from slotwise.model.ad_kinds import GENERIC, MY_TYPES
 from slotwise.table import PackBuilder, pack_ads
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc, common_pb2
 
-#: What an ad has to have for its daemon to be reached.
+#: The attributes that say where a daemon answers.
 LOCATING = ("MyAddress", "AddressV1", "CondorVersion", "CondorPlatform", "Name", "Machine", "MyType")
 
 
@@ -22,8 +22,8 @@ LOCATING = ("MyAddress", "AddressV1", "CondorVersion", "CondorPlatform", "Name",
 class Location:
     """Where a daemon answers.
 
-    :param address: what ``Schedd(address=...)`` and its like take.
-    :param ad: the ad that says so, as far as it is about places and versions.
+    :param address: the argument of ``Schedd(address=...)`` and other clients.
+    :param ad: the daemon's ad, with the attributes about places and versions.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Location:
 
     @classmethod
     def of(cls, ad: ClassAd) -> Location:
-        """The place in an ad."""
+        """The location in an ad."""
 
         def text(name: str) -> str:
             value = ad.get(name)
@@ -50,7 +50,7 @@ def ad_query(kind: str, constraint: str, projection: Sequence[str], limit: int =
 
 
 def locating_query(daemon: str, name: str | None) -> common_pb2.AdQuery:
-    """A query for the daemons of a kind, or for the one of this name: a startd's may be that of its machine.
+    """A query for the daemons of a kind, or for the one of this name; a startd's name may be its machine's.
 
     :raises NotFoundError: there are no such daemons.
     """
@@ -74,9 +74,9 @@ def advertise_requests(
 ) -> list[collector_pb2.AdvertiseRequest]:
     """Messages that put ads into the collector, each under its Name.
 
-    :param kind: MyType of the ads; empty: what each says itself, else Generic.
-    :param merge: the attributes go into the ads of these names that are there.
-    :param goes_offline: the machines sleep from now on; their ads become offline, and are kept.
+    :param kind: MyType of the ads; empty: each ad's own, else Generic.
+    :param merge: merge the attributes into the existing ads of these names.
+    :param goes_offline: the machines go to sleep; their ads become offline, and are kept.
     :raises SlotwiseError: an ad has no Name.
     """
     requests = []
@@ -98,12 +98,12 @@ def advertise_requests(
 
 
 def refusals(reply: collector_pb2.AdvertiseReply) -> list[str]:
-    """Why the collector did not take ads, each with the ad's name."""
+    """Why the collector rejected ads, each with the ad's name."""
     return [*reply.refused, *(f"there is no ad {key} to merge this into" for key in reply.resend)]
 
 
 def refusals_in(replies: Iterable[collector_pb2.AdvertiseReply]) -> list[str]:
-    """Why the collector did not take ads, in all of its replies."""
+    """Why the collector rejected ads, from all of its replies."""
     return [why for reply in replies for why in refusals(reply)]
 
 
@@ -123,7 +123,7 @@ class CollectorCalls(Client):
 
     @calls
     def locate(self, daemon: str, name: str | None = None) -> Call[Location | None]:
-        """Where a daemon answers; None when the pool has none of that name. Without a name: this host's, else any."""
+        """Where a daemon answers; None if the pool has none of that name. Without a name: this host's, else any."""
         here = local_targets(self._at.pool, daemon) if name is None else frozenset[str]()
         return read_ads("Query", locating_query(daemon, name), lambda found: own_first(found, here))
 
@@ -134,9 +134,9 @@ class CollectorCalls(Client):
 
     @calls
     def advertise(self, ads: Iterable[ClassAd], kind: str = "", *, merge: bool = False) -> Call[list[str]]:
-        """Put ads into the collector, each under its Name; why it did not take some, with their names.
+        """Advertise ads, each under its Name; returns why the collector rejected some, with their names.
 
-        ``kind``, where given, becomes their MyType. With ``merge`` their attributes go into the ads that are there.
+        ``kind``, if given, becomes their MyType. With ``merge`` their attributes are merged into the existing ads.
 
         :raises SlotwiseError: an ad has no Name.
         """
@@ -145,7 +145,7 @@ class CollectorCalls(Client):
 
     @calls
     def invalidate(self, kind: str, names: Iterable[str] = (), constraint: str = "") -> Call[int]:
-        """Take ads of a kind out of the collector, by name or by a constraint; how many have left."""
+        """Invalidate ads of a kind, by name or by a constraint; returns how many were removed."""
         request = collector_pb2.InvalidateRequest(
             kind=MY_TYPES.get(kind.lower(), kind), keys=names, constraint=constraint
         )

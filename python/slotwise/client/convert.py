@@ -32,7 +32,7 @@ _USER_CHANGES = {
     "edit": schedd_pb2.UsersEdit.EDIT,
     "remove": schedd_pb2.UsersEdit.REMOVE,
 }
-#: Jobs to a message; submissions that have more, or more bytes than a piece, go in parts.
+#: The most jobs in a message; submissions with more, or with more bytes than a piece, are sent in parts.
 ONE_MESSAGE = 5_000
 
 
@@ -45,7 +45,7 @@ class SubmitResult:
     warnings: tuple[str, ...] = ()
     #: Number of each cluster's first job here.
     first_procs: tuple[int, ...] = field(default=(), repr=False)
-    #: What was submitted, whose files :meth:`Schedd.spool` sends.
+    #: The submission, whose files :meth:`Schedd.spool` sends.
     submission: Submission | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -55,7 +55,7 @@ class SubmitResult:
 
     @property
     def count(self) -> int:
-        """Jobs in all."""
+        """The number of jobs."""
         return sum(self.counts)
 
 
@@ -67,16 +67,16 @@ class ActResult:
 
     @property
     def succeeded(self) -> int:
-        """Jobs that were changed."""
+        """The number of jobs that were changed."""
         return self.totals.get("success", 0)
 
 
 @dataclass(frozen=True)
 class Sending:
-    """How a submission travels.
+    """How a submission is sent.
 
-    :param key: what tells it from all others: one that is sent twice is queued once.
-    :param first: its first cluster id when reserved, else 0.
+    :param key: tells it from all others: one that is sent twice is queued once.
+    :param first: its first cluster id if reserved, else 0.
     :param spool: its files follow, and its event log begins at the access point.
     :param client: the program that submits, for the schedd's log.
     """
@@ -87,11 +87,11 @@ class Sending:
     client: str = "python"
 
     def cluster_id(self, place: int) -> int:
-        """The id of the cluster at ``place``, 0 when the schedd gives it one."""
+        """The id of the cluster at ``place``; 0 if the schedd assigns one."""
         return self.first + place if self.first else 0
 
     def pack(self, ads: bytes) -> bytes:
-        """A pack of ads as the schedd gets it."""
+        """A pack of ads in the form that is sent to the schedd."""
         return without_log(ads) if self.spool else ads
 
 
@@ -108,12 +108,12 @@ def bundle(submission: Submission, how: Sending) -> schedd_pb2.SubmitBundle:
 
 
 def weight(made: schedd_pb2.SubmitBundle) -> int:
-    """About how many bytes a message holds."""
+    """About the number of bytes in a message."""
     return sum(len(cluster.cluster_ad) + len(cluster.procs.deltas) + 64 for cluster in made.clusters)
 
 
 def small_bundle(submission: Submission, how: Sending) -> schedd_pb2.SubmitBundle | None:
-    """A submission as one message; None when it has to go in parts."""
+    """A submission as one message; None if it has to be sent in parts."""
     if submission.count > ONE_MESSAGE:
         return None
     made = bundle(submission, how)
@@ -121,7 +121,7 @@ def small_bundle(submission: Submission, how: Sending) -> schedd_pb2.SubmitBundl
 
 
 def parts(submission: Submission, how: Sending, again: bool) -> Iterator[schedd_pb2.SubmitPart]:
-    """A submission in parts; ``again`` when it was sent before."""
+    """A submission in parts; ``again``: it was sent before."""
     yield schedd_pb2.SubmitPart(key=how.key, again=again)
     for place, cluster in enumerate(submission.clusters):
         ad = how.pack(cluster.pack())
@@ -134,7 +134,7 @@ def parts(submission: Submission, how: Sending, again: bool) -> Iterator[schedd_
 
 
 def result(reply: schedd_pb2.SubmitReply, submission: Submission) -> SubmitResult:
-    """What the schedd answered, with the warnings of reading."""
+    """The schedd's reply, with the warnings of reading."""
     return SubmitResult(
         tuple(cluster.cluster_id for cluster in reply.clusters),
         tuple(cluster.num_procs for cluster in reply.clusters),
@@ -157,7 +157,7 @@ def selection(jobs: Jobs) -> schedd_pb2.JobSelection:
 def action(name: str) -> schedd_pb2.ActRequest.Action:
     """An action by its name.
 
-    :raises UsageError: for a name that is none.
+    :raises UsageError: there is no such action.
     """
     found = _ACTIONS.get(name.lower())
     if found is None:
@@ -173,7 +173,7 @@ def act(name: str, jobs: Jobs, reason: str, subcode: int) -> schedd_pb2.ActReque
 def job_query(
     constraint: str, projection: Sequence[str], limit: int = 0, mine: bool = False, totals: bool = False
 ) -> schedd_pb2.JobQuery:
-    """A query for ads of jobs; with ``totals`` for the numbers of jobs alone."""
+    """A query for ads of jobs; with ``totals``, for the numbers of jobs alone."""
     query = schedd_pb2.JobQuery(mine_only=mine, totals_only=totals)
     query.query.constraint = constraint
     query.query.projection.extend(projection)
@@ -203,7 +203,7 @@ def users_edit(
 ) -> schedd_pb2.UsersEdit:
     """A change of the records of users.
 
-    :raises UsageError: when there is no such change.
+    :raises UsageError: there is no such change.
     """
     if what not in _USER_CHANGES:
         raise UsageError(f"there is no change {what!r} of users", hint=f"one of {', '.join(_USER_CHANGES)}")

@@ -30,13 +30,13 @@ class Where(TypedDict, total=False):
     pool: str | None
     #: Name of the daemon there; without one this host's, or the first that the collector has.
     name: str | None
-    #: Where it answers (MyAddress of its ad); nothing is looked up then.
+    #: Where it answers (MyAddress of its ad); no collector is asked then.
     address: str | None
-    #: The caller's token; that of ``SLOTWISE_TOKEN_FILE`` when None; on the pool's own host none is needed.
+    #: The caller's token; None: that of ``SLOTWISE_TOKEN_FILE``. None is needed on the pool's own host.
     token: str | None
     #: What is shown in place of a token.
     credential: Credential | None
-    #: The environment that names pool and token; that of the process when None.
+    #: The environment that names pool and token; None: that of the process.
     env: Mapping[str, str] | None
 
 
@@ -68,7 +68,7 @@ class Connection:
     def metadata(self) -> Metadata:
         """Call metadata that authenticates the caller.
 
-        :raises DeniedError: when a token could be read on its way.
+        :raises DeniedError: a token could be read on its way.
         """
         return self._credential.metadata(self.target)
 
@@ -83,10 +83,10 @@ class Client:
 
     :param home: the pool's state directory; ``SLOTWISE_HOME`` or the default when None.
     :param where: ``pool``, ``name``, ``address``, ``token`` and ``env``; see :class:`Where`.
-    :raises PeerUnavailableError: when no such daemon is known.
+    :raises PeerUnavailableError: no such daemon is known.
     """
 
-    #: Which daemon it is, as the pool calls it, and the stub of its service.
+    #: The kind of daemon, and the stub of its service.
     daemon: ClassVar[str]
     stub_class: ClassVar[type]
 
@@ -125,8 +125,8 @@ class BlockingClient(Client):
 class AsyncClient(Client):
     """A client whose calls are coroutines, with the same errors. Make it inside a running event loop.
 
-    Where the daemon has to be looked up in a collector, the constructor waits for the answer; a loop that must not wait
-    asks :meth:`AsyncCollector.locate`, and gives the address.
+    If the daemon has to be located by a collector, the constructor waits for the answer; a loop that must not wait
+    calls :meth:`AsyncCollector.locate`, and passes the address.
     """
 
     def __init__(self, home: str | Path | None = None, **where: Unpack[Where]) -> None:

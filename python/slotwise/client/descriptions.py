@@ -1,4 +1,4 @@
-"""Reads submit descriptions: text, or statements as a mapping, with the configuration of who submits."""
+"""Reads submit descriptions (text, or statements as a mapping) with the submitter's configuration."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class DescriptionReader:
 
     @property
     def config(self) -> Config:
-        """The configuration that submissions read, loaded at the first look."""
+        """The configuration that submissions read, loaded on first use."""
         if self._config is None:
             self._config = load(subsystem="SUBMIT", env=self._env, home=self._home)
         return self._config
@@ -55,7 +55,7 @@ class DescriptionReader:
     ) -> Submission:
         """The submission that a description makes.
 
-        :raises SubmitError: for a description that makes no jobs, or that is wrong.
+        :raises SubmitError: the description makes no jobs, or is wrong.
         """
         text, queue = text_of(description, count)
         submission = parse(
@@ -79,7 +79,7 @@ class DescriptionReader:
 
 
 def text_of(description: Description, count: int | None) -> tuple[str, str | None]:
-    """Text of a description, and the queue statement's arguments if they do not stand in it."""
+    """The text of a description, and the queue statement's arguments unless the text has them."""
     if isinstance(description, str):
         return description, str(count) if count is not None else None
     lines = [f"{key} = {_word(value)}" for key, value in description.items()]

@@ -1,4 +1,4 @@
-"""Job event logs from Python: events one after another, with waiting for those to come."""
+"""Job event logs from Python: events in order, and waiting for new ones."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from slotwise.transfer import safe_open
 
 _IN_MODIFY, _IN_CLOSE_WRITE, _IN_MOVE_SELF = 0x2, 0x8, 0x800
 _IN_CLOEXEC = 0o2000000
-#: How long one wait for changes lasts at most: file systems of other hosts report none. In seconds.
+#: The longest wait for a reported change, in seconds: network file systems report none.
 _LONGEST_WAIT_S = 1.0
-#: How long an entry may be, in bytes. A longer one is passed over: whoever names the log may name any file.
+#: The longest entry, in bytes. A longer one is skipped: a caller may name any file as the log.
 _LONGEST_ENTRY = 1 << 20
 
 
 class EventLog:
-    """The events of one job event log, from where the last one ended.
+    """The events of one job event log, each from where the last one ended.
 
-    Keeps its place when it is pickled. An entry counts once its line of three dots is there.
+    Pickling keeps the position. An entry counts once its line of three dots is there.
 
     :raises NotFoundError: the file cannot be read, or is not a regular file.
     """
@@ -37,9 +37,9 @@ class EventLog:
         self.path = Path(path)
         self._file: IO[bytes] | None = None
         self._offset = 0
-        #: How far the last look for an entry has read.
+        #: How far the last search for an entry has read.
         self._seen = 0
-        #: Whether the rest of an entry that is too long is still being passed over.
+        #: Whether the rest of an entry that is too long is still being skipped.
         self._is_skipping = False
         self._open()
 
@@ -74,9 +74,9 @@ class EventLog:
         self._open()
 
     def next(self, wait_s: float | None = 0.0) -> tuple[Entry, ClassAd] | None:
-        """The next event and its ad; None when none came within ``wait_s`` (None: as long as it takes).
+        """The next event and its ad; None if none came within ``wait_s`` (None: no limit).
 
-        :raises SlotwiseError: an entry is not an event, or is too long; the next call goes on behind it.
+        :raises SlotwiseError: an entry is not an event, or is too long; the next call continues behind it.
         """
         deadline = None if wait_s is None else time.monotonic() + wait_s
         while (text := self._entry()) is None:
@@ -103,7 +103,7 @@ class EventLog:
         return self._file is not None and os.fstat(self._file.fileno()).st_size > self._seen
 
     def _entry(self) -> str | None:
-        """The text of the next whole entry, which is consumed.
+        """Consume the next whole entry; returns its text.
 
         :raises SlotwiseError: the entry is too long.
         """
@@ -139,8 +139,8 @@ class EventLog:
 
 
 def _wait_for_change(path: Path, longest_s: float, grown: Callable[[], bool]) -> None:
-    """Wait until the file is written to, or for ``longest_s``: by inotify, else by waiting alone."""
-    import ctypes  # who reads a log to its end needs none of it
+    """Wait until the file is written to, for at most ``longest_s``: by inotify, else by sleeping."""
+    import ctypes  # not needed for reading a log to its end
 
     libc = ctypes.CDLL(None, use_errno=True)
     watcher = libc.inotify_init1(_IN_CLOEXEC)
@@ -152,7 +152,7 @@ def _wait_for_change(path: Path, longest_s: float, grown: Callable[[], bool]) ->
         if libc.inotify_add_watch(watcher, os.fsencode(path), mask) < 0:
             time.sleep(min(longest_s, 0.1))
             return
-        # Written between the last look and the watch: no event tells of it.
+        # No event reports what was written between the last read and the watch.
         if not grown():
             select.select([watcher], [], [], longest_s)
     finally:

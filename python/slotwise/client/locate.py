@@ -17,12 +17,12 @@ _TIMEOUT_S = 20.0
 
 
 def target_of(pool: Pool, daemon: str, name: str | None = None) -> str:
-    """The gRPC target of a daemon of the pool; of the one called ``name``, where there is a name.
+    """The gRPC target of a daemon of the pool; of the one called ``name``, if there is a name.
 
-    Without a daemon of this home, the configuration's COLLECTOR_HOST is asked.
+    Without a daemon in this home, the configuration's COLLECTOR_HOST is asked.
 
-    :raises PeerUnavailableError: when there is none.
-    :raises NotFoundError: when the pool has no such daemon.
+    :raises PeerUnavailableError: there is none.
+    :raises NotFoundError: the pool has no such daemon.
     """
     if pool.collector is None and name is None:
         try:
@@ -37,10 +37,10 @@ def target_of(pool: Pool, daemon: str, name: str | None = None) -> str:
 
 
 def reading_target(pool: Pool, daemon: str, name: str | None = None) -> str:
-    """Where questions to ``daemon`` of the central manager are answered for this caller: by itself, or by this host's
-    master, which passes them on, for who has nothing to show at other hosts.
+    """Where queries to the central manager's ``daemon`` are answered for this caller: by the daemon itself, or by this
+    host's master, which relays them for callers who cannot authenticate at other hosts.
 
-    :raises PeerUnavailableError: when there is none.
+    :raises PeerUnavailableError: there is none.
     """
     if pool.collector is None and name is None and (found := _relay(pool, daemon)) is not None:
         return found
@@ -48,7 +48,7 @@ def reading_target(pool: Pool, daemon: str, name: str | None = None) -> str:
 
 
 def local_targets(pool: Pool, daemon: str) -> frozenset[str]:
-    """The targets at which the daemon of this home answers, near and far; none when it has not been started."""
+    """The targets at which the daemon of this home answers, local and remote; none if it has not been started."""
     try:
         found = address.lookup(pool.home, daemon)
     except PeerUnavailableError:

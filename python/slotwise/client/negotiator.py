@@ -28,7 +28,7 @@ _SETTINGS = {
 def setting(submitter: str, name: str, value: float, lease_s: int) -> negotiator_pb2.AccountingEdit:
     """A change of one setting of a submitter.
 
-    :raises UsageError: when there is no such setting.
+    :raises UsageError: there is no such setting.
     """
     if name not in _SETTINGS:
         raise UsageError(f"submitters have no setting {name!r}", hint=f"one of {', '.join(_SETTINGS)}")
@@ -36,14 +36,14 @@ def setting(submitter: str, name: str, value: float, lease_s: int) -> negotiator
 
 
 def reset(submitter: str | None) -> negotiator_pb2.AccountingEdit:
-    """Usage set to nothing: of a submitter, or everybody's."""
+    """A reset of the usage of a submitter, or of all."""
     if submitter is None:
         return _Edit(what=_Edit.RESET_ALL)
     return _Edit(what=_Edit.RESET_USAGE, submitter=submitter)
 
 
 def cycle(reply: negotiator_pb2.LastCycleReply) -> dict[str, object]:
-    """A cycle as its record says."""
+    """The record of a cycle."""
     found: dict[str, object] = json.loads(reply.json)
     return found
 
@@ -70,14 +70,14 @@ class NegotiatorCalls(Client):
         """Set a submitter's ``priority``, ``factor``, ``ceiling``, ``floor``, ``usage`` (weighted slot seconds),
         ``begin_time`` or ``last_time`` (epoch seconds).
 
-        :param lease_s: how long factor, ceiling or floor hold, in seconds; 0: for good.
+        :param lease_s: how long factor, ceiling or floor hold, in seconds; 0: permanently.
         :raises UsageError: there is no such setting, or the value is out of range.
         """
         return Call("EditAccounting", setting(submitter, name, value, lease_s), nothing)
 
     @calls
     def reset_usage(self, submitter: str | None = None) -> Call[None]:
-        """Set a submitter's usage to nothing; everybody's when None."""
+        """Reset a submitter's usage; that of all if None."""
         return Call("EditAccounting", reset(submitter), nothing)
 
     @calls
@@ -87,14 +87,14 @@ class NegotiatorCalls(Client):
 
     @calls
     def reschedule(self) -> Call[bool]:
-        """Ask for a cycle soon; whether one was begun."""
+        """Ask for a cycle soon; whether one was started."""
         return Call("Reschedule", negotiator_pb2.RescheduleRequest(), lambda reply: bool(reply.started))
 
     @calls
     def last_cycle(self) -> Call[dict[str, object]]:
         """The last cycle: its times, counts, and rejections by submitter and autocluster.
 
-        :raises NotFoundError: there was none yet.
+        :raises NotFoundError: there has been none yet.
         """
         return Call("LastCycle", common_pb2.Empty(), cycle)
 

@@ -1,4 +1,4 @@
-"""A pool as one caller reaches it: its home on this host or the collector of another, and what the caller shows."""
+"""A pool as one caller reaches it: its home on this host or the collector of another, and the caller's credential."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from slotwise.wire.credential import Credential, HostCredential, TokenCredential
 from slotwise.wire.keys import PoolSecrets
 from slotwise.wire.token import DAEMON_LEVELS, find_token
 
-#: Lifetime of a token that is made for one caller, in seconds: an hour, for those that follow something.
+#: Lifetime of a token that is made for one caller, in seconds: an hour, for callers that follow something.
 _MOMENT_S = 3600
 
 
@@ -30,7 +30,7 @@ class Pool:
 
     :param collector: ``host:port`` of another pool's collector; None: that of the environment's pool.
     :param cwd: the directory that the name of a token's file is relative to.
-    :param channels: open channels by target; who makes many pools keeps one cache.
+    :param channels: open channels by target, which several pools may share.
     :param token: the caller's token; None: what SLOTWISE_TOKEN_FILE, the token directories or the account give.
     """
 
@@ -61,13 +61,13 @@ class Pool:
     def home(self) -> PoolHome:
         """The pool's home on this host.
 
-        :raises DeniedError: when it is another user's.
+        :raises DeniedError: it is another user's.
         """
         return PoolHome.from_env(self.env).require_trusted()
 
     @property
     def account(self) -> str:
-        """The account of this process; what the environment says where the host knows none."""
+        """The account of this process; that of the environment if the host knows none."""
         try:
             return pwd.getpwuid(os.getuid()).pw_name
         except KeyError:
@@ -81,19 +81,19 @@ class Pool:
 
     def open(self, target: str) -> grpc.Channel:
         """A channel to a gRPC target, open from an earlier call or new, that authenticates the caller: by its token, or
-        without one by its certificate, at a port that takes certificates.
+        without one by its certificate, at a port that accepts certificates.
 
-        :raises DeniedError: when the daemon does not accept the certificate.
+        :raises DeniedError: the daemon does not accept the certificate.
         """
         credential = self.credential()
         target = self.reached(target, credential)
         return channel.showing(self.plain(target), credential, target)
 
     def reached(self, target: str, credential: Credential) -> str:
-        """The target at which the caller proves itself: another port of the same daemon for one without a token, but
-        with a certificate.
+        """The target at which the caller authenticates: another port of the same daemon for a caller with a certificate
+        instead of a token.
 
-        :raises DeniedError: when the daemon does not accept the certificate.
+        :raises DeniedError: the daemon does not accept the certificate.
         """
         if not target.startswith("unix:"):
             certificate.trust_configured(self.knobs)
@@ -119,7 +119,7 @@ class Pool:
     def proves_itself(self) -> bool:
         """Whether the caller can authenticate at other hosts: by a token, the host's credential, or a certificate.
 
-        :raises DeniedError: when the token that was named is invalid.
+        :raises DeniedError: the named token is invalid.
         """
         certificate.trust_configured(self.knobs)
         if channel.own_certificate():
@@ -135,7 +135,7 @@ class Pool:
             return TokenCredential(self.token)
         env = dict(self.env)
         if named := env.get("SLOTWISE_TOKEN_FILE"):
-            env["SLOTWISE_TOKEN_FILE"] = str(self.cwd / named)  # the command server has a directory of its own
+            env["SLOTWISE_TOKEN_FILE"] = str(self.cwd / named)  # the command server has another directory
         return UserCredential(env, lambda: find_token(self.home, env, self.knobs), self._own_credential)
 
     def _own_credential(self) -> Credential | None:

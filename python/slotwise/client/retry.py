@@ -1,7 +1,7 @@
-"""Retries of a client whose schedd goes away, for a limited time and without queueing anything twice.
+"""Retries of a client whose schedd goes away, for a limited time, without queueing anything twice.
 
 Every submission has a key. One that may have reached the schedd is sent again with the same key; the schedd queues it
-unless it already has, and gives the answer of then. Cluster ids that were reserved outlive the schedd, too.
+unless it already has, and repeats its answer. Reserved cluster ids survive the schedd, too.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from slotwise.wire.status import detail_of, to_error
 
 T = TypeVar("T")
 _PEER = "the schedd"
-#: Statuses of calls that broke, besides UNAVAILABLE, when they carry no error of the schedd's.
+#: Statuses of broken calls, besides UNAVAILABLE, if they carry no error of the schedd.
 _BROKEN = frozenset((grpc.StatusCode.CANCELLED, grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL))
 _PAUSES = Backoff(first_s=0.05, factor=2.0, most_s=1.0)
 
 
 def error_of_call(failure: grpc.RpcError | SlotwiseError) -> SlotwiseError:
-    """The error behind a failed call; :class:`PeerUnavailableError` when the schedd sent none."""
+    """The error behind a failed call; :class:`PeerUnavailableError` if the schedd sent none."""
     if isinstance(failure, SlotwiseError):
         return failure
     if detail_of(failure) is None and callable(getattr(failure, "code", None)) and failure.code() in _BROKEN:
@@ -38,7 +38,7 @@ def error_of_call(failure: grpc.RpcError | SlotwiseError) -> SlotwiseError:
 
 
 def lost() -> PeerUnavailableError:
-    """The schedd disappeared and did not return in time."""
+    """The error that the schedd went away and did not return in time."""
     return PeerUnavailableError(
         "the schedd went away before it answered", hint="`slotwise q` shows whether the jobs are queued"
     )
@@ -55,7 +55,7 @@ async def stated(call: grpc.aio.StreamUnaryCall[Message, T]) -> T:
     first: list[grpc.aio.AioRpcError] = []
 
     def keep(ended: grpc.aio.StreamUnaryCall[Message, T]) -> None:
-        # The call has ended: nothing of this waits.
+        # The call has ended, so none of this waits.
         code, details, metadata = (_at_once(part()) for part in (ended.code, ended.details, ended.trailing_metadata))
         first.append(grpc.aio.AioRpcError(code, grpc.aio.Metadata(), metadata, details))
 
@@ -84,7 +84,7 @@ class RetryPolicy:
 
     def __init__(self, most_s: float) -> None:
         self.most_s = most_s
-        #: The schedd answered this client once.
+        #: Whether the schedd has answered this client before.
         self.reached = False
 
     def pauses(self) -> Iterator[float]:
@@ -101,7 +101,7 @@ class RetryPolicy:
         while True:
             try:
                 found = await attempt(pauses is not None)
-            except (grpc.RpcError, PeerUnavailableError) as failure:  # the latter: no schedd is found at all
+            except (grpc.RpcError, PeerUnavailableError) as failure:  # the latter: no schedd is found
                 pauses = pauses or self.pauses()
                 await asyncio.sleep(self._pause(failure, pauses))
             else:
@@ -133,7 +133,7 @@ class RetryPolicy:
 
 
 class Keys:
-    """Keys of one client's submissions, which no other submission has."""
+    """Unique keys for one client's submissions."""
 
     def __init__(self) -> None:
         self._client = os.urandom(12)
@@ -141,7 +141,7 @@ class Keys:
         self._lock = threading.Lock()
 
     def next(self) -> bytes:
-        """A key that was not given before."""
+        """A new key."""
         with self._lock:
             self._count += 1
             return self._client + self._count.to_bytes(8, "big")

@@ -26,7 +26,7 @@ from slotwise.submit import Submission
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error
 
-#: Submissions that may wait for their answers in ``submit_many``.
+#: The most submissions that wait for their replies in ``submit_many``.
 _AHEAD = 256
 #: How long one of them waits for others to share its frame, in seconds.
 _GATHER_S = 0.002
@@ -98,8 +98,8 @@ class ScheddCalls(Client):
         reason: str = "",
         attributes: Mapping[str, Value] | None = None,
     ) -> Call[int]:
-        """``add``, ``enable``, ``disable``, ``edit`` or ``remove`` records of users: names, or a constraint; how many
-        were changed."""
+        """``add``, ``enable``, ``disable``, ``edit`` or ``remove`` records of users (names, or a constraint); returns
+        how many were changed."""
         request = convert.users_edit(change, users, reason, attributes or {})
         return Call("EditUsers", request, lambda reply: int(reply.changed))
 
@@ -124,7 +124,7 @@ class Schedd(ScheddCalls, BlockingClient):
     def submit(self, description: Description, count: int | None = None, options: ReadOptions = USUAL) -> SubmitResult:
         """Queue the jobs of a submit description (its text, or its statements as a mapping); all of them or none.
 
-        ``count`` takes the place of the description's queue statement. Durable when it returns. With
+        ``count`` replaces the description's queue statement. Durable when it returns. With
         ``ReadOptions(spool=True)`` the jobs are held until :meth:`spool` has sent their files.
 
         :raises SubmitError: the description makes no jobs, is wrong, or names files to spool that cannot be read.
@@ -137,9 +137,9 @@ class Schedd(ScheddCalls, BlockingClient):
     def submit_many(self, descriptions: Iterable[Description]) -> Iterator[SubmitResult]:
         """Queue submissions, each accepted or refused on its own; results in the order of the descriptions.
 
-        Several are under way at once: results come while later descriptions are read. The first refusal is raised in
+        Several are under way at once: results arrive while later descriptions are read. The first refusal is raised in
         its place; of the submissions behind it some may be queued already. Cluster ids mostly ascend, but not always:
-        descriptions that name their cluster, and those sent again after a break, may have lower or higher ones.
+        descriptions that name their cluster, and those sent again after a break, may get lower or higher ones.
         """
         stream = BlockingStream(self._stub, self._at.metadata, self._patience, gather_s=_GATHER_S)
         waiting: deque[Submission] = deque()
@@ -214,7 +214,7 @@ class Schedd(ScheddCalls, BlockingClient):
         self._perform(Call("Spool", sent, nothing, timeout_s=None))
 
     def retrieve(self, jobs: Jobs, directory: str | Path | None = None) -> int:
-        """Fetch what spooled jobs have left, to where they were submitted or into ``directory``; how many files.
+        """Fetch the output of spooled jobs to where they were submitted, or into ``directory``; how many files.
 
         :raises SubmitError: a file cannot be written.
         """

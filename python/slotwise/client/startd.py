@@ -25,8 +25,8 @@ class Drain:
 
     :param schedule: ``graceful``: jobs keep their retirement time; ``quick``: their vacate time only; ``fast``: they
         are killed.
-    :param on_completion: what the startd does when the machine is empty.
-    :param check: must be true for every slot, else nothing happens.
+    :param on_completion: what the startd does once the machine is empty.
+    :param check: must be true for every slot, else the startd refuses.
     :param start: jobs for which it is true may start while others retire.
     :param deadline: epoch seconds, for the machine's policy (DrainingDeadline); 0: none.
     """
@@ -63,7 +63,7 @@ class StartdCalls(Client):
 
     @calls
     def slots(self, constraint: str = "", projection: Sequence[str] = ()) -> Call[list[ClassAd]]:
-        """The slots' ads as the startd has them now, which the collector hears of a little later."""
+        """The slots' ads as the startd has them now; the collector gets them a little later."""
         return ads("Query", slot_query(constraint, projection))
 
     @calls
