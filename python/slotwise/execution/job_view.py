@@ -25,8 +25,6 @@ SCRATCH_TEXT = "#CoNdOrScRaTcHdIr#"
 STDOUT_NAME = "_condor_stdout"
 STDERR_NAME = "_condor_stderr"
 NULL_FILE = "/dev/null"
-#: Attributes that name a container image.
-_IMAGES = ("ContainerImage", "DockerImage", "SingularityImage")
 
 
 @dataclass(frozen=True)
@@ -101,8 +99,6 @@ class JobView:
     checkpoint: CheckpointRules | None = None
     #: Standard output and error go on where a former start left them.
     appends: bool = False
-    #: The container image in which it is to run.
-    image: str = ""
     #: Its files must be encrypted in transit.
     secret: bool = False
     #: The proxy certificate that goes with the job, as the access point names it.
@@ -182,7 +178,6 @@ def read_job(value: Lookup, user: str) -> JobView:
         proxy=_text(value("x509userproxy")),
         output=_stream(value("TransferOut"), value("StreamOut")),
         error=_stream(value("TransferErr"), value("StreamErr")),
-        image=next((image for name in _IMAGES if (image := _text(value(name)))), ""),
         appends=_flag(value("WantFTOnCheckpoint")) is True or _flag(value("EraseOutputAndErrorOnRestart")) is False,
     )
 

@@ -32,10 +32,12 @@ class Enforcement:
     encrypts: bool = False
     #: What containers and virtual machines here can do, for the machine ad.
     runtimes: Mapping[str, Value] = field(default_factory=dict)
+    #: What they do not enforce.
+    runtime_gaps: tuple[str, ...] = ()
 
     def with_runtimes(self, attributes: Mapping[str, Value], gaps: tuple[str, ...]) -> Enforcement:
         """The same, with what runtimes can do, and what they do not enforce."""
-        return replace(self, runtimes=attributes, gaps=tuple(dict.fromkeys((*self.gaps, *gaps))))
+        return replace(self, runtimes=attributes, runtime_gaps=gaps)
 
     def with_pool(self, use: PoolUse | None) -> Enforcement:
         """The same, with what there is to say of the thin pool now."""
@@ -66,7 +68,7 @@ class Enforcement:
             "HasPidNamespaces": self.pid_namespace,
             "HasUserSwitch": self.root,
             "HasEncryptExecuteDirectory": self.encrypts,
-            "EnforcementGaps": list(self.gaps),
+            "EnforcementGaps": [*self.gaps, *self.runtime_gaps],
         }
         if self.url_methods:
             found["HasFileTransferPluginMethods"] = self.url_methods

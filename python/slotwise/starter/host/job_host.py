@@ -116,8 +116,10 @@ class JobHost:
         return Runtimes(found, settings.runtimes.choice)
 
     async def look_for_runtimes(self) -> None:
-        """Find out in what jobs can run here besides the bare host."""
-        await self.runtimes.probe()
+        """Find out in what jobs can run here besides the bare host. Until that is known, what worked before holds."""
+        found = self._runtimes(self.settings)
+        await found.probe()
+        self.runtimes = found
         self.check_runtimes()
 
     def check_runtimes(self) -> None:
@@ -538,7 +540,6 @@ class JobHost:
         """New knobs, for jobs that start from now on."""
         self.settings = self.disks.settings = settings
         self.enforcement = enforcement
-        self.runtimes = self._runtimes(settings)
 
     def note_refusal(self, limit: str) -> None:
         """The kernel has refused a job's limit: no more is promised of it than it does."""

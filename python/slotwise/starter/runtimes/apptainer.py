@@ -13,6 +13,7 @@ import logging
 import os
 import re
 import shutil
+import stat
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,6 +58,8 @@ _TEST_S = 1200.0
 _TEST_ACTION = ".singularity.d/actions/test"
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NOBODY = 65534
+#: So many passed tests are remembered.
+_MOST_PASSED = 1000
 #: Processes of Apptainer's in a container, by name.
 _HELPERS = frozenset(
     ("appinit", "sinit", "starter", "squashfuse", "squashfuse_ll", "fuse-overlayfs", "fuse2fs", "gocryptfs")
@@ -135,6 +138,8 @@ class Apptainer:
         self._control = control
         self._offer = Probe(works=False)
         self._is_apptainer = True
+        #: Tests of image files that were passed.
+        self._passed: set[tuple[object, ...]] = set()
         self._pid_namespaces = settings.pid_namespaces is not False
 
     @property
@@ -256,8 +261,15 @@ class Apptainer:
         return job
 
     async def _test(self, job: ContainerJob, spec: KeeperSpec) -> None:
+        """Have Apptainer test the image as the job's user, unless this image file has passed the same test before.
+
+        :raises LaunchRefusedError: when it fails.
+        """
         env, _ = self._environment(spec, job)
         image = Path(job.image)
+        passed = self._test_key(job, spec)
+        if passed in self._passed:
+            return
         if image.is_dir() and not (image / _TEST_ACTION).exists():  # unpacked by something else: it has no tests
             words = [*self._options(spec, job, "-q", "exec"), job.image, "/bin/sh", "-c", ":"]
         else:
@@ -275,6 +287,20 @@ class Apptainer:
             # What lies on this host may be there on another; what the job brings is the same everywhere.
             subcode = 0 if job.image.startswith(f"{directory.scratch}/") else TEST_FAILED_SUBCODE
             raise LaunchRefusedError(held(reason, TEST_FAILED, subcode))
+        if passed:
+            if len(self._passed) >= _MOST_PASSED:
+                self._passed.clear()
+            self._passed.add(passed)
+
+    def _test_key(self, job: ContainerJob, spec: KeeperSpec) -> tuple[object, ...]:
+        """What the result of a test hangs on; empty for an image that can change unseen: a directory, an address."""
+        with contextlib.suppress(OSError):
+            status = Path(job.image).stat()
+            if stat.S_ISREG(status.st_mode) and not job.image.startswith(f"{job.context.directory.path}/"):
+                options = " ".join(self._options(spec, job)).replace(str(job.context.directory.path), "")
+                identity = job.context.identity
+                return (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size, identity.uid, options)
+        return ()
 
     @staticmethod
     def _own_login(job: ContainerJob) -> bool:

@@ -1,0 +1,155 @@
+"""How Apptainer is called for a job, compared with HTCondor's ``Singularity::setup``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slotwise.classad import ClassAd, ExprTree
+from slotwise.execution.job_view import JobView, read_job, read_slot
+from slotwise.execution.keeper_spec import Identity, Isolation, KeeperSpec
+from slotwise.starter.job.ads import lookup
+from slotwise.starter.job.choice import Choice
+from slotwise.starter.job.directories import RunDirectory
+from slotwise.starter.runtimes.apptainer import Apptainer, ApptainerSettings, find_program, image_of
+from slotwise.starter.runtimes.context import JobContext
+from slotwise.starter.runtimes.images import CacheSettings, ImageCache
+from slotwise.starter.runtimes.runtime import ContainerJob
+
+_PLACE = Path("/nowhere")
+_RUN = "/execute/dir_1_1"
+_SCRATCH = f"{_RUN}/scratch"
+
+
+def a_job(
+    ad: dict[str, Any], machine: dict[str, Any], *, transfers: bool = True, image: str = "/image"
+) -> ContainerJob:
+    job_ad = ClassAd({"ClusterId": 1, "ProcId": 0, "Iwd": "/home/ann", **ad})
+    view: JobView = read_job(lookup(job_ad), "ann@here")
+    machine_ad = ClassAd({"Name": "slot1@ep", **machine})
+    directory = RunDirectory(Path(_RUN), Path("/control/dir_1_1"))
+    slot = read_slot(lookup(machine_ad))
+    context = JobContext(view, slot, job_ad, machine_ad, directory, Identity(), transfers, root=True, in_image=True)
+    return ContainerJob("1.0#1", Choice("apptainer", image), context, scratch_mounts=("/tmp",), image=image)
+
+
+def composed(settings: ApptainerSettings, job: ContainerJob, exe: str = "/bin/prog", **env: str) -> KeeperSpec:
+    spec = KeeperSpec(
+        name="dir_1_1", exe=exe, args=(exe, "a b"), env=env, cwd=_SCRATCH, isolation=Isolation(mounts=(("/x", "/tmp"),))
+    )
+    driver = Apptainer(settings, ImageCache(CacheSettings(), _PLACE), _PLACE, _PLACE)
+    return driver.compose(spec, replace(job, spec=spec))
+
+
+_PLAIN = ApptainerSettings(program="/usr/bin/apptainer")
+
+
+def words(settings: ApptainerSettings = _PLAIN, exe: str = "/bin/prog", **given: Any) -> str:
+    job = a_job(given.pop("ad", {}), given.pop("machine", {}), **given)
+    return " ".join(composed(settings, job, exe).args)
+
+
+def test_a_job_whose_files_move() -> None:
+    shown = f"-W {_SCRATCH} --pwd {_SCRATCH} -B {_RUN} --home {_SCRATCH} -C"
+    assert words() == f"/usr/bin/apptainer -s exec -S /tmp {shown} /image /bin/prog a b"
+
+
+def test_a_job_without_a_program_runs_the_images_own() -> None:
+    assert words(exe="").startswith("/usr/bin/apptainer -s run ") and words(exe="").endswith(" /image a b")
+
+
+def test_a_job_on_a_shared_file_system() -> None:
+    text = words(transfers=False)
+    assert f"--pwd /home/ann -B /home/ann -B {_RUN} -C" in text and "--home" not in text
+    text = words(transfers=False, ad={"ContainerTargetDir": "/work"})
+    assert f"--pwd /work -B /home/ann -B /home/ann:/work -B {_RUN}:/condor_scratch -C" in text
+
+
+def test_the_administrators_target_directory_counts_more_than_the_jobs() -> None:
+    ad = {"ContainerTargetDir": "/jobs"}
+    assert f"--pwd /jobs/scratch -B {_RUN}:/jobs " in words(ad=ad)
+    text = words(replace(_PLAIN, target_dir="/target"), exe=f"{_SCRATCH}/prog", ad=ad)
+    assert f"--pwd /target/scratch -B {_RUN}:/target " in text and text.endswith("/target/scratch/prog a b")
+
+
+@pytest.mark.parametrize(
+    ("machine", "rocm", "flags"),
+    [
+        ({}, True, set()),
+        ({"AssignedGPUs": "GPU-1"}, False, set()),
+        ({"AssignedGPUs": "GPU-1", "GPUs_NvidiaDriver": "550"}, False, {"--nv"}),
+        ({"AssignedGPUs": "GPU-1", "GPUs_Rocm": 6}, False, {"--rocm"}),
+        ({"AssignedGPUs": "GPU-1"}, True, {"--rocm"}),
+    ],
+)
+def test_gpus_are_shown_to_jobs_that_have_some(machine: dict[str, Any], rocm: bool, flags: set[str]) -> None:
+    found = words(replace(_PLAIN, rocm=rocm), machine=machine).split()
+    assert {"--nv", "--rocm"} & set(found) == flags
+
+
+def test_directories_that_the_host_or_the_image_lacks_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "image/there").mkdir(parents=True)
+    (tmp_path / "data").mkdir()
+    text = f"{tmp_path}/data:/there {tmp_path}/data:/missing:ro /none:/there"
+    settings = replace(_PLAIN, bind=ExprTree(f'"{text}"', old=True))
+    image = str(tmp_path / "image")
+    assert [word for word in words(settings, image=image).split() if "/data" in word or "/none" in word] == [
+        f"{tmp_path}/data:/there", f"{tmp_path}/data:/missing:ro"
+    ]  # fmt: skip
+    lenient = replace(settings, ignores_missing_target=True)
+    assert [word for word in words(lenient, image=image).split() if "/data" in word] == [f"{tmp_path}/data:/there"]
+
+
+def test_extra_arguments_are_an_expression_or_words() -> None:
+    given: dict[str, Any] = {"ad": {"Owner": "ann"}}
+    assert " -C -w --nv /image" in words(replace(_PLAIN, extra="-w --nv"), **given)
+    extra = 'TARGET.Owner == "ann" ? "-w" : "-x"'
+    assert " -C -w /image" in words(replace(_PLAIN, extra=extra), **given)
+
+
+def test_without_process_namespaces_as_much_as_possible_is_contained() -> None:
+    assert " --contain --ipc --cleanenv " in words(replace(_PLAIN, pid_namespaces=False))
+
+
+def test_the_environment_is_inside_as_it_is_outside_with_moved_paths() -> None:
+    settings = replace(_PLAIN, target_dir="/target", allowed_variables=frozenset({"APPTAINER_FINE"}))
+    given = {
+        "HOME": "/home/ann", "COLOR": "red", "_CONDOR_SCRATCH_DIR": _SCRATCH, "APPTAINER_BIND": "/etc:/mnt",
+        "SINGULARITY_BIND": "/etc:/mnt", "APPTAINER_FINE": "1", "APPTAINER_DOCKER_USERNAME": "ann",
+        "APPTAINERENV_X": "2",
+    }  # fmt: skip
+    env = dict(composed(settings, a_job({}, {}), **given).env)
+    assert env["COLOR"] == env["APPTAINERENV_COLOR"] == "red"
+    assert env["_CONDOR_SCRATCH_DIR"] == env["APPTAINER_CACHEDIR"] == _SCRATCH
+    assert env["APPTAINERENV__CONDOR_SCRATCH_DIR"] == "/target/scratch"
+    assert env["APPTAINERENV__CONDOR_SCRATCH_DIR_OUTSIDE_CONTAINER"] == _SCRATCH
+    assert (env["APPTAINER_FINE"], env["APPTAINER_DOCKER_USERNAME"], env["APPTAINERENV_X"]) == ("1", "ann", "2")
+    assert not {"HOME", "APPTAINERENV_HOME", "APPTAINER_BIND", "SINGULARITY_BIND"} & set(env)
+
+
+def test_the_container_has_its_private_directories_itself() -> None:
+    assert composed(_PLAIN, a_job({}, {})).isolation.mounts == ()
+
+
+@pytest.mark.parametrize(
+    ("image", "ad", "transfers", "found"),
+    [
+        ("x.sif", {}, True, f"{_SCRATCH}/x.sif"),
+        ("x.sif", {}, False, "/home/ann/x.sif"),
+        ("/images/x", {}, True, "/images/x"),
+        ("oras://a/b", {}, True, "oras://a/b"),
+        ("debian:12", {"WantDockerImage": True}, True, "docker://debian:12"),
+    ],
+)
+def test_where_an_image_is(image: str, ad: dict[str, Any], transfers: bool, found: str) -> None:
+    assert image_of(a_job(ad, {}, transfers=transfers, image=image)) == found
+
+
+def test_a_program_that_is_not_there_is_not_replaced_by_another(tmp_path: Path) -> None:
+    program = tmp_path / "apptainer"
+    program.touch(mode=0o755)
+    assert find_program(str(program)) == str(program)
+    program.chmod(0o644)
+    assert find_program(str(program)) == ""
