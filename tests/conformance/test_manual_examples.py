@@ -28,7 +28,7 @@ def read(tmp_path: Path, text: str) -> Config:
 
 #: Examples of features that do not exist, and the severity with which the check names which knobs.
 NOT_THERE_YET: dict[str, dict[str, str]] = {
-    "containers": {"SINGULARITY_JOB": "error", "SINGULARITY_BIND_EXPR": "warning", "DOCKER_VOLUMES": "warning"},
+    "containers": {"SINGULARITY_JOB": "error", "SINGULARITY_BIND_EXPR": "warning"},
     "virtual machines": {"VM_TYPE": "warning", "VM_MEMORY": "warning"},
 }  # fmt: skip
 

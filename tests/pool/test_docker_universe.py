@@ -54,7 +54,6 @@ def pool(engine: Engine) -> Iterator[Pool]:
 
 def test_a_docker_job_from_submit_to_its_end(pool: Pool, engine: Engine) -> None:
     job = pool.run("submit", "-terse", "job.sub").stdout.split()[0]
-    print(pool.run("q","-hold").stdout, pool.run("q", "-l").stdout) if __import__("time").sleep(3) is None else 0
     pool.until("the job printed", lambda: "out" in pool.run("tail", "-auto-retry", job).stdout)
 
     def port(name: str) -> str:

@@ -29,6 +29,7 @@ def test_the_table_speaks_of_commands_that_exist() -> None:
 @pytest.mark.parametrize(
     ("statement", "remedy"),
     [
+        ("docker_send_credentials = true", "registry"),
         ("cron_minute = 5", "deferral_time"),
         ("noop_job = true", "/bin/true"),
         ("log_xml = true", "take the command out"),

@@ -61,7 +61,6 @@ def machine_attributes(
         "HasJICLocalConfig": False,
         "HasSelfCheckpointTransfers": True,
         "HasUserNamespaces": Path("/proc/self/ns/user").exists(),
-        "HasDocker": None,
         "HasVM": False,
         "VM_Type": None,
         "StarterAbilityList": "HasFileTransfer,HasJobDeferral,HasSelfCheckpointTransfers",

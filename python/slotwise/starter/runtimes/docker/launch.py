@@ -22,7 +22,8 @@ def words(errors: str, name: str, client: Sequence[str], start: Sequence[str], c
     return [errors, name, str(len(client)), *client, str(len(start)), *start, *create]
 
 
-def _parsed(arguments: Sequence[str]) -> tuple[str, str, list[str], list[str], list[str]]:
+def parsed(arguments: Sequence[str]) -> tuple[str, str, list[str], list[str], list[str]]:
+    """What :func:`words` made of."""
     errors, name, *rest = arguments
     count = int(rest[0])
     client, rest = rest[1 : 1 + count], rest[1 + count :]
@@ -32,7 +33,7 @@ def _parsed(arguments: Sequence[str]) -> tuple[str, str, list[str], list[str], l
 
 def main(arguments: Sequence[str]) -> int:
     """Do it; returns only when there is no container."""
-    errors, name, client, start, create = _parsed(arguments)
+    errors, name, client, start, create = parsed(arguments)
     made = _run([*client, *create])
     if made.returncode != 0 and name in made.stderr and "in use" in made.stderr:
         _run([*client, "rm", "--force", "--volumes", name])  # of a former start, whose keeper was killed
