@@ -26,7 +26,6 @@ output = out
 error = err
 log = log
 request_memory = 16M
-+InteractiveName = "none"
 queue
 """
 
@@ -69,7 +68,7 @@ def test_a_docker_job_from_submit_to_its_end(pool: Pool, engine: Engine) -> None
     assert lines[0] == "/bin/busybox" and lines[1] != "0", inside.stderr
     pool.until("the job has ended", lambda: pool.run("q", job, "-af", "ClusterId").stdout.strip() == "")
     (ended,) = pool.json("history", job)
-    assert ended["ExitCode"] == 4 and ended["DockerImage"] == IMAGE and "web_HostPort" not in ended
+    assert ended["ExitCode"] == 4 and ended["DockerImage"] == IMAGE and ended.get("web_HostPort") is None
     assert (pool.root / "out").read_text() == "out\ninner\n"
     assert engine.containers() == []
 
@@ -79,6 +78,5 @@ def test_why_no_slot_has_docker(pool: Pool) -> None:
     (pool.root / "other.sub").write_text(text)
     job = pool.run("submit", "-terse", "other.sub").stdout.split()[0]
     said = pool.run("q", "-better-analyze", job, check=False).stdout + pool.run("analyze", job, check=False).stdout
-    print(said)
     assert "DockerNetworks" in said
     pool.run("rm", job)
