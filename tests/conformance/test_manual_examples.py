@@ -26,22 +26,10 @@ def read(tmp_path: Path, text: str) -> Config:
     return load(path, subsystem="STARTD", env={})
 
 
-#: Examples of features that do not exist, and the severity with which the check names which knobs.
-NOT_THERE_YET: dict[str, dict[str, str]] = {
-    "containers": {"SINGULARITY_JOB": "error", "SINGULARITY_BIND_EXPR": "warning"},
-    "virtual machines": {"VM_TYPE": "warning", "VM_MEMORY": "warning"},
-}  # fmt: skip
-
-
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example.name for example in EXAMPLES])
 def test_example(example: Example, tmp_path: Path) -> None:
     config = read(tmp_path, (MACROS if example.macros else "") + example.text)
-    lacking = NOT_THERE_YET.get(example.name, {})
-    found = {problem.name: problem.severity for problem in check(config)}
-    assert {name for name, severity in found.items() if severity == "error"} == {
-        name for name, severity in lacking.items() if severity == "error"
-    }
-    assert {name: found.get(name) for name in lacking} == lacking
+    assert not [problem for problem in check(config) if problem.severity == "error"]
     for name, text in example.texts.items():
         value = config.typed(name)
         shown = str(value).lower() if isinstance(value, bool) else None if value is None else str(value)

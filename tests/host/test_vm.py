@@ -12,8 +12,9 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from slotwise.starter.runtimes.vm.saved_state import FACTS, STATE
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.patience import PATIENCE
+from tests.support.pool import Pool
 from tests.support.starter_bench import StarterBench, is_alive, starter_bench
 from tests.support.vm_guest import FOREVER, GuestNotes, disk, notes
 
@@ -267,3 +269,62 @@ def own_daemons(bench: StarterBench) -> str:
     """libvirt daemons that a job of the bench has started."""
     done = subprocess.run(["pgrep", "-af", f"libvirtd.*{bench.root}"], capture_output=True, text=True, check=False)
     return done.stdout
+
+
+def _over(said: str) -> str:
+    """What a slot says of its machines, once it has tried."""
+    return said.strip() if said.startswith("true") or not said.rstrip().endswith("undefined") else ""
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Pool]:
+    """A pool whose machine offers virtual machines."""
+    with tempfile.TemporaryDirectory(prefix="sw-", ignore_cleanup_errors=True) as directory:
+        Path(directory).chmod(0o755)
+        knobs = {**KNOBS, "NUM_CPUS": 2, "MEMORY": 1024, "NEGOTIATOR_INTERVAL": 5, "NEGOTIATOR_CYCLE_DELAY": 1}
+        made = Pool(Path(directory) / "p", "".join(f"{name} = {value}\n" for name, value in knobs.items()))
+        made.up()
+        try:
+            words = ("status", "-af", "HasVM", "VMOfflineReason")
+            made.until("the slot is advertised", lambda: made.json("status"), 30)
+            said = made.until("the probe is over", lambda: _over(made.run(*words, check=False).stdout), 60)
+            if not said.startswith("true"):
+                pytest.skip(f"this host starts no virtual machine: {said}")
+            yield made
+        finally:
+            made.destroy()
+
+
+def queued(pool: Pool, where: str, image: bytes, *more: str) -> tuple[str, Path]:
+    """Submit a machine with this disk from a directory of its own; the job's id, and the disk."""
+    place = pool.root / where
+    place.mkdir()
+    place.chmod(0o777)
+    (place / NAME).write_bytes(image)
+    lines = [
+        "universe = vm", "vm_type = kvm", "vm_memory = 32", f"vm_disk = {NAME}:vda:w", "executable = counter",
+        f"transfer_input_files = {NAME}", "log = log", *more, "queue",
+    ]  # fmt: skip
+    (place / "vm.sub").write_text("\n".join(lines) + "\n")
+    return pool.run("submit", "-terse", "vm.sub", cwd=place).stdout.split()[0], place / NAME
+
+
+def test_a_job_of_the_vm_universe_goes_through_a_pool(pool: Pool) -> None:
+    _, image = queued(pool, "plain", disk(HZ))
+    pool.until("its disk is home", lambda: notes(image.read_bytes()) == GuestNotes(1, HZ, "DONE"), 60)
+    log = (image.parent / "log").read_text
+    pool.until("its end is in the log", lambda: "Normal termination (return value 0)" in log(), 30)
+
+
+def test_an_evicted_machine_goes_on_from_its_checkpoint(pool: Pool) -> None:
+    job, image = queued(pool, "checkpoint", disk(8 * HZ), "vm_checkpoint = true")
+    log = (image.parent / "log").read_text
+    pool.until("it runs", lambda: "Job executing" in log(), 60)
+    scratch = list(pool.home.execute.glob(f"dir_*/scratch/{NAME}"))
+    pool.until("it ticks", lambda: notes(scratch[0].read_bytes()).ticks > HZ, 60)
+    pool.run("vacate-job", job)
+    pool.until("it was evicted", lambda: "Job was evicted" in log(), 60)
+    pool.until("its end is in the log", lambda: "Normal termination (return value 0)" in log(), 90)
+    # The eviction took the machine's state, not only its disk: it was booted once.
+    assert notes(image.read_bytes()) == GuestNotes(1, 8 * HZ, "DONE")
+    assert {path.name for path in image.parent.iterdir()} == {NAME, "log", "vm.sub"}

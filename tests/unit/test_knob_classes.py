@@ -191,7 +191,7 @@ def test_the_configuration_of_a_package_starts(tmp_path: Path) -> None:
     "text",
     [
         "A_HOOK_REPLY_CLAIM = /a", "FLOCK_TO = cm", "DOCKER_PAT_PRODUCER = /a",
-        "DOCKER_NETWORK_NAME = docker1", "VM_TYPE = kvm", "COLLECTOR_DAEMON_HISTORY = /x",
+        "DOCKER_NETWORK_NAME = docker1", "VM_MAX_MEMORY = 5", "COLLECTOR_DAEMON_HISTORY = /x",
         "MASTER_ATTRS = a", "DAEMON_LIST = MASTER, CREDD",
     ],
 )  # fmt: skip

@@ -19,8 +19,8 @@ from slotwise.schedd.jobs.values import Changes, Expr
 from slotwise.schedd.user_files import proxies
 from slotwise.table import pack_ads, survey_pack, unpack_ads
 
-_RUN = RUN_HERE | {Universe.VANILLA}
-_NOT_RUN = {1: "standard", 9: "grid", 10: "java", 11: "parallel", 13: "vm"}
+_RUN = RUN_HERE | {Universe.VANILLA, Universe.VM}
+_NOT_RUN = {1: "standard", 9: "grid", 10: "java", 11: "parallel"}
 _COUNTERS: Changes = {
     "NumJobStarts": 0,
     "NumJobCompletions": 0,
@@ -194,7 +194,7 @@ def _require_universe(ad: ClassAd) -> None:
     if isinstance(universe, bool) or universe not in _RUN:
         name = _NOT_RUN.get(universe, str(universe)) if isinstance(universe, int) else str(universe)
         raise UsageError(
-            f"this access point runs no jobs of universe {name}", hint="use universe = vanilla, local or scheduler"
+            f"this access point runs no jobs of universe {name}", hint="use universe = vanilla, vm, local or scheduler"
         )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from slotwise.classad import ClassAd
 from slotwise.classad.values import Value
 from slotwise.execution.exit_status import FAILED_TO_CREATE_PROCESS, MACHINE_FAILED, STARTER_ERROR, End, How, held
 from slotwise.execution.keeper_spec import CgroupPlan, CgroupSetting, Identity, KeeperResult, KeeperSpec
@@ -198,6 +199,10 @@ class VirtualMachines:
     def inside(self, run: ContainerRun) -> Entrance | None:
         """Nobody enters a machine."""
         return None
+
+    async def describe(self, run: ContainerRun, job_ad: ClassAd) -> Mapping[str, Value]:
+        """Nothing: a machine has what its job has asked for."""
+        return {}
 
     async def conclude(self, run: ContainerRun, result: KeeperResult) -> KeeperResult:
         """What the supervisor reports, if its machine did not run to its end; no machine is left."""

@@ -1,0 +1,261 @@
+"""What a job of the VM universe asks for, and what becomes of it: commands of qemu, descriptions for libvirt."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from slotwise.config import load
+from slotwise.execution.keeper_spec import CgroupPlan, CgroupSetting
+from slotwise.starter.runtimes.vm.domain import description
+from slotwise.starter.runtimes.vm.driver import offered, with_overhead
+from slotwise.starter.runtimes.vm.machine import Disk, Machine, MachineError, Sandbox, decode, read_machine
+from slotwise.starter.runtimes.vm.plan import SupervisorPlan, decode_plan, decode_report
+from slotwise.starter.runtimes.vm.probe import Found
+from slotwise.starter.runtimes.vm.qemu_words import BY_EMULATION, BY_KVM, Handles, words
+from slotwise.starter.runtimes.vm.records import VmRecord, VmRecords
+from slotwise.starter.runtimes.vm.rules import VmRules, read_vm_rules
+from slotwise.starter.runtimes.vm.saved_state import decode_facts, facts_of, obstacle
+
+RULES = VmRules(kind="kvm", memory_mib=1024, networks=("nat", "bridge"), default_network="nat", bridge="br0")
+XEN = replace(RULES, kind="xen", xen_bootloader="/usr/bin/pygrub", hardware_vt=True)
+SANDBOX = Sandbox("/scratch", frozenset({"disk.img", "vmlinuz"}))
+JOB = {
+    "JobVMType": "kvm", "JobVMMemory": 512, "JobVM_VCPUS": 2, "VMPARAM_vm_Disk": "/home/ann/disk.img:vda:w",
+    "User": "ann@example.org", "ClusterId": 7, "ProcId": 1,
+}  # fmt: skip
+MACHINE = Machine("ann_7.1", "kvm", 512, 2, (Disk("/scratch/disk.img", "vda", writable=True, transferred=True),))
+
+
+def machine(rules: VmRules = RULES, **ad: object) -> Machine:
+    """The machine of a job with these attributes besides the usual ones."""
+    return read_machine({**JOB, **ad}.get, rules, SANDBOX)
+
+
+def test_a_machine_is_read_from_its_jobs_ad() -> None:
+    found = machine()
+    assert found == replace(MACHINE, name="ann_example.org_7.1")
+    assert decode(found.encode()) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "disks"),
+    [
+        ("disk.img:hda:w:qcow2", [Disk("/scratch/disk.img", "hda", True, "qcow2", transferred=True)]),
+        ("/data/base.img:vdb:r", [Disk("/data/base.img", "vdb", False)]),
+        ("/data/cd.iso:hdc:r", [Disk("/data/cd.iso", "hdc", False, cdrom=True)]),
+        ("/a:vda:rw, /x:sda:w:RAW", [Disk("/a", "vda", True), Disk("/x", "sda", True)]),
+    ],
+)  # fmt: skip
+def test_disks(text: str, disks: list[Disk]) -> None:
+    assert machine(VMPARAM_vm_Disk=text).disks == tuple(disks)
+
+
+@pytest.mark.parametrize(
+    ("ad", "word"),
+    [
+        ({"JobVMType": "xen"}, "VMGAHP_ERR_NO_SUPPORTED_VM_TYPE"),
+        ({"JobVMMemory": 2048}, "VMGAHP_ERR_JOBCLASSAD_TOO_MUCH_MEMORY_REQUEST"),
+        ({"JobVMMemory": None}, "VMGAHP_ERR_JOBCLASSAD_NO_VM_MEMORY_PARAM"),
+        ({"VMPARAM_vm_Disk": None}, "VMGAHP_ERR_JOBCLASSAD_KVM_NO_DISK_PARAM"),
+        ({"VMPARAM_vm_Disk": "other.img:vda:w"}, "VMGAHP_ERR_JOBCLASSAD_KVM_INVALID_DISK_PARAM"),
+        ({"VMPARAM_vm_Disk": "disk.img:vda"}, "VMGAHP_ERR_JOBCLASSAD_KVM_INVALID_DISK_PARAM"),
+        ({"VMPARAM_vm_Disk": "disk.img:eth0:w"}, "VMGAHP_ERR_JOBCLASSAD_KVM_INVALID_DISK_PARAM"),
+        ({"VMPARAM_vm_Disk": "disk.img:vda:x"}, "VMGAHP_ERR_JOBCLASSAD_KVM_INVALID_DISK_PARAM"),
+        ({"VMPARAM_vm_Disk": "disk.img:vda:w:vmdk"}, "VMGAHP_ERR_JOBCLASSAD_KVM_INVALID_DISK_PARAM"),
+        ({"VMPARAM_vm_Disk": "/a:vda:w,/b:vda:w"}, "VMGAHP_ERR_JOBCLASSAD_KVM_INVALID_DISK_PARAM"),
+        ({"VMPARAM_vm_Disk": "disk.img:hda:r"}, "VMGAHP_ERR_JOBCLASSAD_KVM_INVALID_DISK_PARAM"),
+        ({"JobVMNetworking": True, "JobVMNetworkingType": "user"}, "VMGAHP_ERR_JOBCLASSAD_MISMATCHED_NETWORKING_TYPE"),
+        ({"JobVMNetworking": True, "JobVM_MACADDR": "52:54"}, "VMGAHP_ERR_CRITICAL"),
+    ],
+)
+def test_what_cannot_be_had_is_named_as_htcondor_names_it(ad: dict[str, object], word: str) -> None:
+    with pytest.raises(MachineError) as caught:
+        machine(RULES, **ad)
+    assert caught.value.word == word
+
+
+def test_the_users_own_mistakes_hold_the_job_with_htcondors_subcodes() -> None:
+    with pytest.raises(MachineError) as caught:
+        machine(VMPARAM_vm_Disk="disk.img:vda")
+    assert caught.value.subcode == 10
+    with pytest.raises(MachineError) as caught:
+        machine(JobVMMemory=2048)
+    assert caught.value.subcode is None, "there may be room elsewhere"
+
+
+def test_networks() -> None:
+    assert (machine().network, machine().bridge) == ("", "")
+    assert machine(JobVMNetworking=True).network == "nat"
+    bridged = machine(JobVMNetworking=True, JobVMNetworkingType="Bridge", JobVM_MACADDR="52:54:00:AA:bb:01")
+    assert (bridged.network, bridged.bridge, bridged.mac) == ("bridge", "br0", "52:54:00:aa:bb:01")
+    with pytest.raises(MachineError, match="MISMATCHED_NETWORKING:"):
+        machine(replace(RULES, networks=()), JobVMNetworking=True)
+
+
+def test_xen_boots_by_its_boot_loader_or_a_kernel() -> None:
+    xen = {"JobVMType": "xen", "VMPARAM_vm_Disk": "disk.img:xvda:w"}
+    included = machine(XEN, **xen, VMPARAM_Xen_Kernel="included")
+    assert included.xen is not None and included.xen.bootloader == "/usr/bin/pygrub"
+    kernel = machine(XEN, **xen, VMPARAM_Xen_Kernel="vmlinuz", VMPARAM_Xen_Root="xvda1")
+    assert kernel.xen is not None and (kernel.xen.kernel, kernel.xen.root) == ("/scratch/vmlinuz", "xvda1")
+    assert decode(kernel.encode()) == kernel
+    with pytest.raises(MachineError, match="NO_ROOT_DEVICE"):
+        machine(XEN, **xen, VMPARAM_Xen_Kernel="vmlinuz")
+    with pytest.raises(MachineError, match="MISMATCHED_HARDWARE_VT"):
+        machine(replace(XEN, hardware_vt=False), **xen, VMPARAM_Xen_Kernel="vmx")
+    domain = ElementTree.fromstring(description(kernel, "xen", in_session=False))
+    assert (domain.get("type"), domain.findtext("os/kernel"), domain.findtext("os/root")) == (
+        "xen", "/scratch/vmlinuz", "xvda1",
+    )  # fmt: skip
+
+
+def option(line: list[str], name: str) -> list[str]:
+    """The values of an option."""
+    return [value for word, value in pairwise(line) if word == name]
+
+
+def test_the_command_line_of_qemu() -> None:
+    disks = (Disk("/a,b.img", "vda", True), Disk("/c.iso", "hdc", False, cdrom=True), Disk("/d", "sdb", False, "qcow2"))
+    asked = replace(MACHINE, disks=disks, network="nat", mac="52:54:00:12:34:56")
+    line = words(asked, "qemu", BY_EMULATION, Handles(7))
+    assert line[0] == "qemu"
+    assert option(line, "-m") == ["512M"] and option(line, "-smp") == ["2"]
+    assert option(line, "-machine") == ["pc,accel=tcg"] and option(line, "-cpu") == ["max"]
+    files = [json.loads(node) for node in option(line, "-blockdev")]
+    assert [(file["file"]["filename"], file["driver"], file["read-only"]) for file in files] == [
+        ("/a,b.img", "raw", False), ("/c.iso", "raw", True), ("/d", "qcow2", True),
+    ]  # fmt: skip
+    devices = option(line, "-device")
+    assert [device.partition(",")[0] for device in devices] == [
+        "virtio-scsi-pci", "virtio-blk-pci", "ide-cd", "scsi-hd", "virtio-net-pci",
+    ]  # fmt: skip
+    assert "bus=ide.1,unit=0" in devices[2] and "mac=52:54:00:12:34:56" in devices[4]
+    assert option(line, "-netdev") == ["user,id=net0"]
+    assert "-incoming" not in line
+
+
+def test_a_machine_that_may_go_on_elsewhere_has_the_core_of_every_host() -> None:
+    line = words(replace(MACHINE, checkpoint=True), "qemu", BY_KVM, Handles(3, 4), version="pc-i440fx-7.2")
+    assert option(line, "-cpu") == ["kvm64"]
+    assert option(line, "-machine") == ["pc-i440fx-7.2,accel=kvm"]
+    assert option(line, "-incoming") == ["fd:4"]
+
+
+def test_without_a_network_there_is_none() -> None:
+    assert option(words(MACHINE, "qemu", BY_KVM, Handles(3)), "-nic") == ["none"]
+    bridged = replace(MACHINE, network="bridge", bridge="br0")
+    assert option(words(bridged, "qemu", BY_KVM, Handles(3)), "-netdev") == ["bridge,id=net0,br=br0"]
+
+
+def test_the_description_for_libvirt() -> None:
+    asked = replace(MACHINE, network="nat", disks=(*MACHINE.disks, Disk("/base <1>.img", "vdb", False, "qcow2")))
+    domain = ElementTree.fromstring(description(asked, BY_KVM, in_session=False))
+    assert domain.get("type") == "kvm"
+    assert (domain.findtext("name"), domain.findtext("vcpu")) == ("ann_7.1", "2")
+    memory = domain.find("memory")
+    assert memory is not None and (memory.text, memory.get("unit")) == ("512", "MiB")
+    sources = [disk.find("source") for disk in domain.iter("disk")]
+    assert [source.get("file") for source in sources if source is not None] == ["/scratch/disk.img", "/base <1>.img"]
+    assert [disk.find("readonly") is not None for disk in domain.iter("disk")] == [False, True]
+    assert [interface.get("type") for interface in domain.iter("interface")] == ["network"]
+    # A libvirt of the job's own has no networks.
+    domain = ElementTree.fromstring(description(asked, BY_EMULATION, in_session=True, marker="A=b"))
+    assert domain.get("type") == "qemu"
+    assert [interface.get("type") for interface in domain.iter("interface")] == ["user"]
+    env = domain.find("{http://libvirt.org/schemas/domain/qemu/1.0}commandline/*")
+    assert env is not None and (env.get("name"), env.get("value")) == ("A", "b")
+
+
+def test_plans_and_reports_survive_their_way() -> None:
+    plan = SupervisorPlan(MACHINE, "/scratch", "qemu", BY_KVM, qemu="qemu", soft_suspend=True, kill_s=5.0)
+    assert decode_plan(plan.encode()) == plan
+    assert decode_report("no report") is None and decode_report("[]") is None
+    report = decode_report('{"word": "VMGAHP_ERR_BAD_IMAGE", "detail": "it is none"}')
+    assert report is not None and (report.subcode, report.reason) == (12, "VMGAHP_ERR_BAD_IMAGE: it is none")
+
+
+@pytest.mark.parametrize(
+    ("change", "words_of_it"),
+    [
+        ({}, ""),
+        ({"driver": "libvirt"}, "saved by libvirt"),
+        ({"accelerator": BY_KVM}, "saved under kvm"),
+        ({"memory_mib": 256}, "256 MiB"),
+        ({"disks": {"vda": 5}}, "disks"),
+    ],
+)
+def test_a_saved_machine_goes_on_only_where_it_fits(change: dict[str, object], words_of_it: str) -> None:
+    now = facts_of(MACHINE, "qemu", "pc-i440fx-7.2", BY_EMULATION, {"vda": 10})
+    saved = decode_facts(json.dumps({**json.loads(now.encode()), **change}))
+    found = obstacle(saved, now)
+    assert (words_of_it in found) and bool(found) == bool(words_of_it)
+
+
+def test_what_is_offered_is_what_is_left() -> None:
+    rules = replace(RULES, most=3, hardware_vt=True)
+    records = [VmRecord("dir_1", "a", 300, "52:54:00:00:00:01"), VmRecord("dir_2", "b", 200)]
+    assert offered(rules, Found("qemu", BY_KVM), records) == {
+        "HasVM": True, "VM_GAHP_VERSION": "0.0.1", "VM_Type": "kvm", "VM_Memory": 524, "VM_AvailNum": 1,
+        "VM_Networking": True, "VM_Networking_Types": "nat,bridge", "VM_HardwareVT": True, "VM_Accelerator": "kvm",
+        "VM_All_Guest_Macs": "52:54:00:00:00:01",
+    }  # fmt: skip
+    assert offered(RULES, Found("qemu", BY_KVM), [])["VM_AvailNum"] == 10000
+
+
+def test_the_emulator_has_room_besides_the_machine() -> None:
+    plan = CgroupPlan(
+        2, settings=(CgroupSetting("/g/memory.max", str(512 << 20), True), CgroupSetting("/g/cpu.weight", "5"))
+    )
+    assert [setting.value for setting in with_overhead(plan, 100).settings] == [str(612 << 20), "5"]
+
+
+def test_records_outlive_the_starter(tmp_path: Path) -> None:
+    records = VmRecords(tmp_path / "vm")
+    assert list(records) == []
+    records.add(VmRecord("dir_1", "a", 300))
+    records.add(VmRecord("dir_2", "b", 200, uri="xen:///system"))
+    (tmp_path / "vm" / "dir_3.json").write_text("not a record")
+    again = VmRecords(tmp_path / "vm")
+    assert [record.run for record in again] == ["dir_1", "dir_2"]
+    assert [record.machine for record in again.gone({"dir_1"})] == ["b"]
+    again.remove("dir_1")
+    again.remove("dir_1")
+    assert [record.run for record in again] == ["dir_2"]
+
+
+def rules_of(tmp_path: Path, text: str) -> VmRules:
+    (tmp_path / "config").write_text(text)
+    return read_vm_rules(load(tmp_path / "config", env={}))
+
+
+def test_knobs(tmp_path: Path) -> None:
+    assert rules_of(tmp_path, "").kind == ""
+    rules = rules_of(tmp_path, "VM_TYPE = KVM\nVM_MEMORY = 512\nVM_NETWORKING = true\nVM_NETWORKING_TYPE = nat, user\n")
+    assert (rules.kind, rules.memory_mib, rules.networks, rules.default_network) == (
+        "kvm",
+        512,
+        ("nat", "user"),
+        "user",
+    )
+    assert (rules.soft_suspend, rules.kill_s, rules.status_s, rules.in_session) == (False, 60.0, 60.0, True)
+    assert not rules.xml_script, "HTCondor's own program for it is not part of Slotwise"
+    assert rules_of(tmp_path, "VM_TYPE = xen\nVM_MEMORY = 1\n").uri == "xen:///system"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("VM_TYPE = vmware\nVM_MEMORY = 5\n", "neither kvm nor xen"),
+        ("VM_TYPE = kvm\n", "VM_MEMORY is not set"),
+        ("VM_NETWORKING = true\n", "names nothing"),
+        ("VM_NETWORKING = true\nVM_NETWORKING_TYPE = bridge, nat\n", "VM_NETWORKING_BRIDGE_INTERFACE"),
+        ("VM_NETWORKING = true\nVM_NETWORKING_TYPE = nat, wire\n", "wire"),
+    ],
+)
+def test_knobs_that_do_not_fit_are_told(tmp_path: Path, text: str, problem: str) -> None:
+    assert any(problem in told for told in rules_of(tmp_path, text).problems)
