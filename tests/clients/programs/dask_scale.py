@@ -1,5 +1,6 @@
 """dask-jobqueue starts workers as jobs, scales them up and down, adapts their number, and logs those it removes."""
 
+import os
 import time
 from pathlib import Path
 
@@ -16,6 +17,7 @@ def until(what: str, true: object) -> None:
 
 
 if __name__ == "__main__":
+    os.umask(0)  # jobs may run as another account and write into the directory of logs
     cluster = HTCondorCluster(
         cores=1, memory="200 MB", disk="50 MB", log_directory="logs", death_timeout=60, interface="lo",
         worker_extra_args=["--no-dashboard"], scheduler_options={"dashboard_address": None},
