@@ -11,7 +11,7 @@ WORKERS ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores > 8 ? 8
 SEED ?= 20260101
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python test-unit test-guest search lint format audit lock coverage bench docs \
+.PHONY: help build demo test test-rust test-python test-unit test-guest clients test-clients search lint format audit lock coverage bench docs \
 	docs-serve generate hooks wheel deb rpm check-deb smoke sdist release-check release-notes clean distclean
 
 help: ## This list
@@ -53,6 +53,13 @@ test-python: build ## The Python tests against the installed package
 test-unit: build ## The inner loop: unit tests of Python, under half a minute
 	$(BIN)/python -m pytest tests/unit -n $(WORKERS) -q -p no:cacheprovider
 
+clients: $(VENV)/.tools ## The clients of HTCondor that install in seconds, in .clients; `make test` runs them, too
+	$(BIN)/python build_support/clients.py
+
+test-clients: build ## Real clients of HTCondor on a pool: dask-jobqueue, Parsl, law, Snakemake, HTMap, Toil ... (minutes)
+	$(BIN)/python build_support/clients.py --large || true
+	$(BIN)/python -m pytest tests/clients -rs -q -p no:cacheprovider
+
 search: build ## The properties once more, on new random examples and many of them
 	PROPTEST_CASES=2000 cargo test --release --workspace --exclude slotwise-python --quiet
 	HYPOTHESIS_PROFILE=search SLOTWISE_CLASSAD_CASES=200000 SLOTWISE_CLASSAD_SEED=$$(date +%s) \
@@ -80,7 +87,7 @@ hooks: $(VENV)/.tools ## Fast lints before each commit, in this checkout (needs 
 audit: $(VENV)/.tools ## Known vulnerabilities, licences and sources of the dependencies, where the tools and their data are at hand
 	$(BIN)/python build_support/audit.py
 
-lock: ## Write requirements.lock anew, with the hashes of all files of its versions (needs uv)
+lock: ## Write requirements.lock and those of tests/clients anew, with the hashes of all files of its versions (needs uv)
 	$(PYTHON) build_support/lock.py
 
 format: ## Put the sources into the standard form

@@ -24,7 +24,7 @@ _HOST_PYTHON = "/usr/bin/python3"
 
 def interpreter() -> str:
     """The host's Python if compiled packages of this one's version fit it, else this one's."""
-    words = [_HOST_PYTHON, "-c", "import sys, venv; print(sys.version_info[:2] == %r)" % (tuple(sys.version_info[:2]),)]
+    words = [_HOST_PYTHON, "-c", f"import sys, venv; print(sys.version_info[:2] == {sys.version_info[:2]})"]
     try:
         fits = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip() == "True"
     except (OSError, subprocess.CalledProcessError):

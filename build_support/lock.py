@@ -1,10 +1,10 @@
-"""Writes requirements.lock anew: the versions that it names, each with the hashes of all its files.
+"""Writes requirements.lock and the locks of tests/clients anew: exact versions, each with the hashes of all its files.
 
     python build_support/lock.py            # the same versions; the newest of requirements that are new
     python build_support/lock.py --upgrade  # the newest versions of what is asked for
 
-Files of all platforms and Python versions are in it, sdists too, so one lock serves every host: pip takes the file that
-fits and refuses one whose hash is not there. Needs `uv` (pip install uv), which asks the index that pip is set to.
+Files of all platforms and Python versions are in them, sdists too, so one lock serves every host: pip takes the file
+that fits and refuses one whose hash is not there. Needs `uv` (pip install uv), which asks the index that pip is set to.
 """
 
 from __future__ import annotations
@@ -17,12 +17,25 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCK = ROOT / "requirements.lock"
-#: What names the requirements, as words of `uv pip compile`.
-ASKED_FOR = ("--all-extras", "pyproject.toml", "requirements-dev.txt")
+CLIENTS = ROOT / "tests" / "clients"
+#: Each lock, what names its requirements as words of `uv pip compile`, and what installs it. Clients of HTCondor ask
+#: for its wheel, for which compat/ stands in.
+LOCKS = (
+    (ROOT / "requirements.lock", ("--all-extras", "pyproject.toml", "requirements-dev.txt"), "make build"),
+    (
+        CLIENTS / "requirements.lock",
+        ("--no-emit-package", "htcondor", "tests/clients/requirements.txt"),
+        "make clients",
+    ),
+    (
+        CLIENTS / "requirements-large.lock",
+        ("--no-emit-package", "htcondor", "tests/clients/requirements.txt", "tests/clients/requirements-large.txt"),
+        "make test-clients",
+    ),
+)
 #: The oldest Python that is supported; `--universal` covers all platforms.
 OLDEST = "3.11"
-HEADER = "# Made by build_support/lock.py; `make build` installs these files and no others.\n"
+HEADER = "# Made by build_support/lock.py; `{}` installs these files and no others.\n"
 
 
 def resolved(*sources: str) -> str:
@@ -40,18 +53,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Write requirements.lock anew.")
     parser.add_argument("--upgrade", action="store_true", help="newest versions instead of those locked")
     options = parser.parse_args()
-    if options.upgrade:
-        text = resolved(*ASKED_FOR)
-    else:
-        pins = re.findall(r"^[A-Za-z0-9_.\-]+==[^\\\n]+", LOCK.read_text(), re.MULTILINE)
-        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
-            file.write("\n".join(pins) + "\n")
-            file.flush()
-            text = resolved(*ASKED_FOR, "--constraint", file.name)
-    bare = [line for line in text.splitlines() if "==" in line and not line.rstrip().endswith("\\")]
-    if bare:
-        sys.exit(f"the index has no hashes of {bare[0]}")
-    LOCK.write_text(HEADER + text)
+    for lock, asked_for, installer in LOCKS:
+        text = resolved(*asked_for) if options.upgrade else _as_before(lock, asked_for)
+        bare = [line for line in text.splitlines() if "==" in line and not line.rstrip().endswith("\\")]
+        if bare:
+            sys.exit(f"the index has no hashes of {bare[0]}")
+        lock.write_text(HEADER.format(installer) + text)
+
+
+def _as_before(lock: Path, asked_for: tuple[str, ...]) -> str:
+    pins = re.findall(r"^[A-Za-z0-9_.\-]+==[^\\\n]+", lock.read_text(), re.MULTILINE)
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        file.write("\n".join(pins) + "\n")
+        file.flush()
+        return resolved(*asked_for, "--constraint", file.name)
 
 
 if __name__ == "__main__":

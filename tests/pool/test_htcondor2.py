@@ -27,12 +27,20 @@ location = collector.locate(h.DaemonType.Schedd)
 told["slots"] = len(collector.query(h.AdType.Startd, projection=["Name"]))
 schedd = h.Schedd(location)
 echo = h.Submit({"executable": "/bin/echo", "arguments": "hi $(who)", "output": "out.$(ProcId)", "log": "x.log",
-                 "request_memory": "10M", "request_disk": "1M"})
+                 "submit_event_notes": "for $(who)", "request_memory": "10M", "request_disk": "1M"})
 first = schedd.submit(echo, itemdata=iter([{"who": "alice"}, {"who": "bob"}]))
 told["first"] = [first.cluster() > 0, first.num_procs(), first.first_proc(), first.clusterad()["Cmd"]]
+schedd.submit(h.Submit("executable = /bin/pwd\noutput = pwd\nremote_initialdir = /usr\nlog = pwd.log\n"
+                       "request_memory = 10M\nrequest_disk = 1M\nqueue"))
+for event in h.JobEventLog("pwd.log").events(stop_after=120):
+    if event.type is h.JobEventType.JOB_TERMINATED:
+        break
 log = h.JobEventLog("x.log")
 ended = []
+told["notes"] = {}
 for event in log.events(stop_after=120):
+    if event.type is h.JobEventType.SUBMIT:
+        told["notes"][event.proc] = event["LogNotes"]
     if event.type is h.JobEventType.JOB_TERMINATED:
         ended.append((event.proc, event["ReturnValue"]))
         if len(ended) == 2:
@@ -97,6 +105,8 @@ def test_a_program_for_htcondor2_runs_unchanged(make_pool: Callable[[str], Pool]
     assert told["first"] == [True, 2, 0, "/bin/echo"]
     assert told["ended"] == [[0, 0], [1, 0]]
     assert [(tmp_path / f"out.{proc}").read_text() for proc in (0, 1)] == ["hi alice\n", "hi bob\n"]
+    assert told["notes"] == {"0": "for alice", "1": "for bob"}
+    assert (tmp_path / "pwd").read_text() == "/usr\n"
     assert told["queued"] == [[0, 1, 2], [1, 1, 2], [2, 1, 2]]
     assert (told["held"], told["edited"]) == (1, 1)
     assert told["then"] == [[1, 0], [5, 0], [1, 5]]

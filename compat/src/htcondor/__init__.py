@@ -10,4 +10,4 @@ from htcondor._version1 import Schedd, Submit, Transaction
 HTCondorEnumError = HTCondorInternalError = HTCondorIOError = HTCondorLocateError = HTCondorException
 HTCondorReplyError = HTCondorTypeError = HTCondorValueError = HTCondorException
 
-__all__ = [*_all, "Schedd", "Submit", "Transaction"]  # noqa: PLE0604
+__all__ = [*_all, "Schedd", "Submit", "Transaction"]

@@ -1,4 +1,4 @@
-"""``Schedd`` and ``Submit`` as version 1 of HTCondor's module had them: jobs are queued in a transaction of the schedd."""
+"""``Schedd`` and ``Submit`` as version 1 had them: jobs are queued in a transaction of the schedd."""
 
 from __future__ import annotations
 
@@ -38,9 +38,7 @@ class Schedd(htcondor2.Schedd):
 class Submit(htcondor2.Submit):
     """A submit description, with version 1's ways to queue; its values may be bytes."""
 
-    def __init__(
-        self, input: str | dict[str, Any] | None = None, queue: str | None = None, **kwargs: str
-    ) -> None:
+    def __init__(self, input: str | dict[str, Any] | None = None, queue: str | None = None, **kwargs: str) -> None:
         if isinstance(input, dict):
             input = {key: value.decode() if isinstance(value, bytes) else value for key, value in input.items()}
         super().__init__(input, queue, **kwargs)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import pwd
+from pathlib import Path
 
 from batchspawner import CondorSpawner
 from jupyterhub import orm
@@ -25,12 +26,12 @@ async def main() -> None:
     database.commit()
     spawner = Spawner(hub=Hub(), user=User(account, {"db": database}), server=Server(), _deprecated_db_session=database)
     spawner.exec_prefix, spawner.env_keep = "", list(os.environ)
-    spawner.req_memory, spawner.req_nprocs, spawner.req_homedir = "50", "1", os.getcwd()
+    spawner.req_memory, spawner.req_nprocs, spawner.req_homedir = "50", "1", str(Path.cwd())
     spawner.req_options = "request_disk = 10M"
     await spawner.submit_batch_script()
     assert int(spawner.job_id) > 0
     async with asyncio.timeout(60):
-        while not (await spawner.query_job_status()).name == "RUNNING":
+        while (await spawner.query_job_status()).name != "RUNNING":
             await asyncio.sleep(0.1)
     assert spawner.state_gethost()
     await spawner.cancel_batch_job()

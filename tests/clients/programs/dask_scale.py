@@ -19,8 +19,14 @@ def until(what: str, true: object) -> None:
 if __name__ == "__main__":
     os.umask(0)  # jobs may run as another account and write into the directory of logs
     cluster = HTCondorCluster(
-        cores=1, memory="200 MB", disk="50 MB", log_directory="logs", death_timeout=60, interface="lo",
-        worker_extra_args=["--no-dashboard"], scheduler_options={"dashboard_address": None},
+        cores=1,
+        memory="200 MB",
+        disk="50 MB",
+        log_directory="logs",
+        death_timeout=60,
+        interface="lo",
+        worker_extra_args=["--no-dashboard"],
+        scheduler_options={"dashboard_address": None},
     )
     client = Client(cluster)
     cluster.scale(2)

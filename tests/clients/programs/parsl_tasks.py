@@ -8,9 +8,9 @@ from pathlib import Path
 import parsl
 from parsl.config import Config
 from parsl.executors import HighThroughputExecutor
+from parsl.jobs.states import JobState
 from parsl.launchers import SimpleLauncher
 from parsl.providers import CondorProvider
-from parsl.jobs.states import JobState
 
 
 @parsl.python_app
@@ -21,8 +21,14 @@ def square(x: int) -> int:
 if __name__ == "__main__":
     os.umask(0)  # blocks may run as another account and write into the run's directory
     provider = CondorProvider(
-        nodes_per_block=1, cores_per_slot=1, mem_per_slot=0.2, init_blocks=1, min_blocks=1, max_blocks=1,
-        launcher=SimpleLauncher(), worker_init=f"export PATH={Path(sys.executable).parent}:$PATH",
+        nodes_per_block=1,
+        cores_per_slot=1,
+        mem_per_slot=0.2,
+        init_blocks=1,
+        min_blocks=1,
+        max_blocks=1,
+        launcher=SimpleLauncher(),
+        worker_init=f"export PATH={Path(sys.executable).parent}:$PATH",
     )
     executor = HighThroughputExecutor(
         label="htc", provider=provider, max_workers_per_node=4, address="127.0.0.1", encrypted=False

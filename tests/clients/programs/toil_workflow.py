@@ -26,7 +26,7 @@ if __name__ == "__main__":
     os.umask(0)  # jobs may run as another account and write into the job store
     options = Job.Runner.getDefaultOptions(str(Path("store").absolute()))
     options.batchSystem = "htcondor"
-    options.workDir = options.coordinationDir = os.getcwd()
+    options.workDir = options.coordinationDir = str(Path.cwd())
     options.statePollingWait = 1
     options.disableProgress = True
     options.clean = "always"
