@@ -34,7 +34,7 @@ async def stopped(host: OneRun, mode: str = "graceful") -> list[Any]:
     watch = asyncio.get_running_loop().create_task(asyncio.sleep(3600))
     context: Any = SimpleNamespace(clock=SystemClock())
     stand_in: Any = host
-    await app.Starter(context, stand_in, watch).stop(mode)
+    await app.Starter(context, stand_in, [watch]).stop(mode)
     return host.events
 
 

@@ -357,3 +357,42 @@ def test_commands_of_the_administrator_differ_from_job_to_job(tmp_path: Path) ->
     assert values(f"{EXE}LongJob = $(Process)\nqueue 2\n", "LongJob", config=config) == [False, True]
     text = f"{EXE}SomeFile = f\ninitialdir = /$(Item)\nqueue in (usr, etc)\n"
     assert values(text, "SomeFile", config=config) == ["/usr/f", "/etc/f"]
+
+
+def test_java_jobs_take_class_and_jars_along(tmp_path: Path) -> None:
+    """What condor_submit 25.14 makes of the same descriptions."""
+    for name in ("Hello.class", "a.jar", "in.txt"):
+        (tmp_path / name).write_text("data\n")
+    text = (
+        "universe = java\nexecutable = Hello.class\narguments = Hello $(ProcId)\njar_files = a.jar\n"
+        "java_vm_args = -Da=b -Xss1m\ntransfer_input_files = in.txt\nqueue 2\n"
+    )
+    cluster = read(text, cwd=str(tmp_path)).clusters[0]
+    first, second = cluster.job(0), cluster.job(1)
+    expected = {
+        "JobUniverse": 10, "Cmd": "java", "Args": "Hello 0", "JarFiles": "a.jar", "JavaVMArgs": "-Da=b -Xss1m",
+        "TransferExecutable": False, "TransferInput": f"in.txt,{tmp_path}/Hello.class,a.jar", "KillSig": "SIGTERM",
+    }  # fmt: skip
+    assert {name: first[name] for name in expected} == expected
+    assert (second["Args"], second["TransferInput"]) == ("Hello 1", expected["TransferInput"])
+    assert str(first.lookup("Requirements")).startswith("TARGET.HasJava && (TARGET.Disk >= RequestDisk)")
+    there = text.replace("transfer_input_files = in.txt", "should_transfer_files = no")
+    there = there.replace("java_vm_args = -Da=b -Xss1m", 'java_vm_arguments = "-Da=b c"')
+    ad = read(there, cwd=str(tmp_path)).clusters[0].job(0)
+    assert (ad["Cmd"], ad["JavaVMArguments"]) == (f"{tmp_path}/Hello.class", "-Da=b c")
+    with pytest.raises(SubmitError, match="In Java universe, you must specify the class name to run"):
+        read("universe = java\nexecutable = Hello.class\nqueue\n", cwd=str(tmp_path))
+
+
+def test_parallel_jobs_have_a_number_of_nodes() -> None:
+    """What condor_submit 25.14 makes of the same descriptions."""
+    text = EXE + "universe = parallel\nmachine_count = 3\narguments = 10 $(Node)\noutput = out.$(NODE)\nqueue\n"
+    ad = read(text).clusters[0].job(0)
+    expected = {
+        "JobUniverse": 11, "MinHosts": 3, "MaxHosts": 3, "Args": "10 #pArAlLeLnOdE#", "Out": "out.#pArAlLeLnOdE#",
+        "WantIOProxy": True, "JobRequiresSandbox": True, "KillSig": "SIGTERM",
+    }  # fmt: skip
+    assert {name: ad[name] for name in expected} == expected
+    for words, problem in (("", "No machine_count specified!"), ("machine_count = 0\n", "not a number of nodes")):
+        with pytest.raises(SubmitError, match=problem):
+            read(EXE + f"universe = parallel\n{words}queue\n")

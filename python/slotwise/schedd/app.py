@@ -34,6 +34,7 @@ from slotwise.schedd.jobs.ads import JobAds, native
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.dependents import Dependents
 from slotwise.schedd.jobs.job import Job
+from slotwise.schedd.jobs.job_sets import JobSets
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.local.runs import LocalRuns
 from slotwise.schedd.notify.notifier import Notifier
@@ -119,6 +120,7 @@ class AccessPoint:
         self.queue.address = self._context.address.shown
         self.ads = JobAds()
         self.users = UserRecords()
+        self.job_sets = JobSets()
         self.committer = Committer(
             self.store,
             self.ads,
@@ -227,6 +229,7 @@ class AccessPoint:
             cluster_ids=self.cluster_ids,
             underway=underway,
             users=self.users,
+            job_sets=self.job_sets,
             own_ad=lambda: ClassAd(native(self.own_ads.for_conditions())),
         )
         self.submissions = SubmitTransactions(
@@ -237,6 +240,7 @@ class AccessPoint:
             rows=rows,
             entry=entry,
             users=self.users,
+            job_sets=self.job_sets,
             recall=self._recall_submission,
             to_bytes=submissions.to_bytes,
         )
@@ -322,7 +326,7 @@ class AccessPoint:
         self.committer.on_change = self.publisher.publish
         self.committer.on_jobs = self._durable
         self.committer.on_retired = self.history_export.look
-        self.committer.on_left = self.users.left
+        self.committer.on_left = self._left
         self.committer.on_notices = self.notifier.prepare
         self.submissions.on_factory = self.materializer.begin
         self.local.starts.running_most = self.users.running_most
@@ -335,6 +339,7 @@ class AccessPoint:
         context, settings = self._context, self._settings
         place = context.address.shown
         listing = Listing(self.queue, self.ads, context.clock, self.questions, name=settings.name, address=place)
+        listing.job_sets = self.job_sets
         listing.moving = self.transfers.status.letters
         self.servicer = ScheddServicer(
             context.authenticator,
@@ -394,6 +399,7 @@ class AccessPoint:
         self.history_export.look()
         self.outbox.settings = settings.mail
         self.users.known_only = settings.known_users_only
+        self.job_sets.enabled = settings.use_job_sets
         self.actions.locks = self.shadows.requests.locks = settings.locks
         self.publisher.interval_s = settings.schedd_interval_s
         self.submissions.intake.per_user_most, self.submissions.intake.most = settings.intake_most
@@ -414,6 +420,7 @@ class AccessPoint:
         restore(stored, self.queue, self.ads, domains, name, self.materializer.adopt)
         self.queue.admitted = 0
         self.users.load(stored.users, self.queue.owned)
+        self.job_sets.load(stored.job_sets, self.queue.clusters.values())
         restored = self.claiming.restoration.restore(stored.claims, stored.runs, stored.starters)
         self.stopping.ask(restored.owed)
         self.committer.start(stored.planned)
@@ -472,6 +479,10 @@ class AccessPoint:
         self.materializer.look(decision)
         if decision.runs_over and self.users.limited:
             self.local.look()  # a job that MaxJobsRunning held back may start
+
+    def _left(self, decision: Decision, batch: Batch) -> None:
+        self.job_sets.left(decision.retired, decision.closed, batch)
+        self.users.left(decision.retired, batch)
 
     def _log_failed(self, failure: LogFailure, keys: list[str]) -> None:
         decision = Decision(self._context.clock.now())

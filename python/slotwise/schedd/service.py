@@ -233,8 +233,10 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
                 await asyncio.sleep(0)
         elif view == "factory":
             yield common_pb2.AdChunk(data=pack_ads(self._listing.factories(caller, query)))
+        elif view == "jobset":
+            yield common_pb2.AdChunk(data=pack_ads(await self._listing.job_set_ads(caller, query)))
         elif view:
-            raise UsageError(f"there is no view {view!r}", hint="nobatch or factory")
+            raise UsageError(f"there is no view {view!r}", hint="nobatch, factory or jobset")
         totals = await self._listing.totals(caller, query, superuser=self._is_superuser(caller))
         yield common_pb2.AdChunk(data=as_json(totals), done=True)
 

@@ -92,6 +92,7 @@ class Settings:
     rounding: dict[str, str] = field(default_factory=lambda: dict(DEFAULT_STEPS))
     rules: SubmitRules = field(default_factory=SubmitRules)
     known_users_only: bool = False
+    use_job_sets: bool = False
     #: SCHEDD_ATTRS: further attributes in the ads of the schedd and its submitters.
     advertised: Changes = field(default_factory=dict)
 
@@ -210,6 +211,7 @@ def read_settings(config: Config, host: str, execute: Path) -> Settings:
         rounding=_rounding(config),
         rules=SubmitRules.read(config),
         known_users_only=boolean("ALLOW_SUBMIT_FROM_KNOWN_USERS_ONLY"),
+        use_job_sets=config.find_bool("USE_JOBSETS") is True,
         advertised=_advertised(config),
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ctypes
 import logging
 import os
@@ -16,6 +15,7 @@ from slotwise.execution.control_dir import control_root
 from slotwise.execution.launcher import holder
 from slotwise.starter.enforcement.gpu_hiding import find_gpus
 from slotwise.starter.host.capabilities import Enforcement, assess, cgroups_for
+from slotwise.starter.host.java_probe import look_for_java
 from slotwise.starter.host.job_host import JobHost
 from slotwise.starter.host.recovery import recover
 from slotwise.starter.host.watch import keep_watch
@@ -38,10 +38,10 @@ _LAST_S = 8.0
 class Starter:
     """The running daemon."""
 
-    def __init__(self, context: DaemonContext, host: JobHost, watch: asyncio.Task[None]) -> None:
+    def __init__(self, context: DaemonContext, host: JobHost, tasks: list[asyncio.Task[None]]) -> None:
         self._context = context
         self._host = host
-        self._watch = watch
+        self._tasks = tasks
 
     async def reconfig(self, config: Config) -> list[str]:
         """Take over new knobs. They hold for jobs that start from now on; cgroups and volumes are probed again."""
@@ -54,6 +54,7 @@ class Starter:
         self._host.apply_settings(settings, enforcement)
         await self._host.look_for_plugins()
         await self._host.look_for_runtimes()
+        await look_for_java(self._host)
         if volumes.kind != self._host.disks.volumes.kind:
             warnings.append("scratch volumes change only with a restart of the starter")
         return warnings + list(enforcement.gaps)
@@ -63,9 +64,9 @@ class Starter:
         else (the pool goes down) they are ended."""
         if mode == "fast" or not await self._startd_stays():
             await self._end_all()
-        self._watch.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._watch
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._host.close()
 
     async def _startd_stays(self) -> bool:
@@ -156,5 +157,7 @@ async def start(context: DaemonContext) -> Starter:
     await host.look_for_runtimes()
     starter_pb2_grpc.add_StarterServicer_to_server(StarterServicer(host), context.server)
     watch = asyncio.get_running_loop().create_task(keep_watch(host))
+    # In the background: a virtual machine takes its time.
+    java = asyncio.get_running_loop().create_task(look_for_java(host))
     host.cleanup_retry.start(lambda: host.settings.cleanup_interval_s, lambda: host.settings.cleanup_eager)
-    return Starter(context, host, watch)
+    return Starter(context, host, [watch, java])

@@ -23,6 +23,7 @@ from slotwise.starter.enforcement.affinity import CoreRules, core_numbers
 from slotwise.starter.hooks.hook_rules import HOOKS, HookRules
 from slotwise.starter.io_proxy.rules import ChirpRules
 from slotwise.starter.job.ads import evaluate
+from slotwise.starter.job.java import JavaRules
 from slotwise.starter.runtimes.settings import RuntimeSettings, read_runtimes
 
 #: Processes of a job when SLOTWISE_JOB_MAX_PROCESSES does not say: enough for real work, an end to fork bombs.
@@ -74,6 +75,7 @@ class StarterSettings:
     tracking_gids: tuple[int, int] = (0, 0)
     environment: EnvironmentSettings = field(default_factory=EnvironmentSettings)
     wrapper: str = ""
+    java: JavaRules = field(default_factory=JavaRules)
     address_space_mib: ExprTree | None = None
     file_system_domain: str = ""
     umask: int = 0o022
@@ -207,6 +209,7 @@ def read_settings(config: Config, home: PoolHome, env: Mapping[str, str]) -> Sta
         tracking_gids=_tracking(config),
         environment=_environment(config, env),
         wrapper=config.get_str("USER_JOB_WRAPPER"),
+        java=JavaRules.of(config),
         address_space_mib=_expression(config, "STARTER_RLIMIT_AS"),
         file_system_domain=config.get_str("FILESYSTEM_DOMAIN"),
         enforce_disk=config.get_bool("STARTD_ENFORCE_DISK_LIMITS"),

@@ -76,7 +76,7 @@ _IN_A_SCRIPT = "start it from a script that is the executable"
 
 RULES = (
     _refused("universe", "JobUniverse", "jobs of this universe are not run", "use universe = vanilla",
-             lambda value: value not in (5, 7, 12, 13)),
+             lambda value: value not in (5, 7, 10, 12, 13)),
     _refused("docker_send_credentials", "DockerSendCredentials", _NO_CREDENTIALS,
              "have the administrator log the execution points in to the registry"),
     _refused("", "PreCmd", _NO_SCRIPT, _IN_A_SCRIPT),
@@ -119,7 +119,7 @@ RULES = (
 
 #: Commands whose attributes are for people, programs and expressions; the pool itself does nothing with them.
 KEPT = frozenset((
-    "batch_id", "dag_node_name", "dagman_job_id", "dagman_log", "description", "jobset", "project_name", "image_size",
+    "batch_id", "dag_node_name", "dagman_job_id", "dagman_log", "description", "project_name", "image_size",
     "disk_usage", "job_machine_attrs_history_length", "buffer_size", "buffer_block_size", "noop_job_exit_code",
     "noop_job_exit_signal", "manifest_dir", "want_io_proxy", "want_graceful_removal", "dont_encrypt_input_files",
     "dont_encrypt_output_files", "cuda_version",
@@ -127,9 +127,9 @@ KEPT = frozenset((
 #: Commands of other universes, of Windows, or of rejected features: without effect in the vanilla universe, as in
 #: HTCondor.
 OTHER = re.compile(
-    r"""(?ix) (aws|azure|batch|ec2|gce|gs|s3|java_vm|arc)_.* | batch_project | grid_resource
+    r"""(?ix) (aws|azure|batch|ec2|gce|gs|s3|arc)_.* | batch_project | grid_resource
     | container_is_common | Remote_.*grid_resource | remote_universe | keystore_file
-    | (append|buffer|compress|fetch|jar|local)_files | file_remaps | parallel_script_.* | WantParallelScheduling
+    | (append|buffer|compress|fetch|local)_files | file_remaps | parallel_script_.* | WantParallelScheduling
     | load_profile | tool_daemon_(arg|input|output|error).* | cron_(prep_time|window) | Cron(PrepTime|Window)
     | DelegateJobGSICredentialsLifetime | interactive_submit_file | output_directory | transfer_common_input"""
 )

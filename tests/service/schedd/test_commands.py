@@ -234,8 +234,8 @@ async def test_unknown_options_are_refused(schedd: RunningAccessPoint) -> None:
 
 
 async def test_universes_that_are_not_there_are_refused(schedd: RunningAccessPoint) -> None:
-    with pytest.raises(grpc.aio.AioRpcError, match="universe java"):
-        await schedd.submit(1, JobUniverse=10)
+    with pytest.raises(grpc.aio.AioRpcError, match="universe grid"):
+        await schedd.submit(1, JobUniverse=9)
     assert await schedd.jobs() == []
 
 

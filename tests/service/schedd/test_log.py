@@ -58,7 +58,7 @@ async def test_submissions_of_a_stream_and_the_refused_ones_among_them_are_told(
     schedd: RunningAccessPoint, log: Lines
 ) -> None:
     sound = pack_ads([ClassAd({"Cmd": "/bin/true", "Iwd": "/tmp", "JobUniverse": 5})])
-    broken = pack_ads([ClassAd({"Cmd": "/bin/true", "JobUniverse": 10})])
+    broken = pack_ads([ClassAd({"Cmd": "/bin/true", "JobUniverse": 9})])
     one = schedd_pb2.ProcBatch(count=1)
     bundles = [
         schedd_pb2.SubmitBundle(clusters=[schedd_pb2.ClusterSubmission(cluster_ad=ad, procs=one)])
@@ -74,7 +74,7 @@ async def test_submissions_of_a_stream_and_the_refused_ones_among_them_are_told(
     ]
     (refused,) = [line for line in log.all() if "refused" in line]
     assert refused.startswith(f"refused Schedd/SubmitMany of {schedd.owner}@here from a local socket: ")
-    assert "universe java" in refused
+    assert "universe grid" in refused
 
 
 async def test_a_job_can_be_followed_through_an_eviction_to_its_end(
@@ -164,7 +164,7 @@ async def test_what_users_do_is_told_with_their_names_and_addresses(schedd: Runn
 
 
 async def test_a_refused_submission_and_a_refused_token_are_told(schedd: RunningAccessPoint, log: Lines) -> None:
-    ad = pack_ads([ClassAd({"Cmd": "/bin/true", "JobUniverse": 10})])
+    ad = pack_ads([ClassAd({"Cmd": "/bin/true", "JobUniverse": 9})])
     bundle = schedd_pb2.SubmitBundle(
         clusters=[schedd_pb2.ClusterSubmission(cluster_ad=ad, procs=schedd_pb2.ProcBatch(count=1))]
     )
@@ -177,7 +177,7 @@ async def test_a_refused_submission_and_a_refused_token_are_told(schedd: Running
     lines = log.all()
     assert len(lines) == 4
     assert lines[0].startswith(f"refused Schedd/SubmitOne of {schedd.owner}@here from a local socket: ")
-    assert "universe java" in lines[0]
+    assert "universe grid" in lines[0]
     for line in lines[1:3]:
         assert line.startswith(
             "PERMISSION DENIED to an unauthenticated user from a local socket for Schedd/SubmitOne: "

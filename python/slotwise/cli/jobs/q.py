@@ -180,6 +180,8 @@ class _Listing:
         self._query.CopyFrom(query)
         self._query.query.limit = form.limit
         self._view = next((name for name in _VIEWS if parsed.has(name)), "")
+        if self._view == "jobset" and queue.shows_tables:
+            self._queue = queues.JobSets(queue)
         layout = form.layout or (jobviews.VIEWS[self._view] if self._view else None)
         if layout is not None and layout.where:
             clauses = [text for text in (self._query.query.constraint, f"({layout.where})") if text]

@@ -114,6 +114,31 @@ class Live(Queue):
             inv.out(piece, end="")
 
 
+class JobSets(Queue):
+    """The job sets of a schedd instead of its jobs."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+
+    def ads(self, query: schedd_pb2.JobQuery) -> Iterator[ClassAd]:
+        from slotwise.table import unpack_ads
+
+        asked = schedd_pb2.JobQuery()
+        asked.CopyFrom(query)
+        asked.view = "jobset"
+        *packs, _ = self._queue.ask(asked)
+        found = [ad for chunk in packs if chunk.data for ad in unpack_ads(chunk.data)]
+        return iter(found[: query.query.limit or None])
+
+    def totals(self, query: schedd_pb2.JobQuery, ads: Sequence[ClassAd] | None) -> QueueTotals:
+        asked = schedd_pb2.JobQuery(totals_only=True)
+        *_, last = self._queue.ask(asked)
+        return QueueTotals.parse(last.data)
+
+    def header(self, totals: QueueTotals) -> str:
+        return self._queue.header(totals)
+
+
 class FromFile(Queue):
     """Job ads of a file, or of an event log."""
 

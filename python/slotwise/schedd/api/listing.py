@@ -11,20 +11,22 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TypeAlias
 
+from slotwise.classad import ClassAd
 from slotwise.classad.values import Value, whole
 from slotwise.clock import Clock
 from slotwise.daemon.questions import Questions
 from slotwise.model.durations import days_and_time
-from slotwise.model.ownership import same_user
+from slotwise.model.ownership import owner_of, same_user
 from slotwise.schedd.api.requests import JobQuery
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import LETTERS, Status, Universe
 from slotwise.schedd.jobs.factory import DONE, Factory
 from slotwise.schedd.jobs.job import Cluster, Job
+from slotwise.schedd.jobs.job_sets import JobSets
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.selection import constraint_of
 from slotwise.schedd.jobs.values import quoted
-from slotwise.table import AdChunks, Form
+from slotwise.table import AdChunks, AdTable, Form
 from slotwise.wire.token import Identity
 
 #: Ads in one piece of an answer.
@@ -72,6 +74,7 @@ class Listing:
         self._name = name
         self._address = address
         self.questions = questions
+        self.job_sets = JobSets()
         #: Letters for the state of jobs that are transferring files, by job id.
         self.moving: Mapping[str, str] = {}
 
@@ -197,6 +200,27 @@ class Listing:
             for number, cluster in sorted(self._queue.clusters.items())
             if cluster.factory is not None and (not ids or number in ids) and (not owners or _is_of(cluster, owners))
         ]
+
+    # ---- job sets
+
+    async def job_set_ads(self, caller: Identity, query: JobQuery) -> list[ClassAd]:
+        """The ad of each selected job set."""
+        ids = {int(head) for head in (name.partition(".")[0] for name in query.jobs.ids) if head.isdecimal()}
+        owners = query.jobs.owners or ((caller.user,) if query.mine_only else ())
+        texts = [text for text in (query.constraint, query.jobs.constraint) if text.strip()]
+        now = int(self._clock.now())
+        ads = {
+            str(each.number): ClassAd({**each.ad(), "ServerTime": now})
+            for each in self.job_sets
+            if (not ids or each.number in ids) and (not owners or _is_named(each.user, owners))
+        }
+        if texts:
+            table = AdTable()
+            for key, ad in ads.items():
+                table.upsert(key, ad)
+            chosen = await self.questions.keys(table, " && ".join(f"({text})" for text in texts), None)
+            ads = {key: ad for key, ad in ads.items() if key in chosen}
+        return list(ads.values())
 
     # ---- the table of jobs
 
@@ -357,7 +381,11 @@ def submitted_at(qdate: int) -> str:
 
 def _is_of(cluster: Cluster, owners: Sequence[str]) -> bool:
     """Whether the jobs belong to one of ``owners``: names, with a domain or without."""
-    return any(same_user(cluster.user, owner) if "@" in owner else cluster.owner == owner for owner in owners)
+    return _is_named(cluster.user, owners)
+
+
+def _is_named(user: str, owners: Sequence[str]) -> bool:
+    return any(same_user(user, owner) if "@" in owner else owner_of(user) == owner for owner in owners)
 
 
 def _drives(cluster: Cluster) -> bool:

@@ -22,6 +22,7 @@ class Universe(IntEnum):
 
     VANILLA = 5
     SCHEDULER = 7
+    JAVA = 10
     LOCAL = 12
     VM = 13
 

@@ -15,6 +15,8 @@ STARTER = "starter "
 SENT_AGAIN_S = 1800
 #: How long reserved cluster ids wait for their clusters, in seconds.
 RESERVED_S = 3600
+#: The columns of :class:`UserTotals`, in its order.
+_TOTALS = [f"{kind}{what}" for kind in ("completed", "removed") for what in ("", "_cpu_s", "_slot_s")]
 #: Whether nothing refers to a row of ``clusters``.
 UNUSED_CLUSTER = " AND ".join(
     f"NOT EXISTS (SELECT 1 FROM {table} WHERE {table}.cluster = clusters.cluster)"
@@ -93,6 +95,16 @@ class StoredUser:
 
 
 @dataclass(frozen=True)
+class StoredJobSet:
+    """The row of a job set, with the usage of its jobs that have left the queue."""
+
+    number: int
+    user: str
+    name: str
+    totals: UserTotals
+
+
+@dataclass(frozen=True)
 class Reservation:
     """``count`` cluster ids from ``first`` on that ``owner`` reserved at the time ``at``."""
 
@@ -126,6 +138,7 @@ class StoredQueue:
     reserved: list[Reservation] = field(default_factory=list)
     reserved_taken: list[int] = field(default_factory=list)
     users: list[StoredUser] = field(default_factory=list)
+    job_sets: list[StoredJobSet] = field(default_factory=list)
 
 
 #: What SQLite keeps in a column.
@@ -231,10 +244,9 @@ class Batch:
 
     def add_user_totals(self, name: str, more: UserTotals) -> None:
         """Add usage to the totals of a user."""
-        columns = [f"{kind}{what}" for kind in ("completed", "removed") for what in ("", "_cpu_s", "_slot_s")]
-        added = ", ".join(f"{column}={column}+excluded.{column}" for column in columns)
+        added = ", ".join(f"{column}={column}+excluded.{column}" for column in _TOTALS)
         self._one(
-            f"INSERT INTO users (name, {', '.join(columns)}) VALUES (?,?,?,?,?,?,?)"
+            f"INSERT INTO users (name, {', '.join(_TOTALS)}) VALUES (?,?,?,?,?,?,?)"
             f" ON CONFLICT (name) DO UPDATE SET {added}",
             (name, *more.completed, *more.removed),
         )
@@ -242,6 +254,19 @@ class Batch:
     def delete_user(self, name: str) -> None:
         """Delete the record of a user."""
         self._one("DELETE FROM users WHERE name=?", (name,))
+
+    def know_job_set(self, number: int, user: str, name: str) -> None:
+        """Insert the row of a job set, unless there is one."""
+        self._one("INSERT OR IGNORE INTO job_sets (number, user, name) VALUES (?,?,?)", (number, user, name))
+
+    def add_job_set_totals(self, number: int, more: UserTotals) -> None:
+        """Add usage to the totals of a job set."""
+        added = ", ".join(f"{column}={column}+?" for column in _TOTALS)
+        self._one(f"UPDATE job_sets SET {added} WHERE number=?", (*more.completed, *more.removed, number))
+
+    def delete_job_set(self, number: int) -> None:
+        """Delete a job set that has no clusters any more."""
+        self._one("DELETE FROM job_sets WHERE number=?", (number,))
 
     def insert_jobs(self, rows: Iterable[tuple[int, int, int, bytes | None, str | None]]) -> None:
         """Insert jobs: (cluster, proc, status, delta pack, changes)."""

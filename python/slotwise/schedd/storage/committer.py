@@ -18,7 +18,7 @@ from slotwise.daemon.containment import contained
 from slotwise.errors import HostError
 from slotwise.observe.log import log_all
 from slotwise.schedd.jobs.decision import Decision
-from slotwise.schedd.jobs.job import Job, finite
+from slotwise.schedd.jobs.job import finite
 from slotwise.schedd.jobs.values import Changes, encode
 from slotwise.schedd.storage.store import Batch, OnCommitted, Store
 from slotwise.schedd.userlog import writer
@@ -83,8 +83,8 @@ class Committer:
         self.on_jobs: Callable[[Decision], None] = lambda decision: None
         #: Called after every commit by which jobs left the queue.
         self.on_retired: Callable[[], None] = lambda: None
-        #: Called with jobs that leave the queue, before the commit; adds to the batch.
-        self.on_left: Callable[[list[Job], Batch], None] = lambda jobs, batch: None
+        #: Called with a decision by which jobs or clusters leave the queue, before the commit; adds to the batch.
+        self.on_left: Callable[[Decision, Batch], None] = lambda decision, batch: None
         #: Called with a decision's notices before the commit, while the jobs that leave have their ads; what it returns
         #: is called once the decision is durable.
         self.on_notices: Callable[[Decision], Callable[[], None] | None] = lambda decision: None
@@ -195,8 +195,8 @@ class Committer:
             if job.run:
                 continue  # its next run has taken the row over, on the same claim
             batch.delete_run(job.cluster.number, job.proc)
-        if decision.retired:
-            self.on_left(decision.retired, batch)
+        if decision.retired or decision.closed:
+            self.on_left(decision, batch)
         for job in decision.retired:
             changes = job.changes or {}
             completed = finite(changes.get("CompletionDate"), decision.now)

@@ -62,6 +62,14 @@ CREATE TABLE users (
   removed_cpu_s REAL NOT NULL DEFAULT 0, removed_slot_s REAL NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 """,
+    """
+CREATE TABLE job_sets (
+  number INTEGER PRIMARY KEY, user TEXT NOT NULL, name TEXT NOT NULL,
+  completed INTEGER NOT NULL DEFAULT 0, completed_cpu_s REAL NOT NULL DEFAULT 0,
+  completed_slot_s REAL NOT NULL DEFAULT 0, removed INTEGER NOT NULL DEFAULT 0,
+  removed_cpu_s REAL NOT NULL DEFAULT 0, removed_slot_s REAL NOT NULL DEFAULT 0
+);
+""",
 )
 
 

@@ -34,6 +34,7 @@ from slotwise.schedd.storage.batch import (
     StoredClaim,
     StoredCluster,
     StoredFactory,
+    StoredJobSet,
     StoredQueue,
     StoredUser,
     UserTotals,
@@ -160,6 +161,9 @@ class Store:
             users=[
                 StoredUser(row[0], bool(row[1]), row[2], UserTotals(row[3:6], row[6:9]))
                 for row in db.execute("SELECT * FROM users")
+            ],
+            job_sets=[
+                StoredJobSet(*row[:3], UserTotals(row[3:6], row[6:9])) for row in db.execute("SELECT * FROM job_sets")
             ],
         )
 

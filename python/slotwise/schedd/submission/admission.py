@@ -12,6 +12,7 @@ from slotwise.classad import ClassAd
 from slotwise.clock import Clock
 from slotwise.daemon.accounts import refused_uid
 from slotwise.errors import DeniedError, UsageError
+from slotwise.schedd.jobs.job_sets import SET_NAME, JobSets
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.submission import new_cluster
 from slotwise.schedd.submission.cluster_ids import ClusterIds
@@ -41,10 +42,12 @@ class Admission:
         cluster_ids: ClusterIds,
         underway: UnderwaySubmissions,
         users: UserRecords,
+        job_sets: JobSets,
         own_ad: Callable[[], ClassAd],
     ) -> None:
         """
         :param underway: takes a submission that is accepted.
+        :param job_sets: those that new clusters join.
         :param own_ad: the schedd's ad, for submit requirements.
         """
         self._queue = queue
@@ -53,6 +56,7 @@ class Admission:
         self._ids = cluster_ids
         self._underway = underway
         self._users = users
+        self._job_sets = job_sets
         self._own_ad = own_ad
 
     async def read_proxies(self, user: str, clusters: Sequence[SubmittedCluster]) -> None:
@@ -123,6 +127,8 @@ class Admission:
         number = partial(self._ids.give, sender, wanted, now)
         new = new_cluster.build(user, sent, submitted, number, now, self.settings.new_jobs)
         self.keep_rules(new, now, late=False)
+        if notice := self._job_sets.join(new.cluster, new.submitted.get(SET_NAME)):
+            new.notices.append(notice)
         return new
 
     def keep_rules(self, new: NewJobs, now: int, *, late: bool) -> None:

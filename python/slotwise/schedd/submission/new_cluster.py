@@ -19,8 +19,8 @@ from slotwise.schedd.jobs.values import Changes, Expr
 from slotwise.schedd.user_files import proxies
 from slotwise.table import pack_ads, survey_pack, unpack_ads
 
-_RUN = RUN_HERE | {Universe.VANILLA, Universe.VM}
-_NOT_RUN = {1: "standard", 9: "grid", 10: "java", 11: "parallel"}
+_RUN = RUN_HERE | {Universe.VANILLA, Universe.JAVA, Universe.VM}
+_NOT_RUN = {1: "standard", 9: "grid", 11: "parallel"}
 _COUNTERS: Changes = {
     "NumJobStarts": 0,
     "NumJobCompletions": 0,
@@ -86,6 +86,8 @@ class NewJobs:
     parts: list[tuple[int, int, bytes]] = field(default_factory=list)
     #: Warnings for its user.
     warnings: list[str] = field(default_factory=list)
+    #: Further ones, which the event log does not have.
+    notices: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +196,8 @@ def _require_universe(ad: ClassAd) -> None:
     if isinstance(universe, bool) or universe not in _RUN:
         name = _NOT_RUN.get(universe, str(universe)) if isinstance(universe, int) else str(universe)
         raise UsageError(
-            f"this access point runs no jobs of universe {name}", hint="use universe = vanilla, vm, local or scheduler"
+            f"this access point runs no jobs of universe {name}",
+            hint="use universe = vanilla, java, vm, local or scheduler",
         )
 
 

@@ -12,6 +12,7 @@ from slotwise.clock import Clock
 from slotwise.errors import HostError, SlotwiseError
 from slotwise.schedd.jobs.ads import FreshAds
 from slotwise.schedd.jobs.decision import Decision
+from slotwise.schedd.jobs.job_sets import JobSets
 from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.store import Batch
 from slotwise.schedd.submission.admission import Admission
@@ -51,6 +52,7 @@ class SubmitTransactions:
         rows: NewRows,
         entry: QueueEntry,
         users: UserRecords,
+        job_sets: JobSets,
         recall: Callable[[str, bytes], SubmitResult | None],
         to_bytes: Callable[[SubmitResult], bytes],
     ) -> None:
@@ -67,6 +69,7 @@ class SubmitTransactions:
         self._users = users
         self._recall = recall
         self._to_bytes = to_bytes
+        self._job_sets = job_sets
         #: Bytes of submissions that have arrived and are not queued yet.
         self.intake = ByteLimits()
         #: Called with a new cluster that has a factory.
@@ -122,6 +125,7 @@ class SubmitTransactions:
             batch.know_user(submission.user)
             for new in submission.clusters:
                 self._rows.cluster_rows(new, batch, decision)
+                self._job_sets.store(new.cluster, batch)
             if submission.key:
                 kept = self._to_bytes(submission.result)
                 batch.remember(submission.sender, submission.key, int(decision.now), kept)
@@ -148,6 +152,9 @@ class SubmitTransactions:
     def _arrived(self, submissions: Sequence[Submission], entering: Sequence[tuple[NewJobs, FreshAds | None]]) -> None:
         """Let submissions into the queue that are durable; those that were refused stay out."""
         try:
+            for submission in submissions if not entering else ():
+                for new in submission.clusters:
+                    self.job_sets.withdraw(new.cluster)
             for submission in submissions if entering else ():
                 for line in submitted(submission):
                     _log.info(*line)

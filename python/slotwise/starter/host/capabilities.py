@@ -34,6 +34,8 @@ class Enforcement:
     runtimes: Mapping[str, Value] = field(default_factory=dict)
     #: What they do not enforce.
     runtime_gaps: tuple[str, ...] = ()
+    #: What its virtual machine for java jobs says of itself; nothing where there is none.
+    java: Mapping[str, Value] = field(default_factory=dict)
 
     def with_runtimes(self, attributes: Mapping[str, Value], gaps: tuple[str, ...]) -> Enforcement:
         """The same, with what runtimes can do, and what they do not enforce."""
@@ -69,6 +71,7 @@ class Enforcement:
             "HasUserSwitch": self.root,
             "HasEncryptExecuteDirectory": self.encrypts,
             "EnforcementGaps": [*self.gaps, *self.runtime_gaps],
+            **self.java,
         }
         if self.url_methods:
             found["HasFileTransferPluginMethods"] = self.url_methods

@@ -539,7 +539,7 @@ class JobHost:
     def apply_settings(self, settings: StarterSettings, enforcement: Enforcement) -> None:
         """New knobs, for jobs that start from now on."""
         self.settings = self.disks.settings = settings
-        self.enforcement = enforcement
+        self.enforcement = replace(enforcement, java=self.enforcement.java)
 
     def note_refusal(self, limit: str) -> None:
         """The kernel has refused a job's limit: no more is promised of it than it does."""

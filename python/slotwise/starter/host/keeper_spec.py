@@ -18,8 +18,10 @@ from slotwise.execution.job_view import NULL_FILE
 from slotwise.execution.keeper_spec import CgroupPlan, Isolation, KeeperSpec, Limits
 from slotwise.starter.enforcement.job_wrapper import WRAPPER_FAILURE
 from slotwise.starter.enforcement.privilege import rights_of
+from slotwise.starter.job.ads import lookup
 from slotwise.starter.job.directories import places_of, temporary_source
 from slotwise.starter.job.failures import LaunchRefusedError
+from slotwise.starter.job.java import JAVA
 from slotwise.starter.runtimes.context import JobContext
 from slotwise.starter.settings import StarterSettings
 
@@ -58,7 +60,11 @@ def compose(
     if job.proxy:
         # Where files move it is among them; elsewhere the job reads it where it is.
         env["X509_USER_PROXY"] = f"{scratch}/{job.proxy_name}" if context.transfers else job.proxy
-    arguments = tuple(word.replace("#CoNdOrScRaTcHdIr#", scratch) for word in job.arguments)
+    arguments = job.arguments
+    if job.universe == JAVA:
+        moved = directory.scratch if context.transfers else None
+        program, arguments = settings.java.command(lookup(context.job_ad), arguments, moved)
+    arguments = tuple(word.replace("#CoNdOrScRaTcHdIr#", scratch) for word in arguments)
     stdin, stdout, stderr = _streams(context, begins)
     return KeeperSpec(
         name=directory.name,

@@ -163,7 +163,7 @@ impl Step {
                         | Self::ImageSize
                         | Self::Universe
                         | Self::VirtualMachine
-                )
+                ) || other.simple().iter().any(|c| c.attribute == "JarFiles")
             }
             Self::RequireGpus => matches!(other, Self::Gpus | Self::Forced(_)),
             Self::Requirements => match other {

@@ -14,10 +14,20 @@ use crate::submit::{Facts, Knobs};
 
 /// Job universes that descriptions may name here.
 pub const VANILLA: i64 = 5;
+/// The java universe: programs for a virtual machine of the execution point.
+pub const JAVA: i64 = 10;
+/// The parallel universe: jobs of several nodes that run at the same time.
+pub const PARALLEL: i64 = 11;
 /// The local universe.
 pub const LOCAL: i64 = 12;
 /// The universe of virtual machines.
 pub const VM: i64 = 13;
+
+/// Whether jobs of the universe run in slots of execution points.
+#[must_use]
+pub fn runs_on_slots(universe: i64) -> bool {
+    matches!(universe, VANILLA | JAVA | PARALLEL | VM)
+}
 
 /// Result of a step.
 pub type Done = Result<(), ConfigError>;

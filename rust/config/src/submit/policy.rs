@@ -273,7 +273,7 @@ pub fn automatic(job: &mut Job<'_>) -> Done {
     if job.has("JobStarterLog") && !job.has("JobStarterDebug") {
         job.put("JobStarterDebug", true);
     }
-    if matches!(job.integer("JobUniverse"), Some(job::VANILLA | job::VM))
+    if job.integer("JobUniverse").is_some_and(job::runs_on_slots)
         && !job.has("JobLeaseDuration")
         && let Some(text) = job.knobs.text("JOB_DEFAULT_LEASE_DURATION")
     {

@@ -118,21 +118,49 @@ pub fn arguments(job: &mut Job<'_>) -> Done {
             "new syntax: \"one 'two words' three\"; a double quote inside is doubled",
         )
     };
+    if job.integer("JobUniverse") == Some(job::JAVA) {
+        if new.is_none() && old.is_none() && !job.has("Args") && !job.has("Arguments") {
+            let message = "In Java universe, you must specify the class name to run";
+            return Err(job.bad("arguments", message, "for example, arguments = MyClass"));
+        }
+        java_vm_arguments(job)?;
+    }
     let Some(text) = new.or(old) else {
         if !job.has("Args") && !job.has("Arguments") {
             job.put_text("Arguments", "");
         }
         return Ok(());
     };
-    match args::unquote_v2(&text).map_err(|reason| problem(job, &text, reason))? {
-        Some(inner) => {
-            let words = args::split_v2(&inner).map_err(|reason| problem(job, &text, reason))?;
-            job.put_text("Arguments", &args::join_v2(&words));
-        }
-        None => {
-            let raw = args::unwack_v1(&text).map_err(|reason| problem(job, &text, reason))?;
-            job.put_text("Args", &args::split_v1(&raw).join(" "));
-        }
+    put_arguments(job, &text, ("Args", "Arguments")).map_err(|reason| problem(job, &text, reason))
+}
+
+/// Puts arguments in old syntax into the first of these attributes, or in new syntax into the second.
+fn put_arguments(job: &mut Job<'_>, text: &str, (old, new): (&str, &str)) -> Result<(), String> {
+    match args::unquote_v2(text)? {
+        Some(inner) => job.put_text(new, &args::join_v2(&args::split_v2(&inner)?)),
+        None => job.put_text(old, &args::split_v1(&args::unwack_v1(text)?).join(" ")),
     }
     Ok(())
+}
+
+/// Sets JavaVMArgs (old syntax) or JavaVMArguments (new syntax).
+fn java_vm_arguments(job: &mut Job<'_>) -> Done {
+    let short = job.command("java_vm_args", "")?;
+    let long = job.command("java_vm_arguments", "JavaVMArgs")?;
+    if short.is_some() && long.is_some() && short != long {
+        let message = "you specified a value for both java_vm_args and java_vm_arguments";
+        return Err(job.bad("java_vm_args", message, "keep one of them"));
+    }
+    let new = job.command("java_vm_arguments2", "")?;
+    let Some(text) = new.or(long).or(short) else {
+        return Ok(());
+    };
+    put_arguments(job, &text, ("JavaVMArgs", "JavaVMArguments")).map_err(|reason| {
+        let message = format!("failed to parse java VM arguments: {reason}");
+        job.bad(
+            "java_vm_arguments",
+            message,
+            "new syntax: \"one 'two words' three\"",
+        )
+    })
 }

@@ -49,7 +49,6 @@ pub fn requirements(job: &mut Job<'_>) -> Done {
         job::VM => job.knobs.text("APPEND_REQ_VM"),
         _ => None,
     };
-    let placed = matches!(universe, job::VANILLA | job::VM);
     if let Some(appended) = of_universe.or_else(|| job.knobs.text("APPEND_REQUIREMENTS")) {
         clauses.and(&format!("({appended})"));
     }
@@ -67,9 +66,13 @@ pub fn requirements(job: &mut Job<'_>) -> Done {
             "did you intend to use $(requirements)?",
         ));
     }
-    if placed {
+    if universe == job::JAVA {
+        clauses.and("TARGET.HasJava");
+    } else if job::runs_on_slots(universe) {
         platform(job, &mentioned, &mut clauses);
-        resources(job, &mentioned, &mut clauses);
+    }
+    resources(job, &mentioned, &mut clauses, universe);
+    if job::runs_on_slots(universe) {
         file_transfer(job, &mentioned, &mut clauses);
     }
     if is_deferred(job) {
@@ -182,7 +185,10 @@ fn exceeds(request: Option<&Expr>, most: f64) -> bool {
     }
 }
 
-fn resources(job: &Job<'_>, mentioned: &Mentioned, clauses: &mut Clauses) {
+fn resources(job: &Job<'_>, mentioned: &Mentioned, clauses: &mut Clauses, universe: i64) {
+    if !job::runs_on_slots(universe) {
+        return;
+    }
     let machine = virtual_machine::is_wanted(job);
     if !job.has("RequestDisk") {
         if !mentioned.of_target("Disk") {

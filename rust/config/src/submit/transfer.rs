@@ -1,5 +1,6 @@
 //! File transfer: which files, whether and when, and sizes that follow.
 
+use crate::submit::basic_attrs::squeezed;
 use crate::submit::job::{self, Done, Job};
 use crate::submit::resources::kib;
 use crate::submit::units;
@@ -13,7 +14,8 @@ pub fn files(job: &mut Job<'_>) -> Done {
         .map(|text| job::comma_list(job::unquoted(&text)))
         .filter(|list| !list.is_empty());
     let outputs = outputs.map(|text| job::comma_list(job::unquoted(&text)));
-    let mut inputs = with_container_image(job, inputs)?;
+    let inputs = with_container_image(job, inputs)?;
+    let mut inputs = with_java_files(job, inputs)?;
     if let Some(text) = job.command("transfer_common_input", "CommonInputFiles")? {
         let list = job::comma_list(job::unquoted(&text)).join(",");
         job.put_text("CommonInputFiles", &list);
@@ -81,6 +83,33 @@ fn input_is_there(job: &Job<'_>, command: &str, name: &str) -> Done {
             "correct the name, or set skip_filechecks = true if the file will be there in time",
         )),
     }
+}
+
+/// The class file and the jar files of a java job go along with it, and `java` is what it runs.
+fn with_java_files(
+    job: &mut Job<'_>,
+    inputs: Option<Vec<String>>,
+) -> Result<Option<Vec<String>>, crate::ConfigError> {
+    if job.integer("JobUniverse") != Some(job::JAVA) {
+        return Ok(inputs);
+    }
+    let given = said(job, "ShouldTransferFiles", "should_transfer_files")?;
+    if should_transfer(job, given)? == "NO" {
+        return Ok(inputs);
+    }
+    let mut list = inputs.unwrap_or_default();
+    // The ad has `java` as the program already when this runs again for a further job.
+    if let Some(program) = job.command("executable", "Cmd")? {
+        let program = job::unquoted(&program);
+        if program != "java" {
+            list.push(squeezed(&job::absolute(program, &job.facts.cwd)));
+        }
+        job.put_text("Cmd", "java");
+    }
+    job.put("TransferExecutable", false);
+    let jars = job.text("JarFiles").unwrap_or_default();
+    list.extend(job::comma_list(job::unquoted(&jars)));
+    Ok(Some(list))
 }
 
 /// A container image that is a file here goes along with the job.

@@ -54,12 +54,45 @@ pub fn universe(job: &mut Job<'_>) -> Done {
         ));
     }
     job.put("JobUniverse", number);
+    if number == job::PARALLEL {
+        nodes(job)?;
+    }
     if let Some(image) = docker {
         want_docker_image(job, &image, lower == "docker");
     } else if let Some(image) = container {
         want_container_image(job, job::unquoted(&image));
     }
     Ok(())
+}
+
+/// What stands for the number of a node in the ad of a parallel job, until the node starts.
+pub const NODE: &str = "#pArAlLeLnOdE#";
+
+/// Sets how many nodes a parallel job has.
+fn nodes(job: &mut Job<'_>) -> Done {
+    let Some(count) = job.number("machine_count", "MachineCount")? else {
+        let hint = "add `machine_count = NUMBER`";
+        return Err(job.bad("machine_count", "No machine_count specified!", hint));
+    };
+    if count < 1 {
+        let message = format!("machine_count = {count} is not a number of nodes");
+        return Err(job.bad(
+            "machine_count",
+            message,
+            "a parallel job has at least 1 node",
+        ));
+    }
+    job.put("MinHosts", count);
+    job.put("MaxHosts", count);
+    job.put("WantIOProxy", true);
+    job.put("JobRequiresSandbox", true);
+    Ok(())
+}
+
+/// Whether this names the parallel universe.
+#[must_use]
+pub fn is_parallel(named: &str) -> bool {
+    named.eq_ignore_ascii_case("parallel") || named == "11"
 }
 
 /// The number of a universe that jobs can have here.
@@ -69,7 +102,7 @@ fn number_of(job: &Job<'_>, named: &str) -> Result<i64, crate::ConfigError> {
         .iter()
         .find(|(name, number)| *name == lower || number.to_string() == lower);
     let message = match known {
-        Some((_, number @ (5 | 7 | 12 | 13))) => return Ok(*number),
+        Some((_, number @ (5 | 7 | 10 | 11 | 12 | 13))) => return Ok(*number),
         Some((name, _)) => format!("the {name} universe is not there yet"),
         None => format!("I don't know about the '{named}' universe"),
     };

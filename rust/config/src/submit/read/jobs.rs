@@ -13,6 +13,7 @@ use crate::submit::builder::{self, Step};
 use crate::submit::items::{self, Matching};
 use crate::submit::job::Job;
 use crate::submit::queue::{self, Mode, Place, Queue};
+use crate::submit::universe;
 
 /// Most jobs that one description may make.
 const MAX_JOBS: usize = 10_000_000;
@@ -78,6 +79,10 @@ impl Reading<'_> {
             .map(|name| name.to_ascii_lowercase())
             .collect();
         self.loop_names.extend(names.iter().cloned());
+        let named = self.scope().raw("universe").map(|raw| self.expand(&raw));
+        let is_parallel =
+            named.is_some_and(|text| text.is_ok_and(|name| universe::is_parallel(&name)));
+        self.live.node = if is_parallel { universe::NODE } else { "" };
         let steps = builder::steps(&self.set, self.knobs);
         let mut plan = Plan {
             steps,

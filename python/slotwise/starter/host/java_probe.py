@@ -1,0 +1,41 @@
+"""Finds out whether this host can run jobs of the java universe, by running its virtual machine."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from slotwise.starter.hooks import child_programs
+from slotwise.starter.job.java import PROPERTIES, attributes_of
+
+if TYPE_CHECKING:
+    from slotwise.starter.host.job_host import JobHost
+
+_log = logging.getLogger(__name__)
+_PATH = "/usr/bin:/bin"
+#: How long the virtual machine may take to answer, in seconds.
+_PATIENCE_S = 60.0
+
+
+async def look_for_java(host: JobHost) -> None:
+    """Ask the program that JAVA names for its properties, and report what this host offers when that has changed."""
+    program = host.settings.java.program
+    found = ""
+    if program and os.access(program, os.X_OK):
+        words = ["nice", "-n", "10", program, *PROPERTIES]
+        try:
+            status, _, said = await child_programs.call(
+                words, host.control, cwd="/", env={"PATH": _PATH, "LC_ALL": "C"}, limit_s=_PATIENCE_S
+            )
+            found = said if status == 0 else ""
+        except OSError as error:
+            _log.warning("JAVA: could not run %s: %s", program, error)
+        else:
+            if not attributes_of(found):
+                _log.warning("JAVA: %s does not tell its properties (exit %d): no java jobs run here", program, status)
+    java = attributes_of(found)
+    if java != host.enforcement.java:
+        host.enforcement = replace(host.enforcement, java=java)
+        host.report_host_facts()
