@@ -163,7 +163,8 @@ class Store:
                 for row in db.execute("SELECT * FROM users")
             ],
             job_sets=[
-                StoredJobSet(*row[:3], UserTotals(row[3:6], row[6:9])) for row in db.execute("SELECT * FROM job_sets")
+                StoredJobSet(row[0], row[1], row[2], UserTotals(row[3:6], row[6:9]))
+                for row in db.execute("SELECT * FROM job_sets")
             ],
         )
 
