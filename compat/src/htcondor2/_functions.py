@@ -140,13 +140,15 @@ class SecurityContext:
 
 
 class Credd:
-    """Refused: this pool has no credd.
+    """Refused: credentials are not kept in this pool.
 
     :raises HTCondorException: always.
     """
 
+    _remedy = "this pool has no credd: give a job its token as a file, by transfer_input_files or x509userproxy"
+
     def __init__(self, location: ClassAd | None = None) -> None:
-        raise HTCondorException("this pool has no credd")
+        raise HTCondorException(self._remedy)
 
 
 class Placementd(Credd):
@@ -154,6 +156,8 @@ class Placementd(Credd):
 
     :raises HTCondorException: always.
     """
+
+    _remedy = "this pool has no placementd: submit to the access point itself, with a token of its own (slotwise token)"
 
 
 class CredCheck(Credd):

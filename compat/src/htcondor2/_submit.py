@@ -12,6 +12,7 @@ from slotwise import submit as language
 from slotwise.client import SubmitResult as Submitted
 from slotwise.errors import SlotwiseError, SubmitError
 
+from htcondor2 import _from_dag
 from htcondor2._enums import SubmitMethod
 from htcondor2._errors import HTCondorException
 
@@ -166,13 +167,19 @@ class Submit(MutableMapping[str, str]):
 
     @staticmethod
     def from_dag(filename: str, options: dict[str, int | bool | str] | None = None) -> Submit:
-        """Refused: `condor_submit_dag -no_submit` of HTCondor writes the description of a DAG's driver.
+        """The description of the job that drives a DAG by HTCondor's `condor_dagman`; FILENAME.condor.sub has it, too.
 
-        :raises HTCondorException: always.
+        :raises HTCondorException: the file or condor_dagman is not there, an option is unknown, or files of a former run
+            are in the way.
         """
-        raise HTCondorException(
-            f"no submit description is made of {filename}: run `condor_submit_dag -no_submit`, read its .condor.sub"
-        )
+        if options is not None and not isinstance(options, dict):
+            raise TypeError("options must be a dict")
+        return Submit(_from_dag.description(filename, options or {}))
+
+    @staticmethod
+    def from_dag_options() -> None:
+        """Print the names of the options that :meth:`from_dag` takes."""
+        print("\n".join(_from_dag.names()))
 
     def issue_credentials(self) -> str | None:
         """None: no job of this pool needs credentials that a user has to fetch."""

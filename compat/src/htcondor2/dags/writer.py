@@ -168,4 +168,10 @@ def _words(*words: object) -> str:
     return " ".join(map(str, words))
 
 
-__all__: Sequence[str] = ["CONFIG_FILE_NAME", "DEFAULT_DAG_FILE_NAME", "NOOP_SUBMIT_FILE_NAME", "DAGWriter", "write_dag"]
+__all__: Sequence[str] = [
+    "CONFIG_FILE_NAME",
+    "DEFAULT_DAG_FILE_NAME",
+    "NOOP_SUBMIT_FILE_NAME",
+    "DAGWriter",
+    "write_dag",
+]
