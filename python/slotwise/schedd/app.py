@@ -170,7 +170,7 @@ class AccessPoint:
             self.committer,
             clock,
             claim_table=claims.claim_table,
-            runs=claims.runs,
+            apply=claims.runs.apply,
             reconnects=claims.reconnects,
             activate=claims.activation.activate_all,
             failures=claims.failures,

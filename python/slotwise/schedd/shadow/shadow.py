@@ -24,7 +24,7 @@ from slotwise.schedd.claims.faults.failures import Failures
 from slotwise.schedd.claims.reconnecting.reconnect import Reconnects
 from slotwise.schedd.claims.records import ClaimTable, Run
 from slotwise.schedd.claims.starter_link import StarterLink
-from slotwise.schedd.claims.transitions import RunTransitions
+from slotwise.schedd.claims.transitions import ApplyToRun
 from slotwise.schedd.history.epochs import RunHistory, spawn_record, transfer_records
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import Status
@@ -79,7 +79,7 @@ class Shadows:
         clock: Clock,
         *,
         claim_table: ClaimTable,
-        runs: RunTransitions,
+        apply: ApplyToRun,
         reconnects: Reconnects,
         activate: Callable[[Iterable[Run]], None],
         failures: Failures,
@@ -95,7 +95,7 @@ class Shadows:
         self._committer = committer
         self._clock = clock
         self._claim_table = claim_table
-        self._apply = runs.apply
+        self._apply = apply
         self._reconnects = reconnects
         self._activate = activate
         self._failures = failures
