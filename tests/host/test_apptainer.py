@@ -209,12 +209,12 @@ async def test_a_visitor_enters_the_container(program: str, image: Path, as_user
         await bench.ended(run)
 
 
-async def test_jobs_of_one_image_pull_it_once(program: str, image: Path) -> None:
+async def test_jobs_of_one_image_pull_it_once(program: str, image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("APPTAINER_NOHTTPS", "1")
     registry = Registry(tree_of(image))
-    os.environ["APPTAINER_NOHTTPS"] = "1"
+    ad = {"WantSandboxImage": False, "WantDockerImage": True}
     try:
         async with starter_bench(SINGULARITY=program) as bench:
-            ad = {"WantSandboxImage": False, "WantDockerImage": True}
             name = f"docker://{registry.address}/image:1"
             runs = [in_container(bench, name, "cat /etc/image", **ad) for _ in range(20)]
             for run in runs:
@@ -224,7 +224,36 @@ async def test_jobs_of_one_image_pull_it_once(program: str, image: Path) -> None
             absent = in_container(bench, f"docker://{registry.address}/absent:1", "true", **ad)
             ended = await bench.ended(absent)
             assert (ended.reason_code, ended.reason_subcode) == (45, 0) and "manifest unknown" in ended.reason
-            assert not list(bench.execute.glob(".images/pull.*"))
+            assert not pulls(bench)
     finally:
-        del os.environ["APPTAINER_NOHTTPS"]
+        registry.close()
+
+
+def pulls(bench: StarterBench) -> list[Path]:
+    return list(bench.execute.glob(".images/pull.*"))
+
+
+async def test_nothing_is_left_of_a_pull_that_is_given_up(
+    program: str, image: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job is killed while its image is pulled, and then the starter is while another's is."""
+    monkeypatch.setenv("APPTAINER_NOHTTPS", "1")
+    registry = Registry(tree_of(image))
+    registry.open.clear()
+    ad = {"WantSandboxImage": False, "WantDockerImage": True}
+    try:
+        async with starter_bench(SINGULARITY=program) as bench:
+            run = in_container(bench, f"docker://{registry.address}/image:1", "true", **ad)
+            await bench.eventually(lambda: registry.asked, "the registry is asked")
+            assert bench.startd is not None
+            bench.startd.command(run, kill={"fast": True, "reason": "test"})
+            await bench.gone(run)
+            await bench.eventually(lambda: not pulls(bench), "nothing is left of the pull")
+            in_container(bench, f"docker://{registry.address}/image:2", "true", **ad)
+            await bench.eventually(lambda: registry.asked["image:2"] and pulls(bench), "the registry is asked again")
+            await bench.kill_9()
+            await bench.start()
+            await bench.eventually(lambda: not pulls(bench), "nothing is left of the other pull")
+            assert not processes_below(bench.root)
+    finally:
         registry.close()
