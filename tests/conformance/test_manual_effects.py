@@ -1,7 +1,4 @@
-"""The manual's examples at work: each is driven to what it does to a slot or a job here, by another test, or is listed.
-
-Examples of what does not exist are in :data:`tests.conformance.test_manual_examples.NOT_THERE_YET`.
-"""
+"""The manual's examples at work: each is driven to what it does to a slot or a job here, by another test, or is listed."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from slotwise.startd.settings import machine_resources, slot_types
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot_types.layout import plan
 
-from tests.conformance.test_manual_examples import EXAMPLES, NOT_THERE_YET
+from tests.conformance.test_manual_examples import EXAMPLES
 from tests.support.manual import MACROS
 from tests.support.owner_days import Days, Owner, days
 from tests.support.startd_point import DETECTED, Point, job, point
@@ -38,6 +35,8 @@ ELSEWHERE = {
     "job transforms": "service/schedd/test_submit_rules.py::test_the_manuals_accounting_groups_come_from_a_map",
     "submit requirements": "service/schedd/test_submit_rules.py::test_a_requirement_refuses_the_whole_submission",
     "submit warnings": "service/schedd/test_submit_rules.py::test_warnings_reach_the_user_and_the_event_log",
+    "containers": "host/test_apptainer.py::test_the_administrator_puts_jobs_into_containers",
+    "virtual machines": "host/test_vm.py::test_a_machine_runs_until_it_powers_itself_off_and_its_disk_comes_home",
     "hooks that prepare jobs": "host/test_hooks.py::test_a_hook_prepares_the_job_and_another_hears_of_its_end",
 }
 #: Examples of which only the values are looked at (test_manual_examples), and why.
@@ -491,7 +490,7 @@ def gpus(tmp_path: Path) -> None:
     assert found.devices == ("GPU-a0223334", "GPU-b1223334") and found.properties[""]["CoresPerCU"] == "32"
 
 
-@pytest.mark.parametrize("name", [name for name in BY_NAME if name not in NOT_THERE_YET and name not in VALUES_ONLY])
+@pytest.mark.parametrize("name", [name for name in BY_NAME if name not in VALUES_ONLY])
 def test_effect(name: str, tmp_path: Path) -> None:
     if name in DRIVES:
         DRIVES[name](tmp_path)
@@ -507,6 +506,6 @@ def functions_of(file: str) -> set[str]:
 
 
 def test_every_example_is_driven_or_listed() -> None:
-    kinds = [DRIVES.keys(), ELSEWHERE.keys(), VALUES_ONLY.keys(), NOT_THERE_YET.keys()]
+    kinds = [DRIVES.keys(), ELSEWHERE.keys(), VALUES_ONLY.keys()]
     listed = [name for kind in kinds for name in kind]
     assert sorted(listed) == sorted(BY_NAME), "each in exactly one"

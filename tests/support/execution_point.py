@@ -58,6 +58,9 @@ class PretendedRun:
     started: bool = False
     #: How often the access point has answered a request of the job.
     answers: int = 0
+    #: The access point gives turns for outputs, and how often it has.
+    offers_turns: bool = False
+    turns: int = 0
     hold: Any = None
 
 
@@ -374,8 +377,11 @@ class _StarterSide:
         if what == "accepted":
             self.point.users["acceptance"] = message.accepted.user
             run.accepted = True
+            run.offers_turns = message.accepted.output_turns
         elif what == "io":
             run.answers += 1
+        elif what == "output_turn":
+            run.turns += 1
         elif what == "input":
             name = os.fsdecode(message.input.name)
             run.inputs[name] = run.inputs.get(name, b"") + message.input.data

@@ -63,6 +63,9 @@ class PretendedShadow(schedd_pb2_grpc.ScheddServicer):
         #: Whether it says that the inputs are complete; a shadow whose job has ended meanwhile does not.
         self.completes_inputs = True
         self.keeps_checkpoints = True
+        #: Whether it gives turns for outputs; the sizes that it was asked for turns for.
+        self.offers_turns = False
+        self.waiting_outputs: dict[str, int] = {}
         #: Whether it says that it has written a piece of a stream; one that is killed at the wrong moment does not.
         self.answers_pieces = True
         #: Cleared, it lets runs that say hello wait.
@@ -135,6 +138,8 @@ class PretendedShadow(schedd_pb2_grpc.ScheddServicer):
             kept = live_output.write(plan, message.stream)
             if self.answers_pieces:
                 await context.write(schedd_pb2.ShadowMessage(run_id=message.run_id, streamed=kept))
+        elif what == "outputs_wait":
+            self.waiting_outputs[message.run_id] = message.outputs_wait.bytes
         elif what == "checkpoint":
             run.checkpoints.append(dict(run.outputs))
             run.outputs.clear()
@@ -148,7 +153,7 @@ class PretendedShadow(schedd_pb2_grpc.ScheddServicer):
 
     async def _accept(self, run_id: str, run: ShadowRun, hello: schedd_pb2.RunHello, context: Any) -> None:
         run.accepted += 1
-        accepted = schedd_pb2.RunAccepted(user=str(run.ad["User"]))
+        accepted = schedd_pb2.RunAccepted(user=str(run.ad["User"]), output_turns=self.offers_turns)
         if not hello.resume:
             accepted.job_ad = pack_ads([run.ad])
         await context.write(schedd_pb2.ShadowMessage(run_id=run_id, accepted=accepted))
@@ -182,6 +187,11 @@ class PretendedShadow(schedd_pb2_grpc.ScheddServicer):
             done.data = str(run.ad.get(io.name, "")).encode()
             done.error = 0 if io.name in run.ad else 2
         return done
+
+    async def give_turn(self, run_id: str) -> None:
+        """Say that outputs may be sent."""
+        turn = schedd_pb2.ShadowMessage(run_id=run_id, output_turn=schedd_pb2.OutputTurn())
+        await self._contexts[run_id].write(turn)
 
     async def checkpoint_kept(self, run_id: str) -> None:
         """Say that a checkpoint is safe."""

@@ -144,7 +144,7 @@ def test_networks_are_those_that_the_administrator_allows() -> None:
 
 
 def test_services_have_ports() -> None:
-    job = {"ContainerServiceNames": "web, ssh", "web_ContainerPort": 8080, "ssh_ContainerPort": 22}
+    job: dict[str, Any] = {"ContainerServiceNames": "web, ssh", "web_ContainerPort": 8080, "ssh_ContainerPort": 22}
     assert after(created(context_of(**job)), "-p") == ["8080", "22"]
     with pytest.raises(LaunchRefusedError, match="web_container_port"):
         created(context_of(ContainerServiceNames="web"))

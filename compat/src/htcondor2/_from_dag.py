@@ -134,8 +134,8 @@ def _text(filename: str, options: Mapping[str, int | bool | str], driver: str) -
         f'environment = "{" ".join(f"{name}={_quoted(value)}" for name, value in environment.items())}{more}"',
     ]  # fmt: skip
     for name, attribute in (("BatchName", "JobBatchName"), ("BatchId", "JobBatchId")):
-        if value := options.get(name):
-            lines.append(f'My.{attribute} = "{value}"')
+        if named := options.get(name):
+            lines.append(f'My.{attribute} = "{named}"')
     if notification := options.get("Notification"):
         lines.append(f"notification = {notification}")
     if appended := options.get("AppendFile"):

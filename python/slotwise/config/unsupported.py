@@ -119,7 +119,7 @@ RULES: tuple[Rule, ...] = (
     _policy("SETTABLE_ATTRS|SETTABLE_ATTRS_OWNER", "lets nobody set anything: no caller has such a level", "see SETTABLE_ATTRS_CONFIG"),
     _policy("[A-Z]+_SETTABLE_ATTRS_[A-Z_]+", "lets nobody set anything, as in HTCondor", "write SCHEDD.SETTABLE_ATTRS_CONFIG"),
     _policy("CLASSAD_USER_(LIBS|PYTHON_LIB|PYTHON_MODULES)", "adds no function to expressions"),
-    _policy("MAX_CONCURRENT_DOWNLOADS|FILE_TRANSFER_DISK_LOAD_THROTTLE.*|TRANSFER_QUEUE_USER_EXPR", "throttles nothing"),
+    _policy("FILE_TRANSFER_DISK_LOAD_THROTTLE.*|TRANSFER_QUEUE_USER_EXPR", "throttles nothing"),
     _policy("MAX_TRANSFER_(QUEUE_AGE|LIFETIME)|STARTER_(FILE_XFER_STALL|UPLOAD)_TIMEOUT", "ends no transfer"),
     _policy("NEGOTIATE_ALL_JOBS_IN_CLUSTER|CURB_MATCHMAKING|CLAIM_RECYCLING_CONSIDER_LIMITS", "has no effect"),
     _policy("PERIODIC_CHECKPOINT|WALL_CLOCK_CKPT_INTERVAL|DEFAULT_NUM_EXTRA_CHECKPOINTS", "makes no checkpoint"),

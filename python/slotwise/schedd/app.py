@@ -295,7 +295,11 @@ class AccessPoint:
         context, settings = self._context, self._settings
         name, clock = settings.name, context.clock
         self.statistics = Statistics(
-            self.queue, self.claiming.claim_table, self.transfers.uploads, clock, settings.statistics
+            self.queue,
+            self.claiming.claim_table,
+            (self.transfers.uploads, self.transfers.downloads),
+            clock,
+            settings.statistics,
         )
         self.statistics.downloading = lambda: list(self.transfers.status.letters.values()).count(">")
         self.statistics.requests_sent = lambda: self.requests.sent
@@ -386,6 +390,7 @@ class AccessPoint:
         self.negotiator.enabled = settings.on_demand
         self.transfers.limits_mib = settings.transfer_limits_mib
         self.transfers.uploads.most = settings.uploads_most
+        self.transfers.downloads.most = settings.downloads_most
         self.transfers.uploads.per_user_most = settings.uploads_per_user_most
         self.claiming.configure(settings.for_claiming(self._context.address.target))
         self.stopping.configure(settings.stop_count, settings.stop_delay_s)

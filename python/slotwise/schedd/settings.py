@@ -64,6 +64,7 @@ class Settings:
     stop_delay_s: float = 0.0
     #: MAX_CONCURRENT_UPLOADS and MAX_CONCURRENT_UPLOADS_PER_USER; 0: no limit.
     uploads_most: int = 100
+    downloads_most: int = 100
     uploads_per_user_most: int = 20
     jobs_most: int = (1 << 31) - 1
     jobs_per_owner_most: int = 100_000
@@ -181,6 +182,7 @@ def read_settings(config: Config, host: str, execute: Path) -> Settings:
         stop_count=max(1, config.get_int("JOB_STOP_COUNT")),
         stop_delay_s=max(0.0, number("JOB_STOP_DELAY")),
         uploads_most=config.get_int("MAX_CONCURRENT_UPLOADS"),
+        downloads_most=config.get_int("MAX_CONCURRENT_DOWNLOADS"),
         uploads_per_user_most=config.get_int("MAX_CONCURRENT_UPLOADS_PER_USER"),
         jobs_most=config.get_int("MAX_JOBS_SUBMITTED"),
         jobs_per_owner_most=config.get_int("MAX_JOBS_PER_OWNER"),

@@ -26,6 +26,8 @@ from slotwise.starter.messages import (
     NeedInputs,
     OpenShell,
     Output,
+    OutputsWait,
+    OutputTurnGiven,
     Peek,
     PeekedStream,
     PeekFile,
@@ -64,6 +66,8 @@ def shadow_report(run_id: str, report: ToShadow) -> schedd_pb2.StarterMessage:
             message.stream.CopyFrom(
                 schedd_pb2.StreamPiece(error=error, begin=begin, append=append, base=base, offset=offset, data=data)
             )
+        case OutputsWait(size):
+            message.outputs_wait.CopyFrom(schedd_pb2.OutputsWait(bytes=size))
         case RemoteIo():
             message.io.CopyFrom(
                 schedd_pb2.RemoteIo(
@@ -170,7 +174,10 @@ def shadow_message(message: schedd_pb2.ShadowMessage) -> FromShadow | None:
         case "visit":
             return Visit(message.visit.id, _visit_message(message.visit))
         case "accepted":
-            return Accepted(message.accepted.job_ad, message.accepted.user)
+            accepted = message.accepted
+            return Accepted(accepted.job_ad, accepted.user, accepted.output_turns)
+        case "output_turn":
+            return OutputTurnGiven()
         case "inputs_complete":
             complete = message.inputs_complete
             return InputsComplete(complete.error, complete.hold_code, complete.hold_subcode)

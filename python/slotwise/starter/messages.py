@@ -148,6 +148,13 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputsWait:
+    """Outputs of so many bytes are to be sent, and wait for their turn."""
+
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class StreamPiece:
     """A part of standard output or error (``error``) of a job that runs."""
 
@@ -205,7 +212,9 @@ class Ended:
 
 
 #: What a run reports to its shadow.
-ToShadow = Hello | NeedInputs | Started | Update | Output | StreamPiece | Checkpoint | RemoteIo | Visit | Ended
+ToShadow = (
+    Hello | NeedInputs | Started | Update | Output | OutputsWait | StreamPiece | Checkpoint | RemoteIo | Visit | Ended
+)
 
 
 # ---- from the shadow
@@ -217,6 +226,8 @@ class Accepted:
 
     job_ad: bytes
     user: str
+    #: The shadow gives turns for outputs.
+    output_turns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,9 +299,24 @@ class StreamKept:
     hold_subcode: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class OutputTurnGiven:
+    """The outputs that wait may be sent."""
+
+
 #: What a shadow tells a run.
 FromShadow = (
-    Accepted | Input | InputsComplete | Ack | Refused | KillRun | CheckpointKept | RemoteIoDone | Visit | StreamKept
+    Accepted
+    | Input
+    | InputsComplete
+    | Ack
+    | Refused
+    | KillRun
+    | CheckpointKept
+    | RemoteIoDone
+    | Visit
+    | StreamKept
+    | OutputTurnGiven
 )
 
 

@@ -45,12 +45,18 @@ class Statistics:
     """Collects the statistics for the ads."""
 
     def __init__(
-        self, queue: Queue, claim_table: ClaimTable, uploads: TransferQueue, clock: Clock, settings: StatisticsSettings
+        self,
+        queue: Queue,
+        claim_table: ClaimTable,
+        transfers: tuple[TransferQueue, TransferQueue],
+        clock: Clock,
+        settings: StatisticsSettings,
     ) -> None:
+        """:param transfers: the queues of uploads and of downloads."""
         self.settings = settings
         self._queue = queue
         self._claim_table = claim_table
-        self._uploads = uploads
+        self._uploads, self._downloads = transfers
         self._clock = clock
         now = clock.now()
         self._began = now
@@ -139,14 +145,19 @@ class Statistics:
         return found
 
     def _transfers(self, now: float) -> Changes:
-        active, waiting, oldest_s = self._uploads.active, self._uploads.waiting, int(self._uploads.oldest_wait())
+        up, down = self._uploads, self._downloads
         values = {
-            "NumUploading": active,
-            "NumWaitingToUpload": waiting,
-            "UploadWaitTime": oldest_s,
-            "NumDownloading": self.downloading(),
+            "NumUploading": up.active,
+            "NumWaitingToUpload": up.waiting,
+            "UploadWaitTime": int(up.oldest_wait()),
+            # Small outputs have no turn in the queue.
+            "NumDownloading": max(down.active, self.downloading()),
+            "NumWaitingToDownload": down.waiting,
+            "DownloadWaitTime": int(down.oldest_wait()),
         }
-        found: Changes = {"TransferQueueMaxUploading": self._uploads.most}
+        found: Changes = {"TransferQueueMaxUploading": up.most, "TransferQueueMaxDownloading": down.most}
+        for name, queue in (("Upload", up), ("Download", down)):
+            found[f"FileTransferMBWaitingTo{name}"] = round(queue.waiting_bytes / 1048576, 3)
         for name, value in values.items():
             found[f"TransferQueue{name}"] = value
             found[f"TransferQueue{name}Peak"] = self._peak(f"TransferQueue{name}", value)

@@ -170,6 +170,7 @@ class Shadows:
                 doing = doing_for_run(run_id, "the break of its stream")
                 with contained(_log, doing, partial(self._failures.run, run)):
                     self.visits.lost(run)
+                    self._transfers.stream_lost(run)
                     self._reconnects.falls_silent(run, "Socket between starter and shadow closed unexpectedly")
         stream.runs.clear()
 
@@ -254,6 +255,8 @@ class Shadows:
             self._update(run, message.update.pack)
         elif what == "output":
             return self._transfers.output(run, piece_of(message.output))
+        elif what == "outputs_wait":
+            self._transfers.outputs_wait(run, message.outputs_wait.bytes)
         elif what == "transfer":
             self._transfer_state(run, message.transfer)
         elif what == "stream":
@@ -331,7 +334,8 @@ class Shadows:
                 self._take_end(run, end)
 
     def _accept(self, run: Run, with_job: bool, asks: bool) -> None:
-        accepted = schedd_pb2.RunAccepted(user=run.job.cluster.user)
+        turns = self._transfers.downloads.most > 0
+        accepted = schedd_pb2.RunAccepted(user=run.job.cluster.user, output_turns=turns)
         if with_job:
             accepted.job_ad = self._ads.final_pack(run.job, run.claim.slot)
         self._say(run, schedd_pb2.ShadowMessage(run_id=run.id, accepted=accepted))

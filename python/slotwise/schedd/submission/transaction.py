@@ -154,7 +154,7 @@ class SubmitTransactions:
         try:
             for submission in submissions if not entering else ():
                 for new in submission.clusters:
-                    self.job_sets.withdraw(new.cluster)
+                    self._job_sets.withdraw(new.cluster)
             for submission in submissions if entering else ():
                 for line in submitted(submission):
                     _log.info(*line)

@@ -34,6 +34,11 @@ async def send_input(stream: StarterLink, run_id: str, piece: Piece) -> None:
     await stream.send_piece(schedd_pb2.ShadowMessage(run_id=run_id, input=file_piece(piece)))
 
 
+def give_output_turn(stream: StarterLink, run_id: str) -> None:
+    """The run's outputs may be sent."""
+    stream.send(schedd_pb2.ShadowMessage(run_id=run_id, output_turn=schedd_pb2.OutputTurn()))
+
+
 def end_inputs(stream: StarterLink, run_id: str, failure: TransferError | None) -> None:
     """Tell the starter that it has all input, or why it gets no more."""
     complete = schedd_pb2.InputsComplete()

@@ -1,6 +1,7 @@
 """The transfer queue: limits concurrent transfers, in all and by user; users with the fewest go first.
 
-Manual: MAX_CONCURRENT_UPLOADS, MAX_CONCURRENT_UPLOADS_PER_USER. Pure but for the futures of waiting transfers.
+Manual: MAX_CONCURRENT_UPLOADS, MAX_CONCURRENT_UPLOADS_PER_USER, MAX_CONCURRENT_DOWNLOADS. Pure but for the
+futures of waiting transfers.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ class TransferQueue:
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         #: When each of them began to wait, on the loop's clock.
         self._since: dict[asyncio.Future[None], float] = {}
+        #: Bytes of transfers that wait.
+        self.waiting_bytes = 0
 
     @property
     def active(self) -> int:
@@ -43,12 +46,13 @@ class TransferQueue:
             return False
         return not self.per_user_most or self._active.get(user, 0) < self.per_user_most
 
-    async def enter(self, user: str) -> None:
-        """Wait for the turn of a transfer; call :meth:`leave` after it."""
+    async def enter(self, user: str, size: int = 0) -> None:
+        """Wait for the turn of a transfer of ``size`` bytes; call :meth:`leave` after it."""
         if not self._room(user):
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.setdefault(user, deque()).append(turn)
             self._since[turn] = asyncio.get_running_loop().time()
+            self.waiting_bytes += size
             try:
                 await turn  # counted by who gave it
             except asyncio.CancelledError:
@@ -57,6 +61,7 @@ class TransferQueue:
                 raise
             finally:
                 del self._since[turn]
+                self.waiting_bytes -= size
             return
         self._active[user] = self._active.get(user, 0) + 1
 

@@ -24,7 +24,7 @@ from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes
-from slotwise.schedd.transfer.convert import end_inputs, send_input
+from slotwise.schedd.transfer.convert import end_inputs, give_output_turn, send_input
 from slotwise.schedd.transfer.files import FilePlan, TransferError, file_plan, input_pieces, named
 from slotwise.schedd.transfer.results import Results, spooled_files
 from slotwise.schedd.transfer.transfer_queue import TransferQueue
@@ -51,6 +51,9 @@ class Transfer:
     proxy_sent_at: float = 0.0
     #: Output is being placed.
     placing: bool = False
+    #: It is the turn of its output, which has a place among the downloads; and how long that waited in the queue.
+    receiving: bool = False
+    queued_s: int = -1
     #: The run has left files in SPOOL for the next one.
     kept: bool = False
     #: Event log entries about transfers, written with the run's next entry.
@@ -93,6 +96,8 @@ class Transfers:
         self.limits_mib: tuple[float, float] = (-1, -1)
         #: The queue of transfers of input to starters.
         self.uploads = TransferQueue()
+        #: The queue of transfers of output from starters.
+        self.downloads = TransferQueue(per_user_most=0)
         self.status = TransferStatus(self._show)
         #: The tasks in progress.
         self.tasks: set[asyncio.Task[None]] = set()
@@ -100,6 +105,7 @@ class Transfers:
     def run_over(self, run: Run) -> None:
         """End the transfers of a run, and remove output that will not be placed."""
         self.status.end(run.id)
+        self._end_turn(run)
         self.drop(run)
 
     def drop(self, run: Run) -> None:
@@ -120,6 +126,7 @@ class Transfers:
         Output that is being placed already stays; when the starter sends it again, it is ignored.
         """
         plan = self.plan(run)
+        self._end_turn(run)
         transfer = run.transfer = Transfer(plan, Results(plan, run.id))
         if executing:
             transfer.inputs_sent = True
@@ -198,10 +205,10 @@ class Transfers:
             self._note(run, "input_queued", host)
             self.status.queued(run.id, run.job.key)
             began = self._clock.now()
-            await self.uploads.enter(user)
+            await self.uploads.enter(user, self._input_bytes(run))
             queued_s, host = int(self._clock.now() - began), ""
         else:
-            await self.uploads.enter(user)
+            await self.uploads.enter(user, self._input_bytes(run))
         try:
             if not run.over and run.stream is stream:
                 self._note(run, "input_started", host, queued_s)
@@ -210,6 +217,9 @@ class Transfers:
         finally:
             self.uploads.leave(user)
             self.status.end(run.id)
+
+    def _input_bytes(self, run: Run) -> int:
+        return max(0, int(self._ads.number(run.job, "TransferInputSizeMB", 0) * 1048576))
 
     async def _send_inputs(self, run: Run, stream: StarterLink, transfer: Transfer) -> None:
         loop = asyncio.get_running_loop()
@@ -258,6 +268,37 @@ class Transfers:
 
     # ---- results
 
+    def outputs_wait(self, run: Run, size: int) -> None:
+        """Let the run's starter send outputs of ``size`` bytes when it is their turn."""
+        if run.stream is not None and not self.of(run).receiving:
+            self.spawn(run, partial(self._give_turn, run, run.stream, size))
+
+    async def _give_turn(self, run: Run, stream: StarterLink, size: int) -> None:
+        transfer, user = self.of(run), run.job.cluster.user
+        queued_s = -1
+        if self.downloads.must_wait(user):
+            self._note(run, "output_queued", self._place_of(run))
+            began = self._clock.now()
+            await self.downloads.enter(user, size)
+            queued_s = int(self._clock.now() - began)
+        else:
+            await self.downloads.enter(user, size)
+        if run.over or run.stream is not stream or transfer.receiving or run.transfer is not transfer:
+            self.downloads.leave(user)  # its starter asks again on its next stream
+            return
+        transfer.receiving, transfer.queued_s = True, queued_s
+        give_output_turn(stream, run.id)
+
+    def stream_lost(self, run: Run) -> None:
+        """The stream of the run's starter broke: others receive their outputs meanwhile."""
+        self._end_turn(run)
+
+    def _end_turn(self, run: Run) -> None:
+        transfer = run.transfer
+        if isinstance(transfer, Transfer) and transfer.receiving:
+            transfer.receiving = False
+            self.downloads.leave(run.job.cluster.user)
+
     def output(self, run: Run, piece: Piece) -> asyncio.Future[None] | None:
         """Receive a piece of output; await the future, if any, before the next piece."""
         transfer = self.of(run)
@@ -301,13 +342,14 @@ class Transfers:
         return await self._placed(run, partial(results.place_in_spool, self._spool_of(run)))
 
     async def _placed(self, run: Run, place: Callable[[], None]) -> TransferError | None:
-        self._note(run, "output_started")
+        self._note(run, "output_started", queued_s=self.of(run).queued_s)
         try:
             await asyncio.get_running_loop().run_in_executor(self._threads, place)
         except TransferError as error:
             return self._named(run, error)
         finally:
             self.status.end(run.id)
+            self._end_turn(run)
             self._note(run, "output_finished")
         return None
 

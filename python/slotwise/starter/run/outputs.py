@@ -13,12 +13,13 @@ from slotwise.starter.job.assignment import Assignment
 from slotwise.starter.job.failures import scratch_failure
 from slotwise.starter.job.run_job import RunJob
 from slotwise.starter.links.shadow_connection import ShadowConnection
-from slotwise.starter.messages import Checkpoint, Output
+from slotwise.starter.messages import Checkpoint, Output, OutputsWait
 from slotwise.starter.run import events
 from slotwise.starter.run.measured import MeasuredRun, usage_ad
 from slotwise.starter.run.run_host import HostServices
 from slotwise.starter.transfer import transfer, url_transfer
 from slotwise.starter.transfer.live_output import LiveOutput
+from slotwise.starter.transfer.output_turn import OutputTurn
 from slotwise.starter.transfer.transfer_stats import OWN
 from slotwise.starter.transfer.url_transfer import TransferringRun
 
@@ -31,6 +32,7 @@ class SendingRun(TransferringRun, MeasuredRun, Protocol):
 
     shadow: ShadowConnection
     live: LiveOutput
+    output_turn: OutputTurn
 
     @property
     def host(self) -> HostServices:
@@ -123,6 +125,7 @@ async def send_checkpoint(run: SendingRun) -> None:
     except OSError as error:
         run.on(events.CheckpointStored(scratch_failure(error)))
         return
+    run.output_turn.end()
     now, result = run.host.clock.now(), run.keeper.result
     at = result.ended_at if result is not None else now
     attributes = usage_ad(run, now)
@@ -135,7 +138,10 @@ async def _send_files(run: SendingRun, chosen: list[transfer.Output], problems: 
     if chosen and not run.may_send:
         problems.append(held(NOT_PRIVATE, TRANSFER_OUTPUT_ERROR, errno.EPROTONOSUPPORT))
         return True
-    large = sum(output.size for output in chosen) > 4 * transfer.PIECE
+    size = sum(output.size for output in chosen)
+    if not await run.output_turn.wait(size, lambda: run.shadow.report(OutputsWait(size))):
+        return False
+    large = size > 4 * transfer.PIECE
     pieces = transfer.pieces(chosen, run.job.identity, problems)
     loop = asyncio.get_running_loop()
     run.files.sent.clear(OWN)

@@ -47,6 +47,7 @@ from slotwise.starter.messages import (
     InputsComplete,
     KillRun,
     NeedInputs,
+    OutputTurnGiven,
     Refused,
     RemoteIo,
     RemoteIoDone,
@@ -66,6 +67,7 @@ from slotwise.starter.scratch.space import ScratchSpace
 from slotwise.starter.sessions.sessions import Sessions
 from slotwise.starter.transfer import transfer
 from slotwise.starter.transfer.live_output import LiveOutput
+from slotwise.starter.transfer.output_turn import OutputTurn
 from slotwise.starter.transfer.run_files import RunFiles
 
 _log = logging.getLogger(__name__)
@@ -127,6 +129,7 @@ class Run:
         self.shadow = ShadowConnection(assignment.run_id, host.clock.monotonic())
         self.files = RunFiles()
         self.live = LiveOutput(self, host.clock)
+        self.output_turn = OutputTurn()
         self.programs = ChildPrograms(directory, self.job)
         self.keeper = KeeperLink(assignment.run_id, directory.control, self)
         self.reported = Reported()
@@ -227,6 +230,7 @@ class Run:
         self.shadow.lose(self.host.clock.monotonic())
         self.sessions.leave()
         self.live.link_lost()
+        self.output_turn.lose()
         self.files.close_inbox()
         self.on(events.LinkLost())
 
@@ -247,6 +251,8 @@ class Run:
                 self.on(events.InputsDone(message.error, message.hold_code, message.hold_subcode))
             case CheckpointKept():
                 self._checkpoint_kept(message)
+            case OutputTurnGiven():
+                self.output_turn.give()
             case StreamKept():
                 self.live.hear(message)
             case RemoteIoDone():
@@ -265,6 +271,7 @@ class Run:
 
     def _accepted(self, accepted: Accepted) -> None:
         self.shadow.accept()
+        self.output_turn.accept(offered=accepted.output_turns)
         if self.job.view is None and self.state.phase is Phase.ENDED:
             self.job.view = NO_JOB  # killed before the shadow has answered: only its end is left to report
         if self.job.view is not None:
@@ -520,6 +527,7 @@ class Run:
         self.begin(self._discard())
 
     async def _discard(self) -> None:
+        self.output_turn.lose()
         with contained(_log, f"{self.job_id}: cleaning up after run {self.run_id}", self._not_cleaned):
             await self._clean_up()
         self.host.forget(self)
