@@ -123,7 +123,7 @@ def test_a_jobs_life_over_http(make_pool: Callable[[str], Pool]) -> None:
     daemons = {"master", "collector", "negotiator", "schedd", "startd", "starter", "web"}
     up = {dict(labels)["daemon"]: value for (name, labels), value in found.items() if name == "slotwise_scrape_up"}
     assert up.keys() >= daemons and set(up.values()) == {1.0}
-    assert found["slotwise_job_runs_total", (("daemon", "schedd"), ("what", "started"))] == 1.0
+    assert found["slotwise_job_runs_total", (("daemon", "schedd"), ("what", "started"))] == 2.0
     assert found["slotwise_matches_total", (("daemon", "negotiator"),)] >= 1.0
     assert found["slotwise_queue_commit_duration_seconds_count", (("daemon", "schedd"),)] > 0
     slots = {labels: value for (name, labels), value in found.items() if name == "slotwise_slots"}
