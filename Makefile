@@ -130,10 +130,10 @@ wheel: ## A wheel in dist/: package, extension module, launcher
 	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 deb: build wheel ## A Debian package in dist/ (DISTRO_PYTHON: the distribution's Python, 3.11)
-	$(BIN)/python packaging/build.py deb dist/slotwise-*.whl --python $(DISTRO_PYTHON)
+	$(BIN)/python packaging/build.py deb dist/slotwise-*.whl --python $(DISTRO_PYTHON) --extras web
 
 rpm: build wheel ## An RPM package in dist/ (needs rpmbuild)
-	$(BIN)/python packaging/build.py rpm dist/slotwise-*.whl --python $(DISTRO_PYTHON)
+	$(BIN)/python packaging/build.py rpm dist/slotwise-*.whl --python $(DISTRO_PYTHON) --extras web
 
 check-deb: deb ## The Debian package in a fresh Debian: installed, used, upgraded, purged (root, mmdebstrap)
 	$(BIN)/python packaging/check.py dist/slotwise_*.deb

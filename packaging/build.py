@@ -211,7 +211,7 @@ def main() -> None:
     parser.add_argument("kind", choices=("deb", "rpm"))
     parser.add_argument("wheel", type=Path)
     parser.add_argument("--python", default="3.11", help="the distribution's Python (default 3.11)")
-    parser.add_argument("--extras", default="", help="extras of the wheel: analysis, plot")
+    parser.add_argument("--extras", default="", help="extras of the wheel: analysis, plot, web")
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
     options = parser.parse_args()
     wheel = options.wheel.resolve()

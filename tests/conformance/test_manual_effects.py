@@ -1,4 +1,4 @@
-"""The manual's examples at work: each is driven to what it does to a slot or a job here, by another test, or is listed."""
+"""The manual's examples at work: each is driven to what it does to a slot or a job, here or by another test."""
 
 from __future__ import annotations
 
