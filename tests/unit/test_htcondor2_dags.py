@@ -63,7 +63,7 @@ def test_a_rescue_file_marks_what_is_done_and_nothing_else(module: ModuleType, t
     done = dag.layer(name="DONE", vars=[{}, {}])
     other = done.child_layer(name="other", done=True)
     path = dags.write_dag(dag, tmp_path)
-    with pytest.raises(dags.exceptions.NoRescueFileFound, match="dagfile.dag"):
+    with pytest.raises(dags.exceptions.NoRescueFileFound, match=r"dagfile\.dag"):
         dags.find_rescue_file(tmp_path)
     for number in (1, 2):
         (tmp_path / f"{path.name}.rescue00{number}").write_text(f"# made by DAGMan\n\nDONE DONE:{number - 1}\n")
@@ -90,7 +90,8 @@ def test_a_dag_becomes_the_description_of_its_driver(
     module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dag = tmp_path / "my.dag"
-    dag.write_text("JOB A a.sub\n")
+    dag.write_text("CONFIG my.config\nSET_JOB_ATTR Told = 5\nJOB A a.sub\n")
+    (tmp_path / "my.config").write_text("DAGMAN_MAX_JOBS_IDLE = 10\n")
     driver = tmp_path / "condor_dagman"
     driver.write_text("#!/bin/sh\n")
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -102,6 +103,8 @@ def test_a_dag_becomes_the_description_of_its_driver(
     assert f"-Dag {dag} " in made["arguments"] and "-MaxIdle 5 -force" in made["arguments"]
     assert "-AutoRescue 1" in made["arguments"]
     assert "_CONDOR_DAGMAN_USE_DIRECT_SUBMIT=False" in made["environment"]
+    assert f"_CONDOR_DAGMAN_CONFIG_FILE={tmp_path / 'my.config'}" in made["environment"]
+    assert made["MY.Told"] == "5"
     assert "SLOTWISE_*" in made["getenv"]
     with pytest.raises(module.HTCondorException, match="former run"):
         module.Submit.from_dag(str(dag))

@@ -58,12 +58,30 @@ def description(filename: str, options: Mapping[str, int | bool | str]) -> str:
     in_the_way = [str(path) for path in paths.values() if path.exists()]
     if in_the_way and not again:
         raise HTCondorException(f"{', '.join(in_the_way)} of a former run: remove them, or set the option Force")
-    text = _text(filename, wanted, _driver(wanted))
+    config, attributes = _about_all(dag)
+    if config and "ConfigFile" not in wanted:
+        wanted["ConfigFile"] = str(config)
+    text = _text(filename, wanted, attributes, _driver(wanted))
     try:
         paths["condor.sub"].write_text(text)
     except OSError as error:
         raise HTCondorException(f"cannot write {paths['condor.sub']}: {error.strerror}") from None
     return text
+
+
+def _about_all(dag: Path) -> tuple[Path | None, list[str]]:
+    """The configuration that a DAG's file names (CONFIG), and the attributes that it gives its driver (SET_JOB_ATTR)."""
+    config, attributes = None, []
+    for line in dag.read_text(errors="replace").splitlines():
+        word, _, rest = line.strip().partition(" ")
+        if word.upper() == "CONFIG":
+            found = [place for place in (Path.cwd() / rest.strip(), dag.parent / rest.strip()) if place.exists()]
+            if not found:
+                raise HTCondorException(f"{dag}: there is no configuration file {rest.strip()}")
+            config = found[0].absolute()
+        elif word.upper() == "SET_JOB_ATTR":
+            attributes.append(f"My.{rest.strip()}")
+    return config, attributes
 
 
 def names() -> list[str]:
@@ -91,13 +109,13 @@ def _driver(options: Mapping[str, int | bool | str]) -> str:
     path = str(options.get("DagmanPath") or shutil.which("condor_dagman") or "")
     if not path or not os.access(path, os.X_OK):
         raise HTCondorException(
-            f"{path or 'condor_dagman'} cannot be run: install HTCondor's condor_dagman and have it in PATH, or name it "
-            "in the option DagmanPath"
+            f"{path or 'condor_dagman'} cannot be run: install HTCondor's condor_dagman and have it in PATH, or name "
+            "it in the option DagmanPath"
         )
     return path
 
 
-def _text(filename: str, options: Mapping[str, int | bool | str], driver: str) -> str:
+def _text(filename: str, options: Mapping[str, int | bool | str], attributes: list[str], driver: str) -> str:
     words = ["-f", "-l", ".", "-Lockfile", f"{filename}.lock", "-Dag", filename]
     words += ["-CsdVersion", CONDOR_VERSION, "-dagman", driver]
     if "PostRun" in options:
@@ -106,9 +124,8 @@ def _text(filename: str, options: Mapping[str, int | bool | str], driver: str) -
         flag = _ARGUMENTS.get(name)
         if flag is None or value is False:
             continue
-        words += (
-            [flag] if value is True and name != "AutoRescue" else [flag, str(int(value) if value is True else value)]
-        )
+        has_value = value is not True or name == "AutoRescue"
+        words += [flag, str(int(value) if value is True else value)] if has_value else [flag]
     environment = {
         "_CONDOR_DAGMAN_LOG": f"{filename}.dagman.out",
         "_CONDOR_MAX_DAGMAN_LOG": "0",
@@ -140,6 +157,7 @@ def _text(filename: str, options: Mapping[str, int | bool | str], driver: str) -
         lines.append(f"notification = {notification}")
     if appended := options.get("AppendFile"):
         lines += Path(str(appended)).read_text().splitlines()
+    lines += attributes
     lines += str(options.get("AppendLines") or "").splitlines()
     return "\n".join([*lines, "queue", ""])
 

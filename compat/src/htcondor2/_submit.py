@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
@@ -169,8 +170,8 @@ class Submit(MutableMapping[str, str]):
     def from_dag(filename: str, options: dict[str, int | bool | str] | None = None) -> Submit:
         """The description of the job that drives a DAG by HTCondor's `condor_dagman`; FILENAME.condor.sub has it, too.
 
-        :raises HTCondorException: the file or condor_dagman is not there, an option is unknown, or files of a former run
-            are in the way.
+        :raises HTCondorException: the file or condor_dagman is not there, an option is unknown, or files of a former
+            run are in the way.
         """
         if options is not None and not isinstance(options, dict):
             raise TypeError("options must be a dict")
@@ -179,7 +180,7 @@ class Submit(MutableMapping[str, str]):
     @staticmethod
     def from_dag_options() -> None:
         """Print the names of the options that :meth:`from_dag` takes."""
-        print("\n".join(_from_dag.names()))
+        sys.stdout.write("\n".join(_from_dag.names()) + "\n")
 
     def issue_credentials(self) -> str | None:
         """None: no job of this pool needs credentials that a user has to fetch."""

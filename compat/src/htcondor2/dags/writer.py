@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from htcondor2._submit import Submit
@@ -168,7 +168,7 @@ def _words(*words: object) -> str:
     return " ".join(map(str, words))
 
 
-__all__: Sequence[str] = [
+__all__ = [
     "CONFIG_FILE_NAME",
     "DEFAULT_DAG_FILE_NAME",
     "NOOP_SUBMIT_FILE_NAME",
