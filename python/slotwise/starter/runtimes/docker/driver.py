@@ -401,12 +401,9 @@ def _broken(known: Probe, reason: str) -> Probe:
 
 
 def _ads(context: JobContext) -> list[tuple[str, str]]:
-    """The files about the job that its environment names, as it sees them: only these of its control directory."""
+    """The directory with the files about the job that its environment names, where it is beside the job's own."""
     directory = context.directory
-    if not directory.nested:
-        return []
-    names = (directory.job_ad.name, directory.machine_ad.name)
-    return [(str(directory.control / name), str(directory.ours / name)) for name in names]
+    return [(str(directory.ours), str(directory.ours))] if directory.nested else []
 
 
 def _engine(info: state.EngineInfo, mounts: str) -> Engine:
