@@ -70,7 +70,7 @@ def description(filename: str, options: Mapping[str, int | bool | str]) -> str:
 
 
 def _about_all(dag: Path) -> tuple[Path | None, list[str]]:
-    """The configuration that a DAG's file names (CONFIG), and the attributes that it gives its driver (SET_JOB_ATTR)."""
+    """The configuration that a DAG's file names (CONFIG), and the attributes for its driver (SET_JOB_ATTR)."""
     config, attributes = None, []
     for line in dag.read_text(errors="replace").splitlines():
         word, _, rest = line.strip().partition(" ")
