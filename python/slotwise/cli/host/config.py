@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from typing import TYPE_CHECKING, TypedDict
 
-from slotwise.cli.common.parser import Parser
+from slotwise.cli.host import config_changes, daemon_config
+from slotwise.cli.host.config_options import add_daemons, daemon_of, load_for, verb_parser
 from slotwise.errors import ConfigError, SlotwiseError, UsageError
 from slotwise.home import PoolHome
 
@@ -16,9 +18,8 @@ if TYPE_CHECKING:
     from slotwise.cli.common.invocation import Invocation
     from slotwise.config import Config
 
-#: Daemons whose knobs can be read and set, and how long a call may take, in seconds.
-_DAEMONS = ("master", "collector", "negotiator", "schedd", "startd")
-_TIMEOUT_S = 20.0
+#: How long a daemon may take for ``val -verbose``, in seconds.
+_GLANCE_S = 2.0
 _VERBS = "val, dump, check, explain, set, unset, templates"
 
 
@@ -29,8 +30,8 @@ def main(args: list[str], inv: Invocation) -> int:
         "dump": dump,
         "check": check,
         "explain": explain,
-        "set": set_,
-        "unset": unset,
+        "set": config_changes.set_,
+        "unset": config_changes.unset,
         "templates": templates,
     }
     if not args or args[0] in ("-h", "-help", "--help"):
@@ -46,30 +47,6 @@ def main(args: list[str], inv: Invocation) -> int:
         return 2
 
 
-def _parser(inv: Invocation, verb: str, description: str) -> Parser:
-    parser = Parser(inv, f"config {verb}", description)
-    parser.add_argument("-subsystem", "--subsystem", metavar="NAME", help="read as this daemon (STARTD, SCHEDD, ...)")
-    parser.add_argument("-local-name", "--local-name", metavar="NAME", help="read as the daemon of this local name")
-    parser.add_argument("-config", "--config", metavar="FILE", help="configuration file (default CONDOR_CONFIG)")
-    parser.add_argument("-json", "--json", action="store_true", help="JSON for programs")
-    return parser
-
-
-def _load(options: Namespace, inv: Invocation) -> Config:
-    from slotwise.config import load
-
-    named = options.config or inv.env.get("CONDOR_CONFIG")
-    home = inv.home if inv.env.get("SLOTWISE_HOME") or not named else None
-    return load(
-        inv.path(options.config) if options.config else None,
-        subsystem=options.subsystem,
-        local_name=options.local_name,
-        env=inv.env,
-        home=home,
-        cwd=inv.cwd,
-    )
-
-
 def _text(value: str | int | bool | float | None) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -78,18 +55,18 @@ def _text(value: str | int | bool | float | None) -> str | None:
 
 def val(args: list[str], inv: Invocation) -> int:
     """Print values; exit status 1 when a knob is undefined."""
-    parser = _parser(inv, "val", "Print the values of knobs, and where they come from.")
+    parser = verb_parser(inv, "val", "Print the values of knobs, and where they come from.")
     parser.add_argument("names", nargs="+", metavar="NAME")
     parser.add_argument("-default", "--default", action="store_true", help="the built-in default instead")
     parser.add_argument("-raw", "--raw", action="store_true", help="the text before macros are expanded")
     parser.add_argument("-verbose", "-v", "--verbose", action="store_true", help="origin, raw text, default, readers")
-    _add_places(parser)
+    add_daemons(parser)
     options = parser.take(args)
     if options is None:
         return 0
-    if (daemon := _daemon_of(options)) is not None:
+    if (daemon := daemon_of(options)) is not None:
         return _values_there(options, inv.aimed(options.pool, options.name), daemon)
-    config = _load(options, inv)
+    config = load_for(options, inv)
 
     def value(name: str) -> str | None:
         if options.default:
@@ -113,19 +90,10 @@ def val(args: list[str], inv: Invocation) -> int:
 
 def _values_there(options: Namespace, inv: Invocation, daemon: str) -> int:
     """The values that a running daemon has."""
-    import grpc
-
-    from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
-    from slotwise.wire.status import to_error
-
     if options.default or options.raw or options.verbose:
         raise UsageError("a running daemon gives only values", hint="leave out -default, -raw and -verbose")
-    stub = inv.stub(daemon_pb2_grpc.DaemonStub, daemon)
-    try:
-        reply = stub.ConfigValues(daemon_pb2.ConfigValuesRequest(names=options.names), timeout=_TIMEOUT_S)
-    except grpc.RpcError as failure:
-        raise to_error(failure, peer=f"the {daemon}") from None
-    found = {name: reply.values.get(name) for name in options.names}
+    there = daemon_config.values(inv, daemon, options.names)
+    found = {name: there.get(name) for name in options.names}
     if options.json:
         inv.out(json.dumps(found))
     else:
@@ -185,24 +153,9 @@ def _in_daemons(name: str, daemons: str, inv: Invocation) -> dict[str, str | Non
     except (SlotwiseError, OSError):
         return running
     for daemon in published:
-        found = _ask(inv, daemon, name)
-        if found is not None:
-            running[daemon] = found.get(name)
+        with contextlib.suppress(SlotwiseError):  # one that does not answer is not shown
+            running[daemon] = daemon_config.values(inv, daemon, [name], _GLANCE_S).get(name)
     return running
-
-
-def _ask(inv: Invocation, daemon: str, name: str) -> dict[str, str] | None:
-    import grpc
-
-    from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
-
-    try:
-        stub = inv.stub(daemon_pb2_grpc.DaemonStub, daemon)
-        request = daemon_pb2.ConfigValuesRequest(names=[name])
-        reply = stub.ConfigValues(request, timeout=2.0)
-    except (grpc.RpcError, SlotwiseError):
-        return None
-    return dict(reply.values)
 
 
 def _print_details(details: Details, inv: Invocation) -> None:
@@ -230,7 +183,7 @@ def _print_details(details: Details, inv: Invocation) -> None:
 
 def dump(args: list[str], inv: Invocation) -> int:
     """Print all knobs."""
-    parser = _parser(inv, "dump", "Print all knobs with their values, by name.")
+    parser = verb_parser(inv, "dump", "Print all knobs with their values, by name.")
     parser.add_argument("pattern", nargs="?", metavar="PATTERN", help="only names that match this regular expression")
     parser.add_argument("-changed", "--changed", action="store_true", help="only those that differ from the default")
     parser.add_argument("-raw", "--raw", action="store_true", help="the text before macros are expanded")
@@ -239,7 +192,7 @@ def dump(args: list[str], inv: Invocation) -> int:
         return 0
     from slotwise.config import knobs
 
-    config = _load(options, inv)
+    config = load_for(options, inv)
     set_names = {name: origin for name, _, origin in config.settings()}
     names = {name.lower(): name for name in [*set_names, *([] if options.changed else [k.name for k in knobs()])]}
     pattern = re.compile(options.pattern, re.IGNORECASE) if options.pattern else None
@@ -270,7 +223,7 @@ def _safe(config: Config, name: str) -> str | None:
 
 def check(args: list[str], inv: Invocation) -> int:
     """Exit status 0 when nothing is wrong, 1 for errors in values, 2 when the configuration is refused."""
-    parser = _parser(
+    parser = verb_parser(
         inv, "check", "Look for mistakes: names, types, ranges, expressions, loops, and what daemons refuse."
     )
     parser.add_argument("-notes", "--notes", action="store_true", help="also unknown names that nothing refers to")
@@ -281,7 +234,7 @@ def check(args: list[str], inv: Invocation) -> int:
     from slotwise.config import check as check_config
     from slotwise.daemon import preflight
 
-    config = _load(options, inv)
+    config = load_for(options, inv)
     home = PoolHome.from_env(inv.env)
     problems = check_config(config, notes=True)
     refused = list(preflight.problems(config, home, inv.env))
@@ -306,7 +259,7 @@ def check(args: list[str], inv: Invocation) -> int:
 
 def explain(args: list[str], inv: Invocation) -> int:
     """Print expressions after expansion, with the macros that made them."""
-    parser = _parser(inv, "explain", "Show how values come about, macro by macro.")
+    parser = verb_parser(inv, "explain", "Show how values come about, macro by macro.")
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help="knobs, or POLICY for all policy expressions (default)"
     )
@@ -317,7 +270,7 @@ def explain(args: list[str], inv: Invocation) -> int:
     from slotwise.config.explaining import explain as explain_one
     from slotwise.config.explaining import lines as explanation_lines
 
-    config = _load(options, inv)
+    config = load_for(options, inv)
     wanted: list[str] = []
     for name in options.names or ["POLICY"]:
         wanted += POLICY if name.upper() == "POLICY" and config.raw(name) is None else [name]
@@ -333,103 +286,9 @@ def explain(args: list[str], inv: Invocation) -> int:
     return 0 if all(explanation.raw is not None for explanation in explanations) else 1
 
 
-def set_(args: list[str], inv: Invocation) -> int:
-    """Set knobs of the pool, to stay or until it is started again."""
-    return _change(args, inv, "set", "Set knobs of this pool: 'NAME = value'. They win over all files.")
-
-
-def unset(args: list[str], inv: Invocation) -> int:
-    """Take settings of `config set` back."""
-    return _change(args, inv, "unset", "Take back what `slotwise config set` made.")
-
-
-def _change(args: list[str], inv: Invocation, verb: str, description: str) -> int:
-    parser = _parser(inv, verb, description)
-    parser.add_argument("words", nargs="+", metavar="'NAME = value'" if verb == "set" else "NAME")
-    parser.add_argument("-runtime", "--runtime", action="store_true", help="only until the pool is started again")
-    _add_places(parser)
-    options = parser.take(args)
-    if options is None:
-        return 0
-    from slotwise.config import persistent
-
-    if (daemon := _daemon_of(options)) is not None:
-        return _change_there(options, inv.aimed(options.pool, options.name), verb, daemon)
-
-    for word in options.words:
-        name, value = persistent.parse_assignment(word) if verb == "set" else (word.strip(), None)
-        former = persistent.change(inv.home, options.subsystem, name, value, runtime=options.runtime)
-        if value is not None:
-            try:
-                _warn_of(inv, options.subsystem, name)
-            except SlotwiseError:
-                persistent.put_back(inv.home, options.subsystem, former, runtime=options.runtime)
-                raise
-        inv.out(f"{name} {'set' if value is not None else 'unset'}; `slotwise reconfig` makes daemons take it over")
-    return 0
-
-
-def _add_places(parser: Parser) -> None:
-    """Options that name a running daemon, as those of condor_config_val."""
-    for daemon in _DAEMONS:
-        parser.add_argument(f"-{daemon}", f"--{daemon}", action="store_true", help=f"in the {daemon} that runs")
-    parser.add_argument("-name", "--name", metavar="NAME", help="in the daemon of this name (default: a master)")
-    parser.add_argument("-pool", "--pool", metavar="HOST:PORT", help="in a daemon of the pool with this collector")
-
-
-def _daemon_of(options: Namespace) -> str | None:
-    """The kind of daemon that is meant; None: files of this host."""
-    named = [daemon for daemon in _DAEMONS if getattr(options, daemon)]
-    if len(named) > 1:
-        raise UsageError(f"-{named[0]} and -{named[1]} exclude each other")
-    if named:
-        return named[0]
-    return "master" if options.name or options.pool else None
-
-
-def _change_there(options: Namespace, inv: Invocation, verb: str, daemon: str) -> int:
-    """Set a knob of a running daemon, which accepts it if its SETTABLE_ATTRS lists have the knob."""
-    import grpc
-
-    from slotwise.config import persistent
-    from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
-    from slotwise.wire.status import to_error
-
-    where = f"the {daemon}" + (f" {options.name}" if options.name else "")
-    if options.subsystem:
-        raise UsageError("-subsystem is about files of this host", hint=f"{where} sets its own knobs")
-    stub = inv.stub(daemon_pb2_grpc.DaemonStub, daemon)
-    for word in options.words:
-        name, value = persistent.parse_assignment(word) if verb == "set" else (word.strip(), None)
-        try:
-            stub.SetConfig(
-                daemon_pb2.SetConfigRequest(name=name, value=value, runtime=options.runtime), timeout=_TIMEOUT_S
-            )
-        except grpc.RpcError as failure:
-            raise to_error(failure, peer=where) from None
-        inv.out(f"{name} {'set' if value is not None else 'unset'} in {where}; it takes effect at the next reconfig")
-    return 0
-
-
-def _warn_of(inv: Invocation, subsystem: str | None, name: str) -> None:
-    """Say what is doubtful about a setting just made.
-
-    :raises ConfigError: when it is wrong, so that daemons would refuse the configuration.
-    """
-    from slotwise.config import check, load
-
-    config = load(None, subsystem=subsystem, env=inv.env, home=inv.home)
-    for problem in check(config):
-        if problem.name.lower() != name.lower():
-            continue
-        if problem.severity == "error":
-            raise ConfigError(f"not set: {problem.message}", hint=problem.hint or None, key=name)
-        inv.err(f"WARNING: {problem.message}" + (f" ({problem.hint})" if problem.hint else ""))
-
-
 def templates(args: list[str], inv: Invocation) -> int:
     """List configuration templates, or print what one expands to."""
-    parser = _parser(inv, "templates", "List the templates of `use CATEGORY : NAME`, or print one.")
+    parser = verb_parser(inv, "templates", "List the templates of `use CATEGORY : NAME`, or print one.")
     parser.add_argument("name", nargs="?", metavar="CATEGORY[:NAME]")
     options = parser.take(args)
     if options is None:

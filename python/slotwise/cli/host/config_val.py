@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from slotwise.cli.common import htcondor_words
 from slotwise.cli.common.options import Option, Parsed, parse
+from slotwise.cli.host import daemon_config
+from slotwise.cli.host.config_options import DAEMONS
 from slotwise.errors import SlotwiseError, UsageError
 from slotwise.release import CONDOR_VERSION
 
@@ -22,10 +24,8 @@ if TYPE_CHECKING:
     from slotwise.config import Config
     from slotwise.config.view import Origin
 
-_DAEMONS = ("master", "schedd", "startd", "collector", "negotiator")
 #: How each change is asked for: whether something is set, and whether only until the daemon starts again.
 _CHANGES = {"set": (True, False), "unset": (False, False), "rset": (True, True), "runset": (False, True)}
-_TIMEOUT_S = 20.0
 _OPTIONS = [
     *(Option(name, least, 1) for name, least in (
         ("name", 1), ("address", 1), ("pool", 1), ("local-name", 2), ("subsystem", 3), ("root-config", 4),
@@ -136,7 +136,7 @@ def _load(parsed: Parsed, inv: Invocation, subsystem: str) -> Config:
 
 
 def _answer(parsed: Parsed, inv: Invocation) -> int:
-    daemon = next((one.name for one in parsed.options if one.name in _DAEMONS), None)
+    daemon = next((one.name for one in parsed.options if one.name in DAEMONS), None)
     change = next((one.name for one in parsed.options if one.name in _CHANGES), None)
     if change or parsed.has("name") or parsed.has("address"):
         daemon = daemon or "master"
@@ -343,7 +343,7 @@ def _of_daemon(parsed: Parsed, config: Config, inv: Invocation, daemon: str) -> 
     if parsed.has("dump"):
         inv.out(f"# Configuration from {daemon} on {parsed.value('name') or config.get_str('FULL_HOSTNAME')}")
         for _, names in _matching(parsed, config, inv):
-            there = _ask(aimed, daemon, names)
+            there = daemon_config.values(aimed, daemon, names)
             for name in names:
                 if name in there:
                     inv.out(f"{name} = {there[name]}")
@@ -351,7 +351,7 @@ def _of_daemon(parsed: Parsed, config: Config, inv: Invocation, daemon: str) -> 
     if template := next((word for word in parsed.words if word.startswith(_TEMPLATE)), ""):
         inv.err(f"remote query not supported for use {template.removeprefix(_TEMPLATE)}")
         return 1
-    there = _ask(aimed, daemon, parsed.words)
+    there = daemon_config.values(aimed, daemon, parsed.words)
     for word in parsed.words:
         text = there.get(word)
         name = config.entry_name(word) or word.upper()
@@ -382,38 +382,21 @@ def _evaluated(text: str, inv: Invocation) -> str:
         return text
 
 
-def _ask(inv: Invocation, daemon: str, names: list[str]) -> dict[str, str]:
-    import grpc
-
-    from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
-    from slotwise.wire.status import to_error
-
-    stub = inv.stub(daemon_pb2_grpc.DaemonStub, daemon)
-    try:
-        reply = stub.ConfigValues(daemon_pb2.ConfigValuesRequest(names=names), timeout=_TIMEOUT_S)
-    except grpc.RpcError as failure:
-        raise to_error(failure, peer=f"the {daemon}") from None
-    return dict(reply.values)
-
-
 def _change(parsed: Parsed, inv: Invocation, daemon: str, change: str) -> int:
     """``-set`` and its kin: a daemon accepts a knob that its SETTABLE_ATTRS lists have."""
-    import grpc
-
     from slotwise.config import persistent
-    from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
-    from slotwise.wire.status import to_error
 
     sets, runtime = _CHANGES[change]
     where = f"{daemon} {parsed.value('name') or ''}".rstrip()
-    stub = inv.aimed(parsed.value("pool"), parsed.value("name")).stub(daemon_pb2_grpc.DaemonStub, daemon)
+    aimed = inv.aimed(parsed.value("pool"), parsed.value("name"))
+    aimed.channel(daemon)  # that there is no such daemon is not said of each knob
     for word in parsed.words:
         name, value = persistent.parse_assignment(word) if sets else (word.strip(), None)
         try:
-            stub.SetConfig(daemon_pb2.SetConfigRequest(name=name, value=value, runtime=runtime), timeout=_TIMEOUT_S)
-        except grpc.RpcError as failure:
+            daemon_config.change(aimed, daemon, name, value, runtime=runtime)
+        except SlotwiseError as failure:
             inv.err(f'Attempt to {"set" if sets else "unset"} configuration "{word}" on {where} failed.')
-            inv.err(str(to_error(failure, peer=f"the {daemon}")))
+            inv.err(str(failure))
             return 1
         inv.out(f'Successfully {"set" if sets else "unset"} configuration "{word}" on {where}.')
     return 0
