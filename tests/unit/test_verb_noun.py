@@ -13,7 +13,7 @@ from slotwise.classad import ClassAd
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.htcondor import health, job
 from slotwise.cli.htcondor.main import NOUNS, main
-from slotwise.cli.htcondor.verb import Call, size, time_span
+from slotwise.cli.htcondor.verb import size, time_span
 
 SUBMIT = "000 (007.000.000) 2026-03-01 10:00:00 Job submitted from host: <10.0.0.1:9618>\n...\n"
 EXECUTE = "001 (007.000.000) 2026-03-01 10:05:00 Job executing on host: <10.0.0.21:9618>\n\tSlotName: slot1@a\n...\n"
@@ -99,8 +99,7 @@ def test_a_busy_daemon_and_waiting_transfers_cost_health() -> None:
     waiting = {"TransferQueueNumWaitingToUpload": 1, "FileTransferMBWaitingToUpload": 500.0}
     schedd = ClassAd({"MyType": "Scheduler", **waiting, "TransferQueueUploadWaitTime": 1000})
     assert health.points(schedd) == pytest.approx(93)
-    call = Call(Invocation(Path("/"), {}, io.StringIO(), io.StringIO(), io.StringIO()))
-    assert [health.word(points, 1, call) for points in (100, 60, 30, 0)] == ["Good", "Decent", "Poor", "Bad"]
+    assert [health.word(points, 1) for points in (100, 60, 30, 0)] == ["Good", "Decent", "Poor", "Bad"]
 
 
 def test_following_prints_the_table_anew_when_the_log_grows(tmp_path: Path) -> None:

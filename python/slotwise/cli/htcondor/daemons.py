@@ -46,11 +46,11 @@ def _server_status(options: Namespace, call: Call) -> None:
     }
     width = max(len(name) for name in names)
     state = max(len(text) for text in alive.values()) + 2
-    call.info(call.underlined(f"{'Daemon':^{width}}    PID  {'Status':^{state}} Health"))
+    call.info(f"{'Daemon':^{width}}    PID  {'Status':^{state}} Health")
     for one, name in zip(daemons, names, strict=True):
         pid = str(one.pid) if one.pid else "-----"
-        call.info(f"{name:<{width}}  {pid:>5} {alive[name]:^{state}} {health.word(points[name], 1, call)}")
-    call.info(f"\nOverall HTCondor Health: {health.word(sum(points.values()), len(names), call)}\n")
+        call.info(f"{name:<{width}}  {pid:>5} {alive[name]:^{state}} {health.word(points[name], 1)}")
+    call.info(f"\nOverall HTCondor Health: {health.word(sum(points.values()), len(names))}\n")
 
 
 @dataclass
@@ -84,11 +84,11 @@ def _ap_status(options: Namespace, call: Call) -> None:
             "Failed to locate specified Access Point(s)" if wanted else "Failed to locate any Access Point information"
         )
     width = max(map(len, hosts))
-    call.info(call.underlined(f"{'Access Point':^{width}}   Health   DutyCycle"))
+    call.info(f"{'Access Point':^{width}}   Health   DutyCycle")
     for host, one in hosts.items():
         share = one.duty * 100
         duty = f"{share:.2}" if share < 10 else f"{share:.0f}"
-        call.info(f"{host:<{width}}   {health.word(one.points, one.count, call):>6}   {duty:>10}%")
+        call.info(f"{host:<{width}}   {health.word(one.points, one.count):>6}   {duty:>10}%")
     if missing := [host for host in wanted if host not in hosts]:
         call.inv.out("\nFailed to find the following hosts:\n" + "\n".join(missing))
     call.info()
@@ -108,7 +108,7 @@ def _ap_claims(options: Namespace, call: Call) -> None:
         call.info("No active claims")
         return
     width = max(len("Name"), *(len(_text(ad, "Name", "???")) for ad in found))
-    call.info(call.underlined(f"{'Name':<{width}}   {'Activity':<10}   {'Source':<12}   Activations"))
+    call.info(f"{'Name':<{width}}   {'Activity':<10}   {'Source':<12}   Activations")
     for ad in sorted(found, key=lambda ad: _text(ad, "Name")):
         source = "DirectAttach" if ad.eval("IsDirectAttach") is True else "Negotiator"
         started = whole(ad.eval("NumJobStarts"))
@@ -139,7 +139,7 @@ def _ep_status(options: Namespace, call: Call) -> None:
     lines = [
         "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in (headings, *rows)
     ]
-    call.info(call.underlined(lines[0]))
+    call.info(lines[0])
     for line in lines[1:]:
         call.info(line)
     call.info(f"\nTotal slots: {len(rows)}")
@@ -159,9 +159,9 @@ def _cm_status(options: Namespace, call: Call) -> None:
     if not hosts:
         raise NotFoundError("Failed to locate any Central Managers")
     width = max(map(len, hosts))
-    call.info(call.underlined(f"{'Central Manager':^{width}}   Health"))
+    call.info(f"{'Central Manager':^{width}}   Health")
     for host, one in hosts.items():
-        call.info(f"{host:<{width}}   {health.word(one.points, one.count, call)}")
+        call.info(f"{host:<{width}}   {health.word(one.points, one.count)}")
     call.info()
 
 

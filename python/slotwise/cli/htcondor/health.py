@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from slotwise.classad import ClassAd
 from slotwise.classad.values import number
-from slotwise.cli.htcondor.verb import Call
 
 #: Points of a daemon that does well.
 BEST = 100
 #: Of a schedd's points, those for its transfers.
 _TRANSFERS = 28
-#: From which share of the points on a word holds, and its style on a terminal.
-_WORDS = ((0.75, "Good", "32"), (0.5, "Decent", "1;93"), (0.25, "Poor", "1;38;5;208"), (0.0, "Bad", "1;91"))
+#: From which share of the points on a word holds.
+_WORDS = ((0.75, "Good"), (0.5, "Decent"), (0.25, "Poor"))
 #: A transfer queue that is longer than this, in MB, and waits longer than that, in seconds, costs points.
 _WAITING_MB, _WAITING_S = 100, 300
 
@@ -40,8 +39,7 @@ def _transfers(ad: ClassAd) -> float:
     return share
 
 
-def word(total: float, daemons: int, call: Call) -> str:
-    """The points of some daemons as a word, coloured on a terminal."""
+def word(total: float, daemons: int) -> str:
+    """The points of some daemons as a word."""
     share = total / (BEST * max(1, daemons))
-    text, style = next((text, style) for least, text, style in _WORDS if share >= least or not least)
-    return call.styled(text, style)
+    return next((text for least, text in _WORDS if share >= least), "Bad")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from slotwise.classad import ClassAd
 from slotwise.classad.values import number, whole
+from slotwise.cli.common.terminal import as_it_is
 from slotwise.cli.htcondor.verb import Call, Noun, Verb, plural, size, time_span
 from slotwise.errors import NotFoundError, SlotwiseError, UsageError
 
@@ -266,7 +267,9 @@ def _file(attribute: str, what: str, command: str) -> Verb:
             text = path.read_text(errors="replace")
         except OSError as error:
             raise NotFoundError(f"{error.strerror}: '{path}'") from None
-        call.inv.out(text)
+        # What a job has printed may colour its output; an event log has texts of others.
+        stream = call.inv.stdout if attribute == "UserLog" else as_it_is(call.inv.stdout)
+        stream.write(text + "\n")
 
     return Verb(f"Shows the {what} of a job", run, _job_arguments)
 

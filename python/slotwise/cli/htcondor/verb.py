@@ -40,14 +40,6 @@ class Call:
         if level >= self.level:
             self.inv.err(text)
 
-    def underlined(self, text: str) -> str:
-        """A heading, underlined on a terminal."""
-        return self.styled(text, "4")
-
-    def styled(self, text: str, style: str) -> str:
-        """Text in a style (numbers of a terminal's SGR sequence); unchanged where the output is not a terminal."""
-        return f"\033[{style}m{text}\033[0m" if self.inv.is_terminal else text
-
     def schedd(self) -> Schedd:
         """A client of this host's access point, or of the first that the pool has."""
         from slotwise.client import Schedd
