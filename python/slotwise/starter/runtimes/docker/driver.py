@@ -32,8 +32,8 @@ from slotwise.starter.runtimes.docker.container import (
     create_arguments,
     service_ports,
 )
-from slotwise.starter.runtimes.docker.pulls import SharedPulls
 from slotwise.starter.runtimes.docker.rules import DockerRules
+from slotwise.starter.runtimes.images import CacheSettings, PullRecord, SharedWork
 from slotwise.starter.runtimes.runtime import ContainerJob, ContainerRun, Entrance, Probe, Progress
 
 _log = logging.getLogger(__name__)
@@ -42,8 +42,6 @@ _log = logging.getLogger(__name__)
 _ERRORS = "container.error"
 #: How long the test container may take, seconds.
 _TEST_S = 60.0
-#: How often in a row this host may fail at pulls before it offers Docker no more, and for how long, seconds.
-_FAILURES, _BACKOFF_S = 3, 600.0
 #: How long the daemon may take to notice the end of a container, seconds.
 _END_S = 20.0
 
@@ -52,6 +50,7 @@ class Docker:
     """The driver. All methods are for the event loop's thread.
 
     :param execute: the EXECUTE whose containers it removes.
+    :param record: whether pulls keep failing here.
     """
 
     name = "docker"
@@ -60,6 +59,7 @@ class Docker:
         self,
         rules: DockerRules,
         execute: Path,
+        record: PullRecord | None = None,
         *,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -69,11 +69,9 @@ class Docker:
         self._monotonic = monotonic
         self._engine = Engine()
         self._found = Probe(works=False)
-        self._pulls = SharedPulls()
+        self._pulls: SharedWork[None] = SharedWork()
+        self._record = record or PullRecord(CacheSettings())
         self._devices = Devices()
-        self._failures = 0
-        self._failed_at = 0.0
-        self._failed_because = ""
         self._cached_mib: int | None = None
         self._measured_at: float | None = None
 
@@ -83,15 +81,14 @@ class Docker:
     def offer(self) -> Probe:
         """What it can do now."""
         found = self._found
-        if found.works and self._failures >= _FAILURES and self._monotonic() - self._failed_at < _BACKOFF_S:
-            return _broken(found, f"pulls of images keep failing: {self._failed_because}")
+        if found.works and self._record.problem:
+            return _broken(found, f"pulls of images keep failing: {self._record.problem}")
         if found.works and self._cached_mib is not None:
             return replace(found, attributes={**found.attributes, "DockerCachedImageSizeMb": self._cached_mib})
         return found
 
     async def probe(self) -> None:
         """Run the test container."""
-        self._failures = 0
         try:
             self._found = await self._probed()
         except HostError as error:
@@ -184,8 +181,7 @@ class Docker:
         always = isinstance(policy, str) and policy.strip().lower() == "always"
         try:
             if always or not await self._is_here(image if self._rules.trusts_local_images else mark):
-                progress(f"pulling {image}")
-                await self._pulls.once(mark, lambda: self._pull(image))
+                await self._pulls.get(mark, lambda say: self._pull(image, say), progress)
             if (wrong := await self._wrong_architecture(image)) and not self._rules.skips_arch_check:
                 raise LaunchRefusedError(held(f"Image Architecture {wrong} not compatible", INVALID_DOCKER_IMAGE))
             if not self._rules.trusts_local_images:
@@ -198,8 +194,9 @@ class Docker:
     async def _is_here(self, name: str) -> bool:
         return bool((await self._client.output("images", "--quiet", name)).strip())
 
-    async def _pull(self, image: str) -> None:
+    async def _pull(self, image: str, progress: Progress) -> None:
         """:raises HostError: when it fails."""
+        progress(f"pulling {image}")
         await self._make_room()
         known = await self._is_here(image)
         limit_s = float(self._rules.pull_timeout_s) or 7 * 86400.0
@@ -207,10 +204,9 @@ class Docker:
             await self._client.output("pull", "--quiet", image, limit_s=limit_s)
         except HostError as error:
             if state.is_host_failure(str(error)) or "no answer in" in str(error):
-                self._failures += 1
-                self._failed_at, self._failed_because = self._monotonic(), str(error)
+                self._record.failed(image, str(error))
             raise
-        self._failures = 0
+        self._record.succeeded()
         if not known:
             await self._client.output("tag", image, images.pulled(image))
 
