@@ -247,6 +247,7 @@ def test_how_a_container_ended() -> None:
     before = KeeperResult(how="signaled", code=15, ended_by="soft")
     assert ended('{"Status":"created","ExitCode":0}', before) == before
     assert state.parse_state("[]") is None and state.parse_state("no") is None
+    assert state.corrected(KeeperResult(how="exited", code=137), None).how == "lost"
     lost = KeeperResult(how="lost")
     assert ended('{"Status":"exited","ExitCode":0}', lost) == lost
 

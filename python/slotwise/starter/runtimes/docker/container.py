@@ -125,6 +125,8 @@ def create_arguments(
     :raises LaunchRefusedError: when the job asks for what the machine does not allow.
     """
     value, machine, job = lookup(context.job_ad), context.machine_ad, context.job_ad
+    if account[0] == 0:
+        raise _refused("A Docker job never runs as root")
     words = ["create", "--name", container_name(context.job.job_id, spec.name)]
     words += ["--label", f"{LABEL}=True", "--label", f"{RUN_LABEL}={context.directory.path}"]
     words += _limits(spec, context, engine, memory_mib)

@@ -40,8 +40,8 @@ _log = logging.getLogger(__name__)
 
 #: Why a container could not be created, in the control directory of its run.
 _ERRORS = "container.error"
-#: How long the test container may take, seconds.
-_TEST_S = 60.0
+#: How long the daemon may take to say what it is, and the test container to run, seconds.
+_PROBE_S, _TEST_S = 20.0, 60.0
 #: How long the daemon may take to notice the end of a container, seconds.
 _END_S = 20.0
 
@@ -97,14 +97,14 @@ class Docker:
     async def _probed(self) -> Probe:
         if self._client.path() is None:
             return Probe(works=False)
-        version = (await self._client.output("-v")).strip()
+        version = (await self._client.output("-v", limit_s=_PROBE_S)).strip()
         known = Probe(works=True, version=version)
         if wrong := state.is_understood(version):
             return _broken(known, wrong)
         if self._rules.hides_scratch and os.geteuid() == 0:
             why = "the daemon cannot see scratch volumes, which LVM_HIDE_MOUNT hides: set LVM_HIDE_MOUNT = false"
             return _broken(known, why)
-        info = state.parse_info(await self._client.output("info", "--format", "{{json .}}"))
+        info = state.parse_info(await self._client.output("info", "--format", "{{json .}}", limit_s=_PROBE_S))
         if info is None or not info.server:
             why = state.one_line("; ".join(info.errors)) if info is not None else ""
             return _broken(known, why or "its daemon does not answer")
@@ -322,22 +322,28 @@ class Docker:
             stage = "docker create" if state.is_host_failure(said) else IMAGE_FAILED
             return replace(result, how="failed", stage=stage, detail=said)
         try:
-            found = await self._ended_state(name)
-            if found is not None:
-                result = state.corrected(result, found)
-        except HostError as error:
+            result = state.corrected(result, await self._ended_state(name))
+        except (HostError, OSError) as error:
             _log.error("run %s: could not find out how its container ended: %s", run.run_id, error)
+            result = state.corrected(result, None)
         for problem in await self._remove([name]):
             _log.error("run %s: %s", run.run_id, problem)
         return result
 
     async def _ended_state(self, name: str) -> state.ContainerState | None:
-        """The state of a container whose client has ended; the daemon may notice its end a moment later."""
+        """The state of a container whose client has ended; the daemon may notice its end a moment later. None: there is
+        no such container.
+
+        :raises HostError: when the daemon does not say.
+        :raises OSError: when it cannot be asked.
+        """
         deadline = self._monotonic() + _END_S
         while True:
             answer = await self._client.call("inspect", "--format", "{{json .State}}", name)
             if answer.status != 0:
-                return None  # it is not there: it was never made
+                if "no such" in answer.errors.lower():
+                    return None
+                raise HostError(state.one_line(answer.errors) or f"exit status {answer.status}")
             found = state.parse_state(answer.output)
             if found is None or not found.running:
                 return found

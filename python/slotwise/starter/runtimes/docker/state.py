@@ -80,10 +80,16 @@ def parse_state(text: str) -> ContainerState | None:
     )
 
 
-def corrected(result: KeeperResult, state: ContainerState) -> KeeperResult:
-    """The keeper's result by what the daemon knows: the keeper has only seen the client end."""
+def corrected(result: KeeperResult, state: ContainerState | None) -> KeeperResult:
+    """The keeper's result by what the daemon knows: the keeper has only seen the client end.
+
+    :param state: None where the daemon knows nothing of the container: it has died, or somebody has removed it. The
+        client's status is not the job's then.
+    """
     if result.how not in ("exited", "signaled"):
         return result
+    if state is None:
+        return replace(result, how="lost") if result.ended_by == "itself" else result
     if not state.ran:
         if result.ended_by != "itself":
             return result  # killed before the container ran
