@@ -1,0 +1,245 @@
+"""``slotwise backup`` and ``slotwise restore``: the state of a pool's host in one file.
+
+What a host cannot do without: the job queue with its history, accounting, journals and spooled files (SPOOL), keys and
+tokens, and the configuration that was set from afar. Databases are copied as of one moment each while their daemons
+write to them (SQLite's online backup). Logs and scratch directories of running jobs are not in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import sqlite3
+import stat
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import NoReturn
+
+from slotwise import __version__
+from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.common.parser import HelpFormatter
+from slotwise.daemon import lock
+from slotwise.daemon.registry import DAEMONS
+from slotwise.errors import HostError, UsageError
+from slotwise.home import PoolHome
+
+BACKUP = """Copies the state of this host's pool into a file, while it runs: job queue and history, accounting,
+journals, spooled files, keys and tokens. Keep the file as safe as the pool: it has its private keys."""
+RESTORE = """Puts a backup into the pool's directory, which must have no state of its own; the pool must be down.
+Jobs that ran when the backup was made are looked for at their execution points when the schedd starts."""
+#: The parts of the home that a backup has.
+_PARTS = ("config.d", "secrets", "spool")
+_MANIFEST = "slotwise-backup.json"
+_FORMAT = 1
+_SQLITE = b"SQLite format 3\0"
+#: What SQLite keeps beside a database: it is in the copy of the database.
+_BESIDE = ("-wal", "-shm", "-journal")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a backup says of itself. ``made_at``: epoch seconds."""
+
+    made_at: float
+    version: str
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, hint=f"see `{self.prog} --help`")
+
+
+def backup_parser() -> argparse.ArgumentParser:
+    """The options of ``backup``."""
+    made = _Parser(prog="slotwise backup", description=BACKUP, add_help=False, formatter_class=HelpFormatter)
+    made.add_argument("file", nargs="?", help="the file to write, a .tar.gz; it must not exist")
+    made.add_argument("--help", "-help", "-h", action="store_true", help="show this text")
+    return made
+
+
+def restore_parser() -> argparse.ArgumentParser:
+    """The options of ``restore``."""
+    made = _Parser(prog="slotwise restore", description=RESTORE, add_help=False, formatter_class=HelpFormatter)
+    made.add_argument("file", nargs="?", help="a file that `slotwise backup` has written")
+    made.add_argument("--help", "-help", "-h", action="store_true", help="show this text")
+    return made
+
+
+def backup(args: list[str], inv: Invocation) -> int:
+    """Write a backup."""
+    asked = backup_parser().parse_args(args)
+    if asked.help:
+        inv.out(backup_parser().format_help())
+        return 0
+    if not asked.file:
+        raise UsageError("which file?", hint="slotwise backup FILE.tar.gz")
+    home, target = inv.home.require_trusted(), inv.cwd / asked.file
+    if not home.spool.is_dir():
+        raise HostError(f"{home.root} has no pool", hint="SLOTWISE_HOME names another directory", path=str(home.root))
+    count = write(home, target, time.time())
+    inv.out(f"{target}: {count} files of {home.root}, {target.stat().st_size} bytes")
+    return 0
+
+
+def restore(args: list[str], inv: Invocation) -> int:
+    """Put a backup back."""
+    asked = restore_parser().parse_args(args)
+    if asked.help:
+        inv.out(restore_parser().format_help())
+        return 0
+    if not asked.file:
+        raise UsageError("which file?", hint="slotwise restore FILE.tar.gz")
+    home = inv.home
+    if running := [name for name in DAEMONS if lock.holder(home, name) is not None]:
+        raise HostError(f"the pool in {home.root} runs: {', '.join(running)}", hint="stop it: `slotwise down`")
+    count, manifest = read(inv.cwd / asked.file, home)
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(manifest.made_at))
+    inv.out(f"{count} files of {when} are in {home.root}; `slotwise up` starts the pool")
+    return 0
+
+
+def write(home: PoolHome, target: Path, now: float) -> int:
+    """Write the state of ``home`` to ``target``; returns the number of files.
+
+    :raises HostError: when the target is there, or a file cannot be read or written.
+    """
+    try:
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        raise HostError(f"{target} is there already", hint="name another file", path=str(target)) from None
+    except OSError as error:
+        raise HostError(f"cannot write {target}: {error.strerror}", path=str(target)) from None
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            with tarfile.open(fileobj=stream, mode="w:gz", compresslevel=1) as archive:
+                count = _add_all(archive, home, now)
+            stream.flush()
+            os.fsync(stream.fileno())
+        return count
+    except OSError as error:
+        target.unlink(missing_ok=True)
+        where = error.filename or target
+        raise HostError(f"the backup failed at {where}: {error.strerror or error}", path=str(where)) from None
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
+
+
+def _add_all(archive: tarfile.TarFile, home: PoolHome, now: float) -> int:
+    manifest = {"format": _FORMAT, "version": __version__, "made_at": now, "home": str(home.root)}
+    text = json.dumps(manifest).encode()
+    head = tarfile.TarInfo(_MANIFEST)
+    head.size, head.mtime = len(text), int(now)
+    archive.addfile(head, io.BytesIO(text))
+    count = 0
+    for part in _PARTS:
+        for path in _state(home.root / part):
+            name = path.relative_to(home.root).as_posix()
+            with contextlib.suppress(FileNotFoundError):  # it has gone meanwhile
+                count += _add(archive, path, name)
+    return count
+
+
+def _state(top: Path) -> Iterator[Path]:
+    """Directories and files at and below ``top``, each before what is in it; links and sockets are no state."""
+    if not top.is_dir() or top.is_symlink():
+        return
+    yield top
+    for directory, names, files in os.walk(top):
+        for name in sorted(names):
+            yield Path(directory, name)
+        for name in sorted(files):
+            path = Path(directory, name)
+            if stat.S_ISREG(path.lstat().st_mode) and not name.endswith(_BESIDE):
+                yield path
+
+
+def _add(archive: tarfile.TarFile, path: Path, name: str) -> int:
+    if path.is_symlink():
+        return 0
+    if path.is_dir():
+        archive.add(path, name, recursive=False)
+        return 0
+    with path.open("rb") as stream:
+        is_database = stream.read(len(_SQLITE)) == _SQLITE
+    if not is_database:
+        archive.add(path, name, recursive=False)
+        return 1
+    with tempfile.TemporaryDirectory(prefix="slotwise-backup-") as directory:
+        copy = Path(directory, "copy")
+        with (
+            contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=60)) as source,
+            contextlib.closing(sqlite3.connect(copy)) as into,
+        ):
+            source.backup(into)
+        about = path.stat()
+        copy.chmod(stat.S_IMODE(about.st_mode))
+        if os.geteuid() == 0:
+            os.chown(copy, about.st_uid, about.st_gid)
+        archive.add(copy, name, recursive=False)
+    return 1
+
+
+def read(source: Path, home: PoolHome) -> tuple[int, Manifest]:
+    """Put the backup ``source`` into ``home``; returns the number of files, and what the backup says of itself.
+
+    :raises HostError: when it is not a backup, or the home has state of its own.
+    """
+    for part in _PARTS:
+        place = home.root / part
+        if place.is_dir() and any(place.iterdir()):
+            hint = "move it away, or name another directory with SLOTWISE_HOME"
+            raise HostError(f"{place} is not empty", hint=hint, path=str(place))
+    try:
+        with tarfile.open(source, "r:gz") as archive:
+            manifest = _manifest(archive, source)
+            members = [_checked(member, source) for member in archive if member.name != _MANIFEST]
+            home.root.mkdir(parents=True, exist_ok=True)
+            for member in members:
+                archive.extract(member, home.root, numeric_owner=True, filter=_kept)
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise HostError(f"cannot restore {source}: {error}", path=str(source)) from None
+    return sum(member.isreg() for member in members), manifest
+
+
+def _kept(member: tarfile.TarInfo, place: str) -> tarfile.TarInfo:
+    """Owner and mode stay, but for bits that make programs another's."""
+    return member.replace(mode=member.mode & 0o777, deep=False)
+
+
+def _manifest(archive: tarfile.TarFile, source: Path) -> Manifest:
+    head = archive.next()
+    stream = archive.extractfile(head) if head is not None and head.name == _MANIFEST and head.isreg() else None
+    try:
+        found = json.loads(stream.read(65536)) if stream is not None else None
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not isinstance(found.get("made_at"), int | float):
+        raise HostError(f"{source} is not a backup of a pool", hint="`slotwise backup` writes one", path=str(source))
+    if found.get("format") != _FORMAT:
+        raise HostError(
+            f"{source} is a backup of format {found.get('format')}, of version {found.get('version')}",
+            hint="restore it with that version",
+            path=str(source),
+        )
+    return Manifest(float(found["made_at"]), str(found.get("version")))
+
+
+def _checked(member: tarfile.TarInfo, source: Path) -> tarfile.TarInfo:
+    """A member, which is a plain file or a directory of one of the parts.
+
+    :raises HostError: when it is not.
+    """
+    name = PurePosixPath(member.name)
+    if name.is_absolute() or ".." in name.parts or name.parts[:1] not in [(part,) for part in _PARTS]:
+        raise HostError(f"{source} has {member.name!r}, which no backup has", path=str(source))
+    if not (member.isreg() or member.isdir()):
+        raise HostError(f"{source}: {member.name!r} is neither a file nor a directory", path=str(source))
+    return member

@@ -1,0 +1,78 @@
+"""A pool is copied while it runs, and goes on from the copy in another directory."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from slotwise.cli.host import backup
+from slotwise.client import Schedd
+from slotwise.errors import HostError
+from slotwise.home import PoolHome
+
+from tests.support.pool import Pool
+
+
+def test_a_restored_pool_has_queue_history_and_keys(make_pool: Callable[[str], Pool], tmp_path: Path) -> None:
+    pool = make_pool("NUM_CPUS = 2\n")
+    pool.up()
+    held = {"executable": "/bin/true", "transfer_executable": False, "hold": True}
+    with Schedd(env=pool.env) as schedd:
+        assert schedd.submit(held, 20).cluster == 1
+        assert schedd.submit({**held, "hold": False}).cluster == 2
+        pool.until("the end of job 2", lambda: schedd.history("ClusterId == 2"))
+        token = pool.run("token", "create", "-identity", "alice@here", "-authz", "READ").stdout.strip()
+        said = pool.run("backup", "saved.tar.gz").stdout
+        assert "saved.tar.gz" in said and (pool.root / "saved.tar.gz").stat().st_mode & 0o077 == 0
+        assert "is there already" in pool.run("backup", "saved.tar.gz", check=False).stderr
+        assert "runs: master" in pool.run("restore", "saved.tar.gz", check=False).stderr
+        schedd.submit(held)  # after the backup
+    pool.down()
+    assert "is not empty" in pool.run("restore", "saved.tar.gz", check=False).stderr
+    shutil.rmtree(pool.home.root)
+    assert "`slotwise up` starts the pool" in pool.run("restore", "saved.tar.gz").stdout
+    assert pool.home.secrets.stat().st_mode & 0o077 == 0
+    pool.up()
+    with Schedd(env=pool.env, token=token) as schedd:  # signed with the key of before
+        assert {ad["ClusterId"] for ad in schedd.query()} == {1} and len(schedd.query()) == 20
+        assert len(schedd.history("ClusterId == 2")) == 1
+    with Schedd(env=pool.env) as schedd:
+        assert schedd.submit(held).cluster == 3
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/outside", "other/file", "spool/../../outside"])
+def test_a_file_that_is_no_backup_writes_nothing(tmp_path: Path, name: str) -> None:
+    home = PoolHome(tmp_path / "home")
+    (home.root / "spool").mkdir(parents=True)
+    (home.spool / "queue").write_text("jobs")
+    good, bad = tmp_path / "good.tar.gz", tmp_path / "bad.tar.gz"
+    assert backup.write(home, good, 1.0) == 1
+    with tarfile.open(good) as source, tarfile.open(bad, "w:gz") as target:
+        for member in source:
+            target.addfile(member, source.extractfile(member) if member.isreg() else None)
+        forged = tarfile.TarInfo(name)
+        forged.size = 1
+        target.addfile(forged, io.BytesIO(b"x"))
+    fresh = PoolHome(tmp_path / "fresh")
+    with pytest.raises(HostError, match="which no backup has"):
+        backup.read(bad, fresh)
+    assert not fresh.root.exists() and not (tmp_path / "outside").exists()
+    link = tmp_path / "link.tar.gz"
+    with tarfile.open(good) as source, tarfile.open(link, "w:gz") as target:
+        head = source.next()
+        assert head is not None
+        target.addfile(head, source.extractfile(head))
+        forged = tarfile.TarInfo("spool/link")
+        forged.type, forged.linkname = tarfile.SYMTYPE, "/etc"
+        target.addfile(forged)
+    with pytest.raises(HostError, match="neither a file nor a directory"):
+        backup.read(link, fresh)
+    (tmp_path / "text").write_text("no archive")
+    with pytest.raises(HostError, match="cannot restore"):
+        backup.read(tmp_path / "text", fresh)
+    count, manifest = backup.read(good, fresh)
+    assert (count, manifest.made_at, (fresh.spool / "queue").read_text()) == (1, 1.0, "jobs")
