@@ -62,6 +62,9 @@ for event in log.events(stop_after=60):
         break
 told["aborted"] = aborted
 told["history"] = sorted(ad["ProcId"] for ad in schedd.history(f"ClusterId == {first.cluster()}", ["ProcId"]))
+told["epochs"] = sorted(ad["ProcId"] for ad in schedd.jobEpochHistory(f"ClusterId == {first.cluster()}", ["ProcId"]))
+pinged = h.ping(location, "WRITE")
+told["pinged"] = [pinged["AuthCommand"], pinged["AuthorizationSucceeded"], h.ping(location["MyAddress"])["AuthCommand"]]
 told["param"] = [h.param["NEGOTIATOR_INTERVAL"], "NO_SUCH_KNOB" in h.param]
 told["remote"] = h.RemoteParam(location)["NEGOTIATOR_INTERVAL"]
 collector.advertise([classad2.ClassAd({"Name": "x1", "MyType": "Thing", "A": 5})])
@@ -112,6 +115,8 @@ def test_a_program_for_htcondor2_runs_unchanged(make_pool: Callable[[str], Pool]
     assert told["then"] == [[1, 0], [5, 0], [1, 5]]
     assert (told["removed"], told["aborted"]) == (3, 3)
     assert told["history"] == [0, 1]
+    assert told["epochs"] == [0, 1]
+    assert told["pinged"] == [60021, True, 60011]
     assert told["param"][1] is False
     assert str(told["param"][0]) == told["remote"]
     assert told["thing"] == 5

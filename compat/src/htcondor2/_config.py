@@ -124,7 +124,9 @@ class RemoteParam(MutableMapping[str, str]):
         self._cache.pop(key, None)
 
     def __iter__(self) -> Iterator[str]:
-        return (knob.name for knob in knobs())
+        # A daemon is asked for names; those that only its files have are those of this host's, which most often are
+        # the same.
+        return iter(sorted({*(knob.name for knob in knobs()), *param}))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

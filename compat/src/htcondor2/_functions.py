@@ -27,6 +27,12 @@ _ENDS = {
     DaemonCommand.OffFast: "FAST", DaemonCommand.OffGraceful: "GRACEFUL", DaemonCommand.OffPeaceful: "PEACEFUL",
     DaemonCommand.OffForce: "FAST",
 }  # fmt: skip
+#: HTCondor's number of the command that asks for a level.
+_PINGS = {
+    "DC_NOP": 60011, "ALLOW": 60011, "READ": 60020, "WRITE": 60021, "NEGOTIATOR": 60022, "ADMINISTRATOR": 60023,
+    "OWNER": 60024, "CONFIG": 60025, "DAEMON": 60026, "ADVERTISE_STARTD": 60027, "ADVERTISE_SCHEDD": 60028,
+    "ADVERTISE_MASTER": 60029,
+}  # fmt: skip
 
 
 def version() -> str:
@@ -83,17 +89,22 @@ def send_command(ad: ClassAd, dc: DaemonCommand, target: str | None = None) -> N
 
 
 def ping(location: str | ClassAd, authz: str | None = None, security: object = None) -> ClassAd:
-    """Who the caller is to a daemon: an ad with RemoteName, MyRemoteUserName and AuthorizationSucceeded.
+    """Who the caller is to a daemon: an ad with RemoteName, MyRemoteUserName, AuthMethods and AuthorizationSucceeded,
+    which says whether the daemon grants the level ``authz``, where one is named.
 
-    :raises HTCondorException: the daemon does not answer.
+    :raises HTCondorException: the daemon does not answer, or there is no such level.
     """
+    level = (authz or "DC_NOP").upper().removeprefix("DC_NOP_")
+    if level not in _PINGS:
+        raise HTCondorException(f"{authz} is not an authorization level; these are: {', '.join(sorted(_PINGS))}")
     address = location if isinstance(location, str) else location.get("MyAddress")
     if not isinstance(address, str):
         raise ValueError("Address not available in location argument.")
     with _pool.calling("the daemon"):
         reply = _pool.stub(daemon_pb2_grpc.DaemonStub, address).Ping(daemon_pb2.PingRequest(), timeout=20)
-    answer = ClassAd({"RemoteVersion": CONDOR_VERSION, "AuthorizationSucceeded": True})
-    for ours, theirs in (("daemon", "RemoteName"), ("identity", "MyRemoteUserName")):
+    granted = level in ("DC_NOP", "ALLOW") or level in reply.scopes
+    answer = ClassAd({"RemoteVersion": CONDOR_VERSION, "AuthCommand": _PINGS[level], "AuthorizationSucceeded": granted})
+    for ours, theirs in (("daemon", "RemoteName"), ("identity", "MyRemoteUserName"), ("method", "AuthMethods")):
         if value := getattr(reply, ours, ""):
             answer[theirs] = value
     return answer

@@ -99,12 +99,21 @@ class Schedd:
             found = self._client().history(wanted, list(projection), limit=max(0, match), since=ends)
         return [ClassAd._of(ad) for ad in found]
 
-    def jobEpochHistory(self, *_: object, **__: object) -> list[ClassAd]:
-        """Refused: this schedd's epochs are read from its JOB_EPOCH_HISTORY file (`slotwise history -epochs`).
-
-        :raises HTCondorException: always.
-        """
-        raise HTCondorException("this schedd does not serve its epoch history; read the file JOB_EPOCH_HISTORY names")
+    def jobEpochHistory(
+        self,
+        constraint: str | ExprTree | None = None,
+        projection: Sequence[str] = (),
+        match: int = -1,
+        since: int | str | ExprTree | None = None,
+        ad_type: str | None = None,
+    ) -> list[ClassAd]:
+        """Records of runs (JOB_EPOCH_HISTORY), newest first; ``ad_type``: of other kinds, a list with commas."""
+        kinds = ["EPOCH"] if ad_type is None else [kind.strip().upper() for kind in ad_type.split(",") if kind.strip()]
+        wanted = "" if constraint is None else str(constraint)
+        ends = _since(since)
+        with _pool.calling("the schedd"):
+            found = self._client().runs(wanted, list(projection), kinds=kinds, limit=max(0, match), since=ends)
+        return [ClassAd._of(ad) for ad in found]
 
     def daemonHistory(self, *_: object, **__: object) -> list[ClassAd]:
         """Refused: read the file that SCHEDD_DAEMON_HISTORY names (`slotwise history -daemon`).

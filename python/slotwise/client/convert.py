@@ -191,9 +191,12 @@ def users_query(constraint: str, projection: Sequence[str]) -> common_pb2.AdQuer
     return common_pb2.AdQuery(kind="Owner", constraint=constraint, projection=projection)
 
 
-def history_query(constraint: str, projection: Sequence[str], limit: int, since: str) -> schedd_pb2.HistoryQuery:
-    """A query for jobs that have left the queue; ``since``: a job, a cluster or an expression at which it ends."""
-    query = schedd_pb2.HistoryQuery(since=since)
+def history_query(
+    constraint: str, projection: Sequence[str], limit: int, since: str, kinds: Sequence[str] | None = None
+) -> schedd_pb2.HistoryQuery:
+    """A query for jobs that have left the queue; ``since``: a job, a cluster or an expression at which it ends.
+    ``kinds``: for the records of runs of these kinds instead, of all where none is named."""
+    query = schedd_pb2.HistoryQuery(since=since, runs=kinds is not None, kinds=kinds or ())
     query.query.CopyFrom(job_query(constraint, projection, limit).query)
     return query
 

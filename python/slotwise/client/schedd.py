@@ -74,6 +74,19 @@ class ScheddCalls(Client):
         return ads("History", convert.history_query(constraint, projection, limit, since))
 
     @calls
+    def runs(
+        self,
+        constraint: str = "",
+        projection: Sequence[str] = (),
+        *,
+        kinds: Sequence[str] = ("EPOCH",),
+        limit: int = 0,
+        since: str = "",
+    ) -> Call[list[ClassAd]]:
+        """Records of runs and their transfers (JOB_EPOCH_HISTORY) of these kinds, newest first; none: of all kinds."""
+        return ads("History", convert.history_query(constraint, projection, limit, since, kinds))
+
+    @calls
     def users(self, constraint: str = "", projection: Sequence[str] = ()) -> Call[list[ClassAd]]:
         """The records of the access point's users."""
         return ads("Users", convert.users_query(constraint, projection))

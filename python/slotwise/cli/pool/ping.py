@@ -95,6 +95,14 @@ def _levels(inv: Invocation, names: list[str], levels: list[str], options: Names
             rows.append(row | (reasons.get(level, {}) if isinstance(reasons, dict) else {}))
     if options.json:
         inv.out(json.dumps(rows, indent=2))
+    elif options.table and inv.called:
+        inv.out(
+            f"{'Instruction':>20} {'Authentication':>14} {'Encryption':>10} {'Integrity':>9} {'Decision':>8} Identity"
+        )
+        for row in rows:
+            decision = "ALLOW" if row["Allowed"] else "DENY"
+            who = row["Identity"] or "unauthenticated@unmapped"
+            inv.out(f"{row['Level']:>20} {row['Method'] or 'none':>14} {'none':>10} {'none':>9} {decision:>8} {who}")
     elif options.table:
         inv.out(f"{'LEVEL':<17} {'DECISION':<9} {'DAEMON':<11} {'METHOD':<9} IDENTITY")
         for row in rows:
