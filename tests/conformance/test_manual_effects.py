@@ -28,6 +28,7 @@ AWAY, HERE = Owner(), Owner(typing=((0, 48),), computing=((0, 48),))
 
 #: Examples whose effect another test drives.
 ELSEWHERE = {
+    "virtual machines": "unit/test_virtual_machines.py::test_a_machine_of_the_manuals_knobs",
     "slot types with constraints on GPUs": "unit/startd/test_claiming.py::test_a_slot_type_may_name_devices",
     "consumption policy": "unit/startd/test_claiming.py::test_a_consumption_policy_decides_what_is_taken",
     "quotas": "pool/test_negotiator.py::test_groups_are_charged_for_what_they_run_and_keep_to_their_quota",

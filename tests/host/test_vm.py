@@ -262,6 +262,17 @@ async def test_libvirt_runs_suspends_and_ends_a_machine() -> None:
         await leave(bench, run)
         found = notes(bench.shadow.runs[run].outputs[NAME])
         assert (found.boots, found.word) == (1, "BUTN")
+        # Saved by one run, it goes on in another, whose directory has another name.
+        wants: dict[str, Any] = {"JobVMCheckpoint": True, "WhenToTransferOutput": "ON_EXIT_OR_EVICT"}
+        run = start(bench, disk(FOREVER), **wants)
+        ticks = await ticking(bench, 3)
+        await leave(bench, run)
+        files = bench.shadow.runs[run].outputs
+        assert set(files) == {NAME, STATE, FACTS}
+        run = start(bench, files[NAME], files, **wants)
+        await ticking(bench, ticks)
+        assert live(bench).boots == 1
+        await leave(bench, run, fast=True)
         assert not own_daemons(bench)
 
 

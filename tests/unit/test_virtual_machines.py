@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -11,15 +12,25 @@ from xml.etree import ElementTree
 import pytest
 from slotwise.config import load
 from slotwise.execution.keeper_spec import CgroupPlan, CgroupSetting
-from slotwise.starter.runtimes.vm.domain import description
+from slotwise.starter.runtimes.vm.domain import description, with_identity
 from slotwise.starter.runtimes.vm.driver import offered, with_overhead
-from slotwise.starter.runtimes.vm.machine import Disk, Machine, MachineError, Sandbox, decode, read_machine
+from slotwise.starter.runtimes.vm.machine import (
+    Disk,
+    Machine,
+    MachineError,
+    Sandbox,
+    decode,
+    read_machine,
+    refers_elsewhere,
+)
 from slotwise.starter.runtimes.vm.plan import SupervisorPlan, decode_plan, decode_report
 from slotwise.starter.runtimes.vm.probe import Found
 from slotwise.starter.runtimes.vm.qemu_words import BY_EMULATION, BY_KVM, Handles, words
 from slotwise.starter.runtimes.vm.records import VmRecord, VmRecords
 from slotwise.starter.runtimes.vm.rules import VmRules, read_vm_rules
 from slotwise.starter.runtimes.vm.saved_state import decode_facts, facts_of, obstacle
+
+from tests.support.manual.features import FEATURES
 
 RULES = VmRules(kind="kvm", memory_mib=1024, networks=("nat", "bridge"), default_network="nat", bridge="br0")
 XEN = replace(RULES, kind="xen", xen_bootloader="/usr/bin/pygrub", hardware_vt=True)
@@ -163,12 +174,30 @@ def test_the_description_for_libvirt() -> None:
     assert [source.get("file") for source in sources if source is not None] == ["/scratch/disk.img", "/base <1>.img"]
     assert [disk.find("readonly") is not None for disk in domain.iter("disk")] == [False, True]
     assert [interface.get("type") for interface in domain.iter("interface")] == ["network"]
+    assert domain.findtext("uuid") == ElementTree.fromstring(description(MACHINE, BY_KVM, in_session=True)).findtext(
+        "uuid"
+    )
+    assert with_identity("<domain><name>a</name></domain>", MACHINE).count("<uuid>") == 1
     # A libvirt of the job's own has no networks.
     domain = ElementTree.fromstring(description(asked, BY_EMULATION, in_session=True, marker="A=b"))
     assert domain.get("type") == "qemu"
     assert [interface.get("type") for interface in domain.iter("interface")] == ["user"]
     env = domain.find("{http://libvirt.org/schemas/domain/qemu/1.0}commandline/*")
     assert env is not None and (env.get("name"), env.get("value")) == ("A", "b")
+
+
+@pytest.mark.parametrize(
+    ("header", "elsewhere"),
+    [
+        (b"\xfa\x33" * 40, False),
+        (b"QFI\xfb" + struct.pack(">IQ", 2, 0), False),
+        (b"QFI\xfb" + struct.pack(">IQ", 2, 104), True),
+        (b"QFI\xfb" + struct.pack(">IQ56xQ", 3, 0, 4), True),
+        (b"QFI\xfb" + struct.pack(">IQ56xQ", 3, 0, 1), False),
+    ],
+)
+def test_disks_that_read_other_files_are_seen(header: bytes, elsewhere: bool) -> None:
+    assert refers_elsewhere(header) is elsewhere
 
 
 def test_plans_and_reports_survive_their_way() -> None:
@@ -259,3 +288,11 @@ def test_knobs(tmp_path: Path) -> None:
 )
 def test_knobs_that_do_not_fit_are_told(tmp_path: Path, text: str, problem: str) -> None:
     assert any(problem in told for told in rules_of(tmp_path, text).problems)
+
+
+def test_a_machine_of_the_manuals_knobs(tmp_path: Path) -> None:
+    text = next(example.text for example in FEATURES if example.name == "virtual machines")
+    rules = rules_of(tmp_path, text)
+    assert (rules.kind, rules.memory_mib, rules.problems) == ("kvm", 512, ())
+    assert offered(rules, Found("qemu", BY_KVM), [])["VM_Memory"] == 512
+    assert machine(rules).memory_mib == 512

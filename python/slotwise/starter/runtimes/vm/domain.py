@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
@@ -27,6 +28,7 @@ def description(machine: Machine, accelerator: str, *, in_session: bool, marker:
     parts = [
         f"<domain type={quoteattr(kind)}{names}>",
         f"<name>{escape(machine.name)}</name>",
+        _identity(machine),
         f"<memory unit='MiB'>{machine.memory_mib}</memory>",
         f"<vcpu>{machine.vcpus}</vcpu>",
         *_boot(machine),
@@ -44,6 +46,16 @@ def description(machine: Machine, accelerator: str, *, in_session: bool, marker:
         env = f"<qemu:env name={quoteattr(name)} value={quoteattr(value)}/>"
         parts.append(f"<qemu:commandline>{env}</qemu:commandline>")
     return "".join([*parts, "</domain>"])
+
+
+def _identity(machine: Machine) -> str:
+    """The same at each start of the job: libvirt lets no other machine go on from its state."""
+    return f"<uuid>{uuid.uuid5(uuid.NAMESPACE_DNS, f'{machine.name}.slotwise')}</uuid>"
+
+
+def with_identity(xml: str, machine: Machine) -> str:
+    """A description by somebody else, with the machine's identity if it has none."""
+    return xml if "<uuid>" in xml else xml.replace("</name>", f"</name>{_identity(machine)}", 1)
 
 
 def _boot(machine: Machine) -> list[str]:
@@ -95,7 +107,7 @@ async def described_by(words: Sequence[str], job_ad: str, machine: Machine) -> s
     if process.returncode != 0 or not out.strip():
         detail = said.decode(errors="replace").strip()[-300:] or f"status {process.returncode}"
         raise MachineError(CRITICAL, f"LIBVIRT_XML_SCRIPT {words[0]} writes no description: {detail}")
-    return out.decode(errors="replace")
+    return with_identity(out.decode(errors="replace"), machine)
 
 
 def _extras(machine: Machine) -> list[tuple[str, str]]:

@@ -19,7 +19,14 @@ from slotwise.starter.job.ads import lookup, text
 from slotwise.starter.job.failures import LaunchRefusedError
 from slotwise.starter.runtimes.runtime import ContainerJob, ContainerRun, Entrance, Probe, Progress
 from slotwise.starter.runtimes.vm.domain import described_by
-from slotwise.starter.runtimes.vm.machine import Machine, MachineError, Sandbox, read_machine
+from slotwise.starter.runtimes.vm.machine import (
+    BAD_IMAGE,
+    Machine,
+    MachineError,
+    Sandbox,
+    read_machine,
+    refers_elsewhere,
+)
 from slotwise.starter.runtimes.vm.plan import REPORT, SupervisorPlan, decode_plan, decode_report
 from slotwise.starter.runtimes.vm.probe import Found, find, supervisor_words, with_kvm
 from slotwise.starter.runtimes.vm.qemu_words import BY_EMULATION
@@ -156,8 +163,8 @@ class VirtualMachines:
                     verb = "changed" if disk.writable else "read"
                     word = f"VMGAHP_ERR_JOBCLASSAD_{machine.kind.upper()}_INVALID_DISK_PARAM"
                     raise MachineError(word, f"{disk.path} cannot be {verb}")
-                if self._outside and Path(disk.path).is_symlink():
-                    raise MachineError("VMGAHP_ERR_BAD_IMAGE", f"{disk.path} is a link")
+                if self._outside and _leads_elsewhere(Path(disk.path)):
+                    raise MachineError(BAD_IMAGE, f"{disk.path} leads to another file, which may not be the job's")
 
     def _plan(self, machine: Machine, scratch: str, xml: str = "") -> SupervisorPlan:
         rules, found = self._rules, self._found
@@ -243,6 +250,17 @@ class VirtualMachines:
         """Whether it is time to look again at a host that could not start a machine."""
         since = self._failed[1] if self._failed is not None else None
         return since is not None and 0 < self._rules.recheck_s <= time.monotonic() - since
+
+
+def _leads_elsewhere(path: Path) -> bool:
+    """Whether a disk is another file than it seems: libvirt would open that with its own rights."""
+    if path.is_symlink():
+        return True
+    try:
+        with path.open("rb") as file:
+            return refers_elsewhere(file.read(512))
+    except OSError:
+        return False
 
 
 def _cannot_be_saved(machine: Machine, rules: VmRules) -> bool:

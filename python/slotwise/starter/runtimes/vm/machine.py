@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, field
 from pathlib import PurePosixPath
@@ -15,6 +16,8 @@ RAW = "raw"
 _FORMATS = (RAW, "qcow2")
 _DEVICE = re.compile(r"(vd|hd|sd|xvd)[a-z][0-9]*")
 _MAC = re.compile(r"([0-9a-f]{2}:){5}[0-9a-f]{2}", re.IGNORECASE)
+_QCOW2 = b"QFI\xfb"
+_EXTERNAL_DATA = 4
 #: Xen and libvirt take no smaller machine, MiB.
 _LEAST_MIB = 32
 #: Failures that are the job's own: it is put on hold, with the place of the word as the subcode. HTCondor's order.
@@ -255,6 +258,15 @@ def _boot_file(name: str, word: str, sandbox: Sandbox) -> str:
     if found is None and not name.startswith("/"):
         raise MachineError(word, f"{name} did not come with the job (transfer_input_files), and is not a full path")
     return found or name
+
+
+def refers_elsewhere(header: bytes) -> bool:
+    """Whether a qcow2 file, of which this is the beginning, has data in another file: that may be anybody's."""
+    if header[:4] != _QCOW2:
+        return False
+    version, backing = struct.unpack_from(">IQ", header.ljust(80, b"\0"), 4)
+    (features,) = struct.unpack_from(">Q", header.ljust(80, b"\0"), 72)
+    return backing != 0 or (version >= 3 and bool(features & _EXTERNAL_DATA))
 
 
 def _text(value: object) -> str:

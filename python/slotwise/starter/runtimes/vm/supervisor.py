@@ -68,7 +68,8 @@ class Supervisor:
 
     def _start(self) -> None:
         """Go on from a checkpoint, if there is one that fits; else boot from the disks."""
-        saved = self._checkpoint()
+        (Path(self._plan.scratch) / REPORT).unlink(missing_ok=True)
+        saved = self._checkpoint() if self._machine.checkpoint else None
         if saved is not None and not obstacle(saved, self._facts_now(saved.version)):
             try:
                 self._hypervisor.resume(str(self._state), saved.version)

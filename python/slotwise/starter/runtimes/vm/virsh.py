@@ -66,6 +66,10 @@ class Domain:
 
     def start(self) -> None:
         """Start the machine anew."""
+        self._begin("create", str(self._describe()))
+
+    def _describe(self) -> Path:
+        """Write the machine's description."""
         text = self._plan.xml or description(
             self._plan.machine,
             self.accelerator,
@@ -75,11 +79,11 @@ class Domain:
         )
         path = Path(self._plan.scratch) / ".vm_domain.xml"
         path.write_text(text)
-        self._begin("create", str(path))
+        return path
 
     def resume(self, path: str, version: str) -> None:
-        """Start the machine from a saved state."""
-        self._begin("restore", path)
+        """Start the machine from a saved state, as it is described now: the state may have come with the job."""
+        self._begin("restore", path, "--xml", str(self._describe()))
 
     def _begin(self, *words: str) -> None:
         self._listen()
