@@ -188,6 +188,7 @@ async def _try(rules: VmRules, driver: str, accelerator: str, place: Path, accou
 
 def _make_scratch(place: Path, account: Identity) -> Path:
     scratch = Path(tempfile.mkdtemp(prefix="vm_probe_", dir=place))
+    scratch.chmod(0o711)  # a libvirt of the host opens the disk by an account of its own
     file = scratch / "disk.img"
     file.write_bytes(probe_guest.disk())
     if account.uid is not None and account.gid is not None:
