@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from slotwise.model.reason_codes import Vacate
+from slotwise.wire.gen import schedd_pb2
 
 from tests.support.starter_bench import starter_bench
 
@@ -37,3 +39,13 @@ async def test_a_run_that_waits_for_its_turn_asks_again_after_a_restart_of_its_s
         await bench.shadow.give_turn(run)
         await bench.ended(run)
         assert len(bench.shadow.runs[run].outputs["large"]) == 3_000_000
+
+
+async def test_a_killed_run_sends_its_outputs_when_they_are_wanted() -> None:
+    async with starter_bench() as bench:
+        run = bench.submit("/bin/sh", "-c", "echo so far > part; sleep 100")
+        await bench.running(run)
+        await bench.eventually(lambda: list(bench.execute.glob("dir_*/**/part")), "it has written")
+        await bench.shadow.kill(run, code=int(Vacate.JOB_REMOVED), want_outputs=True)
+        ended = await bench.ended(run)
+        assert (ended.how, bench.output(run, "part")) == (schedd_pb2.RunEnded.EVICTED, "so far\n")

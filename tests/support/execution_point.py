@@ -61,6 +61,8 @@ class PretendedRun:
     #: The access point gives turns for outputs, and how often it has.
     offers_turns: bool = False
     turns: int = 0
+    #: Its outputs are wanted although it was killed.
+    with_outputs: bool = False
     hold: Any = None
 
 
@@ -390,6 +392,7 @@ class _StarterSide:
                 run.hold = message.inputs_complete
             run.ready.set()
         elif what == "kill":
+            run.with_outputs = message.kill.want_outputs
             run.killed.set()
         elif what in ("ack", "refused"):
             run.killed.set()

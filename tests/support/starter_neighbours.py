@@ -198,9 +198,11 @@ class PretendedShadow(schedd_pb2_grpc.ScheddServicer):
         kept = schedd_pb2.CheckpointKept()
         await self._contexts[run_id].write(schedd_pb2.ShadowMessage(run_id=run_id, checkpoint_kept=kept))
 
-    async def kill(self, run_id: str, *, fast: bool = False, reason: str = "", code: int = 0) -> None:
+    async def kill(
+        self, run_id: str, *, fast: bool = False, reason: str = "", code: int = 0, want_outputs: bool = False
+    ) -> None:
         """Have a run ended."""
-        kill = schedd_pb2.RunKill(fast=fast, reason=reason, reason_code=code)
+        kill = schedd_pb2.RunKill(fast=fast, reason=reason, reason_code=code, want_outputs=want_outputs)
         await self._contexts[run_id].write(schedd_pb2.ShadowMessage(run_id=run_id, kill=kill))
 
 

@@ -393,6 +393,7 @@ def test_parallel_jobs_have_a_number_of_nodes() -> None:
         "WantIOProxy": True, "JobRequiresSandbox": True, "KillSig": "SIGTERM",
     }  # fmt: skip
     assert {name: ad[name] for name in expected} == expected
+    assert read(EXE + "universe = parallel\nnode_count = 2\nqueue\n").clusters[0].job(0)["MinHosts"] == 2
     for words, problem in (("", "No machine_count specified!"), ("machine_count = 0\n", "not a number of nodes")):
         with pytest.raises(SubmitError, match=problem):
             read(EXE + f"universe = parallel\n{words}queue\n")

@@ -17,6 +17,7 @@ Jobs = str | ExprTree | Iterable[str]
 
 _ACTIONS = {
     "remove": schedd_pb2.ActRequest.REMOVE,
+    "transfer_and_remove": schedd_pb2.ActRequest.TRANSFER_AND_REMOVE,
     "remove_force": schedd_pb2.ActRequest.REMOVE_FORCE,
     "hold": schedd_pb2.ActRequest.HOLD,
     "release": schedd_pb2.ActRequest.RELEASE,

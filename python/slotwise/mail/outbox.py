@@ -14,6 +14,8 @@ import shutil
 import signal
 import smtplib
 import socket
+import ssl
+import stat
 from collections import deque
 from collections.abc import Mapping
 
@@ -30,6 +32,8 @@ _PATIENCE_S = 60.0
 _MINUTE_S = 60.0
 #: Where mail programs are, besides the daemon's own PATH.
 _PLACES = "/usr/sbin:/usr/lib:/usr/bin:/sbin:/bin"
+#: The longest password, in characters.
+_PASSWORD_MOST = 1024
 #: How much of a failed program's output is logged, in bytes.
 _LOGGED = 500
 
@@ -91,7 +95,7 @@ class Outbox:
         to = ", ".join(mail.recipients)
         try:
             if self.settings.smtp is not None:
-                await asyncio.to_thread(_send_by_smtp, mail, self.settings.smtp, self.settings.host)
+                await asyncio.to_thread(_send_by_smtp, mail, self.settings)
             else:
                 await self._call(self._call_for(mail))
         except CannotSendError as error:
@@ -164,17 +168,54 @@ async def _talk(process: asyncio.subprocess.Process, text: bytes) -> str:
     return line_of(said.decode(errors="replace").strip())
 
 
-def _send_by_smtp(mail: Mail, server: tuple[str, int], host: str) -> None:
+def _send_by_smtp(mail: Mail, settings: MailSettings) -> None:
     """:raises CannotSendError: the server does not accept the mail."""
-    message = as_message(mail)
-    sender = mail.sender or f"condor@{host}"
+    assert settings.smtp is not None
+    message, server = as_message(mail), settings.smtp
+    sender = mail.sender or f"condor@{settings.host}"
     if not mail.sender:
         message["From"] = sender
     place = f"{server[0]}:{server[1]}"
+    password = _password(settings.smtp_password_file) if settings.smtp_user else ""
     try:
-        with smtplib.SMTP(*server, local_hostname=host, timeout=_PATIENCE_S / 3) as smtp:
+        with _connected(settings, server) as smtp:
+            if settings.smtp_user:
+                smtp.login(settings.smtp_user, password)
             refused = smtp.send_message(message, from_addr=sender, to_addrs=list(mail.recipients))
     except (OSError, smtplib.SMTPException, socket.gaierror) as error:
         raise CannotSendError(f"{place}: {line_of(str(error), _LOGGED)}") from error
     if refused:
         raise CannotSendError(f"{place} does not take mail for {', '.join(refused)}")
+
+
+def _connected(settings: MailSettings, server: tuple[str, int]) -> smtplib.SMTP:
+    """A connection to the server, encrypted as the settings say; the server proves its name."""
+    patience = _PATIENCE_S / 3
+    if settings.smtp_tls == "none":
+        return smtplib.SMTP(*server, local_hostname=settings.host, timeout=patience)
+    context = ssl.create_default_context()
+    if settings.smtp_tls == "tls":
+        return smtplib.SMTP_SSL(*server, local_hostname=settings.host, timeout=patience, context=context)
+    smtp = smtplib.SMTP(*server, local_hostname=settings.host, timeout=patience)
+    try:
+        smtp.starttls(context=context)
+    except BaseException:
+        smtp.close()
+        raise
+    return smtp
+
+
+def _password(path: str) -> str:
+    """The password in the file.
+
+    :raises CannotSendError: when it cannot be read, or by others as well.
+    """
+    try:
+        with open(path, encoding="utf-8") as stream:
+            mode = stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
+            text = stream.readline(_PASSWORD_MOST).rstrip("\r\n")
+    except (OSError, UnicodeError) as error:
+        raise CannotSendError(f"SLOTWISE_SMTP_PASSWORD_FILE: {error}") from error
+    if mode & 0o077:
+        raise CannotSendError(f"SLOTWISE_SMTP_PASSWORD_FILE: others may read {path} (mode {mode:04o}); chmod 600 it")
+    return text

@@ -8,6 +8,9 @@ from slotwise.config import Config
 from slotwise.errors import ConfigError
 
 _SMTP_PORT = 25
+_TLS = ("starttls", "tls", "none")
+#: Servers on this host, to which a password may go in the clear.
+_HERE = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,11 @@ class MailSettings:
 
     host: str = ""
     smtp: tuple[str, int] | None = None
+    #: How the connection to that server is encrypted: ``starttls``, ``tls`` or ``none``.
+    smtp_tls: str = "none"
+    #: The name to log in with there, or "", and the file with the password.
+    smtp_user: str = ""
+    smtp_password_file: str = ""
     sendmail: str = ""
     program: str = ""
     sender: str = ""
@@ -35,15 +43,45 @@ class MailSettings:
     def of(cls, config: Config, host: str) -> MailSettings:
         """The settings that ``config`` gives on ``host``.
 
-        :raises ConfigError: SLOTWISE_SMTP_SERVER is not a host, or a host and a port.
+        :raises ConfigError: for an SLOTWISE_SMTP_SERVER that is not a host, or a host and a port; for a login that
+            others could read on its way.
         """
 
         def line(name: str) -> str:
             return " ".join(config.get_str(name).split())
 
+        server = _server(line("SLOTWISE_SMTP_SERVER"), str(config.origin("SLOTWISE_SMTP_SERVER") or ""))
+        user = line("SLOTWISE_SMTP_USER")
+        tls = line("SLOTWISE_SMTP_TLS").lower() or ("starttls" if user else "none")
+        origin = str(config.origin("SLOTWISE_SMTP_TLS") or "")
+        if tls not in _TLS:
+            raise ConfigError(
+                f"SLOTWISE_SMTP_TLS = {tls} is not a kind of encryption",
+                hint="write STARTTLS, TLS or NONE",
+                origin=origin,
+                key="SLOTWISE_SMTP_TLS",
+            )
+        password_file = config.get_str("SLOTWISE_SMTP_PASSWORD_FILE").strip()
+        if user and tls == "none" and server is not None and server[0] not in _HERE:
+            raise ConfigError(
+                f"SLOTWISE_SMTP_TLS = NONE would send the password of {user} to {server[0]} in the clear",
+                hint="set it to STARTTLS or TLS",
+                origin=origin,
+                key="SLOTWISE_SMTP_TLS",
+            )
+        if user and not password_file:
+            raise ConfigError(
+                f"SLOTWISE_SMTP_USER = {user} has no password",
+                hint="name a file with it in SLOTWISE_SMTP_PASSWORD_FILE",
+                origin=str(config.origin("SLOTWISE_SMTP_USER") or ""),
+                key="SLOTWISE_SMTP_USER",
+            )
         return cls(
             host=host,
-            smtp=_server(line("SLOTWISE_SMTP_SERVER"), str(config.origin("SLOTWISE_SMTP_SERVER") or "")),
+            smtp=server,
+            smtp_tls=tls,
+            smtp_user=user,
+            smtp_password_file=password_file,
             sendmail=config.get_str("SENDMAIL").strip(),
             program=config.get_str("MAIL").strip(),
             sender=line("MAIL_FROM"),

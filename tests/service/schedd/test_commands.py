@@ -199,9 +199,7 @@ async def test_attributes_that_the_administrator_locks(tmp_path: Path) -> None:
         await schedd.stop()
 
 
-async def test_what_is_known_from_elsewhere_and_is_not_there_says_so(schedd: RunningAccessPoint) -> None:
-    refused = await run(schedd, "rm", "-transfer", "1")
-    assert refused.status == 2 and "not fetched" in refused.err
+async def test_a_command_tells_its_version(schedd: RunningAccessPoint) -> None:
     assert (await run(schedd, "rm", "-version")).out.startswith("slotwise ")
 
 

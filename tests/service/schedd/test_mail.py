@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import logging
 import os
@@ -10,6 +11,7 @@ import pwd
 import re
 import shutil
 import socketserver
+import ssl
 import sys
 import tempfile
 import threading
@@ -18,14 +20,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from slotwise.config import load
 from slotwise.config.daemon_account import DaemonAccount
 from slotwise.daemon import privileges
+from slotwise.errors import ConfigError
 from slotwise.mail import outbox
 from slotwise.mail.message import Mail
 from slotwise.mail.settings import MailSettings
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.access_point import RunningAccessPoint
+from tests.support.certificates import Authority
 from tests.support.execution_point import ExecutionPoint, Script
 
 ALWAYS, COMPLETE, ERROR, START = 1, 2, 3, 4
@@ -70,6 +75,9 @@ class SmtpServer(socketserver.ThreadingTCPServer):
         self.mails: list[tuple[str, list[str], str]] = []
         #: Recipients that it does not take.
         self.refused: set[str] = set()
+        #: The only login that it takes, if it wants one, and the encryption of its connections.
+        self.login = ""
+        self.context: ssl.SSLContext | None = None
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
@@ -81,12 +89,25 @@ class SmtpSession(socketserver.StreamRequestHandler):
     server: SmtpServer
 
     def handle(self) -> None:
-        sender, to = "", []
+        sender, to, logged_in = "", [], False
         self.say("220 here")
         while line := self.rfile.readline().decode():
             word = line.strip().split(":")[0].upper()
             address = (re.findall("<(.*?)>", line) or [""])[0]
-            if word == "MAIL FROM":
+            if word.startswith("EHLO"):
+                self.say("250-here\r\n250-STARTTLS\r\n250 AUTH PLAIN" if self.server.login else "250 here")
+            elif word == "STARTTLS" and self.server.context is not None:
+                self.say("220 go on")
+                self.request = self.server.context.wrap_socket(self.request, server_side=True)
+                self.rfile, self.wfile = self.request.makefile("rb"), self.request.makefile("wb", 0)
+            elif word.startswith("AUTH PLAIN"):
+                given = base64.b64decode(line.split()[2]).decode()
+                is_right = given == f"\0{self.server.login}"
+                logged_in = logged_in or is_right
+                self.say("235 welcome" if is_right else "535 no such user")
+            elif word == "MAIL FROM" and self.server.login and not logged_in:
+                self.say("530 log in first")
+            elif word == "MAIL FROM":
                 sender = address
                 self.say("250 ok")
             elif word == "RCPT TO" and address in self.server.refused:
@@ -106,6 +127,10 @@ class SmtpSession(socketserver.StreamRequestHandler):
                 return
             else:
                 self.say("250 ok")
+
+    def finish(self) -> None:
+        super().finish()
+        self.request.close()  # the server closes the plain socket alone
 
     def say(self, line: str) -> None:
         self.wfile.write(f"{line}\r\n".encode())
@@ -190,6 +215,56 @@ async def test_an_smtp_server_takes_the_mail(world: World, server: SmtpServer, p
     head, _, body = text.partition("\r\n\r\n")
     assert "From: condor@here" in head and "Subject: [Condor] Condor Job " in head
     assert 'Cmd = "/bin/true"\r\n' in body and not program.mails()
+
+
+async def test_an_smtp_server_may_want_a_login(
+    world: World, server: SmtpServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Over TLS, and with a password that nobody else can read."""
+    authority = Authority(tmp_path / "ca")
+    certificate = authority.issue("mail")
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.directory / "ca.pem"))
+    server.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.context.load_cert_chain(certificate, certificate.with_suffix(".key"))
+    server.login = "pool\0secret words"
+    password = tmp_path / "password"
+    password.write_text("secret words\n")
+    password.chmod(0o644)
+    knobs = {"SLOTWISE_SMTP_USER": "pool", "SLOTWISE_SMTP_PASSWORD_FILE": str(password)}
+    await world.start(SLOTWISE_SMTP_SERVER=server.place, **knobs)
+    await world.run(JobNotification=COMPLETE, NotifyUser="ann@x.org")
+
+    async def refused() -> bool:
+        return "others may read" in caplog.text
+
+    await world.schedd.until(refused)
+    assert not server.mails
+    password.chmod(0o600)
+    await world.run(JobNotification=COMPLETE, NotifyUser="ann@x.org")
+
+    async def taken() -> bool:
+        return bool(server.mails)
+
+    await world.schedd.until(taken)
+    assert server.mails[0][1] == ["ann@x.org"]
+    assert "secret" not in caplog.text
+
+
+def test_a_password_does_not_leave_the_host_in_the_clear(tmp_path: Path) -> None:
+    def settings(text: str) -> MailSettings:
+        (tmp_path / "config").write_text(f"SLOTWISE_SMTP_SERVER = mail.example.org\n{text}")
+        return MailSettings.of(load(str(tmp_path / "config"), env={}), "here")
+
+    with_file = "SLOTWISE_SMTP_USER = pool\nSLOTWISE_SMTP_PASSWORD_FILE = /p\n"
+    assert (settings("").smtp_tls, settings(with_file).smtp_tls) == ("none", "starttls")
+    assert settings(f"{with_file}SLOTWISE_SMTP_TLS = TLS\n").smtp_tls == "tls"
+    for text, words in (
+        (f"{with_file}SLOTWISE_SMTP_TLS = NONE\n", "in the clear"),
+        ("SLOTWISE_SMTP_USER = pool\n", "has no password"),
+        ("SLOTWISE_SMTP_TLS = perhaps\n", "is not a kind of encryption"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            settings(text)
 
 
 async def test_jobs_that_do_not_ask_get_no_mail(world: World, program: MailProgram) -> None:

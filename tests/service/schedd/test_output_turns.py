@@ -1,4 +1,4 @@
-"""The transfer queue of outputs (MAX_CONCURRENT_DOWNLOADS): users with the fewest transfers go first."""
+"""The transfer queue of outputs (MAX_CONCURRENT_DOWNLOADS), and outputs of jobs that are removed (rm -transfer)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from slotwise.model.reason_codes import Vacate
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.access_point import RunningAccessPoint
+from tests.support.command import command
 from tests.support.execution_point import ExecutionPoint, PretendedRun, Script
 
 
@@ -69,3 +71,29 @@ async def test_without_a_limit_nothing_waits(tmp_path: Path, point: ExecutionPoi
         assert not any(run.offers_turns for run in point.runs.values())
     finally:
         await schedd.stop()
+
+
+async def test_outputs_of_a_removed_job_come_back_when_that_is_asked_for(
+    schedd: RunningAccessPoint, point: ExecutionPoint
+) -> None:
+    point.script = lambda ad: Script(
+        until_killed=True,
+        outputs={"part": b"so far"},
+        how=schedd_pb2.RunEnded.EVICTED,
+        reason_code=int(Vacate.JOB_REMOVED),
+    )
+    cluster = await schedd.submit(1)
+    await schedd.negotiate(point.address)
+
+    async def runs() -> bool:
+        return any(run.started for run in point.runs.values())
+
+    await schedd.until(runs)
+    (run,) = point.runs.values()
+    done = await command(schedd.home.root, "rm", "-transfer", f"{cluster}.0")
+    assert (done.status, done.out) == (0, f"Job {cluster}.0 marked for removal after file transfer\n")
+    await schedd.until_gone()
+    assert run.with_outputs
+    assert (schedd.home.root / "part").read_bytes() == b"so far"
+    (ad,) = await schedd.history()
+    assert (ad["JobStatus"], ad["RemoveReason"]) == (3, f"via condor_rm -transfer (by user {schedd.owner})")

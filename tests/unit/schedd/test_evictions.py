@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.schedd.policy.evict_transforms import transformed
+from slotwise.model.reason_codes import Vacate
+from slotwise.schedd.jobs.codes import Status
+from slotwise.schedd.jobs.job import Cluster, Job
+from slotwise.schedd.jobs.queue import TRANSFER_ON_REMOVE
+from slotwise.schedd.policy.evict_transforms import kill_owed, transformed
 
 BODY = (
     "REQUIREMENTS (VacateReasonCode==21 || VacateReasonCode == 34) && VacateReasonSubCode == 102\x1e"
@@ -41,3 +46,13 @@ def test_set_keeps_an_expression() -> None:
     body = "REQUIREMENTS true\x1eSET RequestMemory MemoryUsage * 2"
     changes = transformed(job(TransformBody_RequestMemory=body), 34, 102, "", 0)
     assert changes == {"RequestMemory": "MemoryUsage * 2"}
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_the_kill_that_a_restarted_schedd_owes_still_wants_outputs(asked: bool) -> None:
+    removed = Job(Cluster(1, "ann", "ann@here", "ann@here", 0, {}), 0, Status.REMOVED)
+    removed.run = "1.0#1"
+    removed.changes = {"RemoveReason": "why", **({TRANSFER_ON_REMOVE: True} if asked else {})}
+    owed = kill_owed(removed)
+    assert owed is not None
+    assert (owed.reason, owed.code, owed.with_outputs) == ("why", Vacate.JOB_REMOVED, asked)

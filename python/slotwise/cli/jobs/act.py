@@ -28,6 +28,7 @@ class Verb:
 
 
 _RM = Verb("rm", _ACT.REMOVE, "marked for removal", "remove")
+_TRANSFER = Verb("rm", _ACT.TRANSFER_AND_REMOVE, "marked for removal after file transfer", "remove")
 _FORCE = Verb("rm", _ACT.REMOVE_FORCE, "removed locally (remote state unknown)", "remove")
 _HOLD = Verb("hold", _ACT.HOLD, "held", "hold")
 _RELEASE = Verb("release", _ACT.RELEASE, "released", "release")
@@ -65,7 +66,8 @@ _RESULTS = {
 _PLACES = """-totals (counts by result), -long (the result as an ad),
            -name SCHEDD, -pool HOST:PORT, -address ADDRESS (another access point)"""
 _OPTIONS_OF = {
-    "rm": f"  options: -reason TEXT, -held (only held jobs), -forcex (drop jobs that are being removed), {_PLACES}",
+    "rm": "  options: -reason TEXT, -held (only held jobs), -forcex (drop jobs that are being removed),\n"
+    f"           -transfer (outputs come back first), {_PLACES}",
     "hold": f"  options: -reason TEXT, -subcode N, {_PLACES}",
     "release": f"  options: -reason TEXT, -held, {_PLACES}",
     "suspend": f"  options: {_PLACES}",
@@ -75,14 +77,9 @@ _OPTIONS_OF = {
 
 
 def rm(args: list[str], inv: Invocation) -> int:
-    """Remove jobs; ``-forcex`` drops those that are being removed already."""
+    """Remove jobs; ``-forcex`` drops those being removed already, ``-transfer`` has outputs come back first."""
     parsed = parse(args, [*COMMON, _REASON, *_HELD, Option("forcex", 6), Option("transfer", 2)])
-    if parsed.has("transfer"):
-        raise UsageError(
-            "-transfer: files of a running job that is removed are not fetched",
-            hint="`slotwise ssh-to-job JOB cat FILE > FILE` copies one before",
-        )
-    return _act(_FORCE if parsed.has("forcex") else _RM, parsed, inv)
+    return _act(_FORCE if parsed.has("forcex") else _TRANSFER if parsed.has("transfer") else _RM, parsed, inv)
 
 
 def hold(args: list[str], inv: Invocation) -> int:

@@ -20,6 +20,7 @@ from slotwise.wire.gen import common_pb2, schedd_pb2
 
 _ACTIONS: dict[int, Action] = {
     schedd_pb2.ActRequest.REMOVE: Action.REMOVE,
+    schedd_pb2.ActRequest.TRANSFER_AND_REMOVE: Action.TRANSFER_AND_REMOVE,
     schedd_pb2.ActRequest.REMOVE_FORCE: Action.REMOVE_FORCE,
     schedd_pb2.ActRequest.HOLD: Action.HOLD,
     schedd_pb2.ActRequest.RELEASE: Action.RELEASE,

@@ -35,6 +35,7 @@ _STARTED = frozenset((Status.RUNNING, Status.TRANSFERRING_OUTPUT))
 #: The states in which an action applies to a job that is selected by cluster, owner or constraint.
 _SUITABLE: dict[Action, frozenset[Status]] = {
     Action.REMOVE: frozenset(Status) - {Status.REMOVED},
+    Action.TRANSFER_AND_REMOVE: frozenset(Status) - {Status.REMOVED},
     Action.REMOVE_FORCE: frozenset((Status.REMOVED,)),
     Action.HOLD: frozenset(Status) - {Status.REMOVED, Status.COMPLETED},
     Action.RELEASE: frozenset((Status.HELD,)),
@@ -56,6 +57,7 @@ def _suits(job: Job, action: Action) -> bool:
 #: The reasons of actions for which the user gave none, as HTCondor words them.
 _REASONS: dict[Action, str] = {
     Action.REMOVE: "via condor_rm",
+    Action.TRANSFER_AND_REMOVE: "via condor_rm -transfer",
     Action.REMOVE_FORCE: "via condor_rm -forcex",
     Action.HOLD: "via condor_hold",
     Action.RELEASE: "via condor_release",
@@ -141,7 +143,7 @@ class Actions:
         return found
 
     def _act_on_factory(self, cluster: Cluster, action: Action, reason: str, decision: Decision) -> None:
-        if action in (Action.REMOVE, Action.REMOVE_FORCE):
+        if action in (Action.REMOVE, Action.TRANSFER_AND_REMOVE, Action.REMOVE_FORCE):
             factories.end(self._queue, cluster, decision)
         elif action == Action.HOLD:
             factories.pause(self._queue, cluster, reason, decision)
@@ -150,8 +152,8 @@ class Actions:
 
     def _act(self, job: Job, action: Action, reason: str, subcode: int, decision: Decision) -> ActionResult:
         queue = self._queue
-        if action == Action.REMOVE:
-            if not queue.remove(job, reason, decision):
+        if action in (Action.REMOVE, Action.TRANSFER_AND_REMOVE):
+            if not queue.remove(job, reason, decision, with_outputs=action == Action.TRANSFER_AND_REMOVE):
                 return ActionResult.ALREADY_DONE
             self._dependents.remove(decision)
             return ActionResult.SUCCESS

@@ -14,6 +14,7 @@ class Action(StrEnum):
     """What can be done to jobs; the value is the word that logs use."""
 
     REMOVE = "remove"
+    TRANSFER_AND_REMOVE = "transfer and remove"
     REMOVE_FORCE = "remove force"
     HOLD = "hold"
     RELEASE = "release"

@@ -25,6 +25,8 @@ class Kill:
     code: int
     #: The job was removed by force: its run does not wait for JOB_STOP_DELAY.
     forced: bool = False
+    #: Its outputs come back although it does not end by itself.
+    with_outputs: bool = False
 
 
 class NoticeKind(StrEnum):

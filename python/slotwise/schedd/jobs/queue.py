@@ -39,6 +39,8 @@ from slotwise.schedd.jobs.values import Changes
 #: The cool-down after a failed start, in seconds; doubles with each consecutive failure.
 _COOL_FIRST_S = 1.0
 _COOL_MOST_S = 300.0
+#: The attribute of a removed job whose outputs come back when its run ends.
+TRANSFER_ON_REMOVE = "TransferOnRemove"
 
 
 class Queue(JobIndex):
@@ -104,10 +106,13 @@ class Queue(JobIndex):
         decision.note("%s: released: %s", job.key, reason)
         return True
 
-    def remove(self, job: Job, reason: str, decision: Decision, *, by_policy: bool = False) -> bool:
+    def remove(
+        self, job: Job, reason: str, decision: Decision, *, by_policy: bool = False, with_outputs: bool = False
+    ) -> bool:
         """Remove the job; it leaves when its run is over. False when it is being removed already.
 
         As in HTCondor, a job that runs on a slot mails its user of removals by its policy (``by_policy``) alone.
+        ``with_outputs``: what it has written comes back first.
         """
         if job.status == Status.REMOVED:
             return False
@@ -120,8 +125,10 @@ class Queue(JobIndex):
             self._log_held(job, decision)
         self.move(job, Status.REMOVED, decision, {"RemoveReason": reason})
         if job.run:
+            if with_outputs:
+                decision.set(job, {TRANSFER_ON_REMOVE: True})
             decision.note("%s: marked for removal, run %s is to end: %s", job.key, job.run, reason)
-            decision.kills.append(Kill(job.run, False, reason, Vacate.JOB_REMOVED))
+            decision.kills.append(Kill(job.run, False, reason, Vacate.JOB_REMOVED, with_outputs=with_outputs))
             if by_policy or job.cluster.universe == Universe.LOCAL:
                 decision.notices.append(Notice(job, NoticeKind.REMOVED, reason))
         else:

@@ -14,6 +14,7 @@ from slotwise.schedd.jobs.ads import plain
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Kill
 from slotwise.schedd.jobs.job import Job
+from slotwise.schedd.jobs.queue import TRANSFER_ON_REMOVE
 from slotwise.schedd.jobs.values import Changes, Expr
 
 
@@ -55,7 +56,9 @@ def kill_owed(job: Job) -> Kill | None:
     """The kill for a run whose job was held or removed; None while it may run."""
     changes = job.changes or {}
     if job.status == Status.REMOVED:
-        return Kill(job.run, False, str(changes.get("RemoveReason") or ""), int(Vacate.JOB_REMOVED))
+        with_outputs = changes.get(TRANSFER_ON_REMOVE) is True
+        reason = str(changes.get("RemoveReason") or "")
+        return Kill(job.run, False, reason, int(Vacate.JOB_REMOVED), with_outputs=with_outputs)
     if job.status == Status.HELD:
         return Kill(job.run, False, str(changes.get("HoldReason") or ""), int(job.number("HoldReasonCode")))
     if job.status == Status.IDLE:

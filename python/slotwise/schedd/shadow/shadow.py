@@ -29,7 +29,7 @@ from slotwise.schedd.history.epochs import RunHistory, spawn_record, transfer_re
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Decision, Kill, RunOutcome
-from slotwise.schedd.jobs.queue import Queue
+from slotwise.schedd.jobs.queue import TRANSFER_ON_REMOVE, Queue
 from slotwise.schedd.lifecycle import run_instructions as do
 from slotwise.schedd.lifecycle.run_events import (
     BeganAnew,
@@ -390,7 +390,9 @@ class Shadows:
             self._apply(run, KillRequested(kill))
 
     def _send_kill(self, run: Run, kill: Kill) -> None:
-        told = schedd_pb2.RunKill(fast=kill.fast, reason=kill.reason, reason_code=kill.code)
+        told = schedd_pb2.RunKill(
+            fast=kill.fast, reason=kill.reason, reason_code=kill.code, want_outputs=kill.with_outputs
+        )
         self._say(run, schedd_pb2.ShadowMessage(run_id=run.id, kill=told))
 
     # ---- results and end
@@ -416,7 +418,9 @@ class Shadows:
         evicted = end.how == RunOutcome.EVICTED and run.job.status != Status.REMOVED
         # Held for a result that is missing or too much: the others are there, and tell what went wrong.
         in_part = end.how == RunOutcome.HELD and end.reason_code in _HELD_FOR_RESULTS
-        placed = end.how.by_itself or in_part or (evicted and self._transfers.keeps)
+        # With rm -transfer its results are wanted all the same.
+        asked_for = run.job.status == Status.REMOVED and (run.job.changes or {}).get(TRANSFER_ON_REMOVE) is True
+        placed = end.how.by_itself or in_part or asked_for or (evicted and self._transfers.keeps)
         if self._transfers.of(run).results.empty or not placed:
             self._transfers.drop(run)
             self._endings.finish(run, end, None)

@@ -131,6 +131,7 @@ class ActRequest(_message.Message):
         VACATE: _ClassVar[ActRequest.Action]
         VACATE_FAST: _ClassVar[ActRequest.Action]
         CLEAR_DIRTY: _ClassVar[ActRequest.Action]
+        TRANSFER_AND_REMOVE: _ClassVar[ActRequest.Action]
     REMOVE: ActRequest.Action
     REMOVE_FORCE: ActRequest.Action
     HOLD: ActRequest.Action
@@ -140,6 +141,7 @@ class ActRequest(_message.Message):
     VACATE: ActRequest.Action
     VACATE_FAST: ActRequest.Action
     CLEAR_DIRTY: ActRequest.Action
+    TRANSFER_AND_REMOVE: ActRequest.Action
     ACTION_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]

@@ -70,7 +70,11 @@ pub const NODE: &str = "#pArAlLeLnOdE#";
 
 /// Sets how many nodes a parallel job has.
 fn nodes(job: &mut Job<'_>) -> Done {
-    let Some(count) = job.number("machine_count", "MachineCount")? else {
+    let count = match job.number("machine_count", "MachineCount")? {
+        Some(count) => Some(count),
+        None => job.number("node_count", "NodeCount")?,
+    };
+    let Some(count) = count else {
         let hint = "add `machine_count = NUMBER`";
         return Err(job.bad("machine_count", "No machine_count specified!", hint));
     };
