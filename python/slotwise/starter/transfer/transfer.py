@@ -40,7 +40,6 @@ _OURS = frozenset(
         ".plugin.out",
         "docker_stderror",
         ".vm_report",
-        ".vm_domain.xml",
         ".docker_sock",
     }
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -13,7 +14,7 @@ from pathlib import Path
 from slotwise.classad import ClassAd
 from slotwise.classad.values import Value
 from slotwise.execution.exit_status import FAILED_TO_CREATE_PROCESS, MACHINE_FAILED, STARTER_ERROR, End, How, held
-from slotwise.execution.keeper_spec import CgroupPlan, CgroupSetting, Identity, KeeperResult, KeeperSpec
+from slotwise.execution.keeper_spec import CgroupPlan, CgroupSetting, KeeperResult, KeeperSpec
 from slotwise.starter.enforcement.privilege import read_small, rights_of
 from slotwise.starter.job.ads import lookup, text
 from slotwise.starter.job.failures import LaunchRefusedError
@@ -130,7 +131,8 @@ class VirtualMachines:
             except MachineError as error:
                 raise LaunchRefusedError(_refusal(error)) from None
         self._make_room(machine, job)
-        return replace(job, image=self._plan(machine, str(sandbox), xml).encode())
+        plan = self._plan(machine, str(sandbox), xml, str(self._state_of(job.name)) if self._outside else "")
+        return replace(job, image=plan.encode())
 
     def _make_room(self, machine: Machine, job: ContainerJob) -> None:
         """Count the machine among those of the host."""
@@ -144,6 +146,16 @@ class VirtualMachines:
         if self._outside:  # libvirt's own account has to reach the disks
             with rights_of(job.context.identity):
                 job.context.directory.scratch.chmod(0o711)
+            self._state_of(job.name).mkdir(mode=0o700, exist_ok=True)
+
+    def _state_of(self, run: str) -> Path:
+        """Where the state of a machine outside of its job's processes is written: no job reaches it."""
+        return self._place / f"{run}.state"
+
+    def _forget(self, run: str) -> None:
+        """Nothing is left of the run's machine."""
+        shutil.rmtree(self._state_of(run), ignore_errors=True)
+        self._records.remove(run)
 
     def _check(self, machine: Machine, job: ContainerJob) -> None:
         """Refuse what the job's own account may not use, and what the slot has no room for.
@@ -156,6 +168,9 @@ class VirtualMachines:
                 "VMGAHP_ERR_JOBCLASSAD_TOO_MUCH_MEMORY_REQUEST",
                 f"the machine is to have {machine.memory_mib} MiB, and the slot has {slot_mib}: raise request_memory",
             )
+        if machine.checkpoint and self._outside:
+            word = f"VMGAHP_ERR_JOBCLASSAD_{machine.kind.upper()}_MISMATCHED_CHECKPOINT"
+            raise MachineError(word, f"{self._rules.uri} takes no state that comes with a job: drop vm_checkpoint")
         with rights_of(job.context.identity):
             for disk in machine.disks:
                 wanted = os.R_OK | (os.W_OK if disk.writable else 0)
@@ -166,7 +181,7 @@ class VirtualMachines:
                 if self._outside and _leads_elsewhere(Path(disk.path)):
                     raise MachineError(BAD_IMAGE, f"{disk.path} leads to another file, which may not be the job's")
 
-    def _plan(self, machine: Machine, scratch: str, xml: str = "") -> SupervisorPlan:
+    def _plan(self, machine: Machine, scratch: str, xml: str, state_dir: str) -> SupervisorPlan:
         rules, found = self._rules, self._found
         return SupervisorPlan(
             machine,
@@ -176,6 +191,7 @@ class VirtualMachines:
             qemu=rules.qemu,
             uri=rules.uri,
             xml=xml,
+            state_dir=state_dir,
             soft_suspend=rules.soft_suspend or _cannot_be_saved(machine, rules),
             kill_s=rules.kill_s,
             status_s=rules.status_s,
@@ -198,7 +214,8 @@ class VirtualMachines:
                 "LC_ALL": "C.UTF-8",
             },
             # libvirt's machines are not the job's processes: only its own daemon's word counts there.
-            identity=Identity() if self._outside else with_kvm(spec.identity, self._found.kvm_group),
+            client=self._outside and self._root,
+            identity=with_kvm(spec.identity, self._found.kvm_group),
             cgroup=with_overhead(spec.cgroup, self._rules.overhead_mib),
             suspends_itself=True,
         )
@@ -217,7 +234,7 @@ class VirtualMachines:
         record = self._records.get(run.name)
         if record is not None and record.uri:
             await loop.run_in_executor(None, destroy_domain, record.uri, record.machine)
-        self._records.remove(run.name)
+        self._forget(run.name)
         try:
             report = decode_report(read_small(run.directory.scratch / REPORT, run.identity, 65536))
         except OSError:
@@ -241,7 +258,7 @@ class VirtualMachines:
                 if problem:
                     problems.append(f"the virtual machine {record.machine}: {problem}")
                     continue
-            self._records.remove(record.run)
+            self._forget(record.run)
         if self._is_due():
             await self.probe()
         return problems

@@ -24,6 +24,8 @@ class SupervisorPlan:
     uri: str = ""
     #: The description of the machine for libvirt; empty: the usual one.
     xml: str = ""
+    #: Where its state is written; empty: the scratch directory, where it is the job's.
+    state_dir: str = ""
     soft_suspend: bool = False
     kill_s: float = 60.0
     status_s: float = 60.0

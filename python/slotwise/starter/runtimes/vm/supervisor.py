@@ -38,8 +38,8 @@ class Supervisor:
         self._plan = plan
         self._machine = plan.machine
         self._hypervisor = hypervisor
-        self._state = Path(plan.scratch) / STATE
-        self._facts = Path(plan.scratch) / FACTS
+        place = Path(plan.state_dir or plan.scratch)
+        self._state, self._facts = place / STATE, place / FACTS
         self._paused = False
         #: It is suspended in a file: there is no machine.
         self._saved = False
@@ -192,8 +192,11 @@ class Supervisor:
 
     def _fail(self, report: Report) -> int:
         with contextlib.suppress(OSError):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-            with open(os.open(f"{self._plan.scratch}/{REPORT}", flags, 0o600), "w") as file:
+            # Made anew: whoever has put a link there does not choose what is written to.
+            path = Path(self._plan.scratch) / REPORT
+            path.unlink(missing_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with open(os.open(path, flags, 0o644), "w") as file:
                 file.write(report.encode())
         sys.stderr.write(f"{report.reason}\n")
         return FAILED

@@ -66,28 +66,24 @@ class Domain:
 
     def start(self) -> None:
         """Start the machine anew."""
-        self._begin("create", str(self._describe()))
+        self._begin("create", "/dev/stdin")
 
-    def _describe(self) -> Path:
-        """Write the machine's description."""
-        text = self._plan.xml or description(
+    def _description(self) -> str:
+        return self._plan.xml or description(
             self._plan.machine,
             self.accelerator,
             in_session=self._plan.uri == _SESSION,
             marker=f"{_MARKER}={self._env[_MARKER]}" if self._plan.uri == _SESSION and _MARKER in self._env else "",
             vnc=f"{self._plan.scratch}/vm_console.sock" if self._plan.machine.vnc else "",
         )
-        path = Path(self._plan.scratch) / ".vm_domain.xml"
-        path.write_text(text)
-        return path
 
     def resume(self, path: str, version: str) -> None:
         """Start the machine from a saved state, as it is described now: the state may have come with the job."""
-        self._begin("restore", path, "--xml", str(self._describe()))
+        self._begin("restore", path, "--xml", "/dev/stdin")
 
     def _begin(self, *words: str) -> None:
         self._listen()
-        status, said = self._virsh(*words)
+        status, said = self._virsh(*words, given=self._description())
         if status != 0:
             raise MachineError(BAD_IMAGE if "qcow2 format" in said else CRITICAL, said)
         self._running = True
@@ -163,17 +159,17 @@ class Domain:
         if status != 0:
             raise MachineGoneError(said)
 
-    def _virsh(self, *words: str) -> tuple[int, str]:
-        return virsh(self._plan.uri, *words, env=self._env)
+    def _virsh(self, *words: str, given: str = "") -> tuple[int, str]:
+        return virsh(self._plan.uri, *words, env=self._env, given=given)
 
 
-def virsh(uri: str, *words: str, env: dict[str, str] | None = None) -> tuple[int, str]:
-    """The status of a command of virsh, and what it says."""
+def virsh(uri: str, *words: str, env: dict[str, str] | None = None, given: str = "") -> tuple[int, str]:
+    """The status of a command of virsh, and what it says; it reads what is ``given``."""
     try:
         done = subprocess.run(
             ("virsh", "-q", "-c", uri, *words),
             env=env,
-            stdin=subprocess.DEVNULL,
+            input=given.encode(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             timeout=_PATIENCE_S,
