@@ -872,6 +872,9 @@ def _wait(step: Step, call: Callable[[Step], Answer], patience: float) -> None:
 _MASKS = [
     (re.compile(pattern), mask)
     for pattern, mask in (
+        # HTCondor 25.12 and newer look at RequestDisk themselves when they know it; ours always do.
+        (r'\(versionGE\(split\(TARGET\.CondorVersion\)\[1\],"[^"]*"\) \|\| (\(TARGET\.Disk >= RequestDisk\))\)', r"\1"),
+        (r'\bIwd ?= ?"[^"]*"', 'Iwd = "DIR"'),
         (r"\$CondorVersion: [^$]*\$", "VERSION"),
         (r"\$CondorPlatform: [^$]*\$", "PLATFORM"),
         (r"<(?:unix|\d+\.\d+\.\d+\.\d+|127-0)[^>\n@]*(?:>|\.\.\.)", "ADDRESS"),

@@ -8,17 +8,20 @@ scripts look for, and without a remedy.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from slotwise.classad import UNDEFINED, ClassAd
 from slotwise.cli.jobs import submit_rpc
 from slotwise.errors import SubmitError
+from slotwise.release import CONDOR_VERSION, condor_platform
 
 if TYPE_CHECKING:
     from slotwise.cli.common.invocation import Invocation
     from slotwise.cli.common.options import Parsed
     from slotwise.cli.jobs.submit_args import SubmitArgs
 
+_NAME = re.compile(r"^(\w+) = ", re.MULTILINE)
 _QUEUE = re.compile(r"^[ \t]*queue\b(?![ \t]*=)", re.IGNORECASE | re.MULTILINE)
 #: Our messages, and HTCondor's in their place; groups of the former may stand in the latter.
 _WORDS = [
@@ -134,3 +137,29 @@ def warning(text: str) -> str:
     """A warning in HTCondor's words."""
     found = re.fullmatch(r"(?:.*?:\d+: )?`(?P<line>.*)` was not used; is it a typo\?", text)
     return f"the line '{found['line']}' was unused by condor_submit. Is it a typo?" if found else text
+
+
+#: What we put into the ads of jobs that are only shown, and HTCondor does not.
+_OURS = ("RootDir", "NumShadowStarts")
+
+
+def ads(cluster: int, jobs: Sequence[ClassAd]) -> Iterator[str]:
+    """What ``-dump`` and ``-dry-run`` write of a cluster's jobs: the first one's ad, and how each later one differs."""
+    shared = jobs[0].copy()
+    for name in (*_OURS, "ClusterId", "ProcId", "JobStatus"):
+        if name in shared:
+            del shared[name]
+    shared["Owner"] = UNDEFINED
+    shared["CondorVersion"] = shared["SubmitVersion"] = CONDOR_VERSION
+    shared["CondorPlatform"] = condor_platform()
+    for proc, job in enumerate(jobs):
+        own = ClassAd() if proc else shared
+        if proc:
+            for name in job:
+                known = name in shared and job.lookup(name) == shared.lookup(name)
+                if not known and name not in (*_OURS, "ClusterId", "ProcId", "JobStatus", "Owner"):
+                    own[name] = job.lookup(name)
+        head = "" if proc else f"ClusterId={cluster}\n"
+        status = f"ProcId={proc}\nJobStatus={job.get('JobStatus', 1)}\n"
+        lines = _NAME.sub(r"\1=", own.print_old()) if len(own) else ""
+        yield f"\n{status}{lines}" if proc else f"\n{head}{lines}{status}"

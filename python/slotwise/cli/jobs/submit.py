@@ -248,6 +248,10 @@ def _dry_run(inv: Invocation, submission: Submission, out: str, *, said: bool) -
     """Write all ads in long form, as if they were queued."""
 
     def ads() -> Iterator[str]:
+        if inv.called:
+            for number, cluster in enumerate(submission.clusters, start=1):
+                yield from htcondor_submit.ads(number, [cluster.job(proc) for proc in range(cluster.count)])
+            return
         for number, cluster in enumerate(submission.clusters, start=1):
             for proc in range(cluster.count):
                 ad = cluster.job(proc)
@@ -256,13 +260,18 @@ def _dry_run(inv: Invocation, submission: Submission, out: str, *, said: bool) -
                 yield ad.print_old() + "\n"
 
     if out == "-":
+        if said and inv.called:
+            inv.out("Dry-Run job(s)", end="")
         for text in ads():
-            inv.out(text, end="")
+            inv.out(text + ("." if said and inv.called else ""), end="")
+        if inv.called:
+            inv.out("")
     else:
         with Path(inv.path(out)).open("w", encoding="utf-8", errors="surrogateescape") as file:
             file.writelines(ads())
     if said:
-        inv.out("Dry-Run job(s)" + "." * min(submission.count, _MOST_DOTS))
+        if out != "-" or not inv.called:
+            inv.out("Dry-Run job(s)" + "." * min(submission.count, _MOST_DOTS))
         for number, cluster in enumerate(submission.clusters, start=1):
             inv.out(f"{cluster.count} job(s) dry-run to cluster {number}.")
     return 0
