@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +90,29 @@ def test_kinds_of_ads_are_told_by_their_banners(tmp_path: Path) -> None:
     assert found(Source((path,), types=frozenset({"EPOCH"})), tmp_path) == [3, 1]
     assert found(Source((path,), types=frozenset({"INPUT"})), tmp_path) == [2]
     assert found(Source((path,)), tmp_path) == [3, 2, 1]
+
+
+def test_the_access_point_is_asked_where_its_history_of_runs_may_not_be_read(tmp_path: Path) -> None:
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    (spool / "epochs").write_text(record(1, "EPOCH "))
+    env = {
+        "CONDOR_CONFIG": "/dev/null",
+        "SLOTWISE_HOME": "/nowhere",
+        "_CONDOR_JOB_EPOCH_HISTORY": str(spool / "epochs"),
+    }
+    inv = replace(Invocation.of_process(), env=env)
+    assert Source.of(parse(["-epochs"], OPTIONS), inv) is not None
+    spool.chmod(0)
+    if (child := os.fork()) == 0:  # pragma: no cover
+        status = 1
+        try:
+            if os.geteuid() == 0:
+                os.setuid(65534)
+            status = 0 if Source.of(parse(["-epochs"], OPTIONS), inv) is None else 1
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_a_file_that_is_not_read_to_its_end_is_not_deleted(tmp_path: Path) -> None:

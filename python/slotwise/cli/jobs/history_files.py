@@ -6,6 +6,7 @@ first word is the kind of ad (``*** EPOCH ClusterId=1 ...``).
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -82,6 +83,9 @@ class Source:
             ("transfer-history", "JOB_EPOCH_HISTORY", None),
         ):
             if parsed.has(option):
+                if knob == "JOB_EPOCH_HISTORY" and _is_closed(Path(_knob(knob, option, inv))):
+                    # Anybody may read HTCondor's file; ours is the access point's own, and anybody may ask that.
+                    return None
                 return cls(tuple(_configured(knob, option, inv)), layout, types)
         return None
 
@@ -165,6 +169,11 @@ def _knob(knob: str, option: str, inv: Invocation) -> str:
     if not value:
         raise UsageError(f"-{option}: {knob} is not set, so no such history is kept", hint=f"set {knob}")
     return value
+
+
+def _is_closed(path: Path) -> bool:
+    """Whether this account may not read a file, or not look whether it is there."""
+    return not os.access(path.parent, os.X_OK) or (path.exists() and not os.access(path, os.R_OK))
 
 
 def _configured(knob: str, option: str, inv: Invocation) -> list[Path]:
