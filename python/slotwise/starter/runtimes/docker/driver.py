@@ -8,12 +8,13 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from slotwise.classad import ClassAd
 from slotwise.classad.values import Value
+from slotwise.daemon.containment import contained
 from slotwise.errors import HostError
 from slotwise.execution.exit_status import IMAGE_FAILED, INVALID_DOCKER_IMAGE, STARTER_ERROR, End, How, held
 from slotwise.execution.keeper_spec import KeeperResult, KeeperSpec
@@ -42,6 +43,8 @@ _log = logging.getLogger(__name__)
 _ERRORS = "container.error"
 #: How long the daemon may take to say what it is, and the test container to run, seconds.
 _PROBE_S, _TEST_S = 20.0, 60.0
+#: How long an image that was here counts as here, seconds.
+_SEEN_S = 10.0
 #: How long the daemon may take to notice the end of a container, seconds.
 _END_S = 20.0
 
@@ -72,8 +75,11 @@ class Docker:
         self._pulls: SharedWork[None] = SharedWork()
         self._record = record or PullRecord(CacheSettings())
         self._devices = Devices()
+        #: Architectures of images that were here, and when.
+        self._seen: dict[tuple[str, ...], tuple[str, float]] = {}
         self._cached_mib: int | None = None
         self._measured_at: float | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
 
     # ---- what it offers
 
@@ -179,26 +185,45 @@ class Docker:
         mark = images.marked(image, user if isinstance(user, str) and user else job.context.job.owner)
         policy = value("DockerPullPolicy")
         always = isinstance(policy, str) and policy.strip().lower() == "always"
+        names = (image,) if self._rules.trusts_local_images else (image, mark)
         try:
-            if always or not await self._is_here(image if self._rules.trusts_local_images else mark):
-                await self._pulls.get(mark, lambda say: self._pull(image, say), progress)
-            if (wrong := await self._wrong_architecture(image)) and not self._rules.skips_arch_check:
-                raise LaunchRefusedError(held(f"Image Architecture {wrong} not compatible", INVALID_DOCKER_IMAGE))
-            if not self._rules.trusts_local_images:
-                await self._client.output("tag", image, mark)
-        except HostError as error:
+            architecture = None if always else await self._known(names)
+            if architecture is None:
+                await self._pulls.get(mark, lambda say: self._pull(image, mark, say), progress)
+                architecture = await self._architecture(image)
+        except (HostError, OSError) as error:
             raise self._refused(image, str(error)) from None
-        self._measure_later()
+        if wrong := self._wrong(architecture or ""):
+            reason = f"Image Architecture {wrong} not compatible with this machine."
+            raise LaunchRefusedError(held(reason, INVALID_DOCKER_IMAGE))
+        self._later(self._used(image, mark))
         return replace(job, image=image)
 
-    async def _is_here(self, name: str) -> bool:
-        return bool((await self._client.output("images", "--quiet", name)).strip())
+    async def _known(self, names: tuple[str, ...]) -> str | None:
+        """As :meth:`_architecture`; the daemon is not asked again for each of many jobs that start together."""
+        now = self._monotonic()
+        known, at = self._seen.get(names, (None, 0.0))
+        if known is None or now - at > _SEEN_S:
+            known = await self._architecture(*names)
+            self._seen = {key: seen for key, seen in self._seen.items() if now - seen[1] <= _SEEN_S}
+            if known is not None:
+                self._seen[names] = known, now
+        return known
 
-    async def _pull(self, image: str, progress: Progress) -> None:
+    async def _architecture(self, *names: str) -> str | None:
+        """The architecture of an image; None unless all of its names are here.
+
+        :raises OSError: when the client cannot be started.
+        """
+        found = await self._client.call("image", "inspect", "--format", "{{.Architecture}}.", *names)
+        lines = found.output.split()
+        return lines[0].rstrip(".") if found.status == 0 and len(lines) == len(names) else None
+
+    async def _pull(self, image: str, mark: str, progress: Progress) -> None:
         """:raises HostError: when it fails."""
         progress(f"pulling {image}")
         await self._make_room()
-        known = await self._is_here(image)
+        known = await self._architecture(image) is not None
         limit_s = float(self._rules.pull_timeout_s) or 7 * 86400.0
         try:
             await self._client.output("pull", "--quiet", image, limit_s=limit_s)
@@ -207,6 +232,7 @@ class Docker:
                 self._record.failed(image, str(error))
             raise
         self._record.succeeded()
+        await self._client.output("tag", image, mark)
         if not known:
             await self._client.output("tag", image, images.pulled(image))
 
@@ -217,15 +243,15 @@ class Docker:
             return LaunchRefusedError(End(How.NOT_STARTED, reason=reason, reason_code=STARTER_ERROR))
         return LaunchRefusedError(held(reason, INVALID_DOCKER_IMAGE))
 
-    async def _wrong_architecture(self, image: str) -> str:
-        """The image's architecture where this host runs another one; empty where it fits or is not known."""
+    def _wrong(self, architecture: str) -> str:
+        """An image's architecture where this host runs another one; empty where it fits or is not known."""
         wanted = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, "")
-        found = (await self._client.output("image", "inspect", "--format", "{{.Architecture}}", image)).strip()
-        return found if wanted and found and found != wanted else ""
+        return architecture if wanted and architecture != wanted and not self._rules.skips_arch_check else ""
 
     async def _make_room(self) -> None:
         """Remove the images that were not used for longest: the next one shall keep within DOCKER_IMAGE_CACHE_SIZE."""
         in_use = [images.normalized(name) for name in await self._lines("ps", "--all", "--format", "{{.Image}}")]
+        self._seen = {}
         for names in images.to_remove(await self._images(), max(0, self._rules.cache_size - 1), in_use):
             answer = await self._client.call("rmi", *names)
             if answer.status != 0:
@@ -247,18 +273,20 @@ class Docker:
     async def _lines(self, *arguments: str) -> list[str]:
         return [line for line in (await self._client.output(*arguments)).splitlines() if line.strip()]
 
-    def _measure_later(self) -> None:
-        """Measure DockerCachedImageSizeMb when it is time to (DOCKER_CACHE_ADVERTISE_INTERVAL)."""
+    async def _used(self, image: str, mark: str) -> None:
+        """Note that an image is used (tagging it does), and measure the images when it is time to."""
+        if not self._rules.trusts_local_images:
+            await self._client.output("tag", image, mark)
         interval, now = self._rules.cache_advertise_s, self._monotonic()
         if interval and (self._measured_at is None or now - self._measured_at >= interval):
             self._measured_at = now
-            self._measuring = asyncio.get_running_loop().create_task(self._measure())
-
-    async def _measure(self) -> None:
-        try:
             self._cached_mib = (images.cached_bytes(await self._images()) + (1 << 19)) >> 20
-        except HostError as error:
-            _log.warning("could not measure Docker's images: %s", error)
+
+    def _later(self, work: Coroutine[object, object, None]) -> None:
+        """Do what no job waits for."""
+        task = asyncio.get_running_loop().create_task(_logged(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     # ---- runs
 
@@ -375,6 +403,11 @@ class Docker:
             _log.debug("containers left over are not looked for: %s", error)
             return []
         return await self._remove(_lost(labels, self._execute, live))
+
+
+async def _logged(work: Coroutine[object, object, None]) -> None:
+    with contained(_log, "noting that a Docker image is used"):
+        await work
 
 
 def _lost(labels: str, execute: Path, live: Collection[str]) -> list[str]:
