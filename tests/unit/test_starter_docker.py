@@ -19,7 +19,7 @@ from slotwise.starter.job.ads import lookup
 from slotwise.starter.job.directories import RunDirectory
 from slotwise.starter.job.failures import LaunchRefusedError
 from slotwise.starter.runtimes.context import JobContext
-from slotwise.starter.runtimes.docker import container, images, launch, state, test_image
+from slotwise.starter.runtimes.docker import client, container, images, launch, state, test_image
 from slotwise.starter.runtimes.docker.container import Devices, Engine
 from slotwise.starter.runtimes.docker.images import Image
 from slotwise.starter.runtimes.docker.rules import DockerRules, HostVolume, read_docker
@@ -298,3 +298,22 @@ def test_the_knobs(tmp_path: Path) -> None:
     assert plain.drops_capabilities(ClassAd(), ClassAd()) and plain.keeps_no_log and plain.perform_test
     assert plain.pull_timeout_s == 3600
     assert read_docker(configuration(tmp_path, "DOCKER =\n")).program == ()
+
+
+def test_a_client_without_a_daemon_is_not_even_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_PATH", str(tmp_path))
+    monkeypatch.setattr(client, "_SOCKET", tmp_path / "sock")
+    program = tmp_path / "docker"
+    program.write_bytes(b"\x7fELF")
+    program.chmod(0o755)
+    docker = client.Client(("docker",), tmp_path, {"HOME": str(tmp_path)})
+    assert "no daemon" in docker.daemon_missing()
+    assert client.Client(("docker",), tmp_path, {"DOCKER_HOST": "tcp://host"}).daemon_missing() == ""
+    program.write_bytes(b"#!/bin/sh\nexec podman")
+    assert docker.daemon_missing() == ""
+    program.write_bytes(b"\x7fELF")
+    (tmp_path / "sock").touch()
+    assert docker.daemon_missing() == ""
+    assert client.Client(("docker",), tmp_path / "none", {}).command()[0].endswith("docker")
+    assert client.client_environment({"_CONDOR_X": "1", "SLOTWISE_Y": "2", "DOCKER_HOST": "h"})["DOCKER_HOST"] == "h"
+    assert "_CONDOR_X" not in client.client_environment({"_CONDOR_X": "1"})

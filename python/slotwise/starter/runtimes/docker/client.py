@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -14,6 +15,7 @@ from slotwise.starter.hooks.child_programs import Answer, call
 from slotwise.starter.runtimes.docker.state import one_line
 
 _PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+_SOCKET = Path("/var/run/docker.sock")
 #: How long the daemon may take to answer, seconds; as in HTCondor.
 ANSWER_S = 120.0
 
@@ -31,6 +33,11 @@ def client_environment(own: Mapping[str, str]) -> dict[str, str]:
     return env
 
 
+def _begins(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(2)
+
+
 @dataclass(frozen=True)
 class Client:
     """The docker program. ``control``: the directory by which its processes are known as the starter's."""
@@ -46,6 +53,21 @@ class Client:
     def command(self) -> tuple[str, ...]:
         """The words that begin each command, with the program's path."""
         return (self.path() or self.words[0], *self.words[1:])
+
+    def daemon_missing(self) -> str:
+        """Why Docker's own client cannot reach a daemon, found out without starting it; empty when it may reach one.
+
+        Where Docker's package is there and its service is not, as in many a test machine, starters start quickly.
+        """
+        path = self.path()
+        if path is None or len(self.words) != 1 or Path(path).name != "docker" or self.env.get("DOCKER_HOST"):
+            return ""
+        contexts = Path(self.env.get("HOME", "/")) / ".docker/contexts"
+        with contextlib.suppress(OSError):
+            # A script of this name, as podman's package has it, needs no daemon.
+            if _SOCKET.exists() or contexts.exists() or _begins(path) == b"#!":
+                return ""
+        return f"no daemon listens at {_SOCKET}"
 
     async def call(self, *arguments: str, limit_s: float = ANSWER_S, given: bytes = b"") -> Answer:
         """Run it to its end.

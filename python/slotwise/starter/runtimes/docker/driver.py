@@ -103,6 +103,8 @@ class Docker:
     async def _probed(self) -> Probe:
         if self._client.path() is None:
             return Probe(works=False)
+        if missing := self._client.daemon_missing():
+            return _broken(Probe(works=False), missing)
         version = (await self._client.output("-v", limit_s=_PROBE_S)).strip()
         known = Probe(works=True, version=version)
         if wrong := state.is_understood(version):
