@@ -167,6 +167,17 @@ async def test_a_job_whose_container_is_removed_by_others_is_evicted_not_done(do
         assert groups_of(bench.execute) == []
 
 
+async def test_a_job_that_wrote_its_checkpoint_goes_on_in_a_new_container(docker: Engine) -> None:
+    async with starter_bench(**knobs(docker)) as bench:
+        script = "if [ -e state ]; then cat state; hostname; exit 3; fi; echo saved > state; exit 85"
+        more = {"WantFTOnCheckpoint": True, "SuccessCheckpointExitCode": 85, "TransferCheckpoint": "state"}
+        run = submit(bench, script, **more)
+        ended = await bench.ended(run)
+        assert (ended.how, ended.code) == (EXITED, 3) and "saved" in bench.output(run)
+        assert [files["state"] for files in bench.shadow.runs[run].checkpoints] == [b"saved\n"]
+        assert docker.containers() == [] and groups_of(bench.execute) == []
+
+
 @pytest.fixture
 def registry() -> Iterator[Registry]:
     found = Registry(busybox_tree())
