@@ -1,11 +1,11 @@
-"""`htcondor2.dags` and `Submit.from_dag` of compat/: what DAGMan reads."""
+"""The tests of `htcondor2.dags`, in a process of their own: in this one the name is that of HTCondor's wheel."""
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -14,107 +14,10 @@ _OURS = Path(__file__).resolve().parents[2] / "compat" / "src"
 pytestmark = pytest.mark.skipif(not _OURS.exists(), reason="needs the sources of compat")
 
 
-@pytest.fixture
-def module(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """Our htcondor2, in the place of HTCondor's wheel."""
-    mine = ("htcondor2", "classad2")
-    former = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] in mine}
-    monkeypatch.syspath_prepend(str(_OURS))
-    import htcondor2
-    import htcondor2.dags
-
-    yield htcondor2
-    for name in [name for name in sys.modules if name.partition(".")[0] in mine]:
-        del sys.modules[name]
-    sys.modules.update(former)
-
-
-def test_a_dag_is_written_as_dagman_reads_it(module: ModuleType, tmp_path: Path) -> None:
-    dags = module.dags
-    dag = dags.DAG(dagman_config={"DAGMAN_MAX_JOBS_IDLE": 10}, max_jobs_by_category={"io": 2})
-    split = dag.layer(name="split", submit_description=module.Submit({"executable": "/bin/split"}), retries=2)
-    work = split.child_layer(name="work", vars=[{"n": number, "say": 'a "b"'} for number in range(2)], category="io")
-    merge = work.child_layer(name="merge", vars=[{}, {}], post=dags.Script("check.sh", ["x"], retry=True))
-    merge.child_layer(edge=dags.OneToOne(), name="copy", vars=[{}, {}])
-    path = dags.write_dag(dag, tmp_path)
-    lines = path.read_text().splitlines()
-    assert path == tmp_path / "dagfile.dag"
-    assert {
-        "CONFIG dagman.config",
-        "MAXJOBS io 2",
-        "JOB split:0 split.sub",
-        "RETRY split:0 2",
-        'VARS work:1 n="1" say="a \\"b\\""',
-        "CATEGORY work:0 io",
-        "PARENT split:0 CHILD work:0 work:1",
-        "PARENT work:0 work:1 CHILD __JOIN__:0",
-        "PARENT __JOIN__:0 CHILD merge:0 merge:1",
-        "JOB __JOIN__:0 __JOIN__.sub NOOP",
-        "SCRIPT DEFER 1 0 POST merge:1 check.sh x",
-        "PARENT merge:1 CHILD copy:1",
-    } <= set(lines)
-    assert (tmp_path / "split.sub").read_text() == "executable = /bin/split\nqueue\n"
-    assert (tmp_path / "dagman.config").read_text() == "DAGMAN_MAX_JOBS_IDLE = 10\n"
-
-
-def test_a_rescue_file_marks_what_is_done_and_nothing_else(module: ModuleType, tmp_path: Path) -> None:
-    dags = module.dags
-    dag = dags.DAG()
-    done = dag.layer(name="DONE", vars=[{}, {}])
-    other = done.child_layer(name="other", done=True)
-    path = dags.write_dag(dag, tmp_path)
-    with pytest.raises(dags.exceptions.NoRescueFileFound, match=r"dagfile\.dag"):
-        dags.find_rescue_file(tmp_path)
-    for number in (1, 2):
-        (tmp_path / f"{path.name}.rescue00{number}").write_text(f"# made by DAGMan\n\nDONE DONE:{number - 1}\n")
-    dags.rescue(dag, dags.find_rescue_file(tmp_path))
-    assert (done.done, other.done) == ({1: True}, {})
-
-
-def test_edges_that_do_not_fit_their_layers_are_refused(module: ModuleType) -> None:
-    dags = module.dags
-    dag = dags.DAG()
-    three = dag.layer(name="three", vars=[{}, {}, {}])
-    three.child_layer(edge=dags.OneToOne(), name="two", vars=[{}, {}])
-    with pytest.raises(dags.exceptions.OneToOneEdgeNeedsSameNumberOfVars, match="3 nodes"):
-        list(dags.writer.DAGWriter(dag).yield_dag_file_lines())
-    three.remove_children(dag.glob("two"))
-    three.add_children(dag.glob("two"), edge=dags.Grouper(2))
-    with pytest.raises(dags.exceptions.IncompatibleGrouper, match="groups of 2"):
-        list(dags.writer.DAGWriter(dag).yield_dag_file_lines())
-    with pytest.raises(dags.exceptions.DuplicateNodeName):
-        dag.layer(name="two")
-
-
-def test_a_dag_becomes_the_description_of_its_driver(
-    module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dag = tmp_path / "my.dag"
-    dag.write_text("CONFIG my.config\nSET_JOB_ATTR Told = 5\nJOB A a.sub\n")
-    (tmp_path / "my.config").write_text("DAGMAN_MAX_JOBS_IDLE = 10\n")
-    driver = tmp_path / "condor_dagman"
-    driver.write_text("#!/bin/sh\n")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(module.HTCondorException, match="DagmanPath"):
-        module.Submit.from_dag(str(dag))
-    driver.chmod(0o755)
-    made = module.Submit.from_dag(str(dag), {"MaxIdle": 5, "force": True, "batch-name": "mine"})
-    assert (made["universe"], made["executable"], made["MY.JobBatchName"]) == ("scheduler", str(driver), '"mine"')
-    assert f"-Dag {dag} " in made["arguments"] and "-MaxIdle 5 -force" in made["arguments"]
-    assert "-AutoRescue 1" in made["arguments"]
-    assert "_CONDOR_DAGMAN_USE_DIRECT_SUBMIT=False" in made["environment"]
-    assert f"_CONDOR_DAGMAN_CONFIG_FILE={tmp_path / 'my.config'}" in made["environment"]
-    assert made["MY.Told"] == "5"
-    assert "SLOTWISE_*" in made["getenv"]
-    with pytest.raises(module.HTCondorException, match="former run"):
-        module.Submit.from_dag(str(dag))
-    with pytest.raises(module.HTCondorException, match="not an option"):
-        module.Submit.from_dag(str(dag), {"NoSuch": 1})
-    with pytest.raises(module.HTCondorException, match="does not exist"):
-        module.Submit.from_dag("nope.dag")
-
-
-def test_what_this_pool_does_not_have_is_refused_with_a_remedy(module: ModuleType) -> None:
-    for kind, remedy in ((module.Credd, "transfer_input_files"), (module.Placementd, "token")):
-        with pytest.raises(module.HTCondorException, match=remedy):
-            kind()
+def test_graphs_and_their_drivers() -> None:
+    path = os.pathsep.join([str(_OURS), *filter(None, [os.environ.get("PYTHONPATH")])])
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", str(Path(__file__).with_name("htcondor2_dags.py"))]
+    done = subprocess.run(
+        [sys.executable, *words], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
