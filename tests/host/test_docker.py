@@ -156,15 +156,18 @@ async def test_no_container_is_left_when_starter_and_keeper_are_killed(docker: E
         assert docker.containers() == []
 
 
-async def test_a_job_whose_container_is_removed_by_others_is_evicted_not_done(docker: Engine) -> None:
+async def test_a_job_of_whose_container_the_daemon_knows_nothing_is_evicted_not_done(docker: Engine) -> None:
     async with starter_bench(**knobs(docker)) as bench:
         run = submit(bench, "echo here > ready; sleep 300")
         scratch = Path((await bench.running(run)).scratch_dir)
         await bench.eventually((scratch / "ready").exists, "the job is in its container")
-        docker.call("rm", "--force", *docker.containers())
+        (name,) = docker.containers()
+        docker.call("rename", name, "taken-away")
+        docker.call("kill", "taken-away")
         ended = await bench.ended(run)
         assert ended.how == schedd_pb2.RunEnded.EVICTED
         assert groups_of(bench.execute) == []
+    docker.call("rm", "--force", "taken-away")
 
 
 async def test_a_job_that_wrote_its_checkpoint_goes_on_in_a_new_container(docker: Engine) -> None:
