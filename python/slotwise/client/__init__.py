@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: Where each name is defined; loaded on first use, so that users of one part do not load all of it.
 _MODULES = {
-    "ActResult": "messages",
+    "ActResult": "convert",
     "AsyncCollector": "collector",
     "AsyncNegotiator": "negotiator",
     "AsyncSchedd": "schedd",
@@ -37,7 +37,7 @@ _MODULES = {
     "Negotiator": "negotiator",
     "Schedd": "schedd",
     "Startd": "startd",
-    "SubmitResult": "messages",
+    "SubmitResult": "convert",
 }
 
 __all__ = [
