@@ -7,7 +7,7 @@ from pathlib import Path
 
 from slotwise.starter.runtimes.apptainer import Apptainer
 from slotwise.starter.runtimes.docker.driver import Docker
-from slotwise.starter.runtimes.images import ImageCache
+from slotwise.starter.runtimes.images import ImageCache, PullRecord
 from slotwise.starter.runtimes.runtime import Runtime
 from slotwise.starter.runtimes.settings import RuntimeSettings
 from slotwise.starter.runtimes.vm.driver import VirtualMachines
@@ -21,7 +21,7 @@ def drivers(settings: RuntimeSettings, execute: Path, control: Path) -> tuple[Ru
     """
     images = ImageCache(settings.cache, execute / ".images")
     return (
-        Docker(settings.docker, execute),
+        Docker(settings.docker, execute, PullRecord(settings.cache)),
         Apptainer(settings.apptainer, images, execute / ".apptainer", control),
         VirtualMachines(settings.vm, execute, root=os.geteuid() == 0),
     )
