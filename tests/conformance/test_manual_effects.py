@@ -37,7 +37,6 @@ ELSEWHERE = {
     "submit requirements": "service/schedd/test_submit_rules.py::test_a_requirement_refuses_the_whole_submission",
     "submit warnings": "service/schedd/test_submit_rules.py::test_warnings_reach_the_user_and_the_event_log",
     "containers": "host/test_apptainer.py::test_the_administrator_puts_jobs_into_containers",
-    "virtual machines": "host/test_vm.py::test_a_machine_runs_until_it_powers_itself_off_and_its_disk_comes_home",
     "hooks that prepare jobs": "host/test_hooks.py::test_a_hook_prepares_the_job_and_another_hears_of_its_end",
 }
 #: Examples of which only the values are looked at (test_manual_examples), and why.
