@@ -14,7 +14,7 @@ from pathlib import Path
 from slotwise.classad import ClassAd
 from slotwise.classad.values import Value
 from slotwise.execution.exit_status import FAILED_TO_CREATE_PROCESS, MACHINE_FAILED, STARTER_ERROR, End, How, held
-from slotwise.execution.keeper_spec import CgroupPlan, CgroupSetting, KeeperResult, KeeperSpec
+from slotwise.execution.keeper_spec import CgroupPlan, CgroupSetting, Isolation, KeeperResult, KeeperSpec
 from slotwise.starter.enforcement.privilege import read_small, rights_of
 from slotwise.starter.job.ads import lookup, text
 from slotwise.starter.job.failures import LaunchRefusedError
@@ -213,7 +213,9 @@ class VirtualMachines:
                 "HOME": scratch,
                 "LC_ALL": "C.UTF-8",
             },
-            # libvirt's machines are not the job's processes: only its own daemon's word counts there.
+            # A machine of the host's libvirt is not among the job's processes. Its supervisor is a client of libvirt,
+            # and sees the directories that libvirt sees.
+            isolation=Isolation() if self._outside else spec.isolation,
             client=self._outside and self._root,
             identity=with_kvm(spec.identity, self._found.kvm_group),
             cgroup=with_overhead(spec.cgroup, self._rules.overhead_mib),
