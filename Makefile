@@ -163,5 +163,5 @@ clean: ## Remove what was built; keep the virtual environment
 	rm -rf build_support/wheel-data dist build site coverage bench/out .pytest_cache .mypy_cache .ruff_cache .hypothesis $(VENV)/.installed
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-distclean: clean ## Remove the virtual environment too
-	rm -rf $(VENV) $(DOCS)
+distclean: clean ## Remove the virtual environments too
+	rm -rf $(VENV) $(DOCS) .clients
