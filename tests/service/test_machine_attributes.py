@@ -31,6 +31,7 @@ async def test_the_page_tells_what_the_ads_have(tmp_path: Path) -> None:
     text = "NUM_SLOTS_TYPE_1 = 1\nSLOT_TYPE_1 = cpus=2\nSLOT_TYPE_1_PARTITIONABLE = true\nMaxJobRetirementTime = 900\n"
     text += "NUM_SLOTS_TYPE_2 = 1\nSLOT_TYPE_2 = cpus=1\nRANK = 7\nKILLING_TIMEOUT = 5\n"
     text += "NUM_SLOTS_TYPE_3 = 1\nSLOT_TYPE_3 = cpus=1\nSLOT_TYPE_3_BACKFILL = true\nSLOTWISE_POWER_WATTS = 90\n"
+    text += "STATISTICS_TO_PUBLISH_LIST = JobBusyTime, JobDuration\n"
 
     def look(host: Host) -> None:
         now = host.clock.now()
