@@ -97,6 +97,7 @@ COMMANDS: dict[str, Command] = {
     "condor-names": Command(
         "slotwise.cli.host.condor_names:main", "the directory of commands with HTCondor's names, for PATH"
     ),
+    "preen": Command("slotwise.cli.host.preen:main", "list or remove what crashed daemons and runs have left"),
     "backup": Command("slotwise.cli.host.backup:backup", "copy the state of a running pool into a file"),
     "restore": Command("slotwise.cli.host.backup:restore", "put a backup into the pool's directory"),
     "completion": Command("slotwise.cli.completion:main", "completion of commands and options in shells"),

@@ -42,7 +42,7 @@ def control_root(
     :raises HostError: when no place is ours alone.
     """
     real = os.path.realpath(execute)
-    name = f"slotwise-{os.geteuid()}-{hashlib.sha256(os.fsencode(real)).hexdigest()[:16]}"
+    name = f"slotwise-{os.geteuid()}-{_mark(real)}"
     places = [Path(wanted)] if wanted else [*_memory_places(mounts, env), execute / ".starter"]
     refusals = []
     for place in places:
@@ -55,6 +55,22 @@ def control_root(
             continue
         return root
     raise HostError(f"no place for control files: {'; '.join(refusals)}", hint="set SLOTWISE_CONTROL_DIR")
+
+
+def _mark(real: str) -> str:
+    return hashlib.sha256(os.fsencode(real)).hexdigest()[:16]
+
+
+def has_record(run: Path, wanted: str = "") -> bool:
+    """Whether a starter keeps a control directory for the directory of a run, so that the run is not over for it.
+
+    Looks wherever a starter of any user may have it; ``wanted`` is SLOTWISE_CONTROL_DIR.
+    """
+    if (run / "htcondor").exists():  # leads to it
+        return True
+    places = [*_IN_MEMORY, *Path("/run/user").glob("*"), run.parent / ".starter", *([Path(wanted)] if wanted else [])]
+    name = f"slotwise-*-{_mark(os.path.realpath(run.parent))}/{run.name}"
+    return any(True for place in places for form in (name, f"slotwise-*/{name}") for _ in place.glob(form))
 
 
 def orphaned(root: Path) -> list[Path]:

@@ -91,13 +91,20 @@ class Outbox:
             await asyncio.sleep(sent[len(sent) - self.settings.per_minute] + _MINUTE_S - clock())
         sent.append(clock())
 
+    async def send(self, mail: Mail) -> None:
+        """Send a mail at once.
+
+        :raises CannotSendError: no program or server has taken it.
+        """
+        if self.settings.smtp is not None:
+            await asyncio.to_thread(_send_by_smtp, mail, self.settings)
+        else:
+            await self._call(self._call_for(mail))
+
     async def _deliver(self, mail: Mail) -> None:
         to = ", ".join(mail.recipients)
         try:
-            if self.settings.smtp is not None:
-                await asyncio.to_thread(_send_by_smtp, mail, self.settings)
-            else:
-                await self._call(self._call_for(mail))
+            await self.send(mail)
         except CannotSendError as error:
             _log.warning("could not send mail to %s (%s): %s", to, mail.subject, error)
         except Exception:  # the next mail may do better
