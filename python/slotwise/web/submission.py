@@ -26,8 +26,12 @@ _TAKEN = frozenset((
     "gpus_minimum_capability", "gpus_minimum_runtime", "require_gpus",
 ))  # fmt: skip
 _PREFIXES = ("request_", "periodic_", "+", "my.")
-#: What a value may not have: it would be the environment of the service.
-_ENVIRONMENT = re.compile(r"\$ENV\s*\(", re.IGNORECASE)
+#: The name of a command or an attribute. Statements travel as lines of text: nothing else may begin one.
+_NAME = re.compile(r"(?:\+|my\.)?[a-z_][a-z0-9_.]*", re.IGNORECASE | re.ASCII)
+#: Macros and macro functions, and of these what is taken: numbers of the job, and what the match fills in. Any other
+#: would be the service's own environment or configuration, or could be put together to that.
+_MACRO = re.compile(r"(\$+)\s*(\w*)\s*\((?:\s*(\w+)\s*\))?")
+_NUMBERS = frozenset(("cluster", "clusterid", "process", "procid", "step", "row"))
 _JOBS_MOST = 100_000
 
 
@@ -48,7 +52,10 @@ def statements(body: Mapping[str, object]) -> tuple[dict[str, object], int]:
     for name, value in given.items():
         _check(str(name), value)
         found[str(name)] = value
-    if not str(found.get("initialdir", found.get("InitialDir", ""))).startswith("/"):
+    lower = {name.lower(): str(value) for name, value in found.items()}
+    if len(lower) < len(found):
+        raise SubmitError("a command is given twice", hint="case does not count in their names")
+    if not lower.get("initialdir", "").startswith("/"):
         raise SubmitError(
             "initialdir is not an absolute path", hint="name a directory of the access point", key="initialdir"
         )
@@ -57,12 +64,14 @@ def statements(body: Mapping[str, object]) -> tuple[dict[str, object], int]:
 
 def _check(name: str, value: object) -> None:
     lower = name.lower()
-    if lower not in _TAKEN and not lower.startswith(_PREFIXES):
-        raise SubmitError(f"{name[:60]} is not taken over HTTP", hint="use `slotwise submit` for it", key=name[:60])
+    if not _NAME.fullmatch(name) or (lower not in _TAKEN and not lower.startswith(_PREFIXES)):
+        raise SubmitError(f"{name[:60]!r} is not taken over HTTP", hint="use `slotwise submit` for it", key=name[:60])
     if not isinstance(value, str | int | float | bool):
         raise SubmitError(f"{name}: its value is neither text nor a number", key=name)
     text = str(value)
-    if any(character in text for character in "\n\r\0"):
+    if any(character in text for character in "\n\r\0") or text.rstrip().endswith("\\"):
         raise SubmitError(f"{name}: its value has more than one line", key=name)
-    if _ENVIRONMENT.search(text):
-        raise SubmitError(f"{name}: $ENV() would be the environment of the service", hint="write the value", key=name)
+    for macro in _MACRO.finditer(text):
+        dollars, function, inside = macro.groups(default="")
+        if function or not (dollars == "$$" or (dollars == "$" and inside.lower() in _NUMBERS)):
+            raise SubmitError(f"{name}: {macro[0]} would be the service's own", hint="write the value", key=name)
