@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ from slotwise.execution.keeper_spec import Identity, Isolation, KeeperSpec
 from slotwise.starter.job.ads import lookup
 from slotwise.starter.job.choice import Choice
 from slotwise.starter.job.directories import RunDirectory
+from slotwise.starter.job.failures import LaunchRefusedError
 from slotwise.starter.runtimes.apptainer import Apptainer, ApptainerSettings, find_program, image_of
 from slotwise.starter.runtimes.context import JobContext
 from slotwise.starter.runtimes.images import CacheSettings, ImageCache
@@ -153,3 +157,30 @@ def test_a_program_that_is_not_there_is_not_replaced_by_another(tmp_path: Path) 
     assert find_program(str(program)) == str(program)
     program.chmod(0o644)
     assert find_program(str(program)) == ""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may change users")
+def test_nothing_runs_as_root_with_the_jobs_variables() -> None:
+    with tempfile.TemporaryDirectory(prefix="sw-", dir="/var/tmp") as directory:
+        top = Path(directory)
+        top.chmod(0o777)
+        programs = {
+            "apptainer": '#!/bin/sh\necho "$(id -u) $(id -G) $COLOR"\nexit 3\n',
+            "setpriv": "#!/bin/sh\necho stolen by $(id -u)\nexit 3\n",
+        }
+        for name, text in programs.items():
+            (top / name).write_text(text)
+            (top / name).chmod(0o755)
+        image, scratch = top / "image.sif", top / "scratch"
+        image.touch()
+        scratch.mkdir()
+        scratch.chmod(0o777)
+        job = a_job({}, {}, image=str(image))
+        identity, run = Identity(65534, 65534, (12,)), RunDirectory(top, top / "control")
+        spec = KeeperSpec(
+            name="dir_1_1", exe="/x", args=("x",), env={"PATH": f"{top}:/usr/bin:/bin", "COLOR": "r\udce9d"}, cwd="/"
+        )
+        job = replace(job, spec=spec, context=replace(job.context, directory=run, identity=identity))
+        driver = Apptainer(replace(_PLAIN, program=str(top / "apptainer")), ImageCache(CacheSettings(), top), top, top)
+        with pytest.raises(LaunchRefusedError, match=r"test failed:65534 65534 12 r.d$"):
+            asyncio.run(driver.prepare(job, lambda _said: None))

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -25,6 +27,15 @@ from slotwise.starter.job.run_job import RunJob
 _log = logging.getLogger(__name__)
 
 _ENTRY = "_SLOTWISE_HELPER"
+#: Becomes the account first, and takes the environment from its standard input then.
+_BECOME = f"""import json, os, sys
+uid, gid, groups, *words = sys.argv[1:]
+env = json.load(sys.stdin)
+env[{_ENTRY!r}] = os.environ[{_ENTRY!r}]
+os.setgroups([int(group) for group in groups.split()])
+os.setresgid(*[int(gid)] * 3)
+os.setresuid(*[int(uid)] * 3)
+os.execve(words[0], words, env)"""
 #: How long a killed program may take to be gone, seconds.
 _PATIENCE_S = 5.0
 #: Most bytes of a program's output and of its standard error that are heard, and bytes of one read.
@@ -47,6 +58,22 @@ def as_user(identity: Identity) -> list[str]:
         return []
     gid = identity.uid if identity.gid is None else identity.gid
     return as_account(identity.uid, gid, identity.groups)
+
+
+async def call_with_jobs_environment(
+    identity: Identity, words: list[str], control: Path, *, cwd: str, env: Mapping[str, str], limit_s: float
+) -> Answer:
+    """As :func:`call`, as the job's user and with variables that the user has chosen: they could name a library or a
+    directory of programs (LD_PRELOAD, PATH), so nothing runs with them that still has the starter's rights.
+
+    :raises OSError: when the program cannot be started.
+    """
+    if identity.uid is None:
+        return await call(words, control, cwd=cwd, env=env, limit_s=limit_s)
+    gid = identity.uid if identity.gid is None else identity.gid
+    account = [str(identity.uid), str(gid), " ".join(map(str, identity.groups))]
+    become = [sys.executable, "-I", "-S", "-c", _BECOME, *account, *words]
+    return await call(become, control, cwd=cwd, env={}, limit_s=limit_s, given=json.dumps(dict(env)).encode())
 
 
 async def call(

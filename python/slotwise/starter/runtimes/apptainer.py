@@ -26,7 +26,7 @@ from slotwise.execution.arguments import in_double_quotes, split_new, split_old
 from slotwise.execution.exit_status import FAILED_TO_CREATE_PROCESS, held
 from slotwise.execution.keeper_spec import Identity, Isolation, KeeperResult, KeeperSpec
 from slotwise.starter.enforcement.privilege import rights_of
-from slotwise.starter.hooks.child_programs import Answer, as_user, call
+from slotwise.starter.hooks.child_programs import Answer, as_user, call, call_with_jobs_environment
 from slotwise.starter.job.ads import evaluate, lookup
 from slotwise.starter.job.failures import LaunchRefusedError
 from slotwise.starter.runtimes.choice import APPTAINER
@@ -275,8 +275,9 @@ class Apptainer:
         else:
             words = [*self._options(spec, job, "-q", "test"), job.image]
         directory = job.context.directory
-        said = await call(
-            [*as_user(job.context.identity), self._settings.program, *words],
+        said = await call_with_jobs_environment(
+            job.context.identity,
+            [self._settings.program, *words],
             directory.control,
             cwd=str(directory.scratch),
             env={"PATH": _PATH, **env},
