@@ -19,8 +19,8 @@ from slotwise.starter.job.directories import RunDirectory
 from slotwise.starter.job.failures import LaunchRefusedError
 from slotwise.starter.runtimes.apptainer import Apptainer, ApptainerSettings, find_program, image_of
 from slotwise.starter.runtimes.context import JobContext
-from slotwise.starter.runtimes.images import CacheSettings, ImageCache
-from slotwise.starter.runtimes.runtime import ContainerJob
+from slotwise.starter.runtimes.images import CacheSettings, ImageCache, Pull
+from slotwise.starter.runtimes.runtime import ContainerJob, Progress
 
 _PLACE = Path("/nowhere")
 _RUN = "/execute/dir_1_1"
@@ -184,3 +184,27 @@ def test_nothing_runs_as_root_with_the_jobs_variables() -> None:
         driver = Apptainer(replace(_PLAIN, program=str(top / "apptainer")), ImageCache(CacheSettings(), top), top, top)
         with pytest.raises(LaunchRefusedError, match=r"test failed:65534 65534 12 r.d$"):
             asyncio.run(driver.prepare(job, lambda _said: None))
+
+
+@pytest.mark.parametrize(
+    ("image", "pulled"),
+    [
+        ("docker://debian:12", True),
+        ("https://example.org/x.sif", True),
+        ("docker-archive:///root/image.tar", False),
+        ("docker-daemon://private:1", False),
+        ("oci:///root/image", False),
+    ],
+)
+def test_images_of_this_host_are_not_pulled_with_the_starters_rights(image: str, *, pulled: bool) -> None:
+    class Cache(ImageCache):
+        async def get(self, name: str, pull: Pull, progress: Progress) -> Path:
+            return Path("/cache/pulled.sif")
+
+    driver = Apptainer(replace(_PLAIN, tests_image=False), Cache(CacheSettings(), _PLACE), _PLACE, _PLACE)
+    found = asyncio.run(driver.prepare(a_job({}, {}, image=image), lambda _said: None)).image
+    assert found == ("/cache/pulled.sif" if pulled else image)
+
+
+def test_an_image_is_no_option() -> None:
+    assert image_of(a_job({}, {}, image="--bind=/etc:/x://")) == f"{_SCRATCH}/--bind=/etc:/x://"

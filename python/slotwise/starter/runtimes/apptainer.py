@@ -44,6 +44,9 @@ _OF_CONTAINER = ("APPTAINER_", "SINGULARITY_")
 _ALLOWED = frozenset(f"{start}DOCKER_{what}" for start in _OF_CONTAINER for what in ("USERNAME", "PASSWORD"))
 #: What of the starter's own environment pulls have.
 _FOR_PULLS = (*_OF_CONTAINER, "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_")
+#: Where images are pulled from for all jobs, with the starter's rights: registries and web servers. What else there is
+#: (docker-archive, docker-daemon, oci) is of this host, and Apptainer reads it with the job's own rights.
+_REGISTRIES = ("docker://", "oras://", "library://", "shub://", "http://", "https://")
 _OPENCL = "/etc/OpenCL/vendors"
 #: Where a job whose files do not move sees its scratch directory when the container has a target directory.
 _SCRATCH_INSIDE = "/condor_scratch"
@@ -56,6 +59,7 @@ _OF_HOST = ("/usr", "/bin", "/lib", "/lib64")
 _TEST_S = 1200.0
 #: What `test` runs in an image.
 _TEST_ACTION = ".singularity.d/actions/test"
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NOBODY = 65534
 #: So many passed tests are remembered.
@@ -253,7 +257,7 @@ class Apptainer:
     async def prepare(self, job: ContainerJob, progress: Progress) -> ContainerJob:
         """Find the image, and test it as the job will have it."""
         job = replace(job, image=image_of(job))
-        if "://" in job.image and not self._own_login(job):
+        if job.image.startswith(_REGISTRIES) and not self._own_login(job):
             job = replace(job, image=await self._pulled(job, progress))
         self._make_mount_points(job)
         if self._settings.tests_image and job.spec is not None:
@@ -513,7 +517,7 @@ class Apptainer:
 def image_of(job: ContainerJob) -> str:
     """The image as Apptainer is told of it: a path that is not absolute is one of the job's own files."""
     image, context = job.choice.image, job.context
-    if image.startswith("/") or "://" in image:
+    if image.startswith("/") or _ADDRESS.match(image):
         return image
     if lookup(context.job_ad)("WantDockerImage") is True:
         return f"docker://{image.removeprefix('docker:')}"
