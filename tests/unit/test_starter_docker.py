@@ -211,6 +211,23 @@ def test_names_of_images(name: str, normal: str) -> None:
     assert images.original(normal) == ""
 
 
+@pytest.mark.parametrize(
+    ("name", "good"),
+    [
+        ("registry.example:5000/a/b_c@sha256:00ff", True),
+        ("debian", True),
+        ("--volume=/:/host@x", False),
+        ("-h:x", False),
+        ("debian --privileged", False),
+        ("debian\n", False),
+        ("*", False),
+        ("", False),
+    ],
+)
+def test_an_image_is_a_name_and_no_option(name: str, *, good: bool) -> None:
+    assert images.is_name(images.normalized(name)) is good
+
+
 def test_only_images_that_jobs_pulled_go_those_first_that_were_not_used_for_longest() -> None:
     def image(name: str, number: int, used: str, *, fetched: bool = True) -> list[Image]:
         names = [images.marked(name, "ann@x"), *([images.pulled(name)] if fetched else [])]

@@ -182,6 +182,8 @@ class Docker:
     async def prepare(self, job: ContainerJob, progress: Progress) -> ContainerJob:
         """Have the image here, pulled once for all jobs of its user that wait for it."""
         image = images.normalized(job.choice.image)
+        if not images.is_name(image):
+            raise LaunchRefusedError(held(f"Cannot pull image {image}: invalid reference format", INVALID_DOCKER_IMAGE))
         value = lookup(job.context.job_ad)
         user = value("User")
         mark = images.marked(image, user if isinstance(user, str) and user else job.context.job.owner)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 _OURS = "htcondor.org/"
 _PORT = "__"
 _PART = re.compile(r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*")
+#: What an image's name begins with and is made of: an option, a blank or a pattern for many images is none.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*")
 _PULLED = f"{_OURS}slotwise.pulled/"
 
 
@@ -22,6 +24,11 @@ def normalized(image: str) -> str:
     if "@" in image or ":" in image.rpartition("/")[2]:
         return image
     return f"{image}:latest"
+
+
+def is_name(image: str) -> bool:
+    """Whether Docker would take a (normalized) image's name for one: it follows options on command lines."""
+    return _NAME.fullmatch(image) is not None
 
 
 def marked(image: str, user: str) -> str:
