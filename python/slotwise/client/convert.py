@@ -172,10 +172,10 @@ def act(name: str, jobs: Jobs, reason: str, subcode: int) -> schedd_pb2.ActReque
 
 
 def job_query(
-    constraint: str, projection: Sequence[str], limit: int = 0, mine: bool = False, totals: bool = False
+    constraint: str, projection: Sequence[str], limit: int = 0, mine: bool = False, totals: bool = False, view: str = ""
 ) -> schedd_pb2.JobQuery:
-    """A query for ads of jobs; with ``totals``, for the numbers of jobs alone."""
-    query = schedd_pb2.JobQuery(mine_only=mine, totals_only=totals)
+    """A query for ads of jobs, or of a view of them (``jobset``); with ``totals``, for the numbers of jobs alone."""
+    query = schedd_pb2.JobQuery(mine_only=mine, totals_only=totals, view=view)
     query.query.constraint = constraint
     query.query.projection.extend(projection)
     query.query.limit = limit

@@ -13,7 +13,7 @@ import grpc
 
 from slotwise.classad import ClassAd, ExprTree, Value
 from slotwise.client import convert, spool
-from slotwise.client.call import TIMEOUT_S, Call, ads, nothing
+from slotwise.client.call import TIMEOUT_S, Call, ads, ads_of, nothing
 from slotwise.client.cluster_ids import ReservedIds
 from slotwise.client.convert import ActResult, Jobs, Sending, SubmitResult
 from slotwise.client.daemon import AsyncClient, BlockingClient, Client, Where, calls
@@ -59,6 +59,12 @@ class ScheddCalls(Client):
     ) -> Call[list[ClassAd]]:
         """Jobs in the queue for which ``constraint`` is true."""
         return ads("Query", convert.job_query(constraint, projection, limit, mine))
+
+    @calls
+    def job_sets(self, constraint: str = "") -> Call[list[ClassAd]]:
+        """The ads of job sets with jobs in the queue for which ``constraint`` is true."""
+        request = convert.job_query(constraint, (), view="jobset")
+        return Call("Query", request, lambda pieces: ads_of(pieces[:-1]), many=True, timeout_s=None)
 
     @calls
     def totals(self, constraint: str = "", *, mine: bool = False) -> Call[QueueTotals]:

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from slotwise.cli.htcondor.job_set_file import parse
+from slotwise.errors import UsageError
 
 from tests.support.access_point import RunningAccessPoint
-from tests.support.command import command
+from tests.support.command import Result, command
 from tests.support.execution_point import ExecutionPoint
 
 
@@ -88,3 +90,78 @@ async def test_without_job_sets_submitters_are_told(tmp_path: Path) -> None:
         assert await sets(running) == []
     finally:
         await running.stop()
+
+
+SET = """# two kinds of work
+name = Letters
+iterator = table a, b {
+  x y, 1   # the first
+  z, 2
+}
+job word=a {
+  executable = /bin/echo
+  arguments = $(word) $(B)
+  hold = true
+  queue
+}
+job twice.sub
+"""
+
+
+async def test_a_job_set_file_queues_its_jobs_for_each_row(schedd: RunningAccessPoint, tmp_path: Path) -> None:
+    async def htcondor(*words: str, use: str = "true") -> Result:
+        more = {"_CONDOR_USE_JOBSETS": use, "_CONDOR_FULL_HOSTNAME": "here"}
+        return await command(schedd.home.root, "htcondor", "jobset", *words, cwd=tmp_path, more_env=more)
+
+    (tmp_path / "set").write_text(SET)
+    (tmp_path / "twice.sub").write_text("executable = /bin/true\nhold = true\narguments = $(b)\nqueue 2\n")
+    assert "USE_JOBSETS is false" in (await htcondor("submit", "set", use="false")).err
+    assert (await htcondor("list")).err == "No active job sets found.\n"
+    done = await htcondor("submit", "set")
+    assert (done.status, done.err) == (0, "Submitted job set Letters containing 2 job clusters.\n")
+    jobs = await schedd.jobs('JobSetName == "letters" && InJobSet && JobSubmitMethod == 5')
+    assert sorted((ad["ClusterId"], ad["ProcId"], ad["Args"]) for ad in jobs) == [
+        (1, 0, "x y 1"), (1, 1, "z 2"), (2, 0, "1"), (2, 1, "1"), (2, 2, "2"), (2, 3, "2"),
+    ]  # fmt: skip
+    assert (await htcondor("list")).out == "JOB_SET_NAME\nLetters\n"
+    assert (await htcondor("list", "--allusers")).out.splitlines()[1] == f"{schedd.owner}  Letters"
+    status = await htcondor("status", "letters")
+    assert status.err.splitlines() == [
+        "Letters currently has 0 jobs idle, 0 jobs running, 6 jobs held, and 0 jobs completed.",
+        "Letters contains:",
+        "\tJob cluster 1 with 2 total jobs",
+        "\tJob cluster 2 with 4 total jobs",
+    ]
+    removed = await htcondor("remove", "letters")
+    assert removed.err == f"Removed 6 jobs matching job set letters for user {schedd.owner}.\n"
+    assert await sets(schedd) == []
+    (tmp_path / "twice.sub").write_text("executable = /bin/true\nhold = true\nrequirements = ((\nqueue\n")
+    failed = await htcondor("submit", "set")
+    assert failed.err.startswith("Error while submitting job 1 from set:\n")
+    assert await schedd.jobs() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("iterator = table a {\n1\n}\n", "Required name not found in set"),
+        ("name = x\n", "Required iterator not found in set"),
+        ("name = x\nname = y\n", "Job set name can only be set once, second name found in set at line 2."),
+        ("name =\n", "Blank job set name found in set at line 1."),
+        ("name\n", "Malformed name command in set at line 1."),
+        ("nome = x\n", 'Unrecognized command "nome" in set at line 1.'),
+        ("iterator = table {\n", 'Unparseable iterator "table {" in set at line 1.'),
+        ("iterator = list a {\n}\n", 'Unknown iterator type "list" in set at line 1.'),
+        ("iterator = table a {\n1\n", "Unclosed bracket in set starting at line 1."),
+        (
+            "iterator = table a b {\n1\n}\n",
+            "Mismatch between number of iterator names (2) and values (1) in set at line 2.",
+        ),
+        ("\njob x a {\n}\n", 'Unsupported mapping "x a" in set at line 2.'),
+        ("job other.sub\n", "Error opening submit description file other.sub in set at line 1:\n"),
+    ],
+)
+def test_a_job_set_file_that_is_wrong_is_refused_as_htcondor_does(text: str, why: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(text, "set", lambda name: (tmp_path / name).read_text())
+    assert caught.value.message.startswith(why)
