@@ -81,3 +81,9 @@ def test_the_launcher_hands_its_name_on(tmp_path: Path) -> None:
     assert told.stdout.startswith("$CondorVersion: 25.14."), told
     told = subprocess.run([tmp_path / "other", "version"], env=env, capture_output=True, text=True)
     assert told.stdout.startswith("slotwise "), told
+
+
+@pytest.mark.parametrize("name", ["upgrade-check", "condor_upgrade_check"])
+def test_upgrade_check_says_why_it_checks_nothing_and_what_to_call_instead(tmp_path: Path, name: str) -> None:
+    status, out, err = run(tmp_path, name, "--all")
+    assert (status, out) == (1, "") and "installations of HTCondor" in err and "config check" in err

@@ -98,6 +98,9 @@ COMMANDS: dict[str, Command] = {
         "slotwise.cli.host.condor_names:main", "the directory of commands with HTCondor's names, for PATH"
     ),
     "preen": Command("slotwise.cli.host.preen:main", "list or remove what crashed daemons and runs have left"),
+    "upgrade-check": Command(
+        "slotwise.cli.host.upgrade_check:main", "not available: HTCondor's check of its own installation"
+    ),
     "backup": Command("slotwise.cli.host.backup:backup", "copy the state of a running pool into a file"),
     "restore": Command("slotwise.cli.host.backup:restore", "put a backup into the pool's directory"),
     "completion": Command("slotwise.cli.completion:main", "completion of commands and options in shells"),
