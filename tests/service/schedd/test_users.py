@@ -181,3 +181,8 @@ async def test_a_user_who_is_named_twice_is_changed_once(schedd: RunningAccessPo
     assert (await admin("-add", "bob", "bob@here", "carol")).out == "add succeeded: 2 users\n"
     assert (await admin("-remove", "bob", "bob@HERE")).out == "remove succeeded: 1 users\n"
     assert [ad["User"] for ad in await listed(admin)] == ["carol@here"]
+
+
+async def test_what_is_not_counted_is_refused_with_where_totals_are(admin: Any) -> None:
+    done = await admin("-daily:rescale")
+    assert (done.status, done.out) == (2, "") and "by hour and day" in done.err and "-usage" in done.err

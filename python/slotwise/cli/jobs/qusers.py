@@ -51,6 +51,7 @@ OPTIONS = [
     Option("reason", 2, 1),
     Option("projects", 4),
     Option("usage", 2),
+    Option("daily", 2),
     Option("wide", 1),
     Option("pool", 1, 1),
     Option("name", 1, 1),
@@ -105,6 +106,11 @@ def main(args: list[str], inv: Invocation) -> int:
         raise UsageError(
             "this access point keeps no records of projects",
             hint="nor does HTCondor's without PERSISTENT_PROJECT_RECORDS; `slotwise q -af ProjectName` lists them",
+        )
+    if parsed.has("daily"):
+        raise UsageError(
+            "this access point does not count the jobs of users by hour and day",
+            hint="`slotwise qusers -usage` has their totals, `slotwise status -submitters -long` recent counts",
         )
     given = [option.name for option in parsed.options if option.name in _COMMANDS]
     words = list(parsed.words)
