@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import struct
+import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from slotwise.classad import ClassAd
 from slotwise.config import load
-from slotwise.execution.keeper_spec import CgroupPlan, CgroupSetting
+from slotwise.execution.job_view import read_job, read_slot
+from slotwise.execution.keeper_spec import CgroupPlan, CgroupSetting, Identity
+from slotwise.starter.job.ads import lookup
+from slotwise.starter.job.choice import Choice
+from slotwise.starter.job.directories import RunDirectory
+from slotwise.starter.job.failures import LaunchRefusedError
+from slotwise.starter.runtimes.context import JobContext
+from slotwise.starter.runtimes.runtime import ContainerJob
+from slotwise.starter.runtimes.vm import driver as vm_driver
 from slotwise.starter.runtimes.vm.domain import description, with_identity
-from slotwise.starter.runtimes.vm.driver import offered, with_overhead
+from slotwise.starter.runtimes.vm.driver import VirtualMachines, offered, with_overhead
 from slotwise.starter.runtimes.vm.machine import (
     Disk,
     Machine,
@@ -296,3 +309,58 @@ def test_a_machine_of_the_manuals_knobs(tmp_path: Path) -> None:
     assert (rules.kind, rules.memory_mib, rules.problems) == ("kvm", 512, ())
     assert offered(rules, Found("qemu", BY_KVM), [])["VM_Memory"] == 512
     assert machine(rules).memory_mib == 512
+
+
+def prepared(top: Path, rules: VmRules, **ad: object) -> SupervisorPlan:
+    """The plan for a job of an account without rights, on a host whose machines a libvirt of root runs."""
+    vm_driver._known[rules] = Found(driver="libvirt", accelerator="kvm")
+    (top / "scratch").mkdir(exist_ok=True)
+    job_ad = ClassAd({name: value for name, value in {**JOB, **ad}.items() if isinstance(value, str | int)})
+    place, nobody = RunDirectory(top, top / "control"), Identity(65534, 65534)
+    slot = read_slot(lookup(ClassAd({"Memory": 1024})))
+    context = JobContext(read_job(lookup(job_ad), "ann@here"), slot, job_ad, ClassAd({}), place, nobody, True, True)
+    os.chown(top / "scratch", 65534, 65534)
+    made = VirtualMachines(rules, top / "execute", root=True)
+    job = ContainerJob("7.1#1", Choice("vm"), context)
+    return decode_plan(asyncio.run(made.prepare(job, lambda _said: None)).image)
+
+
+@pytest.fixture
+def open_path() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="sw-", dir="/var/tmp") as directory:
+        Path(directory).chmod(0o755)
+        yield Path(directory)
+
+
+by_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may use the rights of others")
+
+
+@by_root
+@pytest.mark.parametrize(
+    ("head", "word"),
+    [
+        (struct.pack(">4sIQ", b"QFI\xfb", 3, 0).ljust(104, b"\0"), ""),
+        (struct.pack(">4sIQ", b"QFI\xfb", 3, 112).ljust(104, b"\0"), "leads to another file"),
+        (struct.pack(">4sIQ56xQ", b"QFI\xfb", 3, 0, 4).ljust(104, b"\0"), "leads to another file"),
+    ],
+)
+def test_root_reads_no_file_that_a_disk_names(open_path: Path, head: bytes, word: str) -> None:
+    rules = replace(RULES, uri="qemu:///system")
+    (open_path / "disk").write_bytes(head)
+    disk = f"{open_path}/disk:vda:r:qcow2"
+    if word:
+        with pytest.raises(LaunchRefusedError, match=word):
+            prepared(open_path, rules, VMPARAM_vm_Disk=disk)
+    else:
+        assert prepared(open_path, rules, VMPARAM_vm_Disk=disk).machine.disks[0].form == "qcow2"
+
+
+@by_root
+@pytest.mark.parametrize("name", ["Kernel", "Initrd"])
+def test_root_reads_no_kernel_that_the_job_may_not(open_path: Path, name: str) -> None:
+    (open_path / "disk").touch()
+    (open_path / "secret").touch(mode=0o600)
+    files = {"VMPARAM_Xen_Kernel": f"{open_path}/disk", f"VMPARAM_Xen_{name}": f"{open_path}/secret"}
+    disk = {"JobVMType": "xen", "VMPARAM_vm_Disk": f"{open_path}/disk:xvda:r", "VMPARAM_Xen_Root": "xvda"}
+    with pytest.raises(LaunchRefusedError, match=f"XEN_{name.upper()}_NOT_FOUND"):
+        prepared(open_path, replace(XEN, uri="xen:///system"), **disk, **files)

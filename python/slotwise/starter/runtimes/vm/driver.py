@@ -180,6 +180,10 @@ class VirtualMachines:
                     raise MachineError(word, f"{disk.path} cannot be {verb}")
                 if self._outside and _leads_elsewhere(Path(disk.path)):
                     raise MachineError(BAD_IMAGE, f"{disk.path} leads to another file, which may not be the job's")
+            boot = machine.xen
+            for name, path in (("KERNEL", boot.kernel), ("INITRD", boot.initrd)) if boot is not None else ():
+                if path and not os.access(path, os.R_OK, effective_ids=True):
+                    raise MachineError(f"VMGAHP_ERR_JOBCLASSAD_XEN_{name}_NOT_FOUND", f"{path} cannot be read")
 
     def _plan(self, machine: Machine, scratch: str, xml: str, state_dir: str) -> SupervisorPlan:
         rules, found = self._rules, self._found

@@ -12,8 +12,8 @@ from pathlib import PurePosixPath
 from slotwise.starter.runtimes.vm.rules import BRIDGE, KVM, XEN, VmRules
 
 #: Forms of disks.
-RAW = "raw"
-_FORMATS = (RAW, "qcow2")
+RAW, QCOW2 = "raw", "qcow2"
+_FORMATS = (RAW, QCOW2)
 _DEVICE = re.compile(r"(vd|hd|sd|xvd)[a-z][0-9]*")
 _MAC = re.compile(r"([0-9a-f]{2}:){5}[0-9a-f]{2}", re.IGNORECASE)
 _QCOW2 = b"QFI\xfb"
@@ -73,6 +73,13 @@ class Disk:
     cdrom: bool = False
     #: The file came with the job; else it is on a shared file system.
     transferred: bool = False
+
+
+def leads_elsewhere(head: bytes) -> bool:
+    """Whether an image of format qcow2, by its first 80 bytes, has data in other files: its writer names any."""
+    version, backing = int.from_bytes(head[4:8], "big"), int.from_bytes(head[8:16], "big")
+    features = int.from_bytes(head[72:80], "big") if version > 2 else 0
+    return backing != 0 or features & 4 != 0  # the third bit: an external data file
 
 
 @dataclass(frozen=True)
