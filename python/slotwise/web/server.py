@@ -7,8 +7,11 @@ import contextlib
 import logging
 import socket
 from collections.abc import Iterator
+from typing import cast
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from slotwise.config import Config
 from slotwise.daemon import privileges
@@ -25,6 +28,40 @@ _log = logging.getLogger(__name__)
 _GRACE_S = 2
 #: How long an idle connection is kept, in seconds.
 _IDLE_S = 30
+#: How long a caller may take to send a request, head and body, in seconds.
+_REQUEST_S = 30
+
+
+class Connection(H11Protocol):
+    """A connection that ends when its caller does not send a request in time: connections are counted, and those that
+    say nothing would keep others out."""
+
+    request_s: float = _REQUEST_S
+    _due: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Expect a request."""
+        super().connection_made(cast("asyncio.Transport", transport))
+        self._expect(self.request_s)
+
+    def on_response_complete(self) -> None:
+        """Expect the next one."""
+        super().on_response_complete()
+        self._expect(self.timeout_keep_alive + self.request_s)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Expect nothing more."""
+        self._expect(None)
+        super().connection_lost(exc)
+
+    def _expect(self, seconds: float | None) -> None:
+        if self._due is not None:
+            self._due.cancel()
+        self._due = None if seconds is None else self.loop.call_later(seconds, self._end_unless_received)
+
+    def _end_unless_received(self) -> None:
+        if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+            self.transport.abort()
 
 
 class _Server(uvicorn.Server):
@@ -46,6 +83,7 @@ class Web:
         self._server = _Server(
             uvicorn.Config(
                 app,
+                http=Connection,
                 host=settings.host,
                 port=settings.port,
                 log_config=None,

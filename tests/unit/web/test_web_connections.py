@@ -1,0 +1,59 @@
+"""Connections of the web service that say nothing end by themselves."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+import uvicorn
+from slotwise.web.server import Connection
+from uvicorn.server import ServerState
+
+
+async def _app(scope: Any, receive: Any, send: Any) -> None:
+    """Answers when it has the whole request, a little later."""
+    while (await receive()).get("more_body"):
+        pass
+    await asyncio.sleep(0.5)
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+_WHOLE = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "answers"),
+    [
+        (b"", 0),
+        (b"GET / HT", 0),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf", 0),
+        (_WHOLE, 1),
+        (_WHOLE + b"GET / HT", 1),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nwhol", 1),
+    ],
+)
+def test_a_request_has_to_come_in_time(sent: bytes, answers: int) -> None:
+    async def talk() -> bytes:
+        config = uvicorn.Config(_app, http=Connection, lifespan="off", log_config=None, timeout_keep_alive=0)
+        config.load()
+
+        def connection() -> Connection:
+            made = Connection(config, ServerState(), {})
+            made.request_s = 0.2
+            return made
+
+        server = await asyncio.get_running_loop().create_server(connection, "127.0.0.1", 0)
+        async with server:
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            writer.write(sent)
+            try:
+                async with asyncio.timeout(20):
+                    return await reader.read()
+            except ConnectionResetError:
+                return b""
+            finally:
+                writer.close()
+
+    assert asyncio.run(talk()).count(b"200 OK") == answers
