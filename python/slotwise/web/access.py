@@ -44,13 +44,13 @@ class Gate:
         """
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         if token and kind.lower() == "bearer":
-            return Access(TokenCredential(token.strip()), True)
+            return Access(_shown(token), True)
         if cookie := request.cookies.get(COOKIE):
             if request.method not in _READING and CHANGES_HEADER not in request.headers:
                 raise DeniedError(
                     "a change with a cookie alone may come from another site", hint=f"send the header {CHANGES_HEADER}"
                 )
-            return Access(TokenCredential(cookie), True)
+            return Access(_shown(cookie), True)
         if request.method not in _READING:
             raise UnauthenticatedError(
                 "changes need a token", hint="send `Authorization: Bearer TOKEN`; `slotwise token create` makes one"
@@ -61,6 +61,14 @@ class Gate:
             "reading needs a token here",
             hint="send `Authorization: Bearer TOKEN`; SLOTWISE_HTTP_READ_WITHOUT_TOKEN says who needs none",
         )
+
+
+def _shown(token: str) -> TokenCredential:
+    """:raises UnauthenticatedError: when it is no token, and could not be sent on."""
+    token = token.strip()
+    if not (token.isascii() and token.isprintable()):
+        raise UnauthenticatedError("that is not a token", hint="`slotwise token create` makes one")
+    return TokenCredential(token)
 
 
 def _is_local(request: Request) -> bool:

@@ -131,6 +131,7 @@ class Asked:
             pieces.append(piece)
         try:
             found = json.loads(b"".join(pieces))
+            json.dumps(found, ensure_ascii=False).encode()  # half a pair of surrogates is no text that can be sent on
         except (ValueError, RecursionError) as error:
             raise UsageError(f"the request is not JSON: {error}") from None
         if not isinstance(found, dict):

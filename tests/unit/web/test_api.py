@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from slotwise.errors import BusyError, DeniedError, NotFoundError, UnauthenticatedError, UsageError
 from slotwise.web.access import CHANGES_HEADER, COOKIE, Gate
-from slotwise.web.api import OPERATIONS, _constraint_of, _jobs_of, openapi
+from slotwise.web.api import OPERATIONS, Asked, _constraint_of, _jobs_of, openapi
+from slotwise.web.exposition import Scraper
+from slotwise.web.pool_client import PoolClient
 from slotwise.web.problems import problem
 from slotwise.web.settings import Readers
 from slotwise.wire.credential import Metadata, TokenCredential
@@ -82,6 +85,25 @@ def test_a_change_with_a_cookie_needs_the_header_that_no_other_site_can_send() -
         gate.access(request("POST", cookie=f"{COOKIE}=alices"))
     marked = request("POST", cookie=f"{COOKIE}=alices", **{CHANGES_HEADER: "1"})
     assert shown(gate.access(marked)) == "Bearer alices"
+
+
+@pytest.mark.parametrize("token", ["t\xf8ken", "a\tb", "a\x7f"])
+def test_what_cannot_be_a_token_is_refused_before_it_is_sent_on(token: str) -> None:
+    for shown_as in ({"authorization": f"Bearer {token}"}, {"cookie": f"{COOKIE}={token}"}):
+        with pytest.raises(UnauthenticatedError, match="not a token"):
+            Gate(Own(), "all").access(request(**shown_as))
+
+
+@pytest.mark.parametrize("body", [b'{"a": "\\ud800"}', b"[" * 100_000, b"{", b"[]", b"\xff"])
+def test_a_body_that_is_no_object_of_text_is_refused(body: bytes) -> None:
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    asked = Request(request("POST").scope, receive)
+    gate, scraper = Gate(Own(), "all"), cast("Scraper", None)
+    access = gate.access(request())
+    with pytest.raises(UsageError, match="the request is not"):
+        asyncio.run(Asked(asked, access, PoolClient({}, access.credential), scraper).body())
 
 
 @pytest.mark.parametrize("job", ["", "1.", ".1", "1.0.0", "-1", "true", "1 || true", "\u0661"])
