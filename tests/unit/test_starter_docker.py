@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,13 +19,16 @@ from slotwise.execution.exit_status import MemoryRule, classify
 from slotwise.execution.job_view import JobView, SlotView, read_job
 from slotwise.execution.keeper_spec import CgroupPlan, Identity, Isolation, KeeperResult, KeeperSpec, Limits
 from slotwise.starter.job.ads import lookup
+from slotwise.starter.job.choice import Choice
 from slotwise.starter.job.directories import RunDirectory
 from slotwise.starter.job.failures import LaunchRefusedError
 from slotwise.starter.runtimes.context import JobContext
 from slotwise.starter.runtimes.docker import client, container, images, launch, state, test_image
 from slotwise.starter.runtimes.docker.container import Devices, Engine
+from slotwise.starter.runtimes.docker.driver import Docker
 from slotwise.starter.runtimes.docker.images import Image
 from slotwise.starter.runtimes.docker.rules import DockerRules, HostVolume, read_docker
+from slotwise.starter.runtimes.runtime import ContainerJob
 
 RUN = RunDirectory(Path("/execute/dir_1_1"), Path("/control/dir_1_1"))
 SCRATCH = "/execute/dir_1_1/scratch"
@@ -209,6 +215,22 @@ def test_names_of_images(name: str, normal: str) -> None:
     assert images.original(mark) == images.original(images.pulled(normal)) == ("" if "@" in normal else normal)
     assert images.marked(normal, "ann@example.org").startswith("htcondor.org/ann_at_example.org/")
     assert images.original(normal) == ""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may use the rights of others")
+@pytest.mark.parametrize(("directory", "held"), [("closed/open", True), ("open", False), ("open:ro", True)])
+def test_the_daemon_mounts_no_directory_that_the_jobs_user_cannot_reach(directory: str, *, held: bool) -> None:
+    with tempfile.TemporaryDirectory(prefix="sw-", dir="/var/tmp") as name:
+        top = Path(name)
+        top.chmod(0o755)
+        (top / directory).mkdir(parents=True)
+        if "/" in directory:
+            (top / directory).parent.chmod(0o700)
+        context = replace(context_of(Iwd=str(top / directory)), transfers=False)
+        job = ContainerJob("12.3#1", Choice("docker", "debian"), context)
+        made = Docker(DockerRules(program=("no-docker",)), top).prepare(job, lambda _said: None)
+        with pytest.raises(LaunchRefusedError, match="initial working directory" if held else "Cannot pull image"):
+            asyncio.run(made)
 
 
 @pytest.mark.parametrize(

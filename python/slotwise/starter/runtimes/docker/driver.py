@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 import os
@@ -16,9 +17,10 @@ from slotwise.classad import ClassAd
 from slotwise.classad.values import Value
 from slotwise.daemon.containment import contained
 from slotwise.errors import HostError
-from slotwise.execution.exit_status import IMAGE_FAILED, INVALID_DOCKER_IMAGE, STARTER_ERROR, End, How, held
+from slotwise.execution.exit_status import IMAGE_FAILED, INVALID_DOCKER_IMAGE, IWD_ERROR, STARTER_ERROR, End, How, held
 from slotwise.execution.keeper_spec import KeeperResult, KeeperSpec
 from slotwise.starter.enforcement import gpu_hiding
+from slotwise.starter.enforcement.privilege import rights_of
 from slotwise.starter.job.ads import lookup
 from slotwise.starter.job.failures import LaunchRefusedError
 from slotwise.starter.runtimes.context import JobContext
@@ -184,6 +186,7 @@ class Docker:
         image = images.normalized(job.choice.image)
         if not images.is_name(image):
             raise LaunchRefusedError(held(f"Cannot pull image {image}: invalid reference format", INVALID_DOCKER_IMAGE))
+        _check_directory(job.context)
         value = lookup(job.context.job_ad)
         user = value("User")
         mark = images.marked(image, user if isinstance(user, str) and user else job.context.job.owner)
@@ -437,6 +440,22 @@ def _broken(known: Probe, reason: str) -> Probe:
     if known.version:
         attributes["DockerVersion"] = known.version
     return Probe(works=False, version=known.version, reason=reason, attributes=attributes)
+
+
+def _check_directory(context: JobContext) -> None:
+    """Refuse a directory that a job works in where it lies, and that its user cannot reach: the daemon, which mounts
+    it, can.
+
+    :raises LaunchRefusedError: when it is refused.
+    """
+    place = context.job.iwd
+    if context.transfers:
+        return
+    with rights_of(context.identity):
+        number = 0 if os.access(f"{place}/.", os.X_OK, effective_ids=True) else errno.EACCES
+    if number or ":" in place:
+        reason = f"Cannot access initial working directory {place}: {os.strerror(number or errno.EINVAL)}"
+        raise LaunchRefusedError(held(reason, IWD_ERROR, number or errno.EINVAL))
 
 
 def _ads(context: JobContext) -> list[tuple[str, str]]:
