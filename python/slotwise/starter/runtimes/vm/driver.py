@@ -172,6 +172,10 @@ class VirtualMachines:
             word = f"VMGAHP_ERR_JOBCLASSAD_{machine.kind.upper()}_MISMATCHED_CHECKPOINT"
             raise MachineError(word, f"{self._rules.uri} takes no state that comes with a job: drop vm_checkpoint")
         with rights_of(job.context.identity):
+            boot = machine.xen
+            for name, path in (("KERNEL", boot.kernel), ("INITRD", boot.initrd)) if boot is not None else ():
+                if path and not os.access(path, os.R_OK, effective_ids=True):
+                    raise MachineError(f"VMGAHP_ERR_JOBCLASSAD_XEN_{name}_NOT_FOUND", f"{path} cannot be read")
             for disk in machine.disks:
                 wanted = os.R_OK | (os.W_OK if disk.writable else 0)
                 if not os.access(disk.path, wanted, effective_ids=True):
