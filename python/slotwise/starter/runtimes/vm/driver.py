@@ -100,7 +100,8 @@ class VirtualMachines:
             found = await find(self._rules, self._place, root=self._root)
         except OSError as error:
             found = Found(reason=f"{error.filename}: {error.strerror}")
-        self._failed = None
+        failed_again = self._failed is not None and not found.driver
+        self._failed = (found.reason, time.monotonic()) if failed_again else None
         _known[self._rules] = found
         if not found.driver:
             _log.warning("there are no virtual machines: %s", found.reason)
@@ -256,6 +257,7 @@ class VirtualMachines:
         _log.error("%s: its virtual machine failed: %s", run.job.job_id, report.reason)
         if result.ended_at - result.started_at < self._rules.kill_s:
             self._failed = (report.reason, time.monotonic())
+            await self.probe()  # a disk that no machine starts from is not the host's failure
         return replace(result, how="failed", stage="runtime", detail=report.reason)
 
     async def sweep(self, live: Collection[str]) -> list[str]:
