@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import shutil
+import sqlite3
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -76,3 +78,21 @@ def test_a_file_that_is_no_backup_writes_nothing(tmp_path: Path, name: str) -> N
         backup.read(tmp_path / "text", fresh)
     count, manifest = backup.read(good, fresh)
     assert (count, manifest.made_at, (fresh.spool / "queue").read_text()) == (1, 1.0, "jobs")
+
+
+def test_files_of_users_are_copied_as_they_are_whatever_they_seem(tmp_path: Path) -> None:
+    home, fresh, saved = PoolHome(tmp_path / "home"), PoolHome(tmp_path / "fresh"), tmp_path / "saved.tar.gz"
+    sandbox = home.spool / "1" / "0"
+    sandbox.mkdir(parents=True)
+    garbage = b"SQLite format 3\0 and no more"
+    (sandbox / "garbage").write_bytes(garbage)
+    (sandbox / "..%2F..%2F..%2Fqueue.db").write_bytes(garbage)
+    with contextlib.closing(sqlite3.connect(home.spool / "queue.db")) as database:
+        database.execute("CREATE TABLE jobs (id)")
+        database.commit()
+        assert backup.write(home, saved, 1.0) == 3
+    backup.read(saved, fresh)
+    for name in ("garbage", "..%2F..%2F..%2Fqueue.db"):
+        assert (fresh.spool / "1" / "0" / name).read_bytes() == garbage
+    with contextlib.closing(sqlite3.connect(fresh.spool / "queue.db")) as database:
+        assert database.execute("SELECT name FROM sqlite_master").fetchall() == [("jobs",)]

@@ -22,12 +22,14 @@ class ReadOptions:
 
     :param spool: its files travel with the submission (``submit -spool``).
     :param method: JobSubmitMethod of its jobs; below 0: that of submissions from Python.
+    :param elsewhere: it is another's: no file or variable of this process is looked at.
     :param one_cluster: a second queue statement is an error.
     """
 
     spool: bool = False
     method: int = -1
     one_cluster: bool = False
+    elsewhere: bool = False
 
 
 #: Input files stay where they are.
@@ -68,6 +70,7 @@ class DescriptionReader:
             before=[f"MY.JobSubmitMethod = {options.method}"] if options.method >= 0 else [],
             check_support=True,
             spool=options.spool,
+            elsewhere=options.elsewhere,
             owner=self._owner,
             first_cluster=first_cluster or None,
         )

@@ -281,9 +281,11 @@ class AsyncSchedd(ScheddCalls, AsyncClient):
         finally:
             visit.cancel()
 
-    async def submit(self, description: Description, count: int | None = None) -> SubmitResult:
+    async def submit(
+        self, description: Description, count: int | None = None, options: ReadOptions = USUAL
+    ) -> SubmitResult:
         """Queue the jobs of a submit description; all of them or none. Many of these may be under way at once."""
-        submission, first = await self._read(description, count)
+        submission, first = await self._read(description, count, options)
         how = Sending(self._keys.next(), first)
         if (bundle := convert.small_bundle(submission, how)) is not None:
             return convert.result(await self._stream.submit(bundle), submission)
@@ -295,10 +297,10 @@ class AsyncSchedd(ScheddCalls, AsyncClient):
 
         return convert.result(await self._patience.acall(send), submission)
 
-    async def _read(self, description: Description, count: int | None) -> tuple[Submission, int]:
+    async def _read(self, description: Description, count: int | None, options: ReadOptions) -> tuple[Submission, int]:
         """The submission, and its first cluster id when its text needs that before it is sent, else 0."""
         candidate = self._ids.likely()
-        submission = self._reader.read(description, count, candidate)
+        submission = self._reader.read(description, count, candidate, options)
         if not submission.mentions_cluster:
             return submission, 0
         needed = len(submission.clusters)
@@ -310,5 +312,5 @@ class AsyncSchedd(ScheddCalls, AsyncClient):
             self._ids.refill(reply.first, asked.count)
         first = self._ids.use(needed)
         if first != candidate:
-            submission = self._reader.read(description, count, first)
+            submission = self._reader.read(description, count, first, options)
         return submission, first

@@ -33,6 +33,7 @@ def parse(
     append: Sequence[str] = (),
     spool: bool = False,
     check_files: bool = True,
+    elsewhere: bool = False,
     check_support: bool = False,
     first_cluster: int | None = None,
     stdin: str | None = None,
@@ -52,6 +53,7 @@ def parse(
     :param append: statements that stand before each queue statement.
     :param spool: inputs are spooled; the jobs wait on hold for them.
     :param check_files: whether the executable and input files must exist.
+    :param elsewhere: the description is another's: no file, directory or variable of this process is looked at.
     :param check_support: whether commands that the pool does not carry out are rejected or warned about.
     :param first_cluster: id of the first cluster, when reserved.
     :param stdin: what ``queue from -`` reads.
@@ -61,9 +63,10 @@ def parse(
     moment = time.time() if now is None else now
     facts = _facts(
         text, filename=filename, cwd=cwd, env=env, owner=owner, uid=uid, moment=moment, config=config,
-        queue_args=queue_args, before=before, append=append, spool=spool, check_files=check_files,
+        queue_args=queue_args, before=before, append=append, spool=spool, check_files=check_files and not elsewhere,
         first_cluster=first_cluster, stdin=stdin, seed=seed,
     )  # fmt: skip
+    facts["elsewhere"] = elsewhere
     try:
         data = _native.parse_submit(_held(text), facts, None if config is None else config.data)
     except ValueError as error:

@@ -1,21 +1,25 @@
 """Whose rights a request has: those of the token that it shows, or without one the right to read, where that is given.
 
-The service itself may only read. Whoever wants more shows a token of the pool, in the header ``Authorization: Bearer``
-or in the cookie that signing in sets; it goes to the daemons with each call, and they decide what it allows.
+The service itself may only read. Whoever wants more shows a token of the pool, in the header ``Authorization: Bearer``,
+or signs in, which gives a cookie that stands for it. The token goes to the daemons with each call, and they decide what
+it allows.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from starlette.requests import Request
 
 from slotwise.errors import DeniedError, UnauthenticatedError
+from slotwise.web.sessions import Sessions
 from slotwise.web.settings import Readers
 from slotwise.wire.credential import Credential, TokenCredential
 
-COOKIE = "slotwise_token"
+COOKIE = "slotwise_session"
 #: What a request that changes something sends besides its cookie: no other site can make a browser send it.
 CHANGES_HEADER = "x-slotwise-request"
 _READING = frozenset({"GET", "HEAD"})
@@ -32,9 +36,10 @@ class Access:
 class Gate:
     """Decides who is answered. ``own``: the service's credential, which may read."""
 
-    def __init__(self, own: Credential, readers: Readers) -> None:
+    def __init__(self, own: Credential, readers: Readers, now: Callable[[], float] = time.monotonic) -> None:
         self._own = own
         self.readers = readers
+        self.sessions = Sessions(now)
 
     def access(self, request: Request) -> Access:
         """What the request's calls show.
@@ -45,12 +50,12 @@ class Gate:
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         if token and kind.lower() == "bearer":
             return Access(_shown(token), True)
-        if cookie := request.cookies.get(COOKIE):
+        if token := self.sessions.token(request.cookies.get(COOKIE, "")):
             if request.method not in _READING and CHANGES_HEADER not in request.headers:
                 raise DeniedError(
                     "a change with a cookie alone may come from another site", hint=f"send the header {CHANGES_HEADER}"
                 )
-            return Access(_shown(cookie), True)
+            return Access(_shown(token), True)
         if request.method not in _READING:
             raise UnauthenticatedError(
                 "changes need a token", hint="send `Authorization: Bearer TOKEN`; `slotwise token create` makes one"

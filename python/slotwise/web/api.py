@@ -7,8 +7,9 @@ commas) and ``limit``.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -19,14 +20,17 @@ from starlette.routing import Route
 from slotwise import __version__
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.values import whole
+from slotwise.client import AsyncSchedd
+from slotwise.client.descriptions import ReadOptions
 from slotwise.errors import NotFoundError, SlotwiseError, UsageError
 from slotwise.table import AdTable
 from slotwise.web.access import COOKIE, Access, Gate
 from slotwise.web.exposition import Scraper, merged, rendered
-from slotwise.web.job_events import changes
+from slotwise.web.job_events import StreamBounds, changes
 from slotwise.web.machines import MACHINE_ATTRIBUTES, machines
 from slotwise.web.pool_client import PoolClient
 from slotwise.web.problems import on_error
+from slotwise.web.sessions import LASTS_S, Sessions
 from slotwise.web.submission import statements
 
 _PREFIX = "/api/v1"
@@ -92,6 +96,8 @@ class Asked:
     access: Access
     pool: PoolClient
     scraper: Scraper
+    sessions: Sessions
+    streams: StreamBounds
 
     def words(self, name: str) -> list[str]:
         """A parameter that is a list."""
@@ -242,7 +248,7 @@ def _constraint_of(job: str) -> str:
 async def _submit(asked: Asked) -> Response:
     description, count = statements(await asked.body())
     async with asked.pool.schedd(asked.schedd) as schedd:
-        result = await schedd.submit(description, count)
+        result = await schedd.submit(description, count, ReadOptions(elsewhere=True))
     told = {"cluster": result.cluster, "count": result.count, "warnings": list(result.warnings)}
     return JSONResponse(told, 201, {"location": f"{_PREFIX}/jobs/{result.cluster}"})
 
@@ -289,13 +295,21 @@ async def _events(asked: Asked) -> Response:
     """Changes of jobs, as server-sent events: each job when its state changes, and those that have left."""
     constraint = asked.text("constraint")
 
-    async def look() -> dict[str, int]:
-        async with asked.pool.schedd(asked.schedd) as schedd:
-            ads = await schedd.query(constraint, ("ClusterId", "ProcId", "JobStatus"), limit=_FOLLOWED_MOST)
+    async def look(schedd: AsyncSchedd) -> dict[str, int]:
+        ads = await schedd.query(constraint, ("ClusterId", "ProcId", "JobStatus"), limit=_FOLLOWED_MOST)
         return {f"{ad.get('ClusterId')}.{ad.get('ProcId')}": whole(ad.get("JobStatus")) for ad in ads}
 
-    first = await look()
-    return StreamingResponse(changes(first, look, asked.request.is_disconnected), media_type="text/event-stream")
+    async with asked.pool.schedd(asked.schedd) as schedd:
+        first = await look(schedd)  # what is wrong with the request is said before the stream begins
+
+    async def follow() -> AsyncIterator[str]:
+        with asked.streams.one(signed_in=asked.access.signed_in):
+            async with asked.pool.schedd(asked.schedd) as schedd:
+                async for text in changes(first, partial(look, schedd), asked.request.is_disconnected):
+                    yield text
+
+    asked.streams.require_room(signed_in=asked.access.signed_in)
+    return StreamingResponse(follow(), media_type="text/event-stream")
 
 
 async def _accounting(asked: Asked) -> Response:
@@ -309,7 +323,7 @@ async def _cycle(asked: Asked) -> Response:
 
 
 async def _sign_in(asked: Asked) -> Response:
-    """Keep the token that the request shows in a cookie that scripts cannot read."""
+    """Begin a session with the token that the request shows; its name goes into a cookie that scripts cannot read."""
     token = asked.request.headers.get("authorization", "").partition(" ")[2].strip()
     if not token:
         raise UsageError("signing in takes the token in the header Authorization")
@@ -317,11 +331,13 @@ async def _sign_in(asked: Asked) -> Response:
         await collector.query("collector", limit=1)
     response = JSONResponse({"signed_in": True})
     secure = asked.request.url.scheme == "https"
-    response.set_cookie(COOKIE, token, httponly=True, secure=secure, samesite="strict", path="/")
+    name = asked.sessions.begin(token)
+    response.set_cookie(COOKIE, name, max_age=int(LASTS_S), httponly=True, secure=secure, samesite="strict", path="/")
     return response
 
 
 async def _sign_out(asked: Asked) -> Response:
+    asked.sessions.end(asked.request.cookies.get(COOKIE, ""))
     response = JSONResponse({"signed_in": False})
     response.delete_cookie(COOKIE, path="/")
     return response
@@ -407,10 +423,14 @@ def openapi() -> dict[str, object]:
 def application(env: Mapping[str, str], gate: Gate, scraper: Scraper) -> Starlette:
     """The application."""
 
+    streams = StreamBounds()
+
     def served(one: Operation) -> Route:
         async def endpoint(request: Request) -> Response:
             access = gate.access(request)
-            response = await one.handle(Asked(request, access, PoolClient(env, access.credential), scraper))
+            response = await one.handle(
+                Asked(request, access, PoolClient(env, access.credential), scraper, gate.sessions, streams)
+            )
             response.headers.update(_HEADERS)
             return response
 

@@ -1,8 +1,8 @@
 """Submit descriptions that come over HTTP.
 
-They are read in the service, not where their sender is: statements that read files or the environment of the host on
-which they are read are refused, by a list of what is taken. Paths in the others mean the access point, and are used
-there with the rights of the jobs' owner.
+They are read in the service, not where their sender is: no file and no variable of its host is looked at, and
+statements that would be about them are refused, by a list of what is taken. Paths in the others mean the access point,
+and are used there with the rights of the jobs' owner.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def statements(body: Mapping[str, object]) -> tuple[dict[str, object], int]:
         raise SubmitError(
             "initialdir is not an absolute path", hint="name a directory of the access point", key="initialdir"
         )
-    return {**found, "skip_filechecks": True}, count
+    return found, count
 
 
 def _check(name: str, value: object) -> None:

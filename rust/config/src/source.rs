@@ -94,6 +94,44 @@ impl Seeded {
     }
 }
 
+/// A world of which nothing may be looked at, for descriptions of others: every file is taken to be there, none is read.
+#[derive(Debug)]
+pub struct Unseen(Seeded);
+
+impl Unseen {
+    /// Its random choices come from `seed`.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self(Seeded::new(seed))
+    }
+}
+
+impl Source for Unseen {
+    fn read(&self, path: &str) -> Result<String, String> {
+        Err(format!("the file {path} is not read here"))
+    }
+
+    fn list(&self, directory: &str) -> Result<Vec<String>, String> {
+        Err(format!("the directory {directory} is not read here"))
+    }
+
+    fn run(&self, _command: &str) -> Result<(String, i32), String> {
+        Err("commands are not run here".to_owned())
+    }
+
+    fn readable(&self, _path: &str) -> bool {
+        true
+    }
+
+    fn env(&self, _name: &str) -> Option<String> {
+        None
+    }
+
+    fn random(&self, below: u64) -> u64 {
+        self.0.below(below)
+    }
+}
+
 /// A world with nothing in it, for tests and for text that stands alone.
 #[derive(Debug)]
 pub struct Nothing(Seeded);

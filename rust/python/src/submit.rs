@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ::config::source::Unseen;
 use ::config::submit::{self, Facts, Knobs, Submission};
 use columns::pack::{PackHeader, PackWriter};
 use pyo3::exceptions::PyIndexError;
@@ -123,8 +124,8 @@ fn facts_of(dict: &Bound<'_, PyDict>) -> PyResult<Facts> {
     })
 }
 
-/// Reads a description. `facts` has file, cwd, owner, uid, now, date, macros, spool, check_files, first_cluster, before,
-/// append, queue, stdin, environment and seed; see `slotwise.submit.parse`.
+/// Reads a description. `facts` has file, cwd, owner, uid, now, date, macros, spool, check_files, elsewhere,
+/// first_cluster, before, append, queue, stdin, environment and seed; see `slotwise.submit.parse`.
 #[pyfunction]
 fn parse_submit(
     py: Python<'_>,
@@ -135,11 +136,8 @@ fn parse_submit(
     use crate::config::field;
     let what = facts_of(facts)?;
     let environment: Vec<(String, String)> = field(facts, "environment")?;
-    let host = Host::new(
-        what.cwd.clone(),
-        environment.into_iter().collect(),
-        field(facts, "seed")?,
-    );
+    let (elsewhere, seed): (bool, u64) = (field(facts, "elsewhere")?, field(facts, "seed")?);
+    let host = Host::new(what.cwd.clone(), environment.into_iter().collect(), seed);
     let made = py.detach(|| {
         let nothing = submit::NoKnobs;
         let view = config.map(ConfigData::view);
@@ -147,6 +145,9 @@ fn parse_submit(
             Some(view) => view,
             None => &nothing,
         };
+        if elsewhere {
+            return submit::parse(text, &what, knobs, &Unseen::new(seed));
+        }
         submit::parse(text, &what, knobs, &host)
     });
     Ok(SubmissionData {

@@ -71,6 +71,12 @@ def test_a_job_on_a_shared_file_system() -> None:
     assert f"--pwd /work -B /home/ann -B /home/ann:/work -B {_RUN}:/condor_scratch -C" in text
 
 
+@pytest.mark.parametrize("target", ["/x,/etc:/y", "/x:/etc", "relative", "/a\n/b"])
+def test_a_target_directory_is_one_path(target: str) -> None:
+    with pytest.raises(LaunchRefusedError, match="container_target_dir"):
+        words(ad={"ContainerTargetDir": target})
+
+
 def test_the_administrators_target_directory_counts_more_than_the_jobs() -> None:
     ad = {"ContainerTargetDir": "/jobs"}
     assert f"--pwd /jobs/scratch -B {_RUN}:/jobs " in words(ad=ad)

@@ -11,8 +11,10 @@ from slotwise.errors import BusyError, DeniedError, NotFoundError, Unauthenticat
 from slotwise.web.access import CHANGES_HEADER, COOKIE, Gate
 from slotwise.web.api import OPERATIONS, Asked, _constraint_of, _jobs_of, openapi
 from slotwise.web.exposition import Scraper
+from slotwise.web.job_events import StreamBounds
 from slotwise.web.pool_client import PoolClient
 from slotwise.web.problems import problem
+from slotwise.web.sessions import LASTS_S
 from slotwise.web.settings import Readers
 from slotwise.wire.credential import Metadata, TokenCredential
 from starlette.requests import Request
@@ -73,25 +75,26 @@ def test_nobody_changes_anything_without_a_token() -> None:
 
 
 def test_the_token_of_a_request_is_shown_to_the_daemons_and_the_services_own_never_with_it() -> None:
-    for given in ({"authorization": "Bearer alices"}, {"cookie": f"{COOKIE}=alices"}):
-        access = Gate(Own(), "all").access(request(**given))
+    gate = Gate(Own(), "all")
+    for given in ({"authorization": "Bearer alices"}, {"cookie": f"{COOKIE}={gate.sessions.begin('alices')}"}):
+        access = gate.access(request(**given))
         assert access.signed_in and isinstance(access.credential, TokenCredential)
         assert shown(access) == "Bearer alices"
 
 
 def test_a_change_with_a_cookie_needs_the_header_that_no_other_site_can_send() -> None:
     gate = Gate(Own(), "all")
+    name = gate.sessions.begin("alices")
     with pytest.raises(DeniedError, match="another site"):
-        gate.access(request("POST", cookie=f"{COOKIE}=alices"))
-    marked = request("POST", cookie=f"{COOKIE}=alices", **{CHANGES_HEADER: "1"})
+        gate.access(request("POST", cookie=f"{COOKIE}={name}"))
+    marked = request("POST", cookie=f"{COOKIE}={name}", **{CHANGES_HEADER: "1"})
     assert shown(gate.access(marked)) == "Bearer alices"
 
 
 @pytest.mark.parametrize("token", ["t\xf8ken", "a\tb", "a\x7f"])
 def test_what_cannot_be_a_token_is_refused_before_it_is_sent_on(token: str) -> None:
-    for shown_as in ({"authorization": f"Bearer {token}"}, {"cookie": f"{COOKIE}={token}"}):
-        with pytest.raises(UnauthenticatedError, match="not a token"):
-            Gate(Own(), "all").access(request(**shown_as))
+    with pytest.raises(UnauthenticatedError, match="not a token"):
+        Gate(Own(), "all").access(request(authorization=f"Bearer {token}"))
 
 
 @pytest.mark.parametrize("body", [b'{"a": "\\ud800"}', b"[" * 100_000, b"{", b"[]", b"\xff"])
@@ -103,7 +106,9 @@ def test_a_body_that_is_no_object_of_text_is_refused(body: bytes) -> None:
     gate, scraper = Gate(Own(), "all"), cast("Scraper", None)
     access = gate.access(request())
     with pytest.raises(UsageError, match="the request is not"):
-        asyncio.run(Asked(asked, access, PoolClient({}, access.credential), scraper).body())
+        asyncio.run(
+            Asked(asked, access, PoolClient({}, access.credential), scraper, gate.sessions, StreamBounds()).body()
+        )
 
 
 @pytest.mark.parametrize("job", ["", "1.", ".1", "1.0.0", "-1", "true", "1 || true", "\u0661"])
@@ -145,3 +150,28 @@ def test_every_operation_is_described() -> None:
     for one in OPERATIONS:
         in_path = {name for name in ("job", "file") if f"{{{name}}}" in one.path}
         assert in_path == {each.name for each in one.parameters if each.place == "path"}
+
+
+def test_a_session_ends_by_itself_and_by_signing_out_and_its_name_is_no_token() -> None:
+    now = 0.0
+    gate = Gate(Own(), "all", lambda: now)
+    name = gate.sessions.begin("alices")
+    assert "alices" not in name
+    now = LASTS_S - 1
+    assert gate.access(request(cookie=f"{COOKIE}={name}")).signed_in
+    now = LASTS_S
+    assert not gate.access(request(cookie=f"{COOKIE}={name}")).signed_in
+    other = gate.sessions.begin("alices")
+    gate.sessions.end(other)
+    assert not gate.access(request(cookie=f"{COOKIE}={other}")).signed_in
+    with pytest.raises(UnauthenticatedError):
+        gate.access(request("POST", cookie=f"{COOKIE}={other}", **{CHANGES_HEADER: "1"}))
+
+
+def test_streams_are_bounded_and_those_of_strangers_keep_nobody_else_out() -> None:
+    bounds = StreamBounds(most=1, most_without_token=1)
+    with bounds.one(signed_in=False):
+        with pytest.raises(BusyError, match="streams of events"):
+            bounds.require_room(signed_in=False)
+        bounds.require_room(signed_in=True)
+    bounds.require_room(signed_in=False)

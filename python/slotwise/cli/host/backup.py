@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import NoReturn
+from urllib.parse import quote
 
 from slotwise import __version__
 from slotwise.cli.common.invocation import Invocation
@@ -123,6 +124,9 @@ def write(home: PoolHome, target: Path, now: float) -> int:
             stream.flush()
             os.fsync(stream.fileno())
         return count
+    except sqlite3.Error as error:
+        target.unlink(missing_ok=True)
+        raise HostError(f"the backup failed: a database cannot be read: {error}", path=str(target)) from None
     except OSError as error:
         target.unlink(missing_ok=True)
         where = error.filename or target
@@ -167,15 +171,13 @@ def _add(archive: tarfile.TarFile, path: Path, name: str) -> int:
     if path.is_dir():
         archive.add(path, name, recursive=False)
         return 0
-    with path.open("rb") as stream:
-        is_database = stream.read(len(_SQLITE)) == _SQLITE
-    if not is_database:
+    if not _is_database(path, name):
         archive.add(path, name, recursive=False)
         return 1
     with tempfile.TemporaryDirectory(prefix="slotwise-backup-") as directory:
         copy = Path(directory, "copy")
         with (
-            contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=60)) as source,
+            contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=60)) as source,
             contextlib.closing(sqlite3.connect(copy)) as into,
         ):
             source.backup(into)
@@ -185,6 +187,12 @@ def _add(archive: tarfile.TarFile, path: Path, name: str) -> int:
             os.chown(copy, about.st_uid, about.st_gid)
         archive.add(copy, name, recursive=False)
     return 1
+
+
+def _is_database(path: Path, name: str) -> bool:
+    """Whether a file is a daemon's database: those lie at the top of a part. Below are files of users, as they are."""
+    with path.open("rb") as stream:
+        return name.count("/") == 1 and stream.read(len(_SQLITE)) == _SQLITE
 
 
 def read(source: Path, home: PoolHome) -> tuple[int, Manifest]:
@@ -197,15 +205,19 @@ def read(source: Path, home: PoolHome) -> tuple[int, Manifest]:
         if place.is_dir() and any(place.iterdir()):
             hint = "move it away, or name another directory with SLOTWISE_HOME"
             raise HostError(f"{place} is not empty", hint=hint, path=str(place))
+    mask = os.umask(0o077)
     try:
         with tarfile.open(source, "r:gz") as archive:
             manifest = _manifest(archive, source)
             members = [_checked(member, source) for member in archive if member.name != _MANIFEST]
             home.root.mkdir(parents=True, exist_ok=True)
-            for member in members:
+            # Directories last: until all is there, nobody else decides what is in them.
+            for member in sorted(members, key=lambda one: one.isdir()):
                 archive.extract(member, home.root, numeric_owner=True, filter=_kept)
     except (tarfile.TarError, EOFError, OSError) as error:
         raise HostError(f"cannot restore {source}: {error}", path=str(source)) from None
+    finally:
+        os.umask(mask)
     return sum(member.isreg() for member in members), manifest
 
 

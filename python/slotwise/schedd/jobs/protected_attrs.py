@@ -19,6 +19,7 @@ from slotwise.schedd.jobs.values import Changes, Expr
 _NEVER = OWNER_ATTRIBUTES | frozenset(
     (
         "clusterid",
+        "jobsetid",
         "procid",
         "mytype",
         "targettype",

@@ -402,7 +402,11 @@ class Apptainer:
 
     def _target(self, job_ad: ClassAd) -> str:
         named = lookup(job_ad)("ContainerTargetDir")
-        return (self._settings.target_dir or (named if isinstance(named, str) else "")).rstrip("/")
+        found = (self._settings.target_dir or (named if isinstance(named, str) else "")).rstrip("/")
+        if any(character in found for character in ",:\n") or (found and not found.startswith("/")):
+            reason = f"container_target_dir = {found!r} is not an absolute path, or has a comma, colon or line end"
+            raise LaunchRefusedError(held(reason, FAILED_TO_CREATE_PROCESS, errno.EINVAL))
+        return found
 
     def _devices(self, machine: ClassAd) -> list[str]:
         value = lookup(machine)

@@ -323,7 +323,7 @@ const EVERY = { pool: 5000, job: 3000, machine: 5000, cycle: 5000, users: 10000 
 
 async function show(moved = false) {
   const [, page = "pool", rest = ""] = location.hash.split("/");
-  const known = page in PAGES ? page : "pool";
+  const known = Object.hasOwn(PAGES, page) ? page : "pool";
   const turn = ++refreshing;
   for (const link of document.querySelectorAll("nav a")) {
     const own = link.getAttribute("href") === `#/${known}` || (known === "job" && link.hash === "#/jobs") || (known === "machine" && link.hash === "#/pool");
