@@ -12,6 +12,7 @@ import pytest
 from slotwise.classad import ClassAd
 from slotwise.cli.host.stale_files import LogFile, LogRules, judge_logs
 from slotwise.daemon.membership import Trust
+from slotwise.schedd.transfer import spooling
 from slotwise.table import pack_ads
 from slotwise.wire import address, security
 from slotwise.wire.address import DaemonAddress
@@ -56,6 +57,12 @@ async def startd(schedd: RunningAccessPoint) -> AsyncIterator[_Startd]:
 async def preen(schedd: RunningAccessPoint, *words: str, **knobs: str) -> Result:
     env = {f"_CONDOR_{name}": value for name, value in knobs.items()}
     return await command(schedd.home.root, "preen", *words, more_env=env)
+
+
+@pytest.fixture(autouse=True)
+def unswept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The schedd sweeps its spool by itself, too, at its start and every minute: here it leaves that to preen."""
+    monkeypatch.setattr(spooling, "_sweep", lambda root, knows: None)
 
 
 async def test_directories_of_jobs_that_left_the_queue_are_removed(schedd: RunningAccessPoint) -> None:

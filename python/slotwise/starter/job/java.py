@@ -36,7 +36,7 @@ class JavaRules:
     program: str = ""
     classpath_argument: str = "-classpath"
     separator: str = ":"
-    classpath: tuple[str, ...] = (".",)
+    classpath: tuple[str, ...] = ("/usr/lib", ".")
     extra: tuple[str, ...] = ()
 
     @classmethod

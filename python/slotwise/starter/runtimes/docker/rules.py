@@ -48,7 +48,7 @@ class DockerRules:
     trusts_local_images: bool = False
     skips_arch_check: bool = False
     maps_all_gpus: bool = False
-    pull_timeout_s: int = 0
+    pull_timeout_s: int = 3600
     #: Scratch directories are on volumes that only starter and jobs see (as root).
     hides_scratch: bool = False
     #: What of the knobs could not be used, in words.
