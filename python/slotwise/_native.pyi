@@ -929,6 +929,7 @@ class _KnobRow(TypedDict):
     default: str | None
     implied: str | None
     in_reference: bool
+    in_table: bool
     family: str | None
     per_slot: bool
     per_universe: bool

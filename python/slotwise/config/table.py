@@ -14,7 +14,8 @@ class Knob:
     """One row of the knob table.
 
     ``default`` is the raw macro text; ``implied`` is the value that typed reading falls back to for
-    knobs without one. ``used`` says whether Slotwise reads it; ``unit``, ``daemons``, ``applies``
+    knobs without one. ``in_table``: HTCondor's own table of knobs has it; what else is HTCondor's (``in_reference``)
+    its code alone knows. ``used`` says whether Slotwise reads it; ``unit``, ``daemons``, ``applies``
     (``reconfig``, ``restart``, ``next job``, ``command``) and ``description`` are filled in for those. ``<...>`` in a
     name stands for a part that the administrator chooses; ``family`` is the row of that kind that a knob with a row of
     its own is a member of (``<DAEMON>_LOG`` for ``SCHEDD_LOG``). ``per_slot`` knobs may have a value for a slot or a
@@ -28,6 +29,7 @@ class Knob:
     default: str | None
     implied: str | None
     in_reference: bool
+    in_table: bool
     family: str | None
     per_slot: bool
     per_universe: bool

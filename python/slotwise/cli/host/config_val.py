@@ -210,7 +210,9 @@ def _names(config: Config) -> list[str]:
     """All names: those of the table of knobs, and those that are set."""
     from slotwise.config import knobs
 
-    table = {knob.name.lower(): knob.name for knob in knobs() if "<" not in knob.name}
+    # HTCondor lists what is in its table; what its code alone knows is listed when it is set.
+    listed = (knob for knob in knobs() if "<" not in knob.name and (knob.in_table or not knob.in_reference))
+    table = {knob.name.lower(): knob.name for knob in listed}
     table |= {name.lower(): name for name, _, _ in config.settings()}
     return [table[key] for key in sorted(table)]
 

@@ -14,6 +14,7 @@ fn knob_dict<'py>(py: Python<'py>, knob: &knobs::Knob) -> PyResult<Bound<'py, Py
     row.set_item("default", knob.default.as_deref())?;
     row.set_item("implied", knob.implied)?;
     row.set_item("in_reference", knob.in_reference)?;
+    row.set_item("in_table", knob.reference_kind.is_some())?;
     row.set_item("family", knob.family)?;
     row.set_item("per_slot", knob.per_slot)?;
     row.set_item("per_universe", knob.per_universe)?;
