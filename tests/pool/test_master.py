@@ -158,10 +158,10 @@ def test_up_tells_what_is_doubtful_in_the_configuration(make_pool: Callable[[str
 
 
 def test_up_refuses_what_promises_a_refusal(make_pool: Callable[[str], Pool]) -> None:
-    pool = make_pool(SMALL + "SINGULARITY_JOB = true\n")
+    pool = make_pool(SMALL + "NO_JOB_NETWORKING = true\n")
     refused = pool.run("up", check=False)
     assert refused.returncode == 1 and not pool.pids()
-    assert "SINGULARITY_JOB" in refused.stderr
+    assert "NO_JOB_NETWORKING" in refused.stderr
     assert "SLOTWISE_IGNORE_UNSUPPORTED" in refused.stderr
 
 
