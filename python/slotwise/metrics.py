@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -45,12 +44,6 @@ LOOP_LAG = Histogram(
 
 #: Reads families out of a daemon's state.
 Source = Callable[[], Iterable[Metric]]
-
-
-class Exposition(Protocol):
-    """What a daemon may add its families to: :class:`slotwise.daemon.runtime.DaemonContext`."""
-
-    metrics: list[Source]
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from urllib.parse import unquote
 import grpc
 from google.protobuf.message import Message
 
-from slotwise import metrics
 from slotwise.authorization.policy import Decision
 from slotwise.backoff import Backoff
 from slotwise.wire import audit
@@ -234,6 +233,8 @@ def traced(
 
 def measured(handler: grpc.RpcMethodHandler | None, method: str) -> grpc.RpcMethodHandler | None:
     """The handler, made to count its calls, and to time those that are not streams."""
+    from slotwise import metrics  # clients load this module, and count nothing
+
     if handler is None:
         return None
     name = method_name(method)
@@ -250,6 +251,13 @@ def measured(handler: grpc.RpcMethodHandler | None, method: str) -> grpc.RpcMeth
             duration.observe(time.monotonic() - began)
 
     return grpc.unary_unary_rpc_method_handler(plain, handler.request_deserializer, handler.response_serializer)
+
+
+def count_error(status: str) -> None:
+    """Count a call that ends with an error."""
+    from slotwise import metrics  # as above
+
+    metrics.RPC_ERRORS.labels(status).inc()
 
 
 def _status(code: object) -> str:

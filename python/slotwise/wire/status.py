@@ -10,7 +10,7 @@ from typing import NoReturn, TypeVar, cast
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from slotwise import errors, metrics
+from slotwise import errors
 from slotwise.errors import SlotwiseError
 from slotwise.wire import call
 from slotwise.wire.context import Context, Request
@@ -101,7 +101,7 @@ def _cut(text: str, most: int = _TEXT_MOST) -> str:
 async def abort(context: Context, error: SlotwiseError) -> NoReturn:
     """End the call that ``context`` belongs to with ``error``."""
     status = getattr(grpc.StatusCode, error.status)
-    metrics.RPC_ERRORS.labels(status.name).inc()
+    call.count_error(status.name)
     await context.abort(status, _cut(str(error), _DETAILS_MOST), ((_TRAILER, detail(error).SerializeToString()),))
 
 

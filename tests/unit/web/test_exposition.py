@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterable
 
 from prometheus_client.core import Metric
@@ -73,3 +75,8 @@ def test_reasons_of_rejections_have_a_bounded_set_of_labels() -> None:
     assert reason_label("concurrency limit: alices_licence") == "concurrency_limit"
     assert reason_label("no match found") == "no_match"
     assert reason_label("something new: 17") == OTHER
+
+
+def test_clients_do_not_load_what_daemons_count_with() -> None:
+    code = "import slotwise.client.schedd, slotwise.client.collector, sys; print('prometheus_client' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
