@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DISTRO_PYTHON ?= 3.11
-# As many tests at a time as there are cores, eight at most: each test of a pool starts a dozen processes.
-WORKERS ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores > 8 ? 8 : cores)))
+# Half as many tests again at a time as there are cores, twelve at most: those of pools wait more than they compute, but
+# each starts a dozen processes.
+WORKERS ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$(((cores > 8 ? 8 : cores) * 3 / 2)))
 
 # Properties are tried on the same examples every time, so that a run tells about the change and not about luck;
 # `make search` looks further afield.
@@ -12,7 +13,7 @@ SEED ?= 20260101
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test test-rust test-python test-unit test-guest clients test-clients search lint format audit lock coverage bench docs \
-	docs-serve generate hooks wheel deb rpm check-deb smoke sdist release-check release-notes clean distclean
+	docs-serve generate hooks former wheel deb rpm check-deb smoke sdist release-check release-notes clean distclean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,9 +67,11 @@ search: build ## The properties once more, on new random examples and many of th
 		$(BIN)/python -m pytest tests/property -q
 	SLOTWISE_FUZZ_CALLS=20000 SLOTWISE_FUZZ_SEED=$$(date +%s) $(BIN)/python -m pytest tests/pool/test_fuzz.py -q
 
-test-guest: build ## Host tests in emulated guests: cgroup version 2, LVM, machines that sleep (up to an hour; root)
+test-guest: build ## Host tests in emulated guests: cgroup version 2, LVM, Docker below systemd, machines that sleep (up to an hour; root)
 	@status=0; export PYTHON=$(abspath $(BIN))/python; \
-	bash tests/host/guest.sh || status=1; bash tests/host/power_guest.sh || status=1; exit $$status
+	bash tests/host/guest.sh || status=1; bash tests/host/power_guest.sh || status=1; \
+	INIT=systemd bash tests/host/guest.sh tests/host/test_docker.py::test_containers_are_in_slices_of_systemd_where_its_groups_are_dockers \
+		|| status=1; exit $$status
 
 lint: build ## Formatting, lints, types, import rules
 	cargo fmt --all --check
@@ -104,9 +107,9 @@ generate: build ## Write everything anew that is generated from other sources: m
 	$(BIN)/python -m slotwise.submit.document docs/reference
 	$(BIN)/python -m slotwise.cli.document docs/reference
 	PYTHONPATH=python $(BIN)/python -m slotwise.wire.document docs/reference
-	PYTHONPATH=python $(BIN)/python -m slotwise.schedd.lifecycle.diagram docs/reference
-	PYTHONPATH=python $(BIN)/python -m slotwise.startd.slot.diagram docs/reference
-	PYTHONPATH=python $(BIN)/python -m slotwise.starter.run.diagram docs/reference
+	$(BIN)/python -m slotwise.schedd.lifecycle.diagram docs/reference
+	$(BIN)/python -m slotwise.startd.slot.diagram docs/reference
+	$(BIN)/python -m slotwise.starter.run.diagram docs/reference
 	$(BIN)/python -m tests.support.manual.coverage
 
 # The tools of the site are not those of the build: a virtual environment of their own.
@@ -128,6 +131,14 @@ docs-serve: $(DOCS)/.tools ## The same at http://127.0.0.1:8000, made anew when 
 # MATURIN_PEP517_ARGS="--compatibility manylinux_2_28".
 wheel: ## A wheel in dist/: package, extension module, launcher
 	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
+former: ## A wheel of a former version in build/former/, which tests/pool/test_versions.py works with (FORMER: its tag)
+	@test -n "$(FORMER)" || { echo "which version? make former FORMER=v0.1.0"; exit 1; }
+	rm -rf build/former && mkdir -p build/former/source
+	git archive $(FORMER) | tar -x -C build/former/source
+	CARGO_TARGET_DIR=$(CURDIR)/target/former $(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps \
+		--wheel-dir build/former build/former/source
+	rm -rf build/former/source
 
 deb: build wheel ## A Debian package in dist/ (DISTRO_PYTHON: the distribution's Python, 3.11)
 	$(BIN)/python packaging/build.py deb dist/slotwise-*.whl --python $(DISTRO_PYTHON) --extras web

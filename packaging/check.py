@@ -1,9 +1,9 @@
 """Installs the Debian package in a chroot of a fresh Debian and uses it: ``python packaging/check.py PACKAGE`` (root).
 
 Seen to work: the account and directories are made, a pool comes up under a service manager's socket, an ordinary user
-submits a job under both names of the command and gets its output, an upgrade keeps the running job, removal stops the
-daemons and keeps the state, purging leaves nothing. The chroot, made by mmdebstrap, is kept in ``build/`` for the next
-time.
+submits a job under both names of the command and gets its output, an upgrade keeps the job, the host becomes the
+first one of a larger pool and leaves it, removal stops the daemons and keeps the state, purging leaves nothing. The
+chroot, made by mmdebstrap, is kept in ``build/`` for the next time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ def main() -> None:
         unfinished.rename(CHROOT)
     shutil.copy2(package, CHROOT / "package.deb")
     shutil.copy2("/etc/resolv.conf", CHROOT / "etc/resolv.conf")
+    (CHROOT / "etc/hosts").write_text("127.0.0.1 localhost\n127.0.0.1 cm.example cm\n")
     mounts = (
+        "hostname cm.example",
         f"mount --bind {CHROOT} {CHROOT}",  # jobs get mounts of their own, which wants a root that is one
         f"mount -t proc proc {CHROOT}/proc",
         f"mount --rbind /dev {CHROOT}/dev",
@@ -38,7 +40,7 @@ def main() -> None:
         f'exec chroot {CHROOT} bash -c "$0"',
     )
     steps = (ROOT / "packaging" / "check_inside.sh").read_text()
-    apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
+    apart = ["unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child"]
     subprocess.run([*apart, "bash", "-e", "-c", "; ".join(mounts), steps], check=True, timeout=600)
 
 

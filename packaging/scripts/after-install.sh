@@ -11,13 +11,7 @@ if [ -d /run/systemd/system ]; then
     systemctl daemon-reload
     if systemctl is-active --quiet slotwise.service; then
         # An upgrade. The new master adopts the daemons that run; each is then started again, and finds its jobs.
-        former=$(systemctl show --property MainPID --value slotwise.service)
-        systemctl kill --kill-who=main --signal=KILL slotwise.service
-        while [ -d "/proc/$former" ]; do sleep 0.1; done
-        # With cgroup version 2 and running jobs systemd cannot start a process in the unit; then the pool has its
-        # new master by itself, outside of systemd's sight until the host is started again.
-        systemctl start slotwise.service || true
-        /usr/lib/slotwise/renew-daemons || true
+        systemctl restart slotwise.service || true
     elif [ -z "$2" ] && [ "$1" != 2 ]; then
         systemctl enable --now slotwise.service || true
     fi

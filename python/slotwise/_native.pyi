@@ -44,6 +44,7 @@ __all__ = [
     "TextLoader",
     "TransformRules",
     "Transformed",
+    "TransformedJobs",
     "Waiting",
     "__version__",
     "begin_allowance",
@@ -62,6 +63,7 @@ __all__ = [
     "forget_user_maps",
     "format_text",
     "integer_benchmark",
+    "jobs_that_fail",
     "keep_debug_lines",
     "keeper_clear_group",
     "keeper_holder",
@@ -78,6 +80,7 @@ __all__ = [
     "pack_keys",
     "parse_submit",
     "parse_text",
+    "picked",
     "quote",
     "read_ads_as_reference",
     "similar_knobs",
@@ -87,6 +90,7 @@ __all__ = [
     "survey_pack",
     "take_debug_lines",
     "transform_ad",
+    "transform_jobs",
     "transform_rows",
     "typed_text",
     "unpack_ads",
@@ -148,6 +152,7 @@ class ExprTree:
     def fold(self) -> ExprTree: ...
     def residual(self, my: ClassAd) -> ExprTree: ...
     def conjuncts(self) -> list[ExprTree]: ...
+    def parts(self) -> tuple[str, str, list[ExprTree]]: ...
     @property
     def canonical_hash(self) -> int: ...
     def __eq__(self, other: object, /) -> bool: ...
@@ -391,6 +396,9 @@ def pack_keys(
 def unpack_ads(pack: bytes) -> list[ClassAd]: ...
 def unpack_ops(pack: bytes) -> list[tuple[str, str | None, ClassAd | None, list[str]]]: ...
 def diff_ads(old: object, new: object) -> tuple[ClassAd, list[str]]: ...
+def picked(
+    rows: Iterable[tuple[str | int | bytes | None, ...]], numbers: list[str], words: list[str], own: int
+) -> tuple[list[bytes], list[list[str | None]], list[bytes], list[tuple[int, bytes]]]: ...
 
 # Cycles of the negotiator (see `slotwise.matchmaking.engine`).
 #: Records by submitter or group, times of remainder slots by group, kept machines (slot, submitter, first job, epoch
@@ -959,6 +967,7 @@ class SubmissionData:
     def cluster_ad(self, at: int) -> ClassAd: ...
     def job_ad(self, at: int, proc: int) -> ClassAd: ...
     def cluster_pack(self, at: int) -> bytes: ...
+    def job_set_pack(self, at: int) -> bytes: ...
     def delta_pack(self, at: int, first: int, last: int, /) -> bytes: ...
 
 def parse_submit(text: str, facts: Mapping[str, object], config: ConfigData | None) -> SubmissionData: ...
@@ -1022,6 +1031,34 @@ class Transformed:
 def transform_ad(
     rules: Sequence[TransformRules], ad: ClassAd, facts: Mapping[str, object], config: ConfigData | None = None
 ) -> Transformed: ...
+
+@final
+class TransformedJobs:
+    """What transforms did to the jobs of a cluster."""
+
+    @property
+    def deltas(self) -> list[ClassAd]: ...
+    @property
+    def changed(self) -> list[str]: ...
+    @property
+    def problems(self) -> list[str]: ...
+
+def transform_jobs(
+    rules: Sequence[TransformRules],
+    shared: ClassAd,
+    jobs: Sequence[tuple[int, int, str, ClassAd | None]],
+    deltas: Sequence[ClassAd] | None,
+    facts: Mapping[str, object],
+    config: ConfigData | None = None,
+) -> TransformedJobs: ...
+def jobs_that_fail(
+    expressions: Sequence[ExprTree],
+    schedd: ClassAd,
+    shared: ClassAd,
+    jobs: Sequence[tuple[int, int, str, ClassAd | None]],
+    deltas: Sequence[ClassAd] | None,
+    now: int,
+) -> list[int]: ...
 def transform_rows(
     rules: TransformRules, facts: Mapping[str, object], config: ConfigData | None = None
 ) -> list[tuple[int, int, list[tuple[str, str]]]]: ...

@@ -98,6 +98,13 @@ class NotFoundError(SlotwiseError):
     status = "NOT_FOUND"
 
 
+class InUseError(SlotwiseError):
+    """It cannot be removed while something goes by it."""
+
+    code = "in_use"
+    status = "FAILED_PRECONDITION"
+
+
 class StaleClaimError(SlotwiseError):
     """The claim was replaced or given back; a fresh match is needed."""
 

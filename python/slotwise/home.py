@@ -4,7 +4,7 @@
 ``run/``      addresses, locks and sockets of running daemons (open to all: each says who may do what)
 ``secrets/``  keys of the host and, on the central manager, of the pool (mode 0700, files 0600)
 ``log/``      daemon logs (knob LOG)
-``spool/``    job queue, history, accounting, spooled files (knob SPOOL)
+``spool/``    job queue, history, accounting; elsewhere where the knob SPOOL says, with the files sent with jobs
 ``execute/``  scratch directories of running jobs (knob EXECUTE)
 ============  ========================================================================
 """
@@ -14,10 +14,10 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from slotwise.errors import DeniedError, HostError
+from slotwise.errors import ConfigError, DeniedError, HostError
 
 #: Where scratch directories are when the home is closed to the users that jobs run as.
 _ELSEWHERE = Path("/var/lib/slotwise")
@@ -30,6 +30,8 @@ class PoolHome:
     """The state directory of a pool."""
 
     root: Path
+    #: The directory that SPOOL names; None: ``spool/`` of the root.
+    named_spool: Path | None = None
 
     @classmethod
     def from_env(cls, env: Mapping[str, str]) -> PoolHome:
@@ -105,12 +107,17 @@ class PoolHome:
     @property
     def spool(self) -> Path:
         """Durable state."""
-        return self.root / "spool"
+        return self.named_spool or self.root / "spool"
+
+    def with_spool(self, named: str | None) -> PoolHome:
+        """The same home with its durable state in the directory that SPOOL names."""
+        place = Path(named) if named else self.root / "spool"
+        return replace(self, named_spool=None if place == self.root / "spool" else place)
 
     @property
     def sandboxes(self) -> Path:
         """Files that were sent with jobs, a directory of its owner for each job."""
-        return self.execute.parent / "sandboxes"  # where their owners can reach it
+        return (self.named_spool or self.execute.parent) / "sandboxes"  # where their owners can reach it
 
     @property
     def execute(self) -> Path:
@@ -139,7 +146,7 @@ class PoolHome:
                 f"cannot use {self.root} as the pool's directory: {error.strerror}: {error.filename}",
                 hint="name another with SLOTWISE_HOME",
             ) from None
-        for path in (self.run, self.secrets, self.log, self.spool, self.execute):
+        for path in (self.run, self.secrets, self.log, self.root / "spool", self.execute):
             if not os.access(path, os.W_OK | os.X_OK):
                 raise HostError(
                     f"{path} may not be written to by this user",
@@ -147,12 +154,14 @@ class PoolHome:
                 )
 
     def _make(self) -> None:
-        self.root.mkdir(parents=True, exist_ok=True)
+        if not self.root.exists():
+            self.root.mkdir(parents=True, exist_ok=True)
+            self.root.chmod(self.root.stat().st_mode & ~0o022)  # whatever the umask is: see `require_trusted`
         for path, mode in (
             (self.run, 0o755),
             (self.secrets, 0o700),
             (self.log, 0o755),
-            (self.spool, 0o700),
+            (self.root / "spool", 0o700),
             (self.execute, 0o755),
         ):
             if path.parent != self.root:
@@ -160,6 +169,42 @@ class PoolHome:
             path.mkdir(mode=mode, exist_ok=True)
             if mode == 0o700 or path in (self.run, self.execute):
                 path.chmod(mode)
+
+    def make_named_spool(self, owner: int, group: int) -> None:
+        """Make the directory that SPOOL names, if it names one; one that is there must be the daemons' own.
+
+        :param owner: the account that the daemons work as.
+        :raises ConfigError: it cannot be made, is another account's, or others may write to it or cannot reach it.
+        """
+        if self.named_spool is None:
+            return
+        place = self.named_spool
+        try:
+            if not place.exists():
+                _make_open(place.parent)
+                place.mkdir()
+                place.chmod(0o711)  # jobs' accounts reach the files that came with their jobs
+            about = place.stat()
+            if about.st_uid == 0 and owner != 0 and os.geteuid() == 0 and not any(place.iterdir()):
+                os.chown(place, owner, group)
+                about = place.stat()
+            if not self.sandboxes.exists():
+                self.sandboxes.mkdir(exist_ok=True)
+                self.sandboxes.chmod(0o711)
+        except OSError as error:
+            raise _not_a_spool(place, f"cannot be used: {error.strerror}", "name another directory") from None
+        if about.st_uid != owner:
+            why = f"belongs to another account (uid {about.st_uid})"
+            raise _not_a_spool(place, why, f"chown it to uid {owner}, or name a directory of its own for this pool")
+        if about.st_mode & 0o022:
+            raise _not_a_spool(place, "may be written to by others", f"chmod go-w {place}")
+        if os.geteuid() == 0 and not open_to_others(place.resolve()):
+            why = "cannot be reached by the accounts that jobs run as"
+            raise _not_a_spool(place, why, f"chmod o+x {place}, and the directories above it")
+
+
+def _not_a_spool(place: Path, why: str, hint: str) -> ConfigError:
+    return ConfigError(f"SPOOL names {place}, which {why}", hint=hint, key="SPOOL")
 
 
 def open_to_others(path: Path) -> bool:

@@ -34,7 +34,7 @@ def _look(kind: str, file: str, *, ours: bool) -> list[tuple[str, object]]:
     if ours:
         env["PYTHONPATH"] = os.pathsep.join([str(_OURS), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
-        [sys.executable, str(_HERE / "look.py"), kind, str(_HERE / file)],
+        [sys.executable, str(_HERE / "look.py"), kind, *([str(_HERE / file)] if file else [])],
         env=env, capture_output=True, text=True, check=False, cwd=_HERE, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -54,6 +54,43 @@ def test_lines_give_what_they_give_with_htcondors_modules(kind: str, file: str) 
     assert not {line: both for line, both in differences.items() if line not in _ACCEPTED}
     stale = {line for line in _ACCEPTED if any(line == asked for asked, _ in theirs)} - set(differences)
     assert not stale, "no longer different"
+
+
+#: Public names that ours have not, and parameters that ours do not take, with the reason.
+_WITHOUT = {
+    "htcondor2.htcondor2_impl": "HTCondor's own extension module",
+    "classad2.classad2_impl": "HTCondor's own extension module",
+    "htcondor2.Optional": "a name of typing that HTCondor's module imports",
+    "htcondor2.load_a_config_usermap_file": "a helper of HTCondor's own classes",
+    "htcondor2.reload_config_usermaps": "a helper of HTCondor's own classes",
+    "htcondor2.DAGMan.Command": "numbers that are sent to condor_dagman, which ours does not call",
+    "htcondor2.DAGMan.ContactInfo": "a secret of condor_dagman, which ours does not call",
+    "htcondor2.DAGMan.Failure": "numbers of failures of calls that ours does not make",
+    "htcondor2.SubmitResult.__init__": "programs get results, and make none",
+    "htcondor2.dags.utils": "a module of helpers of HTCondor's own",
+    "htcondor2.personal.logger": "a variable of HTCondor's module",
+}
+
+
+def test_every_public_name_is_there_with_its_parameters_or_value_or_has_a_reason() -> None:
+    theirs, ours = _look("names", "", ours=False), dict(_look("names", "", ours=True))
+    assert len(theirs) > 600
+    missing = {}
+    for name, parameters in theirs:
+        if name in _WITHOUT:
+            continue
+        mine = ours.get(name)
+        taken = (
+            isinstance(parameters, list)
+            and isinstance(mine, list)
+            and ("*" in mine or set(parameters) - {"*"} <= set(mine))
+        )
+        is_value = isinstance(parameters, str) and parameters != "name"
+        if name not in ours or (isinstance(parameters, list) and not taken) or (is_value and mine != parameters):
+            missing[name] = (parameters, mine)
+    assert not missing
+    names = dict(theirs)
+    assert all(name in names for name in _WITHOUT), "no longer a name of HTCondor's"
 
 
 def test_events_have_the_attributes_that_htcondors_reader_gives() -> None:

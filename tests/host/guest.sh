@@ -4,6 +4,8 @@
 #
 #   tests/host/guest.sh [TEST...]        default: tests/host. COMMAND="bash script" runs something else instead.
 #
+# INIT=systemd: systemd is the first process, and Docker's cgroups are its slices; otherwise nothing is started but the tests.
+#
 # Needs root, qemu-system-x86_64, busybox (static), depmod, cpio, and apt-get to fetch a Debian kernel. What is missing is
 # named and the tests are skipped (exit 0). Emulation is slow: ten minutes to an hour for all. WORK keeps kernel and log.
 set -euo pipefail
@@ -57,8 +59,18 @@ ifconfig lo up
 cp /run-tests /newroot/tmp/run-tests
 exec switch_root /newroot /bin/bash /tmp/run-tests
 END
+start=''
+if [ "${INIT:-}" = systemd ]; then
+  [ -x /lib/systemd/systemd ] || skip systemd
+  # The first process becomes this host's systemd, with one unit: this script once more.
+  start='if [ $$ = 1 ]; then
+    printf "[Unit]\nDefaultDependencies=no\n[Service]\nExecStart=/bin/bash /tmp/run-tests\nStandardOutput=tty\nTTYPath=/dev/ttyS0\nStandardError=tty\nTasksMax=infinity\n" > /etc/systemd/system/guest-tests.service
+    exec /lib/systemd/systemd --unit=guest-tests.service --log-target=null
+  fi'
+fi
 cat > initrd/run-tests <<END
-mount -t cgroup2 cgroup2 /sys/fs/cgroup
+$start
+mountpoint -q /sys/fs/cgroup || mount -t cgroup2 cgroup2 /sys/fs/cgroup
 cd "$top"
 [ -e "$top"/python/slotwise/_native.abi3.so ] && export PYTHONPATH="$top/python"
 export PYTHONDONTWRITEBYTECODE=1 SLOTWISE_TEST_PATIENCE=15 PATH=/usr/bin:/bin:/usr/sbin:/sbin HOME=/tmp

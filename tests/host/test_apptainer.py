@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from slotwise.starter.runtimes.apptainer import innermost
 from slotwise.starter.sessions import launch
+from slotwise.wire.gen import schedd_pb2
 
 from tests.support.images import apptainer, image_directory, image_file, tree_of
 from tests.support.registry import Registry
@@ -98,6 +100,21 @@ async def test_an_image_file_that_comes_with_the_job(program: str, sif: Path) ->
         assert bench.output(run) == "made by the test\n", bench.output(run, "_condor_stderr")
 
 
+async def test_a_slot_with_gpus_shows_its_container_the_driver(program: str, image: Path) -> None:
+    """Apptainer itself says that there is no driver here, and runs the job."""
+    slot = {
+        "MachineResources": "Cpus Memory Disk GPUs",
+        "AssignedGPUs": "GPU-c0ffee00",
+        "GPUs": 1,
+        "GPUs_NvidiaDriver": "550.54.15",
+    }
+    async with starter_bench(SINGULARITY=program) as bench:
+        run = in_container(bench, image, "env", slot=slot)
+        assert (await bench.ended(run)).code == 0, bench.output(run, "_condor_stderr")
+        assert "NVIDIA_VISIBLE_DEVICES=GPU-c0ffee00" in bench.output(run).splitlines()
+        await bench.eventually(lambda: re.search(r"about to exec \S+ -s exec .* --nv ", bench.log()), "the log has it")
+
+
 async def test_a_missing_image_holds_the_job_with_the_words_of_the_runtime(program: str) -> None:
     async with starter_bench(SINGULARITY=program) as bench:
         run = in_container(bench, "/nowhere/image", "true")
@@ -131,6 +148,54 @@ async def test_the_administrator_puts_jobs_into_containers(program: str, image: 
         assert ended.code == 2
         plain = bench.submit("/bin/sh", "-c", "ls /etc/image")
         assert (await bench.ended(plain)).code != 0
+
+
+@pytest.fixture(scope="module")
+def broken(image: Path, place: Path) -> Path:
+    """An unpacked image whose own test fails."""
+    found = place / "broken"
+    shutil.copytree(image, found, symlinks=True)
+    (found / ".singularity.d/actions").mkdir(parents=True)
+    (test := found / ".singularity.d/actions/test").write_text("#!/bin/sh\necho unfit >&2\nexit 3\n")
+    test.chmod(0o755)
+    return found
+
+
+async def test_an_image_that_fails_its_own_test_runs_no_job(program: str, broken: Path) -> None:
+    async with starter_bench(SINGULARITY=program) as bench:
+        ended = await bench.ended(in_container(bench, broken, "true"))
+        assert (ended.reason_code, ended.reason_subcode) == (45, -1000) and "unfit" in ended.reason
+
+
+async def test_what_knobs_change_of_the_call(program: str, image: Path, broken: Path, place: Path) -> None:
+    """SINGULARITY_RUN_TEST_BEFORE_JOB, _VERBOSITY, _IGNORE_MISSING_BIND_TARGET, _USE_LAUNCHER."""
+    (place / "shared").mkdir(exist_ok=True)
+    (place / "shared" / "data").write_text("shared\n")
+    knobs: dict[str, Any] = {
+        "SINGULARITY": program,
+        "SINGULARITY_RUN_TEST_BEFORE_JOB": False,
+        "SINGULARITY_VERBOSITY": "-d",
+        "SINGULARITY_BIND_EXPR": f'"{place}/shared:/lacking {place}/shared:/target"',
+        "SINGULARITY_IGNORE_MISSING_BIND_TARGET": True,
+        "SINGULARITY_EXTRA_ARGUMENTS": 'strcat("--env MORE=extra ", ifThenElse(isUndefined(Extra), "", Extra))',
+        "SINGULARITY_USE_LAUNCHER": True,
+    }
+    async with starter_bench(**knobs) as bench:
+        runs = [in_container(bench, where, "cat /lacking/data; cat /target/data; exit 5") for where in (image, broken)]
+        for run in runs:
+            assert (await bench.ended(run)).code == 5
+            assert bench.output(run) == "shared\n", "no place is made in the image"
+            assert "DEBUG" in bench.output(run, "_condor_stderr")
+            assert set(bench.shadow.runs[run].outputs) == {"_condor_stdout", "_condor_stderr"}, "no mark is sent"
+        ended = await bench.ended(in_container(bench, image, "true", Extra="--no-such-option"))
+        assert ended.how == schedd_pb2.RunEnded.NOT_STARTED and "before the job ran" in ended.reason
+    plain = {name: knobs[name] for name in ("SINGULARITY", "SINGULARITY_BIND_EXPR", "SINGULARITY_EXTRA_ARGUMENTS")}
+    async with starter_bench(SINGULARITY_RUN_TEST_BEFORE_JOB=False, **plain) as bench:
+        run = in_container(bench, image, "cat /lacking/data")
+        assert (await bench.ended(run)).code == 0 and bench.output(run) == "shared\n"
+        assert bench.output(run, "_condor_stderr") == "", "Apptainer says nothing of its own"
+        ended = await bench.ended(in_container(bench, image, "true", Extra="--no-such-option"))
+        assert ended.how == schedd_pb2.RunEnded.EXITED and ended.code != 0
 
 
 async def test_a_job_cannot_change_its_container_by_variables(program: str, image: Path, place: Path) -> None:

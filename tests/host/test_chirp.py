@@ -119,7 +119,7 @@ async def test_who_has_no_secret_or_did_not_ask_for_it_gets_nothing(talking: tup
     await bench.ended(quiet)
 
 
-async def test_the_references_client_is_served(talking: tuple[StarterBench, str, Path], tmp_path: Path) -> None:
+async def test_htcondors_client_is_served(talking: tuple[StarterBench, str, Path], tmp_path: Path) -> None:
     bench, run, config = talking
     try:
         htchirp: Any = importlib.import_module("htcondor2.htchirp")

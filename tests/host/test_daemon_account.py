@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ import pytest
 from slotwise.daemon.registry import DAEMONS
 
 from tests.support.accounts import HostUser, host_users
+from tests.support.certificates import Authority
 from tests.support.open_installation import opened
 from tests.support.patience import PATIENCE
 from tests.support.pool import Pool
@@ -31,6 +33,7 @@ _RUNS_AS = {
     "defrag": _FOR_GOOD,
     "rooster": _FOR_GOOD,
     "web": _FOR_GOOD,
+    "shared_port": _FOR_GOOD,
 }
 _CONFIG = """
 UID_DOMAIN = test.example
@@ -38,6 +41,11 @@ TRUST_UID_DOMAIN = test.example
 SLOTWISE_MIN_UID = 1000
 DAEMON_LIST = MASTER, COLLECTOR, NEGOTIATOR, SCHEDD, STARTD, DEFRAG, ROOSTER, WEB
 SLOTWISE_HTTP_PORT = 0
+SLOTWISE_LISTEN = 0.0.0.0
+SHARED_PORT_PORT = {port}
+AUTH_SSL_SERVER_CERTFILE = {top}/tls/server.pem
+AUTH_SSL_SERVER_KEYFILE = {top}/tls/server.key
+AUTH_SSL_CLIENT_CAFILE = {top}/tls/ca.pem
 NUM_CPUS = 2
 MEMORY = 2048
 NEGOTIATOR_INTERVAL = 2
@@ -61,7 +69,13 @@ class _Open:
 
     def __init__(self, top: Path, daemon: HostUser, user: HostUser) -> None:
         self.top, self.daemon, self.user = top, daemon, user
-        self.pool = Pool(top / "pool", _CONFIG.format(top=top))
+        certificate = Authority(top / "tls").issue("server")
+        (top / "tls").chmod(0o755)
+        os.chown(certificate.with_suffix(".key"), daemon.uid, daemon.gid)  # the web service reads it as the account
+        with socket.socket() as free:
+            free.bind(("", 0))
+            self.config = _CONFIG.format(top=top, port=free.getsockname()[1])
+        self.pool = Pool(top / "pool", self.config)
         del self.pool.env["_CONDOR_SLOTWISE_MIN_UID"]
         who = top / "who.sh"
         who.write_text('#!/bin/sh\necho "CronUser = \\"$(id -un)\\""\necho -\n')
@@ -69,7 +83,7 @@ class _Open:
 
     def up(self, *, as_account: bool, more: str = "", groups: str = "") -> None:
         ids = f"CONDOR_IDS = {self.daemon.uid}.{self.daemon.gid}\n" if as_account else ""
-        self.pool.config_file.write_text(_CONFIG.format(top=self.top) + ids + more)
+        self.pool.config_file.write_text(self.config + ids + more)
         given = ["setpriv", "--groups", groups, "--"] if groups else []
         words = [*(opened() or []), *given, sys.executable, "-m", "slotwise", "up"]
         done = subprocess.run(words, env=self.pool.env, cwd="/", capture_output=True, text=True, timeout=100 * PATIENCE)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket as socketlib
+import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +15,8 @@ from typing import Any
 import pytest
 from slotwise.execution.control_dir import control_root
 from slotwise.execution.launcher import holder
+from slotwise.starter.runtimes.docker import launch
+from slotwise.starter.runtimes.docker.create_body import create_body
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.ads import number_of
@@ -70,7 +76,128 @@ async def test_a_job_runs_in_its_image_as_its_user_in_its_scratch_directory(dock
         assert lines[3:5] == ["in", "typed"] and f'DockerImage = "{IMAGE}"' in lines
         assert bench.output(run, "_condor_stderr") == "wrong\n"
         assert bench.output(run, "made") == "made\n"
-        assert docker.containers() == [] and groups_of(bench.execute) == []
+        assert docker.containers() == []
+        assert groups_of(bench.execute) == []
+
+
+#: One of each word that a job's container may have.
+WORDS = [
+    "--label", "a=b", "--label", "empty=", "--cpu-shares=150", "--memory=64m", "--memory-swap=64m", "--pids-limit=50",
+    "--cpuset-cpus=0", "--ulimit=core=0:0", "--cap-drop=all", "--cap-add=SYS_PTRACE", "--security-opt",
+    "no-new-privileges", "--init", "--log-driver", "none", "--interactive", "-e", "A=b c", "-e", "Q=\"\\x",
+    "--volume", "/tmp:/mnt:ro", "--volume", "/var/tmp:/var/tmp", "--device", "/dev/null", "--workdir", "/mnt",
+    "--user", "65534:65534", "--group-add", "50", "--network=none", "--hostname", "there", "-p", "8080",
+    "--shm-size", "5242880", "--read-only", "--add-host", "a:127.0.0.1", "--dns", "127.0.0.1", "--ipc=private",
+    "--env=LAST=x",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "end", [[IMAGE, "true"], [IMAGE, "echo", "--x", "$y"], ["--entrypoint", "/bin/sh", IMAGE, "-c", ""]]
+)
+def test_the_daemon_is_asked_for_the_container_that_dockers_program_asks_for(
+    engine: Engine, home: Path, end: list[str]
+) -> None:
+    """The same inspection but for what is of the one container."""
+    socket = engine.env["DOCKER_HOST"].removeprefix("unix://")
+    directory = (str(home), 65534, 65534, ())
+    words = ["create", "--name", "NAME", *WORDS, *end]
+    body = create_body(words, directory)
+    assert body
+    open_one = os.open(home, os.O_PATH)
+    place = f"/proc/{os.getpid()}/fd/{open_one}"
+    found = []
+    try:
+        engine.call("create", *launch.volume(place, str(home)), "--name", "by-program", *words[3:])
+        with socketlib.socket(socketlib.AF_UNIX) as link:
+            link.connect(socket)
+            link.sendall(launch.request("POST", "/containers/create?name=by-socket", body.replace("\n", place)))
+            status, said = launch.answer(link.makefile("rb").read())
+        assert status == 201, said
+        for name in ("by-program", "by-socket"):
+            (seen,) = json.loads(engine.call("inspect", name))
+            for own in (
+                "Id",
+                "Created",
+                "Name",
+                "ResolvConfPath",
+                "HostnamePath",
+                "HostsPath",
+                "LogPath",
+                "GraphDriver",
+            ):
+                seen.pop(own, None)
+            for own in ("Name", "Source"):  # of the volume
+                for mount in seen["Mounts"]:
+                    mount.pop(own, None)
+            seen["Mounts"].sort(key=str)
+            seen["HostConfig"].pop("ConsoleSize")  # the program's terminal
+            for some in (seen["Config"]["Env"], seen["HostConfig"]["Binds"]):  # in any order
+                some.sort()
+            # The program gives some defaults in so many words, the daemon as nothing.
+            found.append({
+                f"{part}.{name}": what
+                for part in ("Config", "HostConfig", "NetworkSettings")
+                for name, what in seen.pop(part).items()
+                if what
+            } | seen)  # fmt: skip
+    finally:
+        os.close(open_one)
+        engine.call("rm", "--force", "--volumes", "by-program", "by-socket", check=False)
+    by_program, by_socket = found
+    assert {name: (what, by_socket.get(name)) for name, what in by_program.items() if by_socket.get(name) != what} == {}
+    assert by_socket.keys() == by_program.keys()
+
+
+async def test_a_program_that_a_site_wrote_is_run_for_all_that_a_job_needs(docker: Engine, home: Path) -> None:
+    script, log = home.parent / "docker", home.parent / "calls"
+    script.write_text(f'#!/bin/sh\necho "$*" >> {log}\nexec {docker.program} "$@"\n')
+    script.chmod(0o755)
+    async with starter_bench(**knobs(docker, DOCKER=script)) as bench:
+        run = submit(bench, "cat; echo wrong >&2; exit 7", inputs={"typed": b"typed\n"}, In="typed")
+        ended = await bench.ended(run)
+        assert (ended.how, ended.code, bench.output(run)) == (EXITED, 7, "typed\n")
+        assert bench.output(run, "_condor_stderr") == "wrong\n"
+        assert {"create", "start", "rm"} <= {line.split()[0] for line in log.read_text().splitlines()}
+
+
+async def test_much_goes_into_a_container_and_out_of_it_at_once(docker: Engine) -> None:
+    """More than pipes and sockets hold, in both directions, and to a job that reads only a part of its input."""
+    data = bytes(range(256)) * 16384
+    async with starter_bench(**knobs(docker)) as bench:
+        echo = submit(bench, "tr a-z A-Z | tr A-Z a-z", inputs={"typed": data.lower()}, In="typed")
+        part = submit(bench, "head -c 10; exec 1>&- 2>&-; sleep 0.3; exit 3", inputs={"typed": data}, In="typed")
+        assert (await bench.ended(echo, 60)).code == 0
+        assert bench.shadow.runs[echo].outputs["_condor_stdout"] == data.lower()
+        assert (await bench.ended(part, 60)).code == 3
+        assert bench.shadow.runs[part].outputs["_condor_stdout"] == data[:10]
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A directory of the jobs' account that it can reach."""
+    with tempfile.TemporaryDirectory(prefix="sw-home-", dir="/var/tmp") as directory:
+        found = Path(directory, "job")
+        found.mkdir()
+        for place in (found.parent, found):
+            place.chmod(0o755)
+        os.chown(found, 65534, 65534)
+        yield found
+
+
+async def test_a_job_without_file_transfer_works_in_its_own_directory(docker: Engine, home: Path) -> None:
+    (home / "given").write_text("at home\n")
+    own = {"Iwd": str(home), "ShouldTransferFiles": "NO", "Out": "out", "Err": "err"}
+    async with starter_bench(**knobs(docker, DOCKER_PERFORM_TEST=True)) as bench:
+        assert "could put a link" not in str((await bench.facts()).eval("EnforcementGaps"))
+        ended = await bench.ended(submit(bench, "pwd; cat given; echo made > made", **own))
+        assert ended.how == EXITED, ended
+        assert (home / "out").read_text() == f"{home}\nat home\n" and (home / "made").read_text() == "made\n"
+        home.rename(home.with_name("away"))
+        home.symlink_to("/root")
+        ended = await bench.ended(submit(bench, "ls", **own))
+        assert ended.how == HELD and "Permission denied" in ended.reason
+        assert docker.containers() == [] and not docker.call("volume", "ls", "--quiet")
 
 
 async def test_a_signal_ends_the_job_by_that_signal_and_what_cannot_start_is_held_with_dockers_words(
@@ -104,6 +231,32 @@ async def test_a_memory_hog_is_held_as_every_job_and_a_modest_one_is_measured(
         busy = submit(bench, "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done")
         assert (await bench.ended(busy)).how == EXITED
         assert number_of(bench.shadow.runs[busy].end_ad, "RemoteUserCpu") > 0
+
+
+async def test_containers_are_in_slices_of_systemd_where_its_groups_are_dockers(docker: Engine) -> None:
+    """Limited by Docker, measured and killed by the keeper; make test-guest has such a host."""
+    if (driver := docker.call("info", "--format", "{{.CgroupDriver}}").strip()) != "systemd":
+        pytest.skip(f"needs a Docker whose cgroup driver is systemd, here it is {driver}: make test-guest")
+    async with starter_bench(**knobs(docker)) as bench:
+        assert bench.startd is not None
+        run = submit(bench, "sleep 1000 & wait", slot={"Memory": 48})
+        await bench.running(run)
+
+        def pid() -> str:
+            return docker.call("inspect", "--format", "{{.State.Pid}}", *docker.containers()).strip()
+
+        await bench.eventually(lambda: docker.containers() and pid() not in ("", "0"), "the container runs", 60)
+        (line,) = Path(f"/proc/{pid()}/cgroup").read_text().splitlines()
+        scope = Path(f"/sys/fs/cgroup{line.partition('::')[2]}")
+        assert scope.parent.parent == Path("/sys/fs/cgroup/htcondor.slice") and scope.name.startswith("docker-")
+        assert (scope / "memory.max").read_text() == f"{48 << 20}\n"
+        bench.startd.command(run, kill={"reason_code": 1010, "vacate_s": 0})
+        assert (await bench.ended(run, 60)).how == schedd_pb2.RunEnded.EVICTED
+        hog = submit(bench, "yes aaaaaaaaaaaaaaaa | tr -d '\\n' | tail -c 100m", slot={"Memory": 48})
+        ended = await bench.ended(hog, 60)
+        assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 34, 102)
+        assert docker.containers() == []
+        await bench.eventually(lambda: not scope.parent.exists(), "systemd has removed the slice", 30)
 
 
 async def test_a_job_is_suspended_continued_and_leaves_when_it_is_asked_to(docker: Engine, freezer: Any) -> None:
@@ -178,7 +331,8 @@ async def test_a_job_that_wrote_its_checkpoint_goes_on_in_a_new_container(docker
         ended = await bench.ended(run)
         assert (ended.how, ended.code) == (EXITED, 3) and "saved" in bench.output(run)
         assert [files["state"] for files in bench.shadow.runs[run].checkpoints] == [b"saved\n"]
-        assert docker.containers() == [] and groups_of(bench.execute) == []
+        assert docker.containers() == []
+        assert groups_of(bench.execute) == []
 
 
 @pytest.fixture
@@ -215,7 +369,7 @@ async def test_an_image_that_is_not_there_holds_the_job_with_dockers_words(docke
         assert (ended.how, ended.reason_code) == (HELD, 35) and "s390x" in ended.reason
 
 
-async def test_a_host_whose_pulls_keep_failing_sends_jobs_away_and_offers_docker_no_more(
+async def test_a_registry_whose_pulls_keep_failing_is_named_and_its_jobs_go_elsewhere(
     docker: Engine, registry: Registry
 ) -> None:
     registry.overloaded = True
@@ -227,11 +381,36 @@ async def test_a_host_whose_pulls_keep_failing_sends_jobs_away_and_offers_docker
         startd = bench.startd
         assert startd is not None
 
-        def offered() -> object:
-            return startd.facts.eval("HasDocker") if startd.facts is not None else None
+        def offline() -> object:
+            return startd.facts.eval("ContainerRegistriesOffline") if startd.facts is not None else None
 
-        await bench.eventually(lambda: offered() is False, "Docker is offered no more")
-        assert startd.facts is not None and "keep failing" in str(startd.facts.eval("HasDockerReason"))
+        await bench.eventually(lambda: offline() == registry.address, "nothing is pulled from there")
+        assert startd.facts is not None and startd.facts.eval("HasDocker") is True
+        assert f"images are not pulled from {registry.address}" in str(startd.facts.eval("EnforcementGaps"))
+        registry.overloaded = False
+        assert (await bench.ended(submit(bench, "true", DockerImage=f"{registry.address}/some:4"))).how == EXITED
+        await bench.eventually(lambda: offline() != registry.address, "it is well again")
+
+
+async def test_an_image_is_pulled_once_more_where_the_job_says_always(docker: Engine, registry: Registry) -> None:
+    image = f"{registry.address}/moving:1"
+    async with starter_bench(**pulling(docker)) as bench:
+
+        async def version(**more: Any) -> str:
+            run = submit(bench, "cat /version", DockerImage=image, **more)
+            assert (await bench.ended(run)).how == EXITED
+            return bench.output(run)
+
+        registry.tree = busybox_tree(version=b"1")
+        assert await version() == "1"
+        registry.tree = busybox_tree(version=b"2")
+        assert await version() == "1"
+        assert await version(DockerPullPolicy="always") == "2"
+        assert await version() == "2"
+        registry.overloaded = True
+        run = submit(bench, "true", DockerImage=image, DockerPullPolicy="always")
+        assert (await bench.ended(run)).how == schedd_pb2.RunEnded.NOT_STARTED
+        assert await version() == "2"
 
 
 async def test_images_that_were_not_used_for_longest_go_and_only_those_that_jobs_have_pulled(
@@ -283,6 +462,76 @@ async def test_volumes_devices_and_arguments_of_the_administrator(docker: Engine
         assert "NoNewPrivs:\t0" in lines
 
 
+async def test_the_entry_point_of_an_image_and_the_network_of_the_host(docker: Engine) -> None:
+    docker.call("import", "--change", 'ENTRYPOINT ["/bin/echo", "entry"]', "-", "entry:1", given=busybox_tree())
+    async with starter_bench(**knobs(docker)) as bench:
+
+        async def said(script: str, **more: Any) -> str:
+            run = submit(bench, script, **more)
+            assert (await bench.ended(run)).how == EXITED
+            return bench.output(run).strip()
+
+        assert await said("echo job", DockerImage="entry:1") == "entry /bin/sh -c echo job"
+        assert await said("echo job", DockerImage="entry:1", DockerOverrideEntrypoint=True) == "job"
+        # Without a program the image's own runs.
+        run = bench.submit("", "own", WantDocker=True, DockerImage="entry:1", DockerNetworkType="none")
+        assert (await bench.ended(run)).how == EXITED and bench.output(run) == "entry own\n"
+        space = str(Path("/proc/self/ns/net").readlink())
+        look = "/bin/busybox readlink /proc/self/ns/net"
+        assert await said(look, DockerNetworkType="host") == space
+        assert await said(look, DockerNetworkType="none") != space
+
+
+async def test_a_pull_that_takes_too_long_is_given_up(docker: Engine, registry: Registry) -> None:
+    registry.open.clear()
+    async with starter_bench(**pulling(docker, DOCKER_PULL_TIMEOUT=1)) as bench:
+        ended = await bench.ended(submit(bench, "true", DockerImage=f"{registry.address}/slow:1"))
+        assert ended.how == schedd_pb2.RunEnded.NOT_STARTED and "no answer in 1 s" in ended.reason, ended
+        assert registry.asked["slow:1"]
+        await bench.clean()
+
+
+async def test_what_an_image_says_of_itself_gives_its_job_no_rights(docker: Engine) -> None:
+    """Root as its user, volumes, variables, and the label by which containers of jobs are found."""
+    async with starter_bench(**knobs(docker)) as bench:
+        says = ["USER 0:0", "VOLUME /etc", "WORKDIR /root", "ENV PATH=/mine HOME=/root"]
+        says += [f"LABEL slotwise.run={bench.execute}/dir_0_0"]
+        changes = [word for one in says for word in ("--change", one)]
+        docker.call("import", *changes, "-", "hostile:1", given=busybox_tree())
+        run = submit(bench, "PATH=/bin; id -u; id -G; pwd; grep CapEff /proc/self/status", DockerImage="hostile:1")
+        ended = await bench.ended(run)
+        lines = bench.output(run).splitlines()
+        assert (ended.how, lines[:2]) == (EXITED, ["65534", "65534"]), ended
+        assert lines[2].endswith("/scratch") and lines[3].split()[1] in ("0000000000000000", "0000000000080000")
+        assert docker.call("volume", "ls", "--quiet") == "", "its volumes are gone"
+        # Somebody else's container of it is none of ours.
+        docker.call("run", "--detach", "--name", "somebodys", "--network=none", "hostile:1", "/bin/sleep", "300")
+        try:
+            await bench.kill_9()
+            await bench.start()
+            assert docker.containers() == ["somebodys"]
+        finally:
+            docker.call("rm", "--force", "--volumes", "somebodys")
+
+
+async def test_nothing_is_left_of_a_pull_whose_starter_is_killed(docker: Engine, registry: Registry) -> None:
+    registry.open.clear()
+    image = f"{registry.address}/held:1"
+
+    def pulls() -> list[str]:
+        found = subprocess.run(["pgrep", "-f", f"docker.* pull .*{image}"], capture_output=True, text=True, check=False)
+        return found.stdout.split()
+
+    async with starter_bench(**pulling(docker)) as bench:
+        submit(bench, "true", DockerImage=image)
+        await bench.eventually(lambda: registry.asked["held:1"], "the image is pulled")
+        assert len(pulls()) == 1
+        await bench.kill_9()
+        await bench.start()
+        await bench.eventually(lambda: not pulls(), "the pull has ended with its starter")
+        await bench.clean()
+
+
 async def test_docker_is_offered_once_a_test_container_has_run(docker: Engine) -> None:
     rules = knobs(docker, DOCKER_PERFORM_TEST=True, DOCKER_VOLUMES="A, B", DOCKER_NETWORKS="mine, yours")
     async with starter_bench(**rules) as bench:
@@ -291,6 +540,53 @@ async def test_docker_is_offered_once_a_test_container_has_run(docker: Engine) -
             assert facts.eval(name) is True, name
         assert str(facts.eval("DockerVersion")).startswith("Docker version")
         assert facts.eval("DockerNetworks") == "mine, yours"
+
+
+async def test_an_ordinary_account_that_may_use_the_daemon_runs_jobs_which_docker_limits(docker: Engine) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to start a daemon that another account may use")
+    socket = Path(docker.env["DOCKER_HOST"].removeprefix("unix://"))
+    socket.parent.chmod(0o755)
+    socket.chmod(0o666)
+    async with starter_bench(as_user=65534, **knobs(docker)) as bench:
+        gaps = str((await bench.facts()).eval("EnforcementGaps"))
+        assert "Docker jobs are limited by Docker alone" in gaps and "the daemons are not root" in gaps
+        run = submit(bench, "id -u; cat; exit 4", inputs={"typed": b"typed\n"}, In="typed")
+        ended = await bench.ended(run)
+        assert (ended.how, ended.code, bench.output(run)) == (EXITED, 4, "65534\ntyped\n")
+        hog = submit(bench, "yes aaaaaaaaaaaaaaaa | tr -d '\\n' | tail -c 100m", slot={"Memory": 48})
+        ended = await bench.ended(hog, 60)
+        assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 34, 102)
+        assert docker.containers() == []
+
+
+async def test_a_daemon_that_dies_is_not_offered_until_it_is_back(docker: Engine, home: Path) -> None:
+    """A link in the place of its socket leads to it, or nowhere."""
+    socket = home.parent / "d.sock"
+    real = docker.env["DOCKER_HOST"].removeprefix("unix://")
+    socket.symlink_to(real)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DOCKER_HOST", f"unix://{socket}")
+        async with starter_bench(**knobs(docker)) as bench:
+            startd = bench.startd
+            assert startd is not None and (await bench.facts()).eval("HasDocker") is True
+
+            def offers() -> object:
+                return startd.facts.eval("HasDocker") if startd.facts is not None else None
+
+            run = submit(bench, "echo here > ready; sleep 300")
+            scratch = Path((await bench.running(run)).scratch_dir)
+            await bench.eventually((scratch / "ready").exists, "the job is in its container")
+            socket.unlink()
+            docker.call("kill", *docker.containers())
+            ended = await bench.ended(run)
+            assert ended.how == schedd_pb2.RunEnded.EVICTED and "container is lost" in ended.reason, ended
+            await bench.eventually(lambda: offers() is False, "Docker is not offered any more")
+            socket.symlink_to(real)
+            await bench.kill_9()
+            await bench.start()  # looks for leftovers, as it does now and then
+            assert (await bench.facts()).eval("HasDocker") is True
+            await bench.eventually(lambda: docker.containers() == [], "the container is gone")
 
 
 async def test_a_daemon_that_is_not_there_is_no_docker_and_the_reason_is_told(

@@ -103,9 +103,13 @@ def test_jobs_get_gpus_and_are_told_how_much_they_used_them(pool: Pool) -> None:
     pool.until("the devices are measured", lambda: shown(pool, "DeviceGPUsAverageUsage"), 40)
     go = begin(pool, 1, 1, 2)
     pool.until("all jobs' use is known", lambda: len(shown(pool, "GPUsMemoryUsage", "DynamicSlot")) == 3, 40)
+    # Once more: then the starter has been told of the first time, too, and the jobs' ads will have it.
+    first = set(shown(pool, "DeviceGPUsAverageUsage", "DynamicSlot"))
+    pool.until("it is known anew", lambda: first.isdisjoint(shown(pool, "DeviceGPUsAverageUsage", "DynamicSlot")), 40)
     ads = pool.json("status", "-constraint", "DynamicSlot")
     for ad in ads:
         count, usage, memory = (float(ad[name]) for name in ("GPUs", "DeviceGPUsAverageUsage", "GPUsMemoryUsage"))
+        assert ad["GPUs_NvidiaDriver"] == "550.54.15", "by which containers are shown the driver"
         assert 0.2 * count < usage < 0.8 * count, "the busy seconds of a slot's devices are added"
         numbers = [int(name[-2:]) for name in str(ad["AssignedGPUs"]).split(",")]
         assert memory == 1024 * (max(numbers) + 1), "of their memory the highest counts"

@@ -1,7 +1,11 @@
-"""Docker jobs under a real starter, in containers of podman, whose command line is Docker's."""
+"""Docker jobs under a real starter, in containers of podman: by its program, which takes Docker's words, and by its
+service, which answers as Docker's daemon does."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +14,7 @@ import pytest
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.ads import number_of
-from tests.support.containers import IMAGE, Engine, podman
+from tests.support.containers import IMAGE, Engine, podman, podman_socket
 from tests.support.starter_bench import StarterBench, groups_of, starter_bench
 
 pytestmark = pytest.mark.host
@@ -23,12 +27,33 @@ def engine() -> Iterator[Engine]:
         yield found
 
 
-@pytest.fixture
-def knobs(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+@pytest.fixture(params=["program", "socket"])
+def knobs(request: pytest.FixtureRequest, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """What a starter needs to use it."""
+    rules = {"DOCKER_TRUST_LOCAL_IMAGES": True, "DOCKER_LOG_DRIVER_NONE": True}
     for name, text in engine.env.items():
         monkeypatch.setenv(name, text)
-    return {"DOCKER": engine.program, "DOCKER_TRUST_LOCAL_IMAGES": True, "DOCKER_LOG_DRIVER_NONE": True}
+    if request.param == "program":
+        yield {"DOCKER": engine.program, **rules}
+        return
+    docker = shutil.which("docker", path="/usr/bin:/usr/local/bin") or pytest.skip("needs Docker's program")
+    if Path(docker).read_bytes()[:2] == b"#!":
+        pytest.skip("needs Docker's own program: here it is podman's")
+    with podman_socket(engine) as socket:
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{socket}")
+        yield {"DOCKER": docker, **rules}
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A directory of the jobs' account that it can reach."""
+    with tempfile.TemporaryDirectory(prefix="sw-home-", dir="/var/tmp") as directory:
+        found = Path(directory, "job")
+        found.mkdir()
+        for place in (found.parent, found):
+            place.chmod(0o755)
+        os.chown(found, 65534, 65534)
+        yield found
 
 
 def submit(bench: StarterBench, script: str, **more: Any) -> str:
@@ -37,23 +62,30 @@ def submit(bench: StarterBench, script: str, **more: Any) -> str:
 
 
 async def test_podman_is_offered_and_runs_jobs_within_their_limits(
-    engine: Engine, knobs: dict[str, Any], memory_cgroup: Any
+    engine: Engine, knobs: dict[str, Any], home: Path, memory_cgroup: Any
 ) -> None:
     async with starter_bench(**knobs) as bench:
         facts = await bench.facts()
-        assert facts.eval("HasDocker") is True and "podman" in str(facts.eval("DockerVersion"))
+        assert facts.eval("HasDocker") is True, facts.eval("HasDockerReason")
+        by_program = "DOCKER_HOST" not in os.environ
+        assert ("podman" if by_program else "Docker version") in str(facts.eval("DockerVersion"))
+        assert "could put a link in the place" in str(facts.eval("EnforcementGaps")), "it has no such volumes"
         plain = submit(bench, "id -u; pwd; cat; echo wrong >&2; exit 7", inputs={"typed": b"typed\n"}, In="typed")
         ended = await bench.ended(plain, 60)
         assert (ended.how, ended.code) == (EXITED, 7)
         lines = bench.output(plain).splitlines()
         assert lines[0] == "65534" and lines[1].endswith("/scratch") and lines[2] == "typed"
         assert "wrong\n" in bench.output(plain, "_condor_stderr")
-        hog = submit(bench, "yes aaaaaaaaaaaaaaaa | tr -d '\\n' | tail -c 300m", slot={"Memory": 48})
+        hog = submit(bench, "yes aaaaaaaaaaaaaaaa | tr -d '\\n' | tail -c 100m", slot={"Memory": 48})
         ended = await bench.ended(hog, 60)
         assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 34, 102)
-        busy = submit(bench, "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done")
+        busy = submit(bench, "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done")
         assert (await bench.ended(busy, 60)).how == EXITED
         assert number_of(bench.shadow.runs[busy].end_ad, "RemoteUserCpu") > 0
+        place = submit(bench, "echo made > made", ShouldTransferFiles="NO", Iwd=str(home))
+        ended = await bench.ended(place, 60)
+        assert (ended.how, ended.code) == (EXITED, 0), ended.reason
+        assert (home / "made").read_text() == "made\n"
         assert engine.containers() == [] and groups_of(bench.execute) == []
 
 

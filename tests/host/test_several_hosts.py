@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,27 +14,16 @@ from typing import Any
 import pytest
 
 from tests.support.accounts import HostUser, host_users
+from tests.support.namespaces import MISSING, Host, namespaces_work, wired
 from tests.support.open_installation import opened
 from tests.support.patience import PATIENCE
-from tests.support.pool import Pool
-
-_MISSING = [name for name in ("ip", "openssl", "unshare", "mount") if shutil.which(name) is None]
-
-
-def _namespaces_work() -> bool:
-    name = f"swp{os.getpid()}"
-    made = subprocess.run(["ip", "netns", "add", name], capture_output=True).returncode == 0
-    return made and subprocess.run(["ip", "netns", "del", name], capture_output=True).returncode == 0
-
 
 pytestmark = [
     pytest.mark.host,
     pytest.mark.timeout(200 * PATIENCE),
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
-    pytest.mark.skipif(bool(_MISSING), reason=f"needs {', '.join(_MISSING)}"),
-    pytest.mark.skipif(
-        os.geteuid() == 0 and not _MISSING and not _namespaces_work(), reason="needs network namespaces"
-    ),
+    pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}"),
+    pytest.mark.skipif(os.geteuid() == 0 and not MISSING and not namespaces_work(), reason="needs network namespaces"),
 ]
 
 COMMON = """
@@ -52,39 +38,6 @@ DAEMON_LIST = {daemons}
 SLOTWISE_START_TIMEOUT = {start_s:g}
 """
 DAEMONS = {"cm": "MASTER, COLLECTOR, NEGOTIATOR", "ap": "MASTER, SCHEDD", "ep": "MASTER, STARTD"}
-#: Within a namespace of its own: host names, the host's own name, then the command.
-INSIDE = 'mount --bind "$1" /etc/hosts && hostname "$2" && shift 2 && exec "$@"'
-
-
-class Host(Pool):
-    """A pool directory on a host that is a network namespace."""
-
-    def __init__(self, root: Path, name: str, config: str) -> None:
-        super().__init__(root / name, config)
-        self.name = name
-        self.namespace = f"sw{os.getpid()}{name}"
-        self._hosts = root / "hosts"
-
-    def run(
-        self, *words: str, check: bool = True, timeout: float = 100, cwd: Path | None = None, **env: str
-    ) -> subprocess.CompletedProcess[str]:
-        return self.run_by([], *words, check=check, timeout=timeout, cwd=cwd, **env)
-
-    def run_by(
-        self, who: list[str], *words: str, check: bool = True, timeout: float = 100, cwd: Path | None = None, **env: str
-    ) -> subprocess.CompletedProcess[str]:
-        """Run ``slotwise`` on the host, behind the words of a command that makes somebody else of root."""
-        inside = ["ip", "netns", "exec", self.namespace, "unshare", "-u", "sh", "-c", INSIDE, "sh", str(self._hosts)]
-        done = subprocess.run(
-            [*inside, f"{self.name}.example", *who, sys.executable, "-m", "slotwise", *words],
-            env=self.env | env,
-            cwd=cwd or self.root,
-            capture_output=True,
-            text=True,
-            timeout=timeout * PATIENCE,
-        )
-        assert not check or done.returncode == 0, f"{self.name}: {words}: {done.stdout}{done.stderr}\n{self.logs()}"
-        return done
 
 
 def _certificates(directory: Path) -> None:
@@ -106,36 +59,15 @@ def _certificates(directory: Path) -> None:
 @pytest.fixture
 def hosts() -> Iterator[dict[str, Host]]:
     """Three hosts on one wire, nothing started."""
-    bridge = f"swb{os.getpid()}"
-
-    def ip(*words: str) -> None:
-        subprocess.run(["ip", *words], check=True, capture_output=True)
-
-    with tempfile.TemporaryDirectory(prefix="sw-", ignore_cleanup_errors=True) as directory:
-        root = Path(directory)
-        root.chmod(0o755)
-        _certificates(root / "tls")
-        made = {
-            name: Host(root, name, COMMON.format(tls=root / "tls", host=name, daemons=daemons, start_s=60 * PATIENCE))
+    with tempfile.TemporaryDirectory(prefix="sw-") as directory:
+        place = Path(directory)
+        place.chmod(0o755)
+        _certificates(place / "tls")
+        configs = {
+            name: COMMON.format(tls=place / "tls", host=name, daemons=daemons, start_s=60 * PATIENCE)
             for name, daemons in DAEMONS.items()
         }
-        lines = [f"10.77.0.{n} {name}.example {name}\n" for n, name in enumerate(made, 2)]
-        (root / "hosts").write_text("127.0.0.1 localhost\n" + "".join(lines))
-        with contextlib.ExitStack() as undo:
-            ip("link", "add", bridge, "type", "bridge")
-            undo.callback(ip, "link", "del", bridge)
-            ip("link", "set", bridge, "up")
-            for n, (name, host) in enumerate(made.items(), 2):
-                ip("netns", "add", host.namespace)
-                undo.callback(ip, "netns", "del", host.namespace)
-                outer = f"sw{os.getpid()}{name}"
-                ip("link", "add", outer, "type", "veth", "peer", "name", "eth0", "netns", host.namespace)
-                ip("link", "set", outer, "master", bridge, "up")
-                ip("-n", host.namespace, "addr", "add", f"10.77.0.{n}/24", "dev", "eth0")
-                for device in ("eth0", "lo"):
-                    ip("-n", host.namespace, "link", "set", device, "up")
-            for host in made.values():
-                undo.callback(host.destroy)
+        with wired(configs) as made:
             yield made
 
 
@@ -239,8 +171,9 @@ def _join(cm: Host, *others: Host) -> None:
     """Start the hosts, and approve them."""
     cm.up()
     for host in others:
-        asked = re.search(r"request (\d+), code", host.run("up").stderr)
-        assert asked
+        said = host.run("up").stderr
+        asked = re.search(r"request (\d+), code", said)
+        assert asked, f"{said}\n{host.logs()}"
         cm.run("token", "approve", asked[1])
         host.until("the host has joined", lambda at=host: (at.home.secrets / "host.token").exists())
 

@@ -18,7 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.host.test_several_hosts import COMMON, Host, _certificates
+from tests.host.test_several_hosts import COMMON, _certificates
+from tests.support.namespaces import Host
 from tests.support.patience import PATIENCE
 from tests.support.sleeping_guest import ADDRESS, BOOT_S, HOST_ADDRESS, MAC, Guest
 

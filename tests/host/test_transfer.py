@@ -285,6 +285,15 @@ async def test_usage_is_measured_and_told() -> None:
         assert number_of(end, "ResidentSetSize") > 0 and number_of(end, "MemoryUsage") >= 1
 
 
+async def test_a_job_of_milliseconds_reports_its_disk_and_no_more_processors_than_it_had() -> None:
+    async with starter_bench() as bench:
+        run = bench.submit(SH, "-c", "dd if=/dev/zero of=f bs=1k count=300 2>/dev/null")
+        assert (await bench.ended(run)).how == EXITED
+        end = bench.shadow.runs[run].end_ad
+        assert number_of(end, "DiskUsage") >= 300
+        assert number_of(end, "CpusUsage") <= 1.0
+
+
 async def test_proportional_sizes_are_measured_on_request() -> None:
     async with starter_bench(USE_PSS="true") as bench:
         run = await finished(bench, "sleep 0.5")

@@ -11,7 +11,9 @@ import contextlib
 import os
 import shutil
 import signal
+import struct
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -85,7 +87,7 @@ def start(bench: StarterBench, image: bytes, more: dict[str, bytes] | None = Non
 
 def live(bench: StarterBench) -> GuestNotes:
     """What the guest of the only run has written so far."""
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, struct.error):  # the disk may still be on its way
         (found,) = bench.execute.glob(f"dir_*/scratch/{NAME}")
         return notes(found.read_bytes())
     return GuestNotes(0, 0, "")
@@ -125,7 +127,7 @@ async def leave(bench: StarterBench, run: str, *, fast: bool = False) -> None:
 
 async def test_a_machine_runs_until_it_powers_itself_off_and_its_disk_comes_home(root: None) -> None:
     async with vm_bench() as bench:
-        run = start(bench, disk(5))
+        run = start(bench, disk(5), JobVM_VCPUS=2)
         unwanted = start(bench, disk(2), VMPARAM_No_Output_VM=True)
         held = {
             words: start(bench, disk(2), VMPARAM_vm_Disk=named)
@@ -137,7 +139,7 @@ async def test_a_machine_runs_until_it_powers_itself_off_and_its_disk_comes_home
         }
         ended = await bench.ended(run, 40)
         assert (ended.how, ended.code) == (EXITED, 0), ended
-        assert notes(bench.shadow.runs[run].outputs[NAME]) == GuestNotes(1, 5, "DONE")
+        assert notes(bench.shadow.runs[run].outputs[NAME]) == GuestNotes(1, 5, "DONE", cores=2)
         assert set(bench.shadow.runs[run].outputs) == {NAME}
         assert (await bench.ended(unwanted, 40)).how == EXITED
         assert not bench.shadow.runs[unwanted].outputs, "vm_no_output_vm"
@@ -158,6 +160,77 @@ async def test_what_is_offered_shrinks_by_what_machines_have() -> None:
         assert (ended.how, "no room" in ended.reason) == (schedd_pb2.RunEnded.NOT_STARTED, True), ended
         await leave(bench, run, fast=True)
         await offers(bench, VM_Memory=256, VM_AvailNum=2)
+
+
+#: Set where the machine's network is one of the test's own.
+BRIDGED = "SLOTWISE_TEST_BRIDGED"
+HELPER = Path("/usr/lib/qemu/qemu-bridge-helper")
+#: A bridge, and what accounts without rights need to get on it, in namespaces that nobody else sees.
+NETWORK = f"""
+set -e
+ip link set lo up
+ip link add br0 type bridge
+ip link set br0 up
+mount -t tmpfs tmpfs /mnt
+cp {HELPER} /mnt/helper
+chmod 4755 /mnt/helper
+mount --bind /mnt/helper {HELPER}
+mknod /mnt/tun c 10 200
+chmod 666 /mnt/tun
+mount --bind /mnt/tun /dev/net/tun
+cp -a /etc /mnt/etc
+mkdir -p /mnt/etc/qemu
+echo allow br0 >/mnt/etc/qemu/bridge.conf
+mount --bind /mnt/etc /etc
+"$@"
+"""
+
+
+def in_network(request: pytest.FixtureRequest, mark: str, script: str) -> bool:
+    """Whether this is the run of the test in a network namespace; outside of it, the test is run there."""
+    if mark in os.environ:
+        return True
+    again = [sys.executable, "-m", "pytest", "-q", "-rs", "-n", "0", "-p", "no:cacheprovider", request.node.nodeid]
+    # Processes of its own: what it has started is gone when it ends.
+    words = ["unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    words += ["--propagation", "private", "sh", "-c", script, "sh", *again]
+    root = request.config.rootpath
+    done = subprocess.run(words, cwd=root, env={**os.environ, mark: "1"}, capture_output=True, text=True)
+    said = done.stdout[-3000:] + done.stderr[-1000:]
+    if "Operation not permitted" in done.stderr or "SKIPPED" in done.stdout:
+        pytest.skip(f"it does not run in namespaces of its own here: {said[-300:]}")
+    assert done.returncode == 0, said
+    return False
+
+
+def on_the_bridge() -> str:
+    return subprocess.run(
+        ["ip", "-o", "link", "show", "master", "br0"], capture_output=True, text=True, check=True
+    ).stdout
+
+
+@pytest.mark.skipif(not (HELPER.exists() and shutil.which("ip")), reason=f"needs {HELPER} and ip")
+async def test_a_machine_has_a_place_on_the_bridge(root: None, request: pytest.FixtureRequest) -> None:
+    if not in_network(request, BRIDGED, NETWORK):
+        return
+    network = {"VM_NETWORKING": "true", "VM_NETWORKING_TYPE": "nat, bridge", "VM_NETWORKING_BRIDGE_INTERFACE": "br0"}
+    async with vm_bench(**network) as bench:
+        await offers(bench, VM_Networking_Types="nat,bridge")
+        mac = "52:54:00:12:34:56"
+        run = start(bench, disk(FOREVER), JobVMNetworking=True, JobVMNetworkingType="bridge", JobVM_MACADDR=mac)
+        await ticking(bench)
+        assert "tap0" in on_the_bridge()
+        await leave(bench, run, fast=True)
+        assert on_the_bridge() == ""
+
+
+async def test_a_bridge_that_machines_cannot_get_on_is_not_offered() -> None:
+    network = {"VM_NETWORKING": "true", "VM_NETWORKING_TYPE": "nat, bridge", "VM_NETWORKING_BRIDGE_INTERFACE": "none0"}
+    async with vm_bench(**network) as bench:
+        await offers(bench, VM_Networking=True, VM_Networking_Types="nat")
+        assert "machines get no place on the bridge none0" in str((await bench.facts()).eval("EnforcementGaps"))
+        ended = await bench.ended(start(bench, disk(2), JobVMNetworking=True, JobVMNetworkingType="bridge"))
+        assert ended.how == schedd_pb2.RunEnded.NOT_STARTED and "there is no network bridge" in ended.reason, ended
 
 
 @pytest.mark.parametrize("soft", [False, True])
@@ -195,18 +268,27 @@ async def test_a_checkpointed_machine_goes_on_where_it_was_unless_it_does_not_fi
     wants: dict[str, Any] = {"JobVMCheckpoint": True, "WhenToTransferOutput": "ON_EXIT_OR_EVICT"}
     async with vm_bench() as bench:
         run = start(bench, disk(FOREVER), **wants)
-        ticks = await ticking(bench, 3)
+        await ticking(bench, 3)
         await leave(bench, run)
         files = bench.shadow.runs[run].outputs
         assert set(files) == {NAME, STATE, FACTS}
         run = start(bench, files[NAME], files, **wants)
-        await ticking(bench, ticks)
+        await ticking(bench, notes(files[NAME]).ticks)
         assert live(bench).boots == 1
         assert not list(bench.execute.glob(f"dir_*/scratch/{STATE}")), "what it went on from is of no more use"
         await leave(bench, run, fast=True)
         run = start(bench, files[NAME], files, **wants, JobVMMemory=48)
         await bench.eventually(lambda: live(bench).boots == 2, "it boots from its disk", 40)
         await leave(bench, run, fast=True)
+        assert "it cannot go on from its checkpoint: it was saved with 32 MiB" in bench.log()
+
+
+async def test_a_machine_whose_emulator_needs_more_memory_than_it_may_is_held_as_every_job(memory_cgroup: Any) -> None:
+    few = {"CGROUP_MEMORY_LIMIT_POLICY": "custom", "CGROUP_HARD_MEMORY_LIMIT_EXPR": "4"}
+    async with vm_bench(SLOTWISE_VM_OVERHEAD=1, **few) as bench:
+        ended = await bench.ended(start(bench, disk(FOREVER)), 60)
+        assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 34, 102), ended
+        await nothing_is_left(bench)
 
 
 async def test_nothing_is_left_of_a_machine_when_part_of_its_run_is_killed() -> None:
@@ -262,15 +344,19 @@ async def test_libvirt_runs_suspends_and_ends_a_machine() -> None:
         await leave(bench, run)
         found = notes(bench.shadow.runs[run].outputs[NAME])
         assert (found.boots, found.word) == (1, "BUTN")
-        # Saved by one run, it goes on in another, whose directory has another name.
-        wants: dict[str, Any] = {"JobVMCheckpoint": True, "WhenToTransferOutput": "ON_EXIT_OR_EVICT"}
+        # Saved by one run of a job, it goes on in another, whose directory has another name.
+        wants: dict[str, Any] = {
+            "JobVMCheckpoint": True,
+            "WhenToTransferOutput": "ON_EXIT_OR_EVICT",
+            "ClusterId": 77,
+        }
         run = start(bench, disk(FOREVER), **wants)
-        ticks = await ticking(bench, 3)
+        await ticking(bench, 3)
         await leave(bench, run)
         files = bench.shadow.runs[run].outputs
         assert set(files) == {NAME, STATE, FACTS}
         run = start(bench, files[NAME], files, **wants)
-        await ticking(bench, ticks)
+        await ticking(bench, notes(files[NAME]).ticks)
         assert live(bench).boots == 1
         await leave(bench, run, fast=True)
         assert not own_daemons(bench)
@@ -339,3 +425,121 @@ def test_an_evicted_machine_goes_on_from_its_checkpoint(pool: Pool) -> None:
     # The eviction took the machine's state, not only its disk: it was booted once.
     assert notes(image.read_bytes()) == GuestNotes(1, 8 * HZ, "DONE")
     assert {path.name for path in image.parent.iterdir()} == {NAME, "log", "vm.sub"}
+
+
+SYSTEM = "qemu:///system"
+
+
+def _domains() -> list[str]:
+    """Machines in the libvirt of the host."""
+    words = ["virsh", "-q", "-c", SYSTEM, "list", "--all", "--name"]
+    return subprocess.run(words, capture_output=True, text=True, check=False).stdout.split()
+
+
+@pytest.fixture(scope="module")
+def host_libvirt() -> Iterator[None]:
+    """A libvirt of the host: the one that runs, or one that is started for these tests. It sees no KVM: where that only
+    interprets, libvirt tries it for minutes."""
+    if os.geteuid() != 0 or not all(shutil.which(name) for name in ("virsh", "libvirtd", "virtlogd", "unshare")):
+        pytest.skip("needs root, virsh, libvirtd and virtlogd")
+    answers = ["virsh", "-q", "-c", SYSTEM, "version"]
+    if subprocess.run(answers, capture_output=True, check=False).returncode == 0:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="sw-libvirt-") as directory:
+        pids = [Path(directory, name) for name in ("virtlogd.pid", "libvirtd.pid")]
+        subprocess.run(["virtlogd", "-d", "-p", str(pids[0])], check=True)
+        hidden = f"test ! -e /dev/kvm || mount --bind /dev/null /dev/kvm; exec libvirtd -d --pid-file {pids[1]}"
+        subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", hidden], check=True)
+        try:
+            if subprocess.run(answers, capture_output=True, check=False).returncode != 0:
+                pytest.skip("libvirtd does not answer here")
+            yield
+        finally:
+            for name in _domains():
+                subprocess.run(["virsh", "-q", "-c", SYSTEM, "destroy", name], capture_output=True, check=False)
+            for file in reversed(pids):
+                with contextlib.suppress(OSError, ValueError):
+                    os.kill(int(file.read_text()), signal.SIGTERM)
+
+
+#: Set where libvirt's networks are of the test's own.
+OWN_NETWORKS = "SLOTWISE_TEST_LIBVIRT_NETWORKS"
+#: A libvirt that has only the network ``default`` in namespaces that nobody else sees. It finds no KVM, which it would
+#: try for minutes where that only interprets. The shell is the first process, and waits for those that are left to it.
+LIBVIRT_NETWORK = """
+set -e
+ip link set lo up
+mount -t tmpfs tmpfs /run
+mkdir -p /run/lock
+mount -t tmpfs tmpfs /mnt
+cp -a /var/lib/libvirt /mnt/lib
+mount --bind /mnt/lib /var/lib/libvirt
+mkdir -p /mnt/dev/pts /mnt/dev/shm /mnt/dev/net
+cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty /mnt/dev
+ln -s pts/ptmx /mnt/dev/ptmx
+ln -s /proc/self/fd /mnt/dev/fd
+ln -s /proc/self/fd/0 /mnt/dev/stdin
+mount -t devpts -o ptmxmode=0666,gid=5,mode=620 devpts /mnt/dev/pts
+mount --bind /dev/shm /mnt/dev/shm
+mknod /mnt/dev/net/tun c 10 200
+mount --rbind /mnt/dev /dev
+echo "namespaces = []" >/mnt/qemu.conf
+mount --bind /mnt/qemu.conf /etc/libvirt/qemu.conf
+virtlogd -d
+libvirtd -d
+virsh -q -c qemu:///system domcapabilities --virttype qemu >/dev/null
+"$@"
+"""
+
+
+async def test_a_machine_is_in_libvirts_own_network(root: None, request: pytest.FixtureRequest) -> None:
+    """VM_NETWORKING_TYPE = nat through the libvirt of a host is its network ``default``."""
+    for name in ("virsh", "libvirtd", "virtlogd", "dnsmasq", "iptables", "ip", "unshare"):
+        if shutil.which(name, path=f"/usr/sbin:/sbin:{os.environ['PATH']}") is None:
+            pytest.skip(f"needs {name}")
+    if not in_network(request, OWN_NETWORKS, LIBVIRT_NETWORK):
+        return
+    virsh = ["virsh", "-q", "-c", SYSTEM]
+    knobs = {"SLOTWISE_VM_DRIVER": "libvirt", "SLOTWISE_VM_LIBVIRT_URI": SYSTEM}
+    network = {"VM_NETWORKING": "true", "VM_NETWORKING_TYPE": "nat"}
+    subprocess.run([*virsh, "net-destroy", "default"], capture_output=True, check=False)
+    async with vm_bench(**knobs, **network) as bench:
+        assert "no place in libvirt's network default" in str((await bench.facts()).eval("EnforcementGaps"))
+        await offers(bench, VM_Networking=False)
+    made = subprocess.run([*virsh, "net-start", "default"], capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        pytest.skip(f"libvirt starts no network here: {made.stderr.strip()[-200:]}")
+    async with vm_bench(**knobs, **network) as bench:
+        await offers(bench, VM_Networking=True, VM_Networking_Types="nat")
+        mac = "52:54:00:01:02:03"
+        run = start(bench, disk(FOREVER), JobVMNetworking=True, JobVMNetworkingType="nat", JobVM_MACADDR=mac)
+        await bench.running(run)
+        await bench.eventually(_domains, "the machine runs", 60)
+        (name,) = _domains()
+        links = subprocess.run([*virsh, "domiflist", name], capture_output=True, text=True, check=True).stdout
+        assert "default" in links and mac in links
+        on_it = ["ip", "-o", "link", "show", "master", "virbr0"]
+        assert "vnet" in subprocess.run(on_it, capture_output=True, text=True, check=True).stdout
+        await leave(bench, run, fast=True)
+
+
+async def test_machines_in_a_libvirt_of_the_host_do_not_collide_and_do_not_stay(root: None, host_libvirt: None) -> None:
+    """Two access points may have jobs of one user and one number; a crash leaves nothing."""
+    async with vm_bench(SLOTWISE_VM_DRIVER="libvirt", SLOTWISE_VM_LIBVIRT_URI=SYSTEM) as bench:
+        runs = [start(bench, disk(FOREVER), ClusterId=12) for _ in range(2)]
+        for run in runs:
+            await bench.running(run)
+        await bench.eventually(lambda: len(_domains()) == 2, "both machines run", 60)
+        assert all(name.startswith("ann_elsewhere_12.0_") for name in _domains())
+        assert bench.startd is not None
+        bench.startd.command(runs[0], kill={"fast": True})
+        assert (await bench.ended(runs[0], 40)).how == EVICTED
+        await bench.eventually(lambda: len(_domains()) == 1, "the other one stays", 40)
+        pid = (await bench.running(runs[1])).pid
+        keeper = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        await bench.kill_9()
+        for one in (keeper, pid):
+            os.kill(one, signal.SIGKILL)
+        await bench.start()
+        await bench.eventually(lambda: not _domains(), "nothing stays", 60)

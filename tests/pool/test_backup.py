@@ -36,7 +36,8 @@ def test_a_restored_pool_has_queue_history_and_keys(make_pool: Callable[[str], P
     pool.down()
     assert "is not empty" in pool.run("restore", "saved.tar.gz", check=False).stderr
     shutil.rmtree(pool.home.root)
-    assert "`slotwise up` starts the pool" in pool.run("restore", "saved.tar.gz").stdout
+    restored = pool.run("restore", "saved.tar.gz").stdout
+    assert "`slotwise up` starts the pool" in restored and "only when the pool that was copied is down" in restored
     assert pool.home.secrets.stat().st_mode & 0o077 == 0
     pool.up()
     with Schedd(env=pool.env, token=token) as schedd:  # signed with the key of before
@@ -44,6 +45,54 @@ def test_a_restored_pool_has_queue_history_and_keys(make_pool: Callable[[str], P
         assert len(schedd.history("ClusterId == 2")) == 1
     with Schedd(env=pool.env) as schedd:
         assert schedd.submit(held).cluster == 3
+
+
+def test_spool_names_the_directory_of_the_queue_and_of_files_sent_with_jobs(
+    make_pool: Callable[[str], Pool], open_directory: Path
+) -> None:
+    spool = open_directory / "there" / "spool"
+    pool = make_pool(f"NUM_CPUS = 2\nSPOOL = {spool}\n")
+    pool.up()
+    (pool.root / "input").write_text("words of the job")
+    description = "executable = /bin/cat\narguments = input\ntransfer_executable = false\nrequirements = false\n"
+    description += "should_transfer_files = yes\ntransfer_input_files = input\nqueue\n"
+    (pool.root / "job.sub").write_text(description)
+    pool.run("submit", "-spool", "job.sub")
+    held = {"executable": "/bin/true", "transfer_executable": False}
+    with Schedd(env=pool.env) as schedd:
+        schedd.submit(held)
+        pool.until("the end of job 2", lambda: schedd.history("ClusterId == 2"))
+    for name in ("schedd.sqlite", "accounting.db", "startd.sqlite", "history", "sandboxes"):
+        assert (spool / name).exists(), name
+        assert not (pool.home.root / "spool" / name).exists(), name
+    sent = [path.relative_to(spool) for path in spool.rglob("input")]
+    assert len(sent) == 1 and sent[0].parts[0] == "sandboxes"
+    assert "1.0" in pool.run("q", "-nobatch").stdout
+    assert "sandboxes" not in pool.run("preen").stdout
+    pool.run("report", "usage")
+    pool.run("backup", "saved.tar.gz")
+    pool.down()
+    assert "is not empty" in pool.run("restore", "saved.tar.gz", check=False).stderr
+    shutil.rmtree(spool)
+    shutil.rmtree(pool.home.root)
+    pool.run("restore", "saved.tar.gz")
+    assert (spool / sent[0]).read_text() == "words of the job"
+    pool.up()
+    with Schedd(env=pool.env) as schedd:
+        assert {ad["ClusterId"] for ad in schedd.query()} == {1} and len(schedd.history("ClusterId == 2")) == 1
+
+
+def test_a_spool_that_others_may_write_to_starts_no_daemon(
+    make_pool: Callable[[str], Pool], open_directory: Path
+) -> None:
+    spool = open_directory / "spool"
+    spool.mkdir()
+    spool.chmod(0o777)
+    pool = make_pool(f"NUM_CPUS = 2\nSPOOL = {spool}\n")
+    refused = pool.run("up", check=False)
+    assert refused.returncode == 1
+    assert f"SPOOL names {spool}, which may be written to by others" in refused.stderr
+    assert f"chmod go-w {spool}" in refused.stderr
 
 
 @pytest.mark.parametrize("name", ["../outside", "/etc/outside", "other/file", "spool/../../outside"])

@@ -34,6 +34,7 @@ AUTH_SSL_SERVER_CAFILE = {tls}/ca.pem
 AUTH_SSL_CLIENT_CAFILE = {tls}/ca.pem
 COLLECTOR_HOST = localhost:0
 SLOTWISE_COLLECTOR_PORT = 0
+USE_SHARED_PORT = False
 CERTIFICATE_MAPFILE = {tls}/map
 CERTIFICATE_MAPFILE_ASSUME_HASH_KEYS = True
 ALLOW_READ = *
@@ -116,6 +117,29 @@ def test_a_certificate_is_a_user_where_there_is_no_token(pool: Pool, user: Pool,
     pool.run("reconfig")
     denied = user.run("submit", "job.sub", check=False, **alice)
     assert denied.returncode and "mallory@example.org" in denied.stderr
+
+
+def test_behind_a_shared_port_callers_with_certificates_have_names_of_their_own(
+    make_pool: Callable[[str], Pool], authority: Authority, tmp_path: Path
+) -> None:
+    with socket.socket() as free:
+        free.bind(("", 0))
+        port = free.getsockname()[1]
+    server = SERVER.replace("SLOTWISE_COLLECTOR_PORT = 0\nUSE_SHARED_PORT = False", f"SHARED_PORT_PORT = {port}")
+    pool = make_pool(server.format(tls=authority.directory))
+    pool.up()
+    assert address.lookup(pool.home, "schedd").target == f"{full_name()}:{port}?sock=schedd"
+    user = Pool(tmp_path / "elsewhere", CLIENT.format(tls=authority.directory, port=port))
+    (user.root / "job.sub").write_text(JOB)
+    alice = shown(authority, "alice")
+    pool.until("the access point has advertised", lambda: pool.run("status", "-schedd", "-af", "Name").stdout)
+    assert "submitted to cluster 1" in user.run("submit", "job.sub", **alice).stdout
+    ads = user.run("status", "-schedd", "-af", "CertificateAddress", **alice).stdout
+    assert ads == f"{full_name()}:{port}?sock=schedd_certificate\n"
+    # As HTCondor's tools write it.
+    named = {"_CONDOR_COLLECTOR_HOST": f"<localhost:{port}?noUDP&sock=collector>"}
+    assert user.run("q", "-af", "User", **(alice | named)).stdout == "alice@example.org\n"
+    pool.down()
 
 
 def test_certificates_that_do_not_count_are_refused_with_the_remedy(

@@ -19,10 +19,12 @@ from slotwise.client import (
     Startd,
 )
 from slotwise.client.descriptions import ReadOptions
+from slotwise.client.spool import Progress
 from slotwise.client.startd import Drain
-from slotwise.errors import NotFoundError, PeerUnavailableError, SlotwiseError, UsageError
+from slotwise.errors import DeniedError, NotFoundError, PeerUnavailableError, SlotwiseError, SubmitError, UsageError
 from slotwise.wire import address
 
+from tests.support.patience import PATIENCE
 from tests.support.pool import Pool
 
 WAITS = {"executable": "/bin/true", "transfer_executable": False, "requirements": "false"}
@@ -102,19 +104,51 @@ def test_a_pool_from_elsewhere(pool: Pool, make_pool: Callable[[str], Pool]) -> 
         assert isinstance(negotiator.accounting(), list)
 
 
-def test_spooled_files_go_and_come_back(pool: Pool, tmp_path: Path) -> None:
-    (tmp_path / "input").write_text("what was sent\n")
-    description = {
-        "executable": "/bin/cp", "transfer_executable": False, "arguments": "input result", "initialdir": tmp_path,
+def _spooled(directory: Path) -> dict[str, object]:
+    directory.mkdir()
+    (directory / "input").write_text("what was sent\n")
+    return {
+        "executable": "/bin/cp", "transfer_executable": False, "arguments": "input result", "initialdir": directory,
         "transfer_input_files": "input", "should_transfer_files": "YES",
     }  # fmt: skip
+
+
+def test_spooled_files_go_and_come_back(pool: Pool, tmp_path: Path) -> None:
+    place = tmp_path / "one"
+    told: list[Progress] = []
     with Schedd(env=pool.env) as schedd:
-        made = schedd.submit(description, options=ReadOptions(spool=True))
+        made = schedd.submit(_spooled(place), options=ReadOptions(spool=True))
         assert [ad["JobStatus"] for ad in schedd.query(f"ClusterId == {made.cluster}")] == [5]
-        schedd.spool(made)
+        schedd.spool(made, told.append)
+        assert told[-1] == Progress(1, len("what was sent\n"), "input")
         pool.until("the job's end", lambda: schedd.query(f"ClusterId == {made.cluster} && JobStatus == 4"))
-        assert schedd.retrieve(str(made.cluster)) >= 1
-    assert (tmp_path / "result").read_text() == "what was sent\n"
+        assert schedd.retrieve(str(made.cluster), progress=told.append) == told[-1].files >= 1
+        lost = schedd.submit(_spooled(tmp_path / "two"), options=ReadOptions(spool=True))
+        (tmp_path / "two" / "input").unlink()
+        with pytest.raises(SubmitError, match="input"):
+            schedd.spool(lost)
+        assert [ad["JobStatus"] for ad in schedd.query(f"ClusterId == {lost.cluster}")] == [5]
+        schedd.act("remove", str(lost.cluster))
+    assert (place / "result").read_text() == "what was sent\n"
+
+
+async def test_spooled_files_go_and_come_back_with_asyncio(pool: Pool, tmp_path: Path) -> None:
+    place = tmp_path / "one"
+    told: list[Progress] = []
+    async with AsyncSchedd(env=pool.env) as schedd:
+        made = await schedd.submit(_spooled(place), options=ReadOptions(spool=True))
+        await schedd.spool(made, told.append)
+        assert told[-1] == Progress(1, len("what was sent\n"), "input")
+        async with asyncio.timeout(60 * PATIENCE):
+            while not await schedd.query(f"ClusterId == {made.cluster} && JobStatus == 4"):
+                await asyncio.sleep(0.05)
+        assert await schedd.retrieve(str(made.cluster), progress=told.append) == told[-1].files >= 1
+        lost = await schedd.submit(_spooled(tmp_path / "two"), options=ReadOptions(spool=True))
+        (tmp_path / "two" / "input").unlink()
+        with pytest.raises(SubmitError, match="input"):
+            await schedd.spool(lost)
+        await schedd.act("remove", str(lost.cluster))
+    assert (place / "result").read_text() == "what was sent\n"
 
 
 def test_records_of_users(pool: Pool) -> None:
@@ -151,3 +185,25 @@ async def test_the_same_with_asyncio(pool: Pool) -> None:
         assert (await schedd.totals()).mine.jobs == 3
         assert (await schedd.edit(str(made.cluster), {"JobPrio": 5})).succeeded == 3
         assert (await schedd.act("remove", [str(made.cluster)])).succeeded == 3
+
+
+async def test_histories_that_daemons_keep_of_themselves(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool("SLOTWISE_ALLOW_CLEARTEXT = True\nSTARTD_HISTORY = $(LOG)/startd_history\n")
+    pool.up()
+    path = Path(pool.run("config", "val", "STARTD_HISTORY").stdout.strip())
+    path.write_text("".join(f"ClusterId = {n}\nProcId = 0\n*** ClusterId = {n}\n" for n in (1, 2, 3)))
+    async with AsyncStartd(env=pool.env) as startd:
+        assert [ad["ClusterId"] for ad in await startd.history("ClusterId != 2", since="ClusterId < 1")] == [3, 1]
+    with Startd(env=pool.env) as startd:
+        assert [list(ad.keys()) for ad in startd.history(projection=["ProcId"], limit=1)] == [["ProcId"]]
+    with Schedd(env=pool.env) as schedd:
+        assert all(ad["MyType"] == "Scheduler" for ad in schedd.daemon_history(limit=1))
+    host = str(pool.until("a slot", lambda: pool.run("status", "-af", "Machine").stdout.strip()))
+    asked = ("history", "-startd", "-name", host, "-af", "ClusterId")
+    assert pool.run(*asked, "-since", "1").stdout == "3\n2\n"
+    assert pool.run(*asked, "-forwards", "-limit", "1", "2", "3").stdout == "2\n"
+    assert "has none" in pool.run(*asked, "-type", "EPOCH", check=False).stderr
+    at = address.lookup(pool.home, "startd").tcp
+    token = pool.run("token", "create", "--identity", "eve@dom", "--scope", "READ").stdout.strip()
+    with Startd(address=at, token=token, env=pool.env) as startd, pytest.raises(DeniedError):
+        startd.history()

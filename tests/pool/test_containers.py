@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +23,10 @@ def pool() -> Iterator[Pool]:
         top = Path(directory)
         top.chmod(0o755)
         image_file(program, image_directory(top / "image"), top / "image.sif")
-        made = Pool(top / "p", f"NUM_CPUS = 4\nSINGULARITY = {program}\n")
+        # As the manual has it ("Apptainer and Singularity Support"): the job may name an image.
+        image = "TARGET.SingularityImage"
+        chosen = f"SINGULARITY_JOB = !isUndefined({image})\nSINGULARITY_IMAGE_EXPR = {image}\n"
+        made = Pool(top / "p", f"NUM_CPUS = 4\nSINGULARITY = {program}\n{chosen}")
         made.env["APPTAINER_NOHTTPS"] = "1"
         made.up()
         try:
@@ -45,6 +50,19 @@ def test_an_image_file_goes_with_the_job(pool: Pool, tmp_path: Path) -> None:
     assert (tmp_path / "out").read_text() == "made by the test\n", (tmp_path / "err").read_text()
 
 
+def test_the_manuals_job_that_brings_its_image_with_its_files(pool: Pool, tmp_path: Path) -> None:
+    shutil.copy(pool.root.parent / "image.sif", tmp_path / "image")
+    (tmp_path / "c.sub").write_text(
+        'executable = /bin/cat\ntransfer_executable = false\narguments = /etc/image\n+SingularityImage = "image"\n'
+        "Requirements = HasSingularity\nRequest_Disk = 1024\nRequest_Memory = 1024\nRequest_cpus = 1\n"
+        "should_transfer_files = yes\ntransfer_input_files = image\nwhen_to_transfer_output = on_exit\n"
+        "log = log\noutput = out.$(PROCESS)\nerror = err.$(PROCESS)\nqueue 1\n"
+    )
+    pool.run("submit", "c.sub", cwd=tmp_path)
+    pool.run("wait", "-wait", "60", "log", cwd=tmp_path)
+    assert (tmp_path / "out.0").read_text() == "made by the test\n", (tmp_path / "err.0").read_text()
+
+
 def test_a_pull_is_told_in_the_ad_and_the_event_log(pool: Pool, tmp_path: Path) -> None:
     registry = Registry(tree_of(pool.root.parent / "image"))
     try:
@@ -59,6 +77,45 @@ def test_a_pull_is_told_in_the_ad_and_the_event_log(pool: Pool, tmp_path: Path) 
         pool.run("rm", job)
     finally:
         registry.close()
+
+
+def test_an_image_file_of_a_registry_with_the_jobs_directory_where_the_job_says(pool: Pool, tmp_path: Path) -> None:
+    registry = Registry(b"", sif=(pool.root.parent / "image.sif").read_bytes())
+    try:
+        image = f"container_image = oras://{registry.address}/sif:1"
+        submitted(pool, tmp_path, image, "container_target_dir = /target", "executable = /bin/sh", _WHERE)
+        pool.run("wait", "-wait", "60", "log", cwd=tmp_path)
+        assert (tmp_path / "out").read_text() == "made by the test\n/target/scratch\n", (tmp_path / "err").read_text()
+    finally:
+        registry.close()
+
+
+#: Says where it is; what the last lines say counts.
+_WHERE = "arguments = \"-c 'cat /etc/image; pwd'\""
+_SHARED = "/dev/shm/slotwise-test"
+#: Has something in the shared memory of its own, and waits.
+_WAITS = f"arguments = \"-c 'echo out; echo mine > {_SHARED}; while [ ! -e over ]; do sleep 0.1; done; cat {_SHARED}'\""
+
+
+def test_a_visit_inside_and_shared_memory_of_its_own(pool: Pool, tmp_path: Path) -> None:
+    image = f"container_image = {pool.root.parent}/image"
+    job = submitted(pool, tmp_path, image, "executable = /bin/sh", _WAITS)
+    pool.until("the job printed", lambda: "out" in pool.run("tail", "-auto-retry", job).stdout)
+    assert not Path(_SHARED).exists()
+    other = submitted(
+        pool, tmp_path, image, "executable = /bin/ls", "arguments = /dev/shm", "log = other", "output = o"
+    )
+    assert other
+    pool.run("wait", "-wait", "60", "other", cwd=tmp_path)
+    assert (tmp_path / "o").read_text() == ""
+    inside = subprocess.run(
+        [sys.executable, "-m", "slotwise", "ssh-to-job", job, f"cat /etc/image {_SHARED}; pwd; touch over"],
+        env=pool.env, cwd=tmp_path, input="", capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    said = inside.stdout.splitlines()
+    assert said[:2] == ["made by the test", "mine"] and said[2].endswith("/scratch"), inside.stderr
+    pool.run("wait", "-wait", "60", "log", cwd=tmp_path)
+    assert (tmp_path / "out").read_text() == "out\nmine\n", (tmp_path / "err").read_text()
 
 
 def test_an_analysis_names_the_runtime_that_no_slot_has(pool: Pool, tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ universe = docker
 docker_image = {image}
 executable = /bin/sh
 transfer_executable = false
-arguments = "-c 'echo out; echo inner > here; while [ ! -e over ]; do sleep 0.1; done; cat here; exit 4'"
+arguments = "-c 'echo out; echo inner > here; head -c 200000 /dev/zero | nc -l -p 8080; \\
+while [ ! -e over ]; do sleep 0.1; done; cat here; exit 4'"
 container_service_names = web, ssh
 web_container_port = 8080
 ssh_container_port = 22
@@ -40,7 +41,9 @@ def engine() -> Iterator[Engine]:
 def pool(engine: Engine) -> Iterator[Pool]:
     with tempfile.TemporaryDirectory(prefix="sw-", ignore_cleanup_errors=True) as directory:
         made = Pool(
-            Path(directory) / "p", f"NUM_CPUS = 2\nDOCKER = {engine.program}\nDOCKER_TRUST_LOCAL_IMAGES = true\n"
+            Path(directory) / "p",
+            "NUM_CPUS = 2\nDOCKER_TRUST_LOCAL_IMAGES = true\nSTARTER_UPDATE_INTERVAL = 1\n"
+            f"STARTER_INITIAL_UPDATE_INTERVAL = 1\nDOCKER = {engine.program}\n",
         )
         made.env |= engine.env
         (made.root / "job.sub").write_text(_JOB.format(image=IMAGE))
@@ -60,6 +63,14 @@ def test_a_docker_job_from_submit_to_its_end(pool: Pool, engine: Engine) -> None
 
     pool.until("the ports are told", lambda: port("web").isdigit() and port("ssh").isdigit())
     assert port("web") != port("ssh")
+    assert len(engine.receive(int(port("web")))) == 200_000, "the service is reached"
+
+    def network(way: str) -> float:
+        said = pool.run("q", job, "-af", f"Network{way}Mb").stdout.strip()
+        return 0.0 if said == "undefined" else float(said)
+
+    pool.until("what went over the network is told", lambda: network("Output") >= 0.2)
+    assert 0.0 < network("Input") < 0.2
     inside = subprocess.run(
         [sys.executable, "-m", "slotwise", "ssh-to-job", job, "ls /bin/busybox; id -u; hostname; touch over"],
         env=pool.env, cwd=pool.root, input="", capture_output=True, text=True, timeout=100, check=False,
@@ -69,6 +80,7 @@ def test_a_docker_job_from_submit_to_its_end(pool: Pool, engine: Engine) -> None
     pool.until("the job has ended", lambda: pool.run("q", job, "-af", "ClusterId").stdout.strip() == "")
     (ended,) = pool.json("history", job)
     assert ended["ExitCode"] == 4 and ended["DockerImage"] == IMAGE and ended.get("web_HostPort") is None
+    assert ended["NetworkOutputMb"] >= 0.2
     assert (pool.root / "out").read_text() == "out\ninner\n"
     assert engine.containers() == []
 

@@ -195,7 +195,7 @@ def ad_file(directory: Path, text: str) -> Path:
 
 
 def test_a_machine_that_nobody_wants_shuts_down(make_pool: Callable[[str], Pool]) -> None:
-    pool = make_pool(BASE + "STARTD_NOCLAIM_SHUTDOWN = 2\nPOLLING_INTERVAL = 1\n")
+    pool = make_pool(BASE + "STARTD_NOCLAIM_SHUTDOWN = 10\nPOLLING_INTERVAL = 1\n")
     pool.up()
     log = submit(pool, 3)
     pool.until("the job has ended", lambda: events(log, "005") == 1)

@@ -32,7 +32,7 @@ from tests.support.pool import Pool
 CALLS = int(os.environ.get("SLOTWISE_FUZZ_CALLS", "300"))
 SEED = int(os.environ.get("SLOTWISE_FUZZ_SEED", "1"))
 #: These end or change daemons as they should, and are no attack.
-NOT_CALLED = frozenset(("Shutdown", "Restart", "StopDaemons", "StartDaemons", "Reconfig"))
+NOT_CALLED = frozenset(("Shutdown", "Restart", "StopDaemons", "StartDaemons", "Reconfig", "Renew"))
 SERVICES: dict[str, tuple[Any, str]] = {
     "collector": (collector_pb2.DESCRIPTOR, "Collector"),
     "negotiator": (negotiator_pb2.DESCRIPTOR, "Negotiator"),

@@ -187,3 +187,35 @@ def test_inputs_and_results_that_are_urls(make_pool: Callable[[str], Pool], open
         'TransferUrl = "shelf://book"',
         'TransferUrl = "shelf://kept"',
     ]
+
+
+#: What lay in the scratch directory of HTCondor's job with the same program and commands, before and after it, but for
+#: ``.job.ad`` and ``.machine.ad``: those lie beside the scratch directory here.
+MANIFEST_IN = "./in.txt ./lists/ ./lists/in ./program"
+MANIFEST_OUT = (
+    "./.hidden ./_condor_stderr ./_condor_stdout ./d/ ./d/l ./d/one ./d/sub/ ./d/sub/s ./dl "
+    "./e/ ./in.txt ./link ./lists/ ./lists/environment ./lists/in ./lists/out ./pipe ./program"
+)
+
+
+def test_a_manifest_lists_what_htcondor_lists(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool(BASE)
+    pool.up()
+    (pool.root / "in.txt").write_text("in\n")
+    program = (
+        "#!/bin/sh\nmkdir d e d/sub; echo one > d/one; ln -s one d/l; ln -s d dl; ln -s /etc/passwd link; mkfifo pipe\n"
+        "echo s > d/sub/s; echo h > .hidden\n"
+    )
+    lines = (
+        f"transfer_input_files = {pool.root}/in.txt",
+        "manifest_dir = lists",
+        "transfer_output_files = .hidden",
+        "environment = \"A=1 B='two words'\"",
+    )
+    log = submit(pool, program, *lines)
+    pool.until("it has ended", lambda: events(log, "005") == 1)
+    lists = log.parent / "lists"
+    assert sorted((lists / "in").read_text().split()) == MANIFEST_IN.split()
+    assert sorted((lists / "out").read_text().split()) == MANIFEST_OUT.split()
+    environment = (lists / "environment").read_text()
+    assert environment.startswith("A=1 ") and " B=two' 'words " in environment and "_SLOTWISE_FAMILY" not in environment

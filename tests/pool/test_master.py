@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import stat
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from slotwise.daemon import lock
+from slotwise.daemon import lock, process
 
 from tests.support.pool import Pool
 
@@ -33,6 +34,17 @@ def test_up_returns_when_all_answer_and_down_leaves_nothing(pool: Pool) -> None:
     assert "No pool runs" in pool.run("down").stdout
 
 
+def test_a_home_whose_path_is_too_long_for_sockets_is_refused(tmp_path: Path) -> None:
+    pool = Pool(tmp_path / ("x" * 100), SMALL)
+    try:
+        refused = pool.run("up", check=False)
+        assert refused.returncode == 1
+        assert "too long a path for a socket" in refused.stderr and "SLOTWISE_HOME" in refused.stderr
+        assert pool.pids() == {}
+    finally:
+        pool.destroy()
+
+
 def test_up_makes_keys_that_only_the_owner_reads_and_no_token(pool: Pool) -> None:
     pool.up()
     files = {path.relative_to(pool.home.secrets): path for path in pool.home.secrets.rglob("*") if path.is_file()}
@@ -46,6 +58,21 @@ def test_up_makes_keys_that_only_the_owner_reads_and_no_token(pool: Pool) -> Non
     }
     for directory in (pool.home.secrets, signing.parent):
         assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+
+
+def test_the_masters_ad_has_when_daemons_started_and_is_of_now(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool("NUM_CPUS = 1\nMASTER_UPDATE_INTERVAL = 1\n")
+    pool.up()
+    names = "MASTER", "COLLECTOR", "NEGOTIATOR", "SCHEDD", "STARTD"
+
+    def ad() -> dict[str, int]:
+        found: dict[str, int] = next(iter(pool.json("status", "-master")), {})
+        return found
+
+    pool.until("all daemons are in it", lambda: all(f"{name}_Timestamp" in ad() for name in names))
+    first = ad()
+    assert all(first["MASTER_StartTime"] <= first[f"{name}_StartTime"] <= first["MyCurrentTime"] for name in names)
+    pool.until("it is made anew", lambda: ad()["MyCurrentTime"] > first["MyCurrentTime"])
 
 
 def test_daemons_that_are_started_one_by_one_make_a_pool(make_pool: Callable[[str], Pool], tmp_path: Path) -> None:
@@ -76,8 +103,15 @@ def test_a_killed_master_is_replaced_and_the_new_one_adopts(pool: Pool) -> None:
     assert pool.pid("master") not in (None, master)
     assert pool.pid("collector") == collector
     # What was adopted is also kept running.
+    assert collector is not None
+    age_s = process.age_s(collector)
     pool.kill("collector")
     pool.until("a new collector", lambda: pool.pid("collector"))
+    log = (pool.home.log / "MasterLog").read_text()
+    ended = re.search(rf"collector \(pid {collector}\) exited unexpectedly after (\S+) s: how is not known", log)
+    assert ended is not None and float(ended[1]) >= age_s - 0.1, (
+        "its whole life counts, not the time since its adoption"
+    )
     pool.down()
 
 
@@ -137,6 +171,25 @@ def test_the_master_itself_is_restarted_under_living_daemons(pool: Pool) -> None
     master, collector = pool.pid("master"), pool.pid("collector")
     pool.run("restart", "master")
     assert pool.pid("master") not in (None, master) and pool.pid("collector") == collector
+
+
+def test_jobs_go_on_when_all_daemons_are_restarted_and_they_are_to_be_kept(
+    make_pool: Callable[[str], Pool],
+) -> None:
+    pool = make_pool("NUM_CPUS = 2\n")
+    pool.up()
+    (pool.root / "job.sub").write_text("executable = /bin/sleep\narguments = 1000\nlog = log\nqueue\n")
+    pool.run("submit", "job.sub")
+    pool.until("the job runs", lambda: pool.run("q", "-af", "JobStatus").stdout == "2\n", timeout_s=60)
+    before = pool.pids()
+    pool.run("restart", "--keep", "master")
+    pool.run("restart", "--keep")
+    assert not set(before.values()) & set(pool.pids().values()) and before.keys() == pool.pids().keys()
+    pool.until("its run is found again", lambda: "Claimed" in pool.run("status", "-af", "State").stdout, timeout_s=60)
+    told = (pool.root / "log").read_text()
+    assert pool.run("q", "-af", "JobStatus", "NumJobStarts").stdout.split() == ["2", "1"]
+    assert "evicted" not in told and told.count("executing") == 1
+    pool.run("rm", "-all")
 
 
 def test_a_port_that_is_taken_fails_the_start_and_shows_the_log(make_pool: Callable[[str], Pool]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -98,6 +99,11 @@ def test_top_shows_how_busy_a_daemon_is(pool: Pool) -> None:
     shown = pool.run("top", "-delay", "1")
     assert shown.stdout.startswith("Schedd ") and "Uptime: " in shown.stdout and "Duty Cycle" in shown.stdout
     assert pool.run("top", "-collector", "-delay", "1").stdout.startswith("Collector ")
+    assert [line for line in shown.stdout.splitlines() if line.endswith(" Command_NEGOTIATE")], "of the daemon itself"
+    asked = {row["Item"]: row for row in pool.json("top", "-collector", "-delay", "1")}
+    (own,) = [row for name, row in asked.items() if name.endswith("Daemon_Statistics")]
+    assert (own["InstCt"], own["TotalCt"]) == (1, 3) and 0 < own["InstRt"] < 10
+    assert asked["Command_QUERY_ANY_ADS"]["InstCt"] >= 1
     assert pool.run("condor_top", "-n", "nobody", check=False).returncode == 1
     (pool.root / "one.ad").write_text("MyCurrentTime = 100\nWork = 5\nWorkRuntime = 2.0\n")
     (pool.root / "two.ad").write_text("MyCurrentTime = 110\nWork = 9\nWorkRuntime = 4.0\n")
@@ -175,6 +181,11 @@ def test_batch_scripts_are_submitted(pool: Pool) -> None:
     pool.until("it left the queue", lambda: not pool.json("q", cluster), 60)
     assert (pool.root / "plain.out").read_text() == "by plain.sh\n"
     assert pool.run("qsub", "nothing.sh", check=False).returncode == 2
+    words: dict[str, Any] = {"env": pool.env, "cwd": pool.root, "input": "echo $0\n", "text": True}
+    piped = subprocess.run([*pool.command, "qsub", "-h"], capture_output=True, check=True, **words)
+    assert '("STDIN") has been submitted' in piped.stdout
+    (kept,) = pool.root.glob("STDIN_qsub.*")
+    assert kept.read_text() == "echo $0\n", "jobs may need it until the last of them starts"
     assert pool.run("condor_qsub", "-hold_jid", "1", "plain.sh", check=False).returncode == 1
 
 

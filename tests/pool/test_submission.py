@@ -131,6 +131,11 @@ def test_submit_without_queueing(pool: Pool, tmp_path: Path) -> None:
     before = len(pool.json("q"))
     said = pool.run("submit", "-dry-run", "ads", "s.sub", cwd=tmp_path).stdout
     assert said.splitlines()[-1] == "3 job(s) dry-run to cluster 1."
+    (tmp_path / "set.sub").write_text('executable = /bin/true\njobset.name = s1\njobset.Color = "red"\nqueue 2\n')
+    said = pool.run("submit", "-dry-run:jobset", "-", "set.sub", cwd=tmp_path).stdout
+    assert '----- jobset -----\nColor = "red"\nJobSetName = "s1"\n-----\n' in said
+    refused = pool.run("submit", "-dry-run:nothing", "-", "set.sub", cwd=tmp_path, check=False)
+    assert refused.returncode and "unknown option nothing for -dry-run:<opts>" in refused.stderr
     assert (tmp_path / "ads").read_text().count("ProcId = ") == 3
     assert pool.run("submit", "-dump", "-", "s.sub", cwd=tmp_path).stdout.count("ProcId = ") == 3
     for words, told in (
@@ -150,6 +155,19 @@ def test_submit_without_queueing(pool: Pool, tmp_path: Path) -> None:
     told = pool.run("submit", "-capabilities", **added).stdout
     assert "\taccounting_group_user  value is forbidden\n\tLongJob                value is boolean true/false\n" in told
     assert told.endswith(" Has Extended help:\n\task\nus\n")
+    called = pool.run("condor_submit", "-capabilities", **added).stdout
+    assert called.partition("\n")[2] == " Has Late Materialization enabled\n Has Ext" + told.partition(" Has Ext")[2]
+
+
+def test_ads_are_shown_of_a_description_from_standard_input_where_it_is_named(pool: Pool, tmp_path: Path) -> None:
+    for words, shown in (((), 0), (("-",), 1)):
+        said = subprocess.run(
+            [*pool.command, "submit", *words],
+            env=pool.env, cwd=tmp_path, input="executable = /bin/true\nhold = true\nqueue\n",
+            capture_output=True, text=True, timeout=100, check=True,
+        ).stdout  # fmt: skip
+        assert said.count("** Proc ") == shown
+        pool.run("rm", said.split()[-1].rstrip("."))
 
 
 def test_results_of_acting_for_programs(pool: Pool, tmp_path: Path) -> None:
@@ -165,8 +183,16 @@ def test_results_of_acting_for_programs(pool: Pool, tmp_path: Path) -> None:
 def test_factories_are_listed(pool: Pool, tmp_path: Path) -> None:
     words = ("executable=/bin/true", "hold=true", "max_materialize=2", "-terse", "-queue", "5")
     cluster = pool.run("submit", *words, cwd=tmp_path).stdout.partition(".")[0]
-    (row,) = [line for line in pool.run("q", "-factory").stdout.splitlines() if line.split()[:1] == [f"{cluster}."]]
-    assert row.split()[4:10] == ["2", "2", "0", "0", "2", "2"] and "Running" in row
+
+    def row() -> str:
+        (found,) = [
+            line for line in pool.run("q", "-factory").stdout.splitlines() if line.split()[:1] == [f"{cluster}."]
+        ]
+        return found
+
+    pool.until(
+        "two jobs are made", lambda: row().split()[4:10] == ["2", "2", "0", "0", "2", "2"] and "Running" in row()
+    )
     late = ("executable=/bin/true", "max_materialize=2", "-queue", "5")
     refused = pool.run("submit", "-spool", *late, cwd=tmp_path, check=False)
     assert refused.returncode == 1 and "max_materialize" in refused.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pty
+import shutil
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ import pytest
 
 from tests.support.patience import PATIENCE
 from tests.support.pool import Pool
+from tests.support.xvfb import COOKIE, running_xvfb
 
 _JOB = """
 executable = /bin/sh
@@ -54,10 +56,10 @@ def job(pool: Pool) -> str:
     return named
 
 
-def _visit(pool: Pool, *words: str, said: str = "") -> subprocess.CompletedProcess[str]:
+def _visit(pool: Pool, *words: str, said: str = "", **env: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "slotwise", *words]
     return subprocess.run(
-        command, env=pool.env, cwd=pool.root, input=said, capture_output=True, text=True, timeout=60, check=False
+        command, env=pool.env | env, cwd=pool.root, input=said, capture_output=True, text=True, timeout=60, check=False
     )
 
 
@@ -84,12 +86,13 @@ def test_much_input_and_output_pass_unharmed(pool: Pool, job: str) -> None:
     assert _visit(pool, "ssh-to-job", job, "cat", said=said).stdout == said
 
 
-def test_a_shell_at_a_terminal(pool: Pool, job: str) -> None:
+def _at_terminal(pool: Pool, *words: str, typed: bytes, **env: str) -> tuple[int, bytes]:
+    """The exit status of a command, and what its terminal showed."""
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "slotwise", "ssh-to-job", job]
-    with subprocess.Popen(command, env=pool.env, stdin=theirs, stdout=theirs, stderr=theirs) as shell:
+    command = [sys.executable, "-m", "slotwise", *words]
+    with subprocess.Popen(command, env=pool.env | env, stdin=theirs, stdout=theirs, stderr=theirs) as shell:
         os.close(theirs)
-        os.write(ours, b"echo $((6 * 7)) at $(tty | cut -c 1-8); exit 3\n")
+        os.write(ours, typed)
         seen = b""
         try:
             while piece := os.read(ours, 4096):
@@ -97,8 +100,13 @@ def test_a_shell_at_a_terminal(pool: Pool, job: str) -> None:
         except OSError:
             pass  # its end
         os.close(ours)
-        assert shell.wait(30) == 3
-    assert b"42 at /dev/pts" in seen
+        return shell.wait(30), seen
+
+
+def test_a_shell_at_a_terminal(pool: Pool, job: str) -> None:
+    typed = b"echo $((6 * 7)) at $(tty | cut -c 1-8); exit 3\n"
+    status, seen = _at_terminal(pool, "ssh-to-job", job, typed=typed)
+    assert status == 3 and b"42 at /dev/pts" in seen
 
 
 def test_only_the_owner_visits(pool: Pool, job: str) -> None:
@@ -127,10 +135,13 @@ def test_visits_end_with_the_job_and_leave_no_process(pool: Pool) -> None:
     pool.until("it prints", lambda: pool.run("tail", "-auto-retry", named).stdout)
     mark = f"86400.{time.monotonic_ns()}"
     words = (sys.executable, "-m", "slotwise")
-    followed = subprocess.Popen([*words, "tail", "-follow", named], env=pool.env, stdout=subprocess.DEVNULL)
+    shown = pool.root / "followed"
+    with shown.open("wb") as stream:
+        followed = subprocess.Popen([*words, "tail", "-follow", named], env=pool.env, stdout=stream)
     visit = [*words, "ssh-to-job", named, f"sleep {mark} & sleep {mark}"]
     with subprocess.Popen(visit, env=pool.env, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as shell:
         pool.until("it sleeps", lambda: len(_sleepers(mark)) == 2)
+        pool.until("its output is followed", lambda: shown.stat().st_size)
         pool.run("rm", named)
         assert shell.wait(30) != 0
         assert followed.wait(30) == 0
@@ -180,3 +191,87 @@ def _sleepers(mark: str) -> list[Path]:
         except OSError:
             continue
     return found
+
+
+@pytest.mark.parametrize("client", ["scp -q", "rsync"])
+def test_clients_of_ssh_copy_files_to_and_from_a_job(pool: Pool, job: str, client: str) -> None:
+    if shutil.which(client.split()[0]) is None:
+        pytest.skip(f"needs {client.split()[0]}")
+    name = client.split()[0]
+    fetched = _visit(pool, "ssh-to-job", "-ssh", client, job, "remote:d/x", f"{name}.got")
+    assert fetched.returncode == 0, fetched.stderr
+    assert (pool.root / f"{name}.got").read_text() == "inner\n"
+    (pool.root / f"{name}.put").write_text("outer\n")
+    assert _visit(pool, "ssh-to-job", "-ssh", client, job, f"{name}.put", "remote:d/").returncode == 0
+    assert _visit(pool, "ssh-to-job", job, f"cat d/{name}.put").stdout == "outer\n"
+
+
+def test_sftp_runs_beside_a_job(pool: Pool, job: str) -> None:
+    if shutil.which("sftp") is None or not Path("/usr/lib/openssh/sftp-server").exists():
+        pytest.skip("needs sftp and its server")
+    done = _visit(pool, "ssh-to-job", "-ssh", "sftp -b -", job, said="cd d\nls\nget x sftp.got\n")
+    assert done.returncode == 0, done.stderr
+    assert (pool.root / "sftp.got").read_text() == "inner\n"
+
+
+def test_rsync_reaches_a_job_as_a_host(pool: Pool, job: str, tmp_path: Path) -> None:
+    """The form of HTCondor's manual: ``rsync -e condor_ssh_to_job 32.0:outputfile.dat .``, and whole directories."""
+    if shutil.which("rsync") is None:
+        pytest.skip("needs rsync")
+    names = Path(pool.run("condor-names", "--in", str(tmp_path / "names")).stdout.strip())
+
+    def rsync(*words: str) -> subprocess.CompletedProcess[str]:
+        command = ["rsync", "-e", str(names / "condor_ssh_to_job"), *words]
+        return subprocess.run(
+            command, env=pool.env, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    done = rsync(f"{job}:d/x", "fetched")
+    assert (done.returncode, (tmp_path / "fetched").read_text()) == (0, "inner\n"), done.stderr
+    (tmp_path / "tree" / "deep").mkdir(parents=True)
+    (tmp_path / "tree" / "deep" / "file").write_text("outer\n")
+    assert rsync("-r", "tree/", f"{job}:tree/").returncode == 0
+    assert _visit(pool, "ssh-to-job", job, "cat tree/deep/file").stdout == "outer\n"
+    assert rsync("-r", f"{job}:tree", "back/").returncode == 0
+    assert (tmp_path / "back" / "tree" / "deep" / "file").read_text() == "outer\n"
+    assert rsync(f"{job}:not-there", ".").returncode == 23
+
+
+def test_options_of_htcondors_tool_that_have_nothing_to_do_here_are_taken(pool: Pool, job: str, tmp_path: Path) -> None:
+    tool = Path(pool.run("condor-names", "--in", str(tmp_path / "names")).stdout.strip()) / "condor_ssh_to_job"
+    env = {name: value for name, value in pool.env.items() if name != "DISPLAY"}
+    command = [str(tool), "-debug", "-keygen-options", "-b 2048", "-X", job, "echo here"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "here\n")
+    assert done.stderr == "WARNING: -X: DISPLAY is not set, so there is no display to forward\n"
+
+
+def test_other_clients_of_ssh_are_refused(pool: Pool, job: str) -> None:
+    assert "no ssh is involved" in _visit(pool, "ssh-to-job", "-ssh", "dropbear", job).stderr
+
+
+def test_programs_beside_a_job_use_the_display_of_the_visitor(pool: Pool, job: str, tmp_path: Path) -> None:
+    if shutil.which("xauth") is None or shutil.which("xprop") is None:
+        pytest.skip("needs xauth and xprop")
+    with running_xvfb(tmp_path / "cookies") as number:
+        env = {"DISPLAY": f":{number}", "XAUTHORITY": str(tmp_path / "mine")}
+        subprocess.run(["xauth", "-qf", env["XAUTHORITY"], "add", env["DISPLAY"], ".", COOKIE.hex()], check=True)
+        written = "xprop -root -format SEEN 8s -set SEEN 'beside the job' && stat -c %a $XAUTHORITY; ls -d .x11-*; "
+        done = _visit(pool, "ssh-to-job", "-X", job, written + "XAUTHORITY=/dev/null xprop -root", **env)
+        mode, directory = done.stdout.splitlines() or (done.stderr, "")
+        assert (mode, directory[:5], done.returncode) == ("600", ".x11-", 1), done
+        assert "not the cookie of this session" in done.stderr, "a stranger reached the display"
+        # A shell without a command has it, too, unless it is not wanted; and nothing stays beside the job.
+        shell = _visit(pool, "ssh-to-job", "-X", job, said="xprop -root SEEN\n", **env)
+        assert '"beside the job"' in shell.stdout, shell
+        typed = b"tty | cut -c 1-8; xprop -root SEEN; exit 3\n"
+        status, seen = _at_terminal(pool, "ssh-to-job", "-X", job, typed=typed, **env)
+        assert status == 3 and b"/dev/pts\r" in seen and b'"beside the job"' in seen, seen
+        assert _visit(pool, "ssh-to-job", "-X", "-x", job, "echo $DISPLAY", **env).stdout == "\n"
+    pool.until("the relay is gone", lambda: _visit(pool, "ssh-to-job", job, "ls -d .x11-*").stdout == "")
+
+
+def test_a_display_that_cannot_be_forwarded_is_an_error(pool: Pool, job: str) -> None:
+    assert "DISPLAY is not set" in _visit(pool, "ssh-to-job", "-X", job, DISPLAY="").stderr
+    assert "-X: no X server answers" in _visit(pool, "ssh-to-job", "-X", job, DISPLAY="/nowhere:0").stderr
+    assert "not with -ssh" in _visit(pool, "ssh-to-job", "-X", "-ssh", "scp", job).stderr

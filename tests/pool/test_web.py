@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable
@@ -18,6 +19,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from slotwise.classad import ClassAd
 from slotwise.client import Collector, Schedd
 
+from tests.support.browser import BROWSER, Browser
+from tests.support.patience import PATIENCE
 from tests.support.pool import Pool
 
 DAEMONS = "DAEMON_LIST = MASTER, COLLECTOR, NEGOTIATOR, SCHEDD, STARTD, WEB\nSLOTWISE_HTTP_PORT = 0\nNUM_CPUS = 4\n"
@@ -126,9 +129,148 @@ def test_a_jobs_life_over_http(make_pool: Callable[[str], Pool]) -> None:
     assert found["slotwise_job_runs_total", (("daemon", "schedd"), ("what", "started"))] == 2.0
     assert found["slotwise_matches_total", (("daemon", "negotiator"),)] >= 1.0
     assert found["slotwise_queue_commit_duration_seconds_count", (("daemon", "schedd"),)] > 0
+    for family, daemon in (("slotwise_negotiation_cycle_duration", "negotiator"), ("slotwise_queue_commit", "schedd")):
+        of = {dict(labels)["daemon"] for name, labels in found if name.startswith(family)}
+        assert of == {daemon}, "no daemon reports what another one does"
+    cores = [value for (name, _), value in found.items() if name == "slotwise_slot_cores"]
+    assert sum(cores) == 4
     slots = {labels: value for (name, labels), value in found.items() if name == "slotwise_slots"}
     assert sum(slots.values()) >= 1
     assert found["slotwise_daemon_up", (("daemon", "master"), ("of", "schedd"))] == 1.0
+
+
+def test_a_machine_is_drained_over_http_by_who_may(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool(
+        f"{DAEMONS}GROUP_NAMES = physics, physics.cms\nGROUP_QUOTA_physics = 2\nGROUP_QUOTA_physics.cms = 1\n"
+    )
+    pool.up()
+    anybody = Caller(pool)
+    machine = pool.until("slots", lambda: anybody("GET", "/api/v1/slots?projection=Machine").json)[0]["Machine"]
+    pool.until("the map", lambda: anybody("GET", "/api/v1/machines").json["whole"]["cores"] == {"unclaimed": 4})
+    writer = Caller(pool, pool.run("token", "create", "-identity", "bob@here", "-authz", "WRITE").stdout.strip())
+    drain = f"/api/v1/machines/{machine}/drain"
+    assert anybody("POST", drain, {}).status == 401
+    assert writer("POST", drain, {"reason": "x"}).json["title"] == "denied"
+    token = pool.run("token", "create", "-identity", "admin@here", "-authz", "ADMINISTRATOR").stdout.strip()
+    admin = Caller(pool, token)
+    refused: list[dict[str, object]] = [{"schedule": "some day"}, {"schedule": {}}, {"reason": 7}]
+    for wrong in refused:
+        assert admin("POST", drain, wrong).json["title"] == "usage"
+    assert admin("POST", "/api/v1/machines/nowhere/drain", {}).status == 404
+    assert admin("POST", drain, {"reason": "new disks"}).json["request"]
+    pool.until("the drain", lambda: anybody("GET", "/api/v1/slots").json[0].get("DrainReason") == "new disks")
+    assert admin("DELETE", drain).json == {"cancelled": True}
+    pool.until("its end", lambda: anybody("GET", "/api/v1/slots").json[0]["State"] == "Unclaimed")
+    groups = {ad["Name"]: ad["ConfigQuota"] for ad in anybody("GET", "/api/v1/groups").json}
+    assert (groups["physics"], groups["physics.cms"]) == (2.0, 1.0)
+    assert anybody("GET", "/api/v1/negotiators").json[0]["MyType"] == "Negotiator"
+
+
+CURL = shutil.which("curl")
+
+
+class Curl:
+    """The guide's way: curl with the header in a file, so that no list of processes shows the token."""
+
+    def __init__(self, pool: Pool, base: str, token: str) -> None:
+        self.base, self.header = base, pool.root / "header"
+        self.header.write_text(f"Authorization: Bearer {token}\n")
+
+    def words(self, path: str, *more: str) -> list[str]:
+        return [str(CURL), "-sS", "-H", f"@{self.header}", *more, f"{self.base}/{path}"]
+
+    def asked(self, path: str, body: object = None, *more: str) -> Reply:
+        data = [] if body is None else ["-d", json.dumps(body)]
+        words = self.words(path, "--max-time", "30", "-i", *data, *more)
+        done = subprocess.run(words, capture_output=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        head, _, text = done.stdout.partition(b"\r\n\r\n")
+        status, *lines = head.decode().split("\r\n")
+        headers = dict(line.split(": ", 1) for line in lines)
+        return Reply(int(status.split()[1]), headers, text)
+
+    def __call__(self, path: str, body: object = None) -> Any:
+        reply = self.asked(path, body)
+        assert reply.status < 300, reply
+        return reply.json
+
+
+@pytest.mark.skipif(CURL is None, reason="needs curl")
+def test_curl_alone_takes_a_job_through_its_life(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool(DAEMONS)
+    pool.up()
+    token = pool.run("token", "create", "-identity", "root@here", "-authz", "WRITE").stdout.strip()
+    curl = Curl(pool, f"{Caller(pool).base}/api/v1", token)
+    pool.until("slots", lambda: curl("slots"))
+    described = curl("openapi.json")["paths"]
+    assert {"get", "post"} <= described["/api/v1/jobs"].keys()
+    pool.until("the schedd's ad", lambda: curl("schedds?projection=Name"))
+
+    seen: list[dict[str, Any]] = []
+    events = subprocess.Popen(curl.words("events", "-N"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert events.stdout is not None
+
+    def follow(job: str, status: int | None) -> None:
+        """Read the stream until it has said so; it ends only when curl does."""
+        while {"job": job, "status": status} not in seen:
+            line = events.stdout.readline() if events.stdout else b""
+            assert line, f"the stream ended: {seen}"
+            if line.startswith(b"data: "):
+                seen.extend(json.loads(line[6:]))
+
+    watchdog = threading.Timer(60 * PATIENCE, events.kill)
+    watchdog.start()
+    try:
+        description = {"executable": "/bin/sh", "arguments": "\"-c 'echo by curl; sleep 1000'\"",
+                       "initialdir": str(pool.root), "transfer_executable": False, "output": "out"}  # fmt: skip
+        made = curl.asked("jobs", {"description": description})
+        assert made.status == 201
+        job = f"{made.json['cluster']}.0"
+        assert curl.asked(made.headers["location"].removeprefix("/api/v1/")).status == 200
+        follow(job, 2)
+        pool.until("its output", lambda: b"by curl" in curl.asked(f"jobs/{job}/stdout").body)
+        assert curl("jobs/act", {"action": "hold", "jobs": [job], "reason": "wait"}) == {"success": 1}
+        follow(job, 5)
+        assert "wait" in curl(f"jobs/{job}?projection=HoldReason")[0]["HoldReason"]
+        edit = {"JobPrio": "7", "Requirements": "Memory > 10000000"}
+        assert curl("jobs/edit", {"jobs": [job], "attributes": edit}) == {"success": 1}
+        assert curl(f"jobs/{job}?projection=JobPrio")[0]["JobPrio"] == 7
+        assert curl("jobs/act", {"action": "release", "jobs": [job]}) == {"success": 1}
+        follow(job, 1)
+        clauses = curl(f"jobs/{job}/analyze")["requirements"]["clauses"]
+        assert [clause["passes"] for clause in clauses if "10000000" in clause["clause"]] == [0]
+        assert curl("jobs/edit", {"jobs": [job], "attributes": {"Requirements": "true"}}) == {"success": 1}
+        seen.clear()
+        follow(job, 2)
+        assert curl(f"jobs/{job}/runs")[0]["RunInstanceID"] == 0
+        assert curl("jobs/act", {"action": "remove", "jobs": [job]}) == {"success": 1}
+        follow(job, None)
+    finally:
+        watchdog.cancel()
+        events.kill()
+        events.wait()
+        events.stdout.close()
+    cluster = job.partition(".")[0]
+    pool.until("the history", lambda: curl(f"history?constraint=ClusterId=={cluster}&projection=JobStatus"))
+    assert curl(f"jobs/{job}")[0]["JobStatus"] == 3 and curl("jobs") == []
+
+    # What is wrong is said as problem+json, with what to do about it.
+    wrong: tuple[tuple[Reply, int, str], ...] = (
+        (curl.asked("jobs/77.0"), 404, "not_found"),
+        (curl.asked("jobs?constraint=((("), 400, "ad_syntax"),
+        (curl.asked("jobs?limit=many"), 400, "usage"),
+        (curl.asked("jobs/act", {"action": "dance", "jobs": ["1.0"]}), 400, "usage"),
+        (curl.asked("jobs/edit", {"jobs": ["1.0"], "attributes": {"A": "((("}}), 400, ""),
+        (curl.asked("jobs", {"description": {**description, "getenv": "true"}}), 400, ""),
+        (curl.asked("jobs", None, "-d", "not JSON"), 400, "usage"),
+        (curl.asked("machines/nowhere/drain", {}), 404, "not_found"),
+        (curl.asked("jobs", None, "-X", "DELETE"), 405, ""),
+        (curl.asked("nonsense"), 404, ""),
+    )
+    for reply, status, title in wrong:
+        assert (reply.status, reply.headers["content-type"]) == (status, "application/problem+json"), reply
+        assert reply.json["status"] == status and reply.json["detail"], reply
+        assert not title or reply.json["title"] == title, reply
 
 
 def test_reading_may_need_a_token_too(make_pool: Callable[[str], Pool]) -> None:
@@ -147,7 +289,6 @@ def test_reading_may_need_a_token_too(make_pool: Callable[[str], Pool]) -> None:
     assert Caller(pool)("GET", "/api/v1/pool", Cookie=cookie).json["signed_in"] is True
 
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 HOSTILE = '<img src=x onerror="document.title=1">'
 
 
@@ -186,7 +327,7 @@ def test_the_page_shows_pool_and_jobs_and_takes_no_ad_for_markup(make_pool: Call
         unmet = {"executable": "/bin/true", "transfer_executable": False, "requirements": "Memory > 10000000"}
         schedd.submit({**unmet, "batch_name": HOSTILE})
     pool.until("the negotiator's view", lambda: anybody("GET", "/api/v1/jobs/1.0/analyze").status == 200)
-    pool.until("both machines", lambda: len(anybody("GET", "/api/v1/machines").json) == 2)
+    pool.until("both machines", lambda: len(anybody("GET", "/api/v1/machines").json["cells"]) == 2)
     texts = {place: shown(f"{anybody.base}/#/{place}") for place in ("pool", "jobs", "job/1.0", "users", "cycle")}
     assert "cores in use" in texts["pool"] and texts["pool"].count('href="#/machine/') == 2
     assert 'href="#/job/1.0"' in texts["jobs"] and "idle 1" in texts["jobs"]
@@ -194,3 +335,65 @@ def test_the_page_shows_pool_and_jobs_and_takes_no_ad_for_markup(make_pool: Call
     for text in texts.values():
         assert "<img" not in text and "That did not work" not in text
     assert "&lt;img" in texts["jobs"]
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs chromium")
+def test_who_signs_in_on_the_page_follows_jobs_and_drains_machines(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool(DAEMONS)
+    pool.up()
+    anybody = Caller(pool)
+    writes = "i=0; while sleep 0.2; do i=$((i + 1)); echo line $i; done"
+    with Schedd(env=pool.env) as schedd:
+        common = {"executable": "/bin/sh", "transfer_executable": False, "batch_name": "a 'sweep'"}
+        schedd.submit({**common, "arguments": f"\"-c '{writes}'\"", "output": "out"})
+        schedd.submit({**common, "arguments": "\"-c 'exit 0'\""})
+        schedd.submit({**common, "requirements": "false"})
+    job = pool.until(
+        "the end of one", lambda: anybody("GET", "/api/v1/history").json and anybody("GET", "/api/v1/jobs/1.0").json
+    )[0]
+    assert anybody("GET", "/api/v1/batches?mine=1").status == 401
+    batch = {
+        "name": "a 'sweep'",
+        "user": job["User"],
+        "jobs": 2,
+        "submitted": None,
+        "done": None,
+        "counts": {"1": 1, "2": 1},
+    }
+    pool.until("the batch", lambda: anybody("GET", "/api/v1/batches").json == {"batches": [batch], "left_out": 0})
+    pool.until("the demand", lambda: anybody("GET", "/api/v1/demand").json["jobs"] == 1)
+    words = ("READ", "WRITE", "ADMINISTRATOR")
+    rights = [word for right in words for word in ("-authz", right)]
+    token = pool.run("token", "create", "-identity", job["User"], *rights).stdout.strip()
+    with Browser() as page:
+        page.open(f"{anybody.base}/#/jobs")
+        page.until("document.querySelector('main h1') && document.body.innerText.includes('Batches')")
+        page.click("#sign")
+        page.run(f"document.getElementById('token').value = {json.dumps(token)}")
+        page.click("#signing button.primary")
+        # Of the jobs of two clusters in the queue: the third has left it.
+        page.until("document.querySelector('main').innerText.includes('Your batches')")
+        page.until("[...document.querySelectorAll('.bar')].some((one) => one.title === '1 running, 1 idle')")
+        page.click("main button", "show jobs")
+        page.until("document.querySelector('main').innerText.includes('2 jobs')")
+
+        page.run("location.hash = '#/job/1.0'")
+        written = "document.querySelector('pre')?.textContent"
+        length = page.until(f"{written}?.includes('line 1') && {written}.length")
+        page.run("document.querySelector('button.danger').focus()")
+        page.until(f"document.querySelector('pre').textContent.length > {length}")
+        page.until("document.activeElement.textContent === 'remove'")
+        page.until("document.querySelector('pre').scrollHeight > document.querySelector('pre').clientHeight + 20")
+        page.until("((one) => one.scrollTop + one.clientHeight >= one.scrollHeight - 8)(document.querySelector('pre'))")
+
+        page.run("location.hash = '#/pool'")
+        page.until("document.querySelector('main').innerText.includes('Unmet demand')")
+        page.run("document.querySelector('.grid a').click()")
+        page.reply = "new disks"
+        page.click("button.danger", "drain")
+        page.until("document.querySelector('main').innerText.includes('new disks')")
+        assert anybody("GET", "/api/v1/slots").json[0]["DrainReason"] == "new disks"
+        page.click("main button", "take back into service")
+        page.until("document.querySelector('main').innerText.includes('in service')")
+        page.click("#sign", "Sign out")
+        page.until("document.querySelector('button.danger')?.disabled")

@@ -12,14 +12,16 @@ import grpc
 import pytest
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.clock import ManualClock
+from slotwise.collector.ownership import NAMING, misnamed, sender_of
 from slotwise.collector.service import CollectorServicer
 from slotwise.collector.store import AdStore
-from slotwise.table import PackBuilder, pack_ads
+from slotwise.table import PackBuilder, pack_ads, pack_keys
 from slotwise.wire.channel import open_async
 from slotwise.wire.credential import HostCredential
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc
 from slotwise.wire.keys import SigningKey, public_text
 from slotwise.wire.server import listen, make_server
+from slotwise.wire.token import Identity
 
 from tests.support.serving import authenticator, metadata, token
 
@@ -117,6 +119,22 @@ async def test_a_host_cannot_speak_for_another(collector: _Collector) -> None:
     assert await collector.take_back(victim, constraint="Cpus == 4") == 2
 
 
+async def test_a_name_without_a_host_is_of_who_advertised_it_first(collector: _Collector) -> None:
+    """SCHEDD_NAME = grid@ names a schedd that several hosts may run."""
+    ads = {
+        "Scheduler": {"Name": "grid@", "Machine": "ap.x", "MyAddress": "<10.0.0.3:9618?alias=ap.x>"},
+        "Submitter": {"Name": "ann@x#grid@", "ScheddName": "grid@", "Machine": "ap.x"},
+    }
+    for kind, ad in ads.items():
+        assert await collector.advertise(collector.host("ap.x"), ad, kind=kind) == ""
+        # The same daemon again, which has been killed and has another key.
+        assert await collector.advertise(collector.host("ap.x"), ad, kind=kind) == ""
+        other = {**ad, "Machine": "cm.x"} | ({"MyAddress": "<10.0.0.9:9618?alias=cm.x>"} if "MyAddress" in ad else {})
+        assert "is an ad of condor@ap.x" in await collector.advertise(collector.host("cm.x"), other, kind=kind)
+        false = {**ad, "Name": f"{ad['Name'].removesuffix('grid@')}else@"}
+        assert "its Machine is" in await collector.advertise(collector.host("cm.x"), false, kind=kind)
+
+
 async def test_what_names_an_ad_is_not_computed(collector: _Collector) -> None:
     """A later change of another attribute, or the time of day, would make it another's name."""
     eve = collector.host("eve.test")
@@ -132,6 +150,45 @@ async def test_what_names_an_ad_is_not_computed(collector: _Collector) -> None:
     assert "not a plain string" in await collector.send(eve, builder.finish())
     submitter = {"Name": "ann@test", "ScheddName": ExprTree('strcat("two@", "eve.test")')}
     assert "plain string" in await collector.advertise(eve, submitter, kind="Submitter", key="ann@test#two@eve.test")
+
+
+async def test_an_ad_does_not_lead_to_the_daemon_of_another(collector: _Collector) -> None:
+    """A command for a glide-in, or a host, reached the master that its ad named: that of the central manager."""
+    eve, glidein = collector.host("eve.test"), metadata("ADVERTISE_STARTD", "ADVERTISE_MASTER", identity="glidein@test")
+    master = "cm.test:9618?sock=master"
+    # All call from the collector's own host here, where a host's daemons may have no other address than a socket.
+    assert await collector.advertise(eve, slot("slot1@eve.test", MyAddress="unix:/run/startd.sock")) == ""
+    for address in (master, f"<{master}>", "cm.test:9618", "10.0.0.1:9618?sock=master", "unix:/run/master.sock", ""):
+        for who, host in ((eve, "eve.test"), (glidein, "glidein@node7")):
+            if who is eve and (not address or address.startswith("unix:")):
+                continue
+            ad = {"Name": host, "Machine": host.rpartition("@")[2], "MyAddress": address}
+            assert "MyAddress" in await collector.advertise(who, ad, kind="DaemonMaster"), address
+    own = "slot1@eve.test"
+    for name in ("StartdIpAddr", "MyAddress"):
+        assert name in await collector.advertise(eve, slot(own, **{name: "victim.test:9618?sock=startd"}))
+    computed = slot(own, MyAddress=ExprTree('strcat("cm.test", ":9618")'))
+    assert "plain string" in await collector.advertise(eve, computed)
+    places = {"MyAddress": "gate.test:9618?alias=eve.test&sock=startd", "StartdIpAddr": "EVE.test:9618?sock=startd"}
+    assert await collector.advertise(eve, slot(own, **places)) == ""
+    builder = PackBuilder()
+    builder.update(own, ClassAd({"MyAddress": master}))
+    assert "not one of eve.test" in await collector.send(eve, builder.finish())
+    # Callers hold a glide-in to its key, at whatever host it runs.
+    assert await collector.advertise(glidein, slot("slot1@node7", MyAddress="node7.test:4711?key=AbC")) == ""
+    scheduler = {"Name": "eve.test", "Machine": "eve.test", "ScheddIpAddr": "ap.test:9618?sock=schedd"}
+    assert "ScheddIpAddr" in await collector.advertise(eve, scheduler, kind="Scheduler")
+
+
+def test_an_address_of_the_collectors_own_host_is_taken_from_that_host_alone() -> None:
+    """Elsewhere it means the daemons of whoever reads the ad."""
+    host = Identity("condor@eve.test", frozenset({"ADVERTISE_MASTER"}))
+    pack = pack_keys(
+        pack_ads([ClassAd({"Name": "eve.test", "MyAddress": "unix:/run/master.sock"})], ["eve.test"]), NAMING
+    )
+    for is_here, has_proof in ((True, True), (True, False), (False, True), (False, False)):
+        why = misnamed(sender_of(host, has_proof=has_proof, is_here=is_here), "DaemonMaster", pack)
+        assert (why is None) is (is_here and has_proof), why
 
 
 async def test_who_has_but_a_token_has_what_it_advertised_first(collector: _Collector) -> None:

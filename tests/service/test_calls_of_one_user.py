@@ -55,3 +55,24 @@ async def test_streams_of_one_user_leave_room_for_others() -> None:
                         await asyncio.sleep(0.01)
     finally:
         await made.stop(None)
+
+
+async def test_glide_ins_with_one_token_are_bounded_each() -> None:
+    """Hundreds of them have the token of one identity, and a stream or two each."""
+    gate = authenticator()
+    gate.calls_of_user = 2
+    made = server.make_server(gate)
+    collector_pb2_grpc.add_CollectorServicer_to_server(_Waits(), made)
+    address, _ = server.listen(made)
+    await made.start()
+    shown = metadata("ADVERTISE_STARTD", "ADVERTISE_MASTER", identity="glidein@test")
+    try:
+        async with contextlib.AsyncExitStack() as stack:
+            for _ in range(3):
+                opened = await stack.enter_async_context(channel.open_async(address))
+                stub = collector_pb2_grpc.CollectorStub(opened)
+                for _ in range(2):
+                    assert await stub.Advertise(iter([]), metadata=shown).read() != grpc.aio.EOF
+            assert await stub.Advertise(iter([]), metadata=shown).code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+    finally:
+        await made.stop(None)

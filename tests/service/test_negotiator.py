@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import sqlite3
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -292,6 +294,14 @@ async def test_a_snapshot_is_what_the_last_cycle_was_given_whatever_changed_sinc
     assert sorted(m.slot for m in outcome.matches()) == sorted(matched)
 
 
+async def test_a_token_that_only_advertises_has_nothing_analyzed(pool: Harness) -> None:
+    """As that of a glide-in, which its jobs may read: the level is meant for masters of hosts."""
+    asked = negotiator_pb2.AnalyzeRequest(job=pack_ads([ClassAd(wants("ann@d", 1))]))
+    with pytest.raises(grpc.RpcError) as caught:
+        await pool.stub.Analyze(asked, metadata=metadata("ADVERTISE_STARTD", "ADVERTISE_MASTER"))
+    assert caught.value.code() == grpc.StatusCode.PERMISSION_DENIED
+
+
 async def test_a_job_is_analyzed_where_the_slots_are(pool: Harness) -> None:
     await pool.slots(slot(1), slot(2, START=False), slot(3, Memory=10))
     pool.schedd.requests = [wants("ann@d", 1)]
@@ -326,6 +336,46 @@ async def test_a_user_map_puts_submitters_of_a_domain_into_a_group() -> None:
         forget_user_maps()
 
 
+async def test_submitters_of_a_group_without_a_share_keep_nobody_else_from_running(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    knobs: dict[str, Any] = {"GROUP_NAMES": "physics, physics.sim", "GROUP_QUOTA_DYNAMIC_physics": "0.5"}
+    async with harness(**knobs) as pool:
+        await pool.slots(slot(1), slot(2))
+        pool.schedd.requests = [wants("physics.sim.bob@d", 2), wants("ann@d", 1, 2)]
+        await pool.cycle()
+        told = {s.submitter: len(s.matches) for batch in pool.schedd.offers for s in batch.submitters}
+        assert told == {"ann@d": 1, "physics.sim.bob@d": 0}
+    lines = [line for line in caplog.messages if "Negotiated with" in line]
+    assert any("physics.sim.bob@d" in line and "no share" in line for line in lines), lines
+
+
+async def test_a_full_disk_of_the_accounting_keeps_nobody_from_running(
+    pool: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await pool.slots(slot(1), slot(2))
+    pool.schedd.requests = [wants("ann@d", 1)]
+    store = pool.negotiator.cycles.store
+    with monkeypatch.context() as patched:
+
+        def full(*_: object) -> None:
+            raise sqlite3.OperationalError("database or disk is full")
+
+        patched.setattr(store, "_save", full)
+        await pool.cycle()
+        await pool.cycle()
+        assert [len(s.matches) for batch in pool.schedd.offers for s in batch.submitters] == [1, 1]
+        with pytest.raises(grpc.aio.AioRpcError, match=r"cannot be saved: database or disk is full"):
+            edit = negotiator_pb2.AccountingEdit(what=negotiator_pb2.AccountingEdit.FACTOR, submitter="ann@d", value=5)
+            await pool.stub.EditAccounting(edit, metadata=ADMIN)
+    failures = [line for line in caplog.messages if "cannot be saved" in line]
+    assert sum("kept in memory" in line for line in failures) == 1, failures
+    await pool.cycle()
+    assert any("usage and priorities are saved again" in line for line in caplog.messages)
+    assert "ann@d" in store.records()
+
+
 async def test_there_is_no_snapshot_before_anybody_asked_for_anything(pool: Harness) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as failed:
         await saved(pool)
@@ -336,6 +386,22 @@ async def test_the_last_cycle_can_be_looked_at(pool: Harness) -> None:
     await pool.cycle()
     told = json.loads((await pool.stub.LastCycle(common_pb2.Empty(), metadata=READ)).json)
     assert told["why"] == "test" and told["matches"] == 0
+
+
+async def test_what_a_cycle_leaves_unmet_is_told_by_shape(pool: Harness) -> None:
+    await pool.slots(slot(1))
+    asked = {"RequestCpus": 4, "RequestMemory": 3000, "RequestGPUs": 1, "QDate": 17}
+    pool.schedd.requests = [wants("ann@d", 2), wants("bob@d", 3, **asked)]
+    await pool.cycle()
+    told = json.loads((await pool.stub.LastCycle(common_pb2.Empty(), metadata=READ)).json)["demand"]
+    assert (told["jobs"], told["limited_jobs"], told["submitters"]) == (4, 0, 2)
+    (large,) = [row for row in told["shapes"] if row["cpus"] == 4]
+    assert (large["memory_mib"], large["gpus"], large["jobs"]) == (3072, 1, 3)
+    assert large["top_submitters"] == ["bob@d"] and large["reasons"] == {"no_match": 3} and large["oldest_wait_s"] > 0
+    pool.schedd.requests = []
+    await pool.cycle()
+    told = json.loads((await pool.stub.LastCycle(common_pb2.Empty(), metadata=READ)).json)["demand"]
+    assert told["jobs"] == 0 and told["shapes"] == []
 
 
 async def test_work_that_came_before_any_slot_is_served_when_one_comes(pool: Harness) -> None:

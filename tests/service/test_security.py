@@ -12,6 +12,8 @@ from slotwise.wire.gen import (
     daemon_pb2_grpc,
     negotiator_pb2,
     negotiator_pb2_grpc,
+    node_pb2,
+    node_pb2_grpc,
     schedd_pb2,
     schedd_pb2_grpc,
     startd_pb2,
@@ -26,7 +28,7 @@ from slotwise.wire.token import Identity, with_implied
 
 from tests.support.serving import authenticator, metadata, serving, token
 
-FILES = (collector_pb2, daemon_pb2, negotiator_pb2, schedd_pb2, startd_pb2, starter_pb2, token_pb2)
+FILES = (collector_pb2, daemon_pb2, negotiator_pb2, node_pb2, schedd_pb2, startd_pb2, starter_pb2, token_pb2)
 METHODS = [
     (f"/{service.full_name}/{method.name}", method.client_streaming, method.server_streaming)
     for file in FILES
@@ -39,6 +41,7 @@ ADD = (
     lambda s: daemon_pb2_grpc.add_DaemonServicer_to_server(daemon_pb2_grpc.DaemonServicer(), s),
     lambda s: daemon_pb2_grpc.add_MasterServicer_to_server(daemon_pb2_grpc.MasterServicer(), s),
     lambda s: negotiator_pb2_grpc.add_NegotiatorServicer_to_server(negotiator_pb2_grpc.NegotiatorServicer(), s),
+    lambda s: node_pb2_grpc.add_NodesServicer_to_server(node_pb2_grpc.NodesServicer(), s),
     lambda s: schedd_pb2_grpc.add_ScheddServicer_to_server(schedd_pb2_grpc.ScheddServicer(), s),
     lambda s: startd_pb2_grpc.add_StartdServicer_to_server(startd_pb2_grpc.StartdServicer(), s),
     lambda s: starter_pb2_grpc.add_StarterServicer_to_server(starter_pb2_grpc.StarterServicer(), s),
@@ -113,7 +116,15 @@ def test_the_scopes_that_matter_most(method: str, scope: str) -> None:
 
 #: What each daemon's own credentials open, besides Ping and SetConfig: that refuses what no SETTABLE_ATTRS list has.
 OPEN_TO = {
-    "master": {"Collector/Advertise", "Collector/Invalidate", "Collector/Query", "Negotiator/Analyze", "Tokens/Sync"},
+    "master": {
+        "Collector/Advertise",
+        "Collector/Invalidate",
+        "Collector/Query",
+        "Negotiator/Analyze",
+        "Tokens/Sync",
+        "Nodes/Leave",
+        "Nodes/Renew",
+    },
     "collector": set(),
     "schedd": {
         "Collector/Advertise",

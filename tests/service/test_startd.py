@@ -226,7 +226,7 @@ async def test_drain_cancel_vacate_and_query(tmp_path: Path) -> None:
         assert chunks[-1].total == 2 and len(unpack_ads(chunks[0].data)) == 2
         own, end = [c async for c in stub.Query(common_pb2.AdQuery(kind="StartDaemon"), **admin)]
         assert end.done and end.total == 1
-        assert [ad["TotalSlots"] for ad in unpack_ads(own.data)] == [2]
+        assert [(ad["MyType"], ad["TotalSlots"]) for ad in unpack_ads(own.data)] == [("StartD", 2)]
         await stub.CancelDrain(startd_pb2.CancelDrainRequest(request_id="1"), **admin)
         assert host.place("slot1_1") == "Claimed/Busy"
         await stub.Vacate(startd_pb2.VacateRequest(slots=["slot1_1"], fast=True), **admin)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 from slotwise.config import Config, load
-from slotwise.errors import ConfigError
-from slotwise.wire import channel, tls
+from slotwise.errors import ConfigError, DeniedError, PeerUnavailableError
+from slotwise.home import PoolHome
+from slotwise.wire import authority, channel, tls
+from slotwise.wire.address_key import AddressKey
+from slotwise.wire.authority import Authority
+from slotwise.wire.credential import require_safe
 from slotwise.wire.gen import collector_pb2_grpc, common_pb2
 from slotwise.wire.server import listen, make_server
 
@@ -30,15 +37,13 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two authorities, `ca` and `other`; `server` and `client` are signed by the first, `stranger` by the second."""
     made = tmp_path_factory.mktemp("certificates")
     key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2")
-    for authority in ("ca", "other"):
-        openssl(
-            made, "req", "-x509", *key, "-keyout", f"{authority}.key", "-out", f"{authority}.pem", "-subj", "/CN=CA"
-        )
+    for name in ("ca", "other"):
+        openssl(made, "req", "-x509", *key, "-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", "/CN=CA")
     (made / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
-    for name, authority in (("server", "ca"), ("client", "ca"), ("stranger", "other")):
+    for name, signer in (("server", "ca"), ("client", "ca"), ("stranger", "other")):
         openssl(made, "req", *key, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
         openssl(
-            made, "x509", "-req", "-in", f"{name}.csr", "-CA", f"{authority}.pem", "-CAkey", f"{authority}.key",
+            made, "x509", "-req", "-in", f"{name}.csr", "-CA", f"{signer}.pem", "-CAkey", f"{signer}.key",
             "-CAcreateserial", "-days", "2", "-extfile", "names", "-out", f"{name}.pem",
         )  # fmt: skip
     return made
@@ -143,3 +148,68 @@ def test_a_private_key_that_others_may_use_is_refused(mode: int, refused: bool, 
     match = rf"others may use the private key .*host.key \(mode {mode:04o}\)" if refused else "CERTFILE is missing"
     with pytest.raises(ConfigError, match=match):
         tls.server_credentials(config)
+
+
+async def test_a_renewed_certificate_is_shown_without_a_restart_and_one_of_another_key_is_not(tmp_path: Path) -> None:
+    home = PoolHome(tmp_path)
+    home.create()
+    now = time.time()
+    Authority.make(home, "test", [], now)
+    signs = Authority.read(home)
+    assert signs is not None
+    key, other = (authority.host_key(tmp_path / f"{name}.key") for name in ("server", "other"))
+
+    def issue(of: ec.EllipticCurvePrivateKey) -> str:
+        return signs.issue(authority.checked(authority.request_for(of, "localhost")), "localhost", now, 3600)
+
+    file = tmp_path / "server.pem"
+    file.write_text(issue(key))
+    knobs = configured(AUTH_SSL_SERVER_CERTFILE=str(file), AUTH_SSL_SERVER_KEYFILE=str(tmp_path / "server.key"))
+    server = make_server(authenticator())
+    tcp, _ = listen(server, host="127.0.0.1", tls=tls.server_credentials(knobs))
+    await server.start()
+    port = int(tcp.rpartition(":")[2])
+
+    async def shown() -> str:
+        return await asyncio.to_thread(authority.certificate_of_server, "127.0.0.1", port)
+
+    try:
+        first, renewed = file.read_text(), issue(key)
+        assert await shown() == authority.first_pem(first)
+        for text, expected in ((renewed, renewed), (issue(other), renewed), ("nonsense", renewed), (first, first)):
+            fresh = tmp_path / "fresh.pem"
+            fresh.write_text(text)
+            fresh.replace(file)
+            assert await shown() == authority.first_pem(expected)
+        file.unlink()
+        assert await shown() == authority.first_pem(first)
+    finally:
+        await server.stop(grace=None)
+
+
+async def test_a_key_in_an_address_is_verified_in_place_of_a_name(tmp_path: Path) -> None:
+    key, other = (AddressKey.of_file(tmp_path / f"{name}.pem") for name in ("own", "other"))
+    server = make_server(authenticator())
+    collector_pb2_grpc.add_CollectorServicer_to_server(collector_pb2_grpc.CollectorServicer(), server)
+    tcp, _ = listen(server, tls=key.credentials())
+    await server.start()
+
+    async def code(target: str) -> grpc.StatusCode:
+        require_safe(target, proof=True)
+        async with channel.open_async(target) as opened:
+            stub = collector_pb2_grpc.CollectorStub(opened)
+            with pytest.raises(grpc.aio.AioRpcError) as raised:
+                async for _ in stub.Query(common_pb2.AdQuery(), metadata=metadata("READ"), timeout=10):
+                    pass
+            return raised.value.code()
+
+    try:
+        # With a certificate of no authority of ours, and without any authority: the key alone counts.
+        assert await code(f"{tcp}?key={key.text}") == grpc.StatusCode.UNIMPLEMENTED
+        assert await code(f"{tcp}?key={other.text}") == grpc.StatusCode.UNAVAILABLE
+        with pytest.raises(PeerUnavailableError, match="not a key"):
+            channel.open_async(f"{tcp}?key=rubbish")
+        with pytest.raises(DeniedError):
+            require_safe(tcp)
+    finally:
+        await server.stop(0)

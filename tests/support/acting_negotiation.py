@@ -34,6 +34,8 @@ from slotwise.wire.server import listen, make_server
 from tests.support.serving import authenticator, daemon_context, metadata
 
 DAEMON = metadata("DAEMON", "NEGOTIATOR")
+#: Advertises ads with the sockets of daemons that have no proof of their host here.
+_ADMINISTRATOR = metadata("DAEMON", "NEGOTIATOR", "ADMINISTRATOR")
 
 
 class ActingSchedd(schedd_pb2_grpc.ScheddServicer):
@@ -142,8 +144,8 @@ class Harness:
         claims = [ClassAd({"Name": name, "ClaimId": f"claim of {name}"}) for name in names]
         batches = [(pack_ads(claims, names), True), (pack_ads([ClassAd(ad) for ad in ads], names), False)]
         requests = [collector_pb2.AdvertiseRequest(kind="Machine", pack=p, private=private) for p, private in batches]
-        async for reply in self.collector.Advertise(iter(requests), metadata=DAEMON):
-            assert not reply.refused
+        async for reply in self.collector.Advertise(iter(requests), metadata=_ADMINISTRATOR):
+            assert not reply.refused, reply
         last = ads[-1]
         mirror = self.negotiator.cycles.mirror
         await until(

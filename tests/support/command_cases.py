@@ -98,6 +98,17 @@ FILES = {
 }
 
 
+#: Commands that change nothing.
+_QUESTIONS = frozenset((
+    "version", "q", "status", "history", "userprio", "config_val", "wait", "ping", "userlog", "check_userlogs", "tail",
+    "fetchlog", "findhost", "who", "top", "qusers", "transform_ads",
+))  # fmt: skip
+#: Options of theirs that change something.
+_EDITS = ("-set", "-reset", "-delete", "-add", "-enable", "-disable", "-remove", "-edit")
+#: Words with which other commands are refused, or only say something; prio passes over what it does not know.
+_REFUSED = frozenset(("-zzz", "-help", "nosuchhost"))
+
+
 @dataclass
 class Step:
     """One invocation, or (``until``) one that is repeated until it prints that, and is not recorded."""
@@ -110,8 +121,9 @@ class Step:
     def changes_nothing(self) -> bool:
         """Whether it may run beside others like it."""
         command = self.words[0].removeprefix("condor_")
-        edits = command == "userprio" and any(word.startswith(("-set", "-reset", "-delete")) for word in self.words)
-        return command in ("version", "q", "status", "history", "userprio", "config_val", "wait", "ping") and not edits
+        edits = command in ("userprio", "qusers") and any(word.startswith(_EDITS) for word in self.words)
+        refused = command != "prio" and not _REFUSED.isdisjoint(self.words)
+        return (command in _QUESTIONS or refused) and not edits
 
 
 @dataclass
@@ -880,9 +892,10 @@ _MASKS = [
         (r"<(?:unix|\d+\.\d+\.\d+\.\d+|127-0)[^>\n@]*(?:>|\.\.\.)", "ADDRESS"),
         (r"\d\d/\d\d/\d\d(?:\d\d)? \d\d:\d\d(?::\d\d)?", "TIME"),
         (r"\d\d\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d", "TIME"),
-        (r"\b\d{1,2}/\d{1,2} +\d\d:\d\d", "TIME"),
+        (r"\b\d{1,2}/\d{1,2} +\d\d:\d\d(?::\d\d)?", "TIME"),
         (r"\b25\.14\.\d+(?:\.PackageID:)?", "RELEASE"),
-        (r"\d+\+\d\d:\d\d(?::\d\d)?", "SPAN"),
+        (r"\b[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\b", "TIME"),
+        (r"\d+\+\d\d:\d\d(?::-?\d+)?", "SPAN"),
         (r"\b\d+\.\d{2,}\b", "REAL"),
         (r"(?m)^To monitor your job.*$", ""),  # names a command that is not there
         (r"(?m)(^|[:\s])(?:\.|/\S*)/", r"\1DIR/"),
@@ -890,7 +903,7 @@ _MASKS = [
         (r"<HOST>", "ADDRESS"),
         (r"\b\d{7,}\b", "BIG"),
         (r" command using \([^)]*\) succeeded as \S+", " command succeeded"),
-        (r"(nosuch\w+)\.peer\.local", r"\1"),  # HTCondor adds DEFAULT_DOMAIN_NAME
+        (r"\b(nosuch\w*|extra|nonsense)\.peer\.local", r"\1"),  # HTCondor adds DEFAULT_DOMAIN_NAME
         (r"\bx64/\w+", "SYSTEM"),
         (r"-{3,}", "---"),
         (r"[ \t]+", " "),

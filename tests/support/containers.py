@@ -7,6 +7,7 @@ import io
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 import time
@@ -19,7 +20,7 @@ import pytest
 from tests.support.patience import PATIENCE
 
 IMAGE = "slotwise/busybox:1"
-_TOOLS = "sh sleep cat echo env id ls true touch head dd mkdir kill tail pwd ps wc hostname stat tr yes grep".split()  # noqa: SIM905
+_TOOLS = "sh sleep cat echo env id ls true touch head dd mkdir kill tail pwd ps wc hostname stat tr yes grep nc".split()  # noqa: SIM905
 _PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
 
@@ -29,6 +30,17 @@ class Engine:
 
     program: str
     env: dict[str, str] = field(default_factory=dict)
+    #: A process in the network namespace of the daemon, where its containers' ports are; 0: the host's.
+    network_of: int = 0
+
+    def receive(self, port: int) -> bytes:
+        """What is heard at a port of the daemon's host."""
+        script = (
+            "import socket, sys\n"
+            f"sys.stdout.write(socket.create_connection(('127.0.0.1', {port}), 30).makefile().read())"
+        )
+        place = ["nsenter", f"--net=/proc/{self.network_of}/ns/net"] if self.network_of else []
+        return subprocess.run([*place, sys.executable, "-c", script], capture_output=True, check=False).stdout
 
     def call(self, *words: str, given: bytes = b"", check: bool = True) -> str:
         """What the program prints."""
@@ -51,8 +63,8 @@ class Engine:
         return set(self.call("images", "--format", "{{.Repository}}:{{.Tag}}").split())
 
 
-def busybox_tree() -> bytes:
-    """The file tree of a small image as a tar archive."""
+def busybox_tree(**files: bytes) -> bytes:
+    """The file tree of a small image as a tar archive, with ``files`` at its top."""
     found = shutil.which("busybox")
     if found is None or subprocess.run(["ldd", found], capture_output=True, check=False).returncode == 0:
         pytest.skip("needs a statically linked busybox")
@@ -67,6 +79,10 @@ def busybox_tree() -> bytes:
             link = tarfile.TarInfo(f"bin/{tool}")
             link.type, link.linkname = tarfile.SYMTYPE, "busybox"
             tar.addfile(link)
+        for name, data in files.items():
+            place = tarfile.TarInfo(name)
+            place.size = len(data)
+            tar.addfile(place, io.BytesIO(data))
     return file.getvalue()
 
 
@@ -84,19 +100,20 @@ def docker_daemon(*, bridge: bool = False) -> Iterator[Engine]:
 
     :param bridge: containers have a network, in a network namespace that only they and the daemon are in.
     """
-    _installed("dockerd", "docker", "containerd", "runc")
+    _installed("dockerd", "docker", "containerd", "runc", *(("ip", "nsenter", "unshare") if bridge else ()))
     tree = busybox_tree()
     top = Path(tempfile.mkdtemp(prefix="sw-docker-", dir="/var/tmp"))
     socket = f"unix://{top}/d.sock"
-    words = ["unshare", "--net", "--", "dockerd", "--ip-forward=false"] if bridge else ["dockerd", "--bridge=none"]
+    words = ["dockerd", "--ip-forward=false"] if bridge else ["dockerd", "--bridge=none"]
+    own_network = ["unshare", "--net", "--", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"] if bridge else []
     words += ["--iptables=false", "--ip6tables=false", "--data-root", f"{top}/data"]
     words += ["--exec-root", f"{top}/exec", "-H", socket, "-p", f"{top}/pid"]
     with open(top / "log", "wb") as log:
         daemon = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, "PATH": _PATH}
+            [*own_network, *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, "PATH": _PATH}
         )
     program = shutil.which("docker", path="/usr/bin") or shutil.which("docker", path=_PATH) or ""
-    engine = Engine(program, {"DOCKER_HOST": socket})
+    engine = Engine(program, {"DOCKER_HOST": socket}, network_of=daemon.pid if bridge else 0)
     try:
         deadline = time.monotonic() + 20 * PATIENCE
         while not (top / "d.sock").exists() or "ServerVersion" not in engine.call(
@@ -138,3 +155,21 @@ def podman() -> Iterator[Engine]:
         engine.call("rm", "--all", "--force", check=False)
         subprocess.run(["umount", f"{top}/root/vfs", f"{top}/root"], capture_output=True, check=False)
         shutil.rmtree(top, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def podman_socket(engine: Engine) -> Iterator[str]:
+    """The socket of a service of podman's that answers as Docker's daemon does."""
+    with tempfile.TemporaryDirectory(prefix="sw-podman-", dir="/var/tmp") as top:
+        socket = Path(top, "p.sock")
+        words = [*engine.program.split(), "system", "service", "--time", "0", f"unix://{socket}"]
+        service = subprocess.Popen(words, stdin=subprocess.DEVNULL, env={**os.environ, **engine.env})
+        try:
+            deadline = time.monotonic() + 20 * PATIENCE
+            while not socket.exists():
+                assert service.poll() is None and time.monotonic() < deadline, "podman's service does not listen"
+                time.sleep(0.05)
+            yield str(socket)
+        finally:
+            service.terminate()
+            service.wait(20 * PATIENCE)

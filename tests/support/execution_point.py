@@ -23,6 +23,13 @@ from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc, startd_pb2, startd_pb
 from slotwise.wire.run_tokens import for_stream
 
 
+def place_of(run_id: str) -> str:
+    """The job of a run, or the node of a parallel job: what has one run at a time."""
+    job, _, start = run_id.partition("#")
+    _, _, node = start.partition(".")
+    return f"{job} node {node}" if node else job
+
+
 @dataclass
 class Script:
     """What a job does."""
@@ -38,6 +45,8 @@ class Script:
     ad: dict[str, Any] = field(default_factory=dict)
     #: Runs until killed.
     until_killed: bool = False
+    #: It executes; else it ends before.
+    starts: bool = True
 
 
 @dataclass
@@ -139,6 +148,7 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
             {
                 "Name": name,
                 "Machine": self.name,
+                "DynamicSlot": True,
                 "Cpus": 1,
                 "Memory": 1024,
                 "Disk": 10_000_000,
@@ -214,13 +224,20 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
         self.users["claim"] = request.request.user
         self.alive_intervals.append(request.request.alive_interval_s)
         granted = startd_pb2.ClaimGranted()
+        if parts := request.request.coalesce_claim_ids:
+            for part in parts:
+                del self.claims[part]
+                gone = startd_pb2.ClaimEnded(reason="another slot has what it had", reason_code=1015)
+                queue.put_nowait(startd_pb2.ClaimEvent(claim_id=part, ended=gone))
         room = max(0, self.slots - len(self.claims))
         for _ in range(min(room, max(1, request.request.num_dynamic_slots))):
             self._sequence += 1
             name = f"slot1_{self._sequence}@{self.name}"
             claim_id = f"<{self.name}>#1#{self._sequence}#secret{self._sequence}"
             self.claims[claim_id] = name
-            granted.slots.add(claim_id=claim_id, slot_name=name, slot_ad=pack_ads([self.slot_ad(name)]))
+            slot_ad = self.slot_ad(name)
+            slot_ad["Cpus"] = max(1, len(parts))
+            granted.slots.add(claim_id=claim_id, slot_name=name, slot_ad=pack_ads([slot_ad]))
         if self.leftovers and request.request.want_leftovers:
             self.leftovers -= 1
             granted.leftover_claim_id = f"<{self.name}>#1#0#left{self.leftovers}"
@@ -248,7 +265,7 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
         self.runs[run.run_id] = run
         self.claim_runs[request.claim_id] = run.run_id
         self.history.append(run.run_id)
-        job = run.run_id.partition("#")[0]
+        job = place_of(run.run_id)
         self.concurrent[job] = self.concurrent.get(job, 0) + 1
         if self.concurrent[job] > 1:
             self.overlaps.append(job)
@@ -264,15 +281,16 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
         script = self.script(run.ad)
         await run.ready.wait()
         if run.hold is None:
-            run.started = True
-            side.say(run, started=schedd_pb2.RunStarted(pid=1, scratch_dir="/scratch", at=0))
+            run.started = script.starts
+            if script.starts:
+                side.say(run, started=schedd_pb2.RunStarted(pid=1, scratch_dir="/scratch", at=0))
             if script.until_killed:
                 await run.killed.wait()
             elif script.run_s:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(run.killed.wait(), script.run_s)
         run.ended = True
-        job = run.run_id.partition("#")[0]
+        job = place_of(run.run_id)
         self.concurrent[job] -= 1
         self.claim_runs.pop(run.claim_id, None)
         side.finish(run)

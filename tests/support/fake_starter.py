@@ -42,7 +42,12 @@ class FakeStarter(starter_pb2_grpc.StarterServicer):
         what = command.WhichOneof("what")
         if what == "list":
             listed = [
-                starter_pb2.JobListed(run_id=run_id, slot_name=job.slot_name, suspended=run_id in self.suspended)
+                starter_pb2.JobListed(
+                    run_id=run_id,
+                    slot_name=job.slot_name,
+                    suspended=run_id in self.suspended,
+                    shadow_address=job.shadow_address,
+                )
                 for run_id, job in self.runs.items()
             ]
             jobs = starter_pb2.JobList(jobs=listed, left=self.left, repaired=self.repaired)
@@ -53,6 +58,10 @@ class FakeStarter(starter_pb2_grpc.StarterServicer):
             self.runs[command.run_id] = command.start
             if self.instant:
                 self.gone(command.run_id)
+        elif what == "shadow_moved":
+            for run_id in command.shadow_moved.run_ids:
+                if run_id in self.runs:
+                    self.runs[run_id].shadow_address = command.shadow_moved.address
         elif what == "forget" or (what == "kill" and command.kill.fast):
             self.gone(command.run_id)
 

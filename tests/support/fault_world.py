@@ -115,24 +115,43 @@ class SteppedClock(SystemClock):
 class World:
     """One schedd after another, and one execution point."""
 
-    def __init__(self, root: Path, seed: int, clock: SteppedClock) -> None:
-        self.root, self.random, self.clock = root, Random(seed), clock
+    def __init__(self, root: Path, seed: int, clock: SteppedClock, *, parallel: bool = False) -> None:
+        """
+        :param parallel: the jobs are of two and three nodes each, in clusters of their own.
+        """
+        self.root, self.random, self.clock, self.parallel = root, Random(seed), clock, parallel
         self.told: list[str] = []
         self.injection = Injection()
         self.schedd: RunningAccessPoint
 
     async def begin(self) -> None:
-        self.schedd = await RunningAccessPoint(self.root / "pool").start()
+        self.schedd = await self._schedd()
         self.point = FaultyPoint(self.root / "ep.sock", self.schedd.daemon_token, self.random)
         await self.point.start()
-        self.cluster = await self.schedd.submit(JOBS, UserLog="job.log", KeepClaimIdle=self.random.choice((0, 0, 1)))
+        if not self.parallel:
+            keep = self.random.choice((0, 0, 1))
+            self.cluster = await self.schedd.submit(JOBS, UserLog="job.log", KeepClaimIdle=keep)
+            return
+        for number in range(JOBS):
+            policy = self.random.choice(("", "WAIT_FOR_ALL"))
+            nodes = 2 + number % 2
+            wanted: dict[str, Any] = {
+                "JobUniverse": 11,
+                "MinHosts": nodes,
+                "MaxHosts": nodes,
+                "ParallelShutdownPolicy": policy,
+            }
+            self.cluster = await self.schedd.submit(1, UserLog="job.log", **wanted)
+
+    async def _schedd(self) -> RunningAccessPoint:
+        return await RunningAccessPoint(self.root / "pool").start(UNUSED_CLAIM_TIMEOUT="1")
 
     async def fault(self) -> None:
         what = self.random.choice(FAULTS)
         self.told.append(what)
         if what == "kill":
             await self.schedd.kill()
-            self.schedd = await RunningAccessPoint(self.root / "pool").start()
+            self.schedd = await self._schedd()
         elif what == "clock":
             self.clock.offset += self.random.choice((-7200.0, 7200.0, 30.0))
         elif what == "exception":
@@ -144,7 +163,9 @@ class World:
             getattr(self.point, what)()
 
     async def act(self, action: str) -> None:
-        acting = asyncio.ensure_future(self.schedd.act(action, f"ProcId == {self.random.randrange(JOBS)}"))
+        number = self.random.randrange(JOBS)
+        which = f"ClusterId == {number + 1}" if self.parallel else f"ProcId == {number}"
+        acting = asyncio.ensure_future(self.schedd.act(action, which))
         if self.random.random() < 0.3:
             await asyncio.sleep(self.random.choice((0.0, 0.001, 0.004)))
             acting.cancel()  # the client leaves
@@ -171,6 +192,7 @@ class World:
             *(f"link {link.target} {link.connected}" for link in self.schedd.point.claiming.links),
             *(f"claim {claim}" for claim in claim_table.claims),
             *(f"request {serial}" for serial in claim_table.pending),
+            *(f"gang {gang}" for gang in claim_table.gangs),
             *(f"claim at the startd {claim}" for claim in self.point.claims),
             *(f"run at the starter {run}" for run in self.point.runs),
         ]

@@ -16,7 +16,7 @@ from slotwise.wire.credential import bearer
 from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc, startd_pb2
 from slotwise.wire.run_tokens import for_stream
 
-from tests.support.execution_point import ExecutionPoint, PretendedRun, Script, _StarterSide
+from tests.support.execution_point import ExecutionPoint, PretendedRun, Script, _StarterSide, place_of
 
 
 class FaultyPoint(ExecutionPoint):
@@ -91,7 +91,7 @@ class FaultyPoint(ExecutionPoint):
         if not run.ended:
             if life := self._lives.pop(run.run_id, None):  # it may not have begun
                 life.cancel()
-            self.concurrent[run.run_id.partition("#")[0]] -= 1
+            self.concurrent[place_of(run.run_id)] -= 1
             self.claim_runs.pop(run.claim_id, None)
         self.runs.pop(run.run_id, None)
 
@@ -151,7 +151,7 @@ class FaultyPoint(ExecutionPoint):
         self._lives[run.run_id] = task
         await run.ready.wait()
         if not run.killed.is_set():
-            executing = self.executing.setdefault(run.run_id.partition("#")[0], set())
+            executing = self.executing.setdefault(place_of(run.run_id), set())
             executing.add(run.run_id)
             if len(executing) > 1:
                 self.twice.append(f"{executing}")
@@ -161,7 +161,7 @@ class FaultyPoint(ExecutionPoint):
             self._stopped(run)
 
     def _stopped(self, run: PretendedRun) -> None:
-        self.executing.get(run.run_id.partition("#")[0], set()).discard(run.run_id)
+        self.executing.get(place_of(run.run_id), set()).discard(run.run_id)
 
 
 class FaultySide(_StarterSide):

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,15 @@ from slotwise.home import PoolHome
 from tests.support.patience import PATIENCE
 
 _PACKAGE_PATH = str(Path(slotwise.__file__).parent.parent)
+# The command as users have it: a running pool's command server takes it, a process of its own does without one.
+_LAUNCHER = str(Path(sys.executable).parent / "slotwise")
 
 
 class Pool:
     """A pool under ``root``; ``config`` is the text of its configuration file."""
+
+    #: What runs the command of the installation whose pool this is.
+    command: Sequence[str] = (_LAUNCHER,)
 
     def __init__(self, root: Path, config: str = "") -> None:
         self.root = root
@@ -41,6 +46,9 @@ class Pool:
             # Where the tests run as root, root's are the jobs.
             "_CONDOR_SLOTWISE_MIN_UID": "0",
         }
+        if "benchmark" not in config.lower():
+            # They take two seconds of a core, which each pool would take from the tests beside it.
+            self.env["_CONDOR_RUNBENCHMARKS"] = "False"
         if PATIENCE > 1:
             self.env["_CONDOR_SLOTWISE_START_TIMEOUT"] = f"{30 * PATIENCE:g}"
 
@@ -49,11 +57,12 @@ class Pool:
     ) -> subprocess.CompletedProcess[str]:
         """Run ``slotwise`` with ``words``; fails the test when it does and ``check`` is set."""
         done = subprocess.run(
-            [sys.executable, "-m", "slotwise", *words],
+            [*self.command, *words],
             env=self.env | env,
             cwd=cwd or self.root,
             capture_output=True,
             text=True,
+            errors="surrogateescape",
             timeout=timeout * PATIENCE,
         )
         if check and done.returncode:

@@ -14,6 +14,9 @@ from typing import Any
 
 _MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 _CONFIG = "application/vnd.docker.container.image.v1+json"
+_SIF_CONFIG = "application/vnd.sylabs.sif.config.v1+json"
+_SIF_LAYER = "application/vnd.sylabs.sif.layer.v1.sif"
+_OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _LAYER = "application/vnd.docker.image.rootfs.diff.tar.gzip"
 
 
@@ -26,6 +29,8 @@ class Registry:
     """Serves one file tree under any tag of any name that is not ``absent``; each tag is an image of its own."""
 
     tree: bytes
+    #: What the name ``sif`` means instead: an image file of Apptainer's, as ``oras://`` has them.
+    sif: bytes = b""
     #: How often the manifest of a tag was asked for, and how often a layer.
     asked: Counter[str] = field(default_factory=Counter)
     #: While it is not set, manifests are held back.
@@ -82,11 +87,25 @@ class Registry:
             return 200, "application/octet-stream", self._blobs[what]
         if kind != "manifests" or name == "absent":
             return 404, "application/json", _error("MANIFEST_UNKNOWN", "manifest unknown")
+        form = _OCI_MANIFEST if name == "sif" else _MANIFEST
         if what in self._blobs:
-            return 200, _MANIFEST, self._blobs[what]
+            return 200, form, self._blobs[what]
         self.asked[f"{name}:{what}"] += 1
         self.open.wait(60)
-        return 200, _MANIFEST, self._manifest(what)
+        return 200, form, self._sif_manifest() if name == "sif" else self._manifest(what)
+
+    def _sif_manifest(self) -> bytes:
+        manifest = json.dumps({
+            "schemaVersion": 2, "mediaType": _OCI_MANIFEST,
+            "config": {"mediaType": _SIF_CONFIG, "size": 2, "digest": _digest(b"{}")},
+            "layers": [{
+                "mediaType": _SIF_LAYER, "size": len(self.sif), "digest": _digest(self.sif),
+                "annotations": {"org.opencontainers.image.title": "image.sif"},
+            }],
+        }).encode()  # fmt: skip
+        for blob in (b"{}", self.sif, manifest):
+            self._blobs[_digest(blob)] = blob
+        return manifest
 
     def _manifest(self, tag: str) -> bytes:
         layer = gzip.compress(self.tree, mtime=0)

@@ -196,11 +196,13 @@ class Schedd:
         """Activate a claim and wait for the answer."""
         return await self.answer(await self.send_activate(claim_id, run_id, **attributes))
 
-    async def send_activate(self, claim_id: str, run_id: str, **attributes: Any) -> int:
+    async def send_activate(
+        self, claim_id: str, run_id: str, *, shadow: str = "unix:/x", token: str = "token", **attributes: Any
+    ) -> int:
         """Activate a claim; returns the serial."""
         cluster, proc = run_id.partition("#")[0].split(".")
         asked = startd_pb2.ActivateClaim(
-            run_id=run_id, run_token="token", shadow_address="unix:/x", user="ann@test",
+            run_id=run_id, run_token=token, shadow_address=shadow, user="ann@test",
             job_ad=job_ad(int(cluster), int(proc), **attributes),
         )  # fmt: skip
         return await self.send(claim_id, activate=asked)
@@ -219,9 +221,16 @@ class Schedd:
 
 
 @contextlib.asynccontextmanager
-async def schedd_at(host: Host, name: str = "schedd@ap", claim_ids: list[str] | None = None) -> AsyncIterator[Schedd]:
+async def schedd_at(
+    host: Host,
+    name: str = "schedd@ap",
+    claim_ids: list[str] | None = None,
+    *,
+    address: str = "unix:/x",
+    identity: str = "condor@ap",
+) -> AsyncIterator[Schedd]:
     """A schedd connected to the startd; it has said hello and knows which claims live."""
-    call = startd_pb2_grpc.StartdStub(host.channel).Claims(metadata=metadata("DAEMON"))
+    call = startd_pb2_grpc.StartdStub(host.channel).Claims(metadata=metadata("DAEMON", identity=identity))
     schedd = Schedd(call)
 
     async def read() -> None:
@@ -232,7 +241,7 @@ async def schedd_at(host: Host, name: str = "schedd@ap", claim_ids: list[str] | 
                 schedd.events += [frame, *more]
 
     reader = asyncio.get_running_loop().create_task(read())
-    hello = startd_pb2.ScheddHello(schedd_name=name, schedd_address="unix:/s", claim_ids=claim_ids or [])
+    hello = startd_pb2.ScheddHello(schedd_name=name, schedd_address=address, claim_ids=claim_ids or [])
     await schedd.send(hello=hello)
 
     def known() -> bool:

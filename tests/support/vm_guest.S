@@ -17,6 +17,12 @@ _start:
     movb $2, %ah                /* read the second sector */
     call disk
     incl 0x8000                 /* one boot more */
+    movw $0x510, %dx            /* the number of cores, as the emulator's firmware interface (fw_cfg) has it */
+    movw $5, %ax
+    outw %ax, %dx
+    incw %dx
+    inb %dx, %al
+    movb %al, 0x800c
     movl $0, 0x8004
     movl $0x4e555220, 0x8008    /* " RUN" */
     call write

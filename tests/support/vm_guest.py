@@ -1,7 +1,8 @@
 """A guest for tests of virtual machines: a boot sector that counts its boots and its life on its own disk.
 
 The second sector of the disk has, each in four bytes: how often it was booted, for how many ticks (18 a second) it has
-run since, and a word: ``RUN``, ``DONE`` (its time was over) or ``BUTN`` (somebody pressed the power button).
+run since, a word, and how many cores it has. The word is ``RUN``, ``DONE`` (its time was over) or ``BUTN`` (somebody
+pressed the power button).
 ``vm_guest.S`` is its source.
 """
 
@@ -12,9 +13,9 @@ import struct
 from dataclasses import dataclass
 
 _CODE = base64.b64decode(
-    "+jHAjtiOwI7QvAB8+4gWq3y0AuiEAGb/BgCAZscGBIAAAAAAZscGCIAgUlVO6GgA9gbwfQF0S7oCBrgAAe9mix5sBPRmoWwE"
-    "ZjnDdPZmicNm/wYEgGZT6D4AZlv2BvB9AnUUugAG7fbEAXQLZscGCIBCVVRO6xRmoQSAZjsG9H1ywWbHBgiARE9ORegKALoE"
-    "BrgAIO/06/20A7ABuQIAtgCKFqt8uwCAzRPD"
+    "+jHAjtiOwI7QvAB8+4gWt3y0AuiQAGb/BgCAuhAFuAUA70LsogyAZscGBIAAAAAAZscGCIAgUlVO6GgA9gbwfQF0S7oCBrgAAe9m"
+    "ix5sBPRmoWwEZjnDdPZmicNm/wYEgGZT6D4AZlv2BvB9AnUUugAG7fbEAXQLZscGCIBCVVRO6xRmoQSAZjsG9H1ywWbHBgiARE9O"
+    "RegKALoEBrgAIO/06/20A7ABuQIAtgCKFrd8uwCAzRPD"
 )
 _MODE_AT, _TICKS_AT, _SIZE = 0x1F0, 0x1F4, 1 << 20
 _RUNS, _DEAF = 1, 2
@@ -28,6 +29,8 @@ class GuestNotes:
     boots: int
     ticks: int
     word: str
+    #: How many cores its machine has.
+    cores: int = 1
 
 
 def disk(ticks: int = 0, *, deaf: bool = False) -> bytes:
@@ -42,5 +45,5 @@ def disk(ticks: int = 0, *, deaf: bool = False) -> bytes:
 
 def notes(content: bytes) -> GuestNotes:
     """What the guest of this disk has written."""
-    boots, ticks, word = struct.unpack_from("<II4s", content, 512)
-    return GuestNotes(boots, ticks, word.decode(errors="replace").strip("\0 "))
+    boots, ticks, word, cores = struct.unpack_from("<II4sB", content, 512)
+    return GuestNotes(boots, ticks, word.decode(errors="replace").strip("\0 "), cores)

@@ -13,6 +13,7 @@ _ROOT = Path(slotwise.__file__).parent
 MOST = {
     "authorization": 2,
     "classad": 1,
+    "client": 1,
     "demo": 1,
     "gpus": 2,
     "matchmaking": 1,

@@ -171,6 +171,29 @@ class NameService:
         return self.addresses.get(name, ())
 
 
+def test_a_broker_gives_its_callers_no_more_than_it_may_do_itself(tmp_path: Path) -> None:
+    """A broker says from where its callers call: any address that a list allows, if it lies."""
+
+    async def run() -> None:
+        authorizer = NameService().authorizer()
+        await follow(authorizer, config_of(tmp_path, "ALLOW_WRITE = */10.0.0.0/8\nDENY_READ = */192.0.2.66\n"))
+        bob = token("bob@example.org", "WRITE")
+
+        async def may(level: str, caller: str, broker: str) -> bool:
+            found = await authorizer.grants(bob, f"ipv4:{caller}:7", f"ipv4:{broker}:0" if broker else "")
+            assert (level in found.caller.levels) == found.one_of([level]).allowed
+            return found.one_of([level]).allowed
+
+        assert await may("WRITE", "10.1.1.1", "") and await may("WRITE", "10.1.1.1", "10.0.0.2")
+        assert not await may("WRITE", "10.1.1.1", "192.0.2.1"), "the broker's own address is not allowed"
+        assert not await may("WRITE", "192.0.2.1", "10.0.0.2")
+        assert not await may("WRITE", "127.0.0.1", "192.0.2.1"), "nor is it this host"
+        assert await may("READ", "10.1.1.1", "192.0.2.1")
+        assert not await may("READ", "10.1.1.1", "192.0.2.66") and not await may("READ", "192.0.2.66", "10.0.0.2")
+
+    asyncio.run(run())
+
+
 def test_names_are_asked_for_once_in_a_while(tmp_path: Path) -> None:
     async def run() -> None:
         service = NameService()

@@ -6,6 +6,7 @@ import io
 import re
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,21 @@ def test_links_replace_nothing_that_is_another_program(tmp_path: Path) -> None:
     assert not (names / "condor_rm").exists(), "nothing is made when one name is taken"
 
 
+def test_removing_the_links_removes_nothing_else(tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "slotwise"
+    program.parent.mkdir()
+    program.touch()
+    names = tmp_path / "names"
+    condor_names.link(names, program)
+    others = {name: names / name for name in ("condor_q", "condor_rm")}
+    for path in others.values():
+        path.unlink()
+    others["condor_q"].write_text("HTCondor's own")
+    others["condor_rm"].symlink_to("/bin/true")
+    condor_names.unlink(names, program)
+    assert set(names.iterdir()) == set(others.values())
+
+
 def test_the_launcher_hands_its_name_on(tmp_path: Path) -> None:
     launcher = Path(sys.executable).with_name("slotwise")
     if not launcher.exists():
@@ -87,3 +103,21 @@ def test_the_launcher_hands_its_name_on(tmp_path: Path) -> None:
 def test_upgrade_check_says_why_it_checks_nothing_and_what_to_call_instead(tmp_path: Path, name: str) -> None:
     status, out, err = run(tmp_path, name, "--all")
     assert (status, out) == (1, "") and "installations of HTCondor" in err and "config check" in err
+
+
+def test_the_links_are_files_of_the_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = tmp_path / "slotwise-0.1.0.dist-info" / "RECORD"
+    record.parent.mkdir()
+    record.write_text("slotwise/__init__.py,,\n")
+
+    class Listed:
+        name = "RECORD"
+
+        def locate(self) -> Path:
+            return record
+
+    monkeypatch.setattr(metadata, "files", lambda _: [Listed()])
+    for _ in range(2):  # the second time there is nothing to add
+        condor_names.note_installed(tmp_path / "slotwise" / "condor_names")
+    rows = record.read_text().splitlines()
+    assert rows[1:] == [f"slotwise/condor_names/{name},," for name in registry.CONDOR_NAMES]

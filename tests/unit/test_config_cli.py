@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -69,7 +70,10 @@ def test_val_verbose_tells_where_a_value_comes_from(tmp_path: Path) -> None:
         ("SLOT_CONFIG_FAILURE_MODE = error\n", 1, "write CONTINUE or CLEAR or ABORT"),
         ("START = true  # always\n", 1, "a comment has a line of its own"),
         ("DAEMON_LIST = MASTER, STARTD  # here\n", 1, "looks like a comment"),
+        ("DAEMON_LIST = $(DAEMON_LIST) WEB\n", 1, "the pool's other daemons do not run here"),
+        ("EXTENDED_SUBMIT_COMMANDS = [ LongJob = true ]\n", 1, "the line `[ LongJob = true ]` adds no command"),
         ("warning : look here\n", 1, "look here"),
+        ("SCHEDD_NAME = two@other.test\n", 1, "write two, two@"),
     ],
 )
 def test_check_finds_mistakes(tmp_path: Path, text: str, line: int, message: str) -> None:
@@ -80,6 +84,16 @@ def test_check_finds_mistakes(tmp_path: Path, text: str, line: int, message: str
     assert status == (0 if "warning" in first else 1)
     assert run(tmp_path, text, "check", "-strict")[0] == 1
     assert json.loads(run(tmp_path, text, "check", "--json")[1])[0]["Line"] == line
+
+
+@pytest.mark.parametrize("name", ["two", "two@", "two@$(FULL_HOSTNAME)", ""])
+def test_a_name_of_this_host_or_of_none_is_sound(tmp_path: Path, name: str) -> None:
+    assert run(tmp_path, f"SCHEDD_NAME = {name}\n", "check", "-strict")[0] == 0
+
+
+def test_no_knob_is_said_to_be_a_misspelling_of_itself(tmp_path: Path) -> None:
+    out = run(tmp_path, "SLOTWISE_METRICS_PORT = 9100\n", "check", "-notes")[1]
+    assert "there is no knob SLOTWISE_METRICS_PORT" in out and "did you mean SLOTWISE_METRICS_PORT" not in out
 
 
 def test_check_is_content_with_macros_and_templates(tmp_path: Path) -> None:
@@ -135,3 +149,14 @@ def test_a_setting_that_would_be_refused_is_not_made(tmp_path: Path) -> None:
 def test_one_who_relies_on_a_list_that_keeps_nobody_out_is_told(tmp_path: Path) -> None:
     status, out, err = run(tmp_path, "HOSTDENY_WRITE = *.evil.example\nDENY_READ = *.evil.example\n", "check")
     assert status == 1 and "HOSTDENY_WRITE keeps nobody out" in out + err and " DENY_READ" not in out + err
+
+
+def test_a_setting_is_read_by_tools_of_other_users_whatever_the_umask(tmp_path: Path) -> None:
+    former = os.umask(0o077)
+    try:
+        run(tmp_path, "", "set", "A = 2", home=True)
+    finally:
+        os.umask(former)
+    directory = tmp_path / "home" / "config.d"
+    assert directory.stat().st_mode & 0o777 == 0o755
+    assert (directory / "all.persistent").stat().st_mode & 0o777 == 0o644

@@ -45,7 +45,7 @@ from slotwise.observe.log import (
         (None, (10 << 20, 0)),
     ],
 )
-def test_limits_have_the_references_units(text: str | None, expected: tuple[int, int]) -> None:
+def test_limits_have_htcondors_units(text: str | None, expected: tuple[int, int]) -> None:
     assert limit_of(text) == expected
 
 
@@ -247,6 +247,16 @@ def test_many_lines_at_once_are_as_if_each_were_logged(
         "2.0: held: a\n11/22/26 forged",
         "plain",
     ]
+
+
+def test_a_line_whose_arguments_do_not_fit_is_written_and_stops_nothing(tmp_path: Path, configured: Configure) -> None:
+    where, logger = tmp_path / "some.log", logging.getLogger("x")
+    configured(f"SCHEDD_LOG = {where}\n")
+    logger.info("share %.2f of %s", None, "ann")
+    log_all(logger, [("%d jobs", "many"), ("plain",)])
+    written = log_text(where).splitlines()
+    assert len(written) == 3 and written[2].endswith("plain")
+    assert "share %.2f of %s (None, 'ann')" in written[0] and "%d jobs ('many',)" in written[1]
 
 
 def test_a_category_is_written_where_it_is_selected_and_into_its_own_file(

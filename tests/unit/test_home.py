@@ -88,3 +88,14 @@ def test_a_pool_of_a_plain_user_keeps_everything_in_its_home(tmp_path: Path, mon
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     assert PoolHome(closed / "pool").execute == closed / "pool" / "execute"
+
+
+def test_a_new_home_is_its_users_alone_to_write_whatever_the_umask_is(tmp_path: Path) -> None:
+    former = os.umask(0)
+    try:
+        home = PoolHome(tmp_path / "home")
+        home.create()
+    finally:
+        os.umask(former)
+    assert home.root.stat().st_mode & 0o022 == 0
+    assert home.require_trusted() == home

@@ -109,6 +109,11 @@ def test_no_rule_speaks_of_a_knob_that_the_code_reads() -> None:
     assert [name for name in read if (knob := find_knob(name)) is None or not knob.used] == []
 
 
+def test_no_rule_speaks_of_a_knob_that_the_table_calls_used() -> None:
+    read = [re.sub(r"<\w+>", "x", knob.name.rpartition(".")[2]) for knob in knobs() if knob.used]
+    assert [name for name in read if (rule := rule_of(name)) is not None and rule.effect is not Effect.NONE] == []
+
+
 def test_families_and_forms_are_of_their_knobs() -> None:
     of = {
         "SLOT1_PREEMPT_VANILLA": "PREEMPT", "SLOT_TYPE_2_START": "START", "START_VM": "START",

@@ -48,6 +48,9 @@ def printed(*words: str, ads: list[ClassAd], tmp_path: Path) -> str:
         (["-af:T", "Seconds"], "1+01:01:01\n"),
         (["-af:h", "Owner", "Size"], "Owner Size\nann   4   \n"),
         (["-af", "Size", "-af", "Owner"], "4 ann\n"),
+        # Expressions of the command line are in the old syntax, as 25.14 reads them.
+        (["-af", r'size("\1")', r'regexps("^(.).*", Owner, "\1")', r'strcat("x\"", "\t")'], '2 a x"\\t\n'),
+        (["-format", "%s\\n", r'regexps("^(.).*", Owner, "\1")'], "a\n"),
         (["-format", "%d|", "ProcId", "-format", "%s\\n", "Owner"], "3|ann\n"),
         (["-format", "%s\\n", "Size"], "ProcId + 1\n"),
         (["-format", "%v\\n", "Size"], "4\n"),
@@ -55,7 +58,7 @@ def printed(*words: str, ads: list[ClassAd], tmp_path: Path) -> str:
         (["-format", "%d\\n", "Owner"], ""),
         (["-format", "none: %d\\n", "None_"], ""),
         (["-format", "%5.1f%%\\n", "ProcId"], "  3.0%\n"),
-        (["-format", "%T\\n", "Seconds"], "1+01:01:01\n"),
+        (["-format", "%T\\n", "Seconds"], "  1+01:01:01\n"),
         (["-long", "-attr", "ProcId,Owner"], 'Owner = "ann"\nProcId = 3\n\n'),
         (["-jsonl", "-attr", "Owner"], '{"Owner": "ann"}\n'),
     ],
@@ -73,7 +76,7 @@ def test_xml_is_a_document(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "words", [["-af:,n", "A"], ["-af:z", "A"], ["-af"], ["-long", "-json"], ["-json", "-af", "A"],
-              ["-print-format", "nowhere"], ["-aaf"]],
+              ["-af", "A", "-format", "%s", "A"], ["-print-format", "nowhere"], ["-aaf"]],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused(words: list[str], tmp_path: Path) -> None:
     with pytest.raises(UsageError):
@@ -192,3 +195,8 @@ def test_hold_codes_show_the_first_job_of_each_kind() -> None:
     first, second = jobviews.by_hold_code(held)
     assert (first["JobCount"], first["OldestJobId"]) == (2, "7.0")
     assert (second["JobCount"], second["OldestJobId"]) == (1, "7.2")
+
+
+def test_jobs_whose_requests_come_to_different_amounts_are_not_alike() -> None:
+    queue = [ClassAd(f"[ClusterId = 1; ProcId = {proc}; RequestMemory = 2000 + ProcId % 2]") for proc in range(4)]
+    assert [ad["JobIds"] for ad in jobviews.by_autocluster(queue)] == ["1.0, 1.2", "1.1, 1.3"]

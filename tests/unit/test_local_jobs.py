@@ -13,7 +13,7 @@ from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Kill
 from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.local import ending
-from slotwise.schedd.local.keeper_spec import LocalLimits, RunPlace, Surroundings, compose
+from slotwise.schedd.local.keeper_spec import LocalLimits, MemoryLimit, RunPlace, Surroundings, compose, memory_limit
 
 FACTS = JobView("1.0", "run.sh", ("a b",), {"A": "1"}, "/home/ann", "/dev/null", "out", "/abs/err", "ann")
 PLACE = RunPlace("dir_1.0_1", Path("/run/sw/dir_1.0_1"), Path("/var/local"))
@@ -29,7 +29,7 @@ def test_a_scheduler_job_is_told_what_it_needs_and_no_more() -> None:
     limits = LocalLimits(memory_mib=64, processes=10, open_files=100, nice=5)
     host = CgroupHost(2, {"": Path("/cg/sw")}, frozenset(("memory", "pids")))
     around = Surroundings(limits, host, Path("/run/sw/notices"), "sw_", {"SLOTWISE_HOME": "/pool"})
-    spec = compose(FACTS, 7, WHO, PLACE, around, secret="s")
+    spec = compose(FACTS, 7, WHO, PLACE, around, memory_limit(limits, 7, 8), secret="s")
     assert (spec.exe, spec.args, spec.cwd) == ("/home/ann/run.sh", ("/home/ann/run.sh", "a b"), "/home/ann")
     assert (spec.stdin, spec.stdout, spec.stderr) == ("/dev/null", "/home/ann/out", "/abs/err")
     assert spec.env == {
@@ -48,7 +48,7 @@ def test_a_scheduler_job_is_told_what_it_needs_and_no_more() -> None:
 
 def test_without_groups_the_account_is_bounded_and_a_local_job_has_scratch() -> None:
     around = Surroundings(LocalLimits(processes=10, nice=5), CgroupHost(), Path("/n"), "sw_")
-    spec = compose(FACTS, 12, WHO, PLACE, around, secret="s")
+    spec = compose(FACTS, 12, WHO, PLACE, around, MemoryLimit(0), secret="s")
     assert (spec.limits.processes, spec.limits.nice, spec.cgroup.version) == (10, 0, 0)
     assert spec.env["_CONDOR_SCRATCH_DIR"] == spec.env["TMPDIR"] == "/var/local/dir_1.0_1/scratch"
     assert (spec.env["HOME"], "CONDOR_ID" in spec.env) == ("/home/ann", False)
@@ -65,8 +65,10 @@ def test_the_signal_is_that_of_what_is_done_to_the_job(status: Status, expected:
 
 
 def test_ends() -> None:
+    limit = MemoryLimit(64)
+
     def end(result: KeeperResult, kill: Kill | None = None, universe: int = 7) -> tuple[str, int, str]:
-        found = ending.judge_end(FACTS, job(universe), result, kill, 64, rounding={}, born_at=0, now=10)
+        found = ending.judge_end(FACTS, job(universe), result, kill, limit, rounding={}, born_at=0, now=10)
         return found.how, found.reason_code or found.code, found.reason
 
     assert end(KeeperResult("exited", code=3)) == ("exited", 3, "")
@@ -79,4 +81,17 @@ def test_ends() -> None:
     assert end(killed)[:2] == ("evicted", 1022), "told by a former schedd, or by the end of the pool"
     assert end(KeeperResult("lost"))[:2] == ("evicted", 1007)
     over = "Job has gone over the limit of 64 megabytes of jobs on the access point"
-    assert end(KeeperResult("signaled", code=9, oom_kills=1, ended_by="memory")) == ("held", 34, over)
+    too_much = KeeperResult("signaled", code=9, oom_kills=1, ended_by="memory")
+    assert end(too_much) == ("held", 34, over)
+    limit = MemoryLimit(64, is_request=True)
+    assert "Consider resubmitting with a higher request_memory" in end(too_much, universe=12)[2]
+
+
+def test_the_request_of_a_local_job_limits_it_where_that_is_enforced() -> None:
+    assert memory_limit(LocalLimits(memory_mib=64), 12, 8) == MemoryLimit(64)
+    enforced = LocalLimits(memory_mib=64, requests_bind=True)
+    assert memory_limit(enforced, 12, 8) == MemoryLimit(8, is_request=True)
+    assert memory_limit(enforced, 12, 100) == MemoryLimit(64), "the administrator's limit stays"
+    assert memory_limit(enforced, 12, 0) == MemoryLimit(64), "as in HTCondor, a job without a request has no own limit"
+    assert memory_limit(enforced, 7, 8) == MemoryLimit(64), "and a job of the scheduler universe"
+    assert memory_limit(LocalLimits(requests_bind=True), 12, 8) == MemoryLimit(8, is_request=True)

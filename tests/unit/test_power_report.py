@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from slotwise.cli.pool import power_plot
 from slotwise.cli.pool.power_report import text_of
 from slotwise.cli.pool.sleep_hours import Day, Report, days_before, report
+from slotwise.cli.render.picture import require
 from slotwise.errors import UsageError
 from slotwise.wire.gen.collector_pb2 import Sleep
 
@@ -88,7 +89,7 @@ def machines(count: int) -> Report:
 def test_pictures(tmp_path: Path, kind: str, count: int) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     path = tmp_path / f"asleep.{kind}"
-    power_plot.require(str(path))
+    require(str(path))
     power_plot.draw(machines(count), path)
     if kind == "png":
         assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n" and path.stat().st_size > 5000
@@ -102,7 +103,7 @@ def test_pictures(tmp_path: Path, kind: str, count: int) -> None:
 
 def test_what_cannot_be_drawn_is_said_before_anything_else(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match=r"\.png or \.svg"):
-        power_plot.require("asleep.gif")
+        require("asleep.gif")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'slotwise\[plot\]'"):
-        power_plot.require("asleep.png")
+        require("asleep.png")

@@ -57,6 +57,16 @@ def test_files_that_say_who_callers_are_are_read(tmp_path: Path) -> None:
     assert told(tmp_path, "ALLOW_READ = *\n") == []
 
 
+def test_transforms_with_which_no_schedd_starts_are_errors(tmp_path: Path) -> None:
+    names = "JOB_TRANSFORM_NAMES = Old, Odd, Good\n"
+    old, odd = told(
+        tmp_path,
+        names + "JOB_TRANSFORM_Old = [ set_X = 1; ]\nJOB_TRANSFORM_Odd = SETT x 3\nJOB_TRANSFORM_Good = SET x 3\n",
+    )
+    assert f"{tmp_path}/condor_config:2: error: JOB_TRANSFORM_Old: the transform is a ClassAd" in old
+    assert f"{tmp_path}/condor_config:3: error: JOB_TRANSFORM_Odd:1: SETT is not a valid transform keyword" in odd
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def test_an_account_that_cannot_reach_the_home_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "home" / "run").mkdir(parents=True)

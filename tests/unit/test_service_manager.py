@@ -63,3 +63,4 @@ def test_a_socket_of_another_service_is_left_alone(tmp_path: Path) -> None:
     assert service_manager.supervises(env)
     assert service_manager.supervises(env | {"SYSTEMD_EXEC_PID": str(os.getpid())})
     assert not service_manager.supervises(env | {"SYSTEMD_EXEC_PID": "1"})
+    assert service_manager.supervises(env | {"SYSTEMD_EXEC_PID": "1"}, 1)

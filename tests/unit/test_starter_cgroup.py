@@ -147,6 +147,24 @@ def test_version_1_when_version_2_has_no_controllers(tmp_path: Path) -> None:
     assert (tmp_path / "memory" / "htcondor").is_dir()
 
 
+def test_a_base_that_begins_with_a_slash_is_below_the_root_wherever_the_starter_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slotwise.execution.cgroup.probe._write", as_the_kernel_writes)
+    mounts, own = tree(tmp_path, v2="cpu memory pids", v1=("memory",))
+    own.write_text("4:memory:/x\n0::/system.slice/slotwise.service\n")
+    unit = tmp_path / "unified" / "system.slice" / "slotwise-jobs.service"
+    for level in (unit.parent, unit, unit / "jobs"):
+        level.mkdir()
+        (level / "cgroup.controllers").write_text("cpu memory pids")
+        (level / "cgroup.subtree_control").write_text("")
+    found = probe("/system.slice/slotwise-jobs.service/jobs", is_root=True, mounts=mounts, own=own)
+    assert found.version == 2 and found.bases[""] == unit / "jobs"
+    assert not (tmp_path / "unified" / "system.slice" / "slotwise.service").exists()
+    first = probe("/system.slice/slotwise-jobs.service/jobs", is_root=True, version="1", mounts=mounts, own=own)
+    assert first.bases["memory"] == tmp_path / "memory" / "system.slice" / "slotwise-jobs.service" / "jobs"
+
+
 def test_version_by_request(tmp_path: Path) -> None:
     mounts, own = tree(tmp_path, v2="hugetlb", v1=("memory",))
     assert probe("htcondor", is_root=True, version="2", mounts=mounts, own=own).version == 2

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import subprocess
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -24,10 +26,14 @@ from slotwise.starter.job.directories import RunDirectory
 from slotwise.starter.job.failures import LaunchRefusedError
 from slotwise.starter.runtimes.context import JobContext
 from slotwise.starter.runtimes.docker import client, container, images, launch, state, test_image
+from slotwise.starter.runtimes.docker.client import Client
 from slotwise.starter.runtimes.docker.container import Devices, Engine
-from slotwise.starter.runtimes.docker.driver import Docker
+from slotwise.starter.runtimes.docker.create_body import create_body
+from slotwise.starter.runtimes.docker.daemon import socket_of
+from slotwise.starter.runtimes.docker.driver import Docker, engine_of
 from slotwise.starter.runtimes.docker.images import Image
 from slotwise.starter.runtimes.docker.rules import DockerRules, HostVolume, read_docker
+from slotwise.starter.runtimes.images import is_host_failure
 from slotwise.starter.runtimes.runtime import ContainerJob
 
 RUN = RunDirectory(Path("/execute/dir_1_1"), Path("/control/dir_1_1"))
@@ -123,17 +129,62 @@ def test_without_the_jobs_group_docker_itself_limits_the_container() -> None:
 def test_a_slice_of_systemd_is_limited_by_docker_and_watched_by_the_keeper() -> None:
     engine = Engine(slices="/sys/fs/cgroup")
     words = created(context_of(), engine=engine, cgroup=groups(2))
-    assert "--cgroup-parent=htcondor-_execute_slot1.slice" in words and "--memory=100m" in words
-    watched = container.container_groups(groups(2), engine)
-    place = "/sys/fs/cgroup/htcondor.slice/htcondor-_execute_slot1.slice"
+    name = "htcondor-_execute_slot1_dir_1_1.slice"
+    assert f"--cgroup-parent={name}" in words and "--memory=100m" in words
+    watched = container.container_groups(spec_of(context_of().job, cgroup=groups(2)), engine)
+    place = f"/sys/fs/cgroup/htcondor.slice/{name}"
     assert (watched.freezer, watched.memory, watched.cpu, watched.make) == (place, place, place, ())
+    assert container.is_slice_of(name, "/execute", "") and container.is_slice_of(name, "/execute", "dir_1_1")
+    assert not container.is_slice_of(name, "/execute", "dir_1_2") and not container.is_slice_of(name, "/exec", "")
+
+
+def test_docker_itself_limits_processes_and_swap_where_the_jobs_group_cannot() -> None:
+    host = CgroupHost(2, {"": Path("/sys/fs/cgroup/htcondor")}, frozenset({"memory", "pids"}))
+    rules = CgroupRules(disable_swap=True, max_processes=50)
+    cgroup = plan.plan(host, rules, name="_execute_slot1", cpus=2, memory_mib=100, user=True)
+    words = created(context_of(), engine=Engine(slices="/sys/fs/cgroup"), cgroup=cgroup)
+    assert {"--memory=100m", "--memory-swap=100m", "--pids-limit=50"} <= set(words)
+    below = created(context_of(), engine=SECOND, cgroup=cgroup)
+    assert not [word for word in below if word.startswith(("--memory", "--pids", "--cpu"))]
+
+
+#: /proc/self/mounts of hosts, cut down to their cgroups.
+FIRST_ONLY = "".join(
+    f"cgroup /sys/fs/cgroup/{names} cgroup rw,nosuid,nodev,noexec,relatime,{names} 0 0\n"
+    for names in ("cpu,cpuacct", "memory", "freezer", "pids")
+)
+HYBRID = FIRST_ONLY + "cgroup2 /sys/fs/cgroup/unified cgroup2 rw,nosuid,nodev,noexec,relatime,nsdelegate 0 0\n"
+SECOND_ONLY = "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid,nodev,noexec,relatime,nsdelegate,memory_recursiveprot 0 0\n"
+FIRST_PLACES = tuple(f"/sys/fs/cgroup/{names}" for names in ("cpu,cpuacct", "memory", "freezer", "pids"))
+
+
+@pytest.mark.parametrize(
+    ("mounts", "driver", "version", "expected"),
+    [
+        (FIRST_ONLY, "cgroupfs", "1", Engine(nests=True, mounts=FIRST_PLACES)),
+        (FIRST_ONLY, "systemd", "1", Engine(mounts=FIRST_PLACES)),
+        (HYBRID, "cgroupfs", "1", Engine(nests=True, mounts=(*FIRST_PLACES, "/sys/fs/cgroup/unified"))),
+        (SECOND_ONLY, "cgroupfs", "2", Engine(nests=True, mounts=("/sys/fs/cgroup",))),
+        (SECOND_ONLY, "systemd", "2", Engine(mounts=("/sys/fs/cgroup",), slices="/sys/fs/cgroup")),
+        # The daemon lives elsewhere, in another machine or another view of the groups.
+        (SECOND_ONLY, "cgroupfs", "1", Engine(mounts=("/sys/fs/cgroup",))),
+        (HYBRID, "systemd", "2", Engine(mounts=(*FIRST_PLACES, "/sys/fs/cgroup/unified"))),
+        (SECOND_ONLY, "none", "2", Engine(mounts=("/sys/fs/cgroup",))),
+    ],
+)
+def test_how_containers_get_below_the_jobs_group(mounts: str, driver: str, version: str, expected: Engine) -> None:
+    docker = {"ServerVersion": "28.2", "CgroupDriver": driver, "CgroupVersion": version, "SecurityOptions": []}
+    info = state.parse_info(json.dumps(docker))
+    assert info is not None and engine_of(info, f"proc /proc proc rw 0 0\n{mounts}") == expected
+    rootless = replace(info, rootless=True)
+    assert not engine_of(rootless, mounts).nests and not engine_of(rootless, mounts).slices
 
 
 def test_all_groups_that_docker_makes_are_the_keepers_to_remove_and_the_client_is_in_none() -> None:
-    found = container.container_groups(groups(), NESTED)
+    found = container.container_groups(spec_of(context_of().job), NESTED)
     assert set(found.make) == {f"{mount}/htcondor/_execute_slot1" for mount in MOUNTS} and found.join == ()
     assert found.settings == groups().settings and found.freezer == "/sys/fs/cgroup/freezer/htcondor/_execute_slot1"
-    second = container.container_groups(groups(2), SECOND)
+    second = container.container_groups(spec_of(context_of().job, cgroup=groups(2)), SECOND)
     assert second.make == groups(2).make and second.join == second.own == ()
     words = created(context_of(), engine=SECOND, cgroup=groups(2))
     assert "--cgroup-parent=/htcondor/_execute_slot1.slice" in words
@@ -194,8 +245,125 @@ def test_the_keeper_runs_a_client_with_its_own_rights_and_none_of_the_jobs_limit
     assert found.client and found.exe == "/usr/bin/python3" and found.cwd == "/"
     assert found.env == {"DOCKER_HOST": "unix:///d", "_SLOTWISE_FAMILY": "dir_1_1.x"}
     assert found.limits == Limits(umask=0o77) and found.cgroup == CgroupPlan() and b"client=1" in found.encode()
-    words = launch.words("/errors", "name", ("docker",), ("start", "-a"), ["create", "x"])
-    assert launch.parsed(words) == ("/errors", "name", ["docker"], ["start", "-a"], ["create", "x"])
+    for directory in (None, ("/home/ann", 1000, 100, (50, 51)), ("/home/ann", 1000, 100, ())):
+        for socket, body in (("", ""), ("/d.sock", "{}")):
+            words = launch.words(
+                "/errors", "name", ("docker",), ("start", "-a"), ["create", "x"], directory, socket=socket, body=body
+            )
+            read = launch.parsed(words)
+            assert (read.errors, read.name, read.directory) == ("/errors", "name", directory)
+            assert (read.client, read.start, read.create) == (["docker"], ["start", "-a"], ["create", "x"])
+            assert (read.socket, read.body) == (socket, body)
+
+
+def launched(top: Path, directory: launch.UserDirectory) -> tuple[str, str]:
+    """What a client sees that is asked for a container with this directory, after somebody has put a link to ``other``
+    in its place; and why there is no container."""
+    for place in (top / "mine", top / "other"):
+        place.mkdir(exist_ok=True)
+        (place / place.name).touch()
+    docker = top / "docker"
+    docker.write_text(
+        f"#!/bin/sh\n[ $1 = create ] && {{ echo $3 | sed 's/.*device=//; s/\"$//' >{top}/given;"
+        f" mv {top}/mine {top}/moved; ln -s other {top}/mine; exit; }}\nls $(cat {top}/given)/ >{top}/seen\n"
+    )
+    docker.chmod(0o755)
+    words = launch.words(str(top / "why"), "name", [str(docker)], ["start"], ["create", "image"], directory)
+    subprocess.run([*launch.program(), *words], check=False)
+    seen, why = (place.read_text() if place.exists() else "" for place in (top / "seen", top / "why"))
+    return seen, why
+
+
+def test_the_daemon_gets_the_directory_that_was_there_when_its_user_was_asked_for() -> None:
+    with tempfile.TemporaryDirectory(prefix="sw-", dir="/var/tmp") as name:
+        top = Path(name)
+        top.chmod(0o755)
+        assert launched(top, (f"{top}/mine", 65534, 65534, ())) == ("mine\n", "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may use the rights of others")
+def test_the_daemon_gets_no_directory_that_the_user_cannot_reach() -> None:
+    with tempfile.TemporaryDirectory(prefix="sw-", dir="/var/tmp") as name:
+        top = Path(name)
+        for closed, open_one in ((top, top / "mine"), (top / "mine", top)):
+            (top / "mine").mkdir(exist_ok=True)
+            closed.chmod(0o700)
+            open_one.chmod(0o755)
+            seen, why = launched(top, (f"{top}/mine", 65534, 65534, ()))
+            assert (seen, why) == ("", f"{top}/mine: Permission denied")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--env-file", "/root/list"],
+        ["-e", "FROM_THE_PROGRAM"],
+        ["--network", "a", "--network", "b"],
+        ["--security-opt", "seccomp=/etc/rules.json"],
+        ["--memory", "1.5g"],
+        ["--init=false"],
+        ["--gpus", "all"],
+        ["-v", "named:/data"],
+        ["-it"],
+        ["-p", "80:8080"],
+        ["-e", f"LONG={'x' * 131072}"],
+    ],
+)
+def test_what_only_dockers_program_knows_is_left_to_it(words: list[str]) -> None:
+    assert create_body(["create", "image"])
+    assert create_body(["create", *words, "image"]) == ""
+    assert create_body(["create", *words]) == ""
+
+
+def test_the_text_that_creates_a_container_has_one_place_for_its_open_directory() -> None:
+    hostile = ["-e", "A=\\u0000\n", "image", "\n", "\\n"]
+    assert "\n" not in create_body(["create", *hostile])
+    parts = create_body(["create", *hostile], ('/home/"ann\n', 1, 1, ())).split("\n")
+    assert len(parts) == 2
+    read = json.loads("/proc/1/fd/3".join(parts))
+    assert read["Env"] == ["A=\\u0000\n"] and read["Cmd"] == ["\n", "\\n"]
+    (mount,) = read["HostConfig"]["Mounts"]
+    assert mount["Target"] == '/home/"ann\n'
+    assert mount["VolumeOptions"]["DriverConfig"]["Options"]["device"] == "/proc/1/fd/3"
+
+
+@pytest.mark.parametrize(
+    ("head", "env", "settings", "expected"),
+    [
+        (b"\x7fELF", {}, None, "/var/run/docker.sock"),
+        (b"\x7fELF", {"DOCKER_HOST": "unix:///run/d.sock"}, "{}", "/run/d.sock"),
+        (b"#!/bin/sh\n", {"DOCKER_HOST": "unix:///run/d.sock"}, None, ""),
+        (b"\x7fELF", {"DOCKER_HOST": "tcp://host:2375"}, None, ""),
+        (b"\x7fELF", {"DOCKER_CONTEXT": "other"}, None, ""),
+        (b"\x7fELF", {}, '{"currentContext": "other"}', ""),
+        (b"\x7fELF", {}, '{"currentContext": "default", "auths": {}}', "/var/run/docker.sock"),
+        (b"\x7fELF", {}, '{"proxies": {"default": {"httpProxy": "http://proxy"}}}', ""),
+        (b"\x7fELF", {}, "not JSON", ""),
+    ],
+)
+def test_the_daemons_socket_is_used_where_the_program_adds_nothing(
+    tmp_path: Path, head: bytes, env: dict[str, str], settings: str | None, expected: str
+) -> None:
+    program = tmp_path / "docker"
+    program.write_bytes(head)
+    program.chmod(0o755)
+    (tmp_path / ".docker").mkdir()
+    if settings is not None:
+        (tmp_path / ".docker/config.json").write_text(settings)
+    found = Client((str(program),), tmp_path, {"HOME": str(tmp_path), **env})
+    assert socket_of(found) == expected
+    assert socket_of(Client((str(program), "--context", "x"), tmp_path, found.env)) == ""
+
+
+def test_a_job_without_file_transfer_has_its_directory_by_its_descriptor_or_by_its_name() -> None:
+    context = replace(context_of(), transfers=False)
+    spec = spec_of(context.job, cwd="/home/ann")
+    assert container.users_directory(spec, context, NESTED, (1000, 100)) == ("/home/ann", 1000, 100, (50,))
+    assert "/home/ann:/home/ann" not in created(context, cwd="/home/ann")
+    by_name = replace(NESTED, mounts_open=False)
+    assert container.users_directory(spec, context, by_name, (1000, 100)) is None
+    assert "/home/ann:/home/ann" in created(context, engine=by_name, cwd="/home/ann")
+    assert container.users_directory(spec, context_of(), NESTED, (1000, 100)) is None
 
 
 @pytest.mark.parametrize(
@@ -228,7 +396,7 @@ def test_the_daemon_mounts_no_directory_that_the_jobs_user_cannot_reach(director
             (top / directory).parent.chmod(0o700)
         context = replace(context_of(Iwd=str(top / directory)), transfers=False)
         job = ContainerJob("12.3#1", Choice("docker", "debian"), context)
-        made = Docker(DockerRules(program=("no-docker",)), top).prepare(job, lambda _said: None)
+        made = Docker(DockerRules(program=("no-docker",)), top, top).prepare(job, lambda _said: None)
         with pytest.raises(LaunchRefusedError, match="initial working directory" if held else "Cannot pull image"):
             asyncio.run(made)
 
@@ -299,17 +467,34 @@ def test_what_the_daemon_is() -> None:
     assert podman == state.EngineInfo(True, "4.3", "cgroupfs", "1", rootless=True)
     away = state.parse_info('{"ServerErrors":["Cannot connect to the Docker daemon"]}')
     assert away is not None and not away.server and away.errors
-    assert state.is_understood("Docker version 28.2.2, build e6534b4\n") == ""
-    assert state.is_understood("podman version 4.3.1\n") == ""
-    assert "OpenBox" in state.is_understood("docker 1.5\nby Ben Jansens\n")
-    assert "20.10.4" in state.is_understood("Docker version 20.10.4, build 1")
-    assert state.is_host_failure("Error: toomanyrequests: slow down") and not state.is_host_failure("manifest unknown")
+    assert state.client_problem("Docker version 28.2.2, build e6534b4\n") == ""
+    assert state.client_problem("podman version 4.3.1\n") == ""
+    assert "OpenBox" in state.client_problem("docker 1.5\nby Ben Jansens\n")
+    assert "20.10.4" in state.client_problem("Docker version 20.10.4, build 1")
+    assert is_host_failure("Error: toomanyrequests: slow down") and not is_host_failure("manifest unknown")
+    assert is_host_failure("dial tcp: lookup registry-1.docker.io on 10.0.0.1:53: no such host")
+    assert not is_host_failure("dial tcp: lookup registry.mistaken on 10.0.0.1:53: no such host")
 
 
 def test_the_test_image_is_a_program_for_this_processor() -> None:
     body = test_image.program("x86_64")
     assert body is not None and body[:4] == b"\x7fELF" and len(body) == 132
     assert test_image.program("aarch64") is not None and test_image.program("s390x") is None
+
+
+def test_what_went_over_a_containers_networks() -> None:
+    both = {
+        "networks": {"eth0": {"rx_bytes": 1_200_000, "tx_bytes": 5}, "eth1": {"rx_bytes": 300_000, "tx_bytes": "?"}}
+    }
+    assert state.counted_traffic(both) == state.Traffic(1_500_000, 5)
+    assert state.counted_traffic({}) == state.counted_traffic({"networks": None}) == state.Traffic(0, 0)
+    assert state.parse_traffic("1.2kB / 656B\n") == state.Traffic(1200, 656)
+    assert state.parse_traffic("3.5MB / 2GB") == state.Traffic(3.5e6, 2e9)
+    assert state.parse_traffic("-- / --") is None and state.parse_traffic("") is None
+    assert state.network_attributes(state.Traffic(1_500_000, 5)) == {
+        "NetworkInputMb": 1.5,
+        "NetworkOutputMb": 0.000005,
+    }
 
 
 def configuration(tmp_path: Path, text: str) -> Config:
@@ -340,7 +525,7 @@ def test_the_knobs(tmp_path: Path) -> None:
 
 
 def test_a_client_without_a_daemon_is_not_even_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "_PATH", str(tmp_path))
+    monkeypatch.setattr(client, "PATH", str(tmp_path))
     monkeypatch.setattr(client, "_SOCKET", tmp_path / "sock")
     program = tmp_path / "docker"
     program.write_bytes(b"\x7fELF")

@@ -68,7 +68,8 @@ def host_of(tmp_path: Path) -> Any:
     )
     posted: list[Any] = []
     return SimpleNamespace(
-        clock=SetClock(), settings=settings, disks=Disks(), runs={}, posted=posted, lease=tmp_path / "lease",
+        clock=SetClock(), machine=SimpleNamespace(settings=settings), disks=Disks(), runs={}, posted=posted,
+        lease=tmp_path / "lease",
         startd=SimpleNamespace(listening=True, report=lambda run_id, report: posted.append(report)),
     )  # fmt: skip
 

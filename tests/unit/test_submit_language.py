@@ -13,6 +13,7 @@ from slotwise.submit import Submission, parse
 from slotwise.table import unpack_ads
 
 EXE = "executable = /bin/true\n"
+DOCKER = EXE + "universe = docker\n"
 
 
 def read(text: str, **more: Any) -> Submission:
@@ -214,6 +215,11 @@ def test_requirements_are_made() -> None:
         (EXE + "queue nonsense\n", 2, "queue"),
         (EXE + "arguments\nqueue\n", 2, "arguments"),
         (EXE + "kill_sig = SIGNOPE\nqueue\n", 2, "kill_sig"),
+        (DOCKER + "docker_image = -v/:/host\nqueue\n", 3, "docker_image"),
+        (DOCKER + "docker_image = --privileged debian\nqueue\n", 3, "docker_image"),
+        (EXE + "universe = container\ncontainer_image = docker://--x\nqueue\n", 3, "container_image"),
+        (DOCKER + "docker_image = debian\ncontainer_target_dir = here\nqueue\n", 4, "container_target_dir"),
+        (DOCKER + "docker_image = debian\ncontainer_target_dir = /a:/etc\nqueue\n", 4, "container_target_dir"),
         ("queue\n", 1, "executable"),
         ("executable = /no/such/program\nqueue\n", 1, "executable"),
     ],
@@ -224,6 +230,11 @@ def test_refusals_name_line_key_and_remedy(text: str, line: int, key: str) -> No
     assert caught.value.origin == f"t.sub:{line}"
     assert caught.value.key == key
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("image", ["debian", '"debian:12"', "a.b:5000/c/d@sha256:0f", "$$(Image)", "docker://debian"])
+def test_names_of_images(image: str) -> None:
+    assert read(DOCKER + f"docker_image = {image}\ncontainer_target_dir = /work\nqueue\n")
 
 
 @pytest.mark.parametrize(

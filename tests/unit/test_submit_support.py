@@ -34,6 +34,8 @@ def test_the_table_speaks_of_commands_that_exist() -> None:
         ("noop_job = true", "/bin/true"),
         ("log_xml = true", "take the command out"),
         ("output_destination = /tmp", "SCHEME"),
+        ("manifest_dir = /tmp/lists", "a name"),
+        ("manifest_dir = ../lists", "a name"),
         ("use_oauth_services = box", "transfer_input_files"),
         ("mount_under_scratch = /tmp", "MOUNT_UNDER_SCRATCH"),
         ("MY.SuspendJobAtExec = true", "take the command out"),
@@ -58,7 +60,7 @@ def test_what_would_be_another_job_is_refused_by_name(statement: str, remedy: st
 @pytest.mark.parametrize(
     "statement",
     ["skip_if_dataflow = true", "submit_fail_empty_fields = true",
-     "ulog_execute_attrs = Cpus", "manifest = true"],
+     "ulog_execute_attrs = Cpus"],
 )  # fmt: skip
 def test_courtesies_are_warned_about(statement: str, tmp_path: Path) -> None:
     name = statement.split()[0]
@@ -84,3 +86,20 @@ def test_file_checks_can_be_skipped(tmp_path: Path) -> None:
     with pytest.raises(SubmitError):
         parse(text, cwd=tmp_path, env={})
     assert parse("skip_filechecks = true\n" + text, cwd=tmp_path, env={}).count == 1
+
+
+@pytest.mark.parametrize(
+    ("statements", "word"),
+    [
+        (["universe = docker", "docker_image = debian", "docker_pull_policy = never"], "the only policy is always"),
+        (["universe = docker", "docker_image = debian", "docker_pull_policy = Always"], ""),
+        (["universe = vm", "vm_type = kvm", "vm_memory = 64", "vm_disk = a:vda:w", "vm_macaddr = zz"], "will be held"),
+        (
+            ["universe = vm", "vm_type = kvm", "vm_memory = 64", "vm_disk = a:vda:w", "vm_macaddr = 52:54:00:1a:34:56"],
+            "",
+        ),
+    ],
+)
+def test_values_without_effect_are_warned_about(tmp_path: Path, statements: list[str], word: str) -> None:
+    said = [text for text in made(*statements, "request_memory = 64", cwd=tmp_path).warnings if "=" in text]
+    assert [word in text for text in said] == ([True] if word else []), said

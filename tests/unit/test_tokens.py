@@ -22,7 +22,7 @@ from slotwise.wire.credential import PROOF, HostCredential, TokenCredential, bea
 from slotwise.wire.gen import token_pb2
 from slotwise.wire.keys import PoolSecrets, PoolTrust, SigningKey, mint, public_text
 from slotwise.wire.security import METHOD_SCOPES, Authenticator, required_levels, revoked_by
-from slotwise.wire.token import find_token, token_directories, with_implied, write_secret
+from slotwise.wire.token import find_token, peek, token_directories, with_implied, write_secret
 
 KEY, HOST, OTHER = SigningKey.generate(), SigningKey.generate(), SigningKey.generate()
 TRUST = PoolTrust("here", {KEY.kid: KEY.public})
@@ -178,6 +178,22 @@ def test_a_hosts_own_daemons_are_a_family() -> None:
 def test_a_daemon_shows_nothing_before_it_has_joined(tmp_path: Path) -> None:
     shown = HostCredential("condor@ep", HOST, lambda: None, ["ADVERTISE_STARTD"], time.time)
     assert shown.metadata(f"unix:{tmp_path}/none.sock") == ()
+
+
+def test_a_token_that_stands_in_is_shown_to_the_collector_alone(tmp_path: Path) -> None:
+    collector = f"unix:{tmp_path}/collector.sock"
+    given = {collector: "given"}.get
+    shown = HostCredential("condor@ep", HOST, lambda: None, ["ADVERTISE_STARTD"], time.time, given)
+    assert shown.metadata(collector) == (("authorization", "Bearer given"),)
+    assert shown.metadata(f"unix:{tmp_path}/schedd.sock") == ()
+    joined = HostCredential("condor@ep", HOST, lambda: word("ADVERTISE_STARTD"), ["ADVERTISE_STARTD"], time.time, given)
+    assert joined.metadata(collector) != shown.metadata(collector)
+
+
+def test_a_proof_for_an_address_with_a_key_is_worth_nothing_where_another_key_is(tmp_path: Path) -> None:
+    shown = HostCredential("condor@ep", HOST, lambda: word("ADVERTISE_STARTD"), ["ADVERTISE_STARTD"], time.time)
+    ((_, text),) = shown.metadata("ep.example:9618?key=abc")
+    assert peek(text.removeprefix("Bearer "))[1]["aud"] == "ep.example:9618?key=abc"
 
 
 def test_a_proof_is_made_once_for_an_address_and_anew_with_another_grant(tmp_path: Path) -> None:
@@ -350,13 +366,25 @@ def test_every_service_has_a_level() -> None:
         collector_pb2,
         daemon_pb2,
         negotiator_pb2,
+        node_pb2,
         schedd_pb2,
+        shared_port_pb2,
         startd_pb2,
         starter_pb2,
         token_pb2,
     )
 
-    files = (collector_pb2, daemon_pb2, negotiator_pb2, schedd_pb2, startd_pb2, starter_pb2, token_pb2)
+    files = (
+        collector_pb2,
+        daemon_pb2,
+        negotiator_pb2,
+        node_pb2,
+        schedd_pb2,
+        shared_port_pb2,
+        startd_pb2,
+        starter_pb2,
+        token_pb2,
+    )
     services = {s.full_name for f in files for s in f.DESCRIPTOR.services_by_name.values()}
     assert services <= set(METHOD_SCOPES)
     methods = {

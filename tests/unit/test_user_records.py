@@ -6,9 +6,10 @@ import sqlite3
 
 import pytest
 from slotwise.errors import DeniedError, NotFoundError, UsageError
-from slotwise.schedd.storage.batch import Batch, Once, UserTotals
+from slotwise.schedd.storage.batch import Batch, Once, RecordKind, UserTotals
 from slotwise.schedd.storage.schema import prepare
-from slotwise.schedd.users.records import UserRecords, check_edit
+from slotwise.schedd.users.record import check_edit
+from slotwise.schedd.users.records import UserRecords
 
 
 def records(*users: str) -> UserRecords:
@@ -69,11 +70,11 @@ def test_who_may_submit() -> None:
 
 def test_what_is_written_is_what_is_read() -> None:
     made, batch = records("bob@here"), Batch()
-    batch.know_user("ann@here")
-    batch.add_user_totals("ann@here", UserTotals(completed=(2, 1.5, 10.0)))
-    batch.add_user_totals("ann@here", UserTotals(completed=(1, 0.5, 1.0), removed=(4, 0.0, 2.0)))
+    batch.know_record(RecordKind.USER, "ann@here")
+    batch.add_record_totals(RecordKind.USER, "ann@here", UserTotals(completed=(2, 1.5, 10.0)))
+    batch.add_record_totals(RecordKind.USER, "ann@here", UserTotals(completed=(1, 0.5, 1.0), removed=(4, 0.0, 2.0)))
     made.disable("bob@here", "why", {"MaxJobsRunning": "3", "Sum": "1 + 1"}, batch)
-    batch.know_user("bob@here")
+    batch.know_record(RecordKind.USER, "bob@here")
     made.add("eve@here", batch)
     made.remove("eve@here", in_use=False, batch=batch)
     ann, bob = written(batch)

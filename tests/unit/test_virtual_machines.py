@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import struct
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,10 +16,11 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import slotwise
 from slotwise.classad import ClassAd
 from slotwise.config import load
 from slotwise.execution.job_view import read_job, read_slot
-from slotwise.execution.keeper_spec import CgroupPlan, CgroupSetting, Identity
+from slotwise.execution.keeper_spec import CgroupPlan, CgroupSetting, Identity, Isolation
 from slotwise.starter.job.ads import lookup
 from slotwise.starter.job.choice import Choice
 from slotwise.starter.job.directories import RunDirectory
@@ -25,8 +28,9 @@ from slotwise.starter.job.failures import LaunchRefusedError
 from slotwise.starter.runtimes.context import JobContext
 from slotwise.starter.runtimes.runtime import ContainerJob
 from slotwise.starter.runtimes.vm import driver as vm_driver
+from slotwise.starter.runtimes.vm import probe
 from slotwise.starter.runtimes.vm.domain import description, with_identity
-from slotwise.starter.runtimes.vm.driver import VirtualMachines, offered, with_overhead
+from slotwise.starter.runtimes.vm.driver import VirtualMachines, name_of_run, offered, with_overhead
 from slotwise.starter.runtimes.vm.machine import (
     Disk,
     Machine,
@@ -46,6 +50,7 @@ from slotwise.starter.runtimes.vm.saved_state import decode_facts, facts_of, obs
 from tests.support.manual.features import FEATURES
 
 RULES = VmRules(kind="kvm", memory_mib=1024, networks=("nat", "bridge"), default_network="nat", bridge="br0")
+SCHEMA = Path("/usr/share/libvirt/schemas/domain.rng")
 XEN = replace(RULES, kind="xen", xen_bootloader="/usr/bin/pygrub", hardware_vt=True)
 SANDBOX = Sandbox("/scratch", frozenset({"disk.img", "vmlinuz"}))
 JOB = {
@@ -136,6 +141,48 @@ def test_xen_boots_by_its_boot_loader_or_a_kernel() -> None:
     assert (domain.get("type"), domain.findtext("os/kernel"), domain.findtext("os/root")) == (
         "xen", "/scratch/vmlinuz", "xvda1",
     )  # fmt: skip
+
+
+def descriptions() -> dict[str, str]:
+    """Machines of each kind with all that they may have, as they are described to libvirt."""
+    bridge = {"JobVMNetworking": True, "JobVMNetworkingType": "bridge", "JobVM_MACADDR": "00:16:3e:00:00:01"}
+    kernel = {"VMPARAM_Xen_Kernel": "vmlinuz", "VMPARAM_Xen_Root": "/dev/xvda1", "VMPARAM_Xen_Initrd": "vmlinuz"}
+    boots: dict[str, dict[str, object]] = {
+        "boot loader": {"VMPARAM_Xen_Kernel": "included"},
+        "kernel": {**kernel, "VMPARAM_Xen_Kernel_Params": "console=hvc0 <x>"},
+        "hardware": {"VMPARAM_Xen_Kernel": "vmx"},
+    }
+    rules = replace(XEN, networks=("nat", "bridge"), bridge="br0", hardware_vt=True)
+    disks = "disk.img:xvda:w, /images/cd.iso:xvdb:r"
+    xen = {
+        name: machine(rules, JobVMType="xen", VMPARAM_vm_Disk=disks, **bridge, **boot) for name, boot in boots.items()
+    }
+    found = {name: description(one, "xen", in_session=False) for name, one in xen.items()}
+    for network in ("nat", "user", "bridge", ""):
+        asked = replace(MACHINE, network=network, bridge="br0" if network == "bridge" else "", mac="52:54:00:12:34:56")
+        for in_session, marker in ((False, ""), (True, "A=b")):
+            text = description(asked, BY_KVM, in_session=in_session, marker=marker, vnc="/scratch/console.sock")
+            found[f"{network or 'no'} network{', session' * in_session}"] = text
+    return found
+
+
+@pytest.mark.skipif(shutil.which("xmllint") is None, reason="needs xmllint")
+@pytest.mark.skipif(not SCHEMA.exists(), reason=f"needs {SCHEMA}, which libvirt brings")
+@pytest.mark.parametrize(("name", "text"), descriptions().items(), ids=list(descriptions()))
+def test_libvirts_schema_takes_what_machines_are_described_as(name: str, text: str) -> None:
+    words_of_it = ["xmllint", "--noout", "--relaxng", str(SCHEMA), "-"]
+    done = subprocess.run(words_of_it, input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{name}: {done.stderr}"
+
+
+def test_a_xen_machine_is_on_the_bridge_and_boots_with_its_words() -> None:
+    kernel = ElementTree.fromstring(descriptions()["kernel"])
+    assert kernel.findtext("os/cmdline") == "console=hvc0 <x>" and kernel.findtext("os/initrd") == "/scratch/vmlinuz"
+    source, mac = kernel.find("devices/interface/source"), kernel.find("devices/interface/mac")
+    assert source is not None and source.get("bridge") == "br0"
+    assert mac is not None and mac.get("address") == "00:16:3e:00:00:01"
+    assert ElementTree.fromstring(descriptions()["boot loader"]).findtext("bootloader") == "/usr/bin/pygrub"
+    assert ElementTree.fromstring(descriptions()["hardware"]).findtext("os/type") == "hvm"
 
 
 def option(line: list[str], name: str) -> list[str]:
@@ -236,6 +283,11 @@ def test_a_saved_machine_goes_on_only_where_it_fits(change: dict[str, object], w
     saved = decode_facts(json.dumps({**json.loads(now.encode()), **change}))
     found = obstacle(saved, now)
     assert (words_of_it in found) and bool(found) == bool(words_of_it)
+
+
+def test_no_two_runs_have_machines_of_one_name_in_a_libvirt_of_the_host() -> None:
+    names = {name_of_run("ann_a.org_12.0", Path(top, "dir_7_1/scratch")) for top in ("/execute", "/other", "/execute")}
+    assert len(names) == 2 and all(name.startswith("ann_a.org_12.0_") for name in names)
 
 
 def test_what_is_offered_is_what_is_left() -> None:
@@ -364,3 +416,23 @@ def test_root_reads_no_kernel_that_the_job_may_not(open_path: Path, name: str) -
     disk = {"JobVMType": "xen", "VMPARAM_vm_Disk": f"{open_path}/disk:xvda:r", "VMPARAM_Xen_Root": "xvda"}
     with pytest.raises(LaunchRefusedError, match=f"XEN_{name.upper()}_NOT_FOUND"):
         prepared(open_path, replace(XEN, uri="xen:///system"), **disk, **files)
+
+
+def test_an_installation_in_a_closed_directory_is_named_as_such() -> None:
+    said = "Traceback (most recent call last):\n  File ...\nModuleNotFoundError: No module named 'slotwise'\n"
+    assert "cannot read the installation at /" in probe.in_words(said)
+    assert probe.in_words("no such\n  device\n") == "no such device" and probe.in_words("") == ""
+
+
+@pytest.mark.parametrize(
+    ("package", "pins"),
+    [("/tmp/venv/lib/slotwise/__init__.py", ("/kept", "/tmp/venv/lib")), ("/opt/lib/slotwise/__init__.py", ("/kept",))],
+)
+def test_a_supervisor_finds_its_program_below_a_directory_that_is_the_jobs_own(
+    monkeypatch: pytest.MonkeyPatch, package: str, pins: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(slotwise, "__file__", package)
+    monkeypatch.setattr(probe, "_interpreter", lambda: "/usr/bin/python3")
+    isolation = Isolation(mounts=(("/execute/tmp", "/tmp"),), pins=("/kept",))
+    assert probe.seeing_supervisor(isolation).pins == pins
+    assert probe.seeing_supervisor(Isolation()) == Isolation()

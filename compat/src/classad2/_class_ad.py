@@ -206,12 +206,28 @@ class ClassAd(MutableMapping[str, Any]):
         return from_native(left)
 
     def externalRefs(self, expr: ExprTree) -> list[str]:
-        """The attributes that ``expr`` reads and this ad does not define."""
-        references = _expression(expr).references()
-        known = {name.lower() for name in self._native}
-        names = {name for name in (*references.my, *references.bare) if name.lower() not in known}
+        """The attributes that ``expr``, and those of this ad that it reads, read and this ad does not define.
+
+        :raises ValueError: an attribute of this ad reads itself.
+        """
+        names: set[str] = set()
+        self._external(_expression(expr), names, set(), ())
         # HTCondor's module splits an empty text.
-        return sorted(names, key=str.lower) + [f"TARGET.{name}" for name in references.target] or [""]
+        return sorted(names, key=str.lower) or [""]
+
+    def _external(self, expr: NativeExpr, names: set[str], done: set[str], within: tuple[str, ...]) -> None:
+        """Add to ``names`` what ``expr`` reads from outside; ``within``: the attributes in which it stands."""
+        references = expr.references()
+        names.update(f"TARGET.{name}" for name in references.target)
+        for name in (*references.my, *references.bare):
+            lower = name.lower()
+            if lower in within:
+                raise ValueError("Unable to determine external references.")
+            if name not in self._native:
+                names.add(name)
+            elif lower not in done:
+                self._external(_expression(self.lookup(name)), names, done, (*within, lower))
+                done.add(lower)
 
     def internalRefs(self, expr: ExprTree) -> list[str]:
         """The attributes that ``expr`` reads and this ad defines."""

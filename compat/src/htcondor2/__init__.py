@@ -34,8 +34,8 @@ from htcondor2._errors import HTCondorException
 from htcondor2._functions import (
     CredCheck,
     Credd,
+    DAGMan,
     Placementd,
-    SecurityContext,
     disable_debug,
     enable_debug,
     enable_log,
@@ -50,6 +50,7 @@ from htcondor2._functions import (
 from htcondor2._job_event import JobEvent, JobEventLog
 from htcondor2._negotiator import Negotiator
 from htcondor2._schedd import Schedd
+from htcondor2._security import SecurityContext
 from htcondor2._startd import Startd
 from htcondor2._submit import Submit, SubmitResult
 
@@ -72,6 +73,7 @@ __all__ = [
     "CredType",
     "CredTypes",
     "Credd",
+    "DAGMan",
     "DaemonCommand",
     "DaemonCommands",
     "DaemonType",

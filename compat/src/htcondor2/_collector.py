@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from classad2 import ClassAd, ExprTree, quote
+from slotwise import environment
 from slotwise.client import Collector as Client
 from slotwise.client.collector import LOCATING
 from slotwise.model.ad_kinds import COMMAND_WORDS, GENERIC, MY_TYPES
@@ -13,23 +14,36 @@ from slotwise.model.ad_kinds import COMMAND_WORDS, GENERIC, MY_TYPES
 from htcondor2 import _pool
 from htcondor2._enums import AdType, DaemonType
 from htcondor2._errors import HTCondorException
+from htcondor2._security import SecurityContext
 
 
 class Collector:
     """A pool's collector: this pool's, or that of ``pool`` (``host:port``, a list of such, or an ad with MyAddress)."""
 
-    def __init__(self, pool: str | ClassAd | Sequence[str] | None = None) -> None:
+    def __init__(
+        self, pool: str | ClassAd | Sequence[str] | None = None, security: SecurityContext | None = None
+    ) -> None:
+        self._token = None if security is None else security.preferred_token
         if isinstance(pool, ClassAd):
             self._address: str | None = _pool.address_of(pool, "collector")
         elif pool is None or isinstance(pool, str):
-            self._address = _with_port(pool) if pool else None
+            self._address = _pool.collector_at(pool) if pool else None
         elif isinstance(pool, Sequence) and pool:
-            self._address = _with_port(pool[0])
+            self._address = _pool.collector_at(pool[0])
         else:
             raise TypeError("pool must be a string, a list of strings, or a ClassAd")
+        #: Names the pool: that of the moment, whatever the environment names later.
+        self._env: Mapping[str, str] | None = environment() if self._address is None else None
+
+    @classmethod
+    def _of_pool(cls, env: Mapping[str, str]) -> Collector:
+        """The collector of the pool that ``env`` names."""
+        made = cls()
+        made._env = env
+        return made
 
     def _client(self) -> Client:
-        return _pool.client(Client, self._address)
+        return _pool.client(Client, self._address, self._token, self._env)
 
     def query(
         self,
@@ -74,7 +88,7 @@ class Collector:
             by_machine = daemon_type == DaemonType.Startd and "@" not in name
             attribute = "Machine" if by_machine else "Name"
             return next(iter(self.query(kind, f"{attribute} == {quote(name)}", LOCATING)), None)
-        if self._address is None and (here := _pool.here(DaemonType(daemon_type).name.lower())):
+        if self._address is None and (here := _pool.here(DaemonType(daemon_type).name.lower(), self._env)):
             for ad in self.query(kind, None, LOCATING):
                 if ad.get("MyAddress") in here:
                     return ad
@@ -87,11 +101,12 @@ class Collector:
     def advertise(self, ad_list: Sequence[ClassAd], command: str = "UPDATE_AD_GENERIC", use_tcp: bool = True) -> None:
         """Put ads into the collector, or take them out of it (``INVALIDATE_...``).
 
+        :raises ValueError: there is no such command.
         :raises HTCondorException: the collector refuses one, with its reason.
         """
         found = re.fullmatch(r"(UPDATE|INVALIDATE)_(?:AD_GENERIC|([A-Z]+)_ADS?(_GENERIC)?)", command)
         if found is None or (found[2] and found[2] not in COMMAND_WORDS):
-            raise HTCondorException(f"unknown command {command}")
+            raise ValueError(f"invalid command {command}")
         kind = COMMAND_WORDS[found[2]] if found[2] else GENERIC
         for ad in ad_list:
             if not isinstance(ad, ClassAd):
@@ -118,8 +133,3 @@ def _ad_type(daemon_type: DaemonType) -> AdType:
         return AdType[DaemonType(daemon_type).name]
     except (KeyError, ValueError):
         raise HTCondorException(f"there are no daemons of the type {daemon_type!r}") from None
-
-
-def _with_port(pool: str) -> str:
-    word = pool.strip().strip("<>").partition("?")[0]
-    return word if ":" in word else f"{word}:9618"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import warnings
+from typing import Any
 
 from classad2 import ClassAd
 from slotwise.release import CONDOR_VERSION, condor_platform
@@ -13,6 +14,7 @@ from slotwise.wire.gen import common_pb2, daemon_pb2, daemon_pb2_grpc
 from htcondor2 import _pool
 from htcondor2._enums import AdType, DaemonCommand, LogLevel
 from htcondor2._errors import HTCondorException
+from htcondor2._security import SecurityContext
 
 _log = logging.getLogger("htcondor2")
 _NAMES = {
@@ -88,7 +90,7 @@ def send_command(ad: ClassAd, dc: DaemonCommand, target: str | None = None) -> N
             raise HTCondorException(f"{command.name} is not a command of this master")
 
 
-def ping(location: str | ClassAd, authz: str | None = None, security: object = None) -> ClassAd:
+def ping(location: str | ClassAd, authz: str | None = None, security: SecurityContext | None = None) -> ClassAd:
     """Who the caller is to a daemon: an ad with RemoteName, MyRemoteUserName, AuthMethods and AuthorizationSucceeded,
     which says whether the daemon grants the level ``authz``, where one is named.
 
@@ -101,11 +103,19 @@ def ping(location: str | ClassAd, authz: str | None = None, security: object = N
     if not isinstance(address, str):
         raise ValueError("Address not available in location argument.")
     with _pool.calling("the daemon"):
-        reply = _pool.stub(daemon_pb2_grpc.DaemonStub, address).Ping(daemon_pb2.PingRequest(), timeout=20)
+        token = None if security is None else security.preferred_token
+        reply = _pool.stub(daemon_pb2_grpc.DaemonStub, address, token).Ping(daemon_pb2.PingRequest(), timeout=20)
     granted = level in ("DC_NOP", "ALLOW") or level in reply.scopes
     answer = ClassAd({"RemoteVersion": CONDOR_VERSION, "AuthCommand": _PINGS[level], "AuthorizationSucceeded": granted})
-    for ours, theirs in (("daemon", "RemoteName"), ("identity", "MyRemoteUserName"), ("method", "AuthMethods")):
-        if value := getattr(reply, ours, ""):
+    # Every call authenticates here; HTCondor's does when the security of the daemon asks for it.
+    answer["Authentication"] = "YES" if reply.identity else "NO"
+    for theirs, value in (
+        ("RemoteName", reply.daemon),
+        ("User", reply.identity),
+        ("MyRemoteUserName", reply.identity),
+        ("AuthMethods", reply.method),
+    ):
+        if value:
             answer[theirs] = value
     return answer
 
@@ -141,38 +151,108 @@ def set_ready_state(state: str = "Ready") -> None:
     """Nothing: see :func:`send_alive`."""
 
 
-class SecurityContext:
-    """The token that a caller prefers: SLOTWISE_TOKEN_FILE names it for all calls of the process."""
+class CredCheck:
+    """Whether a credd has the tokens of services. Programs test it; this pool makes none."""
 
-    def __init__(self, preferred_token: str | None = None) -> None:
-        if preferred_token is not None:
-            raise HTCondorException("name the token's file in SLOTWISE_TOKEN_FILE")
-        self.preferred_token = preferred_token
+    def __init__(self, services: object, url_or_error: str) -> None:
+        self._services = services
+        is_url = url_or_error.startswith(("http://", "https://"))
+        self._url = url_or_error if is_url else None
+        self._error = None if is_url else url_or_error
+
+    @property
+    def services(self) -> object:
+        """The services that were asked about."""
+        return self._services
+
+    @property
+    def url(self) -> str | None:
+        """Where the user gets the tokens; None when that is not known."""
+        return self._url
+
+    @property
+    def error(self) -> str | None:
+        """Why they cannot be had; None when there is a page to get them."""
+        return self._error
+
+    def __str__(self) -> str:
+        return str(self.url or self.error or self.services)
+
+    def __bool__(self) -> bool:
+        return self.url is not None
+
+    @property
+    def present(self) -> bool:
+        """Whether the tokens are there."""
+        return bool(self)
 
 
-class Credd:
+class _Refused:
+    """A daemon that this pool does not have. Its methods are there, so that programs can be imported and read.
+
+    :raises HTCondorException: whenever one is made.
+    """
+
+    _remedy = ""
+
+    def __init__(self, location: ClassAd | None = None) -> None:
+        raise HTCondorException(self._remedy)
+
+    def _refuse(self, *_: object, **__: object) -> Any:
+        """Refused.
+
+        :raises HTCondorException: always.
+        """
+        raise HTCondorException(self._remedy)
+
+
+class Credd(_Refused):
     """Refused: credentials are not kept in this pool.
 
     :raises HTCondorException: always.
     """
 
     _remedy = "this pool has no credd: give a job its token as a file, by transfer_input_files or x509userproxy"
+    add_password = delete_password = query_password = _Refused._refuse
+    add_user_cred = delete_user_cred = query_user_cred = _Refused._refuse
+    add_user_service_cred = delete_user_service_cred = query_user_service_cred = _Refused._refuse
+    check_user_service_creds = get_oauth2_credential = _Refused._refuse
 
-    def __init__(self, location: ClassAd | None = None) -> None:
-        raise HTCondorException(self._remedy)
 
-
-class Placementd(Credd):
+class Placementd(_Refused):
     """Refused: this pool has no placementd.
 
     :raises HTCondorException: always.
     """
 
     _remedy = "this pool has no placementd: submit to the access point itself, with a token of its own (slotwise token)"
+    queryAuthorizations = queryTokens = queryUsers = userLogin = _Refused._refuse
 
 
-class CredCheck(Credd):
-    """Refused: see :class:`Credd`.
+class DAGMan:
+    """A workflow that condor_dagman drives: it is halted and resumed by a file, as its manual says."""
 
-    :raises HTCondorException: always.
-    """
+    def __init__(self, dag_id: int) -> None:
+        if not isinstance(dag_id, int):
+            raise TypeError("dag_id must be an integer")
+        self._dag_id = dag_id
+
+    @property
+    def dag_id(self) -> int:
+        """The cluster of the workflow's job."""
+        return self._dag_id
+
+    def halt(self, reason: str | None = None, pause: bool | None = None) -> tuple[bool, str]:
+        """False, and what to do instead."""
+        return False, _DAGMAN
+
+    def resume(self) -> tuple[bool, str]:
+        """False, and what to do instead."""
+        return False, _DAGMAN
+
+    def throttle(self, **limits: int) -> tuple[bool, str]:
+        """False, and what to do instead."""
+        return False, _DAGMAN
+
+
+_DAGMAN = "this pool passes no calls on to condor_dagman: make, or remove, the file DAG_FILE.halt beside the DAG file"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from classad2 import ClassAd, quote
 from slotwise.client import Negotiator as Client
+from slotwise.errors import NotFoundError
 
 from htcondor2 import _pool
 from htcondor2._collector import Collector
@@ -37,8 +40,8 @@ class Negotiator:
         return [ClassAd({"Name": ad["Name"], "StartTime": ad.get("EnteredCurrentState", 0)}) for ad in found]
 
     def deleteUser(self, user: str) -> None:
-        """Forget a submitter."""
-        with _pool.calling("the negotiator"):
+        """Forget a submitter; nothing happens for one that is not known."""
+        with _pool.calling("the negotiator"), contextlib.suppress(NotFoundError):
             self._client().delete(_user(user))
 
     def resetAllUsage(self) -> None:
@@ -47,8 +50,8 @@ class Negotiator:
             self._client().reset_usage()
 
     def resetUsage(self, user: str) -> None:
-        """Set a submitter's usage to nothing."""
-        with _pool.calling("the negotiator"):
+        """Set a submitter's usage to nothing; nothing happens for one that is not known."""
+        with _pool.calling("the negotiator"), contextlib.suppress(NotFoundError):
             self._client().reset_usage(_user(user))
 
     def setBeginUsage(self, user: str, when: int) -> None:

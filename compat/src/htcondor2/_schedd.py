@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from classad2 import ClassAd, ClassAdException, ExprTree, quote
+from slotwise import environment
 from slotwise.classad import ClassAd as NativeAd
 from slotwise.classad import ExprTree as NativeExpr
 from slotwise.client import Negotiator
@@ -15,7 +17,7 @@ from slotwise.client import Schedd as Client
 from slotwise.client.descriptions import ReadOptions
 from slotwise.client.totals import QueueTotals
 
-from htcondor2 import _pool
+from htcondor2 import _past, _pool
 from htcondor2._collector import Collector
 from htcondor2._enums import AdType, JobAction, QueryOpt, TransactionFlag
 from htcondor2._errors import HTCondorException
@@ -44,9 +46,18 @@ class Schedd:
         else:
             self._addr = _pool.address_of(location, "schedd")
             self._version = location.get("CondorVersion")
+        #: Names the pool: that of the moment, whatever the environment names later.
+        self._env: Mapping[str, str] | None = environment() if location is None else None
+
+    @classmethod
+    def _of_pool(cls, env: Mapping[str, str]) -> Schedd:
+        """The access point of the pool that ``env`` names."""
+        made = cls()
+        made._env = env
+        return made
 
     def _client(self) -> Client:
-        return _pool.client(Client, self._addr)
+        return _pool.client(Client, self._addr, env=self._env)
 
     # ---- looking
 
@@ -63,15 +74,25 @@ class Schedd:
         :raises HTCondorException: the schedd refuses, or ``opts`` asks for what it does not have.
         """
         wanted = QueryOpt(opts)
-        if wanted & ~(QueryOpt.DefaultMyJobsOnly | QueryOpt.SummaryOnly | QueryOpt.AutoCluster):
-            raise HTCondorException(f"this schedd has no query with {wanted!r}")
-        if wanted & QueryOpt.AutoCluster:
-            raise HTCondorException("this schedd shows no autoclusters")
+        projection = _pool.projection(projection)
+        if wanted & QueryOpt.IncludeClusterAd:
+            raise HTCondorException("this schedd shows no ads of clusters: each job's ad has all of its attributes")
         mine = bool(wanted & QueryOpt.DefaultMyJobsOnly)
         with _pool.calling("the schedd"):
             if wanted & QueryOpt.SummaryOnly:
                 return _each([_summary(self._client().totals(str(constraint), mine=mine))], callback)
+            if wanted & QueryOpt.GroupBy:
+                jobs = self._client().query(str(constraint), [*projection, "ClusterId", "ProcId"], mine=mine)
+                return _each([ClassAd._of(ad) for ad in groups(jobs, projection)], callback)
+            if wanted & QueryOpt.AutoCluster:
+                jobs = self._client().query(str(constraint), [*ALIKE, "ClusterId", "ProcId"], mine=mine)
+                return _each([ClassAd._of(ad) for ad in groups(jobs, ALIKE, "AutoClusterId")], callback)
             found = self._client().query(str(constraint), list(projection), limit=max(0, limit), mine=mine)
+            now = int(time.time())
+            for ad in found:
+                ad["ServerTime"] = now  # as the answers of HTCondor's schedd have
+            if wanted & QueryOpt.IncludeJobsetAds:
+                found += self._client().job_sets()
         return _each([ClassAd._of(ad) for ad in found], callback)
 
     def xquery(
@@ -93,8 +114,8 @@ class Schedd:
         since: int | str | ExprTree | None = None,
     ) -> list[ClassAd]:
         """Jobs that have left the queue, newest first, until ``since`` (a job, a cluster or an expression)."""
-        wanted = "" if constraint is None else str(constraint)
-        ends = _since(since)
+        wanted = _past.constraint_text(constraint)
+        ends = _past.since_text(since)
         with _pool.calling("the schedd"):
             found = self._client().history(wanted, list(projection), limit=max(0, match), since=ends)
         return [ClassAd._of(ad) for ad in found]
@@ -109,18 +130,30 @@ class Schedd:
     ) -> list[ClassAd]:
         """Records of runs (JOB_EPOCH_HISTORY), newest first; ``ad_type``: of other kinds, a list with commas."""
         kinds = ["EPOCH"] if ad_type is None else [kind.strip().upper() for kind in ad_type.split(",") if kind.strip()]
-        wanted = "" if constraint is None else str(constraint)
-        ends = _since(since)
+        wanted = _past.constraint_text(constraint)
+        ends = _past.since_text(since)
         with _pool.calling("the schedd"):
             found = self._client().runs(wanted, list(projection), kinds=kinds, limit=max(0, match), since=ends)
         return [ClassAd._of(ad) for ad in found]
 
-    def daemonHistory(self, *_: object, **__: object) -> list[ClassAd]:
-        """Refused: read the file that SCHEDD_DAEMON_HISTORY names (`slotwise history -daemon`).
+    def daemonHistory(
+        self,
+        constraint: str | ExprTree | None = None,
+        projection: Sequence[str] = (),
+        match: int = -1,
+        since: ExprTree | None = None,
+    ) -> list[ClassAd]:
+        """Records of this schedd's own ad (SCHEDD_DAEMON_HISTORY), newest first. Needs ADMINISTRATOR.
 
-        :raises HTCondorException: always.
+        :raises HTCondorException: the schedd keeps none, or refuses.
         """
-        raise HTCondorException("this schedd does not serve its own history; read the file SCHEDD_DAEMON_HISTORY names")
+        if match == 0:
+            return []
+        wanted = _past.constraint_text(constraint)
+        ends = _past.since_text(since)
+        with _pool.calling("the schedd"):
+            found = self._client().daemon_history(wanted, list(projection), limit=max(0, match), since=ends)
+        return [ClassAd._of(ad) for ad in found]
 
     def get_claims(self, constraint: str | ExprTree | None = None, projection: Sequence[str] = ()) -> list[ClassAd]:
         """The slots that this schedd has claimed, as the collector knows them."""
@@ -158,17 +191,37 @@ class Schedd:
         attr: str,
         value: str | ExprTree | int,
         flags: TransactionFlag = TransactionFlag.Default,
-    ) -> ClassAd:
-        """Set an attribute of jobs to an expression, whose text is given. Returns how many were changed."""
+    ) -> int:
+        """Set an attribute of jobs to an expression, whose text is given. Returns how many were changed.
+
+        :raises HTCondorException: one of the jobs that are named is not there, and none was changed; or no job has the
+            constraint.
+        """
+        if not isinstance(flags, TransactionFlag):
+            raise TypeError("flags must be a TransactionFlag")
         jobs = _jobs(job_spec)
+        if isinstance(jobs, list) and (missing := self._missing(jobs)):
+            nonexistent = f"Unable to commit transaction:Modifying attribute {attr} in nonexistent job {missing}"
+            raise HTCondorException(nonexistent if "." in missing else "Unable to edit jobs matching constraint")
         with _pool.calling("the schedd"):
             done = self._client().edit(jobs, {attr: NativeExpr(str(value))})
-        return ClassAd({"TotalSuccess": done.succeeded})
+        if not done.totals:
+            raise HTCondorException("Unable to edit jobs matching constraint")
+        return done.succeeded
+
+    def _missing(self, ids: Sequence[str]) -> str:
+        """The first of these jobs, or of jobs of these clusters, that is not in the queue."""
+        clusters = sorted({name.partition(".")[0] for name in ids})
+        constraint = " || ".join(f"ClusterId == {cluster}" for cluster in clusters)
+        with _pool.calling("the schedd"):
+            found = self._client().query(constraint, ["ClusterId", "ProcId"])
+        there = {f"{ad['ClusterId']}.{ad['ProcId']}" for ad in found} | {str(ad["ClusterId"]) for ad in found}
+        return next((name for name in ids if name not in there), "")
 
     def reschedule(self) -> None:
         """Ask the negotiator for a cycle."""
         with _pool.calling("the negotiator"):
-            _pool.client(Negotiator).reschedule()
+            _pool.client(Negotiator, env=self._env).reschedule()
 
     # ---- submitting
 
@@ -242,9 +295,16 @@ class Schedd:
         """Let users submit no more."""
         return self._users("disable", user_spec, reason or "")
 
-    def removeUserRec(self, user_spec: str | list[str] | ExprTree) -> ClassAd:
+    def removeUserRec(self, user_spec: str | list[str] | ExprTree, reason: str | None = None) -> ClassAd:
         """Remove records of users."""
-        return self._users("remove", user_spec)
+        return self._users("remove", user_spec, reason or "")
+
+    def updateUserRec(self, user_attributes: list[ClassAd]) -> ClassAd:
+        """Refused: records of users have no attributes of one's own.
+
+        :raises HTCondorException: always.
+        """
+        raise HTCondorException("records of users are added, enabled, disabled and removed, and not edited")
 
     def _users(self, change: str, spec: str | list[str] | ExprTree, reason: str = "") -> ClassAd:
         users = spec._native if isinstance(spec, ExprTree) else [spec] if isinstance(spec, str) else spec
@@ -253,6 +313,44 @@ class Schedd:
         return ClassAd({"Result": 0, "NumChanged": changed})
 
     # ---- what this access point does not do
+
+    def addProjectRec(self, project_spec: str | list[str] | list[ClassAd]) -> ClassAd:
+        """Refused: this access point keeps no records of projects.
+
+        :raises HTCondorException: always.
+        """
+        raise HTCondorException("this schedd keeps no records of projects: use accounting groups")
+
+    def enableProjectRec(self, project_spec: str | list[str] | ExprTree) -> ClassAd:
+        """Refused: see :meth:`addProjectRec`."""
+        return self.addProjectRec([])
+
+    def disableProjectRec(self, project_spec: str | list[str] | ExprTree, reason: str | None = None) -> ClassAd:
+        """Refused: see :meth:`addProjectRec`."""
+        return self.addProjectRec([])
+
+    def removeProjectRec(self, user_spec: str | list[str] | ExprTree, reason: str | None = None) -> ClassAd:
+        """Refused: see :meth:`addProjectRec`."""
+        return self.addProjectRec([])
+
+    def updateProjectRec(self, project_attributes: list[ClassAd]) -> ClassAd:
+        """Refused: see :meth:`addProjectRec`."""
+        return self.addProjectRec([])
+
+    def create_ocu(self, request: ClassAd) -> ClassAd:
+        """Refused: there are no owner capacity units.
+
+        :raises HTCondorException: always.
+        """
+        raise HTCondorException("this schedd has no owner capacity units: use group quotas")
+
+    def query_ocu(self, request: ClassAd) -> ClassAd:
+        """Refused: see :meth:`create_ocu`."""
+        return self.create_ocu(request)
+
+    def remove_ocu(self, request: ClassAd) -> ClassAd:
+        """Refused: see :meth:`create_ocu`."""
+        return self.create_ocu(request)
 
     def refreshGSIProxy(self, *_: object, **__: object) -> int:
         """Refused: a proxy that its owner renews in place reaches running jobs by itself.
@@ -271,6 +369,27 @@ class Schedd:
     import_exported_job_results = unexport_jobs = export_jobs
 
 
+#: Jobs that are the same in these make an autocluster.
+ALIKE = ("JobUniverse", "RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs", "Requirements", "Owner")
+
+
+def groups(jobs: Iterable[NativeAd], names: Sequence[str], number: str = "Id") -> list[NativeAd]:
+    """One ad for the jobs that are the same in ``names``: these attributes, JobCount, JobIds, and its number."""
+    found: dict[tuple[str, ...], tuple[NativeAd, list[str]]] = {}
+    for job in jobs:
+        key = tuple(str(job.lookup(name)) if name in job else "" for name in names)
+        if key not in found:
+            first = NativeAd()
+            for name in names:
+                if name in job:
+                    first[name] = job.lookup(name)
+            found[key] = (first, [])
+        found[key][1].append(f"{job['ClusterId']}.{job['ProcId']}")
+    for place, (first, ids) in enumerate(found.values(), 1):
+        first[number], first["JobCount"], first["JobIds"] = place, len(ids), " ".join(ids)
+    return [first for first, _ in found.values()]
+
+
 def _summary(totals: QueueTotals) -> ClassAd:
     """The ad of QueryOpt.SummaryOnly: jobs by state, of the query, the caller (My) and everybody (Allusers)."""
     ad = ClassAd({"MyType": "Summary"})
@@ -284,16 +403,6 @@ def _each(found: list[ClassAd], callback: Callable[[ClassAd], Any] | None) -> li
     if callback is None:
         return found
     return [made for ad in found if (made := callback(ad)) is not None]
-
-
-def _since(since: object) -> str:
-    if since is None:
-        return ""
-    if isinstance(since, int | ExprTree):
-        return str(since)
-    if not isinstance(since, str):
-        raise TypeError("since must be an int, string, or ExprTree")
-    return since
 
 
 def _jobs(spec: object) -> str | list[str]:

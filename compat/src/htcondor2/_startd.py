@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from classad2 import ClassAd
+from collections.abc import Sequence
+
+from classad2 import ClassAd, ExprTree
 from slotwise.client import Startd as Client
 from slotwise.client.startd import SCHEDULES, Completion, Drain, Schedule
 
-from htcondor2 import _pool
+from htcondor2 import _past, _pool
 from htcondor2._enums import CompletionType, DrainType, VacateType
 from htcondor2._errors import HTCondorException
 
@@ -65,9 +67,28 @@ class Startd:
         with _pool.calling("the startd"):
             self._client().vacate(slots, fast=VacateType(how) is VacateType.Fast)
 
-    def history(self, *_: object, **__: object) -> list[ClassAd]:
-        """Refused: read the file that STARTD_HISTORY names on the execution point (`slotwise history -startd`).
+    def history(
+        self,
+        constraint: str | ExprTree | None = None,
+        projection: Sequence[str] = (),
+        match: int = -1,
+        since: int | str | ExprTree | None = None,
+    ) -> list[ClassAd]:
+        """Jobs that ran on this machine (STARTD_HISTORY), newest first, until ``since``. Needs ADMINISTRATOR.
+
+        :raises HTCondorException: the startd keeps no history, or refuses.
+        """
+        if match == 0:
+            return []
+        wanted = "" if constraint is None else str(constraint)
+        ends = _past.since_text(since)
+        with _pool.calling("the startd"):
+            found = self._client().history(wanted, list(projection), limit=max(0, match), since=ends)
+        return [ClassAd._of(ad) for ad in found]
+
+    def rehome(self, *_: object, **__: object) -> None:
+        """Refused: a machine belongs to the pool that its COLLECTOR_HOST names.
 
         :raises HTCondorException: always.
         """
-        raise HTCondorException("this startd does not serve its history; read the file STARTD_HISTORY names")
+        raise HTCondorException("this startd is not lent to schedds: drain it, and set COLLECTOR_HOST")

@@ -195,6 +195,8 @@ class Submit(MutableMapping[str, str]):
             if count or itemdata is not DEFAULT_ITEMS:
                 raise ValueError("queue and count/itemdata are mutually exclusive")
             return f"queue {_QUEUE.sub('', queue, count=1)}\n"
+        if count < 0:
+            raise ValueError("invalid Queue statement")
         number = f"{count} " if count else ""
         if itemdata is None:
             return f"queue {number}\n"

@@ -42,9 +42,14 @@ class Grants(Generic[C]):
         """The decisions on all levels. No list revokes what a proof grants beyond levels, for one run, say."""
         decisions = {level: policy.decide(caller, level, peer) for level in (*LEVELS, *PARTS_OF_NEGOTIATOR)}
         levels = {level for level, decision in decisions.items() if decision.allowed}
-        # Any dataclass with a caller's attributes has them as fields.
-        having: Any = caller
-        return cls(replace(having, levels=frozenset(levels | (caller.levels - decisions.keys()))), decisions)
+        return cls(_having(caller, frozenset(levels | (caller.levels - decisions.keys()))), decisions)
+
+    def and_of(self, other: Grants[C]) -> Grants[C]:
+        """What both grant: a caller whose address a broker says may do what the broker might do from its own."""
+        decisions = {
+            level: found if not found.allowed else other.decisions[level] for level, found in self.decisions.items()
+        }
+        return Grants(_having(self.caller, self.caller.levels & other.caller.levels), decisions)
 
     def one_of(self, levels: Iterable[str]) -> Decision:
         """The decision on a call that needs one of ``levels``: the first that allows it, else the first."""
@@ -54,6 +59,14 @@ class Grants(Generic[C]):
     def _beyond(self, level: str) -> Decision:
         """The decision on a call that no list covers."""
         return Decision(level in self.caller.levels, level, "the caller's proof is for that alone")
+
+
+def _having(caller: C, levels: frozenset[str]) -> C:
+    """The caller with these levels."""
+    # Any dataclass with a caller's attributes has them as fields.
+    having: Any = caller
+    changed: C = replace(having, levels=levels)
+    return changed
 
 
 @dataclass(frozen=True)
@@ -71,6 +84,7 @@ class _Open:
 
     caller: Caller
     source: str
+    broker: str
     levels: frozenset[str]
     limit: asyncio.Timeout
 
@@ -133,15 +147,17 @@ class Authorizer:
         return reading.doubts
 
     @contextlib.asynccontextmanager
-    async def while_allowed(self, caller: Caller, source: str, needed: Sequence[str]) -> AsyncIterator[None]:
+    async def while_allowed(
+        self, caller: Caller, source: str, needed: Sequence[str], broker: str = ""
+    ) -> AsyncIterator[None]:
         """End what runs inside when new lists revoke the caller's rights: a stream lasts for days, and its rights were
         checked at its beginning.
 
         :raises DeniedError: the caller may no longer make the call.
         :raises PeerUnavailableError: the caller has lost another level.
         """
-        levels = (await self.grants(caller, source)).caller.levels
-        stream = _Open(caller, source, levels, asyncio.timeout(None))
+        levels = (await self.grants(caller, source, broker)).caller.levels
+        stream = _Open(caller, source, broker, levels, asyncio.timeout(None))
         try:
             async with stream.limit:
                 self._open.add(stream)
@@ -149,7 +165,7 @@ class Authorizer:
         except TimeoutError:
             if not stream.limit.expired():
                 raise
-            decision = (await self.grants(caller, source)).one_of(needed)
+            decision = (await self.grants(caller, source, broker)).one_of(needed)
             if decision.allowed:
                 raise PeerUnavailableError(
                     f"{caller.name} may do less than when this stream was opened", hint="connect again"
@@ -162,12 +178,19 @@ class Authorizer:
 
     async def _look_again(self, stream: _Open) -> None:
         """End a stream whose caller has lost a level through new lists."""
-        fresh = (await self.grants(stream.caller, stream.source)).caller.levels
+        fresh = (await self.grants(stream.caller, stream.source, stream.broker)).caller.levels
         if not stream.levels <= fresh and stream in self._open:
             stream.limit.reschedule(asyncio.get_running_loop().time())
 
-    async def grants(self, caller: C, source: str) -> Grants[C]:
-        """What ``caller`` may do, calling from ``source`` (in gRPC's form: ``unix:``, ``ipv4:1.2.3.4:5``)."""
+    async def grants(self, caller: C, source: str, broker: str = "") -> Grants[C]:
+        """What ``caller`` may do, calling from ``source`` (in gRPC's form: ``unix:``, ``ipv4:1.2.3.4:5``).
+
+        :param broker: by whose word it calls from there, in the same form; the lists have to allow both.
+        """
+        found = await self._grants_at(caller, source)
+        return found.and_of(await self._grants_at(caller, broker)) if broker else found
+
+    async def _grants_at(self, caller: C, source: str) -> Grants[C]:
         host = source.rpartition(":")[0] if source.startswith("ip") else "unix"
         key = (caller, host)
         known = self._grants.get(key)

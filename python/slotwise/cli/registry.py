@@ -32,6 +32,9 @@ COMMANDS: dict[str, Command] = {
     "reconfig": Command("slotwise.cli.host.personal_pool:reconfig", "make the daemons read the configuration again"),
     "ping": Command("slotwise.cli.pool.ping:main", "who answers, and what you may do there", resident=True),
     "token": Command("slotwise.cli.host.token:main", "make and show tokens"),
+    "node": Command(
+        "slotwise.cli.pool.node.main:main", "hosts of a pool: install, approve, list, drain, remove, uninstall"
+    ),
     "submit": Command(
         "slotwise.cli.jobs.submit:main", "queue jobs from a submit description", resident=True, alone="i"
     ),
@@ -43,6 +46,7 @@ COMMANDS: dict[str, Command] = {
     "suspend": Command("slotwise.cli.jobs.act:suspend", "suspend running jobs", resident=True),
     "continue": Command("slotwise.cli.jobs.act:continue_", "continue suspended jobs", resident=True),
     "vacate-job": Command("slotwise.cli.jobs.act:vacate_job", "send running jobs back to the queue", resident=True),
+    "now": Command("slotwise.cli.jobs.now:main", "start a job at once in the place of running ones", resident=True),
     "prio": Command("slotwise.cli.jobs.edit:prio", "change job priorities", resident=True),
     "qedit": Command("slotwise.cli.jobs.edit:qedit", "change attributes of jobs", resident=True),
     "qusers": Command(
@@ -70,18 +74,22 @@ COMMANDS: dict[str, Command] = {
     "userprio": Command("slotwise.cli.pool.userprio:main", "priorities and usage of submitters", resident=True),
     "reschedule": Command("slotwise.cli.pool.reschedule:main", "ask for a negotiation cycle", resident=True),
     "negotiator": Command("slotwise.cli.pool.negotiator:main", "look into the negotiator: last cycle, snapshot"),
+    "demand": Command("slotwise.cli.pool.demand:main", "what idle jobs ask for that the pool could not give them"),
     "negotiate": Command("slotwise.cli.pool.negotiate:main", "run the negotiator on files, without a pool"),
     "analyze": Command("slotwise.cli.jobs.analyze:main", "why a job does not run"),
     "drain": Command("slotwise.cli.pool.drain:main", "drain a machine, or cancel that"),
     "power": Command(
         "slotwise.cli.pool.power:main", "wake machines that sleep; report what was saved, and try policies"
     ),
+    "watch": Command("slotwise.cli.pool.watch:main", "pool, users and your jobs live in a terminal"),
+    "report": Command("slotwise.cli.pool.report:main", "what became of the pool's time: usage, fairness, waste, waits"),
     "update-machine-ad": Command("slotwise.cli.pool.machine_ad:main", "add attributes to the ads of a machine's slots"),
     "advertise": Command(
         "slotwise.cli.pool.advertise:main", "put ads of any kind into the collector, or take them back"
     ),
     "off": Command("slotwise.cli.host.daemons:off", "stop daemons of a machine: graceful, fast, peaceful"),
     "on": Command("slotwise.cli.host.daemons:on", "start daemons that were stopped"),
+    "set-shutdown": Command("slotwise.cli.host.daemons:set_shutdown", "the program that runs when a master ends"),
     "vacate": Command("slotwise.cli.pool.drain:vacate", "vacate slots"),
     "schedd": Command("slotwise.cli.pool.schedd:main", "replay recorded steps of claims and runs"),
     "startd": Command("slotwise.cli.pool.startd:main", "replay recorded slot transitions"),
@@ -97,6 +105,9 @@ COMMANDS: dict[str, Command] = {
     "condor-names": Command(
         "slotwise.cli.host.condor_names:main", "the directory of commands with HTCondor's names, for PATH"
     ),
+    "glidein": Command(
+        "slotwise.cli.host.glidein:main", "run an execution point inside another system's job, as an ordinary user"
+    ),
     "preen": Command("slotwise.cli.host.preen:main", "list or remove what crashed daemons and runs have left"),
     "upgrade-check": Command(
         "slotwise.cli.host.upgrade_check:main", "not available: HTCondor's check of its own installation"
@@ -108,6 +119,11 @@ COMMANDS: dict[str, Command] = {
 
 #: HTCondor's commands that are not a command of ours by another name, or that speak otherwise.
 _OF_HTCONDOR: dict[str, Command] = {
+    "off": Command("slotwise.cli.host.daemon_tool:off", "stop daemons"),
+    "on": Command("slotwise.cli.host.daemon_tool:on", "start daemons"),
+    "restart": Command("slotwise.cli.host.daemon_tool:restart", "restart daemons"),
+    "reconfig": Command("slotwise.cli.host.daemon_tool:reconfig", "have daemons read their configuration again"),
+    "set_shutdown": Command("slotwise.cli.host.daemon_tool:set_shutdown", "the program for the end of a master"),
     "config_val": Command("slotwise.cli.host.config_val:main", "values of the configuration", resident=True),
     "version": Command(
         "slotwise.cli.host.condor_names:version", "the release of HTCondor that is followed", resident=True
@@ -129,13 +145,18 @@ _OURS_ALONE = frozenset(
         "down",
         "daemon",
         "token",
+        "node",
         "negotiator",
         "negotiate",
+        "demand",
         "analyze",
         "startd",
         "config",
         "classad",
         "condor-names",
+        "report",
+        "watch",
+        "glidein",
         "backup",
         "restore",
         "completion",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import AsyncIterable, Callable, Iterable, MutableSequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from google.protobuf.message import Message
 
@@ -26,13 +27,17 @@ class Call(Generic[T_co]):
     :param request: the message, or the messages of a stream.
     :param result: what the reply means; of a call with ``many`` replies, what the list of them means.
     :param timeout_s: None: as long as the daemon takes.
+    :param service: the stub of another service of the same daemon that has the method; None: the client's own.
+    :param gather: what the replies of a call with ``many`` are kept in.
     """
 
     rpc: str
-    request: Message | Iterable[Message]
+    request: Message | Iterable[Message] | AsyncIterable[Message]
     result: Callable[..., T_co]
     many: bool = False
     timeout_s: float | None = TIMEOUT_S
+    service: Callable[..., object] | None = None  # stubs take blocking channels and those of asyncio
+    gather: Callable[[], MutableSequence[Any]] = list  # of whichever message the method replies with
 
 
 class AdPiece(Protocol):
@@ -42,6 +47,27 @@ class AdPiece(Protocol):
     def data(self) -> bytes:
         """A pack of ads, or nothing."""
         ...
+
+
+class NewestPieces(deque[AdPiece]):
+    """The newest replies of a stream, of ``most`` bytes together at least where that many came.
+
+    :ivar is_cut: whether older ones were dropped.
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.is_cut = False
+        self._most = most
+        self._size = 0
+
+    def append(self, piece: AdPiece) -> None:
+        """Keep a reply."""
+        super().append(piece)
+        self._size += len(piece.data)
+        while self._size - len(self[0].data) >= self._most:
+            self._size -= len(self.popleft().data)
+            self.is_cut = True
 
 
 def ads_of(pieces: Iterable[AdPiece]) -> list[ClassAd]:
@@ -57,6 +83,11 @@ def read_ads(rpc: str, query: Message, result: Callable[[list[ClassAd]], T]) -> 
 def ads(rpc: str, query: Message) -> Call[list[ClassAd]]:
     """A query for ads."""
     return Call(rpc, query, ads_of, many=True, timeout_s=None)
+
+
+def text(rpc: str, query: Message) -> Call[bytes]:
+    """A query for ads in the form that the query names: the text as the daemon wrote it."""
+    return Call(rpc, query, lambda pieces: b"".join(piece.data for piece in pieces), many=True, timeout_s=None)
 
 
 def nothing(_: Message) -> None:

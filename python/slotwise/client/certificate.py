@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import grpc
 from slotwise.config import Config
 from slotwise.errors import DeniedError
 from slotwise.wire import channel, tls
+from slotwise.wire.contact import parse
 from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
 
 _TIMEOUT_S = 20.0
@@ -26,6 +28,7 @@ def trust_configured(load: Callable[[], Config]) -> None:
             cleartext=config.get_bool("SLOTWISE_ALLOW_CLEARTEXT"),
             certificate=certificate if _by_certificate(config) else "",
         )
+        channel.use_network((config.get("PRIVATE_NETWORK_NAME") or "").strip())
 
 
 def _by_certificate(config: Config) -> bool:
@@ -44,12 +47,15 @@ def certificate_target(target: str, plain: Callable[[str], grpc.Channel]) -> str
     file = channel.own_certificate()
     _require_current(file)
     try:
-        port = _ping(plain(target)).certificate_port
+        reply = _ping(plain(target))
     except grpc.RpcError:
         return target
-    if not port:
+    at = parse(target)
+    if not reply.certificate_port or at is None:
         return target
-    found = f"{target.rpartition(':')[0]}:{port}"
+    found = str(
+        replace(at, sock=reply.certificate_sock) if reply.certificate_sock else replace(at, port=reply.certificate_port)
+    )
     try:
         _ping(plain(found))
     except grpc.RpcError as error:

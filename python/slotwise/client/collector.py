@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from slotwise.classad import ClassAd, quote
-from slotwise.client.call import Call, ads, read_ads
+from slotwise.client.call import Call, ads, read_ads, text
 from slotwise.client.daemon import AsyncClient, BlockingClient, Client, calls
 from slotwise.client.locate import local_targets
 from slotwise.errors import NotFoundError, SlotwiseError
@@ -120,6 +120,23 @@ class CollectorCalls(Client):
         """The ads of a kind (``startd`` for slots, ``schedd``, ``submitter``, ..., or a MyType) for which
         ``constraint`` is true."""
         return ads("Query", ad_query(kind, constraint, projection, limit))
+
+    @calls
+    def query_json(
+        self, kind: str = "any", constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0
+    ) -> Call[bytes]:
+        """As :meth:`query`, as one JSON array."""
+        query = ad_query(kind, constraint, projection, limit)
+        query.form = common_pb2.AdQuery.JSON
+        return text("Query", query)
+
+    @calls
+    def count_by(self, kind: str, attributes: Sequence[str], constraint: str = "") -> Call[list[ClassAd]]:
+        """Numbers of ads by the values of attributes: these and ``Count`` for each combination that there is."""
+        query = ad_query(kind, constraint, ())
+        query.form = common_pb2.AdQuery.COUNT
+        query.count_by.extend(attributes)
+        return ads("Query", query)
 
     @calls
     def locate(self, daemon: str, name: str | None = None) -> Call[Location | None]:

@@ -104,13 +104,16 @@ def bundle(submission: Submission, how: Sending) -> schedd_pb2.SubmitBundle:
             cluster_ad=how.pack(cluster.pack()),
             procs=schedd_pb2.ProcBatch(count=cluster.count, deltas=how.pack(cluster.deltas())),
             cluster_id=how.cluster_id(place),
+            job_set_ad=cluster.job_set(),
         )
     return made
 
 
 def weight(made: schedd_pb2.SubmitBundle) -> int:
     """About the number of bytes in a message."""
-    return sum(len(cluster.cluster_ad) + len(cluster.procs.deltas) + 64 for cluster in made.clusters)
+    return sum(
+        len(cluster.cluster_ad) + len(cluster.job_set_ad) + len(cluster.procs.deltas) + 64 for cluster in made.clusters
+    )
 
 
 def small_bundle(submission: Submission, how: Sending) -> schedd_pb2.SubmitBundle | None:
@@ -127,7 +130,9 @@ def parts(submission: Submission, how: Sending, again: bool) -> Iterator[schedd_
     for place, cluster in enumerate(submission.clusters):
         ad = how.pack(cluster.pack())
         yield schedd_pb2.SubmitPart(
-            open_cluster=schedd_pb2.ClusterSubmission(cluster_ad=ad, cluster_id=how.cluster_id(place))
+            open_cluster=schedd_pb2.ClusterSubmission(
+                cluster_ad=ad, cluster_id=how.cluster_id(place), job_set_ad=cluster.job_set()
+            )
         )
         for count, deltas in cluster.batches():
             yield schedd_pb2.SubmitPart(more_procs=schedd_pb2.ProcBatch(count=count, deltas=how.pack(deltas)))

@@ -14,7 +14,7 @@ import grpc
 from slotwise.client import locate
 from slotwise.client.call import Call
 from slotwise.client.pool import Pool
-from slotwise.wire import channel
+from slotwise.wire import channel, contact
 from slotwise.wire.credential import Credential, Metadata
 from slotwise.wire.status import to_error
 
@@ -62,7 +62,7 @@ class Connection:
         self.pool = Pool.of_process(home, env, pool, token, credential)
         self._credential = self.pool.credential()
         look = locate.reading_target if daemon == "collector" else locate.target_of
-        found = target_of_address(address) if address else look(self.pool, daemon, name)
+        found = contact.target_of(address) if address else look(self.pool, daemon, name)
         self.target = self.pool.reached(found, self._credential)
 
     def metadata(self) -> Metadata:
@@ -71,11 +71,6 @@ class Connection:
         :raises DeniedError: a token could be read on its way.
         """
         return self._credential.metadata(self.target)
-
-
-def target_of_address(address: str) -> str:
-    """The gRPC target of an address as ads and commands write it: ``<host:port?parameters>``."""
-    return address.strip("<> ").partition("?")[0]
 
 
 class Client:
@@ -114,10 +109,15 @@ class BlockingClient(Client):
         self.close()
 
     def _perform(self, call: Call[T]) -> T:
-        rpc = getattr(self._stub, call.rpc)
+        rpc = getattr(call.service(self._channel) if call.service else self._stub, call.rpc)
         try:
             reply = rpc(call.request, metadata=self._at.metadata(), timeout=call.timeout_s)
-            return call.result(list(reply) if call.many else reply)
+            if not call.many:
+                return call.result(reply)
+            pieces = call.gather()
+            for piece in reply:
+                pieces.append(piece)
+            return call.result(pieces)
         except grpc.RpcError as failure:
             raise to_error(failure, peer=self._at.peer) from None
 
@@ -146,10 +146,15 @@ class AsyncClient(Client):
         await self.close()
 
     async def _perform(self, call: Call[T]) -> T:
-        rpc = getattr(self._stub, call.rpc)
+        rpc = getattr(call.service(self._channel) if call.service else self._stub, call.rpc)
         try:
             reply = rpc(call.request, metadata=self._at.metadata(), timeout=call.timeout_s)
-            return call.result([each async for each in reply] if call.many else await reply)
+            if not call.many:
+                return call.result(await reply)
+            pieces = call.gather()
+            async for piece in reply:
+                pieces.append(piece)
+            return call.result(pieces)
         except grpc.RpcError as failure:
             raise to_error(failure, peer=self._at.peer) from None
 

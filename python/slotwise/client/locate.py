@@ -9,7 +9,8 @@ from slotwise.client.pool import Pool
 from slotwise.errors import NotFoundError, PeerUnavailableError, UsageError
 from slotwise.model.ad_kinds import MY_TYPES
 from slotwise.table import unpack_ads
-from slotwise.wire import address
+from slotwise.wire import address, contact
+from slotwise.wire.credential import places
 from slotwise.wire.gen import collector_pb2_grpc, common_pb2
 from slotwise.wire.status import to_error
 
@@ -56,6 +57,18 @@ def local_targets(pool: Pool, daemon: str) -> frozenset[str]:
     return frozenset((found.target, found.local))
 
 
+def collector_at(pool: Pool, named: str) -> str:
+    """The target of a collector that the caller names: ``host:port``, or ``host`` with COLLECTOR_PORT behind it.
+
+    :raises UsageError: ``named`` is no address.
+    """
+    found = contact.with_port(named, lambda: pool.knobs().get_int("COLLECTOR_PORT"))
+    if found is None:
+        raise UsageError(f"{named} is not the address of a collector", hint="write it as host, or as host:port")
+    places.name(found)
+    return found
+
+
 def _relay(pool: Pool, daemon: str) -> str | None:
     def local(name: str) -> str:
         try:
@@ -71,15 +84,14 @@ def _relay(pool: Pool, daemon: str) -> str | None:
 
 def _collector(pool: Pool) -> str:
     if pool.collector is not None:
-        if ":" not in pool.collector:
-            raise UsageError(f"-pool {pool.collector} has no port", hint="write it as host:port")
-        return pool.collector
+        return collector_at(pool, pool.collector)
     try:
         return address.lookup(pool.home, "collector").local
     except PeerUnavailableError:
         found = address.configured_collector(pool.knobs())
         if found is None:
             raise
+        places.name(found)
         return found
 
 

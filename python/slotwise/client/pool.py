@@ -11,13 +11,14 @@ from pathlib import Path
 
 import grpc
 
+from slotwise import environment
 from slotwise.client import certificate
 from slotwise.config import Config, load
 from slotwise.errors import DeniedError
 from slotwise.home import PoolHome
-from slotwise.wire import channel
-from slotwise.wire.credential import Credential, HostCredential, TokenCredential, UserCredential
-from slotwise.wire.keys import PoolSecrets
+from slotwise.wire import channel, contact
+from slotwise.wire.credential import Credential, HostCredential, Metadata, TokenCredential, UserCredential, places
+from slotwise.wire.keys import PoolSecrets, public_text
 from slotwise.wire.token import DAEMON_LEVELS, find_token
 
 #: Lifetime of a token that is made for one caller, in seconds: an hour, for callers that follow something.
@@ -52,7 +53,7 @@ class Pool:
         shown: Credential | None = None,
     ) -> Pool:
         """The pool that this process means: ``home`` in place of the environment's SLOTWISE_HOME."""
-        named = dict(os.environ if env is None else env)
+        named = environment() if env is None else dict(env)
         if home is not None:
             named["SLOTWISE_HOME"] = str(home)
         return cls(named, collector, token=token, shown=shown)
@@ -139,8 +140,8 @@ class Pool:
         return UserCredential(env, lambda: find_token(self.home, env, self.knobs), self._own_credential)
 
     def _own_credential(self) -> Credential | None:
-        """The credential of the owner of the pool's home at other hosts: on the central manager a token made for this
-        call, elsewhere that of the host's daemons."""
+        """The credential of the owner of the pool's home at other hosts: on the central manager one made for this call,
+        elsewhere that of the host's daemons."""
         from slotwise.daemon import owner
 
         secrets = PoolSecrets(self.home)
@@ -148,7 +149,7 @@ class Pool:
             config = self.knobs()
             if secrets.is_central:
                 identity, levels = owner.local_identity(os.geteuid(), config)
-                return TokenCredential(secrets.mint(identity, levels, now=time.time(), lifetime_s=_MOMENT_S))
+                return _CentralCredential(secrets, identity, tuple(levels))
             if secrets.token_file.exists():
                 levels = tuple({level for each in DAEMON_LEVELS.values() for level in each})
                 name = f"condor@{config.get('FULL_HOSTNAME') or ''}"
@@ -157,3 +158,30 @@ class Pool:
         except (OSError, DeniedError):
             return None  # another user's home: its secrets are closed
         return None
+
+
+class _CentralCredential:
+    """What the owner of the pool shows on the central manager: a token made for a moment, and where an ad alone names
+    the key of an address, a proof, which its receiver cannot show to anybody."""
+
+    def __init__(self, secrets: PoolSecrets, identity: str, levels: tuple[str, ...]) -> None:
+        self._secrets = secrets
+        self._identity = identity
+        self._levels = levels
+
+    def metadata(self, target: str) -> Metadata:
+        """See the class.
+
+        :raises DeniedError: the keys cannot be read, or a token could be read on its way.
+        """
+        key_there = contact.key_of(target)
+        if not key_there or places.is_named(key_there):
+            return TokenCredential(self._word()).metadata(target)
+        key = self._secrets.host_key()
+        word = self._word(public_text(key.public))
+        return HostCredential(self._identity, key, lambda: word, self._levels, time.time).metadata(target)
+
+    def _word(self, bound_to: str = "") -> str:
+        return self._secrets.mint(
+            self._identity, self._levels, now=time.time(), lifetime_s=_MOMENT_S, bound_to=bound_to
+        )

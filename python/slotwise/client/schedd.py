@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Unpack
 
 import grpc
 
 from slotwise.classad import ClassAd, ExprTree, Value
-from slotwise.client import convert, spool
-from slotwise.client.call import TIMEOUT_S, Call, ads, ads_of, nothing
+from slotwise.client import convert, past, spool
+from slotwise.client.call import TIMEOUT_S, Call, ads, ads_of, nothing, text
 from slotwise.client.cluster_ids import ReservedIds
 from slotwise.client.convert import ActResult, Jobs, Sending, SubmitResult
 from slotwise.client.daemon import AsyncClient, BlockingClient, Client, Where, calls
 from slotwise.client.descriptions import USUAL, Description, DescriptionReader, ReadOptions
 from slotwise.client.retry import Keys, RetryPolicy, stated
+from slotwise.client.spool import Tell
 from slotwise.client.streams import AsyncStream, BlockingStream
 from slotwise.client.totals import QueueTotals
 from slotwise.errors import BusyError, NotFoundError, UsageError
 from slotwise.submit import Submission
-from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
+from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error
 
 #: The most submissions that wait for their replies in ``submit_many``.
@@ -55,10 +57,33 @@ class ScheddCalls(Client):
 
     @calls
     def query(
-        self, constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0, mine: bool = False
+        self,
+        constraint: str = "",
+        projection: Sequence[str] = (),
+        *,
+        limit: int = 0,
+        mine: bool = False,
+        ids: Sequence[str] = (),
     ) -> Call[list[ClassAd]]:
-        """Jobs in the queue for which ``constraint`` is true."""
-        return ads("Query", convert.job_query(constraint, projection, limit, mine))
+        """Jobs in the queue for which ``constraint`` is true; with ``ids``, of these jobs and clusters."""
+        query = convert.job_query(constraint, projection, limit, mine)
+        query.jobs.ids.extend(ids)
+        return ads("Query", query)
+
+    @calls
+    def query_json(self, constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0) -> Call[bytes]:
+        """As :meth:`query`, as one JSON array."""
+        query = convert.job_query(constraint, projection, limit)
+        query.query.form = common_pb2.AdQuery.JSON
+        return text("Query", query)
+
+    @calls
+    def count_by(self, attributes: Sequence[str], constraint: str = "", *, mine: bool = False) -> Call[list[ClassAd]]:
+        """Numbers of jobs by the values of attributes: these and ``Count`` for each combination that there is."""
+        query = convert.job_query(constraint, (), mine=mine)
+        query.query.form = common_pb2.AdQuery.COUNT
+        query.query.count_by.extend(attributes)
+        return ads("Query", query)
 
     @calls
     def job_sets(self, constraint: str = "") -> Call[list[ClassAd]]:
@@ -80,6 +105,15 @@ class ScheddCalls(Client):
         return ads("History", convert.history_query(constraint, projection, limit, since))
 
     @calls
+    def history_json(
+        self, constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0, since: str = ""
+    ) -> Call[bytes]:
+        """As :meth:`history`, as one JSON array."""
+        query = convert.history_query(constraint, projection, limit, since)
+        query.query.form = common_pb2.AdQuery.JSON
+        return text("History", query)
+
+    @calls
     def runs(
         self,
         constraint: str = "",
@@ -91,6 +125,17 @@ class ScheddCalls(Client):
     ) -> Call[list[ClassAd]]:
         """Records of runs and their transfers (JOB_EPOCH_HISTORY) of these kinds, newest first; none: of all kinds."""
         return ads("History", convert.history_query(constraint, projection, limit, since, kinds))
+
+    @calls
+    def daemon_history(
+        self, constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0, since: str = ""
+    ) -> Call[list[ClassAd]]:
+        """Records of this schedd's own ad (SCHEDD_DAEMON_HISTORY), newest first, until the expression ``since``.
+        Needs ADMINISTRATOR.
+
+        :raises NotFoundError: the schedd keeps none.
+        """
+        return past.history("SCHEDD_DAEMON_HISTORY", constraint, projection, limit, since)
 
     @calls
     def users(self, constraint: str = "", projection: Sequence[str] = ()) -> Call[list[ClassAd]]:
@@ -123,6 +168,17 @@ class ScheddCalls(Client):
         return Call("EditUsers", request, lambda reply: int(reply.changed))
 
 
+def _outgoing(submitted: SubmitResult, progress: Tell | None) -> spool.Outgoing:
+    if submitted.submission is None:
+        raise UsageError("these jobs were submitted elsewhere", hint="give the result of Schedd.submit")
+    firsts = zip(submitted.clusters, submitted.first_procs, strict=True)
+    return spool.Outgoing(spool.spooled_jobs(submitted.submission, firsts), progress)
+
+
+def _check_files(submission: Submission) -> None:
+    spool.check(ad for cluster in submission.clusters for ad in map(cluster.job, range(cluster.count)))
+
+
 class Schedd(ScheddCalls, BlockingClient):
     """An access point's schedd: this host's, or that of another pool or name.
 
@@ -150,7 +206,7 @@ class Schedd(ScheddCalls, BlockingClient):
         """
         submission, first = self._read(description, count, options)
         if options.spool:
-            spool.check(ad for cluster in submission.clusters for ad in map(cluster.job, range(cluster.count)))
+            _check_files(submission)
         return self._submit(submission, Sending(self._keys.next(), first, spool=options.spool))
 
     def submit_many(self, descriptions: Iterable[Description]) -> Iterator[SubmitResult]:
@@ -220,27 +276,35 @@ class Schedd(ScheddCalls, BlockingClient):
             self._streams.add(stream)
         return stream
 
-    def spool(self, submitted: SubmitResult) -> None:
+    def spool(self, submitted: SubmitResult, progress: Tell | None = None) -> None:
         """Send the input files of jobs that were submitted with ``ReadOptions(spool=True)``, which releases them.
+
+        ``progress`` is told of each piece, in another thread.
 
         :raises SubmitError: names a file that cannot be read.
         :raises UsageError: ``submitted`` comes from elsewhere.
         """
-        if submitted.submission is None:
-            raise UsageError("these jobs were submitted elsewhere", hint="give the result of Schedd.submit")
-        firsts = zip(submitted.clusters, submitted.first_procs, strict=True)
-        sent = spool.parts(spool.spooled_jobs(submitted.submission, firsts))
-        self._perform(Call("Spool", sent, nothing, timeout_s=None))
+        outgoing = _outgoing(submitted, progress)
+        try:
+            self._perform(Call("Spool", iter(outgoing), nothing, timeout_s=None))
+        finally:
+            if outgoing.error is not None:
+                raise outgoing.error
 
-    def retrieve(self, jobs: Jobs, directory: str | Path | None = None) -> int:
+    def retrieve(self, jobs: Jobs, directory: str | Path | None = None, progress: Tell | None = None) -> int:
         """Fetch the output of spooled jobs to where they were submitted, or into ``directory``; how many files.
+
+        ``progress`` is told of each piece.
 
         :raises SubmitError: a file cannot be written.
         """
         arrivals: dict[str, spool.Arrivals] = {}
+        meter = spool.Meter(progress)
         try:
             for piece in self._stub.FetchSandboxes(convert.selection(jobs), metadata=self._at.metadata()):
                 spool.arrive(piece, arrivals, Path(directory) if directory is not None else None)
+                if not piece.ad:
+                    meter.count(piece.file)
         except grpc.RpcError as failure:
             raise to_error(failure, peer=self._at.peer) from None
         return sum(each.count for each in arrivals.values())
@@ -286,7 +350,9 @@ class AsyncSchedd(ScheddCalls, AsyncClient):
     ) -> SubmitResult:
         """Queue the jobs of a submit description; all of them or none. Many of these may be under way at once."""
         submission, first = await self._read(description, count, options)
-        how = Sending(self._keys.next(), first)
+        if options.spool:
+            _check_files(submission)
+        how = Sending(self._keys.next(), first, spool=options.spool)
         if (bundle := convert.small_bundle(submission, how)) is not None:
             return convert.result(await self._stream.submit(bundle), submission)
 
@@ -296,6 +362,35 @@ class AsyncSchedd(ScheddCalls, AsyncClient):
             return reply
 
         return convert.result(await self._patience.acall(send), submission)
+
+    async def spool(self, submitted: SubmitResult, progress: Tell | None = None) -> None:
+        """As :meth:`Schedd.spool`; files are read, and ``progress`` is told, in other threads."""
+        outgoing = _outgoing(submitted, progress)
+
+        async def parts() -> AsyncIterator[schedd_pb2.SpoolPart]:
+            each = iter(outgoing)
+            while (part := await asyncio.to_thread(next, each, None)) is not None:
+                yield part
+
+        try:
+            await self._perform(Call("Spool", parts(), nothing, timeout_s=None))
+        finally:
+            if outgoing.error is not None:
+                raise outgoing.error
+
+    async def retrieve(self, jobs: Jobs, directory: str | Path | None = None, progress: Tell | None = None) -> int:
+        """As :meth:`Schedd.retrieve`; files are written in other threads."""
+        arrivals: dict[str, spool.Arrivals] = {}
+        meter = spool.Meter(progress)
+        place = Path(directory) if directory is not None else None
+        try:
+            async for piece in self._stub.FetchSandboxes(convert.selection(jobs), metadata=self._at.metadata()):
+                await asyncio.to_thread(spool.arrive, piece, arrivals, place)
+                if not piece.ad:
+                    meter.count(piece.file)
+        except grpc.RpcError as failure:
+            raise to_error(failure, peer=self._at.peer) from None
+        return sum(each.count for each in arrivals.values())
 
     async def _read(self, description: Description, count: int | None, options: ReadOptions) -> tuple[Submission, int]:
         """The submission, and its first cluster id when its text needs that before it is sent, else 0."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,34 @@ from slotwise.table import pack_ads, unpack_ads
 from slotwise.transfer.lists import is_null, parse_remaps, split_list
 from slotwise.transfer.pieces import pieces
 from slotwise.wire.gen import schedd_pb2
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a transfer is: files that are whole, bytes, and the name of the file that is under way."""
+
+    files: int
+    bytes: int
+    name: str
+
+
+#: Is told of each piece of a file.
+Tell = Callable[[Progress], None]
+
+
+class Meter:
+    """Counts the pieces of files, and tells of each."""
+
+    def __init__(self, tell: Tell | None) -> None:
+        self._tell = tell
+        self._files = self._bytes = 0
+
+    def count(self, piece: schedd_pb2.FilePiece) -> None:
+        """A piece has come, or goes."""
+        self._bytes += len(piece.data)
+        self._files += piece.last and not piece.directory
+        if self._tell is not None:
+            self._tell(Progress(self._files, self._bytes, os.fsdecode(piece.name)))
 
 
 @dataclass(frozen=True)
@@ -82,6 +110,24 @@ def parts(jobs: Iterable[tuple[str, ClassAd]]) -> Iterator[schedd_pb2.SpoolPart]
                 f"(errno {error.errno or 0}) {error.strerror or error}"
             ) from None
     yield schedd_pb2.SpoolPart(jobs=ids, commit=True)
+
+
+class Outgoing:
+    """The parts of jobs' files on their way. A file that cannot be read ends them before the commit; ``error`` then."""
+
+    def __init__(self, jobs: Iterable[tuple[str, ClassAd]], tell: Tell | None) -> None:
+        self._parts = parts(jobs)
+        self._meter = Meter(tell)
+        self.error: SubmitError | None = None
+
+    def __iter__(self) -> Iterator[schedd_pb2.SpoolPart]:
+        try:
+            for part in self._parts:
+                if not part.commit:
+                    self._meter.count(part.file)
+                yield part
+        except SubmitError as error:
+            self.error = error
 
 
 def check(jobs: Iterable[ClassAd]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from slotwise.classad import ClassAd
+from slotwise.client import past
 from slotwise.client.call import Call, ads, nothing
 from slotwise.client.daemon import AsyncClient, BlockingClient, Client, calls
 from slotwise.table import pack_ads
@@ -65,6 +66,17 @@ class StartdCalls(Client):
     def slots(self, constraint: str = "", projection: Sequence[str] = ()) -> Call[list[ClassAd]]:
         """The slots' ads as the startd has them now; the collector gets them a little later."""
         return ads("Query", slot_query(constraint, projection))
+
+    @calls
+    def history(
+        self, constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0, since: str = ""
+    ) -> Call[list[ClassAd]]:
+        """Jobs that ran on this machine (STARTD_HISTORY), newest first, until ``since`` (a job, a cluster or an
+        expression). Needs ADMINISTRATOR.
+
+        :raises NotFoundError: the startd keeps no history.
+        """
+        return past.history("STARTD_HISTORY", constraint, projection, limit, since)
 
     @calls
     def drain(self, how: Drain = Drain()) -> Call[str]:

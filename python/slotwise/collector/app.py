@@ -10,17 +10,24 @@ from pathlib import Path
 from slotwise.classad.values import whole
 from slotwise.collector.ad_log import AdLog
 from slotwise.collector.expiry import Expiry
+from slotwise.collector.job_universes import JobUniverses
 from slotwise.collector.metrics import CollectorMetrics
+from slotwise.collector.node_record import NodeRecord
+from slotwise.collector.nodes import NodeServicer, PoolView, Seen
 from slotwise.collector.offline import OfflineAds, OfflineRules
+from slotwise.collector.ownership import HOST_NAMED, host_in
 from slotwise.collector.service import CollectorServicer
 from slotwise.collector.sleeps import SleepRecord
 from slotwise.collector.store import HEARD, SLOTS, AdStore
 from slotwise.collector.tokens import TokenServicer
 from slotwise.config import Config
+from slotwise.daemon import broker_counts, privileges
 from slotwise.daemon.ad import daemon_ad, statistics_window
+from slotwise.daemon.host_tls import HostTls
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.observe.log import listed
-from slotwise.wire.gen import collector_pb2_grpc, token_pb2_grpc
+from slotwise.wire.authority import Authority
+from slotwise.wire.gen import collector_pb2_grpc, node_pb2_grpc, token_pb2_grpc
 from slotwise.wire.keys import PoolSecrets
 
 _log = logging.getLogger(__name__)
@@ -46,11 +53,68 @@ class Collector:
             lambda: self._context.config.get_list("SEC_TOKEN_REQUEST_LIMITS"),
         )
         self.tokens.tell_hosts()
+        self.nodes = self._node_servicer()
+        self.tokens.require_free = self.nodes.require_free
         self.expiry = Expiry()
         self.store.updates.began = context.clock.now()
         self._take_config(context.config)
         self._own_ad_at = 0.0
+        #: The most ads of a kind that there were.
+        self._peaks: dict[str, int] = {}
+        self._universes = JobUniverses()
         self._keeping_house = asyncio.create_task(self._keep_house(), name="expire")
+
+    def _node_servicer(self) -> NodeServicer:
+        context = self._context
+        with privileges.root_files():
+            authority = Authority.read(context.home)
+            own = HostTls(context.home).present()
+        view = PoolView(
+            masters=self._masters,
+            draining=self._draining,
+            drop=self.drop_host,
+            refresh=context.authenticator.refresh,
+        )
+        made = NodeServicer(
+            NodeRecord(context.home.spool / "nodes.sqlite"),
+            context.secrets or PoolSecrets(context.home),
+            authority,
+            context.address.name,
+            context.clock,
+            lambda: self._context.config,
+            view,
+        )
+        if own is not None:
+            made.admit_own_host(*own)
+        return made
+
+    def _masters(self) -> dict[str, Seen]:
+        """What the masters of the pool advertise, by host."""
+        table = self.store.find("DaemonMaster")
+        if table is None:
+            return {}
+        rows = zip(*table.values(["Name", "MyAddress", "SlotwiseVersion"]), strict=True)
+        return {host_in(str(name)): Seen(str(address), str(version)) for name, address, version in rows}
+
+    def _draining(self) -> set[str]:
+        """The hosts with a startd that drains, or a slot that is drained."""
+        found: set[str] = set()
+        for kind, constraint in (("StartDaemon", "Draining =?= true"), (SLOTS, 'State == "Drained"')):
+            if (table := self.store.find(kind)) is not None:
+                found.update(host_in(str(name)) for name in table.values(["Name"], constraint)[0])
+        return found
+
+    def drop_host(self, name: str) -> None:
+        """Drop all ads that are named after a host."""
+        for kind in HOST_NAMED:
+            kind = self.store.canonical(kind)
+            tables = (self.store.find(kind), self.store.table(kind, private=True))
+            every = [key for table in tables if table is not None for key in table.keys()]  # noqa: SIM118 - not a dict
+            keys = {key for key in every if host_in(key) == name}
+            if keys:
+                self.servicer.owners.release(kind, self.store.invalidate(kind, sorted(keys), self._context.clock.now()))
+                for private in (False, True):
+                    self.servicer.ring(kind, private)
 
     def _take_config(self, config: Config) -> None:
         self.expiry.lifetime_s = config.get_float("CLASSAD_LIFETIME")
@@ -86,6 +150,7 @@ class Collector:
     async def _keep_house(self) -> None:
         while True:
             await asyncio.sleep(self.expiry.interval_s)
+            self.refresh_own_ad()  # peaks of which nobody asks count as well
             if self.expiry.due(self._context.clock.now()):
                 self.expire()
 
@@ -106,6 +171,11 @@ class Collector:
         ad[HEARD] = int(now)
         table.upsert(self._name, ad, now)
 
+    def _peak(self, name: str, count: int) -> int:
+        """The most that there were, as far as the own ad has been made then."""
+        self._peaks[name] = max(count, self._peaks.get(name, 0))
+        return self._peaks[name]
+
     def _totals(self) -> dict[str, int | float | str]:
         slots = self.store.table("Machine")
         submitters = self.store.table("Submitter")
@@ -113,21 +183,24 @@ class Collector:
         totals: dict[str, int | float | str] = {
             "CollectorIpAddr": self._context.address.target,
             "HostsTotal": len(slots),
+            "MachineAds": len(slots),
+            "MachineAdsPeak": self._peak("MachineAds", len(slots)),
             "HostsClaimed": states.get("Claimed", 0),
             "HostsUnclaimed": states.get("Unclaimed", 0),
             "HostsOwner": states.get("Owner", 0),
             "SubmitterAds": len(submitters),
+            "SubmitterAdsPeak": self._peak("SubmitterAds", len(submitters)),
             "ActiveQueryWorkers": self.servicer.open_queries,
             "ActiveQueryWorkersPeak": self.servicer.open_queries_peak,
             "DroppedQueries": self.servicer.dropped_queries,
             "QueriesTotal": self.servicer.queries,
             **self.store.updates.attributes(self._context.clock.now()),
+            **broker_counts.read(self._context.home),
         }
         for name in ("RunningJobs", "IdleJobs"):
             (values,) = submitters.values([name])
             totals[name] = sum(value for value in values if isinstance(value, int))
-        totals["CurrentJobsRunningAll"] = totals["RunningJobs"]
-        return totals
+        return totals | self._universes.attributes(slots.count_by(["JobUniverse"]))
 
 
 def _most_sleeps(config: Config) -> int:
@@ -154,4 +227,5 @@ async def start(context: DaemonContext) -> Collector:
     collector = Collector(context)
     collector_pb2_grpc.add_CollectorServicer_to_server(collector.servicer, context.server)
     token_pb2_grpc.add_TokensServicer_to_server(collector.tokens, context.server)
+    node_pb2_grpc.add_NodesServicer_to_server(collector.nodes, context.server)
     return collector

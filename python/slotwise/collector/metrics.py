@@ -1,4 +1,4 @@
-"""What the collector measures for Prometheus: slots by state, ads by kind, queries and updates."""
+"""What the collector measures for Prometheus: slots and cores by state, ads by kind, queries and updates."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ _KINDS = (
     "Defrag", "Rooster",
 )  # fmt: skip
 
+#: Cores that a slot counts for at most.
+_CORES_MOST = 100_000
 _SLOT_KINDS, _STATES, _ACTIVITIES = frozenset(SlotKind), frozenset(State), frozenset(Activity)
 
 
@@ -32,6 +34,7 @@ class CollectorMetrics:
     def __call__(self) -> Iterator[Metric]:
         """All families."""
         yield self._slots()
+        yield self._cores()
         ads = GaugeMetricFamily("slotwise_ads", "Ads that the collector has, by kind.", labels=["kind"])
         for kind in _KINDS:
             ads.add_metric([kind], len(self._store.table(kind)))
@@ -53,4 +56,19 @@ class CollectorMetrics:
         )
         for labels, rows in groupby(found, key=lambda row: row[0]):
             family.add_metric(list(labels), sum(count for _, count in rows))
+        return family
+
+    def _cores(self) -> Metric:
+        family = GaugeMetricFamily(
+            "slotwise_slot_cores",
+            "Cores of the pool by the state of their slots; what is left of partitionable slots is unclaimed.",
+            labels=["state"],
+        )
+        cores: dict[str, int] = {}
+        for state, cpus, count in self._store.table(SLOTS).count_by(["State", "Cpus"]):
+            label = known(state, _STATES)
+            # Whoever may advertise may write any number.
+            cores[label] = cores.get(label, 0) + min(_CORES_MOST, max(0, whole(cpus))) * whole(count)
+        for state, count in sorted(cores.items()):
+            family.add_metric([state], count)
         return family

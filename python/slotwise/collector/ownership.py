@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from slotwise.table import PackKeys
+from slotwise.wire import contact
 from slotwise.wire.token import Identity
 
 #: Kinds whose ads are named after the host of their daemon: ``host``, ``slot1@host``, ``name@host``,
@@ -18,18 +19,22 @@ from slotwise.wire.token import Identity
 HOST_NAMED = frozenset({"machine", "startdaemon", "scheduler", "daemonmaster", "submitter"})
 #: Attributes of such ads that name the host, as the key does.
 _HOSTS = {"submitter": ("ScheddName", "Machine")}
-#: The attributes that say whose an ad is.
-NAMING = ("Name", "Machine", "ScheddName")
+#: Attributes by which others find the daemon of an ad.
+_ADDRESSES = ("MyAddress", "StartdIpAddr", "ScheddIpAddr", "MasterIpAddr")
+#: The attributes that say whose an ad is, and where its daemon answers.
+NAMING = ("Name", "Machine", "ScheddName", *_ADDRESSES)
 #: Kinds of which negotiator and rooster change existing ads: they note matches with sleeping machines, and wake-ups.
 _NOTED = frozenset({"machine"})
 
 
 @dataclass(frozen=True)
 class Sender:
-    """Who advertises: ``host`` is the host that a daemon has proved to be on, in lower case, or empty."""
+    """Who advertises: ``host`` is the host that a daemon has proved to be on, in lower case, or empty; ``is_here``:
+    the call comes from the collector's own host."""
 
     identity: Identity
     host: str = ""
+    is_here: bool = False
 
     @property
     def is_administrator(self) -> bool:
@@ -37,10 +42,10 @@ class Sender:
         return self.identity.may("ADMINISTRATOR")
 
 
-def sender_of(identity: Identity, *, has_proof: bool) -> Sender:
+def sender_of(identity: Identity, *, has_proof: bool, is_here: bool) -> Sender:
     """The sender of a call; ``has_proof``: with the proof of a host, whose name is the identity's domain."""
     is_host = has_proof and identity.user == "condor"
-    return Sender(identity, identity.domain.lower() if is_host else "")
+    return Sender(identity, identity.domain.lower() if is_host else "", is_here)
 
 
 def host_in(name: str) -> str:
@@ -80,8 +85,9 @@ class Owners:
         known = kind.lower()
         if self._only_notes(sender, kind, key) and self._is_there(kind, key):
             return None
-        if known in HOST_NAMED and sender.host:
-            if host_in(key) == sender.host:
+        # A name that names no host (SCHEDD_NAME = grid@) is that of whoever advertises it first.
+        if known in HOST_NAMED and sender.host and (named := host_in(key)):
+            if named == sender.host:
                 return None
             return f"{key} is not a name of {sender.host}, which {sender.identity.name} speaks for"
         found = self.owner(kind, key)
@@ -117,7 +123,8 @@ class Owners:
 
 
 def misnamed(sender: Sender, kind: str, pack: PackKeys) -> str | None:
-    """Why an ad of a pack, or a change of one, would claim to be another's; None when none does.
+    """Why an ad of a pack, or a change of one, would claim to be another's, or lead to another's daemon; None when
+    none does.
 
     Such attributes are plain strings: what an expression says depends on the rest of the ad, which can change later.
 
@@ -133,9 +140,32 @@ def misnamed(sender: Sender, kind: str, pack: PackKeys) -> str | None:
     if sender.host:
         for attribute in _HOSTS.get(known, ("Machine",)):
             for key, said in pack.said[attribute]:
-                if said is None or host_in(said) != sender.host:
+                named = None if said is None else host_in(said)
+                if named != sender.host and (named != "" or attribute == "Machine"):
                     return f"the ad {key} says that its {attribute} is {_shown(said)}, not of {sender.host}"
+    for attribute in _ADDRESSES:
+        for key, said in pack.said[attribute]:
+            if (why := _misaddressed(sender, said)) is not None:
+                return f"the ad {key} says that its {attribute} is {_shown(said)}, {why}"
     return None
+
+
+def _misaddressed(sender: Sender, said: str | None) -> str | None:
+    """Why an address may be that of another's daemon; None when it cannot.
+
+    What is meant for the daemon of an ad goes to its address: a command for a glide-in must not reach the master of
+    another host. Callers hold a host to its name, or to the key in its address.
+    """
+    found = None if said is None else contact.parse(said)
+    if sender.host and sender.is_here and said is not None and (found is None or found.host in ("127.0.0.1", "::1")):
+        return None  # in a pool of this host alone, daemons have no other address than a socket or the loopback
+    if found is None:
+        return "which is no address that others can call"
+    if found.key:
+        return None
+    if not sender.host:
+        return "which names no key: a token alone vouches for no host (SLOTWISE_ADDRESS_KEY = true gives it one)"
+    return None if found.name.lower() == sender.host else f"which is not one of {sender.host}"
 
 
 def _shown(said: str | None) -> str:

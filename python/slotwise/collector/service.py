@@ -113,20 +113,20 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
                 reply.refused.extend(f"{key}: {why}" for key, why in report.refused)
             yield reply
 
-    def _require_kind(self, kind: str) -> Sender:
+    def _require_kind(self, kind: str, context: Context) -> Sender:
         """The caller, if it may send ads of this kind."""
         caller = call.identity.get()
         if caller is None:
             raise UnauthenticatedError("nobody said who advertises")
         security.require_kind(caller, self.store.canonical(kind))
-        return sender_of(caller, has_proof=call.host_token.get() is not None)
+        return sender_of(caller, has_proof=call.host_token.get() is not None, is_here=call.is_local(context))
 
     def _require_own(self, kind: str, pack: PackKeys, context: Context) -> None:
         """Check that a pack changes nobody else's ads.
 
         :raises DeniedError: it does; none of it is applied.
         """
-        sender, kind = self._require_kind(kind), self.store.canonical(kind)
+        sender, kind = self._require_kind(kind, context), self.store.canonical(kind)
         why = next(self._refusals(sender, kind, pack), None)
         if why is not None:
             raise self._taken(sender, kind, why, context)
@@ -142,7 +142,7 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
             yield why
 
     def _take_names(self, kind: str, keys: Iterable[str], context: Context) -> None:
-        taken = self.owners.take(self._require_kind(kind), self.store.canonical(kind), keys)
+        taken = self.owners.take(self._require_kind(kind, context), self.store.canonical(kind), keys)
         if taken:
             who = (call.caller.get(), call.peer_of(context))
             _log.warning("%s ads are now those of %s from %s, whose host they name: %s", kind, *who, listed(taken))
@@ -162,7 +162,7 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
         """Invalidate ads."""
         if not request.keys and not request.constraint:
             raise UsageError("nothing was named to forget", hint="give keys or a constraint")
-        kind, sender = self.store.canonical(request.kind), self._require_kind(request.kind)
+        kind, sender = self.store.canonical(request.kind), self._require_kind(request.kind, context)
         keys, refused = await self._own_of(sender, kind, request)
         if refused and not keys:
             raise self._taken(sender, kind, refused, context)

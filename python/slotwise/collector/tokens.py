@@ -17,19 +17,18 @@ from urllib.parse import unquote
 
 from slotwise import ids
 from slotwise.clock import Clock
+from slotwise.collector import waiting_room
 from slotwise.daemon.membership import HOST_TOKEN_S
-from slotwise.errors import BusyError, DeniedError, NotFoundError, UsageError
+from slotwise.errors import DeniedError, NotFoundError, UsageError
 from slotwise.wire import call, keys, tls
 from slotwise.wire.context import Context
 from slotwise.wire.gen import common_pb2, token_pb2, token_pb2_grpc
 from slotwise.wire.keys import PoolSecrets
+from slotwise.wire.origin import origin_of
 from slotwise.wire.status import answers_errors
 from slotwise.wire.token import IMPLIED, LEVELS
 
 _log = logging.getLogger(__name__)
-#: How long a request waits, in seconds; how many may wait, and how many from one host.
-LASTS_S = 3600.0
-MOST, MOST_OF_PEER = 1000, 20
 #: The levels that a rule of auto-approval covers.
 AUTO_LEVELS = frozenset({"ADVERTISE_MASTER", "ADVERTISE_STARTD", "ADVERTISE_SCHEDD"})
 _IDENTITY = re.compile(r"[A-Za-z0-9._+\-/]{1,128}@[A-Za-z0-9._\-]{1,255}")
@@ -46,6 +45,23 @@ class Pending:
     peer: str
     asked_at: float
     token: str = ""
+    #: When its token was asked for last; 0: not yet.
+    polled_at: float = 0.0
+
+    @property
+    def network(self) -> str:
+        """Where it came from, as bounds count it."""
+        return call.network_of(self.peer)
+
+    @property
+    def heard_at(self) -> float:
+        """When the one who made it was heard of last."""
+        return max(self.asked_at, self.polled_at)
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether it is approved."""
+        return bool(self.token)
 
     def message(self) -> token_pb2.PendingToken:
         """The request as administrators see it."""
@@ -95,21 +111,20 @@ class Requests:
 
     def expire(self, now: float) -> None:
         """Forget the requests that have waited too long."""
-        for request_id in [name for name, each in self.pending.items() if each.asked_at + LASTS_S < now]:
+        for request_id in [name for name, each in self.pending.items() if each.asked_at + waiting_room.LASTS_S < now]:
             del self.pending[request_id]
         self.rules = [rule for rule in self.rules if now < rule.until]
 
     def add(self, asked: token_pb2.TokenRequest, request_id: str, peer: str, now: float) -> Pending:
         """Add a request.
 
-        :raises BusyError: too many wait.
+        :raises BusyError: too many wait, none of which makes room.
         :raises UsageError: it could not be approved.
         """
         self.expire(now)
         _check(asked)
-        of_peer = sum(call.network_of(each.peer) == call.network_of(peer) for each in self.pending.values())
-        if len(self.pending) >= MOST or of_peer >= MOST_OF_PEER:
-            raise BusyError("too many requests wait for approval", hint="an administrator approves or waits an hour")
+        if (displaced := waiting_room.making_room(self.pending, call.network_of(peer), now)) is not None:
+            del self.pending[displaced]
         made = self.pending[request_id] = Pending(asked, request_id, code_of(asked), peer, now)
         return made
 
@@ -182,6 +197,8 @@ class TokenServicer(token_pb2_grpc.TokensServicer):
         self._revocation_expr = revocation_expr
         self._request_limits = request_limits
         self._requests = Requests()
+        #: Raises DeniedError where a request names a host that another key belongs to; set by the collector.
+        self.require_free: Callable[[str, str], None] = lambda identity, public_key: None
 
     def forget_rules(self) -> None:
         """End all rules of auto-approval, as a reconfig does."""
@@ -215,6 +232,7 @@ class TokenServicer(token_pb2_grpc.TokensServicer):
         now, peer = self._clock.now(), peer_host(context)
         request_id = str(1_000_000 + int(ids.secret(64), 16) % 9_000_000)
         limit(request, self._request_limits())
+        self.require_free(request.identity, request.public_key)
         made = self._requests.add(request, request_id, peer, now)
         _log.info("request %s (%s) for a token of %s from %s", request_id, made.code, request.identity, peer)
         if any(rule.covers(request, peer, now) for rule in self._requests.rules):
@@ -242,6 +260,7 @@ class TokenServicer(token_pb2_grpc.TokensServicer):
         if not hmac.compare_digest(digest, found.request.secret_digest):
             raise NotFoundError(f"there is no request {request.request_id}", hint="it is forgotten after an hour")
         if not found.token:
+            found.polled_at = self._clock.now()
             return token_pb2.TokenReply()
         del self._requests.pending[request.request_id]
         return token_pb2.TokenReply(token=found.token, trust=self._secrets.trust().text())
@@ -250,7 +269,8 @@ class TokenServicer(token_pb2_grpc.TokensServicer):
     async def Requests(self, request: common_pb2.Empty, context: Context) -> token_pb2.TokenRequests:
         """The requests that wait for approval."""
         self._requests.expire(self._clock.now())
-        waiting = [each.message() for each in self._requests.pending.values() if not each.token]
+        undecided = (each for each in self._requests.pending.values() if not each.token)
+        waiting = [each.message() for each in waiting_room.as_listed(undecided)]
         return token_pb2.TokenRequests(requests=waiting)
 
     @answers_errors
@@ -325,7 +345,7 @@ def require_private(context: Context) -> None:
 
 def peer_host(context: Context) -> str:
     """The caller's address, without its port; ``127.0.0.1`` on a UNIX socket."""
-    peer = str(context.peer() or "")
+    peer = origin_of(context)
     if peer.startswith("unix:"):
         return "127.0.0.1"
     return unquote(peer.partition(":")[2]).rpartition(":")[0].strip("[]")

@@ -47,6 +47,9 @@ _DAEMONS = frozenset(
         "KBDD",
     }
 )
+#: Daemons that are added to those that serve jobs, and those of a personal pool, which run where DAEMON_LIST is unset.
+_ADDITIONS = frozenset({"DEFRAG", "ROOSTER", "WEB", "SHARED_PORT"})
+_EVERY_DAEMON = "MASTER, COLLECTOR, NEGOTIATOR, SCHEDD, STARTD"
 #: The knob that lets the pool start in spite of the knobs that it names.
 IGNORED = "SLOTWISE_IGNORE_UNSUPPORTED"
 NOT_HONOURED = "config-not-honoured"
@@ -54,6 +57,8 @@ NOT_HONOURED = "config-not-honoured"
 _LISTS_OR_EXPRESSIONS = frozenset({"MOUNT_UNDER_SCRATCH"})
 _EXPRESSION_NAMES = re.compile("(SYSTEM_PERIODIC_(?:HOLD|RELEASE|REMOVE|VACATE))_NAMES", re.IGNORECASE)
 
+#: Knobs that name the ad of a daemon.
+_DAEMON_NAMES = frozenset(("MASTER_NAME", "SCHEDD_NAME", "STARTD_NAME"))
 #: Text behind a value that people mistake for a comment.
 _COMMENT = re.compile(r"\s#(\s|$)")
 #: Knobs whose value is one of some words.
@@ -161,6 +166,7 @@ def _name_problem(config: Config, name: str, origin: Origin, names: _Names) -> P
     if names.has(bare.lower()) or names.has(name.lower()) or origin.template is not None:
         return None
     near = _near(bare) if knob is None else _near_promise(knob, bare)
+    near = [like for like in near if like.upper() != bare.upper()]
     if near:
         hint = f"did you mean {' or '.join(near)}?"
         return Problem(WARNING, "config-unknown-name", name, f"there is no knob {name}", origin, hint)
@@ -298,6 +304,7 @@ def _value_problem(config: Config, name: str, origin: Origin) -> Problem | None:
         return _debug_problem(name, text, origin)
     problem = _debug_problem(name, text, origin) or _daemon_problem(name, text, origin)
     problem = problem or _ignored_problem(name, text, origin) or _member_problem(config, name, origin)
+    problem = problem or _extended_problem(config, name, text, origin) or _foreign_problem(config, name, text, origin)
     problem = problem or _type_problem(knob, name, text, origin) or _list_problem(knob, name, text, origin)
     if not _COMMENT.search(text):
         return problem
@@ -375,15 +382,51 @@ def _debug_problem(name: str, text: str, origin: Origin) -> Problem | None:
 
 
 def _daemon_problem(name: str, text: str, origin: Origin) -> Problem | None:
-    """Names in DAEMON_LIST that no master starts."""
+    """Names in DAEMON_LIST that no master starts, and lists that leave all but additions out."""
     if name.rpartition(".")[2].upper() != "DAEMON_LIST":
         return None
-    text = _COMMENT.split(text.upper())[0]
-    lacking = [word for word in re.split(r"[\s,]+", text) if word and word not in _DAEMONS]
+    words = [word for word in re.split(r"[\s,]+", _COMMENT.split(text.upper())[0]) if word]
+    lacking = [word for word in words if word not in _DAEMONS]
+    if {"MASTER"} < set(words) <= {"MASTER", *_ADDITIONS}:
+        message = f"{name} is {' '.join(words)}: the pool's other daemons do not run here"
+        hint = f"where no line before sets it, $(DAEMON_LIST) is MASTER: write out all, as {_EVERY_DAEMON}, {words[-1]}"
+        return Problem(WARNING, "config-daemon-list", name, message, origin, hint)
     if not lacking:
         return None
     message = f"{name} names {', '.join(lacking)}, which Slotwise does not have"
     return Problem(WARNING, "config-no-such-daemon", name, message, origin, "take it out: nothing is started for it")
+
+
+def _extended_problem(config: Config, name: str, text: str, origin: Origin) -> Problem | None:
+    """Lines of EXTENDED_SUBMIT_COMMANDS that add no command."""
+    if name.rpartition(".")[2].upper() != "EXTENDED_SUBMIT_COMMANDS":
+        return None
+    import slotwise._native as _native
+
+    known = {command.lower() for command, _ in _native.extended_commands(config.data)}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        command, _, example = (part.strip() for part in line.partition("="))
+        if command.lower() not in known and example.lower() != "undefined" and not line.startswith("#"):
+            message = f"{name}: the line `{line}` adds no command"
+            hint = "write a line for each between @=end and @end: a name, =, and a value of the type that it takes"
+            return Problem(WARNING, "config-extended-command", name, message, origin, hint)
+    return None
+
+
+def _foreign_problem(config: Config, name: str, text: str, origin: Origin) -> Problem | None:
+    """Names of daemons that end with another host: collectors take the ads of a host's daemons under its name alone."""
+    own, host = text.strip().rpartition("@")[::2]
+    here = str(config.get("FULL_HOSTNAME") or "")
+    if (
+        name.rpartition(".")[2].upper() not in _DAEMON_NAMES
+        or not own
+        or not here
+        or host.lower() in ("", here.lower())
+    ):
+        return None
+    message = f"{name} = {text.strip()} names the host {host}; collectors refuse such ads of a daemon of {here}"
+    hint = f"write {own}, {own}@{here}, or {own}@ for a name without a host"
+    return Problem(WARNING, "config-foreign-name", name, message, origin, hint)
 
 
 def _ignored_problem(name: str, text: str, origin: Origin) -> Problem | None:

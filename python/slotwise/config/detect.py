@@ -132,16 +132,32 @@ def addresses() -> tuple[str, str]:
     return found[0] or "127.0.0.1", found[1]
 
 
+@lru_cache(maxsize=1)
+def _home_of_condor() -> str:
+    """The home directory of the account condor; empty where there is none. Accounts are looked up once a process, as
+    names are: a resident command server reads the configuration for each call."""
+    try:
+        return pwd.getpwnam("condor").pw_dir
+    except KeyError:
+        return ""
+
+
+@lru_cache(maxsize=16)
+def _account(uid: int) -> str:
+    """The name of an account; empty where the host knows none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return ""
+
+
 def early_facts(env: Mapping[str, str], subsystem: str, local_name: str | None) -> Pairs:
     """Facts that files may override."""
     facts = list(operating_system().items())
     has = capacity()
     logical, physical = has["logical"], has["physical"]
-    try:
-        tilde = pwd.getpwnam("condor").pw_dir
+    if tilde := _home_of_condor():
         facts.append(("TILDE", tilde))
-    except KeyError:
-        pass
     facts += [
         ("CondorIsAdmin", "false"),
         ("SUBSYSTEM", subsystem),
@@ -166,10 +182,7 @@ def firm_facts(subsystem: str, local_name: str | None) -> Pairs:
     short, full = host_names()
     v4, v6 = addresses()
     uid = os.getuid()
-    try:
-        user = pwd.getpwuid(uid).pw_name
-    except KeyError:
-        user = ""
+    user = _account(uid)
     facts = [
         ("HOSTNAME", short),
         ("FULL_HOSTNAME", full),

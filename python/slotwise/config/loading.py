@@ -58,13 +58,14 @@ def _home_defaults(home: PoolHome | Path | None) -> list[tuple[str, str]]:
     if home is None:
         return []
     place = _pool_home(home)
+    run = str(place.run)
     return [
         ("LOCAL_DIR", str(place.root)),
         ("LOG", str(place.log)),
         ("SPOOL", str(place.spool)),
         ("EXECUTE", str(place.execute)),
-        ("LOCK", str(place.run)),
-        ("RUN", str(place.run)),
+        ("LOCK", run),
+        ("RUN", run),
     ]
 
 

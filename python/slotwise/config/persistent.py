@@ -16,11 +16,23 @@ from slotwise.home import PoolHome
 _ASSIGNMENT = re.compile(r"\s*([A-Za-z0-9_./]+)\s*=\s*(.*?)\s*", re.DOTALL)
 
 
+def directory_of(home: PoolHome) -> Path:
+    """The directory of what a pool keeps of its configuration."""
+    return home.root / "config.d"
+
+
 def settings_file(home: PoolHome, subsystem: str | None, *, runtime: bool) -> Path:
     """The file for settings of one subsystem, or of all."""
-    directory = home.run if runtime else home.root / "config.d"
+    directory = home.run if runtime else directory_of(home)
     kind = "runtime" if runtime else "persistent"
     return directory / f"{(subsystem or 'all').lower()}.{kind}"
+
+
+def make_directory(home: PoolHome) -> None:
+    """Make that directory; tools of all users read in it, whatever the umask is."""
+    directory = directory_of(home)
+    directory.mkdir(parents=True, exist_ok=True)
+    directory.chmod(0o755)
 
 
 def files(home: PoolHome, subsystem: str) -> list[str]:
@@ -48,7 +60,10 @@ def change(home: PoolHome, subsystem: str | None, name: str, value: str | None, 
     Returns the former text, for :func:`put_back`.
     """
     path = settings_file(home, subsystem, runtime=runtime)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if runtime:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    else:
+        make_directory(home)
     former = path.read_text(encoding="utf-8") if path.exists() else ""
     kept = [line for line in former.splitlines() if line.split("=", 1)[0].strip().lower() != name.lower()]
     if value is not None:
@@ -62,6 +77,7 @@ def put_back(home: PoolHome, subsystem: str | None, text: str, *, runtime: bool)
     path = settings_file(home, subsystem, runtime=runtime)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.write_text(text, encoding="utf-8")
+    temporary.chmod(0o644)  # as other files of a configuration: tools of all users read them
     temporary.replace(path)
 
 

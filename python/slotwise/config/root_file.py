@@ -11,6 +11,7 @@ import os
 import stat
 from pathlib import Path
 
+from slotwise.config import persistent
 from slotwise.errors import ConfigError
 from slotwise.home import PoolHome
 
@@ -19,13 +20,13 @@ _LONGEST = 8192
 
 def file_of(home: PoolHome) -> Path:
     """The file of the record."""
-    return home.root / "config.d" / "root.file"
+    return persistent.directory_of(home) / "root.file"
 
 
 def record(home: PoolHome, root: Path) -> None:
     """Record ``root``, an absolute path, atomically."""
     path = file_of(home)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    persistent.make_directory(home)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)

@@ -113,18 +113,20 @@ RULES: tuple[Rule, ...] = (
     _policy("DAEMON_SHUTDOWN(_FAST)?|(MASTER|COLLECTOR|NEGOTIATOR|SCHEDD|STARTD)_DAEMON_SHUTDOWN(_FAST)?", "stops no daemon"),
     _policy("DEFRAG_SCHEDULE", "has no effect", "write DEFRAG_DRAINING_SCHEDULE"),
     _policy("NUM_CLAIMS", "has no effect", "see ENABLE_CLAIMABLE_PARTITIONABLE_SLOTS"),
-    _policy("SCHEDD_PREEMPTION_(RANK|REQUIREMENTS)|DedicatedScheduler|ParallelSchedulingGroup", "has no effect: there is no parallel universe"),
-    _policy("START_(LOCAL|SCHEDULER)_UNIVERSE", "starts nothing: there is no such universe", off=("true", *_FALSE)),
+    _policy("SCHEDD_PREEMPTION_(RANK|REQUIREMENTS)", "preempts nothing: no job is preempted for a parallel one by its schedd", "see RANK in the guide on parallel jobs"),
     _policy("QUEUE_ALL_USERS_TRUSTED", "gives nobody the jobs of others"),
     _policy("SETTABLE_ATTRS|SETTABLE_ATTRS_OWNER", "lets nobody set anything: no caller has such a level", "see SETTABLE_ATTRS_CONFIG"),
     _policy("[A-Z]+_SETTABLE_ATTRS_[A-Z_]+", "lets nobody set anything, as in HTCondor", "write SCHEDD.SETTABLE_ATTRS_CONFIG"),
     _policy("CLASSAD_USER_(LIBS|PYTHON_LIB|PYTHON_MODULES)", "adds no function to expressions"),
-    _policy("FILE_TRANSFER_DISK_LOAD_THROTTLE.*|TRANSFER_QUEUE_USER_EXPR", "throttles nothing"),
     _policy("MAX_TRANSFER_(QUEUE_AGE|LIFETIME)|STARTER_(FILE_XFER_STALL|UPLOAD)_TIMEOUT", "ends no transfer"),
     _policy("NEGOTIATE_ALL_JOBS_IN_CLUSTER|CURB_MATCHMAKING|CLAIM_RECYCLING_CONSIDER_LIMITS", "has no effect"),
     _policy("PERIODIC_CHECKPOINT|WALL_CLOCK_CKPT_INTERVAL|DEFAULT_NUM_EXTRA_CHECKPOINTS", "makes no checkpoint"),
-    _policy("KEEP_DATA_CLAIM_IDLE|UNUSED_CLAIM_TIMEOUT|SYSTEM_ON_VACATE_COOL_DOWN", "has no effect"),
+    _policy("KEEP_DATA_CLAIM_IDLE|SYSTEM_ON_VACATE_COOL_DOWN", "has no effect"),
     _policy("MASTER_[A-Za-z]+_BACKOFF_(CEILING|CONSTANT|FACTOR)|MASTER_[A-Za-z]+_RECOVER_FACTOR", "holds for no daemon", "write it without the daemon's name"),
+    _service("CCB_SERVER_MAX_STREAMING_(SESSIONS|HANDSHAKES)", "bounds nothing", "SHARED_PORT_MAX_FILE_DESCRIPTORS bounds connections", off=("0",)),
+    _service("CCB_(SERVER|CLIENT)_STREAMING", "has no effect: a broker always passes on what hosts say", off=("true",)),
+    _none("CCB_SERVER_STREAMING_HANDSHAKE_TIMEOUT"),
+    _policy("CCB_REQUIRED_TO_START", "keeps no daemon from starting: one without its broker goes on asking for it"),
     _policy("MAX_NUM_CPUS", "limits nothing", "write NUM_CPUS"),
     _policy("SHADOW_WORKLIFE|SCHEDD_MIN_INTERVAL|SUBMIT_MAX_PROCS_IN_CLUSTER|SUBMIT_PREVENT_MULTI_QUEUE", "has no effect"),
     _policy("HOLD_JOB_IF_CREDENTIAL_EXPIRES", "holds no job", off=("true", *_FALSE)),
@@ -134,7 +136,7 @@ RULES: tuple[Rule, ...] = (
     _service("DOCKER_PAT_PRODUCER", "sends no registry credentials with jobs", off=("$(SBIN)/condor_docker_pat_producer",)),
     _service("SUBMIT_CONTAINER_.*", "has no effect: an absolute path is a program of the image only with transfer_executable = false"),
     _service("CONTAINER_(IMAGES|REGEX)_.*", "has no effect: every job has its own copy of an image that is sent"),
-    _service("SINGULARITY_(USE_LAUNCHER|MOUNT_HOME|TEST_SANDBOX)", "has no effect: the trial container is made of the host's own programs"),
+    _service("SINGULARITY_(MOUNT_HOME|TEST_SANDBOX)", "has no effect: the trial container is made of the host's own programs"),
     _none("VM_GAHP_.*|VM_NETWORKING_MAC_PREFIX|XEN_(BRIDGE_)?SCRIPT", "has no effect: virtual machines are run without a GAHP"),
     _service("VM_MAX_MEMORY", "bounds nothing", "write VM_MEMORY"),
     _service("(?!SCHEDD_)[A-Z]+_DAEMON_HISTORY", "writes no history of the daemon"),
@@ -144,14 +146,14 @@ RULES: tuple[Rule, ...] = (
     _service("(MAX_)?JOB_ROUTER.*|MAX_JOB_MIRROR_UPDATE_LAG", "routes no job: there is no job router"),
     _service("(MAX_)?(GRIDMANAGER|C_GAHP|CGAHP|CONDORC|EC2|GCE|AZURE|ARC|BATCH|UNICORE|NORDUGRID)_.*|CONDOR_GAHP_WORKER", "has no effect: there is no grid universe"),
     _service("GRIDMANAGER|GAHP_.*|BLAHPD_LOCATION|CONDOR_GATEKEEPER|.*_GAHP", "has no effect: there is no grid universe"),
-    _service("(MAX_)?CRED(D|MON)_.*|CRED_(MIN|SUPER)_.*|CREDD|SEC_CREDENTIAL_.*|(LOCAL|OAUTH2|VAULT|PELICAN)_CREDMON_.*|TRUSTED_VAULT_HOSTS|SUBMIT_ADD_LOCAL_CREDMON.*|.+_PELICAN_.+|.+_(AUTHORIZATION|TOKEN)_URL|.+_CLIENT_(ID|SECRET_FILE)|.+_RETURN_URL_SUFFIX|CONDOR_CREDENTIAL_DIR", "has no effect: there is no credential service"),
+    _service("(MAX_)?CRED(D|MON)_.*|CRED_SUPER_.*|CREDD|SEC_CREDENTIAL_.*|(LOCAL|OAUTH2|VAULT|PELICAN)_CREDMON_.*|TRUSTED_VAULT_HOSTS|SUBMIT_ADD_LOCAL_CREDMON.*|.+_PELICAN_.+|.+_(AUTHORIZATION|TOKEN)_URL|.+_CLIENT_(ID|SECRET_FILE)|.+_RETURN_URL_SUFFIX|CONDOR_CREDENTIAL_DIR", "has no effect: there is no credential service"),
     _service("HAD(_.*)?|REPLICATION(_.*)?|TRANSFERER(_.*)?|HA_.*|MASTER_HA_LIST|MASTER_[A-Z]+_CONTROLLER|MAX_(HAD|REPLICATION|TRANSFERER)_LOG|STATE_FILE|NEGOTIATOR_STATE_FILE", "has no effect: there is one central manager"),
     _service("GANGLIA(?!_LIB).*|METRICD.*|PROMETHEUS_.*|MAX_(GANGLIAD|METRICD)_LOG|MONITOR_(COLLECTOR|MULTIPLE).*", "exports no metrics"),
     _service("ADSTASH_.*|LIBRARIAN.*|PLACEMENTD.*|MAX_LIBRARIAN_LOG|USING_LIBRARIAN", "has no effect: there is no such daemon"),
     _service("(HPC_)?ANNEX_.*", "has no effect: there is no annex"),
     _service("DAGMAN_.*|MAX_DAGMAN_LOG", "has no effect: there is no DAGMan"),
     _service("KBDD(_.*)?|MAX_KBDD_LOG", "has no effect: the startd watches the keyboard itself"),
-    _service("MASTER_SHUTDOWN_.*|DEFAULT_MASTER_SHUTDOWN_SCRIPT|STARTD_REBOOT_COMMAND", "runs no script"),
+    _service("STARTD_REBOOT_COMMAND", "runs no script"),
     _service("ENABLE_HTTP_PUBLIC_FILES|HTTP_PUBLIC_FILES_.*", "publishes no files"),
     _service("STARTD_DIRECT_ATTACH_.*|STARTD_FACTORY_.*|STARTD_REHOME_.*", "has no effect"),
     _service("MASTER_NEW_BINARY_.*|MASTER_CHECK_NEW_EXEC_INTERVAL", "restarts nothing: `slotwise restart` takes up a new version"),
@@ -181,14 +183,17 @@ RULES: tuple[Rule, ...] = (
     ),
     _none("(MAX_|MAX_NUM_|TRUNC_)?(SHADOW|SHARED_PORT|PROCD|SCHED|MATCH|VM_GAHP)_LOG(_ON_OPEN)?"),
     _none(".+_(STATS|TUNING|TRANSFER_STATS)_LOG|MAX_(SHADOW|STARTER)_STATS_LOG|JOB_QUEUE_LOG"),
-    _none("(SHADOW|SHARED_PORT|PROCD|CCB|USE_SHARED|SHADOW)_.*|(AUTO_INCLUDE|COLLECTOR_USES)_.*|USE_PROCD"),
+    _none(
+        "(SHADOW|PROCD)_.*|SHARED_PORT_(?!(PORT|DEFAULT_ID|MAX_FILE_DESCRIPTORS|LOG)$).*|CCB_(?!(ADDRESS|OUTBOUND_.*|.*_STREAMING.*)$).*"
+        "|AUTO_INCLUDE_.*|USE_PROCD|(DAGMAN|HAD|REPLICATION)_USE_SHARED_PORT"
+    ),
     _none("PREEN_(COREFILES_PER_PROCESS|CHECKPOINT_.*|.+_COREFILES_TOTAL_DISK|DEBUG|LOG)"),
     _none("PREEN_(ARGS|INTERVAL)", "changes nothing: daemons remove their own files; cron can run `slotwise preen`"),
     _none("RESTART_PROCD_ON_ERROR|DAEMON_SOCKET_DIR|PLUGIN(S|_DIR)"),
     # Networks, files and timing that the transport here does otherwise.
     _none(
-        "(ADVERTISE|ENABLE|PREFER)_.*IPV[46].*|IGNORE_.*PROTOCOL_PREFERENCE|NETWORK_.*|PRIVATE_NETWORK_.*|BIND_ALL_INTERFACES"
-        "|(IN|OUT)_(LOW|HIGH)PORT|TCP_.*|UDP_.*|NO_DNS|DNS_CACHE_REFRESH|HOST_ALIAS|DEFAULT_DOMAIN_NAME|USE_COLLECTOR_HOST_CNAME"
+        "(ADVERTISE|PREFER)_.*IPV[46].*|IGNORE_.*PROTOCOL_PREFERENCE|NETWORK_(HOSTNAME|MAX_.*)"
+        "|(IN|OUT)_(LOW|HIGH)PORT|TCP_(?!FORWARDING_HOST).*|UDP_.*|NO_DNS|DNS_CACHE_REFRESH|HOST_ALIAS|DEFAULT_DOMAIN_NAME|USE_COLLECTOR_HOST_CNAME"
         "|WANT_UDP_COMMAND_SOCKET|SOCKET_LISTEN_BACKLOG|ALWAYS_REUSEADDR|UPDATE_.*|NONBLOCKING_COLLECTOR_UPDATE|.*OUTBOUND_.*"
         "|MAX_(ACCEPTS|REAPS|TIMER_EVENTS|UDP_MSGS)_PER_CYCLE|MAX_TIME_SKIP|MAX_FILE_DESCRIPTORS|.*_SOCKET_(BUFSIZE|CACHE_SIZE)"
         "|(Q_)?QUERY_TIMEOUT|CLIENT_TIMEOUT|RECEIVE_MSGS_DURATION|TOOLS_ASSUME_FIREWALLS|PIPE_BUFFER_MAX|RECONNECT_BACKOFF_.*"
@@ -204,11 +209,12 @@ RULES: tuple[Rule, ...] = (
     ),
     _none(
         "SCHEDD_(ALLOW_LATE_MATERIALIZE|ASSUME_NEGOTIATOR_GONE|BACKUP_SPOOL|JOB_QUEUE_LOG_FLUSH_DELAY"
-        "|NON_DURABLE_LATE_MATERIALIZE|NOW_JOB_VACATE_TIMEOUT|QUERY_WORKERS|RESTART_REPORT|SEND_.*|SLOT_WEIGHT|USE_SLOT_WEIGHT"
+        "|NON_DURABLE_LATE_MATERIALIZE|QUERY_WORKERS|RESTART_REPORT|SEND_.*|SLOT_WEIGHT|USE_SLOT_WEIGHT"
         "|HOST|EXECUTE|INTERVAL_TIMESLICE|USES_STARTD_FOR_LOCAL_UNIVERSE)"
-        "|LOCAL_UNIVERSE_.*|USE_CGROUPS_FOR_LOCAL_UNIVERSE|DEDICATED_SCHEDULER_.*"
+        "|LOCAL_UNIVERSE_.*|USE_CGROUPS_FOR_LOCAL_UNIVERSE"
+        "|DEDICATED_SCHEDULER_(WAIT_FOR_SPOOLER|USE_SERIAL_CLAIMS)"
         "|QUEUE_CLEAN_INTERVAL|MAX_JOB_QUEUE_LOG_ROTATIONS|MAX_PENDING_STARTD_CONTACTS|STARTD_CONTACT_TIMEOUT|REQUEST_CLAIM_TIMEOUT"
-        "|JOB_IS_FINISHED_.*|GLOBAL_JOB_ID_WITH_TIME|CHOWN_JOB_SPOOL_FILES|JOB_SPOOL_PERMISSIONS|ALTERNATE_JOB_SPOOL"
+        "|JOB_IS_FINISHED_.*|GLOBAL_JOB_ID_WITH_TIME|CHOWN_JOB_SPOOL_FILES|ALTERNATE_JOB_SPOOL"
         "|SYSTEM_VALID_SPOOL_FILES|SUBMIT_(SEND_RESCHEDULE|SKIP_FILECHECKS|GENERATE_CONDOR_C_.*|PUBLISH_.*)"
         "|VALID_COD_USERS|HISTORY_HELPER.*|CONDOR_Q_(SHOW_OLD_SUMMARY|USE_V3_PROTOCOL)"
     ),

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 from slotwise import __version__
 from slotwise.config import Config
 from slotwise.daemon import duty_cycle
 from slotwise.daemon.runtime import DaemonContext
+from slotwise.daemon.vitals import vitals
 from slotwise.model.publication import Publication
 from slotwise.model.windows import Window
 from slotwise.release import CONDOR_VERSION, condor_platform
 from slotwise.wire.address import DaemonAddress
-
-_PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
 
 
 def daemon_ad(context: DaemonContext, my_type: str, *, name: str | None = None) -> dict[str, int | float | str]:
@@ -39,11 +37,16 @@ def daemon_ad(context: DaemonContext, my_type: str, *, name: str | None = None) 
     }
 
 
+def qualified(name: str, host: str) -> str:
+    """The name of a daemon as MASTER_NAME or STARTD_NAME gives it: ``name@host``; the host's where it gives none."""
+    return host if not name else name if "@" in name else f"{name}@{host}"
+
+
 def duty_cycle_attributes(config: Config) -> dict[str, float]:
     """DaemonCoreDutyCycle, and the statistics of the category DC that are to be published."""
     duty_cycle.duty.follow(statistics_window(config, "DC"))
     publication = Publication.configured(config, "DC", "DAEMONCORE", default=duty_cycle.DEFAULT)
-    return duty_cycle.duty.attributes(time.monotonic(), publication)
+    return duty_cycle.statistics(time.monotonic(), publication)
 
 
 def statistics_window(config: Config, *categories: str) -> Window:
@@ -72,21 +75,3 @@ def _host(context: DaemonContext) -> dict[str, int]:
 def certificate_address(me: DaemonAddress) -> dict[str, str]:
     """CertificateAddress: where the daemon takes callers that prove themselves by a certificate."""
     return {"CertificateAddress": me.for_certificates} if me.certificate_port else {}
-
-
-def vitals(now: int, started_at: int) -> dict[str, int | float | str]:
-    """MonitorSelf*: age in seconds, CPU seconds used per second of age in percent, sizes in KiB."""
-    try:
-        with open("/proc/self/statm") as stream:
-            size, resident = (int(word) * _PAGE_KIB for word in stream.read().split()[:2])
-    except OSError:
-        return {}
-    used = os.times()
-    age = max(1, now - started_at)
-    return {
-        "MonitorSelfTime": now,
-        "MonitorSelfAge": age,
-        "MonitorSelfCPUUsage": round(100.0 * (used.user + used.system) / age, 3),
-        "MonitorSelfImageSize": size,
-        "MonitorSelfResidentSetSize": resident,
-    }

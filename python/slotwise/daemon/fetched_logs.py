@@ -1,9 +1,9 @@
 """Logs that administrators fetch from a daemon (``slotwise fetchlog``): by name, never by path.
 
 A name is that of a daemon (``SCHEDD``), of a category of its lines that has a file of its own (``NEGOTIATOR_MATCH``,
-``SCHEDD_AUDIT``), ``HISTORY`` or ``STARTD_HISTORY``. An extension (``.old``, ``.slot1``) names a file beside it. Knobs
-of the configuration say where these files are, and nothing that a caller sends does. HTCondor's daemons serve whatever
-file a knob called ..._LOG names, with any extension that has no slash in it.
+``SCHEDD_AUDIT``), ``HISTORY``, ``STARTD_HISTORY`` or ``SCHEDD_DAEMON_HISTORY``. An extension (``.old``, ``.slot1``)
+names a file beside it. Knobs of the configuration say where these files are, and nothing that a caller sends does.
+HTCondor's daemons serve whatever file a knob called ..._LOG names, with any extension that has no slash in it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from slotwise.observe.log import category_file, log_file
 
 _NAME = re.compile(r"([A-Z_]{1,40})(\.[A-Za-z0-9_-]{1,40})?")
 _CATEGORIES = ("MATCH", "AUDIT")
-_HISTORIES = ("HISTORY", "STARTD_HISTORY")
+_HISTORIES = ("HISTORY", "STARTD_HISTORY", "SCHEDD_DAEMON_HISTORY")
 #: Bytes in one message.
 _PIECE = 256 * 1024
 

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import PeerUnavailableError
+from slotwise.home import PoolHome
 from slotwise.table import unpack_ads
 from slotwise.wire import address, channel
 from slotwise.wire.gen import collector_pb2_grpc, common_pb2
+
+
+def shown_collector(home: PoolHome) -> str:
+    """``host:port``, with its key where it has one, by which other hosts reach the collector of this home.
+
+    :raises PeerUnavailableError: when none has been started.
+    """
+    found = address.lookup(home, "collector")
+    return found.target if found.reach else found.tcp
 
 
 def collector_target(context: DaemonContext) -> str:

@@ -7,9 +7,10 @@ import time
 from pathlib import Path
 
 from slotwise.config import Config
+from slotwise.daemon import reach
 from slotwise.wire import address, keys
 from slotwise.wire.keys import PoolSecrets, PoolTrust
-from slotwise.wire.token import DAEMON_LEVELS, peek, write_secret
+from slotwise.wire.token import DAEMON_LEVELS, peek, require_private, write_secret
 
 #: How long the pool's word on a host's key holds, in seconds; it is renewed when a third of that is left.
 HOST_TOKEN_S = 30 * 86400
@@ -92,6 +93,31 @@ class HostToken:
             self._renew_at = now + HOST_TOKEN_S / 2
             if self._publishes:
                 write_secret(self._secrets.token_file, self._token + "\n")
+        return self._token
+
+
+class StandIn:
+    """The token that a glide-in was given: shown to the pool's collector and to its broker, and to nobody else."""
+
+    def __init__(self, secrets: PoolSecrets, config: Config) -> None:
+        self._path = secrets.bearer_file
+        self._file = _File(secrets.bearer_file)
+        broker = reach.broker_of(config)
+        self._targets = {address.configured_collector(config), reach.broker_target(broker) if broker else None}
+        self._token: str | None = None
+
+    def __call__(self, target: str) -> str | None:
+        """The token for the daemon at ``target``; None for those that it is not meant for.
+
+        :raises DeniedError: when others may read its file.
+        """
+        if target not in self._targets:
+            return None
+        if self._file.changed():
+            self._token = None
+            if self._path.exists():
+                require_private(self._path)
+                self._token = self._path.read_text().strip() or None
         return self._token
 
 

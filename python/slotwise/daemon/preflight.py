@@ -1,5 +1,5 @@
-"""What a daemon would refuse at its start besides knobs: the account that it is to work as, and the files that say who
-callers are. ``slotwise config check`` asks before anything starts.
+"""What a daemon would refuse at its start besides knobs: the account that it is to work as, the files that say who
+callers are, and transforms of jobs. ``slotwise config check`` asks before anything starts.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from slotwise.config.daemon_account import KNOB, NAMES, DaemonAccount, daemon_ac
 from slotwise.daemon import privileges
 from slotwise.errors import ConfigError
 from slotwise.home import PoolHome
+from slotwise.transform import read_rules
 from slotwise.wire import issuers, map_file, tls
 
 
@@ -39,6 +40,20 @@ def problems(config: Config, home: PoolHome, env: Mapping[str, str]) -> Iterator
             told.add(error.message)
             origin = config.origin(error.key) if error.key else None
             yield Problem("error", "config-refused", error.key or "", error.message, origin, error.hint or "")
+    yield from _transform_problems(config)
+
+
+def _transform_problems(config: Config) -> Iterator[Problem]:
+    """The job transforms with which no schedd starts."""
+    for name in config.get_list("JOB_TRANSFORM_NAMES"):
+        knob = f"JOB_TRANSFORM_{name}"
+        if not (text := (config.raw(knob) or "").strip()):
+            continue
+        try:
+            read_rules(knob, text)
+        except ConfigError as error:
+            message = error.message if error.message.startswith(knob) else f"{knob}: {error.message}"
+            yield Problem("error", "config-refused", knob, message, config.origin(knob), error.hint or "")
 
 
 def work_as(config: Config, home: PoolHome, env: Mapping[str, str]) -> str:

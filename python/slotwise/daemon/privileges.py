@@ -32,7 +32,7 @@ from slotwise.observe.log import log_file, touch_logs_within
 _log = logging.getLogger(__name__)
 
 #: Become the account for good once they listen.
-GIVE_UP_ROOT = frozenset({"collector", "negotiator", "defrag", "rooster", "web"})
+GIVE_UP_ROOT = frozenset({"collector", "negotiator", "defrag", "rooster", "web", "shared_port"})
 #: Have its rights on files, and root's where a block says so.
 OWN_FILES = GIVE_UP_ROOT | {"schedd", "startd"}
 
@@ -99,7 +99,7 @@ def begin(name: str, home: PoolHome, who: DaemonAccount | None) -> None:
     if not home.sandboxes.exists():
         home.sandboxes.mkdir(exist_ok=True)
         home.sandboxes.chmod(0o711)
-    for path in (home.log, home.spool, home.secrets, home.sandboxes):
+    for path in (home.log, home.secrets, home.sandboxes, *(() if home.named_spool else (home.spool,))):
         give(path, who)
     if name in OWN_FILES:
         take_file_rights(who.uid, who.gid, who.groups)

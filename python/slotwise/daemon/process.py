@@ -15,6 +15,7 @@ from slotwise.errors import DeniedError
 
 #: A daemon that gets this writes the stacks of its threads to its standard error (``log/<daemon>.out``) and goes on.
 STACKS_SIGNAL = signal.SIGUSR2
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def alive(pid: int) -> bool:
@@ -24,6 +25,24 @@ def alive(pid: int) -> bool:
     except OSError:
         return False
     return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
+
+
+def cpu_ticks(pid: int) -> int:
+    """What processor time a process has used, in clock ticks; 0 when it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def age_s(pid: int) -> float:
+    """Seconds since the process began; 0 when it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK"))
 
 
 def open_pidfd(pid: int) -> int | None:
@@ -92,6 +111,12 @@ def children(pid: int) -> list[int]:
         return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:
         return []
+
+
+def adopt_orphans() -> None:
+    """Become the parent of all processes below this one that lose theirs (PR_SET_CHILD_SUBREAPER)."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def title(pid: int) -> str:

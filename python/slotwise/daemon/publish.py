@@ -226,10 +226,16 @@ class TablePublisher(Publisher):
     """Advertises what a daemon writes into tables, as soon as it is made.
 
     :param update_interval_s: how often ads that do not change are confirmed.
+    :param refresh: see :class:`TableSource`.
     """
 
-    def __init__(self, context: DaemonContext, update_interval_s: float) -> None:
-        self._tables = TableSource()
+    def __init__(
+        self,
+        context: DaemonContext,
+        update_interval_s: float,
+        refresh: Callable[[TableSource], None] = lambda source: None,
+    ) -> None:
+        self._tables = TableSource(refresh)
         super().__init__(
             self._tables, lambda: collector_target(context), context.credential, interval_s=lambda: update_interval_s
         )

@@ -19,6 +19,7 @@ DAEMONS: dict[str, str] = {
     "defrag": "slotwise.defrag.app",
     "rooster": "slotwise.rooster.app",
     "web": "slotwise.web.app",
+    "shared_port": "slotwise.shared_port.app",
 }
 
 #: HTCondor's subsystem names, for `SUBSYS.KNOB` in configuration.

@@ -16,8 +16,9 @@ import os
 import resource
 import signal
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -30,23 +31,39 @@ from slotwise.authorization.policy import LEVELS
 from slotwise.clock import Clock, SystemClock
 from slotwise.config import Config, load, require_sound
 from slotwise.config.remote import RemoteSettings
-from slotwise.daemon import classad_host, duty_cycle, fetched_logs, membership, owner, preflight, privileges, spawn
+from slotwise.daemon import (
+    classad_host,
+    duty_cycle,
+    fetched_logs,
+    membership,
+    owner,
+    preflight,
+    privileges,
+    reach,
+    spawn,
+    start_progress,
+)
 from slotwise.daemon.lock import DaemonLock
 from slotwise.daemon.process import STACKS_SIGNAL
 from slotwise.daemon.registry import DAEMONS, SUBSYSTEMS
+from slotwise.daemon.vitals import vitals
 from slotwise.errors import ConfigError, DeniedError, SlotwiseError, UsageError
 from slotwise.home import PoolHome
+from slotwise.model.publication import Publication
 from slotwise.observe.log import flush_logs, start_log
 from slotwise.table import limit_evaluations
-from slotwise.wire import address, audit, call, channel, issuers, map_file, security, tls
-from slotwise.wire.address import DaemonAddress
+from slotwise.wire import address, audit, call, channel, contact, issuers, map_file, security, tls
+from slotwise.wire.address import DaemonAddress, configured_collector
+from slotwise.wire.address_key import AddressKey
 from slotwise.wire.connections import ConnectionBounds
+from slotwise.wire.contact import CERTIFICATE
 from slotwise.wire.context import Context
-from slotwise.wire.credential import HostCredential
+from slotwise.wire.credential import HostCredential, places
 from slotwise.wire.gen import common_pb2, daemon_pb2, daemon_pb2_grpc
 from slotwise.wire.keys import PoolSecrets
 from slotwise.wire.login import LIFETIME_S, LoginServer, socket_of
-from slotwise.wire.server import bind, listen, make_server
+from slotwise.wire.origin import broker_of, origin_of
+from slotwise.wire.server import bind, bind_socket, listen, make_server
 from slotwise.wire.status import answers_errors
 
 _log = logging.getLogger(__name__)
@@ -170,12 +187,13 @@ class DaemonServicer(daemon_pb2_grpc.DaemonServicer):
             version=__version__,
             started_at=me.started_at,
             certificate_port=me.certificate_port,
+            certificate_sock=f"{me.sock}{CERTIFICATE}" if me.sock and me.certificate_port else "",
         )
         try:
             caller = self._context.authenticator.caller(context)
         except SlotwiseError:
             return reply
-        grants = await self._context.authorizer.grants(caller, context.peer())
+        grants = await self._context.authorizer.grants(caller, origin_of(context), broker_of(context))
         reply.identity = caller.name
         reply.method = caller.method
         reply.account = preflight.described(privileges.account())
@@ -234,6 +252,16 @@ class DaemonServicer(daemon_pb2_grpc.DaemonServicer):
             yield daemon_pb2.LogPiece(data=data)
 
     @answers_errors
+    async def Statistics(self, request: daemon_pb2.StatisticsRequest, context: Context) -> daemon_pb2.StatisticsReply:
+        """What this daemon spends its time on."""
+        publication = Publication.of(request.publish, "DC", "DAEMONCORE", default=duty_cycle.DEFAULT)
+        now = self._context.clock.now()
+        started = self._context.address.started_at
+        moments = {"MyCurrentTime": now, "DaemonStartTime": started, "StatsLifetime": max(0.0, now - started)}
+        measured = duty_cycle.statistics(time.monotonic(), publication) | vitals(int(now), started)
+        return daemon_pb2.StatisticsReply(values={**measured, **moments})
+
+    @answers_errors
     async def Metrics(self, request: common_pb2.Empty, context: Context) -> daemon_pb2.MetricsReply:
         """The families of this process's metrics."""
         reply = daemon_pb2.MetricsReply()
@@ -271,7 +299,9 @@ async def _run(name: str, env: Mapping[str, str], config_file: str | None) -> in
     refusal: ConfigError | None = None
     why = ""
     try:
+        home = home.with_spool(config.get("SPOOL"))
         account, why = privileges.choose(name, home, config, env)
+        home.make_named_spool(*(os.geteuid(), os.getegid()) if account is None else (account.uid, account.gid))
         privileges.begin(name, home, account)
     except ConfigError as error:
         refusal = error
@@ -335,7 +365,7 @@ async def _serve(
     lock = DaemonLock(home, name)
     context = await _context(name, home, config, env, config_file)
 
-    bounds = _connection_bounds(context.address)
+    bounds = _connection_bounds(home, context.address)
     _bound_peers(bounds, context)
 
     async def reload() -> list[str]:
@@ -349,6 +379,8 @@ async def _serve(
                 users = map_file.read(fresh) if context.address.certificate_port else None
             context.config = fresh
             context.configured_at = int(context.clock.now())
+            with privileges.root_files():
+                _trust_daemons(fresh)
             _limit_tokens(context.authenticator, fresh)
             context.authenticator.forget()
             warnings = doubts + await daemon.reconfig(fresh)
@@ -376,6 +408,7 @@ async def _serve(
         if login is not None:
             login.start()
         address.publish(home, context.address)
+        start_progress.end(home, name)
     privileges.give_up_root(name)
     _log.info("command socket at <%s>", context.address.tcp)
     _take_signals(context, reload)
@@ -450,21 +483,51 @@ async def _context(
     for doubt in authorizer.follow(await authorizer.read(config)):
         _log.warning("configuration: %s", doubt)
     server = make_server(authenticator, authorizer)
-    host, port = _endpoint(name, config)
+    shared = reach.shared_port(config)
+    if shared is not None and reach.has_own_port(name, config):
+        shared = None
+    hosts, port = _endpoint(name, config, shared)
     with privileges.root_files():
-        credentials = _credentials(host, config)
-        tcp, sock = listen(server, host=host, port=port, socket=_socket(home, name), tls=credentials)
-        certificate_port = 0
-        if tls.certificates_count(config):
-            authenticator.users = map_file.read(config)
-            certificate_port = int(tcp.rpartition(":")[2])
-            if not config.get_bool("AUTH_SSL_REQUIRE_CLIENT_CERTIFICATE"):
-                wanted = _port(f"SLOTWISE_{name.upper()}_CERTIFICATE_PORT", config)
-                certificate_port = bind(server, host, wanted, tls.certificate_credentials(config))
-    reach = "" if tls.is_loopback(host) else f"{full_name}:{tcp.rpartition(':')[2]}"
-    me = DaemonAddress(name, os.getpid(), tcp, sock, full_name, int(clock.now()), reach, certificate_port)
+        key = _address_key(secrets, config)
+        credentials = _credentials(hosts, config, key)
+        tcp, sock = listen(
+            server,
+            host=hosts[0],
+            port=port,
+            socket=_socket(home, name, config, has_tls=credentials is not None),
+            tls=credentials,
+        )
+        port = int(tcp.rpartition(":")[2])
+        for host in hosts[1:]:
+            bind(server, host, port, _shown(config, key))
+        count = tls.certificates_count(config)
+        authenticator.users = map_file.read(config) if count else None
+        certificate_port = port if count else 0
+        required = config.get_bool("AUTH_SSL_REQUIRE_CLIENT_CERTIFICATE")
+        if shared is not None:
+            me_at = reach.contact_of(name, full_name, config, shared, reach.host_id(host_key))
+            _listen_behind(server, home, name, _shown(config, key))
+            if count:
+                _listen_behind(server, home, f"{name}{CERTIFICATE}", tls.certificate_credentials(config))
+            certificate_port = shared.port if count else 0
+        else:
+            me_at = reach.own_contact(full_name, config, port)
+            if count and not required:
+                certificate_port = 0
+                for host in hosts:
+                    wanted = certificate_port or _port(f"SLOTWISE_{name.upper()}_CERTIFICATE_PORT", config)
+                    certificate_port = bind(server, host, wanted, tls.certificate_credentials(config))
+    alone_here = shared is None and all(map(tls.is_loopback, hosts))
+    if key is not None:
+        me_at, alone_here = replace(me_at, key=key.text), False
+        if shared is None and hosts[0] not in ("0.0.0.0", "[::]"):
+            # No name has to be verified, and others may know none for this host.
+            me_at = replace(me_at, host=hosts[0].strip("[]"), alias="")
+    at = "" if alone_here else str(me_at)
+    me = DaemonAddress(name, os.getpid(), tcp, sock, full_name, int(clock.now()), at, certificate_port)
     with privileges.root_files():
-        authenticator.audiences |= tls.audiences(config, me, full_name)
+        is_default = shared is not None and shared.default == name
+        authenticator.audiences |= tls.audiences(config, me, full_name, is_default=is_default)
     # Where daemons have an account the pool's private keys are the collector's and the master's alone.
     alone = privileges.account() is not None
     host_token = membership.HostToken(
@@ -473,10 +536,33 @@ async def _context(
     if name == "master":
         with privileges.root_files():
             host_token()  # the daemons that it starts find it in its file
-    credential = HostCredential(identity, host_key, host_token, security.DAEMON_LEVELS[name], clock.now)
+    credential = HostCredential(
+        identity,
+        host_key,
+        host_token,
+        security.DAEMON_LEVELS[name],
+        clock.now,
+        membership.StandIn(secrets, config),
+    )
     return DaemonContext(
         name, home, config, clock, server, authenticator, credential, me, env, config_file, authorizer, secrets
     )
+
+
+def _listen_behind(
+    server: grpc.aio.Server, home: PoolHome, name: str, credentials: grpc.ServerCredentials | None
+) -> None:
+    """Take the connections that the host's shared port passes on; nobody else can connect there."""
+    path = reach.forward_socket(home, name)
+    path.unlink(missing_ok=True)
+    account = privileges.account()
+    former = os.umask(0o177)
+    try:
+        bind_socket(server, path, credentials)
+    finally:
+        os.umask(former)
+    if account is not None and os.geteuid() == 0:
+        os.chown(path, account.uid, account.gid)
 
 
 def _limit_tokens(authenticator: security.Authenticator, config: Config) -> None:
@@ -486,11 +572,16 @@ def _limit_tokens(authenticator: security.Authenticator, config: Config) -> None
     authenticator.max_age_s = age if age is not None and age > 0 else None
 
 
-def _connection_bounds(me: DaemonAddress) -> ConnectionBounds:
+def _connection_bounds(home: PoolHome, me: DaemonAddress) -> ConnectionBounds:
     account = privileges.account()
     exempt = frozenset({0, os.geteuid(), *(() if account is None else (account.uid,))})
-    ports = {int(me.tcp.rpartition(":")[2]), *([me.certificate_port] if me.certificate_port else [])}
-    return ConnectionBounds(me.socket, ports, of_user=0, of_address=0, exempt=exempt)
+    ports = {int(me.tcp.rpartition(":")[2])}
+    behind = []
+    if me.sock:
+        behind = [str(reach.forward_socket(home, sock)) for sock in (me.sock, f"{me.sock}{CERTIFICATE}")]
+    elif me.certificate_port:
+        ports.add(me.certificate_port)
+    return ConnectionBounds(me.socket, ports, of_user=0, of_address=0, exempt=exempt, behind=behind)
 
 
 def _bound_peers(bounds: ConnectionBounds, context: DaemonContext) -> None:
@@ -513,32 +604,59 @@ def _login(context: DaemonContext) -> LoginServer | None:
     return LoginServer(socket_of(context.address.socket), token_for)
 
 
-def _credentials(host: str, config: Config) -> grpc.ServerCredentials | None:
+def _address_key(secrets: PoolSecrets, config: Config) -> AddressKey | None:
+    """The key that this daemon's address names; None where it has a certificate, or is not to have one."""
+    has_certificate = config.is_set("AUTH_SSL_SERVER_CERTFILE") and config.get("AUTH_SSL_SERVER_CERTFILE")
+    if has_certificate or not config.get_bool("SLOTWISE_ADDRESS_KEY"):
+        return None
+    return AddressKey.of_file(secrets.address_key_file)
+
+
+def _shown(config: Config, key: AddressKey | None) -> grpc.ServerCredentials | None:
+    """What callers verify, of one address that the daemon listens on."""
+    return tls.server_credentials(config) if key is None else key.credentials()
+
+
+def _credentials(hosts: Sequence[str], config: Config, key: AddressKey | None) -> grpc.ServerCredentials | None:
     """What to show on TCP; also makes this process's own calls use TLS where it is configured.
 
     :raises ConfigError: when others could listen to tokens on their way.
     """
-    credentials = tls.server_credentials(config)
-    channel.use_tls(tls.client_credentials(config), cleartext=config.get_bool("SLOTWISE_ALLOW_CLEARTEXT"))
-    if credentials is None and not tls.is_loopback(host) and not config.get_bool("SLOTWISE_ALLOW_CLEARTEXT"):
+    credentials = _shown(config, key)
+    _trust_daemons(config)
+    beyond = ", ".join(host for host in hosts if not tls.is_loopback(host))
+    if credentials is None and beyond and not config.get_bool("SLOTWISE_ALLOW_CLEARTEXT"):
         raise ConfigError(
-            f"SLOTWISE_LISTEN = {host} reaches beyond this machine without TLS",
-            hint="set AUTH_SSL_SERVER_CERTFILE and AUTH_SSL_SERVER_KEYFILE",
+            f"SLOTWISE_LISTEN = {beyond} reaches beyond this machine without TLS",
+            hint="set AUTH_SSL_SERVER_CERTFILE and AUTH_SSL_SERVER_KEYFILE, or SLOTWISE_ADDRESS_KEY = True",
             key="SLOTWISE_LISTEN",
         )
     return credentials
 
 
-def _endpoint(name: str, config: Config) -> tuple[str, int]:
-    """Where to listen: SLOTWISE_LISTEN (loopback unless set to something else) and SLOTWISE_<DAEMON>_PORT (0: any).
+def _trust_daemons(config: Config) -> None:
+    """Make calls from now on trust the authorities that the configuration names."""
+    channel.use_tls(tls.client_credentials(config), cleartext=config.get_bool("SLOTWISE_ALLOW_CLEARTEXT"))
+    channel.use_network(reach.network_of(config))
+    if (collector := configured_collector(config)) is not None:
+        places.name(collector)
+
+
+def _endpoint(name: str, config: Config, shared: reach.SharedPort | None) -> tuple[list[str], int]:
+    """Where to listen: SLOTWISE_LISTEN (loopback unless set to something else) and SLOTWISE_<DAEMON>_PORT (0: any); a
+    daemon behind a shared port: on the loopback alone.
 
     A collector that other machines may reach is at COLLECTOR_PORT, where they look for it, unless it is told otherwise.
     """
-    host = config.get_text("SLOTWISE_LISTEN")
+    if shared is not None:
+        return ["127.0.0.1"], 0
+    found = [each.host for each in reach.listen_places(config)]
+    # gRPC takes callers of both families at the address for all of IPv6.
+    hosts = [contact.bracketed(host) for host in found if host != "0.0.0.0" or "::" not in found]
     knob = f"SLOTWISE_{name.upper()}_PORT"
-    if config.get(knob) is None and name == "collector" and not tls.is_loopback(host):
+    if config.get(knob) is None and name == "collector" and not all(map(tls.is_loopback, hosts)):
         knob = "COLLECTOR_PORT"
-    return host, _port(knob, config)
+    return hosts, _port(knob, config)
 
 
 def _port(knob: str, config: Config) -> int:
@@ -551,14 +669,18 @@ def _port(knob: str, config: Config) -> int:
     return int(text)
 
 
-def _socket(home: PoolHome, name: str) -> Path | None:
+def _socket(home: PoolHome, name: str, config: Config, *, has_tls: bool) -> Path | None:
+    """The path of the daemon's socket; None where it would be too long and is not needed.
+
+    :raises ConfigError: where it would be too long and nobody could authenticate without it.
+    """
     found = address.socket_path(home, name)
-    if found is None:
-        _log.warning(
-            "%s is too long a path for sockets (at most %d bytes): without TLS or SLOTWISE_ALLOW_CLEARTEXT nobody can "
-            "authenticate to this daemon; name a shorter home with SLOTWISE_HOME",
-            home.run,
-            address.MAX_SOCKET_PATH,
+    if found is None and not has_tls and not config.get_bool("SLOTWISE_ALLOW_CLEARTEXT"):
+        path = home.run / f"{name}.sock"
+        raise ConfigError(
+            f"{path} is too long a path for a socket ({len(os.fsencode(path))} bytes, at most "
+            f"{address.MAX_SOCKET_PATH}), and without TLS nobody can authenticate to a daemon any other way",
+            hint="name a shorter home with SLOTWISE_HOME",
         )
     return found
 

@@ -20,13 +20,14 @@ _WATCHDOG_USEC = "WATCHDOG_USEC"
 _WATCHDOG_PID = "WATCHDOG_PID"
 
 
-def supervises(env: Mapping[str, str]) -> bool:
-    """Whether a service manager started this process, and starts it again when it dies.
+def supervises(env: Mapping[str, str], pid: int | None = None) -> bool:
+    """Whether a service manager started process ``pid`` (this one), and starts it again when it dies.
 
     A pool that is brought up below another service inherits that one's ``NOTIFY_SOCKET``; systemd names the process
     that it started in ``SYSTEMD_EXEC_PID``.
     """
-    return bool(env.get(NOTIFY_SOCKET)) and env.get("SYSTEMD_EXEC_PID", str(os.getpid())) == str(os.getpid())
+    own = str(os.getpid() if pid is None else pid)
+    return bool(env.get(NOTIFY_SOCKET)) and env.get("SYSTEMD_EXEC_PID", own) == own
 
 
 def report(env: Mapping[str, str], **state: str) -> None:

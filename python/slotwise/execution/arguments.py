@@ -7,6 +7,9 @@ normally ``;``. HTCondor manual, condor_submit, "arguments" and "environment".
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 from slotwise import _native
 from slotwise.errors import UsageError
 
@@ -23,6 +26,19 @@ def split_new(text: str) -> list[str]:
             f"unbalanced single quote at position {position} of {text!r}", hint="write '' for a quote inside quotes"
         )
     return words
+
+
+def join_new(words: Iterable[str]) -> str:
+    """New-syntax text of words, spelled as HTCondor writes it: only what needs quotes is inside quotes."""
+    return " ".join(_NEEDS_QUOTES.sub(_quoted, word) or "''" for word in words)
+
+
+#: What :func:`split_new` takes for the end of a word, or for a quote.
+_NEEDS_QUOTES = re.compile(r"[ \t\r\n']+")
+
+
+def _quoted(found: re.Match[str]) -> str:
+    return "'" + found[0].replace("'", "''") + "'"
 
 
 def in_double_quotes(text: str) -> str | None:

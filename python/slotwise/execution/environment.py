@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from slotwise.execution.job_view import SCRATCH_TEXT, JobView, SlotView
+from slotwise.execution.job_view import SCRATCH_TEXT, JobView, NodeView, SlotView
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class EnvironmentSettings:
     assigned: Mapping[str, str] = field(default_factory=dict)
     unassigned: Mapping[str, str] = field(default_factory=dict)
     bin_directory: str = ""
+    #: Directories of commands for the nodes of parallel jobs: condor_ssh and its kin, and commands by HTCondor's names.
+    node_commands: tuple[str, ...] = ()
     ports: tuple[int, int] | None = None
 
 
@@ -70,10 +72,25 @@ def build(
 ) -> dict[str, str]:
     """The whole environment of a job. ``marker``: the entry by which its processes are found."""
     env = _around({**settings.inherited, **settings.extra, **job.environment}, slot, places, settings, home)
+    if job.node is not None:
+        env |= _of_node(job.node, env.get("PATH", ""), settings)
     env["_CHIRP_DELAYED_UPDATE_PREFIX"] = job.remote_update_prefix
     name, _, value = marker.partition("=")
     env[name] = value
     return {name: value.replace(SCRATCH_TEXT, places.scratch) for name, value in env.items()}
+
+
+def _of_node(node: NodeView, path: str, settings: EnvironmentSettings) -> dict[str, str]:
+    """What the node of a parallel job is told. The commands with which nodes find each other come first in its PATH,
+    and are what ``condor_config_val LIBEXEC`` prints there."""
+    commands = [*settings.node_commands, *([settings.bin_directory] if settings.bin_directory else [])]
+    return {
+        "_CONDOR_PROCNO": str(node.number),
+        "_CONDOR_NPROCS": str(node.count),
+        "_CONDOR_REMOTE_SPOOL_DIR": node.spool,
+        **({"_CONDOR_LIBEXEC": settings.node_commands[0]} if settings.node_commands else {}),
+        "PATH": ":".join([*commands, path or "/usr/local/bin:/usr/bin:/bin"]),
+    }
 
 
 def of_hook(slot: SlotView, places: Places, settings: EnvironmentSettings, *, home: str) -> dict[str, str]:

@@ -152,7 +152,8 @@ def classify(result: KeeperResult, kill: Kill | None, job: JobView, memory: Memo
     if result.how == "failed":
         return _failed_start(result, job) if kill is None else killed(kill)
     if result.how == "lost":
-        return End(How.EVICTED, reason="The process that looked after the job has died", reason_code=STARTER_ERROR)
+        reason = result.detail or "The process that looked after the job has died"
+        return End(How.EVICTED, reason=reason, reason_code=STARTER_ERROR)
     if kill is None or not kill.hold:
         oom = _out_of_memory(result, memory)
         if oom:

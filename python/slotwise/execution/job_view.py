@@ -25,6 +25,8 @@ SCRATCH_TEXT = "#CoNdOrScRaTcHdIr#"
 STDOUT_NAME = "_condor_stdout"
 STDERR_NAME = "_condor_stderr"
 NULL_FILE = "/dev/null"
+#: JobUniverse of parallel jobs.
+PARALLEL = 11
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,15 @@ class StreamRules:
 
 
 @dataclass(frozen=True)
+class NodeView:
+    """A node of a parallel job: its number, how many there are, and where at the access point they may leave files."""
+
+    number: int
+    count: int
+    spool: str
+
+
+@dataclass(frozen=True)
 class JobView:
     """A job as the starter sees it."""
 
@@ -96,9 +107,13 @@ class JobView:
     run_as_owner: bool | None = None
     nice_user: bool = False
     universe: int = 5
+    #: Which node of a parallel job it is; None for any other job.
+    node: NodeView | None = None
     checkpoint: CheckpointRules | None = None
     #: Standard output and error go on where a former start left them.
     appends: bool = False
+    #: The directory in the scratch directory that lists what was there before and after it; empty: none is made.
+    manifest: str = ""
     #: Its files must be encrypted in transit.
     secret: bool = False
     #: The proxy certificate that goes with the job, as the access point names it.
@@ -173,13 +188,37 @@ def read_job(value: Lookup, user: str) -> JobView:
         run_as_owner=_flag(value("RunAsOwner")),
         nice_user=_flag(value("NiceUser")) is True,
         universe=int(_number(value("JobUniverse"), 5)),
+        node=_node(value),
         checkpoint=_checkpoint(value),
+        manifest=_manifest(value, f"{int(cluster)}_{int(proc)}_manifest"),
         secret=any(_text(value(name)) for name in ("EncryptInputFiles", "EncryptOutputFiles", "x509userproxy")),
         proxy=_text(value("x509userproxy")),
         output=_stream(value("TransferOut"), value("StreamOut")),
         error=_stream(value("TransferErr"), value("StreamErr")),
         appends=_flag(value("WantFTOnCheckpoint")) is True or _flag(value("EraseOutputAndErrorOnRestart")) is False,
     )
+
+
+def _manifest(value: Lookup, default: str) -> str:
+    """The manifest's directory. ManifestDir requests one by itself, whatever ManifestDesired says.
+
+    :raises UsageError: when it leads out of the scratch directory.
+    """
+    named = _text(value("ManifestDir"))
+    path = PurePosixPath(named)
+    if path.is_absolute() or ".." in path.parts or "\0" in named or (named and not path.parts):
+        raise UsageError(
+            f"the directory {named!r} of the manifest is not in the job's scratch directory",
+            hint="manifest_dir takes a name, or a path below that directory",
+        )
+    return str(path) if named else default if _flag(value("ManifestDesired")) is True else ""
+
+
+def _node(value: Lookup) -> NodeView | None:
+    number = value("Node")
+    if value("JobUniverse") != PARALLEL or not _is_number(number):
+        return None
+    return NodeView(int(_number(number)), int(_number(value("CurrentHosts"), 1)), _text(value("RemoteSpoolDir")))
 
 
 def read_slot(value: Lookup, name: str = "") -> SlotView:

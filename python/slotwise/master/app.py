@@ -10,17 +10,20 @@ import os
 import signal
 import socket
 from collections.abc import Mapping
+from pathlib import Path
 
+import slotwise
 from slotwise.config import Config, load, require_sound, root_file
 from slotwise.config.loading import named_file
-from slotwise.daemon import pool_end, process, service_manager
-from slotwise.daemon.ad import daemon_ad
+from slotwise.daemon import pool_end, process, reach, service_manager
+from slotwise.daemon.ad import daemon_ad, qualified
 from slotwise.daemon.membership import is_central
-from slotwise.daemon.publish import TablePublisher
+from slotwise.daemon.publish import TablePublisher, TableSource
 from slotwise.daemon.registry import SUBSYSTEMS
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import SlotwiseError
 from slotwise.mail.outbox import Outbox
+from slotwise.master.certificates import CertificateRenewal
 from slotwise.master.forkserver import READY_FD, SPAWNER_FD, fork_spawner
 from slotwise.master.forkserver_client import SpawnerClient
 from slotwise.master.joining import Membership
@@ -30,6 +33,7 @@ from slotwise.master.obituaries import Obituaries, ObituarySettings
 from slotwise.master.policy import Backoff, daemons_of
 from slotwise.master.relay import CollectorRelay, NegotiatorRelay, Relay
 from slotwise.master.service import MasterServicer, Pool
+from slotwise.master.shutdown_program import ShutdownProgram
 from slotwise.master.supervisor import DaemonSupervisor
 from slotwise.master.watchdog import HangTimeout
 from slotwise.wire.gen import collector_pb2_grpc, daemon_pb2_grpc, negotiator_pb2_grpc
@@ -53,8 +57,16 @@ def prepare(env: Mapping[str, str], config_file: str | None) -> None:
 class Master:
     """The running master."""
 
-    def __init__(self, context: DaemonContext, pool: Pool, spawner: SpawnerClient, spawner_pid: int) -> None:
+    def __init__(
+        self,
+        context: DaemonContext,
+        pool: Pool,
+        spawner: SpawnerClient,
+        spawner_pid: int,
+        shutdown_program: ShutdownProgram,
+    ) -> None:
         self._context = context
+        self._shutdown_program = shutdown_program
         self._pool = pool
         self._spawner = spawner
         self._spawner_pid = spawner_pid
@@ -65,8 +77,9 @@ class Master:
             keeper.on_death = obituaries.report
         self._mailing = asyncio.create_task(self._outbox.run(), name="mail")
         context.metrics.append(MasterMetrics(pool.keepers))
-        self._publisher = TablePublisher(context, context.config.get_float("MASTER_UPDATE_INTERVAL"))
-        self._advertise()
+        update_s = context.config.get_float("MASTER_UPDATE_INTERVAL")
+        self._publisher = TablePublisher(context, update_s, self._describe)
+        self._publisher.publish()
         self._bringing_up = asyncio.create_task(self._bring_up())
         self._watchdog = asyncio.create_task(service_manager.keep_watchdog(context.env), name="watchdog")
         # Before the daemons answer: this master restarts one that does not, or that waits for its pool.
@@ -78,18 +91,34 @@ class Master:
         else:
             self._membership = Membership(context, pool.keepers)
             self._joining = asyncio.create_task(self._membership.run(), name="membership")
+        self._renewing = asyncio.create_task(CertificateRenewal(context, self._show_renewed).run(), name="certificate")
+
+    async def _show_renewed(self) -> None:
+        """Have the web service show the renewed certificate, which it reads when it starts; other daemons read it."""
+        if "web" in self._pool.keepers:
+            await self._pool.stop(["web"], "graceful")
+            await self._pool.start(["web"])
 
     def _read_obituary_settings(self, config: Config) -> ObituarySettings:
         settings = ObituarySettings.of(config, self._context.address.name)
         self._outbox.settings = settings.mail
         return settings
 
-    def _advertise(self) -> None:
-        """Advertise this host's master."""
-        ad = daemon_ad(self._context, "DaemonMaster")
+    def _describe(self, source: TableSource) -> None:
+        """Write the ad of this host's master as it is now."""
+        name = qualified(self._context.config.get_text("MASTER_NAME"), self._context.address.name)
+        ad = daemon_ad(self._context, "DaemonMaster", name=name)
         ad |= {"MasterIpAddr": self._context.address.target, "RealUid": os.getuid()}
-        self._publisher.table("DaemonMaster").upsert(self._context.address.name, ad)
-        self._publisher.publish()
+        ad |= self._start_times()
+        source.table("DaemonMaster").upsert(name, ad)
+
+    def _start_times(self) -> dict[str, int]:
+        """<DAEMON>_StartTime of all that run, and <DAEMON>_Timestamp: when the program that they are was installed."""
+        installed = int(Path(slotwise.__file__).stat().st_mtime)
+        started = {keeper.name: keeper.started_at for keeper in self._pool.keepers.values() if keeper.pid}
+        started["master"] = self._context.address.started_at
+        times = {f"{name.upper()}_StartTime": int(at) for name, at in started.items()}
+        return times | {f"{name.upper()}_Timestamp": installed for name in started}
 
     async def _bring_up(self) -> None:
         try:
@@ -104,6 +133,7 @@ class Master:
                 self._context.request_stop("fast")
             return
         _log.info("all daemons are running")
+        self._publisher.publish()
         service_manager.report(self._context.env, STATUS=f"all daemons are running: {', '.join(self._pool.keepers)}")
         _tell_starter(self._context.env, {"ready": list(self._pool.keepers)})
 
@@ -115,7 +145,7 @@ class Master:
         self._obituary_settings = self._read_obituary_settings(config)
         if self._membership is not None:
             self._membership.ask_now()
-        wanted, unknown = daemons_of(config.get_list("DAEMON_LIST"))
+        wanted, unknown = _daemons_of(config)
         warnings = [f"DAEMON_LIST names {name}, which is not a daemon" for name in unknown]
         if set(wanted) != set(self._pool.keepers):
             warnings.append("a changed DAEMON_LIST takes effect after `slotwise down` and `slotwise up`")
@@ -127,6 +157,7 @@ class Master:
         self._bringing_up.cancel()
         self._watchdog.cancel()
         self._mailing.cancel()
+        self._renewing.cancel()
         if self._joining is not None:
             self._joining.cancel()
         await self._publisher.stop()
@@ -135,6 +166,7 @@ class Master:
         self._spawner.close()
         if self._spawner_pid:
             await asyncio.to_thread(_await_spawner, self._spawner_pid)
+        self._shutdown_program.run()
 
 
 async def _keep_word(context: DaemonContext) -> None:
@@ -167,6 +199,11 @@ def backoff_of(config: Config) -> Backoff:
     )
 
 
+def _daemons_of(config: Config) -> tuple[list[str], list[str]]:
+    """The daemons of this host, and the words of DAEMON_LIST that name none."""
+    return daemons_of(config.get_list("DAEMON_LIST"), shares_port=reach.shared_port(config) is not None)
+
+
 def _tell_starter(env: Mapping[str, str], message: dict[str, object]) -> None:
     """Reply to `slotwise up`, which waits at the other end of a pipe."""
     descriptor = env.get(READY_FD)
@@ -185,7 +222,7 @@ async def start(context: DaemonContext) -> Master:
     if named is not None:
         root_file.record(context.home, named)
     pool_end.withdraw(context.home)
-    names, unknown = daemons_of(context.config.get_list("DAEMON_LIST"))
+    names, unknown = _daemons_of(context.config)
     for name in unknown:
         _log.warning("ignoring unknown daemon %s in DAEMON_LIST", name)
     spawner = SpawnerClient(channel, context.env, context.config_file)
@@ -208,9 +245,14 @@ async def start(context: DaemonContext) -> Master:
         env, home = context.env, context.home
         require_sound(load(context.config_file, subsystem=SUBSYSTEMS[name], env=env, home=home))
 
-    servicer = MasterServicer(pool, context.home, require_startable)
+    async def reload() -> list[str]:
+        assert context.reload is not None, "the runtime sets it before calls are served"
+        return await context.reload()
+
+    shutdown_program = ShutdownProgram(lambda: context.config)
+    servicer = MasterServicer(pool, context.home, require_startable, reload, shutdown_program)
     daemon_pb2_grpc.add_MasterServicer_to_server(servicer, context.server)
     relay = Relay(context)
     collector_pb2_grpc.add_CollectorServicer_to_server(CollectorRelay(relay), context.server)
     negotiator_pb2_grpc.add_NegotiatorServicer_to_server(NegotiatorRelay(relay), context.server)
-    return Master(context, pool, spawner, spawner_pid)
+    return Master(context, pool, spawner, spawner_pid, shutdown_program)

@@ -17,7 +17,6 @@ spawner waits first: systemd restarts the master that it knows, and two masters 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import importlib
 import json
@@ -40,12 +39,11 @@ from slotwise.master.policy import START_ORDER
 #: Environment variables of a single start, which must not reach the daemons.
 READY_FD = "SLOTWISE_READY_FD"
 SPAWNER_FD = "SLOTWISE_SPAWNER_FD"
-_PR_SET_CHILD_SUBREAPER = 36
 _LARGEST_OUT = 1_000_000
 _MASTER_RESTART_S = (0.0, 0.5, 2.0, 10.0)
-#: How long a service manager may take to start a new master. It may be unable to: with cgroup version 2 systemd cannot
-#: start a process in a unit whose cgroup has jobs' cgroups below it.
-_SERVICE_MANAGER_S = 20.0
+#: How long a service manager may take to start a new master, on a busy host, until the spawner makes one. It may be
+#: unable to: with cgroup version 2 systemd cannot start a process in a unit whose cgroup has jobs' cgroups below it.
+_SERVICE_MANAGER_S = 90.0
 
 
 def fork_spawner(env: Mapping[str, str], config_file: str | None) -> tuple[socket.socket, int]:
@@ -55,13 +53,14 @@ def fork_spawner(env: Mapping[str, str], config_file: str | None) -> tuple[socke
     gc.freeze()  # shared pages stay shared: the garbage collector does not write into them
     sys.stdout.flush()
     sys.stderr.flush()
+    supervised = service_manager.supervises(env)  # asked in the process that the service manager started
     pid = os.fork()
     if pid:
         theirs.close()
         return ours, pid
     ours.close()
     _preload()
-    _leave(_run_spawner, theirs, dict(env), config_file)
+    _leave(_run_spawner, theirs, dict(env), config_file, not supervised)
     raise AssertionError("not reached")
 
 
@@ -96,20 +95,18 @@ def _leave(function: object, *args: object) -> None:
         os._exit(code)
 
 
-def _run_spawner(channel: socket.socket, env: dict[str, str], config_file: str | None) -> int:
+def _run_spawner(channel: socket.socket, env: dict[str, str], config_file: str | None, revives: bool) -> int:
     home = PoolHome.from_env(env)
     for name in (READY_FD, SPAWNER_FD):
         descriptor = env.pop(name, None)
         if name == READY_FD and descriptor:
             os.close(int(descriptor))
-    revives = not service_manager.supervises(env)
     env.pop(service_manager.NOTIFY_SOCKET, None)
     os.setsid()
     process.set_title("slotwise daemon spawner")
     home.create()
     held = lock.DaemonLock(home, "spawner")
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    process.adopt_orphans()
     try:
         return Spawner(home, env, config_file, channel, revives=revives).run()
     finally:
@@ -298,7 +295,8 @@ def main() -> int:
     channel = socket.socket(fileno=int(env[SPAWNER_FD]))
     _preload()
     try:
-        return _run_spawner(channel, env, env.pop("SLOTWISE_CONFIG_FILE", None))
+        supervised = service_manager.supervises(env, os.getppid())  # the master is the parent
+        return _run_spawner(channel, env, env.pop("SLOTWISE_CONFIG_FILE", None), not supervised)
     except HostError:
         return 0
 

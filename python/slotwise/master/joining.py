@@ -26,7 +26,7 @@ from slotwise.wire.credential import require_safe
 from slotwise.wire.gen import common_pb2, token_pb2, token_pb2_grpc
 from slotwise.wire.keys import PoolSecrets, PoolTrust
 from slotwise.wire.status import to_error
-from slotwise.wire.token import DAEMON_LEVELS, write_secret
+from slotwise.wire.token import levels_of, write_secret
 
 _log = logging.getLogger(__name__)
 #: How often the collector is asked what to trust, and how often for the answer to a request, in seconds.
@@ -34,11 +34,6 @@ SYNC_S, ASK_S = 30.0, 2.0
 _CALL_S = 10.0
 #: In `run/`: the request that waits for approval.
 JOIN_FILE = "join.request"
-
-
-def levels_of(daemons: Iterable[str]) -> list[str]:
-    """The levels that a host with these daemons needs."""
-    return sorted({level for name in ("master", *daemons) for level in DAEMON_LEVELS.get(name, ())})
 
 
 class Membership:
@@ -59,7 +54,7 @@ class Membership:
         """Ask the central manager again and again, for ever."""
         while True:
             try:
-                if self._secrets.token_file.exists():
+                if self._secrets.has_word:
                     await self._sync()
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(self._asked.wait(), SYNC_S)

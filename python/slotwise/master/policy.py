@@ -7,9 +7,14 @@ from dataclasses import dataclass
 
 #: The order of starting; stopping reverses it. A daemon may rely on those before it. The starter comes before the
 #: startd, which restores its claims from the starter's report of live runs.
-START_ORDER = ("collector", "negotiator", "schedd", "starter", "startd", "front", "defrag", "rooster", "web")
+START_ORDER = (
+    "shared_port", "collector", "negotiator", "schedd", "starter", "startd", "front", "defrag", "rooster", "web"
+)  # fmt: skip
 #: Daemons that run only where DAEMON_LIST names them.
-OPTIONAL = frozenset({"defrag", "rooster", "web"})
+OPTIONAL = frozenset({"shared_port", "defrag", "rooster", "web"})
+
+#: Daemons whose orderly end ends the jobs that they serve. Of one that is killed, keepers keep them for the next.
+END_JOBS = frozenset({"starter", "startd"})
 
 #: A daemon that lived this long before it died is not in a crash loop.
 STABLE_S = 5.0
@@ -51,21 +56,23 @@ def start_order(names: Iterable[str]) -> list[str]:
     return [name for name in START_ORDER if name in wanted]
 
 
-def daemons_of(daemon_list: Sequence[str] | None) -> tuple[list[str], list[str]]:
+def daemons_of(daemon_list: Sequence[str] | None, *, shares_port: bool = False) -> tuple[list[str], list[str]]:
     """The daemons that DAEMON_LIST means, in starting order, and the words in it that name none.
 
     Unset, or MASTER alone (HTCondor's default), means a personal pool with all daemons but the optional ones. The
     starter service comes with the startd and the command server with the schedd, because users' lists name neither.
+    The daemon of the shared port comes where the host has one, named or not.
     """
     words = [word.strip().lower() for word in daemon_list or () if word.strip()]
     named = [word for word in words if word != "master"]
+    named = [word for word in named if word != "shared_port"]
+    shared = {"shared_port"} if shares_port else set()
     if not named:
-        return [name for name in START_ORDER if name not in OPTIONAL], []
-    wanted = set(named)
+        return start_order({name for name in START_ORDER if name not in OPTIONAL} | shared), []
+    wanted = set(named) | shared
     if "startd" in wanted:
         wanted.add("starter")
     if "schedd" in wanted:
         wanted.add("front")
-    # HTCondor's shared_port has no counterpart here: each daemon has an address of its own.
-    unknown = [word.upper() for word in named if word not in START_ORDER and word != "shared_port"]
+    unknown = [word.upper() for word in named if word not in START_ORDER]
     return start_order(wanted), unknown

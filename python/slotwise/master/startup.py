@@ -17,7 +17,7 @@ from pathlib import Path
 
 from slotwise.config import Config, load, persistent, require_sound, root_file
 from slotwise.config.loading import named_file
-from slotwise.daemon import lock, process
+from slotwise.daemon import lock, process, start_progress
 from slotwise.errors import ConfigError, HostError, PeerUnavailableError
 from slotwise.home import PoolHome, open_to_others
 from slotwise.master.forkserver import open_out
@@ -38,6 +38,8 @@ _JOIN_S = 25.0
 #: How often `up` starts over when the master that it waits for goes away.
 _ATTEMPTS = 3
 _TAIL_LINES = 12
+#: How often the progress of starting daemons is looked at.
+_LOOK_S = 1.0
 
 
 @dataclass
@@ -100,7 +102,7 @@ def _joining(home: PoolHome) -> list[str]:
     path, secrets = home.run / JOIN_FILE, PoolSecrets(home)
     deadline = time.monotonic() + _JOIN_S
     while time.monotonic() < deadline:
-        if secrets.token_file.exists():
+        if secrets.has_word:
             return []
         with contextlib.suppress(OSError, ValueError, KeyError):
             asked = json.loads(path.read_text())
@@ -153,7 +155,7 @@ def _start_master(home: PoolHome, env: Mapping[str, str], config_file: str | Non
         )
     os.close(writing)
     try:
-        message = _read_line(reading, _UP_TIMEOUT_S)
+        message = _read_line(reading, _UP_TIMEOUT_S, home)
     finally:
         os.close(reading)
     if message is None:
@@ -179,12 +181,16 @@ def _import_path(env: Mapping[str, str]) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(str(Path(e).absolute()) for e in entries.split(os.pathsep) if e)}
 
 
-def _read_line(descriptor: int, timeout_s: float) -> bytes | None:
-    """One line from the pipe; None at its end, or when time is up."""
+def _read_line(descriptor: int, timeout_s: float, home: PoolHome) -> bytes | None:
+    """One line from the pipe; None at its end, or when time is up, which it is not while a daemon loads."""
     deadline = time.monotonic() + timeout_s
     data = b""
     while not data.endswith(b"\n"):
-        ready, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
+        ready, _, _ = select.select([descriptor], [], [], min(_LOOK_S, max(0.0, deadline - time.monotonic())))
+        if not ready and time.monotonic() < deadline:
+            if start_progress.all_doing(home):
+                deadline = time.monotonic() + timeout_s
+            continue
         piece = os.read(descriptor, 65536) if ready else b""
         if not piece:
             return None
@@ -218,6 +224,8 @@ def _await_running(home: PoolHome) -> UpResult | None:
         waiting = {d.name: d.last_exit or d.state for d in status.daemons if d.state != "running"}
         if not waiting:
             return UpResult(was_running=True)
+        if start_progress.all_doing(home):
+            deadline = time.monotonic() + _RUNNING_TIMEOUT_S
         time.sleep(0.1)
     why = "; ".join(f"{name}: {text}" for name, text in waiting.items())
     return UpResult(
@@ -255,6 +263,27 @@ def restart_master(home: PoolHome, env: Mapping[str, str]) -> None:
     result = _await_running(home)
     if result is None or result.failed:
         raise HostError(result.error if result else "the new master went away")
+
+
+def replace_master(home: PoolHome, env: Mapping[str, str]) -> None:
+    """Replace master and spawner by new processes of the program that is installed now; the daemons are adopted.
+
+    :raises PeerUnavailableError: there is no master.
+    :raises ConfigError: the new one would reject the configuration.
+    :raises HostError: the new one does not come up.
+    """
+    require_sound(load(None, subsystem="MASTER", env=env, home=home))
+    if lock.holder(home, "master") is None:
+        raise PeerUnavailableError(f"no master runs in the pool at {home.root}", hint="use `slotwise up`")
+    former = [pid for name in ("master", "spawner") if (pid := lock.holder(home, name)) is not None]
+    for number in (signal.SIGSTOP, signal.SIGKILL):  # neither makes a new one of the other, from the program that it is
+        for pid in former:
+            process.send(pid, number)
+    for pid in former:
+        process.wait_gone(pid, 10)
+    result = bring_up(home, env, None)
+    if result.failed:
+        raise HostError(result.error)
 
 
 def log_tail(home: PoolHome, daemon: str, config: Config | None = None, lines: int = _TAIL_LINES) -> list[str]:

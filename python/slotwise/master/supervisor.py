@@ -22,7 +22,7 @@ from typing import Protocol
 import grpc
 
 from slotwise.clock import Clock
-from slotwise.daemon import lock, process
+from slotwise.daemon import lock, process, start_progress
 from slotwise.errors import PeerUnavailableError, SlotwiseError
 from slotwise.home import PoolHome
 from slotwise.master.forkserver_client import ended
@@ -33,11 +33,13 @@ from slotwise.master.shutdown import SIGNALS
 from slotwise.master.watchdog import HangTimeout, end_hung, until_silent
 from slotwise.wire import address, channel
 from slotwise.wire.credential import Metadata
-from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
+from slotwise.wire.gen import common_pb2, daemon_pb2, daemon_pb2_grpc
 
 _log = logging.getLogger(__name__)
 #: How long a stop waits for a start that is under way.
 _BIRTH_S = 20.0
+#: How often a starting daemon's progress is looked at.
+_LOOK_S = 1.0
 
 
 class Starts(Protocol):
@@ -67,6 +69,8 @@ class DaemonSupervisor:
     state: str = "stopped"
     pid: int = 0
     started_at: float = 0.0
+    #: As ``started_at``, on the monotonic clock.
+    _began: float = 0.0
     restarts: int = 0
     failures: int = 0
     last_exit: str = ""
@@ -104,21 +108,39 @@ class DaemonSupervisor:
     async def until_answers(self) -> None:
         """Return when the daemon answers for the first time.
 
+        Its time begins anew as long as it works on what it says that it loads (:mod:`slotwise.daemon.start_progress`).
+
         :raises SlotwiseError: it exits before, or its time is up.
         """
         assert self._task is not None
         waiting = asyncio.create_task(self.answers.wait())
         first_end = asyncio.create_task(self._next_end())
         try:
-            await asyncio.wait([waiting, first_end], timeout=self.limits.start_s, return_when=asyncio.FIRST_COMPLETED)
+            work, since = self._work(), self.clock.monotonic()
+            while not (waiting.done() or first_end.done()):
+                left_s = since + self.limits.start_s - self.clock.monotonic()
+                if left_s <= 0:
+                    break
+                await asyncio.wait(
+                    [waiting, first_end], timeout=min(left_s, _LOOK_S), return_when=asyncio.FIRST_COMPLETED
+                )
+                if (now := self._work()) != work:
+                    work, since = now, self.clock.monotonic()
             if self.answers.is_set():
                 return
             if first_end.done():
                 raise PeerUnavailableError(f"{self.name} ended at its start: {self.last_exit or 'unknown how'}")
-            raise PeerUnavailableError(f"{self.name} did not answer within {self.limits.start_s:g} s")
+            doing = f" and does not go on with this: {work[0]}" if work[0] else ""
+            raise PeerUnavailableError(
+                f"{self.name} did not answer within {self.limits.start_s:g} s{doing}",
+                hint="see its log; SLOTWISE_START_TIMEOUT gives a daemon more time",
+            )
         finally:
             waiting.cancel()
             first_end.cancel()
+
+    def _work(self) -> tuple[str, int]:
+        return start_progress.work_of(self.home, self.name, self.pid)
 
     async def _next_end(self) -> None:
         before = self.ends
@@ -136,7 +158,9 @@ class DaemonSupervisor:
                 self.failures += 1
                 await self._back_off()
                 continue
-            self.pid, self.started_at, self.state = pid, self.clock.now(), "starting"
+            age_s = process.age_s(pid) if self.adopted else 0.0
+            self.pid, self.started_at, self.state = pid, self.clock.now() - age_s, "starting"
+            self._began = self.clock.monotonic() - age_s
             watches = [asyncio.create_task(self._watch_start(pid)), asyncio.create_task(self._watch_pulse(pid))]
             try:
                 await ended(pid)
@@ -186,15 +210,16 @@ class DaemonSupervisor:
         await end_hung(self.name, pid, silent_s, want_core=self.patience.want_core)
 
     async def _note_end(self, pid: int) -> None:
-        ran_s = self.clock.now() - self.started_at
+        ran_s = self.clock.monotonic() - self._began
         self.answers.clear()
         self.pid = 0
         status = None if self.adopted else await self.starts.exit_of(pid)
-        self.last_exit = "ended" if status is None else process.describe_exit(status)
+        self.last_exit = "how is not known" if status is None else process.describe_exit(status)
         hung, self._hung = self._hung, False
         if hung:
             self.last_exit = f"killed because it no longer answered ({self.last_exit})"
         address.withdraw(self.home, self.name, pid)
+        start_progress.end(self.home, self.name)
         if self._wanted:
             _log.error("%s (pid %d) exited unexpectedly after %.1f s: %s", self.name, pid, ran_s, self.last_exit)
             self.ends += 1
@@ -260,6 +285,17 @@ class DaemonSupervisor:
             silence.cancel()
             recalled.cancel()
         return task.done()
+
+    async def reconfig(self) -> list[str]:
+        """Have the daemon read its configuration again; what it warns of.
+
+        :raises grpc.RpcError: when it refuses, or does not answer.
+        """
+        target = address.lookup(self.home, self.name).local
+        async with channel.open_async(target) as opened:
+            stub = daemon_pb2_grpc.DaemonStub(opened)
+            reply = await stub.Reconfig(common_pb2.Empty(), metadata=self.metadata(target), timeout=60)
+        return list(reply.warnings)
 
     async def _ask_to_stop(self, mode: str) -> None:
         if mode == "peaceful":

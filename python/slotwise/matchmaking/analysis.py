@@ -8,6 +8,7 @@ from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.values import whole
 from slotwise.matchmaking import kept_machines
 from slotwise.matchmaking.clauses import distinct
+from slotwise.matchmaking.dedicated import as_request, is_parallel, words
 from slotwise.matchmaking.engine import CycleOutcome, Engine
 from slotwise.matchmaking.fit import Obstacle, obstacle
 from slotwise.matchmaking.hints import hints
@@ -30,6 +31,7 @@ def analyze(given: CycleInput, job: ClassAd, engine: Engine | None = None) -> di
     :param engine: one that knows the slots from cycles before spares reading them.
     """
     engine = engine or Engine()
+    job = as_request(job)
     view = engine.explain(given.slots, given.requests, job, given.knobs, given.accounting, given.now)
     name = f"{job.eval('ClusterId')}.{job.eval('ProcId')}"
     prospects = _prospects(given.run(engine), job, name, view.submitter)
@@ -66,8 +68,14 @@ def analyze(given: CycleInput, job: ClassAd, engine: Engine | None = None) -> di
         "reservation": prospects.reservation and prospects.reservation.as_dict(),
         "submitter_limits": prospects.limits and prospects.limits.as_dict(),
         "group": prospects.group and prospects.group.as_dict(),
+        "parallel": words(job, _dedicated(view)) if is_parallel(job) else "",
         "verdict": _verdict(status, view, prospects),
     }
+
+
+def _dedicated(view: JobExplanation) -> int:
+    """How many slots are those of the job's dedicated scheduler."""
+    return next((row.passes for row in view.clauses if "DedicatedScheduler" in row.clause), 0)
 
 
 def _unmet(job: ClassAd, view: JobExplanation) -> list[dict[str, str]]:

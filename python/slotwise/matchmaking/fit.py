@@ -6,12 +6,13 @@ are evaluated over columns of ads, as a cycle does, so that a large pool is not 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.classad.values import Value
+from slotwise.classad.values import Value, number
 from slotwise.matchmaking.clauses import bare, clauses_of
 from slotwise.matchmaking.engine import submitter_of
 from slotwise.matchmaking.hints import hints
@@ -128,8 +129,8 @@ class Slots:
         if not self._names:
             return found
         found.steps = _steps(clauses_of(job), job, self._table, self._emptied, self._now)
-        suitable = _truths(self._table, _IS_ACCEPTED, job, self._now)
-        willing = _truths(self._table, _ACCEPTS, job, self._now)
+        suitable = truths(self._table, _IS_ACCEPTED, job, self._now)
+        willing = truths(self._table, _ACCEPTS, job, self._now)
         submitter = submitter_of(job, self._now)
         for name, suits, accepts, asleep, users in zip(
             self._names, suitable, willing, self._asleep, self._users, strict=True
@@ -144,7 +145,7 @@ class Slots:
                 (found.own if submitter in users else found.others).append(name)
             else:
                 found.willing.append(name)
-        whole = _truths(self._emptied.table, f"{_ACCEPTS} && {_IS_ACCEPTED}", job, self._now)
+        whole = truths(self._emptied.table, f"{_ACCEPTS} && {_IS_ACCEPTED}", job, self._now)
         found.drained = [
             self._names[row]
             for row, matches in zip(self._emptied.rows, whole, strict=True)
@@ -186,11 +187,11 @@ class _Emptied:
 
     @classmethod
     def of(cls, slots: Sequence[ClassAd]) -> _Emptied:
-        made = [(row, whole) for row, slot in enumerate(slots) if (whole := _emptied(slot)) is not None]
+        made = [(row, whole) for row, slot in enumerate(slots) if (whole := emptied(slot)) is not None]
         return cls(AdTable.of([ad for _, ad in made]), [row for row, _ in made])
 
 
-def _emptied(slot: ClassAd) -> ClassAd | None:
+def emptied(slot: ClassAd) -> ClassAd | None:
     """A partitionable slot as it would be without dynamic slots; None for other slots, and when it has none."""
     if slot.get("PartitionableSlot") is not True:
         return None
@@ -199,10 +200,24 @@ def _emptied(slot: ClassAd) -> ClassAd | None:
         return None
     made = slot.copy()
     made.update(totals)
+    if (devices := _all_devices(slot)) is not None:
+        made["AvailableGPUs"] = devices
     return made
 
 
-def _truths(table: AdTable, condition: str, target: ClassAd, now: int) -> list[bool]:
+def _all_devices(slot: ClassAd) -> ExprTree | None:
+    """The properties of all GPUs of a slot that are not offline; None when they are available as it is."""
+    assigned, total = slot.get("AssignedGPUs"), slot.get("TotalSlotGPUs")
+    available = ExprTree("size(AvailableGPUs)").eval(slot)
+    if not isinstance(assigned, str) or not isinstance(available, int) or available >= number(total):
+        return None
+    offline = {name.strip() for name in str(slot.get("OfflineGPUs", "")).split(",")}
+    names = [name.strip() for name in assigned.split(",") if name.strip() not in offline]
+    properties = ["GPUs_" + re.sub(r"[^0-9A-Za-z_]", "_", name) for name in names]
+    return ExprTree("{" + ", ".join(name for name in properties if name in slot) + "}")
+
+
+def truths(table: AdTable, condition: str, target: ClassAd, now: int) -> list[bool]:
     """Whether the condition holds, row by row: that it is true, or a number other than 0."""
     (values,) = table.values([f"({condition}) && true"], target=target, now=now)
     return [value is True for value in values]
@@ -214,7 +229,7 @@ def _users(state: Value, *names: Value) -> frozenset[str]:
     return frozenset(name for name in names if isinstance(name, str) and name) if held else frozenset()
 
 
-def _steps(clauses: Sequence[ExprTree], ad: ClassAd, others: AdTable, emptied: _Emptied, now: int) -> list[Step]:
+def _steps(clauses: Sequence[ExprTree], ad: ClassAd, others: AdTable, empty: _Emptied, now: int) -> list[Step]:
     """Count the clauses of an ad over other ads, each alone, and with those before it where that is fewer."""
     asking = ad.copy()
     steps: list[Step] = []
@@ -226,10 +241,10 @@ def _steps(clauses: Sequence[ExprTree], ad: ClassAd, others: AdTable, emptied: _
         asking[f"{_LENT}{len(together)}"] = clause
         alone = f"TARGET.{_LENT}{len(together)}"
         together.append(alone)
-        truths = _truths(others, alone, asking, now)
-        drained = zip(emptied.rows, _truths(emptied.table, alone, asking, now), strict=True)
-        later = sum(holds and not truths[row] for row, holds in drained)
-        matched, name = sum(truths), f"[{len(steps)}]"
+        holding = truths(others, alone, asking, now)
+        drained = zip(empty.rows, truths(empty.table, alone, asking, now), strict=True)
+        later = sum(holds and not holding[row] for row, holds in drained)
+        matched, name = sum(holding), f"[{len(steps)}]"
         steps.append(Step(len(steps), bare(clause), matched, later))
         former, passing = passing, others.count(" && ".join(together), target=asking, now=now)
         if shown and passing not in (former, matched):

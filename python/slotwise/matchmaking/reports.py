@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from slotwise.classad.values import Value
+from slotwise.matchmaking.demand import UnmetDemand
 from slotwise.matchmaking.rows import (
     CycleStatistics,
     Group,
@@ -47,6 +48,8 @@ class CycleReport:
     reservations: list[KeptMachine] = field(default_factory=list)
     #: Requests that a limit held back before they were considered to their end.
     waiting: list[Waiting] = field(default_factory=list)
+    #: What idle jobs ask for that it did not give them.
+    demand: UnmetDemand = field(default_factory=UnmetDemand)
 
     @property
     def duration_s(self) -> float:
@@ -82,6 +85,7 @@ class CycleReport:
                 "groups": self.groups,
                 "reservations": self.reservations,
                 "waiting": self.waiting,
+                "demand": self.demand.as_json(),
             }
         )
 

@@ -51,10 +51,12 @@ class Frame:
     cluster: int
     proc: int
     when: str
+    #: The number of the node of a parallel job.
+    node: int = 0
 
     def head(self, number: int) -> str:
         """``NNN (CCC.PPP.SSS) date time `` of an entry."""
-        return f"{number:03d} ({self.cluster:03d}.{self.proc:03d}.000) {self.when} "
+        return f"{number:03d} ({self.cluster:03d}.{self.proc:03d}.{self.node:03d}) {self.when} "
 
 
 def _one_line(text: str) -> str:
@@ -101,10 +103,25 @@ def submitted(frame: Frame, host: str, log_notes: str = "", user_notes: str = ""
 
 def executing(frame: Frame, host: str, slot_name: str, properties: Mapping[str, str]) -> str:
     """Event 1; ``properties`` are attribute texts, sorted by the caller's names."""
+    return f"{frame.head(1)}Job executing on host: <{_name(host)}>\n{_place(slot_name, properties)}{END}"
+
+
+def executing_together(frame: Frame) -> str:
+    """Event 1 of a parallel job, once all of its nodes execute."""
+    return f"{frame.head(1)}Job executing on host: MPI_job\n{END}"
+
+
+def node_executing(frame: Frame, host: str, slot_name: str, properties: Mapping[str, str]) -> str:
+    """Event 14: the node that the frame names executes. ``properties``: as for event 1."""
+    place = _place(slot_name, properties)
+    return f"{frame.head(14)}Node {frame.node} executing on host: <{_name(host)}>\n{place}{END}"
+
+
+def _place(slot_name: str, properties: Mapping[str, str]) -> str:
+    """The lines of an entry that say on which slot a job executes."""
     names = sorted(properties, key=str.lower)
     rows = "".join(f"\t{_one_line(name)} = {_one_line(properties[name])}\n" for name in names)
-    slot = f"\tSlotName: {_name(slot_name)}\n" if slot_name else ""
-    return f"{frame.head(1)}Job executing on host: <{_name(host)}>\n{slot}{rows}{END}"
+    return (f"\tSlotName: {_name(slot_name)}\n" if slot_name else "") + rows
 
 
 def executable_error(frame: Frame, linked_wrongly: bool = False) -> str:
@@ -195,16 +212,26 @@ def _ending(normal: bool, code: int, core: str) -> str:
 
 def terminated(frame: Frame, *, normal: bool, code: int, usage: Usage, core: str = "") -> str:
     """Event 5."""
+    ending, used = _ending(normal, code, core), _used(usage, "Job")
+    return f"{frame.head(5)}Job terminated.\n{ending}{used}{resources_table(usage.resources)}{END}"
+
+
+def node_terminated(frame: Frame, *, normal: bool, code: int, usage: Usage, core: str = "") -> str:
+    """Event 15: the node that the frame names has ended by itself. As in HTCondor it has no table of resources."""
+    return f"{frame.head(15)}Node {frame.node} terminated.\n{_ending(normal, code, core)}{_used(usage, 'Node')}{END}"
+
+
+def _used(usage: Usage, by: str) -> str:
+    """The lines of an end that say what was used by the job, or by a node of it."""
     run = cpu_line(usage.user_s, usage.system_s)
     total = cpu_line(usage.total_user_s, usage.total_system_s)
     local, none = cpu_line(usage.local_user_s, usage.local_system_s), cpu_line(0, 0)
     return (
-        f"{frame.head(5)}Job terminated.\n{_ending(normal, code, core)}"
         f"\t\t{run}  -  Run Remote Usage\n\t\t{local}  -  Run Local Usage\n"
         f"\t\t{total}  -  Total Remote Usage\n\t\t{none}  -  Total Local Usage\n"
-        f"\t{usage.sent:.0f}  -  Run Bytes Sent By Job\n\t{usage.received:.0f}  -  Run Bytes Received By Job\n"
-        f"\t{usage.total_sent:.0f}  -  Total Bytes Sent By Job\n"
-        f"\t{usage.total_received:.0f}  -  Total Bytes Received By Job\n{resources_table(usage.resources)}{END}"
+        f"\t{usage.sent:.0f}  -  Run Bytes Sent By {by}\n\t{usage.received:.0f}  -  Run Bytes Received By {by}\n"
+        f"\t{usage.total_sent:.0f}  -  Total Bytes Sent By {by}\n"
+        f"\t{usage.total_received:.0f}  -  Total Bytes Received By {by}\n"
     )
 
 

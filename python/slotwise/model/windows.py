@@ -47,6 +47,11 @@ class Ring(Generic[T]):
         self._forget(now)
         return (value for _, value in self._quanta)
 
+    def aged(self, now: float) -> Iterator[tuple[int, T]]:
+        """The values of the window that ends now, each with how many quanta ago it was."""
+        number = self._forget(now)
+        return ((number - quantum, value) for quantum, value in self._quanta)
+
     def number(self, now: float) -> int:
         """Which quantum ``now`` is in; as long as it is the same one nothing is forgotten."""
         return int(now // self.window.quantum)

@@ -13,14 +13,17 @@ from slotwise.daemon.ad import daemon_ad
 from slotwise.daemon.publish import TablePublisher
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import SlotwiseError
+from slotwise.matchmaking.demand import UnmetDemand
 from slotwise.matchmaking.engine import Knobs
 from slotwise.matchmaking.reports import CycleReport, accounting_ads
 from slotwise.negotiator.accountant import Accounts
 from slotwise.negotiator.cycle import Cycles, Settings
+from slotwise.negotiator.metrics import DemandMetrics, counted
 from slotwise.negotiator.mirror import Mirror
 from slotwise.negotiator.schedule import Schedule
 from slotwise.negotiator.service import NegotiatorServicer
 from slotwise.negotiator.store import AccountingStore
+from slotwise.run_times import spent
 from slotwise.wire.gen import negotiator_pb2_grpc
 
 _log = logging.getLogger(__name__)
@@ -58,8 +61,14 @@ class Negotiator:
         self._publish_later: asyncio.TimerHandle | None = None
         self.servicer = NegotiatorServicer(self.cycles, self.schedule, self._bell.set, self._publish_soon)
         self._publish()
+        context.metrics += (counted, DemandMetrics(self._last_demand))
         self._task = asyncio.create_task(self._run(), name="cycles")
         self._accounting = asyncio.create_task(self._account(), name="accounting")
+
+    def _last_demand(self) -> UnmetDemand | None:
+        """What the last cycle has left unmet; None before the first one."""
+        cycles = self.cycles.history.cycles
+        return cycles[0].demand if cycles else None
 
     async def reconfig(self, config: Config) -> list[str]:
         """Adopt new knobs; a running cycle keeps those it began with."""
@@ -148,7 +157,9 @@ class Negotiator:
         else:
             preempted = report.preemptions > 0
             self._publish_soon()
-        self.schedule.end(clock.monotonic(), preempted=preempted)
+        ended = clock.monotonic()
+        spent.of("NegotiationCycles").add(ended - began)
+        self.schedule.end(ended, preempted=preempted)
         if report is not None and report.limits_left_slots:
             self.schedule.slot_freed(clock.monotonic())
         self._look_again()

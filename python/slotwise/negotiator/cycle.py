@@ -14,8 +14,9 @@ from slotwise.classad import ExprTree
 from slotwise.config import Config
 from slotwise.daemon.merging import merge_into_slots
 from slotwise.daemon.runtime import DaemonContext
-from slotwise.errors import PeerUnavailableError
+from slotwise.errors import HostError, PeerUnavailableError
 from slotwise.matchmaking import kept_machines as kept
+from slotwise.matchmaking.demand import Ask, Shape, UnmetDemand, unmet
 from slotwise.matchmaking.engine import Accounting, CycleOutcome, Engine, Knobs
 from slotwise.matchmaking.reports import CycleReport, History
 from slotwise.matchmaking.rows import Refusal
@@ -34,6 +35,7 @@ from slotwise.negotiator.offline import offline_updates
 from slotwise.negotiator.revaluation import Revaluation
 from slotwise.negotiator.schedule import CycleTiming
 from slotwise.negotiator.store import AccountingStore
+from slotwise.observe.outage import Outage
 from slotwise.table import AdTable
 from slotwise.wire import address
 from slotwise.wire.gen.schedd_pb2 import MatchBatch
@@ -115,6 +117,7 @@ class Cycles:
     _used: Knobs | None = None
     #: Ids of matches; those of a former negotiator are smaller.
     _match_ids: Iterator[int] = field(init=False)
+    _outage: Outage = field(init=False, default_factory=functools.partial(Outage, _log))
 
     def __post_init__(self) -> None:
         self._match_ids = itertools.count(int(self.context.clock.now()) << 24)
@@ -203,6 +206,7 @@ class Cycles:
             preemptions=sum(1 for row in matches if row.preempts is not None),
             reservations=reservations,
             waiting=outcome.waiting(),
+            demand=_unmet(list(refusals(outcome)), demand, started_at),
         )
         self.history.cycles.appendleft(report)
         self.log.finished(report)
@@ -236,7 +240,7 @@ class Cycles:
                 outcome = await self._run_engine(Demand(), self._knobs_used(), accounting, now)
             # No access point was asked for requests: what depends on them stays as the last cycle left it.
             self.accounts.take_over(accounting.records, outcome.accounting().records)
-            self.save()
+            self._save_if_possible()
 
     @contextmanager
     def slots_to_match(self) -> Iterator[AdTable]:
@@ -332,12 +336,37 @@ class Cycles:
         self.accounts.remainder_times = dict(after.remainder_times)
         self.accounts.reservations = after.reservations
         self.accounts.entitled = dict(after.entitled)
-        self.save()
+        self._save_if_possible()
+
+    def _save_if_possible(self) -> None:
+        """Make the accounting durable; on a full disk cycles go on, and usage is in memory until it can be saved."""
+        now = self.context.clock.monotonic()
+        try:
+            self.save()
+        except HostError as error:
+            self._outage.failed(now, "%s; they are kept in memory meanwhile", error)
+        else:
+            self._outage.over(now, "usage and priorities are saved")
 
     def save(self) -> None:
-        """Make the accounting durable."""
+        """Make the accounting durable.
+
+        :raises HostError: it cannot be written; it is still in memory.
+        """
         accounts = self.accounts
         self.store.save(accounts.records, accounts.leases, accounts.remainder_times, accounts.reservations)
+
+
+def _unmet(refused: list[Refusal], demand: Demand, now: float) -> UnmetDemand:
+    """What the refused jobs ask for."""
+    if not refused:
+        return UnmetDemand(now)
+    requests, asks = demand.requests, {}
+    columns = requests.values(["RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs", *_SINCE], now=int(now))
+    for key, cpus, memory, disk, gpus, *times in zip(requests.keys(), *columns, strict=True):
+        since = next((float(at) for at in times if isinstance(at, int | float) and at > 0), float("inf"))
+        asks[key] = Ask(demand.origins[key][1], Shape.asked(cpus, memory, disk, gpus), since)
+    return unmet(refused, asks.get, now)
 
 
 def refusals(outcome: CycleOutcome) -> Iterator[Refusal]:
@@ -346,6 +375,8 @@ def refusals(outcome: CycleOutcome) -> Iterator[Refusal]:
     yield from outcome.waiting()
 
 
+#: Attributes that say since when a job is idle, the best one first.
+_SINCE = ("EnteredCurrentStatus", "QDate")
 #: Slots times requests up to which a cycle is faster than the way to a thread and back.
 _SMALL = 2000
 #: The most matches whose offers are assembled on the event loop; one takes some 70 microseconds.

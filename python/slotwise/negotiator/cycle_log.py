@@ -60,10 +60,10 @@ class CycleLog:
         _log.info("Phase 4.1:  Negotiating with schedds ...")
         for row in outcome.submitters():
             _log.info(
-                "  Negotiated with %s: priority %.2f, share %.2f slots, %d matched%s",
+                "  Negotiated with %s: priority %.2f, %s, %d matched%s",
                 row.name,
                 row.effective_priority,
-                row.limit,
+                "no share" if row.limit is None else f"share {row.limit:.2f} slots",
                 row.matched,
                 _held_back(row.held_back),
             )

@@ -10,7 +10,7 @@ from typing import TypeVar
 from slotwise.classad import ExprTree
 from slotwise.daemon.ad_query import answer
 from slotwise.daemon.questions import Questions
-from slotwise.errors import NotFoundError, UsageError
+from slotwise.errors import DeniedError, NotFoundError, UsageError
 from slotwise.matchmaking.analysis import analyze
 from slotwise.matchmaking.engine import CycleOutcome, Engine
 from slotwise.matchmaking.reports import accounting_ads
@@ -20,6 +20,7 @@ from slotwise.negotiator.cycle import Cycles
 from slotwise.negotiator.gather import AccessPoint, gather
 from slotwise.negotiator.schedule import Schedule
 from slotwise.table import AdTable, unpack_ads
+from slotwise.wire import call
 from slotwise.wire.context import Context
 from slotwise.wire.gen import common_pb2, negotiator_pb2, negotiator_pb2_grpc
 from slotwise.wire.status import answers_errors
@@ -142,7 +143,13 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
 
     @answers_errors
     async def Analyze(self, request: negotiator_pb2.AnalyzeRequest, context: Context) -> negotiator_pb2.AnalyzeReply:
-        """Why a job does not run."""
+        """Why a job does not run.
+
+        :raises DeniedError: for whoever may only advertise, with a token: a host asks for its users, with its proof.
+        """
+        caller = call.identity.get()
+        if caller is not None and not caller.may("READ") and call.host_token.get() is None:
+            raise DeniedError(f"{caller.name} may not have jobs analyzed: that needs READ, or the proof of a host")
         job = next(iter(unpack_ads(request.job)), None)
         if job is None:
             raise UsageError("which job? There is no ad in the request")

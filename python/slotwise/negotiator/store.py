@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 
 from slotwise.daemon import database
+from slotwise.errors import HostError
 from slotwise.matchmaking.engine import Reservation
 from slotwise.matchmaking.rows import Record
 
@@ -32,6 +34,7 @@ class AccountingStore:
     """Records of submitters and groups, leases on their settings, times of remainder slots, and reservations."""
 
     def __init__(self, path: Path | str) -> None:
+        self._path = path
         self._database = database.connect(path)
         # A commit survives the death of the process; the host's may cost the last moments of usage.
         self._database.execute("PRAGMA journal_mode=WAL")
@@ -72,30 +75,47 @@ class AccountingStore:
         remainder_times: Mapping[str, float],
         reservations: tuple[Reservation, ...] = (),
     ) -> None:
-        """Make the file contain exactly this, in one transaction; unchanged records are not written."""
+        """Make the file contain exactly this, in one transaction; unchanged records are not written.
+
+        :raises HostError: it cannot be written; the next call tries again.
+        """
+        try:
+            self._save(records, leases, remainder_times, reservations)
+        except BaseException as error:
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
+            if not isinstance(error, sqlite3.OperationalError):
+                raise
+            raise HostError(
+                f"usage and priorities cannot be saved: {error}",
+                hint=f"is the disk of {self._path} full?",
+                path=str(self._path),
+            ) from error
+
+    def _save(
+        self,
+        records: Mapping[str, Record],
+        leases: Mapping[tuple[str, str], Lease],
+        remainder_times: Mapping[str, float],
+        reservations: tuple[Reservation, ...],
+    ) -> None:
         bodies = {name: json.dumps(dict(record), sort_keys=True) for name, record in records.items()}
         changed = [(name, body) for name, body in bodies.items() if self._written.get(name) != body]
         gone = [(name,) for name in self._written if name not in bodies]
         execute = self._database.execute
         execute("BEGIN IMMEDIATE")
-        try:
-            self._database.executemany("INSERT OR REPLACE INTO record VALUES (?, ?)", changed)
-            self._database.executemany("DELETE FROM record WHERE name = ?", gone)
-            execute("DELETE FROM lease")
-            self._database.executemany(
-                "INSERT INTO lease VALUES (?, ?, ?, ?)",
-                [(name, setting, json.dumps(former), at) for (name, setting), (former, at) in leases.items()],
-            )
-            execute("DELETE FROM remainder")
-            self._database.executemany("INSERT INTO remainder VALUES (?, ?)", list(remainder_times.items()))
-            if reservations != self._reserved:
-                execute("DELETE FROM kept_machine")
-                self._database.executemany(
-                    "INSERT OR REPLACE INTO kept_machine VALUES (?, ?, ?, ?, ?, ?)", reservations
-                )
-        except BaseException:
-            execute("ROLLBACK")
-            raise
+        self._database.executemany("INSERT OR REPLACE INTO record VALUES (?, ?)", changed)
+        self._database.executemany("DELETE FROM record WHERE name = ?", gone)
+        execute("DELETE FROM lease")
+        self._database.executemany(
+            "INSERT INTO lease VALUES (?, ?, ?, ?)",
+            [(name, setting, json.dumps(former), at) for (name, setting), (former, at) in leases.items()],
+        )
+        execute("DELETE FROM remainder")
+        self._database.executemany("INSERT INTO remainder VALUES (?, ?)", list(remainder_times.items()))
+        if reservations != self._reserved:
+            execute("DELETE FROM kept_machine")
+            self._database.executemany("INSERT OR REPLACE INTO kept_machine VALUES (?, ?, ?, ?, ?, ?)", reservations)
         execute("COMMIT")
         self._written = bodies
         self._reserved = reservations

@@ -43,6 +43,7 @@ _NAMES = {
     "defrag": "DefragLog",
     "rooster": "RoosterLog",
     "web": "WebLog",
+    "shared_port": "SharedPortLog",
 }
 _DEFAULT_BYTES = 10 * 1024 * 1024
 _LIMIT = re.compile(r"\s*(\d+)\s*([a-z]*)\s*", re.IGNORECASE)
@@ -123,6 +124,14 @@ def one_line(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _words(text: object, args: object) -> str:
+    """A message with its arguments; both beside each other where they do not fit: a line never stops what writes it."""
+    try:
+        return str(text) % args if args else str(text)
+    except (TypeError, ValueError, KeyError):
+        return f"{text} {args!r} (this line's arguments do not fit its text)"
 
 
 def listed(names: Sequence[str], count: int | None = None) -> str:
@@ -208,12 +217,12 @@ class LogFile(logging.Handler):
             return
         header = self._header(logging.LogRecord("", logging.INFO, "", 0, "", None, None))
         for text, *args in lines:
-            self._lines.append(f"{header}{one_line(str(text) % tuple(args))}\n")
+            self._lines.append(f"{header}{one_line(_words(text, tuple(args)))}\n")
         self._ask_for_writing()
 
     def format(self, record: logging.LogRecord) -> str:
         """The whole line, and those of a traceback below, each beginning with a tab."""
-        text = one_line(record.getMessage())
+        text = one_line(_words(record.msg, record.args))
         if record.levelno >= logging.WARNING:
             text = f"{'ERROR' if record.levelno >= logging.ERROR else 'WARNING'}: {text}"
         line = f"{self._header(record)}{text}\n"
@@ -395,9 +404,15 @@ def _category_of(record: logging.LogRecord) -> str:
     return "D_ALWAYS" if record.levelno >= logging.INFO else "D_ALWAYS:2"
 
 
+def _is_not_a_cancelled_call(record: logging.LogRecord) -> bool:
+    """gRPC reports a call that is cancelled at the daemon's end as an error that nobody handles."""
+    kind = record.exc_info[0] if record.exc_info else None
+    return kind is None or kind.__name__ != "CancelledError"  # without the import, which commands need not wait for
+
+
 def start_log(home: PoolHome, daemon: str, config: Knobs, *, again: bool = False) -> DebugFlags:
     """Send this process's log records to the daemon's log file; ``again``: after a reconfig."""
-    # No line shows them, and finding them for each record costs as much as the rest of a line.
+    # No line shows its caller's place, thread or process, and finding them costs as much as the rest of a line.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging._srcfile = None  # as logging's manual says
     subsystem = daemon.upper()
@@ -436,9 +451,7 @@ def start_log(home: PoolHome, daemon: str, config: Knobs, *, again: bool = False
             each.close()
     for library in ("asyncio", "grpc"):
         logging.getLogger(library).setLevel(logging.WARNING)
-    # No line shows its caller's place or thread, and finding them costs as much as the rest of a line.
-    logging._srcfile = None
-    logging.logThreads = logging.logMultiprocessing = False
+    logging.getLogger("grpc._cython.cygrpc").addFilter(_is_not_a_cancelled_call)
     return flags
 
 

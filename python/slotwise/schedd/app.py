@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -15,16 +16,19 @@ from slotwise.daemon import pool_end
 from slotwise.daemon.locate import collector_target, negotiator_target
 from slotwise.daemon.questions import Questions
 from slotwise.daemon.runtime import DaemonContext
+from slotwise.daemon.start_progress import StartProgress
 from slotwise.daemon.step_file import StepFile
 from slotwise.mail.outbox import Outbox
 from slotwise.schedd.api.job_actions import Actions
 from slotwise.schedd.api.listing import Listing
+from slotwise.schedd.api.now_requests import NowRequests
 from slotwise.schedd.api.user_actions import Users
 from slotwise.schedd.claims.claiming import Claiming
 from slotwise.schedd.claims.ends.stopping import Stopping
 from slotwise.schedd.claims.matching.rejections import Rejections
 from slotwise.schedd.claims.matching.resource_requests import Requests
 from slotwise.schedd.claims.recording import Recorder, record
+from slotwise.schedd.claims.records import Run
 from slotwise.schedd.history.daemon_history import DaemonHistory
 from slotwise.schedd.history.epochs import RunHistory, record_of
 from slotwise.schedd.history.history_files import HistoryExport
@@ -38,12 +42,15 @@ from slotwise.schedd.jobs.job_sets import JobSets
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.local.runs import LocalRuns
 from slotwise.schedd.notify.notifier import Notifier
+from slotwise.schedd.parallel.nodes import Nodes
+from slotwise.schedd.parallel.pool_view import PoolView
 from slotwise.schedd.policy.periodic import Periodic, RunTimes
 from slotwise.schedd.publish.cron import Cron
 from slotwise.schedd.publish.metrics import ScheddMetrics
 from slotwise.schedd.publish.own_ads import OwnAds
 from slotwise.schedd.publish.publisher import NegotiatorCall, ScheddPublisher
 from slotwise.schedd.publish.statistics import Statistics
+from slotwise.schedd.publish.usage_meter import UsageMeter
 from slotwise.schedd.service import ScheddServicer
 from slotwise.schedd.settings import Settings, read_settings
 from slotwise.schedd.shadow.job_exit import JobExits
@@ -52,7 +59,7 @@ from slotwise.schedd.shadow.shadow import Shadows
 from slotwise.schedd.shadow.usage_reports import host_of
 from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.memory_trim import MemoryTrim
-from slotwise.schedd.storage.store import Batch, Store
+from slotwise.schedd.storage.store import COMMIT_DURATION, Batch, Store
 from slotwise.schedd.submission import convert as submissions
 from slotwise.schedd.submission.admission import Admission
 from slotwise.schedd.submission.cluster_ids import ClusterIds
@@ -60,7 +67,7 @@ from slotwise.schedd.submission.entry import QueueEntry
 from slotwise.schedd.submission.materializer import Materializer
 from slotwise.schedd.submission.new_rows import NewRows
 from slotwise.schedd.submission.reserved_ids import ReservedClusters
-from slotwise.schedd.submission.restore import restore
+from slotwise.schedd.submission.restore import projects_in, restore
 from slotwise.schedd.submission.submissions import SubmitResult
 from slotwise.schedd.submission.transaction import SubmitTransactions
 from slotwise.schedd.submission.underway import UnderwaySubmissions
@@ -69,7 +76,10 @@ from slotwise.schedd.transfer.transfers import Transfers
 from slotwise.schedd.user_files import owner_rights
 from slotwise.schedd.userlog.global_log import GlobalLog
 from slotwise.schedd.userlog.writer import LogFailure
+from slotwise.schedd.users.daily_usage import DailyUsage
+from slotwise.schedd.users.projects import ProjectRecords
 from slotwise.schedd.users.records import UserRecords
+from slotwise.schedd.users.running_limits import RunningLimits
 from slotwise.wire.gen import schedd_pb2_grpc
 from slotwise.wire.keys import PoolSecrets
 from slotwise.wire.run_tokens import run_tokens
@@ -99,8 +109,11 @@ class AccessPoint:
         self._log_threads = ThreadPoolExecutor(2, thread_name_prefix="event logs")
         self._tasks: list[asyncio.Task[None]] = []
         self.store = Store(context.home.spool / "schedd.sqlite", synchronous=settings.synchronous)
-        self._stored = self.store.open()
+        self._progress = StartProgress(context.home, context.name)
+        self._stored = self.store.open(self._progress.note)
         self.questions = Questions(context.clock)
+        began = context.clock.now()
+        self.daily_usage = DailyUsage(began, time.localtime(began).tm_gmtoff, projects=settings.project_records)
         self._build_queue()
         self._build_runs_on_slots()
         self._build_runs_here()
@@ -118,8 +131,13 @@ class AccessPoint:
         """The records of jobs and users, the jobs' ads, and what makes decisions about them durable."""
         self.queue = Queue(date_form=self._settings.date_form)
         self.queue.address = self._context.address.shown
+        self.queue.on_launch, self.queue.on_run_end = self.daily_usage.launched, self.daily_usage.ended
         self.ads = JobAds()
+        self.usage_meter = UsageMeter(self.ads, self.questions, self._context.clock, self.daily_usage)
         self.users = UserRecords()
+        self.projects = ProjectRecords()
+        self.projects.kept = self._settings.project_records
+        self.running = RunningLimits(self.queue, self.users, self.projects)
         self.job_sets = JobSets()
         self.committer = Committer(
             self.store,
@@ -147,7 +165,9 @@ class AccessPoint:
             assign_autoclusters=lambda: self.requests.assign(),
             own_ad=lambda: self.own_ads.for_conditions(),
             runs_here=lambda: self.local.runs,
-            running_most=self.users.running_most,
+            running=self.running,
+            removed_hosts=lambda: context.authenticator.trust.removed_hosts,
+            spool_of=lambda job: self.spooling.sandbox(job).path,
             run_token=run_tokens(access_point_key, name, clock.now()),
         )
         claims = self.claiming
@@ -164,6 +184,7 @@ class AccessPoint:
             on_failure=claims.failures.task,
         )
         self.run_history = RunHistory(self._threads)
+        nodes = Nodes(self.queue, claims.gang_ends.node_ended, partial(host_of, self.ads))
         self.shadows = Shadows(
             self.queue,
             self.ads,
@@ -183,11 +204,17 @@ class AccessPoint:
                 self.transfers,
                 clock,
                 self.run_history,
+                nodes,
             ),
             transfers=self.transfers,
             history=self.run_history,
+            nodes=nodes,
+            give_up=claims.run_ends.give_up,
+            make_spool=self._make_spool,
         )
-        self.stopping = Stopping(claims.claim_table, clock, lambda kill: self.shadows.kill(kill), claims.failures.run)
+        self.stopping = Stopping(
+            claims.claim_table, clock, lambda run, kill: self.shadows.kill(run, kill), claims.failures.run
+        )
         self.proxies = ProxyRenewal(self.queue, self.ads, self.committer, claims.claim_table, self.transfers, clock)
         self.requests = Requests(
             self.queue,
@@ -197,8 +224,19 @@ class AccessPoint:
             claims.next_job,
             settings.new_autoclusters(),
             schedd_name=name,
+            host=settings.host,
             address=target,
         )
+        self.requests.dedicated = claims.dedicated
+        self.pool_view = PoolView(claims.dedicated, lambda: collector_target(context), context.credential)
+
+    def _make_spool(self, run: Run) -> None:
+        """Make the directory in which the nodes of a parallel job may leave files for each other."""
+
+        async def make() -> None:
+            await self.transfers.in_thread(self.spooling.sandbox(run.job).make)
+
+        self.transfers.spawn(run, make)
 
     def _build_runs_here(self) -> None:
         """Runs of the scheduler and local universes."""
@@ -229,6 +267,7 @@ class AccessPoint:
             cluster_ids=self.cluster_ids,
             underway=underway,
             users=self.users,
+            projects=self.projects,
             job_sets=self.job_sets,
             own_ad=lambda: ClassAd(native(self.own_ads.for_conditions())),
         )
@@ -240,6 +279,7 @@ class AccessPoint:
             rows=rows,
             entry=entry,
             users=self.users,
+            projects=self.projects,
             job_sets=self.job_sets,
             recall=self._recall_submission,
             to_bytes=submissions.to_bytes,
@@ -280,6 +320,9 @@ class AccessPoint:
             self.questions,
             self.local,
         )
+        self.now_requests = NowRequests(
+            self.queue, self.ads, self.committer, clock, self.claiming.claim_table, self.claiming.now_jobs
+        )
         self.periodic = Periodic(
             self.queue,
             self.ads,
@@ -302,6 +345,8 @@ class AccessPoint:
             settings.statistics,
         )
         self.statistics.downloading = lambda: list(self.transfers.status.letters.values()).count(">")
+        self.statistics.queue_user = lambda: self.transfers.queue_user
+        self.statistics.disk_throttle = lambda: self.transfers.throttle
         self.statistics.requests_sent = lambda: self.requests.sent
         self.own_ads = OwnAds(
             context,
@@ -313,7 +358,7 @@ class AccessPoint:
             counts_here=self.local.counts.total,
             found_by_cron=lambda: self.cron.attributes(),
         )
-        context.metrics.append(ScheddMetrics(self.own_ads.scheduler, self.requests.submitter_ads))
+        context.metrics += (ScheddMetrics(self.own_ads.scheduler, self.requests.submitter_ads), COMMIT_DURATION.collect)
         self.negotiator = NegotiatorCall(lambda: negotiator_target(context), context.credential, name)
         self.publisher = ScheddPublisher(lambda: collector_target(context), context.credential, self.own_ads.advertised)
         self.cron = Cron(self.own_ads.without_cron, clock, context.env, self.publisher.publish)
@@ -333,7 +378,7 @@ class AccessPoint:
         self.committer.on_left = self._left
         self.committer.on_notices = self.notifier.prepare
         self.submissions.on_factory = self.materializer.begin
-        self.local.starts.running_most = self.users.running_most
+        self.local.starts.has_room = self.running.has_room
         dependents = Dependents(self.queue, self.ads)
         self.local.ends.on_end = lambda job, decision: dependents.remove(decision)
         self.local.ends.on_durable = self._record_run
@@ -344,6 +389,7 @@ class AccessPoint:
         place = context.address.shown
         listing = Listing(self.queue, self.ads, context.clock, self.questions, name=settings.name, address=place)
         listing.job_sets = self.job_sets
+        listing.actions = self.actions.background.ads
         listing.moving = self.transfers.status.letters
         self.servicer = ScheddServicer(
             context.authenticator,
@@ -353,24 +399,34 @@ class AccessPoint:
             cluster_ids=self.cluster_ids,
             actions=self.actions,
             listing=listing,
-            history=History(self.store, settings.name, context.clock, lambda: self.run_history.settings.path),
+            history=History(
+                self.store,
+                settings.name,
+                context.clock,
+                lambda: self.run_history.settings.path,
+                lambda: self.history_export.settings.has_environment,
+            ),
             requests=self.requests,
             matches=self.claiming.requests,
             excess=self.claiming.idle,
-            rejections=Rejections(self.queue.runnable, self.committer, context.clock),
+            rejections=Rejections(self.queue.runnable, self.committer, context.clock, self._parallel_firsts),
             outcomes=self.claiming.claim_table.outcomes,
             shadows=self.shadows,
             spooling=self.spooling,
             superusers=settings.superusers,
             users=Users(
                 self.users,
+                self.projects,
                 self.committer,
                 context.clock,
                 self.questions,
                 domains=lambda: self.admission.settings.domains,
-                counts_of=self.queue.counts_of,
+                index=self.queue,
                 has_jobs=self.admission.has_jobs,
+                usage=self.daily_usage,
+                measure=self.usage_meter.look,
             ),
+            now=self.now_requests,
         )
         schedd_pb2_grpc.add_ScheddServicer_to_server(self.servicer, context.server)
 
@@ -389,11 +445,16 @@ class AccessPoint:
         self.periodic.interval_most_s = settings.periodic_interval_most_s
         self.negotiator.enabled = settings.on_demand
         self.transfers.limits_mib = settings.transfer_limits_mib
+        self.transfers.follow(settings.disk_throttle)
+        self.transfers.queue_user = settings.transfer_queue_user
         self.transfers.uploads.most = settings.uploads_most
         self.transfers.downloads.most = settings.downloads_most
         self.transfers.uploads.per_user_most = settings.uploads_per_user_most
         self.claiming.configure(settings.for_claiming(self._context.address.target))
         self.stopping.configure(settings.stop_count, settings.stop_delay_s)
+        self.now_requests.vacate_s = settings.now_vacate_s
+        self.spooling.mode = settings.spool_mode
+        self.actions.background.least = settings.background_action_jobs
         self.committer.global_log = GlobalLog(settings.event_log) if settings.event_log else None
         for note in settings.rules.notes:
             _log.warning("%s", note)
@@ -406,7 +467,7 @@ class AccessPoint:
         self.users.known_only = settings.known_users_only
         self.job_sets.enabled = settings.use_job_sets
         self.actions.locks = self.shadows.requests.locks = settings.locks
-        self.publisher.interval_s = settings.schedd_interval_s
+        self.publisher.interval_s = self.usage_meter.interval_s = settings.schedd_interval_s
         self.submissions.intake.per_user_most, self.submissions.intake.most = settings.intake_most
 
     def _record(self, config: Config) -> None:
@@ -422,24 +483,32 @@ class AccessPoint:
         """Restore the state of the former process, and start all background tasks."""
         stored = self._stored
         domains, name = self.admission.settings.domains, self._settings.name
-        restore(stored, self.queue, self.ads, domains, name, self.materializer.adopt)
+        restore(stored, self.queue, self.ads, domains, name, self.materializer.adopt, self._progress.note)
         self.queue.admitted = 0
         self.users.load(stored.users, self.queue.owned)
+        if self.projects.kept:
+            self.projects.load(stored.projects, projects_in(stored, self.queue))
         self.job_sets.load(stored.job_sets, self.queue.clusters.values())
-        restored = self.claiming.restoration.restore(stored.claims, stored.runs, stored.starters)
+        restored = self.claiming.restoration.restore(stored.claims, stored.runs, stored.nodes, stored.starters)
+        self.claiming.removed_hosts.restore(stored.removed_hosts)
         self.stopping.ask(restored.owed)
         self.committer.start(stored.planned)
         if restored.turn.decision.entries:
             self.claiming.turns.commit(restored.turn)
+        self.actions.background.restore(stored.actions)
         self.materializer.resume()
         if stored.jobs:
-            running = len(stored.runs) + len(stored.local_runs)
+            running = len(stored.runs) + len(stored.local_runs) + len({node.gang for node in stored.nodes})
             _log.info("restored the job queue: %d jobs, %d of them running", len(stored.jobs), running)
             self._new_work()
         for work in (
             self.claiming.upkeep.run,
+            self.pool_view.run,
             self.periodic.run,
+            self.actions.background.run,
+            self.transfers.run,
             self.negotiator.run,
+            self.usage_meter.run,
             self._tidy,
             self.spooling.run,
             self.memory.run,
@@ -462,7 +531,12 @@ class AccessPoint:
         return submissions.from_bytes(stored) if stored is not None else None
 
     def _run_of(self, run_id: str) -> RunTimes | None:
-        return self.claiming.claim_table.runs.get(run_id) or self.local.runs.get(run_id)
+        runs = self.claiming.claim_table.runs_of_job(run_id)
+        return runs[0] if runs else self.local.runs.get(run_id)
+
+    def _parallel_firsts(self, submitter: str) -> dict[int, Job] | None:
+        dedicated = self.claiming.dedicated
+        return dedicated.firsts() if submitter == dedicated.name else None
 
     def _sweep_runs(self) -> None:
         self.claiming.sweep.soon()
@@ -478,15 +552,17 @@ class AccessPoint:
     def _new_work(self) -> None:
         self.local.look()
         self.claiming.idle.use()
+        self.claiming.dedicated.soon()
         self.negotiator.ask()
 
     def _durable(self, decision: Decision) -> None:
         self.materializer.look(decision)
-        if decision.runs_over and self.users.limited:
+        if decision.runs_over and self.running.any:
             self.local.look()  # a job that MaxJobsRunning held back may start
 
     def _left(self, decision: Decision, batch: Batch) -> None:
         self.job_sets.left(decision.retired, decision.closed, batch)
+        self.projects.left(decision.retired, batch)
         self.users.left(decision.retired, batch)
 
     def _log_failed(self, failure: LogFailure, keys: list[str]) -> None:

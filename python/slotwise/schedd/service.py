@@ -12,9 +12,10 @@ from slotwise.daemon.containment import contained
 from slotwise.errors import DeniedError, UsageError
 from slotwise.model.ownership import same_user
 from slotwise.schedd.api import convert, submit_stream
-from slotwise.schedd.api.audit_lines import acted, came, edited, users_edited
+from slotwise.schedd.api.audit_lines import acted, came, edited, ran_now, users_edited
 from slotwise.schedd.api.job_actions import Actions
 from slotwise.schedd.api.listing import Listing, as_json
+from slotwise.schedd.api.now_requests import NowRequests
 from slotwise.schedd.api.requests import JobQuery
 from slotwise.schedd.api.submit_stream import Frames, SubmissionStream
 from slotwise.schedd.api.user_actions import Users
@@ -26,6 +27,7 @@ from slotwise.schedd.claims.matching.rejections import Rejections
 from slotwise.schedd.claims.matching.resource_requests import Requests
 from slotwise.schedd.history.query import History
 from slotwise.schedd.jobs.decision import LogLine
+from slotwise.schedd.jobs.selection import require_few
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.shadow.shadow import Shadows
 from slotwise.schedd.submission import convert as submissions
@@ -89,6 +91,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         spooling: Spooling,
         superusers: SuperUsers,
         users: Users,
+        now: NowRequests,
     ) -> None:
         self._authenticator = authenticator
         self._clock = clock
@@ -108,6 +111,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         self._spooling = spooling
         self.superusers = superusers
         self._users = users
+        self._now = now
 
     # ---- submission
 
@@ -177,8 +181,17 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         return convert.action_reply(outcome)
 
     @answers_errors
+    async def RunNow(self, request: schedd_pb2.RunNowRequest, context: Context) -> common_pb2.Empty:
+        """Vacate running jobs, and start an idle one of the same user in their place."""
+        caller = self._authenticator.caller(context)
+        require_few(request.vacate)
+        await self._now.run(caller, request.job, request.vacate, self._is_superuser(caller))
+        _note(ran_now(caller.name, peer_of(context), request.job, request.vacate))
+        return common_pb2.Empty()
+
+    @answers_errors
     async def EditUsers(self, request: schedd_pb2.UsersEdit, context: Context) -> schedd_pb2.UsersReply:
-        """Add, enable, disable, edit or remove user records."""
+        """Add, enable, disable, edit or remove records of users or projects."""
         caller = self._authenticator.caller(context)
         edit = convert.users_edit(request)
         done = await self._users.edit(edit)
@@ -187,8 +200,11 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
 
     @answers_errors
     async def Users(self, request: common_pb2.AdQuery, context: Context) -> AsyncIterator[common_pb2.AdChunk]:
-        """List user records."""
-        ads = await self._users.ads(request.constraint)
+        """List records of users, or of projects, or of both: ``kind`` is Owner, Project or these with a comma."""
+        kinds = {kind.strip() for kind in request.kind.split(",")}
+        ads = await self._users.ads(request.constraint) if kinds != {"Project"} else []
+        if "Project" in kinds:
+            ads += await self._users.project_ads(request.constraint)
         for start in range(0, len(ads), _USERS):
             yield common_pb2.AdChunk(data=pack_ads(ads[start : start + _USERS]))
         yield common_pb2.AdChunk(done=True, total=len(ads))
@@ -235,8 +251,10 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
             yield common_pb2.AdChunk(data=pack_ads(self._listing.factories(caller, query)))
         elif view == "jobset":
             yield common_pb2.AdChunk(data=pack_ads(await self._listing.job_set_ads(caller, query)))
+        elif view == "actions":
+            yield common_pb2.AdChunk(data=pack_ads(self._listing.actions()))
         elif view:
-            raise UsageError(f"there is no view {view!r}", hint="nobatch, factory or jobset")
+            raise UsageError(f"there is no view {view!r}", hint="nobatch, factory, jobset or actions")
         totals = await self._listing.totals(caller, query, superuser=self._is_superuser(caller))
         yield common_pb2.AdChunk(data=as_json(totals), done=True)
 

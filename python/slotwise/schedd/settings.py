@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slotwise.classad import new_syntax
+from slotwise.classad import ExprTree, new_syntax
 from slotwise.classad.evaluate import knob_expression
 from slotwise.config import Config
 from slotwise.config.view import DEFAULT
@@ -20,6 +20,7 @@ from slotwise.schedd.history.daemon_history import DaemonHistorySettings
 from slotwise.schedd.history.epochs import RunHistorySettings
 from slotwise.schedd.history.history_files import ExportSettings
 from slotwise.schedd.jobs.autocluster import JOB_ID, Autoclusters
+from slotwise.schedd.jobs.from_ad import PROJECT
 from slotwise.schedd.jobs.protected_attrs import AttributeLocks
 from slotwise.schedd.jobs.round_attrs import DEFAULT_STEPS, ROUNDED, is_step
 from slotwise.schedd.jobs.values import Changes
@@ -31,6 +32,7 @@ from slotwise.schedd.policy.start import StartPolicy
 from slotwise.schedd.publish.statistics import StatisticsSettings
 from slotwise.schedd.submission.rules import SubmitRules
 from slotwise.schedd.submission.settings import AdmissionSettings
+from slotwise.schedd.transfer.disk_throttle import DiskThrottleSettings, parse_horizon, parse_limits
 from slotwise.schedd.userlog.global_log import GlobalLogSettings
 from slotwise.schedd.users.superusers import SuperUsers
 
@@ -60,12 +62,19 @@ class Settings:
     start_count: int = 1
     start_delay_s: float = 0.0
     next_start_delay_most_s: float = 600.0
+    dedicated_fifo: bool = True
+    unused_claim_s: int = 600
     stop_count: int = 1
     stop_delay_s: float = 0.0
+    now_vacate_s: float = 20.0
+    background_action_jobs: int = 10_000
+    spool_mode: int = 0o700
     #: MAX_CONCURRENT_UPLOADS and MAX_CONCURRENT_UPLOADS_PER_USER; 0: no limit.
     uploads_most: int = 100
     downloads_most: int = 100
     uploads_per_user_most: int = 20
+    disk_throttle: DiskThrottleSettings | None = None
+    transfer_queue_user: ExprTree | None = None
     jobs_most: int = (1 << 31) - 1
     jobs_per_owner_most: int = 100_000
     jobs_per_submission_most: int = 20_000
@@ -94,6 +103,8 @@ class Settings:
     rules: SubmitRules = field(default_factory=SubmitRules)
     known_users_only: bool = False
     use_job_sets: bool = False
+    #: PERSISTENT_PROJECT_RECORDS.
+    project_records: bool = False
     #: SCHEDD_ATTRS: further attributes in the ads of the schedd and its submitters.
     advertised: Changes = field(default_factory=dict)
 
@@ -111,6 +122,8 @@ class Settings:
             start_count=self.start_count,
             start_delay_s=self.start_delay_s,
             next_start_delay_most_s=self.next_start_delay_most_s,
+            dedicated_fifo=self.dedicated_fifo,
+            unused_claim_s=self.unused_claim_s,
         )
 
     def for_admission(self) -> AdmissionSettings:
@@ -132,6 +145,8 @@ class Settings:
     def new_autoclusters(self) -> Autoclusters:
         """Empty autoclusters, by the configured significant attributes and those that START_VANILLA_UNIVERSE reads."""
         added = [*self.significant_added]
+        if self.project_records:
+            added.append(PROJECT)  # jobs of one autocluster have the same limits
         if self.start_vanilla.expression is not None:
             references = self.start_vanilla.expression.references()
             added += [*references.target, *references.bare]
@@ -179,11 +194,18 @@ def read_settings(config: Config, host: str, execute: Path) -> Settings:
         start_count=max(1, config.get_int("JOB_START_COUNT")),
         start_delay_s=number("JOB_START_DELAY"),
         next_start_delay_most_s=number("MAX_NEXT_JOB_START_DELAY"),
+        dedicated_fifo=boolean("DEDICATED_SCHEDULER_USE_FIFO"),
+        unused_claim_s=max(0, config.get_int("UNUSED_CLAIM_TIMEOUT")),
         stop_count=max(1, config.get_int("JOB_STOP_COUNT")),
         stop_delay_s=max(0.0, number("JOB_STOP_DELAY")),
+        now_vacate_s=max(0.0, number("SCHEDD_NOW_JOB_VACATE_TIMEOUT")),
+        background_action_jobs=config.get_int("SLOTWISE_BACKGROUND_ACTION_JOBS"),
         uploads_most=config.get_int("MAX_CONCURRENT_UPLOADS"),
         downloads_most=config.get_int("MAX_CONCURRENT_DOWNLOADS"),
         uploads_per_user_most=config.get_int("MAX_CONCURRENT_UPLOADS_PER_USER"),
+        spool_mode=_SPOOL_MODES.get(text("JOB_SPOOL_PERMISSIONS").strip().lower(), 0o700),
+        disk_throttle=_disk_throttle(config),
+        transfer_queue_user=config.get_expr("TRANSFER_QUEUE_USER_EXPR"),
         jobs_most=config.get_int("MAX_JOBS_SUBMITTED"),
         jobs_per_owner_most=config.get_int("MAX_JOBS_PER_OWNER"),
         jobs_per_submission_most=config.get_int("MAX_JOBS_PER_SUBMISSION"),
@@ -214,8 +236,25 @@ def read_settings(config: Config, host: str, execute: Path) -> Settings:
         rules=SubmitRules.read(config),
         known_users_only=boolean("ALLOW_SUBMIT_FROM_KNOWN_USERS_ONLY"),
         use_job_sets=config.find_bool("USE_JOBSETS") is True,
+        project_records=config.find_bool("PERSISTENT_PROJECT_RECORDS") is True,
         advertised=_advertised(config),
     )
+
+
+#: By JOB_SPOOL_PERMISSIONS. Any other value is as ``user``, as in HTCondor.
+_SPOOL_MODES = {"user": 0o700, "group": 0o750, "world": 0o755}
+
+
+def _disk_throttle(config: Config) -> DiskThrottleSettings | None:
+    knob = "FILE_TRANSFER_DISK_LOAD_THROTTLE"
+    limits = parse_limits(config.get_text(knob), str(config.origin(knob) or ""))
+    if limits is None:
+        return None
+    short, long = (
+        parse_horizon(config.get_text(name), name, str(config.origin(name) or ""))
+        for name in (f"{knob}_SHORT_HORIZON", f"{knob}_LONG_HORIZON")
+    )
+    return DiskThrottleSettings(*limits, short, long, max(0.0, config.get_float(f"{knob}_WAIT_BETWEEN_INCREMENTS")))
 
 
 def _advertised(config: Config) -> Changes:
@@ -236,6 +275,7 @@ def _local(config: Config, execute: Path) -> LocalSettings:
         ),
         limits=LocalLimits(
             memory_mib=config.get_int("SLOTWISE_LOCAL_JOB_MEMORY"),
+            requests_bind=config.get_bool("LOCAL_UNIVERSE_CGROUP_ENFORCEMENT"),
             processes=config.get_int("SLOTWISE_LOCAL_JOB_PROCESSES"),
             open_files=config.get_int("SLOTWISE_LOCAL_JOB_OPEN_FILES"),
             nice=config.get_int("SCHED_UNIV_RENICE_INCREMENT"),

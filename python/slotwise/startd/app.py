@@ -12,6 +12,7 @@ from typing import cast
 from slotwise import ids
 from slotwise.classad.evaluate import Value
 from slotwise.config import Config
+from slotwise.daemon.ad import qualified
 from slotwise.daemon.locate import collector_target
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.daemon.step_file import StepFile
@@ -367,8 +368,7 @@ class Startd:
         return plan(self._resources, slot_types(config, self._resources), mode, suits=settings.device_suits)
 
     def _settings(self, config: Config, resources: Resources) -> Settings:
-        name = config.get_text("STARTD_NAME")
-        full = self._hostname if not name else name if "@" in name else f"{name}@{self._hostname}"
+        full = qualified(config.get_text("STARTD_NAME"), self._hostname)
         machine = sampler.machine_attributes(
             self._facts,
             config,

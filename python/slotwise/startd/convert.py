@@ -20,6 +20,7 @@ from slotwise.startd.host.outbox import (
     Refused,
     RefusedRun,
     RepairNoted,
+    ShadowMoved,
     Start,
     ToSchedd,
     ToStarter,
@@ -56,6 +57,8 @@ def command(what: ToStarter) -> starter_pb2.JobCommand:
             return starter_pb2.JobCommand(run_id=run_id, left_noted=starter_pb2.LeftNoted())
         case RepairNoted(run_id):
             return starter_pb2.JobCommand(run_id=run_id, repair_noted=starter_pb2.RepairNoted())
+        case ShadowMoved(run_ids, address):
+            return starter_pb2.JobCommand(shadow_moved=starter_pb2.ShadowMoved(address=address, run_ids=run_ids))
         case Start():
             raise TypeError("a start is made of its slot")
 

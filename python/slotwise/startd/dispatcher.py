@@ -7,19 +7,22 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 from slotwise.clock import Clock
 from slotwise.daemon.containment import cause, contained
-from slotwise.errors import InvariantError
+from slotwise.errors import HostError, InvariantError
 from slotwise.ids import doing_for_run
 from slotwise.model.slot import VacateCode
+from slotwise.observe.outage import Outage
 from slotwise.startd import convert
 from slotwise.startd.host.execution_point import ExecutionPoint
 from slotwise.startd.host.hook_calls import HookCall
-from slotwise.startd.host.outbox import Forget, Granted, Outbox, Start, ToSchedd, ToStarter
+from slotwise.startd.host.outbox import Forget, Granted, Outbox, ShadowMoved, Start, ToSchedd, ToStarter
 from slotwise.startd.host.run_reports import RunGone
 from slotwise.startd.job_history import JobHistory, JobHistorySettings, history_ad
 from slotwise.startd.journal import Journal
+from slotwise.startd.records.slot_record import ScheddId
 from slotwise.startd.slot.states import Cause
 from slotwise.table import pack_ads, unpack_ads
 from slotwise.wire.gen import startd_pb2, starter_pb2
@@ -28,9 +31,6 @@ _log = logging.getLogger(__name__)
 
 #: The starter is asked for its runs after failures at most so often (seconds).
 _LIST_AGAIN_S = 1.0
-
-#: A stream's own queue of messages for its schedd.
-Send = Callable[[list[startd_pb2.ClaimEvent]], None]
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,21 @@ def _nowhere(*_: object) -> None:
 _NOBODY = Recipients(_nowhere, set, str, _nowhere, _nowhere, _nowhere, _nowhere, _nowhere, _nowhere, _nowhere)
 
 
+class ScheddStream(Protocol):
+    """A schedd's stream of claims."""
+
+    #: Where the schedd answers, as it says itself.
+    address: str
+
+    def send(self, messages: list[startd_pb2.ClaimEvent]) -> None:
+        """Queue messages for the schedd."""
+        ...
+
+    def end(self) -> None:
+        """End the stream: no more messages will come."""
+        ...
+
+
 class Dispatcher:
     """Carries out what the execution point decides. All calls come from the event loop's thread."""
 
@@ -69,12 +84,12 @@ class Dispatcher:
         self.point = point
         self.journal = journal
         self.clock = clock
-        self.streams: dict[str, Send] = {}
-        #: Ends the stream of claims of a schedd, by its name.
-        self.ends: dict[str, Callable[[], None]] = {}
+        #: The stream of claims of each schedd that is connected.
+        self.streams: dict[ScheddId, ScheddStream] = {}
         #: Ends each open stream of claims, in an orderly way.
         self.hang_up: dict[object, Callable[[], None]] = {}
         self.recipients = _NOBODY
+        self._outage = Outage(_log)
         self.history = JobHistory(JobHistorySettings())
         self.wake = asyncio.Event()
         #: Slots whose ads have yet to be advertised, and those that have been deleted.
@@ -101,13 +116,18 @@ class Dispatcher:
                 part.settle(self.clock.now())
         out = point.take_outbox()
         with contained(_log, "writing the journal", partial(self._not_saved, out)):
-            self._save(out)
+            try:
+                self._save(out)
+            except HostError as error:
+                self._outage.failed(self.clock.monotonic(), "%s; slots and claims are kept in memory meanwhile", error)
+                self._not_saved(out, error)
+            else:
+                self._outage.over(self.clock.monotonic(), "the startd's journal is written")
         for entry in out.transitions:
             _log.log(logging.DEBUG if entry.routine else logging.INFO, "%s", entry)
         self._to_schedds(out.schedds)
         for command in out.starter:
-            names = [command.slot_name] if isinstance(command, Start) else point.slots.names_of_run(command.run_id)
-            with contained(_log, "passing a command to the starter", partial(self.abandon, names)):
+            with contained(_log, "passing a command to the starter", partial(self.abandon, self._slots_of(command))):
                 self._to_starter(command)
         with contained(_log, "what follows a change of slots"):
             self._follow(out)
@@ -184,14 +204,14 @@ class Dispatcher:
     # ------------------------------------------------------------------------------------------------------- schedds
 
     def _to_schedds(self, messages: list[ToSchedd]) -> None:
-        by_schedd: dict[str, list[startd_pb2.ClaimEvent]] = {}
+        by_schedd: dict[ScheddId, list[startd_pb2.ClaimEvent]] = {}
         for message in messages:
             if message.schedd in self.streams:
                 recover = partial(self._not_sent, message)
-                with contained(_log, f"a message to the schedd {message.schedd}", recover):
+                with contained(_log, f"a message to the schedd {message.schedd.name}", recover):
                     by_schedd.setdefault(message.schedd, []).append(self._claim_message(message))
         for schedd, sent in by_schedd.items():
-            self.streams[schedd](sent)
+            self.streams[schedd].send(sent)
 
     def _not_sent(self, message: ToSchedd, error: Exception) -> None:
         """The schedd misses a message: end the claim that it was about, and the stream, so that both sides compare."""
@@ -200,8 +220,8 @@ class Dispatcher:
             self.point.claim_ids.by_id.get(claim_id) for claim_id in (message.claim_id, *(slot[0] for slot in granted))
         ]
         self.abandon([name for name in names if name is not None], error)
-        if (end := self.ends.get(message.schedd)) is not None:
-            end()
+        if (stream := self.streams.get(message.schedd)) is not None:
+            stream.end()
 
     def _claim_message(self, message: ToSchedd) -> startd_pb2.ClaimEvent:
         return convert.claim_event(message, self.slot_pack, self.recipients.starter_address())
@@ -212,6 +232,15 @@ class Dispatcher:
         return pack_ads([record.ad]) if record is not None else b""
 
     # ------------------------------------------------------------------------------------------------------- starter
+
+    def _slots_of(self, command: ToStarter) -> list[str]:
+        """The slots that a command is about."""
+        match command:
+            case Start(slot_name):
+                return [slot_name]
+            case ShadowMoved(run_ids):
+                return [name for run_id in run_ids for name in self.point.slots.names_of_run(run_id)]
+        return self.point.slots.names_of_run(command.run_id)
 
     def _to_starter(self, command: ToStarter) -> None:
         if not isinstance(command, Start):
@@ -293,6 +322,8 @@ class Dispatcher:
             doing = doing_for_run(job.run_id, "checking whether it is suspended")
             with contained(_log, doing, partial(self.abandon, [job.slot_name])):
                 reports.agree_on_suspension(convert.listed_run(job))
+        with contained(_log, "comparing the addresses of shadows", partial(self.abandon, sorted(ours.values()))):
+            self.point.schedd_addresses.agree({job.run_id: job.shadow_address for job in jobs.jobs})
         for run_id in sorted(ours.keys() - listed - self.recipients.unsent_starts()):
             if asked_of is None or run_id in asked_of:
                 doing = doing_for_run(run_id, "processing its end")

@@ -45,6 +45,7 @@ class Journal:
     """The journal of one startd."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         try:
             self._db = database.connect(path)
             self._db.execute("PRAGMA journal_mode=WAL")
@@ -79,7 +80,11 @@ class Journal:
         except sqlite3.Error as error:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
-            raise HostError(f"the startd's journal cannot be written: {error}") from None
+            raise self._unwritable(error) from None
+
+    def _unwritable(self, error: sqlite3.Error) -> HostError:
+        text = f"the startd's journal {self._path} cannot be written: {error}"
+        return HostError(text, hint="is its disk full?", path=str(self._path))
 
     def load(self) -> list[SavedSlot]:
         """All slots, as they were saved last; rows that cannot be read are left out."""
@@ -126,7 +131,7 @@ class Journal:
         try:
             self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))
         except sqlite3.Error as error:
-            raise HostError(f"the startd's journal cannot be written: {error}") from None
+            raise self._unwritable(error) from None
 
     def recall(self, name: str) -> Json:
         """A fact that was stored before, or None."""

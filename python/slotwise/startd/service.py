@@ -12,22 +12,23 @@ from slotwise.classad.evaluate import literal_or_expression
 from slotwise.daemon.ad_query import answer
 from slotwise.daemon.containment import cause, contained
 from slotwise.daemon.questions import Questions
-from slotwise.errors import NotFoundError
+from slotwise.errors import BusyError, NotFoundError
 from slotwise.model.slot import SlotKind, VacateCode
 from slotwise.startd.dispatcher import Dispatcher
 from slotwise.startd.host.claim_request import ClaimRequest
 from slotwise.startd.host.drain_state import FAST, GRACEFUL, QUICK, schedule_of
 from slotwise.startd.host.outbox import Granted
 from slotwise.startd.publish.daemon_ad import advertised
-from slotwise.startd.records.slot_record import Activation, Job, Terms
+from slotwise.startd.records.slot_record import Activation, Job, ScheddId, Terms
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.states import Claimed, Preempting
 from slotwise.table import AdTable, unpack_ads
+from slotwise.wire.call import caller, peer_of, refusals
 from slotwise.wire.claim_text import log_message
 from slotwise.wire.context import Context
 from slotwise.wire.frames import SendQueue, unbundled
 from slotwise.wire.gen import common_pb2, startd_pb2, startd_pb2_grpc
-from slotwise.wire.status import answers_errors
+from slotwise.wire.status import abort, answers_errors
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
         self, requests: AsyncIterator[startd_pb2.ClaimRequest], context: Context
     ) -> AsyncIterator[startd_pb2.ClaimEvent]:
         """One schedd's stream."""
-        session = _Session(self._dispatcher)
+        session = _Session(self._dispatcher, peer_of(context))
         self._dispatcher.hang_up[session] = session.end
         reader = asyncio.get_running_loop().create_task(session.read(requests))
         try:
@@ -55,6 +56,8 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
             del self._dispatcher.hang_up[session]
             reader.cancel()
             session.close()
+        if session.refusal is not None:
+            await abort(context, session.refusal)
 
     # -------------------------------------------------------------------------------------------------- administrators
 
@@ -164,18 +167,21 @@ def _slots_named(dispatcher: Dispatcher, names: list[str]) -> list[str]:
 class _Session:
     """One schedd's stream: its requests, and the messages that are sent to it."""
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
+    def __init__(self, dispatcher: Dispatcher, peer: str) -> None:
         self._dispatcher = dispatcher
+        self._peer = peer
         self._queue: SendQueue[startd_pb2.ClaimEvent] = SendQueue()
-        self._schedd = ""
-        self._address = ""
-        self._send = self.send
+        self._schedd = ScheddId()
+        self._caller = caller.get()
+        self.address = ""
+        #: Why the schedd may not have its claims here.
+        self.refusal: BusyError | None = None
 
     def send(self, messages: list[startd_pb2.ClaimEvent]) -> None:
         """Queue messages for the schedd."""
         for message in messages:
             self._queue.put(message)
-            log_message("to the schedd %s: %s", self._schedd, message)
+            log_message("to the schedd %s: %s", self._schedd.name, message)
 
     async def frame(self) -> startd_pb2.ClaimEvent | None:
         """Wait for the next messages, in one frame; None at the end."""
@@ -196,12 +202,12 @@ class _Session:
         """Handle a request; when that fails, end the claims that it is about and notify the schedd."""
         point = self._dispatcher.point
         what = request.WhichOneof("what")
-        if what != "hello" and self._dispatcher.streams.get(self._schedd) is not self._send:
+        if what != "hello" and self._dispatcher.streams.get(self._schedd) is not self:
             return  # the schedd has opened another stream and listed its claims there
         asked_for = what == "request"
         there = frozenset(point.slots.names()) if asked_for else frozenset()
         before = (point.claim_ids.by_id.get(request.claim_id, ""), there)
-        doing = f"processing {what!r} of the schedd {self._schedd}"
+        doing = f"processing {what!r} of the schedd {self._schedd.name}"
         with contained(_log, doing, lambda error: self._failed(request, before, error)):
             self._handle(request, now)
 
@@ -238,8 +244,8 @@ class _Session:
 
     def close(self) -> None:
         """The stream is over; claims live on."""
-        if self._dispatcher.streams.get(self._schedd) is self._send:
-            del self._dispatcher.streams[self._schedd], self._dispatcher.ends[self._schedd]
+        if self._dispatcher.streams.get(self._schedd) is self:
+            del self._dispatcher.streams[self._schedd]
             self._dispatcher.point.claims.schedd_lost(self._schedd, self._dispatcher.clock.now())
             self._dispatcher.flush()
 
@@ -247,7 +253,7 @@ class _Session:
         what = request.WhichOneof("what")
         point = self._dispatcher.point
         claim_id = request.claim_id
-        log_message("from the schedd %s: %s", self._schedd, request)
+        log_message("from the schedd %s: %s", self._schedd.name, request)
         if what == "hello":
             self._hello(request, now)
         elif what == "request":
@@ -273,10 +279,23 @@ class _Session:
                 self.send([startd_pb2.ClaimEvent(serial=request.serial, claim_id=claim_id, ended=ended)])
 
     def _hello(self, request: startd_pb2.ClaimRequest, now: float) -> None:
-        """Answer with the claims of the schedd that still exist."""
+        """Answer with the claims of the schedd that still exist.
+
+        A schedd that was started again is not connected from where it was. One that is, and says hello from elsewhere,
+        too, has been copied: the copy must not take the original's jobs.
+        """
         hello, dispatcher = request.hello, self._dispatcher
-        self._schedd, self._address = hello.schedd_name, hello.schedd_address
-        dispatcher.streams[self._schedd], dispatcher.ends[self._schedd] = self._send, self.end
+        schedd = ScheddId(hello.schedd_name, self._caller)
+        present = dispatcher.streams.get(schedd)
+        if present is not None and present.address != hello.schedd_address:
+            why = f"the schedd {schedd.name} is connected from {present.address}, and another of its name may not be"
+            text = "refused the claims of %s to a schedd at %s: %s"
+            refusals.note(schedd.caller, self._peer, text, schedd.name, hello.schedd_address, why)
+            self.refusal = BusyError(why, hint="stop one of the two: they have the same job queue")
+            self.end()
+            return
+        self._schedd, self.address = schedd, hello.schedd_address
+        dispatcher.streams[schedd] = self
         known = startd_pb2.ClaimsKnown()
         for claim_id in hello.claim_ids:
             record = dispatcher.point.claim_ids.slot_of(claim_id)
@@ -297,14 +316,19 @@ class _Session:
                     slot_ad=dispatcher.slot_pack(record.name),
                 )
             )
+        dispatcher.point.claims.greeted([one.claim_id for one in known.claims], self._speaker())
         self.send([startd_pb2.ClaimEvent(serial=request.serial, known=known)])
         self._drop_unclaimed(set(hello.claim_ids), now)
+
+    def _speaker(self) -> Terms:
+        """Who speaks on this stream."""
+        return Terms(self._schedd.name, self.address, caller=self._caller)
 
     def _drop_unclaimed(self, believed: set[str], now: float) -> None:
         """Release claims of this schedd that it does not know: their grant was lost on the way."""
         for record in self._dispatcher.point.slots:
             claim = record.slot.claim
-            mine = record.terms.schedd_name == self._schedd and isinstance(record.slot.state, Claimed | Preempting)
+            mine = record.terms.are_of(self._speaker()) and isinstance(record.slot.state, Claimed | Preempting)
             mine = mine and claim is not None and not claim.fetched
             if claim is not None and mine and claim.claim_id not in believed:
                 with contained(_log, f"releasing {record.name}", partial(self._dispatcher.abandon, [record.name])):
@@ -318,7 +342,8 @@ class _Session:
             refused = startd_pb2.ClaimRefused(code=VacateCode.BAD_REQUEST, reason="the request names no job and user")
             self.send([startd_pb2.ClaimEvent(serial=request.serial, claim_id=request.claim_id, refused=refused)])
             return
-        terms = Terms(self._schedd, self._address, asked.submitter, asked.alive_interval_s or 300)
+        every_s = asked.alive_interval_s or 300
+        terms = Terms(self._schedd.name, self.address, asked.submitter, every_s, self._caller)
         self._dispatcher.point.claims.request(
             ClaimRequest(
                 serial=request.serial,
@@ -331,6 +356,7 @@ class _Session:
                 pslot_claim_s=asked.pslot_claim_s,
                 want_leftovers=asked.want_leftovers,
                 preempt=tuple(asked.preempt_claim_ids),
+                coalesce=tuple(asked.coalesce_claim_ids),
             ),
             now,
         )
@@ -346,7 +372,7 @@ class _Session:
             self.send([event])
             return
         activation = Activation(request.serial, asked.run_id, asked.run_token, asked.shadow_address, job)
-        self._dispatcher.point.claims.activate(request.claim_id, activation, now, schedd=self._schedd)
+        self._dispatcher.point.claims.activate(request.claim_id, activation, now, schedd=self._speaker())
 
 
 def _job(pack: bytes, user: str, now: float) -> Job | None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import grpc
 
+from slotwise.daemon import lock
 from slotwise.daemon.spawn import as_started
 from slotwise.errors import PeerUnavailableError
 from slotwise.home import PoolHome
@@ -25,6 +26,10 @@ from slotwise.wire.gen import starter_pb2, starter_pb2_grpc
 from slotwise.wire.stream import BundledStream
 
 Spawn = Callable[[], None]
+
+
+#: How much longer than without a master the starter is waited for, seconds.
+_MASTER_S = 20.0
 
 
 class StarterLink(BundledStream[starter_pb2.JobCommand, starter_pb2.JobEvent]):
@@ -77,13 +82,16 @@ class StarterLink(BundledStream[starter_pb2.JobCommand, starter_pb2.JobEvent]):
         began, spawned = clock(), False
         while (found := self._live()) is None:
             waited = clock() - began
-            if not spawned and waited >= self._patience_s:  # a master may be about to start it
+            # Where there is a master it starts the starter, which takes its time on a busy host.
+            patience_s = self._patience_s + (0.0 if lock.holder(self._home, "master") is None else _MASTER_S)
+            if not spawned and waited >= patience_s:
                 self._spawn()
                 spawned = True
-            if waited > self._patience_s + 20:
+            if waited > patience_s + 20:
                 raise PeerUnavailableError("the starter does not come up", hint="see its log")
             await asyncio.sleep(0.02)
-        return found.target
+        self._calling = found.target  # what shadows are told; this host's own port or broker is not needed here
+        return found.local
 
     def _live(self) -> address.DaemonAddress | None:
         try:
@@ -94,7 +102,6 @@ class StarterLink(BundledStream[starter_pb2.JobCommand, starter_pb2.JobEvent]):
 
     def call(self, opened: grpc.aio.Channel, target: str) -> Any:
         """Jobs."""
-        self._calling = target
         return starter_pb2_grpc.StarterStub(opened).Jobs(metadata=self._metadata(target))
 
     def greeting(self) -> list[starter_pb2.JobCommand]:

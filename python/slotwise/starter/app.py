@@ -47,14 +47,15 @@ class Starter:
         """Take over new knobs. They hold for jobs that start from now on; cgroups and volumes are probed again."""
         settings = read_settings(config, self._context.home, self._context.env)
         warnings = []
-        if settings.execute != self._host.settings.execute:
+        if settings.execute != self._host.machine.settings.execute:
             warnings.append("EXECUTE changes only with a restart of the starter")
         enforcement, volumes = probe_host(settings)
         require_encryption(settings, volumes)
-        self._host.apply_settings(settings, enforcement)
-        await self._host.look_for_plugins()
-        await self._host.look_for_runtimes()
-        await look_for_java(self._host)
+        self._host.machine.apply_settings(settings, enforcement)
+        self._host.disks.settings = settings
+        await self._host.machine.look_for_plugins()
+        await self._host.machine.look_for_runtimes()
+        await look_for_java(self._host.machine)
         if volumes.kind != self._host.disks.volumes.kind:
             warnings.append("scratch volumes change only with a restart of the starter")
         return warnings + list(enforcement.gaps)
@@ -154,10 +155,12 @@ async def start(context: DaemonContext) -> Starter:
     host = JobHost(settings, enforcement, volumes, context.clock, context.address.target)
     await host.open()
     await recover(host)  # ends what a former starter has left running, trials among it
-    await host.look_for_runtimes()
+    await host.machine.look_for_runtimes()
     starter_pb2_grpc.add_StarterServicer_to_server(StarterServicer(host), context.server)
     watch = asyncio.get_running_loop().create_task(keep_watch(host))
     # In the background: a virtual machine takes its time.
-    java = asyncio.get_running_loop().create_task(look_for_java(host))
-    host.cleanup_retry.start(lambda: host.settings.cleanup_interval_s, lambda: host.settings.cleanup_eager)
+    java = asyncio.get_running_loop().create_task(look_for_java(host.machine))
+    host.cleanup_retry.start(
+        lambda: host.machine.settings.cleanup_interval_s, lambda: host.machine.settings.cleanup_eager
+    )
     return Starter(context, host, [watch, java])

@@ -293,7 +293,12 @@ def _run_list(known: RunList) -> starter_pb2.JobList:
 
 def _listed(run: ListedRun) -> starter_pb2.JobListed:
     return starter_pb2.JobListed(
-        run_id=run.run_id, slot_name=run.slot_name, pid=run.pid, phase=run.phase, suspended=run.suspended
+        run_id=run.run_id,
+        slot_name=run.slot_name,
+        pid=run.pid,
+        phase=run.phase,
+        suspended=run.suspended,
+        shadow_address=run.shadow_address,
     )
 
 

@@ -420,6 +420,8 @@ class ListedRun:
     pid: int
     phase: str
     suspended: bool
+    #: Where its shadow is looked for; empty for fetched work.
+    shadow_address: str = ""
 
 
 @dataclass(frozen=True, slots=True)

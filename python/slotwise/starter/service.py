@@ -78,8 +78,10 @@ class StarterServicer(starter_pb2_grpc.StarterServicer):
                 host.leftovers.confirm_repair(run_id)
             elif what == "slot_usage":
                 host.measured(run_id, command.slot_usage.pack)
+            elif what == "shadow_moved":
+                host.move(list(command.shadow_moved.run_ids), command.shadow_moved.address)
             elif what == "facts":
-                host.report_host_facts()
+                host.machine.report_host_facts()
         if attempt.failed and what == "list":
             raise SlotwiseError("the list of runs could not be made")  # the startd asks again on another stream
 

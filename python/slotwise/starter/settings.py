@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import slotwise
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.config import Config
 from slotwise.daemon.accounts import minimum_uid
@@ -26,8 +27,6 @@ from slotwise.starter.job.ads import evaluate
 from slotwise.starter.job.java import JavaRules
 from slotwise.starter.runtimes.settings import RuntimeSettings, read_runtimes
 
-#: Processes of a job when SLOTWISE_JOB_MAX_PROCESSES does not say: enough for real work, an end to fork bombs.
-DEFAULT_MAX_PROCESSES = 4096
 #: MachineMaxVacateTime when it is not set, seconds.
 DEFAULT_VACATE_S = 600
 
@@ -372,6 +371,7 @@ def _environment(config: Config, env: Mapping[str, str]) -> EnvironmentSettings:
         assigned=_by_resource(config, "ENVIRONMENT_FOR_Assigned<RESOURCE>"),
         unassigned=_by_resource(config, "ENVIRONMENT_VALUE_FOR_UnAssigned<RESOURCE>"),
         bin_directory=config.get_str("BIN"),
+        node_commands=tuple(str(Path(slotwise.__file__).parent / name) for name in ("libexec", "condor_names")),
         ports=(low, high) if low and high else None,
     )
 

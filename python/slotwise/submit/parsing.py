@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import slotwise._native as _native
+from slotwise import environment
 from slotwise.config import Config, detect
 from slotwise.config.refusal import submit_error
 from slotwise.errors import SubmitError
@@ -142,7 +143,7 @@ def _facts(
     seed: int | None,
 ) -> dict[str, object]:
     """The facts of a submission for the native language."""
-    env = os.environ if env is None else env
+    env = environment() if env is None else env
     local = time.localtime(moment)
     return {
         "file": _held(filename),

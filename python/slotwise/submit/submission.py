@@ -35,6 +35,10 @@ class Cluster:
         """The cluster's ad as a pack of one."""
         return self.data.cluster_pack(self.index) if self.data.max_materialize is None else pack_ads([self.ad])
 
+    def job_set(self) -> bytes:
+        """What the description says about the cluster's set, as a pack of one ad; empty if that is nothing."""
+        return self.data.job_set_pack(self.index)
+
     def deltas(self, first: int = 0, end: int | None = None) -> bytes:
         """Differences of jobs ``first`` to ``end`` as a pack of one ad each; empty if there are none."""
         return self.data.delta_pack(self.index, first, self.count if end is None else end)

@@ -56,6 +56,10 @@ def _has_url(value: Value) -> bool:
     return isinstance(value, str) and "://" in value
 
 
+def _leads_out(value: Value) -> bool:
+    return isinstance(value, str) and (value.startswith("/") or ".." in value.split("/"))
+
+
 def _refused(
     commands: str, attribute: str, words: str, remedy: str, matters: Callable[[Value], bool] = _counts
 ) -> Rule:
@@ -76,7 +80,7 @@ _IN_A_SCRIPT = "start it from a script that is the executable"
 
 RULES = (
     _refused("universe", "JobUniverse", "jobs of this universe are not run", "use universe = vanilla",
-             lambda value: value not in (5, 7, 10, 12, 13)),
+             lambda value: value not in (5, 7, 10, 11, 12, 13)),
     _refused("docker_send_credentials", "DockerSendCredentials", _NO_CREDENTIALS,
              "have the administrator log the execution points in to the registry"),
     _refused("", "PreCmd", _NO_SCRIPT, _IN_A_SCRIPT),
@@ -104,7 +108,8 @@ RULES = (
     _refused("mount_under_scratch", "MountUnderScratch", "a job cannot choose its own mounts",
              "set MOUNT_UNDER_SCRATCH at the execution points"),
     _warned("skip_if_dataflow", "SkipIfDataflow", "the job runs whether its results are newer or not"),
-    _warned("manifest", "ManifestDesired", "no manifest is made"),
+    _refused("manifest_dir", "ManifestDir", "it is not in the job's scratch directory",
+             "write a name, or a path below that directory", _leads_out),
     _warned("ulog_execute_attrs", "UserLogExecuteEventAttrs", "the event log shows what it always shows"),
     _warned("submit_event_notes_attrs", "SubmitEventNotesAttrs", "the event log shows what it always shows"),
     _warned("job_ad_information_attrs", "JobAdInformationAttrs", "the event log shows what it always shows"),
@@ -114,6 +119,8 @@ RULES = (
     _warned("starter_log", "JobStarterLog", "the starter's log stays at the execution point"),
     _warned("submit_warn_empty_fields", "", "empty fields of queue statements are taken as they are", _is_true_text),
     _warned("submit_fail_empty_fields", "", "empty fields of queue statements are taken as they are", _is_true_text),
+    _warned("WantParallelScheduling", "WantParallelScheduling", "a job of one node is matched like any other",
+            lambda value: value is True),
     _warned("want_job_networking", "WantJobNetworking", "the job has the network of its host"),
 )  # fmt: skip
 
@@ -121,7 +128,7 @@ RULES = (
 KEPT = frozenset((
     "batch_id", "dag_node_name", "dagman_job_id", "dagman_log", "description", "project_name", "image_size",
     "disk_usage", "job_machine_attrs_history_length", "buffer_size", "buffer_block_size", "noop_job_exit_code",
-    "noop_job_exit_signal", "manifest_dir", "want_io_proxy", "want_graceful_removal", "dont_encrypt_input_files",
+    "noop_job_exit_signal", "want_io_proxy", "want_graceful_removal", "dont_encrypt_input_files",
     "dont_encrypt_output_files", "cuda_version",
 ))  # fmt: skip
 #: Commands of other universes, of Windows, or of rejected features: without effect in the vanilla universe, as in
@@ -129,7 +136,7 @@ KEPT = frozenset((
 OTHER = re.compile(
     r"""(?ix) (aws|azure|batch|ec2|gce|gs|s3|arc)_.* | batch_project | grid_resource
     | container_is_common | Remote_.*grid_resource | remote_universe | keystore_file
-    | (append|buffer|compress|fetch|local)_files | file_remaps | parallel_script_.* | WantParallelScheduling
+    | (append|buffer|compress|fetch|local)_files | file_remaps | parallel_script_.*
     | load_profile | tool_daemon_(arg|input|output|error).* | cron_(prep_time|window) | Cron(PrepTime|Window)
     | DelegateJobGSICredentialsLifetime | interactive_submit_file | output_directory | transfer_common_input"""
 )
@@ -140,7 +147,7 @@ _BATCH = frozenset(("batch_name", "batch_id"))
 def treatment(command: str) -> tuple[Treatment, str]:
     """What happens to a command, and why it is not simply carried out."""
     for rule in RULES:
-        if command in rule.commands and command not in ("universe", "output_destination"):
+        if command in rule.commands and command not in ("universe", "output_destination", "manifest_dir"):
             return rule.treatment, rule.words + (f": {rule.remedy}" if rule.remedy else "")
     if command in KEPT:
         return Treatment.KEPT, "for people, programs and expressions"

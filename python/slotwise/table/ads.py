@@ -359,6 +359,7 @@ class AdTable:
         :raises BusyError: all pieces together take more than a query may.
         """
         most, first, size, used = question_most(), 0, _SLICE_ROWS, 0
+        pace = _Pace()
         while first < (end := self.native.row_end) and limit != 0:
             last = min(first + size, end)
             began = time.thread_time()
@@ -374,10 +375,9 @@ class AdTable:
                 size = max(1, min(size, last - first) // 8)
                 yield nothing
                 continue
-            # A cheap query is not cut into more pieces than needed. Some functions take long for their steps, but a
-            # part of the time is spent on every slice, however small.
-            steps, seconds = SLICE_STEPS / 2 / max(1, allowance.used), _SLICE_S / max(1e-6, took)
-            by_time = max(int((last - first) * min(16.0, seconds)), _SLICE_ROWS, end // 256)
+            # A cheap query is not cut into more pieces than needed. Some functions take long for their steps.
+            steps = SLICE_STEPS / 2 / max(1, allowance.used)
+            by_time = max(pace.rows_after(last - first, took), _SLICE_ROWS, end // 256)
             first, size = last, max(1, min(by_time, int((last - first) * min(16.0, steps))))
             limit = None if limit is None else limit - found
             yield answer
@@ -483,6 +483,32 @@ class AdTable:
             return frame
         stream = self.arrow(constraint, valueless, limit, target=target, now=now, evaluate=False)
         return frame.with_columns(polars.DataFrame(stream))
+
+
+class _Pace:
+    """How many rows the next slice has, by the time that those before it took.
+
+    A part of the time is spent on every slice, however small: an attribute with a value of its own for each ad, as
+    ProcId, is looked at as a whole. Slices take as long as they are meant to, or a few times that part, if it is more:
+    smaller ones would spend most of their time on it, again and again.
+    """
+
+    def __init__(self) -> None:
+        self._before: tuple[int, float] | None = None
+        self._fixed_s = 0.0
+
+    def rows_after(self, rows: int, took_s: float) -> int:
+        """The rows of the slice after one of ``rows`` that took so long."""
+        before, self._before = self._before, (rows, took_s)
+        if before is None:
+            # Another size tells which part of the time belongs to the rows.
+            return int(rows * min(16.0, max(2.0, _SLICE_S / max(1e-6, took_s))))
+        if rows != before[0]:
+            each_s = max(0.0, (took_s - before[1]) / (rows - before[0]))
+            self._fixed_s = max(0.0, took_s - each_s * rows)
+        # The part that is spent on every slice does not grow with its rows.
+        aim_s = max(_SLICE_S, 4 * self._fixed_s) - self._fixed_s
+        return int(rows * min(16.0, aim_s / max(1e-6, took_s - self._fixed_s)))
 
 
 class ArrowStream:

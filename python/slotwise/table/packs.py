@@ -110,3 +110,24 @@ def unpack_ops(pack: bytes) -> list[tuple[str, str | None, ClassAd | None, list[
 def diff_ads(old: ClassAd, new: ClassAd) -> tuple[ClassAd, list[str]]:
     """What a receiver that has *old* needs: changed attributes, and removed names."""
     return _native.diff_ads(old, new)
+
+
+@dataclass(frozen=True)
+class Picked:
+    """Columns that :func:`picked` has made of rows: numbers are doubles as bytes, NaN where there is none."""
+
+    numbers: list[bytes]
+    words: list[list[str | None]]
+    own: list[bytes]
+    kept: list[tuple[int, bytes]]
+
+
+def picked(
+    rows: Iterable[tuple[str | int | bytes | None, ...]], numbers: Sequence[str], words: Sequence[str], own: int = 0
+) -> Picked:
+    """The values of attributes in texts of changes, as the schedd stores them (JSON).
+
+    A row is a text and ``own`` further values: numbers, which become columns likewise, or bytes, which are kept with
+    the place of their row. For each of ``words`` there are strings, or texts of expressions, or None.
+    """
+    return Picked(*_native.picked(rows, list(numbers), list(words), own))

@@ -4,7 +4,7 @@ The engine is Rust (crate ``config``, module ``transform``); this is its Python 
 Transforms", and the condor_transform_ads page.
 """
 
-from slotwise._native import Transformed
+from slotwise._native import Transformed, TransformedJobs
 from slotwise.transform.rules import Row, Transforms, read_rules, rows
 
-__all__ = ["Row", "Transformed", "Transforms", "read_rules", "rows"]
+__all__ = ["Row", "Transformed", "TransformedJobs", "Transforms", "read_rules", "rows"]

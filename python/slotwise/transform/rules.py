@@ -5,8 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
-from slotwise._native import Transformed, TransformRules, transform_ad, transform_rows
+from slotwise._native import (
+    Transformed,
+    TransformedJobs,
+    TransformRules,
+    transform_ad,
+    transform_jobs,
+    transform_rows,
+)
 from slotwise.classad import ClassAd
 from slotwise.config import Config
 from slotwise.config.refusal import config_error
@@ -103,6 +111,34 @@ class Transforms:
         except ValueError as error:
             raise config_error(error) from None
 
+    def apply_to_jobs(
+        self,
+        shared: ClassAd,
+        jobs: Sequence[tuple[int, int, str, ClassAd | None]],
+        deltas: Sequence[ClassAd] | None,
+        *,
+        now: int,
+        seed: int,
+        macros: Iterable[tuple[str, str]] = (),
+    ) -> TransformedJobs:
+        """What they make of the jobs of a cluster, as :meth:`apply` of each whole ad.
+
+        :param shared: what the jobs share.
+        :param jobs: ProcId, JobStatus, GlobalJobId of each, and further attributes of it alone.
+        :param deltas: in what each differs.
+        :raises ConfigError: for a transform that breaks off; then nothing of it counts.
+        """
+        facts = _facts(now, seed, macros, (), Row(), explain=False)
+        try:
+            return transform_jobs(self.rules, shared, jobs, deltas, facts, self._data)
+        except ValueError as error:
+            raise config_error(error) from None
+
+
+@lru_cache(maxsize=64)
+def _utc_offset_s(now: int) -> int:
+    return time.localtime(now).tm_gmtoff
+
 
 def _facts(
     now: int,
@@ -115,7 +151,7 @@ def _facts(
 ) -> dict[str, object]:
     return {
         "now": now,
-        "utc_offset_s": time.localtime(now).tm_gmtoff,
+        "utc_offset_s": _utc_offset_s(now),
         "seed": seed,
         "macros": list(macros),
         "variables": list(variables),

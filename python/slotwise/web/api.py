@@ -6,13 +6,16 @@ commas) and ``limit``.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -22,33 +25,38 @@ from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.values import whole
 from slotwise.client import AsyncSchedd
 from slotwise.client.descriptions import ReadOptions
-from slotwise.errors import NotFoundError, SlotwiseError, UsageError
+from slotwise.client.startd import SCHEDULES, Drain, Schedule
+from slotwise.errors import NotFoundError, SlotwiseError, UnauthenticatedError, UsageError
+from slotwise.model.batches import BATCH_ATTRIBUTES, PROGRESS_ATTRIBUTES, batches
 from slotwise.table import AdTable
 from slotwise.web.access import COOKIE, Access, Gate
 from slotwise.web.exposition import Scraper, merged, rendered
 from slotwise.web.job_events import StreamBounds, changes
-from slotwise.web.machines import MACHINE_ATTRIBUTES, machines
+from slotwise.web.machines import MACHINE_ATTRIBUTES, gathered, machines, whole_pool
 from slotwise.web.pool_client import PoolClient
-from slotwise.web.problems import on_error
+from slotwise.web.problems import HEADERS, on_error
 from slotwise.web.sessions import LASTS_S, Sessions
+from slotwise.web.settings import Serves
 from slotwise.web.submission import statements
 
 _PREFIX = "/api/v1"
+_METRICS = "/metrics"
 #: Ads of one answer, unless the request says otherwise, and at most.
 _LIMIT, _LIMIT_MOST = 1000, 100_000
 #: Jobs that one stream of events follows.
 _FOLLOWED_MOST = 10_000
 #: Bytes of a request's body.
 _BODY_MOST = 4 * 1024 * 1024
+#: Characters of a reason.
+_REASON_MOST = 1000
+#: Runs of one answer at most, and what is told of each unless the request says otherwise.
+_RUNS_MOST = 200
+_RUN_ATTRIBUTES = (
+    "ClusterId", "ProcId", "RunInstanceID", "EpochWriteDate", "JobStatus", "JobCurrentStartDate", "LastRemoteHost",
+    "LastRemoteWallClockTime", "VacateReason", "HoldReason", "ExitCode", "ExitSignal", "NumShadowStarts",
+)  # fmt: skip
 #: What may be done to jobs.
 _ACTIONS = ("hold", "release", "remove", "remove_force", "suspend", "continue", "vacate", "vacate_fast")
-#: What pages of this service may load, and from where: from nowhere else.
-_HEADERS = {
-    "content-security-policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cache-control": "no-store",
-}
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,7 @@ _PROJECTION = Parameter("projection", "Attributes, separated by commas; without 
 _MOST = Parameter("limit", f"Ads at most: {_LIMIT} unless given, up to {_LIMIT_MOST}.", type="integer")
 _SCHEDD = Parameter("schedd", "Name of the access point; without it this host's, or the first of the pool.")
 _JOB = Parameter("job", "Id of a job (`12.0`) or of a cluster (`12`).", "path")
+_MACHINE = Parameter("machine", "Name of the machine, as the attribute Machine of its slots has it.", "path")
 _LIST = (_CONSTRAINT, _PROJECTION, _MOST)
 
 #: The page's files.
@@ -150,11 +159,19 @@ def ads_response(ads: Sequence[ClassAd]) -> Response:
     return Response(AdTable.of(ads).json_text(None, None), media_type="application/json")
 
 
+def json_response(text: bytes) -> Response:
+    """A list of ads that a daemon has written."""
+    return Response(text if text.strip() else b"[]", media_type="application/json")
+
+
 def _of_kind(kind: str) -> Handler:
     async def handle(asked: Asked) -> Response:
         async with asked.pool.collector() as collector:
-            ads = await collector.query(kind, asked.text("constraint"), asked.words("projection"), limit=asked.limit())
-        return ads_response(ads)
+            return json_response(
+                await collector.query_json(
+                    kind, asked.text("constraint"), asked.words("projection"), limit=asked.limit()
+                )
+            )
 
     return handle
 
@@ -169,14 +186,16 @@ async def _pool(asked: Asked) -> Response:
 
 async def _jobs(asked: Asked) -> Response:
     async with asked.pool.schedd(asked.schedd) as schedd:
-        ads = await schedd.query(asked.text("constraint"), asked.words("projection"), limit=asked.limit())
-    return ads_response(ads)
+        return json_response(
+            await schedd.query_json(asked.text("constraint"), asked.words("projection"), limit=asked.limit())
+        )
 
 
 async def _job(asked: Asked) -> Response:
     constraint = _constraint_of(asked.request.path_params["job"])
     async with asked.pool.schedd(asked.schedd) as schedd:
-        ads = await schedd.query(constraint, asked.words("projection"), limit=asked.limit())
+        ids = [asked.request.path_params["job"]]
+        ads = await schedd.query("", asked.words("projection"), limit=asked.limit(), ids=ids)
         if not ads:
             ads = await schedd.history(constraint, asked.words("projection"), limit=asked.limit())
     if not ads:
@@ -186,10 +205,20 @@ async def _job(asked: Asked) -> Response:
 
 async def _history(asked: Asked) -> Response:
     async with asked.pool.schedd(asked.schedd) as schedd:
-        ads = await schedd.history(
-            asked.text("constraint"), asked.words("projection"), limit=asked.limit(), since=asked.text("since")
+        return json_response(
+            await schedd.history_json(
+                asked.text("constraint"), asked.words("projection"), limit=asked.limit(), since=asked.text("since")
+            )
         )
-    return ads_response(ads)
+
+
+async def _runs(asked: Asked) -> Response:
+    """Newest first."""
+    constraint = _constraint_of(asked.request.path_params["job"])
+    projection = asked.words("projection") or list(_RUN_ATTRIBUTES)
+    limit = min(asked.limit(), _RUNS_MOST)
+    async with asked.pool.schedd(asked.schedd) as schedd:
+        return ads_response(await schedd.runs(constraint, projection, limit=limit))
 
 
 async def _act(asked: Asked) -> Response:
@@ -256,8 +285,9 @@ async def _submit(asked: Asked) -> Response:
 async def _one_job(asked: Asked) -> ClassAd:
     """The ad of the job that is named, in the queue."""
     name = asked.request.path_params["job"]
+    _constraint_of(name)
     async with asked.pool.schedd(asked.schedd) as schedd:
-        ads = await schedd.query(_constraint_of(name), limit=1)
+        ads = await schedd.query(limit=1, ids=[name])
     if not ads:
         raise NotFoundError(f"there is no job {name} in the queue")
     return ads[0]
@@ -287,8 +317,39 @@ async def _totals(asked: Asked) -> Response:
 
 async def _machines(asked: Asked) -> Response:
     async with asked.pool.collector() as collector:
-        slots = await collector.query("startd", asked.text("constraint"), MACHINE_ATTRIBUTES, limit=_LIMIT_MOST)
-    return JSONResponse(machines(slots))
+        counted = await collector.count_by("startd", MACHINE_ATTRIBUTES, asked.text("constraint"))
+    # A large pool is a second of work here, in which others are to be answered.
+    found = await asyncio.to_thread(lambda: gathered(machines(counted), asked.limit()))
+    return JSONResponse({"whole": asdict(whole_pool(found)), "cells": [asdict(cell) for cell in found]})
+
+
+async def _drain(asked: Asked) -> Response:
+    body = await asked.body()
+    schedule, reason = body.get("schedule", "graceful"), body.get("reason", "")
+    if not isinstance(schedule, str) or schedule not in SCHEDULES:
+        raise UsageError(f"there is no schedule {schedule!r}", hint=f"one of {', '.join(SCHEDULES)}")
+    if not isinstance(reason, str) or len(reason) > _REASON_MOST:
+        raise UsageError(f"the reason is not a string of at most {_REASON_MOST} characters")
+    async with asked.pool.startd(asked.request.path_params["machine"]) as startd:
+        request = await startd.drain(Drain(schedule=cast("Schedule", schedule), reason=reason))
+    return JSONResponse({"request": request})
+
+
+async def _cancel_drain(asked: Asked) -> Response:
+    async with asked.pool.startd(asked.request.path_params["machine"]) as startd:
+        await startd.cancel_drain(asked.text("request"))
+    return JSONResponse({"cancelled": True})
+
+
+async def _users(asked: Asked) -> Response:
+    async with asked.pool.schedd(asked.schedd) as schedd:
+        return ads_response((await schedd.users(asked.text("constraint"), asked.words("projection")))[: asked.limit()])
+
+
+async def _groups(asked: Asked) -> Response:
+    async with asked.pool.negotiator() as negotiator:
+        ads = await negotiator.accounting()
+    return ads_response([ad for ad in ads if ad.get("IsAccountingGroup") is True])
 
 
 async def _events(asked: Asked) -> Response:
@@ -314,12 +375,57 @@ async def _events(asked: Asked) -> Response:
 
 async def _accounting(asked: Asked) -> Response:
     async with asked.pool.negotiator() as negotiator:
-        return ads_response(await negotiator.accounting())
+        ads = await negotiator.accounting()
+    if len(ads) > asked.limit():
+        ads = sorted(ads, key=lambda ad: (ad.get("IsAccountingGroup") is not True, -_used(ad)))[: asked.limit()]
+    return ads_response(ads)
+
+
+def _used(ad: ClassAd) -> float:
+    value = ad.get("WeightedResourcesUsed")
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 async def _cycle(asked: Asked) -> Response:
     async with asked.pool.negotiator() as negotiator:
         return JSONResponse(await negotiator.last_cycle())
+
+
+async def _demand(asked: Asked) -> Response:
+    async with asked.pool.negotiator() as negotiator:
+        cycle = await negotiator.last_cycle()
+    demand = cycle.get("demand")
+    if not isinstance(demand, dict):
+        raise NotFoundError("the negotiator does not tell the demand", hint="it is of an earlier version")
+    return JSONResponse({"cycle": cycle.get("cycle"), **demand})
+
+
+async def _batches(asked: Asked) -> Response:
+    """Of everybody, or with ``mine`` of whoever has signed in; counted by the schedd.
+
+    How many were submitted is told of the caller's own alone: it takes a number for each cluster, of which the queue of
+    all users may have a million.
+    """
+    mine = asked.text("mine").lower() in ("1", "true", "yes")
+    if mine and not asked.access.signed_in:
+        raise UnauthenticatedError("only who shows a token has jobs here", hint="leave mine out for everybody's")
+    async with asked.pool.schedd(asked.schedd) as schedd:
+        counted = PROGRESS_ATTRIBUTES if mine else ("User", *BATCH_ATTRIBUTES)
+        rows = await schedd.count_by(counted, asked.text("constraint"), mine=mine)
+    # The clusters of a large queue are counted in a thread, so that others are answered meanwhile.
+    found = await asyncio.to_thread(batches, rows)
+    told = [
+        {
+            "name": batch.name,
+            "user": batch.user,
+            "jobs": batch.jobs,
+            "submitted": batch.submitted,
+            "done": batch.done,
+            "counts": {str(status): count for status, count in sorted(batch.counts.items())},
+        }
+        for batch in found[: asked.limit()]
+    ]
+    return JSONResponse({"batches": told, "left_out": len(found) - len(told)})
 
 
 async def _sign_in(asked: Asked) -> Response:
@@ -360,18 +466,36 @@ OPERATIONS = (
     Operation("GET", f"{_PREFIX}/schedds", "Access points.", _of_kind("schedd"), _LIST),
     Operation("GET", f"{_PREFIX}/submitters", "Submitters and numbers of their jobs.", _of_kind("submitter"), _LIST),
     Operation("GET", f"{_PREFIX}/masters", "The hosts' masters.", _of_kind("master"), _LIST),
-    Operation("GET", f"{_PREFIX}/accounting", "Priorities and usage of submitters and groups.", _accounting),
+    Operation("GET", f"{_PREFIX}/accounting",
+              "Priorities and usage of groups and submitters; if not all, those that use most.", _accounting, (_MOST,)),
+    Operation("GET", f"{_PREFIX}/groups", "Accounting groups with their quotas and what they use.", _groups),
+    Operation("GET", f"{_PREFIX}/users", "Records of the users of an access point.", _users, (_SCHEDD, *_LIST)),
+    Operation("GET", f"{_PREFIX}/negotiators", "Negotiators, with figures of their last cycles.",
+              _of_kind("negotiator"), _LIST),
     Operation("GET", f"{_PREFIX}/cycle", "The last negotiation cycle.", _cycle),
-    Operation("GET", f"{_PREFIX}/jobs", "Jobs in the queue of an access point.", _jobs, (_SCHEDD, *_LIST)),
+    Operation("GET", f"{_PREFIX}/demand",
+              "What idle jobs ask for that the last cycle could not give them, by cores, memory, disk, GPUs.", _demand),
+    Operation("GET", f"{_PREFIX}/batches",
+              "Batches with jobs by state, those with the most running first; of the caller's own, how many are done.",
+              _batches, (_SCHEDD, _CONSTRAINT, Parameter("mine", "1: those of the caller alone."), _MOST)),
+    Operation("GET", f"{_PREFIX}/jobs", "Jobs in the queue of an access point, in the order of their ids.", _jobs,
+              (_SCHEDD, *_LIST)),
     Operation("POST", f"{_PREFIX}/jobs", "Submit jobs.", _submit, (_SCHEDD,),
               {"description": "Statements of the submit language; initialdir is a directory of the access point.",
                "count": "Number of jobs; 1 unless given."}),
     Operation("GET", f"{_PREFIX}/totals", "Numbers of jobs by state: those that are selected, and all.", _totals,
               (_SCHEDD, _CONSTRAINT)),
-    Operation("GET", f"{_PREFIX}/machines", "Machines with the numbers of their slots and cores by state.", _machines,
-              (_CONSTRAINT,)),
+    Operation("GET", f"{_PREFIX}/machines",
+              "Machines with their slots and cores by state, several in one cell where there are more than the limit.",
+              _machines, (_CONSTRAINT, _MOST)),
+    Operation("POST", f"{_PREFIX}/machines/{{machine}}/drain", "Drain a machine.", _drain, (_MACHINE,),
+              {"schedule": f"How jobs end: {', '.join(SCHEDULES)}.", "reason": "Why."}),
+    Operation("DELETE", f"{_PREFIX}/machines/{{machine}}/drain", "Take a machine that drains back into service.",
+              _cancel_drain, (_MACHINE, Parameter("request", "Only if this request drains it."))),
     Operation("GET", f"{_PREFIX}/events", "Changes of jobs as server-sent events.", _events, (_SCHEDD, _CONSTRAINT)),
     Operation("GET", f"{_PREFIX}/jobs/{{job}}/analyze", "Why a job does not run.", _analyze, (_JOB, _SCHEDD)),
+    Operation("GET", f"{_PREFIX}/jobs/{{job}}/runs", "The runs of a job that have ended, newest first.", _runs,
+              (_JOB, _SCHEDD, _PROJECTION, _MOST)),
     Operation("GET", f"{_PREFIX}/jobs/{{job}}/{{file}}", "The end of a running job's stdout or stderr.", _tail,
               (_JOB, Parameter("file", "stdout or stderr.", "path"), _SCHEDD)),
     Operation("GET", f"{_PREFIX}/jobs/{{job}}", "A job, or the jobs of a cluster, in the queue or its history.", _job,
@@ -385,7 +509,7 @@ OPERATIONS = (
     Operation("POST", f"{_PREFIX}/session", "Keep the token of this request in a cookie.", _sign_in),
     Operation("DELETE", f"{_PREFIX}/session", "Forget that cookie.", _sign_out),
     Operation("GET", f"{_PREFIX}/openapi.json", "This description.", _describe),
-    Operation("GET", "/metrics", "Metrics of all daemons of this host, for Prometheus.", _metrics),
+    Operation("GET", _METRICS, "Metrics of all daemons of this host, for Prometheus.", _metrics),
 )  # fmt: skip
 
 
@@ -420,8 +544,8 @@ def openapi() -> dict[str, object]:
     }
 
 
-def application(env: Mapping[str, str], gate: Gate, scraper: Scraper) -> Starlette:
-    """The application."""
+def application(env: Mapping[str, str], gate: Gate, scraper: Scraper, serves: Serves = "all") -> Starlette:
+    """The application, whole, or with the metrics alone."""
 
     streams = StreamBounds()
 
@@ -431,21 +555,24 @@ def application(env: Mapping[str, str], gate: Gate, scraper: Scraper) -> Starlet
             response = await one.handle(
                 Asked(request, access, PoolClient(env, access.credential), scraper, gate.sessions, streams)
             )
-            response.headers.update(_HEADERS)
+            response.headers.update(HEADERS)
             return response
 
         return Route(one.path, endpoint, methods=[one.method])
 
     async def page(request: Request) -> Response:
-        return FileResponse(STATIC / "index.html", headers=_HEADERS)
+        return FileResponse(STATIC / "index.html", headers=HEADERS)
 
     async def static(request: Request) -> Response:
         name = request.path_params["name"]
         if name not in _STATIC_FILES:
             raise NotFoundError(f"the page has no file {name!r}")
-        return FileResponse(STATIC / name, headers=_HEADERS)
+        return FileResponse(STATIC / name, headers=HEADERS)
 
+    routes = [served(one) for one in OPERATIONS if serves == "all" or one.path == _METRICS]
+    if serves == "all":
+        routes += [Route("/", page), Route("/static/{name}", static)]
     return Starlette(
-        routes=[*(served(one) for one in OPERATIONS), Route("/", page), Route("/static/{name}", static)],
-        exception_handlers={SlotwiseError: on_error, Exception: on_error},
+        routes=routes,
+        exception_handlers={SlotwiseError: on_error, HTTPException: on_error, Exception: on_error},
     )

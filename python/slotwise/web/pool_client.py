@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from slotwise.client import AsyncCollector, AsyncNegotiator, AsyncSchedd
+from slotwise.client import AsyncCollector, AsyncNegotiator, AsyncSchedd, AsyncStartd
 from slotwise.errors import NotFoundError
 from slotwise.wire.credential import Credential
 
@@ -41,6 +41,16 @@ class PoolClient:
         address = await self._address("schedd", name)
         async with AsyncSchedd(env=self.env, credential=self.credential, address=address) as schedd:
             yield schedd
+
+    @asynccontextmanager
+    async def startd(self, machine: str) -> AsyncIterator[AsyncStartd]:
+        """The startd of a machine.
+
+        :raises NotFoundError: when the pool has none there.
+        """
+        address = await self._address("startd", machine)
+        async with AsyncStartd(env=self.env, credential=self.credential, address=address) as startd:
+            yield startd
 
     async def _address(self, daemon: str, name: str | None) -> str:
         async with self.collector() as collector:

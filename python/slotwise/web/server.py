@@ -79,7 +79,7 @@ class Web:
     def __init__(self, context: DaemonContext, settings: WebSettings) -> None:
         self._gate = Gate(context.credential, settings.readers)
         self._scraper = Scraper(context.home, DAEMONS)
-        app = application(context.env, self._gate, self._scraper)
+        app = application(context.env, self._gate, self._scraper, settings.serves)
         self._server = _Server(
             uvicorn.Config(
                 app,

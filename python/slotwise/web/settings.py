@@ -12,6 +12,8 @@ from slotwise.wire import tls
 
 #: Who may read without a token.
 Readers = Literal["loopback", "all", "none"]
+#: What there is to ask for.
+Serves = Literal["all", "metrics"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class WebSettings:
     connections: int = 200
     certificate: Path | None = None
     key: Path | None = None
+    serves: Serves = "all"
 
     @classmethod
     def of(cls, config: Config) -> Self:
@@ -32,13 +35,8 @@ class WebSettings:
         :raises ConfigError: when a token could be read on its way, or a value is not one of those that there are.
         """
         host = config.get_str("SLOTWISE_HTTP_LISTEN")
-        readers = config.get_str("SLOTWISE_HTTP_READ_WITHOUT_TOKEN").lower()
-        if readers not in get_args(Readers):
-            raise ConfigError(
-                f"SLOTWISE_HTTP_READ_WITHOUT_TOKEN = {readers} is not a set of callers",
-                hint="one of loopback, all, none",
-                key="SLOTWISE_HTTP_READ_WITHOUT_TOKEN",
-            )
+        readers = _one_of(config, "SLOTWISE_HTTP_READ_WITHOUT_TOKEN", get_args(Readers))
+        serves = _one_of(config, "SLOTWISE_HTTP_SERVES", get_args(Serves))
         files = tls.server_files(config)
         if files is None and not tls.is_loopback(host) and not config.get_bool("SLOTWISE_ALLOW_CLEARTEXT"):
             raise ConfigError(
@@ -46,10 +44,24 @@ class WebSettings:
                 hint="set AUTH_SSL_SERVER_CERTFILE and AUTH_SSL_SERVER_KEYFILE",
                 key="SLOTWISE_HTTP_LISTEN",
             )
+        certificate, key = files or (None, None)
         return cls(
             host,
             config.get_int("SLOTWISE_HTTP_PORT"),
             cast("Readers", readers),
             max(1, config.get_int("SLOTWISE_HTTP_MAX_CONNECTIONS")),
-            *(files or (None, None)),
+            certificate,
+            key,
+            serves=cast("Serves", serves),
         )
+
+
+def _one_of(config: Config, knob: str, words: tuple[str, ...]) -> str:
+    """The word that a knob has.
+
+    :raises ConfigError: when it is another.
+    """
+    word = config.get_str(knob).lower()
+    if word not in words:
+        raise ConfigError(f"{knob} = {word} is not known", hint=f"one of {', '.join(words)}", key=knob)
+    return word

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import socket
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from slotwise.errors import PeerUnavailableError
 from slotwise.home import PoolHome
 from slotwise.model.knobs import Knobs
+from slotwise.wire import contact
 
 #: Longest path a UNIX socket may have on Linux, less the closing zero byte.
 MAX_SOCKET_PATH = 107
@@ -21,8 +22,8 @@ class DaemonAddress:
     """Where a daemon answers.
 
     ``tcp`` is ``host:port`` as bound; ``socket`` the path of a UNIX socket, empty when the path would be too long;
-    ``reach`` is ``host:port`` for other machines, empty when the daemon listens on the loopback only;
-    ``certificate_port`` the port that requires a certificate of its callers, 0 where none does.
+    ``reach`` is the address for other machines (:mod:`slotwise.wire.contact`), empty when the daemon listens on the
+    loopback only; ``certificate_port`` the port that requires a certificate of its callers, 0 where none does.
     """
 
     daemon: str
@@ -47,12 +48,26 @@ class DaemonAddress:
     @property
     def for_certificates(self) -> str:
         """``host:port`` for callers that prove themselves by a certificate; empty where none count."""
-        return f"{self.shown.rpartition(':')[0]}:{self.certificate_port}" if self.certificate_port else ""
+        if not self.certificate_port:
+            return ""
+        found = contact.parse(self.shown)
+        if found is None:
+            return ""
+        return str(found.for_certificates if found.sock else replace(found, port=self.certificate_port))
+
+    @property
+    def sock(self) -> str:
+        """What the daemon is called behind its host's shared port; empty where it has a port of its own."""
+        found = contact.parse(self.reach)
+        return "" if found is None else found.sock
 
     @property
     def local(self) -> str:
         """The gRPC target for callers on the same host: the UNIX socket where there is one."""
         return f"unix:{self.socket}" if self.socket else self.tcp
+
+
+_FIELDS = frozenset(field.name for field in fields(DaemonAddress))
 
 
 def socket_path(home: PoolHome, daemon: str) -> Path | None:
@@ -82,12 +97,14 @@ def lookup(home: PoolHome, daemon: str) -> DaemonAddress:
     """
     path = address_file(home, daemon)
     try:
-        return DaemonAddress(**json.loads(path.read_text()))
+        said = json.loads(path.read_text())
+        # What a later version says besides is nothing that this one needs.
+        return DaemonAddress(**{name: value for name, value in said.items() if name in _FIELDS})
     except FileNotFoundError:
         raise PeerUnavailableError(
             f"no {daemon} runs in the pool at {home.root}", hint="start the pool with `slotwise up`"
         ) from None
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise PeerUnavailableError(f"{path} is not an address file: {error}", hint="remove it") from None
 
 
@@ -98,13 +115,14 @@ def configured_collector(config: Knobs) -> str | None:
     CONDOR_HOST, to another host; COLLECTOR_PORT (9618) is then the port.
     """
     host = (config.get("COLLECTOR_HOST") or "").split(",")[0].strip()
-    if ":" in host:
-        return None if host.endswith(":0") else host
+    if (given := contact.parse(host)) is not None:
+        return None if given.port == 0 and not given.broker else str(given)
+    host = host.strip("[]")
     full_name = config.get("FULL_HOSTNAME") or socket.gethostname()
     own = {"", "localhost", "127.0.0.1", socket.gethostname(), full_name, full_name.partition(".")[0]}
     if host in own or not (config.is_set("COLLECTOR_HOST") or config.is_set("CONDOR_HOST")):
         return None
-    return f"{host}:{config.get_int('COLLECTOR_PORT')}"
+    return contact.join(host, config.get_int("COLLECTOR_PORT"))
 
 
 def published(home: PoolHome) -> list[str]:

@@ -24,6 +24,7 @@ from slotwise.authorization.policy import Decision
 from slotwise.backoff import Backoff
 from slotwise.wire import audit
 from slotwise.wire.context import Context, Request
+from slotwise.wire.origin import origin_of
 from slotwise.wire.token import Claims, Identity
 
 #: Loggers of categories: see :mod:`slotwise.config.debug`.
@@ -51,11 +52,22 @@ _CALLERS_MOST = 1000
 
 def peer_of(context: Context) -> str:
     """The address that a call came from, as logs show it."""
-    text = str(context.peer() or "")
+    text = origin_of(context)
     kind, _, where = text.partition(":")
     if kind in ("ipv4", "ipv6"):
         return f"<{unquote(where)}>"
     return "a local socket" if kind == "unix" else "an unknown address"
+
+
+def is_local(context: Context) -> bool:
+    """Whether a call comes from this host."""
+    kind, _, where = origin_of(context).partition(":")
+    if kind not in ("ipv4", "ipv6"):
+        return kind == "unix"
+    try:
+        return ipaddress.ip_address(unquote(where).rpartition(":")[0].strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def method_name(method: str) -> str:
@@ -232,23 +244,45 @@ def traced(
 
 
 def measured(handler: grpc.RpcMethodHandler | None, method: str) -> grpc.RpcMethodHandler | None:
-    """The handler, made to count its calls, and to time those that are not streams."""
+    """The handler, made to count its calls, and to time those that are answered once."""
     from slotwise import metrics  # clients load this module, and count nothing
+    from slotwise.run_times import answers_once, command, spent
 
     if handler is None:
         return None
     name = method_name(method)
+    spent.calls += 1
     if handler.request_streaming or handler.response_streaming:
         metrics.RPC_STREAMS.labels(name).inc()
-        return handler
-    inner, duration = handler.unary_unary, metrics.RPC_DURATION.labels(name)
+        if handler.request_streaming or not answers_once(name) or not inspect.isasyncgenfunction(handler.unary_stream):
+            return handler
+        pieces, took = handler.unary_stream, spent.of(command(name))
+
+        async def streaming(request: Request, context: Context) -> AsyncIterator[Message]:
+            """The pieces, and how long making them takes: not how long the caller takes to read them."""
+            working, began = 0.0, time.monotonic()
+            try:
+                async for piece in pieces(request, context):
+                    working += time.monotonic() - began
+                    yield piece
+                    began = time.monotonic()
+                working += time.monotonic() - began
+            finally:
+                took.add(working)
+
+        return grpc.unary_stream_rpc_method_handler(
+            streaming, handler.request_deserializer, handler.response_serializer
+        )
+    inner, duration, of_calls = handler.unary_unary, metrics.RPC_DURATION.labels(name), spent.of(command(name))
 
     async def plain(request: Request, context: Context) -> Message:
         began = time.monotonic()
         try:
             return await inner(request, context)
         finally:
-            duration.observe(time.monotonic() - began)
+            gone = time.monotonic() - began
+            duration.observe(gone)
+            of_calls.add(gone)
 
     return grpc.unary_unary_rpc_method_handler(plain, handler.request_deserializer, handler.response_serializer)
 

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import grpc
+import grpc.experimental
 
+from slotwise.wire import address_key
+from slotwise.wire.contact import key_of, way_to
 from slotwise.wire.context import Metadata, Request
 from slotwise.wire.credential import Credential, places
 
@@ -34,6 +37,14 @@ OPTIONS: list[tuple[str, int | str]] = [
 #: What this process trusts and shows on connections that leave the machine; set once at its start.
 _tls: grpc.ChannelCredentials | None = None
 _certificate = ""
+#: The private network that this process is in.
+_network = ""
+
+
+def use_network(name: str) -> None:
+    """Reach daemons of this private network at their addresses inside of it (PRIVATE_NETWORK_NAME)."""
+    global _network
+    _network = name
 
 
 def use_tls(credentials: grpc.ChannelCredentials | None, *, cleartext: bool = False, certificate: str = "") -> None:
@@ -57,23 +68,39 @@ def own_certificate() -> str:
     return _certificate
 
 
-def _options_for(tls: bool) -> list[tuple[str, int | str]]:
-    # The authority is what a certificate is checked against: with TLS it must be the name in the address.
-    return [(name, value) for name, value in OPTIONS if not (tls and name == "grpc.default_authority")]
+def _opening(target: str) -> tuple[str, grpc.ChannelCredentials | None, list[tuple[str, int | str]]]:
+    """What gRPC connects to, with which credentials and options."""
+    way = way_to(target, _network)
+    credentials, authority = None if target.startswith("unix:") else _tls, way.authority
+    if key := key_of(target):
+        credentials, authority = address_key.channel_credentials(key), address_key.NAME
+    options = OPTIONS
+    if credentials is not None:
+        # The authority is what a certificate is checked against: with TLS it must be the name in the address.
+        options = [(name, value) for name, value in OPTIONS if name != "grpc.default_authority"]
+        options.append(("grpc.default_authority", authority))
+    if way.via:
+        options = [(name, value) for name, value in options if name != "grpc.enable_http_proxy"]
+        options += [("grpc.http_proxy", f"http://{way.via}"), ("grpc.enable_http_proxy", 1)]
+    return way.target, credentials, options
 
 
 def open_async(target: str) -> grpc.aio.Channel:
-    """An asyncio channel to ``target`` (``unix:/path`` or ``host:port``)."""
-    if _tls is not None and not target.startswith("unix:"):
-        return grpc.aio.secure_channel(target, _tls, options=_options_for(True))
-    return grpc.aio.insecure_channel(target, options=OPTIONS)
+    """An asyncio channel to ``target``: ``unix:/path`` or an address of :mod:`slotwise.wire.contact`."""
+    at, credentials, options = _opening(target)
+    if credentials is not None:
+        return grpc.aio.secure_channel(at, credentials, options=options)
+    return grpc.aio.insecure_channel(at, options=options)
 
 
 def open_blocking(target: str) -> grpc.Channel:
     """A blocking channel, for commands and for the Python client."""
-    if _tls is not None and not target.startswith("unix:"):
-        return grpc.secure_channel(target, _tls, options=_options_for(True))
-    return grpc.insecure_channel(target, options=OPTIONS)
+    at, credentials, options = _opening(target)
+    # A stream of answers is read in the caller's thread: no other is woken for each of them.
+    options = [*options, (grpc.experimental.ChannelOptions.SingleThreadedUnaryStream, 1)]
+    if credentials is not None:
+        return grpc.secure_channel(at, credentials, options=options)
+    return grpc.insecure_channel(at, options=options)
 
 
 class _Details(NamedTuple):

@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection
 
-from slotwise.wire import call
+from slotwise.wire import call, origin
 
 _OWN_DESCRIPTORS = "/proc/self/fd"
 #: The least time between two looks, and how much longer that is than a look takes: at most a twentieth of a core.
@@ -33,12 +33,20 @@ class ConnectionBounds:
     :param of_user: most connections of one account on the socket; 0: any number.
     :param of_address: most connections of one address on the port, or of one IPv6 network of 64 bits; 0: any number.
     :param exempt: accounts that are not bounded.
+    :param behind: paths of sockets at which the host's shared port passes on connections.
     """
 
     def __init__(
-        self, own: str, ports: Collection[int], *, of_user: int, of_address: int, exempt: frozenset[int]
+        self,
+        own: str,
+        ports: Collection[int],
+        *,
+        of_user: int,
+        of_address: int,
+        exempt: frozenset[int],
+        behind: Collection[str] = (),
     ) -> None:
-        self._own, self._ports = own, frozenset(ports)
+        self._own, self._ports, self._behind = own, frozenset(ports), frozenset(behind)
         self.of_user, self.of_address = of_user, of_address
         self._exempt = exempt
         #: By descriptor, in the order in which they were seen: the socket's inode, and whose it is.
@@ -97,6 +105,8 @@ class ConnectionBounds:
                 if one.type != socket.SOCK_STREAM:
                     return ""
                 if one.family == socket.AF_UNIX:
+                    if one.getsockname() in self._behind:
+                        return self._passed_on(one)
                     if not self._own or one.getsockname() != self._own or not _is_connected(one):
                         return ""
                     uid = struct.unpack("3i", one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
@@ -106,6 +116,11 @@ class ConnectionBounds:
         except OSError:
             pass  # it listens, or is gone
         return ""
+
+    def _passed_on(self, one: socket.socket) -> str:
+        name = one.getpeername() if _is_connected(one) else b""
+        found = origin.named(name) if isinstance(name, bytes) else ""
+        return f"<{call.network_of(found.partition(':')[2].rpartition(':')[0])}>" if found else ""
 
     def _shut(self, descriptor: int, inode: int) -> bool:
         try:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from slotwise.errors import DeniedError
-from slotwise.wire import login
+from slotwise.wire import contact, login
 
 if TYPE_CHECKING:
     from slotwise.wire.keys import SigningKey
@@ -57,18 +57,38 @@ class Places:
         self.tls = False
         #: SLOTWISE_ALLOW_CLEARTEXT: others see to it that nobody listens.
         self.cleartext = False
+        self._keys: set[str] = set()
+
+    def name(self, target: str) -> None:
+        """Take the word of the user, the configuration or a daemon of the pool for the key in an address."""
+        if key := contact.key_of(target):
+            self._keys.add(key)
+
+    def is_named(self, key: str) -> bool:
+        """Whether more than an ad vouches for the key of an address."""
+        return key in self._keys
 
 
 places = Places()
 
 
-def require_safe(target: str) -> None:
+def require_safe(target: str, *, proof: bool = False) -> None:
     """See that nobody but the daemon meant can read what is sent to ``target``.
 
+    Whoever may advertise a slot chooses the key of its address, and so who answers there: only what is of no use
+    elsewhere goes to a key that nothing but an ad names.
+
+    :param proof: what is sent is good at this target alone.
     :raises DeniedError: when it is neither a UNIX socket of this user's or root's, nor reached with TLS.
     """
     if target.startswith("unix:"):
         _require_own_socket(target.removeprefix("unix:"))
+    elif key := contact.key_of(target):
+        if not (proof or places.is_named(key)):
+            raise DeniedError(
+                f"no token is sent to {target}: only an ad says that this key is the daemon's",
+                hint="ask through the access point of the job, or have the daemon show a certificate of the pool",
+            )
     elif not (places.tls or places.cleartext):
         raise DeniedError(
             f"no token is sent to {target}, which is not reached with TLS",
@@ -156,6 +176,8 @@ class HostCredential:
     :param name: whom the daemon speaks for, ``condor@<host>``.
     :param host_token: the pool's word on this host's key, or None while it has not joined a pool.
     :param levels: what this daemon may do at others, at most.
+    :param stand_in: a token that whoever has it may use, for the daemon at a target, while there is no word of the
+        pool; None: there is none for that one.
     """
 
     def __init__(
@@ -165,8 +187,10 @@ class HostCredential:
         host_token: Callable[[], str | None],
         levels: Iterable[str],
         now: Callable[[], float],
+        stand_in: Callable[[str], str | None] = lambda target: None,
     ) -> None:
         self._name = name
+        self._stand_in = stand_in
         self._key = key
         self._host_token = host_token
         self._levels = tuple(levels)
@@ -193,8 +217,11 @@ class HostCredential:
             return found[0]
         try:
             if not family and word is None:
+                if (given := self._stand_in(target)) is not None:
+                    require_safe(target)
+                    return bearer(given)
                 raise DeniedError("this host has not joined the pool", hint="see `slotwise token request`")
-            require_safe(target)
+            require_safe(target, proof=True)
         except DeniedError as error:
             if str(error) not in self._warned:
                 self._warned.add(str(error))
@@ -211,7 +238,14 @@ class HostCredential:
         more = {HOST_TOKEN: word} if word else {}
         levels = ("ADMINISTRATOR", "DAEMON") if family else self._levels
         text = keys.mint(
-            self._key, self._name, levels, issued_at=now, lifetime_s=lasts, audience=target, typ=PROOF, **more
+            self._key,
+            self._name,
+            levels,
+            issued_at=now,
+            lifetime_s=lasts,
+            audience=contact.audience_of(target),
+            typ=PROOF,
+            **more,
         )
         if len(self._proofs) > 5000:
             self._proofs.clear()

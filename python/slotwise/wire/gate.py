@@ -14,6 +14,7 @@ from slotwise.authorization.authorizer import Authorizer
 from slotwise.errors import DeniedError, PeerUnavailableError
 from slotwise.wire import audit, call
 from slotwise.wire.context import Context, Request
+from slotwise.wire.origin import broker_of, origin_of
 from slotwise.wire.status import abort
 from slotwise.wire.token import Identity
 
@@ -45,7 +46,7 @@ def guarded(
     stream = handler.request_streaming and handler.response_streaming
 
     async def admit(request: Request, context: Context) -> audit.Call | None:
-        grants = await authorizer.grants(caller, context.peer())
+        grants = await authorizer.grants(caller, origin_of(context), broker_of(context))
         call.identity.set(grants.caller)
         call.decisions.set(grants.decisions)
         decision = grants.one_of(needed)
@@ -54,7 +55,7 @@ def guarded(
             error = DeniedError(f"{caller.name} may not call {name}, which needs {' or '.join(needed)}: {decision.by}")
         elif user := _for_user(context):
             asked_for = Identity(user, frozenset({"READ"}))
-            theirs = (await authorizer.grants(asked_for, context.peer())).one_of(["READ"])
+            theirs = (await authorizer.grants(asked_for, origin_of(context), broker_of(context))).one_of(["READ"])
             if not theirs.allowed:
                 error = DeniedError(f"{user} may not call {name} by way of {caller.name}: {theirs.by}")
         if error is not None:
@@ -75,7 +76,7 @@ def guarded(
     def while_allowed(context: Context) -> contextlib.AbstractAsyncContextManager[None]:
         if not (handler.request_streaming or handler.response_streaming):
             return contextlib.nullcontext()
-        return authorizer.while_allowed(caller, context.peer(), needed)
+        return authorizer.while_allowed(caller, origin_of(context), needed, broker_of(context))
 
     async def streaming(request: Request, context: Context) -> AsyncIterator[Message]:
         noted = await admit(request, context)

@@ -6,6 +6,8 @@
 ``secrets/host.pem``                  this host's own private key, which never leaves it
 ``secrets/host.token``                the pool's word, bound to that key, on what daemons of this host may do
 ``secrets/access-point.pem``          the key of a schedd for tokens that it alone accepts
+``secrets/address.pem``               the TLS key that addresses of this host name (SLOTWISE_ADDRESS_KEY)
+``secrets/bearer.token``              in a glide-in, in place of ``host.token``: the token that it was given
 ====================================  ============================================================================
 
 Several keys of the pool hold at the same time, so that one can be replaced while the pool runs.
@@ -32,6 +34,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from slotwise import ids
 from slotwise.errors import DeniedError, UnauthenticatedError
 from slotwise.home import PoolHome
+from slotwise.wire.secret_file import made_once
 from slotwise.wire.token import IMPLIED, LEVELS, Claims, require_private, write_secret
 
 ALGORITHM = "EdDSA"
@@ -79,12 +82,7 @@ class SigningKey:
 
         :raises DeniedError: as :meth:`read`.
         """
-        if not path.exists():
-            fresh = path.with_name(f".{path.name}.{ids.secret(64)}")
-            write_secret(fresh, cls.generate().pem())
-            with contextlib.suppress(FileExistsError):
-                os.link(fresh, path)
-            fresh.unlink()
+        made_once(path, lambda: cls.generate().pem())
         return cls.read(path)
 
     def pem(self) -> str:
@@ -123,6 +121,15 @@ def public_key(text: str) -> Ed25519PublicKey:
 def key_id(public: Ed25519PublicKey) -> str:
     """The id of a key: the beginning of the digest of its public half."""
     return hashlib.sha256(public_text(public).encode()).hexdigest()[:16]
+
+
+def revocation_of(public_text: str) -> str:
+    """What the list of revoked ids has for a host's key: all tokens that are bound to it are revoked."""
+    return f"key:{key_id(public_key(public_text))}"
+
+
+#: What the list of revoked ids has for a host that was removed: see :attr:`PoolTrust.removed_hosts`.
+_HOST = "host:"
 
 
 def mint(
@@ -175,6 +182,11 @@ class PoolTrust:
     #: SEC_TOKEN_REVOCATION_EXPR of the central manager.
     revocation_expr: str = ""
 
+    @cached_property
+    def removed_hosts(self) -> dict[str, int]:
+        """Hosts that were removed from the pool, with the time of that: claims at them from before are void."""
+        return {name.removeprefix(_HOST): at for name, at in self.revoked.items() if name.startswith(_HOST)}
+
     @classmethod
     def of_text(cls, text: str) -> PoolTrust:
         """What a file or the collector says.
@@ -206,8 +218,15 @@ class PoolSecrets:
         self._directory = home.secrets
         self.trust_file = home.secrets / "pool.json"
         self.token_file = home.secrets / "host.token"
+        self.bearer_file = home.secrets / "bearer.token"
+        self.address_key_file = home.secrets / "address.pem"
         self.old_key = home.secrets / "pool.key"
         self._held: dict[Path, tuple[float, SigningKey]] | None = None
+
+    @property
+    def has_word(self) -> bool:
+        """Whether the pool has granted this host anything."""
+        return self.token_file.exists() or self.bearer_file.exists()
 
     def hold_signing_keys(self) -> None:
         """Keep the private keys as they are now in memory: this process will not be able to read them any more.
@@ -306,9 +325,16 @@ class PoolSecrets:
 
     def revoke(self, token_id: str, now: float) -> None:
         """Revoke a token by its id."""
+        self._revoke({token_id: int(now)})
+
+    def revoke_host(self, name: str, public_text: str, now: float) -> None:
+        """Revoke all tokens that are bound to a host's key, and what was claimed at the host until now."""
+        self._revoke({revocation_of(public_text): int(now), f"{_HOST}{name.lower()}": int(now)})
+
+    def _revoke(self, what: dict[str, int]) -> None:
         with self._locked():
             known = self.trust()
-            revoked = {**known.revoked, token_id: int(now)}
+            revoked = {**known.revoked, **what}
             self.write_trust(PoolTrust(known.pool, known.keys, revoked, known.revocation_expr))
 
     def revoke_by(self, expression: str) -> None:

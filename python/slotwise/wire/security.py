@@ -59,8 +59,15 @@ _NO_TOKEN = "the call carries no token"
 _HOW_TO_GET_ONE = "on the daemon's own host none is needed; elsewhere `slotwise token request` gets one"
 
 #: Methods that need no token at all.
-OPEN_METHODS = frozenset({"/slotwise.v1.Daemon/Ping", "/slotwise.v1.Tokens/Request", "/slotwise.v1.Tokens/Collect"})
+OPEN_METHODS = frozenset(
+    f"/slotwise.v1.{name}"
+    for name in (
+        "Daemon/Ping", "Tokens/Request", "Tokens/Collect", "Nodes/Authority", "Nodes/Enroll", "Nodes/Collect"
+    )
+)  # fmt: skip
 
+#: What glide-ins may do, and nothing else.
+_ADVERTISING = frozenset({"ADVERTISE_STARTD", "ADVERTISE_MASTER"})
 _NEGOTIATORS_SIDE = ("NEGOTIATOR", *PARTS_OF_NEGOTIATOR)
 
 #: The levels that each method needs, one of which suffices; a service name alone gives those of its other methods.
@@ -68,6 +75,7 @@ METHOD_SCOPES: dict[str, tuple[str, ...]] = {
     "slotwise.v1.Daemon": ("ADMINISTRATOR",),
     "slotwise.v1.Daemon/ConfigValues": ("READ",),
     "slotwise.v1.Daemon/Metrics": ("READ",),
+    "slotwise.v1.Daemon/Statistics": ("READ",),
     # Of whatever level: SETTABLE_ATTRS_<LEVEL> says who may set what.
     "slotwise.v1.Daemon/SetConfig": ("CONFIG", "ADMINISTRATOR", *(level for level in LEVELS if level != "ALLOW")),
     "slotwise.v1.Master": ("ADMINISTRATOR",),
@@ -94,6 +102,7 @@ METHOD_SCOPES: dict[str, tuple[str, ...]] = {
     "slotwise.v1.Schedd/Query": ("READ",),
     "slotwise.v1.Schedd/History": ("READ",),
     "slotwise.v1.Schedd/Users": ("READ",),
+    "slotwise.v1.Schedd/RunNow": ("WRITE",),
     "slotwise.v1.Schedd/EditUsers": ("ADMINISTRATOR",),
     "slotwise.v1.Schedd/ResourceRequests": ("NEGOTIATOR",),
     "slotwise.v1.Schedd/OfferMatches": ("NEGOTIATOR",),
@@ -106,9 +115,16 @@ METHOD_SCOPES: dict[str, tuple[str, ...]] = {
     "slotwise.v1.Startd/Drain": ("ADMINISTRATOR", "DRAIN"),
     "slotwise.v1.Startd/CancelDrain": ("ADMINISTRATOR", "DRAIN"),
     "slotwise.v1.Startd/Query": ("READ",),
+    # Whoever may advertise a daemon may make it reachable.
+    "slotwise.v1.Broker": ("ADVERTISE_STARTD", "ADVERTISE_SCHEDD", "ADVERTISE_MASTER"),
     "slotwise.v1.Tokens": ("ADMINISTRATOR",),
     "slotwise.v1.Tokens/Fetch": ("READ",),
     "slotwise.v1.Tokens/Sync": ("ADVERTISE_MASTER",),
+    "slotwise.v1.Nodes": ("ADMINISTRATOR",),
+    "slotwise.v1.Nodes/List": ("READ",),
+    # A host of its own certificate and place.
+    "slotwise.v1.Nodes/Renew": ("ADVERTISE_MASTER",),
+    "slotwise.v1.Nodes/Leave": ("ADVERTISE_MASTER",),
     # The startd of the same home.
     "slotwise.v1.Starter": ("DAEMON",),
 }
@@ -192,6 +208,11 @@ class Authenticator:
         self._logins: dict[int, tuple[str, float]] = {}
 
     # ---- keys
+
+    @property
+    def trust(self) -> PoolTrust:
+        """What is trusted now."""
+        return self._trust
 
     def accept(self, key: SigningKey, method: str) -> None:
         """Believe tokens signed with ``key`` too, at this daemon alone; ``method``: how that is called."""
@@ -325,9 +346,15 @@ class Authenticator:
         granted = self._pool_claims(word, word_kid)
         host = self._of_claims(granted, word_header, "IDTOKENS")
         try:
-            public = keys.public_key(str(granted["cnf"]["jwk"]["x"]))
+            bound_to = str(granted["cnf"]["jwk"]["x"])
         except (KeyError, TypeError):
             raise _invalid("what its host shows is bound to no key") from None
+        public = keys.public_key(bound_to)
+        if keys.revocation_of(bound_to) in self._trust.revoked:
+            raise UnauthenticatedError(
+                f"the host of {host.name} has been removed from the pool",
+                hint="`slotwise node uninstall` and `slotwise node install` there ask for a new place",
+            )
         claims = _claims(token, public)
         if claims.get("typ") != PROOF:
             raise _invalid("it is not a proof")
@@ -552,21 +579,31 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
         return grpc.stream_stream_rpc_method_handler(answer, handler.request_deserializer, handler.response_serializer)
 
     def _bounded(self, handler: grpc.RpcMethodHandler | None, identity: Identity) -> grpc.RpcMethodHandler | None:
-        """The handler, which refuses more calls of one user than may be under way."""
+        """The handler, which refuses more calls of one user than may be under way.
+
+        Who can do nothing but advertise is no user: any number of glide-ins have one token, and a stream or two each.
+        These are bounded by connection, and the connections by address.
+        """
         if handler is None or identity.may("ADMINISTRATOR"):
             return handler
         kind = call.kind_of(handler)
-        inner, bounds, who = getattr(handler, kind), self._bounds, identity.name
+        inner, bounds, name = getattr(handler, kind), self._bounds, identity.name
+        advertises = identity.levels <= _ADVERTISING
 
-        async def enter(context: Context) -> None:
+        def counted(context: Context) -> str:
+            return f"{name} at {call.peer_of(context)}" if advertises else name
+
+        async def enter(context: Context) -> str:
+            who = counted(context)
             if not bounds.enter(who):
                 most = self._authenticator.calls_of_user
                 error = BusyError(f"{who} has {most} calls under way", hint="SLOTWISE_MAX_CALLS_PER_USER bounds them")
-                call.refusals.note(who, call.peer_of(context), "refused a call of %s: %s", who, error.message)
+                call.refusals.note(name, call.peer_of(context), "refused a call of %s: %s", who, error.message)
                 await abort(context, error)
+            return who
 
         async def generated(request: Request, context: Context) -> AsyncIterator[Message]:
-            await enter(context)
+            who = await enter(context)
             try:
                 async for reply in inner(request, context):
                     yield reply
@@ -574,7 +611,7 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
                 bounds.leave(who)
 
         async def plain(request: Request, context: Context) -> Message:
-            await enter(context)
+            who = await enter(context)
             try:
                 return await inner(request, context)
             finally:

@@ -74,6 +74,14 @@ def listen(
     return f"{host}:{bound}", str(socket or "")
 
 
+def bind_socket(server: grpc.aio.Server, path: Path, credentials: grpc.ServerCredentials | None) -> None:
+    """Bind a UNIX socket whose callers are as those of a port."""
+    if credentials is None:
+        server.add_insecure_port(f"unix:{path}")
+    else:
+        server.add_secure_port(f"unix:{path}", credentials)
+
+
 def bind(server: grpc.aio.Server, host: str, port: int, tls: grpc.ServerCredentials | None) -> int:
     """Bind ``host:port`` (0: any free port); returns the port.
 

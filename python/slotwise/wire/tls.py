@@ -17,8 +17,10 @@ requiring it: so where certificates count and are not required of all, they have
 from __future__ import annotations
 
 import ipaddress
+import logging
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -31,12 +33,15 @@ from slotwise.authorization.settings import authentication_methods
 from slotwise.errors import ConfigError
 from slotwise.model.knobs import Knobs
 from slotwise.wire.address import DaemonAddress
+from slotwise.wire.contact import join, parse
 from slotwise.wire.context import Context
 from slotwise.wire.credential import places
+from slotwise.wire.origin import origin_of
 
 if TYPE_CHECKING:
     from slotwise.config import Config
 
+_log = logging.getLogger(__name__)
 #: Names of the files in a directory of authorities by which OpenSSL finds one.
 _HASHED = re.compile(r"[0-9a-f]{8}\.[0-9]+")
 
@@ -56,7 +61,7 @@ def server_credentials(config: Knobs) -> grpc.ServerCredentials | None:
             "AUTH_SSL_REQUIRE_CLIENT_CERTIFICATE needs AUTH_SSL_SERVER_CAFILE or AUTH_SSL_SERVER_CADIR",
             key="AUTH_SSL_SERVER_CAFILE",
         )
-    return grpc.ssl_server_credentials([pair], authorities, required)
+    return _renewable(config, pair, authorities, required)
 
 
 def server_files(config: Knobs) -> tuple[Path, Path] | None:
@@ -77,7 +82,77 @@ def certificate_credentials(config: Knobs) -> grpc.ServerCredentials | None:
     :raises ConfigError: when a file is missing or unreadable.
     """
     pair, authorities = _pair(config, "AUTH_SSL_SERVER"), _authorities(config, "AUTH_SSL_SERVER")
-    return None if pair is None or authorities is None else grpc.ssl_server_credentials([pair], authorities, True)
+    return None if pair is None or authorities is None else _renewable(config, pair, authorities, True)
+
+
+def _renewable(
+    config: Knobs, pair: tuple[bytes, bytes], authorities: bytes | None, required: bool
+) -> grpc.ServerCredentials:
+    """What the daemons show: each connection that is made shows the certificate as the file has it then.
+
+    For one address: gRPC binds no second one with it.
+    """
+    first = grpc.ssl_server_certificate_configuration([pair], authorities)
+    return grpc.dynamic_ssl_server_credentials(first, _Renewed(config, pair, authorities), required)
+
+
+class _Renewed:
+    """Looks whether the files have a new certificate; called by gRPC for each connection.
+
+    A daemon that has given up root may not be able to read the key again: then only a certificate for the same key can
+    be taken, unless the daemons' account may read the file (its group's right, mode 0640).
+    """
+
+    def __init__(self, config: Knobs, pair: tuple[bytes, bytes], authorities: bytes | None) -> None:
+        self._config = config
+        self._path, self._key_path = (Path(str(config.get(f"AUTH_SSL_SERVER_{kind}FILE"))) for kind in ("CERT", "KEY"))
+        self._key, self._certificate = pair
+        self._authorities = authorities
+        self._marks = self._look()
+
+    def _look(self) -> list[tuple[int, int, int] | None]:
+        return [_mark(self._path), _mark(self._key_path)]
+
+    def __call__(self) -> grpc.ServerCertificateConfiguration | None:
+        """The new certificate; None: the former one holds on."""
+        marks = self._look()
+        if marks[0] is None or marks == self._marks:
+            return None
+        self._marks = marks
+        try:
+            fresh = self._path.read_bytes()
+        except OSError as error:
+            _log.warning("%s cannot be read, the former certificate holds on: %s", self._path, error.strerror)
+            return None
+        if fresh == self._certificate:
+            return None
+        from slotwise.wire import authority
+
+        if not authority.is_of(fresh, self._key):
+            key, why = self._fresh_key()
+            if key is None or not authority.is_of(fresh, key):
+                what = "%s has a certificate of another key%s: the former one holds on, to the next start at most"
+                _log.warning(what, self._path, f" ({why})" if why else f" than {self._key_path}")
+                return None
+            self._key = key
+        self._certificate = fresh
+        _log.info("%s has a new certificate", self._path)
+        return grpc.ssl_server_certificate_configuration([(self._key, fresh)], self._authorities)
+
+    def _fresh_key(self) -> tuple[bytes | None, str]:
+        """The key that its file has now, or why it cannot be had."""
+        try:
+            return _private_key(self._config, "AUTH_SSL_SERVER_KEYFILE"), ""
+        except ConfigError as error:
+            return None, error.message
+
+
+def _mark(path: Path) -> tuple[int, int, int] | None:
+    try:
+        about = path.stat()
+    except OSError:
+        return None
+    return about.st_ino, about.st_mtime_ns, about.st_size
 
 
 def certificates_count(config: Config) -> bool:
@@ -102,6 +177,14 @@ def client_credentials(config: Knobs, *, shows: bool = True) -> grpc.ChannelCred
     if authorities is None and pair is None:
         return None
     return grpc.ssl_channel_credentials(authorities, *(pair or ()))
+
+
+def authorities_of_daemons(config: Knobs) -> bytes | None:
+    """The authorities that may have signed certificates of daemons (PEM); None when none is named.
+
+    :raises ConfigError: when a file is missing or unreadable.
+    """
+    return _authorities(config, "AUTH_SSL_CLIENT")
 
 
 def own_certificate(config: Knobs) -> str:
@@ -156,16 +239,24 @@ def _authorities(config: Knobs, prefix: str) -> bytes | None:
     return b"\n".join(found) or None
 
 
-def audiences(config: Knobs, me: DaemonAddress, full_name: str) -> set[str]:
+def audiences(config: Knobs, me: DaemonAddress, full_name: str, *, is_default: bool = False) -> set[str]:
     """The gRPC targets under which callers may address a daemon: its socket, and its port at each of its names.
 
     These are the name in FULL_HOSTNAME, those in its certificate (but no patterns of names), and where it listens.
+
+    :param is_default: callers of the host's shared port who name no daemon mean this one.
     """
     bound, _, port = me.tcp.rpartition(":")
     names = {full_name, bound, *_names(_file(config, "AUTH_SSL_SERVER_CERTFILE"))}
-    if is_loopback(bound) or bound in ("0.0.0.0", "[::]"):
+    if is_loopback(bound) or bound in ("0.0.0.0", "[::]", "*"):
         names |= {"localhost", "127.0.0.1"}
-    return {f"{name}:{port}".lower() for name in names} | ({f"unix:{me.socket}".lower()} if me.socket else set())
+    found = {join(name.strip("[]"), int(port)) for name in names} | ({f"unix:{me.socket}"} if me.socket else set())
+    if (contact := parse(me.reach)) is not None and (contact.sock or contact.key):
+        called = [contact, *(replace(contact, host=name.strip("[]"), alias="") for name in (*names, contact.host))]
+        found |= {each.audience for each in called}
+        if is_default:
+            found |= {replace(each, sock="").audience for each in called}
+    return {each.lower() for each in found}
 
 
 def _names(certificate: bytes | None) -> set[str]:
@@ -194,7 +285,7 @@ def is_loopback(host: str) -> bool:
 
 def is_private(context: Context) -> bool:
     """Whether nobody reads along on a call's connection: it is encrypted, or does not leave this machine."""
-    peer: str = context.peer()
+    peer = origin_of(context)
     if peer.startswith("unix:") or context.auth_context().get("transport_security_type") == [b"ssl"]:
         return True
     return is_loopback(unquote(peer.partition(":")[2]).rpartition(":")[0])
@@ -202,7 +293,7 @@ def is_private(context: Context) -> bool:
 
 def carries_secrets(context: Context) -> bool:
     """Whether what is answered on a call's connection may be a token: it is encrypted, or a UNIX socket."""
-    if context.peer().startswith("unix:") or places.cleartext:
+    if origin_of(context).startswith("unix:") or places.cleartext:
         return True
     return bool(context.auth_context().get("transport_security_type") == [b"ssl"])
 

@@ -61,7 +61,14 @@ DAEMON_LEVELS: dict[str, tuple[str, ...]] = {
     "front": (),
     # For callers without a token; who has one shows it to the daemons through it.
     "web": ("READ",),
+    # It registers with a broker, as any daemon of a host that advertises may.
+    "shared_port": ("ADVERTISE_MASTER", "ADVERTISE_STARTD", "ADVERTISE_SCHEDD"),
 }
+
+
+def levels_of(daemons: Iterable[str]) -> list[str]:
+    """The levels that a host with these daemons needs."""
+    return sorted({level for name in ("master", *daemons) for level in DAEMON_LEVELS.get(name, ())})
 
 
 def with_implied(levels: Iterable[str]) -> frozenset[str]:

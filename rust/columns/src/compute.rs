@@ -152,7 +152,8 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    fn plain(&self) -> Plain<'a> {
+    /// The plain evaluator for its rows.
+    pub fn plain(&self) -> Plain<'a> {
         Plain::new(self.matcher, self.table, self.owner, self.job)
     }
 

@@ -189,7 +189,8 @@ impl<'a> Cells<'a> {
         Some(&found.1)
     }
 
-    fn get(&self, row: usize, id: ColumnId) -> Cell {
+    /// The value of a row in a column.
+    pub fn get(&self, row: usize, id: ColumnId) -> Cell {
         if id < FIRST_DERIVED {
             return self.table.column(id).get(row);
         }

@@ -14,6 +14,7 @@ pub mod bitmap;
 mod buckets;
 pub mod cell;
 mod changes;
+pub mod changes_text;
 mod clause;
 pub mod column;
 mod compute;

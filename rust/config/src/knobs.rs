@@ -370,7 +370,7 @@ enum Piece {
 }
 
 /// What `<DAEMON>` stands for, in lower case.
-const DAEMONS: [&str; 12] = [
+const DAEMONS: [&str; 13] = [
     "master",
     "collector",
     "negotiator",
@@ -379,6 +379,7 @@ const DAEMONS: [&str; 12] = [
     "starter",
     "defrag",
     "rooster",
+    "shared_port",
     "web",
     "front",
     "tool",

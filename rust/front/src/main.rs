@@ -32,8 +32,7 @@ fn main() -> ExitCode {
     {
         return ExitCode::from(status);
     }
-    let error = become_python(&arguments);
-    eprintln!("slotwise: cannot start the command line: {error}");
+    eprintln!("slotwise: {}", become_python(&arguments));
     ExitCode::from(127)
 }
 
@@ -69,16 +68,25 @@ fn host_pool() -> Option<PathBuf> {
     named.starts_with('/').then(|| PathBuf::from(named))
 }
 
-/// Replaces this process by the Python command line; returns only on failure.
-fn become_python(arguments: &[OsString]) -> std::io::Error {
+/// Replaces this process by the Python command line; returns, with what is wrong, only on failure.
+fn become_python(arguments: &[OsString]) -> String {
     let beside = env::current_exe()
         .ok()
         .and_then(|me| me.parent().map(|dir| dir.join("slotwise-py")));
     match beside {
-        Some(script) if script.exists() => Command::new(script).args(arguments).exec(),
-        _ => Command::new("python3")
-            .args(["-m", "slotwise"])
-            .args(arguments)
-            .exec(),
+        Some(script) if script.exists() => {
+            let error = Command::new(&script).args(arguments).exec();
+            format!(
+                "cannot run {}: {error} (may this account run the Python that its first line names?)",
+                script.display()
+            )
+        }
+        _ => {
+            let error = Command::new("python3")
+                .args(["-m", "slotwise"])
+                .args(arguments)
+                .exec();
+            format!("cannot run python3, and there is no slotwise-py beside this program: {error}")
+        }
     }
 }

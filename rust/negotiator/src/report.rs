@@ -7,7 +7,7 @@ use crate::outcome::{
     SubmitterReport, Timings, Waiting,
 };
 use crate::progress::Progress;
-use crate::request::Demand;
+use crate::request::{Demand, JobId};
 use crate::standing::Standing;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -21,6 +21,8 @@ pub(crate) struct Report {
     /// The last rejection of each autocluster of a submitter for each reason.
     pub rejections: Vec<Rejection>,
     rejection_at: FxHashMap<(u32, Reason), usize>,
+    /// The first request of each autocluster, for entries that had a rejection.
+    firsts: FxHashMap<usize, FxHashMap<JobId, usize>>,
     held_back: FxHashMap<usize, HeldBack>,
     pub statistics: Statistics,
     /// Seconds spent sorting submitters.
@@ -38,6 +40,7 @@ impl Report {
             matches: Vec::new(),
             rejections: Vec::new(),
             rejection_at: FxHashMap::default(),
+            firsts: FxHashMap::default(),
             held_back: FxHashMap::default(),
             statistics: Statistics::default(),
             sort_s: 0.0,
@@ -59,12 +62,11 @@ impl Report {
         // Requests of one autocluster of a submitter are one in the report.
         let like = demand.requests[request].first_job;
         let entry = demand.requests[request].submitter;
-        let first = demand.submitters[entry]
-            .requests
-            .iter()
-            .copied()
-            .find(|r| demand.requests[*r].first_job == like)
-            .unwrap_or(request) as u32;
+        let firsts = self
+            .firsts
+            .entry(entry)
+            .or_insert_with(|| firsts_of(demand, entry));
+        let first = firsts.get(&like).copied().unwrap_or(request) as u32;
         let fresh = Rejection {
             request: first,
             reason: reason.clone(),
@@ -107,9 +109,7 @@ impl Report {
         let submitters = self.submitters(standing);
         let groups = self.groups(inputs, accounting);
         let waiting = self.waiting(demand, progress, free_slots);
-        for rejection in &mut self.rejections {
-            rejection.count = jobs_left(demand, progress, rejection.request as usize);
-        }
+        count_jobs_left(&mut self.rejections, demand, progress);
         let known = (0..accounting.groups.len()).map(|i| &accounting.groups[i]);
         Outcome {
             submitters,
@@ -278,13 +278,36 @@ impl Report {
     }
 }
 
-/// Jobs left of the autocluster of a request.
-fn jobs_left(demand: &Demand, progress: &Progress, request: usize) -> u32 {
-    let asked = &demand.requests[request];
-    demand.submitters[asked.submitter]
-        .requests
+/// The first request of each autocluster of an entry.
+fn firsts_of(demand: &Demand, entry: usize) -> FxHashMap<JobId, usize> {
+    let mut firsts = FxHashMap::default();
+    for request in &demand.submitters[entry].requests {
+        firsts
+            .entry(demand.requests[*request].first_job)
+            .or_insert(*request);
+    }
+    firsts
+}
+
+/// Gives each rejection the jobs that its autocluster has left at the end of the cycle.
+fn count_jobs_left(rejections: &mut [Rejection], demand: &Demand, progress: &Progress) {
+    let autocluster = |request: usize| {
+        let asked = &demand.requests[request];
+        (asked.submitter, asked.first_job)
+    };
+    let mut left: FxHashMap<_, u32> = rejections
         .iter()
-        .filter(|r| demand.requests[**r].first_job == asked.first_job)
-        .map(|r| progress.remaining[*r])
-        .sum()
+        .map(|rejection| (autocluster(rejection.request as usize), 0))
+        .collect();
+    if left.is_empty() {
+        return;
+    }
+    for (request, jobs) in progress.remaining.iter().enumerate() {
+        if let Some(sum) = left.get_mut(&autocluster(request)) {
+            *sum += jobs;
+        }
+    }
+    for rejection in rejections {
+        rejection.count = left[&autocluster(rejection.request as usize)];
+    }
 }

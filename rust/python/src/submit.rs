@@ -80,6 +80,17 @@ impl SubmissionData {
         Ok(PyBytes::new(py, &pack.finish()))
     }
 
+    /// What the description says about a cluster's set, as a pack of one ad; empty when that is nothing.
+    fn job_set_pack<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Bound<'py, PyBytes>> {
+        let ad = &self.cluster(at)?.job_set;
+        if ad.is_empty() {
+            return Ok(PyBytes::new(py, b""));
+        }
+        let mut pack = PackWriter::new(PackHeader::default());
+        pack.ad(ad);
+        Ok(PyBytes::new(py, &pack.finish()))
+    }
+
     /// What jobs from `from` to `to` have of their own, one ad each; empty when none has anything.
     fn delta_pack<'py>(
         &self,

@@ -9,6 +9,7 @@ from batchspawner import CondorSpawner
 from jupyterhub import orm
 from jupyterhub.objects import Hub, Server
 from jupyterhub.user import User
+from waiting import LIMIT_S
 
 
 class Spawner(CondorSpawner):
@@ -30,12 +31,12 @@ async def main() -> None:
     spawner.req_options = "request_disk = 10M"
     await spawner.submit_batch_script()
     assert int(spawner.job_id) > 0
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(LIMIT_S):
         while (await spawner.query_job_status()).name != "RUNNING":
             await asyncio.sleep(0.1)
     assert spawner.state_gethost()
     await spawner.cancel_batch_job()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(LIMIT_S):
         while (await spawner.query_job_status()).name != "NOTFOUND":
             await asyncio.sleep(0.1)
 

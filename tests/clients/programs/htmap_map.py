@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import htmap
+from waiting import LIMIT_S, until
 
 htmap.settings["DELIVERY_METHOD"] = "assume"
 htmap.settings["MAP_OPTIONS"] = {
@@ -24,9 +25,10 @@ def double(x: int) -> int:
 
 if __name__ == "__main__":
     mapped = htmap.map(double, range(4), tag="doubled")
-    assert list(mapped.iter(timeout=60)) == [0, 2, 4, 6]
+    assert list(mapped.iter(timeout=LIMIT_S)) == [0, 2, 4, 6]
     held = htmap.map(double, [1], tag="held", map_options=htmap.MapOptions(requirements="false"))
     held.hold()
-    assert [status.name for status in held.component_statuses] == ["HELD"], held.component_statuses
+    # HTMap reads the status from the event log, which a schedd writes after its answer.
+    until(lambda: [status.name for status in held.component_statuses], lambda names: names == ["HELD"])
     held.remove()
     print("done")

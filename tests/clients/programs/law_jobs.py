@@ -1,10 +1,10 @@
 """law's HTCondor job manager submits job files, queries queue and history for them, and cancels."""
 
 import os
-import time
 from pathlib import Path
 
 import law
+from waiting import until
 
 law.contrib.load("htcondor")
 
@@ -26,20 +26,13 @@ if __name__ == "__main__":
 
     ids = submit(["_0", "_1"], "exit $LAW_HTCONDOR_JOB_PROCESS")
     assert len(ids) == 2, ids
-    deadline = time.monotonic() + 60
-    while True:
-        told = manager.query_batch(ids) if hasattr(manager, "query_batch") else {one: manager.query(one) for one in ids}
-        if {state["status"] for state in told.values()} <= {manager.FINISHED, manager.FAILED}:
-            break
-        assert time.monotonic() < deadline, told
-        time.sleep(0.2)
+    ended = {manager.FINISHED, manager.FAILED}
+    told = until(
+        lambda: {one: manager.query(one) for one in ids}, lambda told: {one["status"] for one in told.values()} <= ended
+    )
     assert sorted(state["code"] for state in told.values()) == [0, 1], told
     (waiting,) = submit(["_w"], "sleep 1000")
-    while manager.query(waiting)["status"] != manager.RUNNING:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(lambda: manager.query(waiting)["status"], lambda status: status == manager.RUNNING)
     manager.cancel(waiting)
-    while manager.query(waiting)["status"] != manager.FAILED:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(lambda: manager.query(waiting)["status"], lambda status: status == manager.FAILED)
     print("done")

@@ -3,8 +3,9 @@ table as it reads it, and removal. Nextflow itself needs Java."""
 
 import os
 import subprocess
-import time
 from pathlib import Path
+
+from waiting import until
 
 _MANIFEST = """\
 log = .command.log
@@ -49,20 +50,17 @@ def states() -> dict[str, str]:
     return found
 
 
-def until(job: str, state: str | None) -> None:
-    deadline = time.monotonic() + 60
-    while states().get(job) != state:
-        assert time.monotonic() < deadline, states()
-        time.sleep(0.1)
+def until_it_is(job: str, state: str | None) -> None:
+    until(states, lambda seen: seen.get(job) == state)
 
 
 if __name__ == "__main__":
     os.umask(0)
     Path("task").mkdir(mode=0o777)
-    until(submit("echo hello > result"), None)
+    until_it_is(submit("echo hello > result"), None)
     assert Path("task/result").read_text() == "hello\n"
     job = submit("sleep 1000")
-    until(job, "R")
+    until_it_is(job, "R")
     run("condor_rm", job)
-    until(job, None)
+    until_it_is(job, None)
     print("done")

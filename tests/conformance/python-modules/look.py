@@ -1,8 +1,10 @@
-"""Prints what each line of a file of expressions gives with the module at hand, or the events of a log."""
+"""Prints what each line of a file of expressions gives with the module at hand, events of a log, or the names there."""
 
 from __future__ import annotations
 
 import datetime
+import enum
+import inspect
 import pickle
 import sys
 from pathlib import Path
@@ -30,10 +32,51 @@ def events(path: Path) -> None:
         print(repr((repr(event), data)))
 
 
+def names() -> None:
+    """Each public name of the modules and of their classes, with the parameters of what can be called, and the members
+    of enumerations with their values."""
+    import classad2
+    import htcondor2
+    import htcondor2.dags
+    import htcondor2.personal
+
+    for module in (htcondor2, classad2, htcondor2.dags, htcondor2.personal):
+        for name in sorted(vars(module)):
+            found = getattr(module, name)
+            imported = inspect.ismodule(found) or getattr(found, "__module__", "typing") in ("typing", "pathlib")
+            if name.startswith("_") or (module is htcondor2.personal and imported):
+                continue
+            print(repr((f"{module.__name__}.{name}", parameters(found))))
+            if inspect.isclass(found) and issubclass(found, enum.Enum):
+                for word, member in found.__members__.items():
+                    print(repr((f"{module.__name__}.{name}.{word}", repr(member.value))))
+            if not inspect.isclass(found) or issubclass(found, BaseException | enum.Enum):
+                continue
+            for member in sorted(set(dir(found)) - set(dir(dict))):
+                if not member.startswith("_"):
+                    print(repr((f"{module.__name__}.{name}.{member}", parameters(getattr(found, member)))))
+            if found.__init__ is not object.__init__:
+                print(repr((f"{module.__name__}.{name}.__init__", parameters(found.__init__))))
+
+
+def parameters(found: object) -> list[str] | str:
+    """Names of parameters, ``*`` for any; of other things what they are."""
+    if inspect.isclass(found) or not callable(found):
+        return "name"
+    try:
+        asked = inspect.signature(found).parameters.values()
+    except (TypeError, ValueError):
+        return "name"
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return ["*" if one.kind in variable else one.name for one in asked if one.name != "self"]
+
+
 if __name__ == "__main__":
-    kind, file = sys.argv[1], Path(sys.argv[2])
+    kind, file = sys.argv[1], Path(sys.argv[-1])
     if kind == "events":
         events(file)
+    elif kind == "names":
+        names()
     elif kind == "submit":
         import htcondor2
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+from slotwise.schedd.storage.store import Batch
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import schedd_pb2
 
@@ -123,6 +125,36 @@ async def test_hold_release_and_remove(schedd: RunningAccessPoint) -> None:
     assert (await run(schedd, "rm", f"{cluster}.0")).err == f"Job {cluster}.0 not found\n"
     nothing = await run(schedd, "rm")
     assert nothing.status == 1 and "You did not specify any jobs" in nothing.err
+
+
+async def test_a_command_says_that_the_disk_is_full_and_takes_effect_when_it_is_not(
+    schedd: RunningAccessPoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = await schedd.submit(2)
+    store, is_full = schedd.point.store, True
+    honest = store._transaction
+
+    def full(connection: sqlite3.Connection, batches: list[Batch]) -> None:
+        if is_full:
+            raise sqlite3.OperationalError("database or disk is full")
+        honest(connection, batches)
+
+    store._transaction = full  # type: ignore[method-assign]
+    for words in (("hold", str(cluster)), ("qedit", f"{cluster}.0", "Wanted", "7")):
+        refused = await run(schedd, *words)
+        assert refused.status == 1
+        assert "the job queue cannot be written: database or disk is full; what was asked for takes" in refused.err
+        assert "is the disk of SPOOL full?" in refused.err
+    assert sum("retrying" in line for line in caplog.messages) == 1, "said once, not at each attempt"
+
+    async def writes() -> bool:
+        return store.refusal is None
+
+    is_full = False
+    await schedd.until(writes)
+    assert any("is written again" in line for line in caplog.messages)
+    ads = json.loads((await run(schedd, "q", "-json")).out)
+    assert [ad["JobStatus"] for ad in ads] == [5, 5] and ads[0]["Wanted"] == 7
 
 
 async def test_jobs_that_are_not_named_one_by_one_are_meant_if_it_suits_them(schedd: RunningAccessPoint) -> None:

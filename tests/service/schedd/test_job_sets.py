@@ -7,9 +7,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
+from slotwise.classad import ClassAd
 from slotwise.cli.htcondor.job_set_file import parse
 from slotwise.errors import UsageError
+from slotwise.table import pack_ads
+from slotwise.wire.gen import schedd_pb2
 
 from tests.support.access_point import RunningAccessPoint
 from tests.support.command import Result, command
@@ -88,8 +92,87 @@ async def test_without_job_sets_submitters_are_told(tmp_path: Path) -> None:
         (ad,) = await running.jobs(f"ClusterId == {cluster}")
         assert (ad["JobSetName"], "JobSetId" in ad) == ("Alpha", False)
         assert await sets(running) == []
+        text = "executable = /bin/true\nhold = true\njobset.name = Beta\njobset.Color = 1\nqueue\n"
+        said = await described(running, tmp_path, text)
+        assert "schedd does not support jobsets.  Ignoring JOBSET.* attributes" in said.err
     finally:
         await running.stop()
+
+
+async def described(schedd: RunningAccessPoint, directory: Path, text: str) -> Result:
+    """Submit a description with the command."""
+    (directory / "described.sub").write_text(text)
+    return await command(schedd.home.root, "submit", "described.sub", cwd=directory)
+
+
+async def test_attributes_of_a_set_are_those_that_were_given_last(schedd: RunningAccessPoint, tmp_path: Path) -> None:
+    async def submit(*lines: str) -> Result:
+        return await described(
+            schedd, tmp_path, "\n".join(("executable = /bin/true", "hold = true", *lines, "queue", ""))
+        )
+
+    done = await submit("jobset = Alpha", 'jobset.Color = "red"', "jobset.Size = 3 + 4")
+    assert done.status == 0 and "WARNING" not in done.err, done.err
+    done = await submit("jobset = alpha", 'jobset.COLOR = "black"', 'jobset.Shape = "round"')
+    assert done.status == 0, done.err
+    done = await submit("jobset.Color = 1")
+    assert done.status == 0, done.err
+    taken = (
+        "jobset.JobSetId = 99", 'jobset.Owner = "root"', 'jobset.User = "root@x"', 'jobset.MyType = "Foo"',
+        "jobset.NumJobs = 77", "jobset.TotalRemovedJobs = 5", "jobset.ServerTime = 1", "jobset.Fine = 1",
+    )  # fmt: skip
+    done = await submit("jobset = Evil", *taken)
+    assert done.status == 0
+    for name in ("JobSetId", "Owner", "User", "MyType", "NumJobs", "TotalRemovedJobs", "ServerTime"):
+        assert f"jobset.{name} was ignored: the access point gives this attribute of a job set" in done.err
+    assert "jobset.Fine" not in done.err
+
+    for is_again in (False, True):
+        alpha, third, evil = await sets(schedd)
+        assert (alpha["Color"], alpha["Shape"], alpha["JobSetName"]) == ("black", "round", "Alpha"), is_again
+        assert "3 + 4" in str(alpha["Size"]) and "COLOR" not in alpha
+        assert (third["JobSetName"], third["JobSetId"], third["Color"]) == ("3", 3, 1)
+        assert (evil["JobSetId"], evil["Owner"], evil["MyType"], evil["NumJobs"]) == (4, schedd.owner, "JobSet", 1)
+        assert evil["Fine"] == 1 and "TotalRemovedJobs" not in evil and evil["ServerTime"] > 1
+        assert [ad["JobSetId"] for ad in await sets(schedd, "-constraint", "Size == 7")] == [1]
+        await schedd.kill()
+        await schedd.start(USE_JOBSETS="true")
+    await schedd.act("REMOVE", 'JobSetName == "alpha"')
+    done = await submit("jobset = Alpha")
+    assert done.status == 0
+    *_, alpha = await sets(schedd)
+    assert alpha["JobSetName"] == "Alpha" and not {"Color", "Shape", "Size"} & alpha.keys()
+
+
+async def test_what_a_refused_submission_says_of_a_set_is_forgotten(schedd: RunningAccessPoint) -> None:
+    await schedd.submit(1, JobSetName="Alpha", JobStatus=5)
+
+    async def refused(*clusters: tuple[dict[str, Any], bytes]) -> str:
+        ad = {"Cmd": "/bin/true", "Iwd": "/", "JobUniverse": 5, "JobStatus": 5}
+        bundle = schedd_pb2.SubmitBundle()
+        for more, about_set in clusters:
+            bundle.clusters.add(
+                cluster_ad=pack_ads([ClassAd({**ad, **more})]),
+                procs=schedd_pb2.ProcBatch(count=1),
+                job_set_ad=about_set,
+            )
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await schedd.stub.SubmitOne(bundle, metadata=schedd.user)
+        return str(caught.value.details())
+
+    color = pack_ads([ClassAd({"Color": "red"})])
+    large = pack_ads([ClassAd({"Text": "x" * 70_000})])
+    assert "without JobSetName" in await refused(({}, color))
+    assert "have 70" in await refused(({"JobSetName": "Alpha"}, color), ({"JobSetName": "Alpha"}, large))
+    assert "have 70" in await refused(({"JobSetName": "Beta"}, color), ({"JobSetName": "Gamma"}, large))
+    assert "one ad, 2 came" in await refused(
+        ({"JobSetName": "Alpha"}, pack_ads([ClassAd({"Color": 1}), ClassAd({"Color": 2})]))
+    )
+    assert "is not the name" in await refused(
+        ({"JobSetName": "Alpha"}, pack_ads([ClassAd({"Color = 1\nOwner": "root"})]))
+    )
+    (alpha,) = await sets(schedd)
+    assert (alpha["JobSetName"], alpha["NumHeld"], alpha["RefCount"], "Color" in alpha) == ("Alpha", 1, 2, False)
 
 
 SET = """# two kinds of work

@@ -9,6 +9,7 @@ from slotwise.wire.gen import schedd_pb2
 
 from tests.support.access_point import RunningAccessPoint
 from tests.support.execution_point import ExecutionPoint, Script
+from tests.support.patience import PATIENCE
 
 
 async def test_tables_shrink_and_keep_what_is_left(
@@ -27,6 +28,11 @@ async def test_tables_shrink_and_keep_what_is_left(
         jobs=schedd_pb2.JobSelection(constraint=f"ClusterId == {large} && ProcId != 7"),
     )
     await schedd.stub.Act(request, metadata=schedd.user)
+
+    async def few_are_left() -> bool:
+        return len(await schedd.jobs()) == 6
+
+    await schedd.until(few_are_left, 60 * PATIENCE)  # an action on so many jobs goes on after its answer
     memory.look()
     memory.look()
     assert looks.count(True) == 1, "once is enough"

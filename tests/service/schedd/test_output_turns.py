@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from slotwise.model.reason_codes import Vacate
 from slotwise.wire.gen import schedd_pb2
 
@@ -97,3 +98,30 @@ async def test_outputs_of_a_removed_job_come_back_when_that_is_asked_for(
     assert (schedd.home.root / "part").read_bytes() == b"so far"
     (ad,) = await schedd.history()
     assert (ad["JobStatus"], ad["RemoveReason"]) == (3, f"via condor_rm -transfer (by user {schedd.owner})")
+
+
+@pytest.mark.parametrize("action", ["VACATE", "REMOVE"])
+async def test_files_of_evicted_jobs_go_to_their_place_when_they_are_not_to_be_spooled(
+    schedd: RunningAccessPoint, point: ExecutionPoint, action: str
+) -> None:
+    """SpoolOnEvict = false."""
+    point.script = lambda ad: Script(until_killed=True, outputs={"part": b"so far"})
+    kept = await schedd.submit(1, WhenToTransferOutput="ON_EXIT_OR_EVICT")
+    cluster = await schedd.submit(1, WhenToTransferOutput="ON_EXIT_OR_EVICT", SpoolOnEvict=False)
+    await schedd.negotiate(point.address)
+
+    async def run() -> bool:
+        return sum(run.started for run in point.runs.values()) == 2
+
+    await schedd.until(run)
+    await schedd.act(action, f"ClusterId == {kept}")
+    await schedd.until(lambda: over(schedd, kept))
+    assert not (schedd.home.root / "part").exists()
+    await schedd.act(action, f"ClusterId == {cluster}")
+    await schedd.until(lambda: over(schedd, cluster))
+    assert (schedd.home.root / "part").read_bytes() == b"so far"
+
+
+async def over(schedd: RunningAccessPoint, cluster: int) -> bool:
+    """Whether the first run of a job is over."""
+    return f"{cluster}.0#1" not in schedd.point.claiming.claim_table.runs

@@ -66,3 +66,53 @@ async def test_whatever_happens_every_job_ends_once(tmp_path: Path, seed: int, m
         world.schedd.point.queue.validate()
     finally:
         await world.end()
+
+
+def legal_of_nodes(numbers: list[int]) -> str:
+    """What is wrong with the order of a parallel job's events; "" for nothing. Nodes may start or end while others are
+    out of reach."""
+    nodes = (14, 15)
+    seen: list[int] = []
+    for at, number in enumerate(numbers):
+        if number in nodes:
+            began = number == 14 and not any(later in (1, 4, 7, 9, 12, 24) for later in numbers[at:])
+            if began:
+                return "a node starts, and nothing follows"
+        elif number in (22, 23) and 1 not in seen[-1:] + seen[-2:-1]:
+            continue  # while not all nodes execute
+        else:
+            seen.append(number)
+    return "" if seen[-1] in (5, 9) and sum(seen.count(end) for end in (5, 9)) == 1 else f"not one end last: {seen}"
+
+
+@pytest.mark.parametrize("seed", _SEEDS)
+async def test_whatever_happens_every_parallel_job_ends_once(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hasten(monkeypatch)
+    clock = SteppedClock()
+    monkeypatch.setattr(access_point, "SystemClock", lambda: clock)
+    world = World(tmp_path, seed, clock, parallel=True)
+    await world.begin()
+    try:
+        for _ in range(world.random.randrange(4, 14)):
+            for _ in range(world.random.randrange(4)):
+                await world.tick()
+            await world.fault()
+        await world.settle()
+        told: Any = (world.told, world.point.history)
+        history = await world.schedd.history()
+        assert sorted(ad["ClusterId"] for ad in history) == list(range(1, JOBS + 1)), told
+        assert {ad["JobStatus"] for ad in history} <= {3, 4}, told
+        assert not world.point.twice, (world.point.twice, told)
+        assert not world.point.again, told
+        log: dict[int, list[int]] = {}
+        for event in htcondor2.JobEventLog(str(world.root / "pool" / "job.log")).events(stop_after=0):
+            log.setdefault(event.cluster, []).append(int(event.type))
+        for ad in history:
+            numbers = log[ad["ClusterId"]]
+            assert not legal_of_nodes(numbers), (legal_of_nodes(numbers), ad["ClusterId"], numbers, told)
+            assert numbers[-1] == (5 if ad["JobStatus"] == 4 else 9), told
+        world.schedd.point.queue.validate()
+    finally:
+        await world.end()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 import htcondor2
 import pytest
 from slotwise.wire.gen import schedd_pb2, startd_pb2
+from slotwise.wire.keys import SigningKey, public_text
 
 from tests.support.access_point import Doom, RunningAccessPoint
 from tests.support.execution_point import ExecutionPoint, Script, _StarterSide
@@ -324,7 +326,7 @@ async def test_a_removal_reaches_its_run_through_the_death_of_the_schedd(home: P
             return len(await first.jobs("NumJobStarts == 1")) == 1
 
         await first.until(running)
-        first.point.shadows.kill = lambda kill: None  # type: ignore[method-assign]
+        first.point.shadows.kill = lambda run, kill: None  # type: ignore[method-assign]
         await first.act("REMOVE", "true")
         await first.kill()
         second = await started(home)
@@ -371,3 +373,61 @@ async def test_a_host_that_was_reset_untold_has_lost_its_run(home: Path, tmp_pat
     finally:
         await schedd.stop()
         await point.stop()
+
+
+async def test_jobs_on_a_host_that_is_removed_from_the_pool_run_elsewhere(home: Path, tmp_path: Path) -> None:
+    """Its access point went on using the claims there; what it was told of their ends counts for nothing now."""
+    schedd = await started(home)
+    points = [ExecutionPoint(tmp_path / f"{name}.sock", schedd.daemon_token, name=name) for name in ("ep", "other")]
+    removed, other = points
+    removed.script = lambda ad: Script(until_killed=True)
+    for point in points:
+        await point.start()
+    try:
+        cluster = await schedd.submit(2, UserLog="job.log")
+        await schedd.negotiate(removed.address)
+
+        async def executing() -> bool:
+            return sum(run.executing_at > 0 for run in schedd.point.claiming.claim_table.runs.values()) == 2
+
+        await schedd.until(executing)
+        # Of a host that was removed, and by now another, all that is known is that.
+        key = public_text(SigningKey.generate().public)
+        schedd.secrets.revoke_host("EP", key, time.time())
+        schedd.point._context.authenticator.refresh()
+        await schedd.until(lambda: _is_idle(schedd, 2))
+        assert sorted(removed.releases) == sorted(set(removed.releases)) and len(removed.releases) == 2
+        await schedd.negotiate(other.address)
+        await schedd.until_gone()
+        await schedd.point.committer._idle.wait()
+        events = events_of(home / "job.log")
+        assert [events[(cluster, proc)] for proc in range(2)] == [[0, 1, 24, 4, 1, 5]] * 2
+        assert {ad["LastRemoteHost"].partition("@")[2] for ad in await schedd.history()} == {"other"}
+
+        # A host of the same name that is in the pool since then keeps its claims, whatever restarts.
+        await schedd.submit(1, UserLog="again.log")
+        await schedd.negotiate(removed.address)
+
+        async def again() -> bool:
+            return any(run.executing_at for run in schedd.point.claiming.claim_table.runs.values())
+
+        await schedd.until(again)
+        await schedd.kill()
+        schedd = await started(home)
+        await schedd.until(lambda: _connected(schedd, removed))
+        schedd.point.claiming.upkeep.tick()
+        assert len(removed.releases) == 2
+        (run,) = schedd.point.claiming.claim_table.runs.values()
+        assert run.goes_on and not run.over
+    finally:
+        await schedd.stop()
+        for point in points:
+            await point.stop()
+
+
+async def _is_idle(schedd: RunningAccessPoint, count: int) -> bool:
+    return len(await schedd.jobs("JobStatus == 1")) == count
+
+
+async def _connected(schedd: RunningAccessPoint, point: ExecutionPoint) -> bool:
+    return schedd.point.claiming.links.connected(point.address) is not None

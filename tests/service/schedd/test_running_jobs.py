@@ -101,6 +101,28 @@ async def test_inputs_wait_for_their_turn_and_the_log_tells(tmp_path: Path) -> N
         await schedd.stop()
 
 
+async def test_inputs_of_one_user_wait_where_only_the_limit_of_each_user_is_reached(tmp_path: Path) -> None:
+    """MAX_CONCURRENT_UPLOADS_PER_USER by itself: MAX_CONCURRENT_UPLOADS leaves room for all."""
+    schedd = await RunningAccessPoint(tmp_path / "pool").start(MAX_CONCURRENT_UPLOADS_PER_USER="1")
+    point = ExecutionPoint(tmp_path / "ep.sock", schedd.daemon_token)
+    await point.start()
+    try:
+        (schedd.home.root / "in").write_bytes(b"x" * 5_000_000)
+        uploads = schedd.point.transfers.uploads
+        await uploads.enter("somebody else")
+        await schedd.submit(4, TransferInput="in", UserLog="job.log")
+        await schedd.negotiate(point.address)
+        await schedd.until_gone()
+        await schedd.point.committer._idle.wait()
+        text = (schedd.home.root / "job.log").read_text()
+        assert text.count("Finished transferring input files") == 4
+        assert text.count("Entered queue to transfer input files") == text.count("Seconds spent in queue: ") == 3
+        assert (uploads.active, uploads.must_wait("somebody else"), uploads.most) == (1, True, 100)
+    finally:
+        await point.stop()
+        await schedd.stop()
+
+
 async def test_q_shows_jobs_that_move_files(tmp_path: Path) -> None:
     schedd = await RunningAccessPoint(tmp_path / "pool").start(MAX_CONCURRENT_UPLOADS="1")
     point = ExecutionPoint(tmp_path / "ep.sock", schedd.daemon_token)
@@ -389,6 +411,22 @@ async def test_every_run_of_a_job_is_in_the_history_of_runs(tmp_path: Path) -> N
         lines = [line.partition(" CurrentTime=")[0] for line in text.splitlines() if line.startswith("***")]
         run = f'*** %s ClusterId={cluster} ProcId=0 RunInstanceId=%d Owner="{schedd.owner}"'
         assert lines == [run % (kind, number) for number in (0, 1) for kind in ("SPAWN", "EPOCH")]
+    finally:
+        await point.stop()
+
+
+async def test_a_directory_that_is_missing_keeps_nothing_out_of_the_history_of_runs(tmp_path: Path) -> None:
+    knobs = {"JOB_EPOCH_HISTORY": str(tmp_path / "epochs"), "JOB_EPOCH_HISTORY_DIR": str(tmp_path / "nowhere")}
+    schedd = await RunningAccessPoint(tmp_path / "pool").start(**knobs)
+    point = ExecutionPoint(tmp_path / "ep.sock", schedd.daemon_token, slots=1)
+    await point.start()
+    try:
+        await schedd.submit(1)
+        await schedd.negotiate(point.address)
+        await schedd.until_gone()
+        await schedd.stop()
+        kinds = [ad["EpochAdType"] for ad in read_ads(tmp_path / "epochs", frozenset(), forwards=True)]
+        assert kinds == ["SPAWN", "EPOCH"]
     finally:
         await point.stop()
 

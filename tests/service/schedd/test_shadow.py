@@ -213,11 +213,15 @@ async def test_holds_and_vacates_of_the_execution_point(schedd: RunningAccessPoi
     assert "VacateReason" not in ad and "VacateReasonCode" not in ad  # why the former run ended
 
 
+@pytest.mark.parametrize(("code", "subcode"), [(1007, 0), (45, -1000)])
 async def test_a_job_that_its_starters_fail_is_not_tried_without_end(
-    schedd: RunningAccessPoint, point: ExecutionPoint
+    schedd: RunningAccessPoint, point: ExecutionPoint, code: int, subcode: int
 ) -> None:
-    evicted = schedd_pb2.RunEnded.EVICTED
-    point.script = lambda ad: Script(how=evicted, reason="The starter failed", reason_code=1007)
+    """Nor is one that goes back to Idle before it executed, by a hold's code whose subcode says so."""
+    evicted, starts = schedd_pb2.RunEnded.EVICTED, code >= 1000
+    point.script = lambda ad: Script(
+        how=evicted, reason="The starter failed", reason_code=code, reason_subcode=subcode, starts=starts
+    )
     await schedd.submit(UserLog="j.log")
     await schedd.negotiate(point.address)
 
@@ -227,7 +231,7 @@ async def test_a_job_that_its_starters_fail_is_not_tried_without_end(
     await schedd.until(cooling)
     assert await schedd.negotiate(point.address) == 0, "nothing is asked for while the job cools down"
     (ad,) = await schedd.jobs()
-    assert (ad["VacateReasonCode"], ad["NumJobCoolDowns"], ad["NumShadowStarts"], ad["JobStatus"]) == (1007, 1, 1, 1)
+    assert (ad["VacateReasonCode"], ad["NumJobCoolDowns"], ad["NumShadowStarts"], ad["JobStatus"]) == (code, 1, 1, 1)
 
 
 async def test_a_running_job_is_removed_when_its_run_is_over(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:

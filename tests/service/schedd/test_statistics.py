@@ -85,6 +85,7 @@ async def test_the_loop_knows_how_busy_it_is() -> None:
     duty = duty_cycle.DutyCycle()
     assert duty.attributes(10.0) == {}
     duty.begin(10.0)
+    assert set(duty.attributes(19.0).values()) == {0.0}, "it starts"
     duty.waited = 5.0
     assert duty.attributes(20.0) == {"DaemonCoreDutyCycle": 0.5, "RecentDaemonCoreDutyCycle": 0.5}
     duty.follow(Window(240, 240))

@@ -103,6 +103,38 @@ async def test_what_jobs_set_themselves_gives_way_to_a_transform(access_point: A
     assert sorted((ad["Size"], ad["Memo"]) for ad in await point.jobs()) == [(9, 1), (9, 2)]
 
 
+@pytest.mark.parametrize("late", [{}, {"JobMaterializeLimit": 2}])
+@pytest.mark.parametrize("rule", ["SET Size 9", "if MY.ProcId >= 0\nSET Size 9\nendif"])
+async def test_a_job_that_differs_is_changed_to_what_its_cluster_says(
+    access_point: Any, rule: str, late: dict[str, int]
+) -> None:
+    """Whether the rule is run on one job for all, or on each."""
+    point = await access_point(**rules(rule))
+    await point.submit(procs=[{"Size": 1, "Memo": 1}, {"Memo": 2}], Size=9, **late)
+
+    async def there() -> bool:
+        return len(await point.jobs()) == 2
+
+    await point.until(there)
+    assert sorted((ad["Size"], ad["Memo"]) for ad in await point.jobs()) == [(9, 1), (9, 2)]
+
+
+async def test_each_job_of_a_cluster_is_judged(access_point: Any) -> None:
+    knobs = {
+        "SUBMIT_REQUIREMENT_NAMES": "Even Small",
+        "SUBMIT_REQUIREMENT_Even": "ProcId % 2 == 0",
+        "SUBMIT_REQUIREMENT_Even_REASON": 'strcat("job ", ProcId, " is odd")',
+        "SUBMIT_REQUIREMENT_Even_IS_WARNING": "true",
+        "SUBMIT_REQUIREMENT_Small": "Size < 5",
+        "SUBMIT_REQUIREMENT_Small_REASON": 'strcat("job ", ProcId, " has size ", Size)',
+    }
+    point = await access_point(**knobs)
+    reply = await submitted(point, 4, Size=1)
+    assert list(reply.warnings) == ["job 3 is odd", "job 1 is odd"]
+    assert await refused(point.submit(procs=[{"Size": 4}, {"Size": 4}, {"Size": 6}, {"Size": 7}])) == "job 2 has size 6"
+    assert (await refused(point.submit(procs=[{"Size": 4}, {"Size": "x"}]))).startswith("Submit requirement Small eval")
+
+
 async def test_a_changed_job_is_the_same_after_a_restart(access_point: Any) -> None:
     knobs = rules("SET Number $(MY.ProcId) + 10\nDELETE Gone\nSET JobPrio 4")
     point = await access_point(**knobs)

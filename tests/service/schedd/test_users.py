@@ -33,7 +33,8 @@ async def refused(submission: Any) -> str:
 
 async def listed(admin: Any, *words: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads((await admin("-json", *words)).out)
-    return found
+    # Without what is counted anew from the schedd's start on.
+    return [{name: ad[name] for name in ad if not name.startswith(("Hourly", "Daily"))} for ad in found]
 
 
 async def test_whoever_submits_has_a_record_that_counts_jobs(schedd: RunningAccessPoint, admin: Any) -> None:
@@ -183,6 +184,41 @@ async def test_a_user_who_is_named_twice_is_changed_once(schedd: RunningAccessPo
     assert [ad["User"] for ad in await listed(admin)] == ["carol@here"]
 
 
-async def test_what_is_not_counted_is_refused_with_where_totals_are(admin: Any) -> None:
-    done = await admin("-daily:rescale")
-    assert (done.status, done.out) == (2, "") and "by hour and day" in done.err and "-usage" in done.err
+async def test_daily_shows_what_the_jobs_of_users_did_of_late(
+    schedd: RunningAccessPoint, admin: Any, point: ExecutionPoint
+) -> None:
+    point.script = lambda ad: Script(exit_code=0)
+    await schedd.submit(2)
+    await schedd.negotiate(point.address)
+    await schedd.until_gone()
+    (ad,) = json.loads((await admin("-json")).out)
+    assert sum(ad["HourlyJobsLaunched"]) == 2 and ad["HourlyStatsUnitSize"] == 4 * 3600
+    assert "HourlyJobsHeld" not in ad
+    heading, name, *spans = (await admin("-daily")).out.splitlines()
+    assert heading.split() == ["Name", "Launched", "NoExec", "Requeued", "Held", "SlotHours", "IdleWeight"]
+    assert name.strip() == f"{schedd.owner}@here"
+    assert spans[-1].split()[:4] == ["last", "0.0", "hrs", "2"] or len(spans) > 1, "a span of four hours may end here"
+
+
+async def test_daily_counts_time_on_slots_and_the_cores_that_idle_jobs_want(
+    schedd: RunningAccessPoint, admin: Any, point: ExecutionPoint
+) -> None:
+    point.script = lambda ad: Script(until_killed=True)
+    await schedd.submit(1)
+    await schedd.negotiate(point.address)
+
+    async def runs() -> bool:
+        return bool(await schedd.jobs("JobStatus == 2"))
+
+    await schedd.until(runs)
+    await schedd.submit(2, RequestCpus=3)
+
+    async def measured() -> bool:
+        (ad,) = json.loads((await admin("-json")).out)
+        return sum(ad.get("HourlyJobsSlotTime", [0])) >= 1 and sum(ad.get("HourlyJobsWeightedIdle", [0])) > 0
+
+    await schedd.until(measured)
+    await schedd.act("HOLD", "JobStatus == 2")
+    done = await admin("-daily:yearly")
+    assert done.status == 2 and "can only be rescale" in done.err
+    assert "HourlyJobsHeld" not in json.loads((await admin("-json")).out)[0]

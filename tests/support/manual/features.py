@@ -177,8 +177,11 @@ FEATURES = [
         "(Memory * 1024 * 1024), int(DevShmSize), 2 * 1024 * 1024 * 1024)\n"
         "SINGULARITY_JOB = !isUndefined(TARGET.SingularityImage)\nSINGULARITY_IMAGE_EXPR = TARGET.SingularityImage\n"
         'SINGULARITY_BIND_EXPR = (Target.Owner == "TrustedUser") ? SomeExpressionFromJob : ""\n'
-        "SINGULARITY = /opt/singularity/bin/singularity\n",
+        "SINGULARITY = /opt/singularity/bin/singularity\nSINGULARITY_TARGET_DIR = /srv\n"
+        'SINGULARITY_EXTRA_ARGUMENTS = ifThenElse(TARGET.WantsWritable =?= true, "-w", "")\n',
         gives=[
+            ("SINGULARITY_EXTRA_ARGUMENTS", {}, {"WantsWritable": True}, "-w"),
+            ("SINGULARITY_EXTRA_ARGUMENTS", {}, {}, ""),
             ("DOCKER_VOLUME_DIR_SOME_DIR_MOUNT_IF", {}, {"WantSomeDirMounted": True, "Owner": "smith"}, True),
             ("DOCKER_SHM_SIZE", {"Memory": 100}, {"DevShmSize": 5}, 5),
             ("SINGULARITY_JOB", {}, {"SingularityImage": "x"}, True),

@@ -7,6 +7,7 @@ import getpass
 import os
 import select
 import socket
+import stat
 import threading
 from pathlib import Path
 
@@ -104,3 +105,10 @@ def test_a_log_that_is_a_pipe_is_a_failure_and_devnull_is_none(pipe: Path) -> No
         assert (done, failure.errno) == ([], errno.ENXIO)
         assert write(planned("/dev/null"), LogSizes()) == ([1], [])
     assert writer.settle(planned("/dev/zero"), LogSizes()) == ([1], [])
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o750, 0o755])
+def test_a_sandbox_is_open_to_whom_job_spool_permissions_says(tmp_path: Path, mode: int) -> None:
+    sandbox = Sandbox(str(tmp_path / "spool" / "1" / "0"), ME, mode=mode)
+    sandbox.make()
+    assert stat.S_IMODE(Path(sandbox.path).stat().st_mode) == mode

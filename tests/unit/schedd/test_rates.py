@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+import pytest
+from slotwise.errors import ConfigError
 from slotwise.schedd.claims.ends.stop_throttle import StopRate
 from slotwise.schedd.claims.starts.start_throttle import StartThrottle
 from slotwise.schedd.jobs.decision import Kill
+from slotwise.schedd.transfer.disk_throttle import DiskThrottle, DiskThrottleSettings, parse_limits
 from slotwise.schedd.transfer.transfer_queue import TransferQueue
 
 
@@ -86,7 +89,7 @@ async def test_transfers_are_bounded_and_shared_between_users() -> None:
     assert order == ["ann", "ann", "bob"]
     assert queue.must_wait("ann")
     assert queue.must_wait("eve")
-    for leaving, following in (("bob", "bob"), ("bob", "eve"), ("ann", "ann"), ("eve", None), ("ann", "ann")):
+    for leaving, following in (("bob", "eve"), ("eve", "bob"), ("ann", "ann"), ("bob", None), ("ann", "ann")):
         before = len(order)
         queue.leave(leaving)
         await asyncio.sleep(0)
@@ -121,3 +124,57 @@ async def test_a_turn_given_to_a_transfer_that_is_cancelled_goes_to_the_next() -
     await asyncio.wait_for(following, 5)
     queue.leave("eve")
     assert not queue.must_wait("ann")
+
+
+def test_the_load_of_the_disk_bounds_transfers() -> None:
+    """Above the upper limit none starts, between the limits one for each that ends, below one more after a wait."""
+    throttle = DiskThrottle(DiskThrottleSettings(1.8, 2.0, wait_s=60), 0.0)
+    assert throttle.has_room(1000)
+    throttle.worked(40.0)  # four at a time
+    throttle.look(4, 10.0)
+    assert throttle.load < 2.0 and throttle.most is None
+    throttle.worked(400.0)
+    throttle.look(4, 110.0)
+    assert throttle.load > 2.0 and throttle.most == 4 and not throttle.has_room(4) and throttle.has_room(3)
+    throttle.worked(5.7)
+    throttle.look(3, 113.0)
+    assert throttle.most == 3
+    throttle.look(3, 140.0)  # the long average is still above the lower limit, or it is too early
+    assert throttle.most == 3
+    throttle.look(3, 2000.0)
+    assert throttle.load < 0.1 and throttle.most == 4
+    throttle.look(4, 2030.0)
+    assert throttle.most == 4
+    throttle.look(3, 2100.0)
+    assert throttle.most == 4  # there is room as it is
+    throttle.look(4, 2101.0)
+    assert throttle.most == 5
+
+
+async def test_transfers_of_both_directions_wait_for_the_disk() -> None:
+    throttle = DiskThrottle(DiskThrottleSettings(1.8, 2.0), 0.0)
+    uploads, downloads = TransferQueue(), TransferQueue()
+    for queue in (uploads, downloads):
+        queue.disk_has_room = lambda: throttle.has_room(uploads.active + downloads.active)
+    throttle.most = 1
+    await uploads.enter("ann")
+    waiting = asyncio.create_task(downloads.enter("bob"))
+    await asyncio.sleep(0)
+    assert downloads.waiting == 1
+    throttle.most = 2
+    downloads.admit()
+    await asyncio.wait_for(waiting, 5)
+    assert downloads.active == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "limits"), [("2.0", (1.8, 2.0)), ("5 to 6.5", (5.0, 6.5)), ("5\tto\t5", (5.0, 5.0)), ("", None)]
+)
+def test_limits_of_the_load(text: str, limits: tuple[float, float] | None) -> None:
+    assert parse_limits(text) == limits
+
+
+@pytest.mark.parametrize("text", ["6 to 5", "0", "-1", "two", "5 6", "5 to", "1.2.3"])
+def test_what_is_no_range_of_loads_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="is not a range of loads"):
+        parse_limits(text)

@@ -330,7 +330,7 @@ def test_an_idle_claim_leaves_on_shutdown_and_nothing_new_comes() -> None:
 # --------------------------------------------------------------------------------------------------------- activation
 
 
-def test_activation_is_refused_with_the_references_codes() -> None:
+def test_activation_is_refused_with_htcondors_codes() -> None:
     run = Run("2.0#1", T0)
 
     def code(d: Driven) -> int:

@@ -11,6 +11,7 @@ from slotwise.classad import ExprTree
 from slotwise.model.resources import Resources
 from slotwise.startd.host.outbox import Ended, Granted, Kill, NowIn, Refused
 from slotwise.startd.publish.daemon_ad import daemon_attributes
+from slotwise.startd.records.slot_record import ScheddId
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.states import Draining
 from slotwise.startd.slot_types.custom import CustomResource, parse_inventory
@@ -203,7 +204,7 @@ def test_a_claim_that_waits_is_answered_when_the_slot_is_its() -> None:
     assert p.place("slot1") == "Claimed/Retiring"
     assert p.ad("slot1")["PreemptingRank"] == 10
     p.gone()
-    grants = [m for m in p.said(Granted) if m.schedd == "other"]
+    grants = [m for m in p.said(Granted) if m.schedd.name == "other"]
     assert len(grants) == 1 and grants[0].serial == p.serial
     assert p["slot1"].terms.schedd_name == "other"
     assert [m.what.cause.code for m in p.said(Ended)] == [1018]
@@ -214,7 +215,7 @@ def test_a_lost_schedd_withdraws_its_waiting_request() -> None:
     p.run()
     p.request("slot1", schedd="other")
     assert p.place("slot1") == "Claimed/Retiring"
-    p.it.claims.schedd_lost("other", p.now)
+    p.it.claims.schedd_lost(ScheddId("other"), p.now)
     assert p.place("slot1") == "Claimed/Busy"
 
 
@@ -236,6 +237,36 @@ def test_pslot_preemption_fails_whole_when_one_victim_may_not_go() -> None:
     assert "retirement" in p.request(preempt=(victim,)).reason
     assert "gone" in p.request(preempt=("nonsense",)).reason
     assert p.place("slot1_1") == "Claimed/Busy"
+
+
+def test_claims_become_one_slot_with_what_they_had() -> None:
+    """Also while what they ran is being cleaned up, and no more than that, whatever else is free."""
+    p = point()
+    parts = [p.run(run_id=f"1.{n}#1", wanted=job(RequestCpus=1)) for n in range(2)]
+    assert p["slot1"].free.cpus == 2
+    too_large = p.request_id(parts[0], job(RequestCpus=3), coalesce=tuple(parts))
+    assert isinstance(too_large, Refused)
+    p.gone("1.0#1")
+    p.gone("1.1#1")
+    assert p["slot1"].free.cpus == 4  # the claims were given up for it
+
+    parts = [p.run(run_id=f"2.{n}#1", wanted=job(RequestCpus=1)) for n in range(2)]
+    granted = p.request_id(parts[0], job(RequestCpus=2), coalesce=tuple(parts))
+    assert isinstance(granted, Granted)
+    ((claim_id, name),) = granted.slots
+    assert claim_id not in parts and p.ad(name.partition("@")[0])["Cpus"] == 2
+    p.gone("2.0#1")
+    p.gone("2.1#1")
+    assert p["slot1"].free.cpus == 2 and p["slot1"].children == {name}
+
+
+def test_claims_of_others_or_of_two_machines_do_not_become_one_slot() -> None:
+    p = point()
+    own, others = p.claim(), p.claim(schedd="other")
+    for parts in ((own, others), (own, "nonsense"), (p["slot1"].ids.current,)):
+        refused = p.request_id(parts[0], coalesce=parts)
+        assert isinstance(refused, Refused) and "one partitionable slot" in refused.reason, parts
+    assert len(p["slot1"].children) == 2
 
 
 def test_reuse_of_a_claim_for_one_job_after_another() -> None:

@@ -138,7 +138,19 @@ def test_disk_network_and_benchmarks_of_this_host(tmp_path: Path) -> None:
     assert disk.read(tmp_path / "nowhere") == {"TotalDisk": 0}
     assert set(network.read()) <= {"HardwareAddress", "SubnetMask"}
     found = bench.read(seconds=0.02)
+    assert found is not None
     assert int(found["Mips"]) > 100 and int(found["KFlops"]) > 1000
+
+
+def test_benchmarks_that_are_given_up_end_with_their_slice() -> None:
+    asked: list[bool] = []
+
+    def given_up() -> bool:
+        asked.append(len(asked) == 2)
+        return asked[-1]
+
+    assert bench.read(seconds=3600 * bench.SLICE_S, given_up=given_up) is None
+    assert asked == [False, False, True]
 
 
 def test_one_bad_benchmark_does_not_mark_a_machine_as_slow() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from pathlib import Path
 
+import pytest
 from slotwise.home import PoolHome
 from slotwise.startd.starter_link import StarterLink
 from slotwise.wire.gen import starter_pb2
@@ -27,3 +30,24 @@ async def test_what_comes_before_the_list_of_runs_is_in_the_list(tmp_path: Path)
     assert told == ["list", "gone"]
     link.take([REPAIRED])
     assert told == ["list", "gone", "repaired"]
+
+
+async def test_a_starter_is_left_to_the_master_where_there_is_one(tmp_path: Path) -> None:
+    home, spawned = PoolHome(tmp_path), asyncio.Event()
+    home.create()
+    hold = (
+        "import sys; from pathlib import Path; from slotwise.home import PoolHome; from slotwise.daemon import lock\n"
+        "held = lock.DaemonLock(PoolHome(Path(sys.argv[1])), 'master'); print('held', flush=True); sys.stdin.read()"
+    )
+    pipe = asyncio.subprocess.PIPE
+    master = await asyncio.create_subprocess_exec(sys.executable, "-c", hold, str(tmp_path), stdin=pipe, stdout=pipe)
+    assert master.stdout is not None and master.stdin is not None
+    assert await master.stdout.readline() == b"held\n"
+    link = StarterLink(home, lambda _: (), lambda _: None, lambda _: None, spawn=spawned.set, patience_s=0.05)
+    waiting = asyncio.create_task(link.target())
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(spawned.wait(), 0.5)
+    master.stdin.close()
+    await master.wait()
+    await asyncio.wait_for(spawned.wait(), 10)
+    waiting.cancel()

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import socket
 import struct
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,36 +13,14 @@ import pytest
 from slotwise.startd.fingerprint import idle
 from slotwise.startd.fingerprint.x_input import Connection, XProbe, entries
 
-COOKIE = bytes(range(16))
-
-
-def authority(display: str, cookie: bytes = COOKIE) -> bytes:
-    """An Xauthority file with one entry."""
-    parts = (b"host", display.encode(), b"MIT-MAGIC-COOKIE-1", cookie)
-    return struct.pack(">H", 256) + b"".join(struct.pack(">H", len(part)) + part for part in parts)
+from tests.support.xvfb import COOKIE, authority, running_xvfb
 
 
 @pytest.fixture
 def xvfb(tmp_path: Path) -> Iterator[str]:
     """The number of a display that wants a cookie."""
-    if shutil.which("Xvfb") is None:
-        pytest.skip("no Xvfb here")
-    cookies = tmp_path / "cookies"
-    cookies.write_bytes(authority(""))
-    reading, writing = os.pipe()
-    server = subprocess.Popen(
-        ["Xvfb", "-displayfd", str(writing), "-auth", str(cookies), "-nolisten", "tcp", "-noreset"],
-        pass_fds=[writing], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    os.close(writing)
-    with os.fdopen(reading) as told:
-        number = told.readline().strip()
-    try:
-        assert number, "Xvfb did not start"
+    with running_xvfb(tmp_path / "cookies") as number:
         yield number
-    finally:
-        server.terminate()
-        server.wait(10)
 
 
 def linked(root: Path, number: str) -> Path:

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 from slotwise.classad import ClassAd, ExprTree
+from slotwise.config import load
 from slotwise.execution.job_view import JobView, read_job, read_slot
 from slotwise.execution.keeper_spec import Identity, Isolation, KeeperSpec
 from slotwise.starter.job.ads import lookup
 from slotwise.starter.job.choice import Choice
 from slotwise.starter.job.directories import RunDirectory
 from slotwise.starter.job.failures import LaunchRefusedError
-from slotwise.starter.runtimes.apptainer import Apptainer, ApptainerSettings, find_program, image_of
+from slotwise.starter.runtimes.apptainer import Apptainer, ApptainerSettings, find_program, image_of, read_apptainer
 from slotwise.starter.runtimes.context import JobContext
 from slotwise.starter.runtimes.images import CacheSettings, ImageCache, Pull
 from slotwise.starter.runtimes.runtime import ContainerJob, Progress
@@ -75,6 +76,8 @@ def test_a_job_on_a_shared_file_system() -> None:
 def test_a_target_directory_is_one_path(target: str) -> None:
     with pytest.raises(LaunchRefusedError, match="container_target_dir"):
         words(ad={"ContainerTargetDir": target})
+    with pytest.raises(LaunchRefusedError, match="SINGULARITY_TARGET_DIR"):
+        words(replace(_PLAIN, target_dir=target))
 
 
 def test_the_administrators_target_directory_counts_more_than_the_jobs() -> None:
@@ -192,6 +195,64 @@ def test_nothing_runs_as_root_with_the_jobs_variables() -> None:
             asyncio.run(driver.prepare(job, lambda _said: None))
 
 
+@pytest.mark.parametrize(("fails", "tests"), [(False, 1), (True, 3)])
+def test_of_jobs_that_come_together_one_tests_their_image(tmp_path: Path, *, fails: bool, tests: int) -> None:
+    count = tmp_path / "count"
+    program = tmp_path / "apptainer"
+    program.write_text(f"#!/bin/sh\necho tested >>{count}\nexit {int(fails)}\n")
+    program.chmod(0o755)
+    image = tmp_path / "image.sif"
+    image.touch()
+    run = RunDirectory(tmp_path / "run", tmp_path / "control")
+    run.scratch.mkdir(parents=True)
+    job = a_job({}, {}, image=str(image))
+    spec = KeeperSpec(name="dir_1_1", exe="/x", args=("x",), env={}, cwd="/")
+    job = replace(job, spec=spec, context=replace(job.context, directory=run, identity=Identity()))
+    driver = Apptainer(replace(_PLAIN, program=str(program)), ImageCache(CacheSettings(), tmp_path), tmp_path, tmp_path)
+
+    async def together() -> list[object]:
+        jobs = (driver.prepare(job, lambda _said: None) for _ in range(3))
+        return list(await asyncio.gather(*jobs, return_exceptions=True))
+
+    ends = asyncio.run(together())
+    assert [isinstance(end, LaunchRefusedError) for end in ends] == [fails] * 3
+    assert count.read_text().count("tested") == tests
+
+
+def test_an_unpacked_image_is_tested_again_when_it_changes_and_after_a_while(tmp_path: Path) -> None:
+    count, program = tmp_path / "count", tmp_path / "apptainer"
+    program.write_text(f"#!/bin/sh\necho tested >>{count}\n")
+    program.chmod(0o755)
+    image = tmp_path / "image"
+    (image / "bin").mkdir(parents=True)
+    run = RunDirectory(tmp_path / "run", tmp_path / "control")
+    run.scratch.mkdir(parents=True)
+    now = 0.0
+    driver = Apptainer(
+        replace(_PLAIN, program=str(program)),
+        ImageCache(CacheSettings(), tmp_path),
+        tmp_path,
+        tmp_path,
+        monotonic=lambda: now,
+    )
+
+    def tests(image: Path = image) -> int:
+        """How many tests it has taken when one more job has come."""
+        job = a_job({}, {}, image=str(image))
+        spec = KeeperSpec(name="dir_1_1", exe="/x", args=("x",), env={}, cwd="/")
+        job = replace(job, spec=spec, context=replace(job.context, directory=run, identity=Identity()))
+        asyncio.run(driver.prepare(job, lambda _said: None))
+        return count.read_text().count("tested")
+
+    assert [tests(), tests()] == [1, 1]
+    (image / "bin/sh").touch()
+    assert [tests(), tests()] == [2, 2]
+    now = 301.0
+    assert [tests(), tests()] == [3, 3]
+    (run.scratch / "image").mkdir()
+    assert [tests(run.scratch / "image"), tests(run.scratch / "image")] == [4, 5], "the job's own may change unseen"
+
+
 @pytest.mark.parametrize(
     ("image", "pulled"),
     [
@@ -214,3 +275,14 @@ def test_images_of_this_host_are_not_pulled_with_the_starters_rights(image: str,
 
 def test_an_image_is_no_option() -> None:
     assert image_of(a_job({}, {}, image="--bind=/etc:/x://")) == f"{_SCRATCH}/--bind=/etc:/x://"
+
+
+async def test_a_program_that_is_named_and_not_there_is_told(tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text("SINGULARITY = /nowhere/apptainer\n")
+    settings = read_apptainer(load(str(config), env={}, cwd=tmp_path))
+    driver = Apptainer(settings, ImageCache(CacheSettings(), _PLACE), _PLACE, _PLACE)
+    await driver.probe()
+    why = "SINGULARITY names /nowhere/apptainer, where there is no program"
+    assert driver.offer.attributes == {"HasSingularity": False, "SingularityOfflineReason": why}
+    assert driver.offer.reason == why

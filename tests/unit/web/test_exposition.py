@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from prometheus_client.core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from slotwise.matchmaking.reasons import reason_label
 from slotwise.metrics import OTHER, FromAttribute, families_of, known
-from slotwise.negotiator.metrics import reason_label
 from slotwise.web.exposition import Scrape, merged, rendered
 from slotwise.wire.gen import daemon_pb2
 

@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar
 
+from slotwise import environment
 from slotwise.cli.common.terminal import shown
 from slotwise.home import PoolHome
 
@@ -46,6 +47,8 @@ class Invocation:
     #: ``host:port`` of another pool's collector, and the name of a daemon there, when the caller named them.
     pool: str | None = None
     daemon_name: str | None = None
+    #: Where the daemon that is meant answers, when the caller named the address itself.
+    daemon_address: str | None = None
     #: HTCondor's name of the command (``condor_q``), where it was called by that: words and statuses are HTCondor's
     #: then. Empty under ``slotwise``, which may say things better.
     called: str = ""
@@ -57,7 +60,7 @@ class Invocation:
         width = os.get_terminal_size(sys.stdout.fileno()).columns if terminal else 80
         return cls(
             cwd=Path.cwd(),
-            env=dict(os.environ),
+            env=environment(),
             stdin=sys.stdin,
             stdout=shown(sys.stdout),
             stderr=shown(sys.stderr),
@@ -98,6 +101,15 @@ class Invocation:
         """The same call for another pool (its collector's ``host:port``), or a daemon by name; None leaves it."""
         return replace(self, pool=pool or self.pool, daemon_name=daemon_name or self.daemon_name)
 
+    def at(self, address: str) -> Invocation:
+        """The same call for the daemon that answers at an address, as a user writes it."""
+        from slotwise.wire import contact
+        from slotwise.wire.credential import places
+
+        target = contact.target_of(address)
+        places.name(target)
+        return replace(self, daemon_address=target)
+
     # -------------------------------------------------------------------------------------------------- daemons
 
     @cached_property
@@ -112,9 +124,13 @@ class Invocation:
         :raises PeerUnavailableError: when there is none.
         :raises NotFoundError: when the pool has no such daemon.
         """
+        return self.open(self.target(daemon))
+
+    def target(self, daemon: str) -> str:
+        """Where a daemon of the pool that the caller means answers, as :meth:`channel` finds it."""
         from slotwise.client import locate
 
-        return self.open(locate.target_of(self._access, daemon, self.daemon_name))
+        return self.daemon_address or locate.target_of(self._access, daemon, self.daemon_name)
 
     def open(self, target: str) -> grpc.Channel:
         """A channel to a gRPC target, open from an earlier call or new, that authenticates the caller.
@@ -135,10 +151,18 @@ class Invocation:
         return stub_class(self.channel(daemon))
 
     def knobs(self) -> Config:
-        """The configuration as commands read it."""
+        """The configuration as commands read it, which a call reads once."""
+        return self._knobs
+
+    @cached_property
+    def _knobs(self) -> Config:
         from slotwise.config import load
 
         return load(None, env=self.env, home=self.home)
+
+    def home_of(self, knobs: Config) -> PoolHome:
+        """The pool the caller means, with its durable state where ``knobs`` has SPOOL."""
+        return self.home.with_spool(knobs.get("SPOOL"))
 
     def proves_itself(self) -> bool:
         """Whether the caller can authenticate at other hosts: by a token, the host's credential, or a certificate.

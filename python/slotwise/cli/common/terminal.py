@@ -12,6 +12,11 @@ from typing import IO
 _SHOWN = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n\r"}
 
 
+def escaped(text: str) -> str:
+    """``text`` with its control characters as escapes."""
+    return text.translate(_SHOWN)
+
+
 class TerminalText:
     """A stream of text to a terminal."""
 
@@ -20,7 +25,7 @@ class TerminalText:
 
     def write(self, text: str) -> int:
         """Write ``text`` with its control characters as escapes."""
-        return self._stream.write(text.translate(_SHOWN))
+        return self._stream.write(escaped(text))
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from slotwise import ids
 
@@ -13,12 +17,47 @@ def write(path: Path, text: str, mode: int = 0o644) -> None:
 
     :raises OSError: it cannot be written, as where another user's file has its name in a directory such as /tmp.
     """
-    partial = path.with_name(f".{path.name}.{ids.secret(64)}")
+    with replaced(path, mode) as stream:
+        stream.write(text.encode("utf-8", "surrogateescape"))
+
+
+@contextmanager
+def replaced(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
+    """A stream whose contents become the file in one step, when all of them are there; what was there, also a link, is
+    replaced. Pipes and devices, as /dev/stdout, are written to.
+
+    :raises OSError: as :func:`write`.
+    """
+    if (stream := _pipe(path)) is not None:
+        with stream:
+            yield stream
+        return
+    partial = path.with_name(f".{path.name[:200]}.{ids.secret(64)}")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as stream:
-            stream.write(text)
+        with os.fdopen(descriptor, "wb") as stream:
+            yield stream
         partial.replace(path)
-    except OSError as error:
+    except BaseException as error:
         partial.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(path)) from None
+        if isinstance(error, OSError):
+            raise OSError(error.errno, error.strerror, str(path)) from None
+        raise
+
+
+def _pipe(path: Path) -> BinaryIO | None:
+    """The pipe or device with this name, open; None where there is none."""
+    try:
+        if _is_file(path.stat().st_mode):
+            return None
+        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    if _is_file(os.fstat(descriptor).st_mode):  # it has become a link to a file meanwhile
+        os.close(descriptor)
+        return None
+    return os.fdopen(descriptor, "wb")
+
+
+def _is_file(mode: int) -> bool:
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)

@@ -36,7 +36,7 @@ journals, spooled files, keys and tokens. Keep the file as safe as the pool: it 
 RESTORE = """Puts a backup into the pool's directory, which must have no state of its own; the pool must be down.
 Jobs that ran when the backup was made are looked for at their execution points when the schedd starts."""
 #: The parts of the home that a backup has.
-_PARTS = ("config.d", "secrets", "spool")
+_PARTS = ("config.d", "sandboxes", "secrets", "spool", "tls")
 _MANIFEST = "slotwise-backup.json"
 _FORMAT = 1
 _SQLITE = b"SQLite format 3\0"
@@ -81,7 +81,7 @@ def backup(args: list[str], inv: Invocation) -> int:
         return 0
     if not asked.file:
         raise UsageError("which file?", hint="slotwise backup FILE.tar.gz")
-    home, target = inv.home.require_trusted(), inv.cwd / asked.file
+    home, target = inv.home_of(inv.knobs()), inv.cwd / asked.file
     if not home.spool.is_dir():
         raise HostError(f"{home.root} has no pool", hint="SLOTWISE_HOME names another directory", path=str(home.root))
     count = write(home, target, time.time())
@@ -97,12 +97,16 @@ def restore(args: list[str], inv: Invocation) -> int:
         return 0
     if not asked.file:
         raise UsageError("which file?", hint="slotwise restore FILE.tar.gz")
-    home = inv.home
+    home = inv.home_of(inv.knobs())
     if running := [name for name in DAEMONS if lock.holder(home, name) is not None]:
         raise HostError(f"the pool in {home.root} runs: {', '.join(running)}", hint="stop it: `slotwise down`")
     count, manifest = read(inv.cwd / asked.file, home)
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(manifest.made_at))
     inv.out(f"{count} files of {when} are in {home.root}; `slotwise up` starts the pool")
+    inv.out(
+        "Start it only when the pool that was copied is down: then it reconnects to the jobs that ran. While that pool"
+    )
+    inv.out("is up they stay there, and run a second time here once their leases end.")
     return 0
 
 
@@ -144,11 +148,21 @@ def _add_all(archive: tarfile.TarFile, home: PoolHome, now: float) -> int:
     archive.addfile(head, io.BytesIO(text))
     count = 0
     for part in _PARTS:
-        for path in _state(home.root / part):
-            name = path.relative_to(home.root).as_posix()
+        top, sandboxes = _place(home, part), _place(home, "sandboxes")
+        for path in _state(top):
+            if part != "sandboxes" and path.is_relative_to(sandboxes):
+                continue  # a part of its own, which may lie in SPOOL
+            name = (PurePosixPath(part) / path.relative_to(top)).as_posix()
             with contextlib.suppress(FileNotFoundError):  # it has gone meanwhile
                 count += _add(archive, path, name)
     return count
+
+
+def _place(home: PoolHome, part: str) -> Path:
+    """Where a part of the backup is in ``home``: the spool is where SPOOL says, which may be a link."""
+    spool = home.spool.resolve() if home.named_spool else home.spool
+    sandboxes = spool / "sandboxes" if home.named_spool else home.sandboxes
+    return {"spool": spool, "sandboxes": sandboxes}.get(part, home.root / part)
 
 
 def _state(top: Path) -> Iterator[Path]:
@@ -201,8 +215,8 @@ def read(source: Path, home: PoolHome) -> tuple[int, Manifest]:
     :raises HostError: when it is not a backup, or the home has state of its own.
     """
     for part in _PARTS:
-        place = home.root / part
-        if place.is_dir() and any(place.iterdir()):
+        place = _place(home, part)
+        if place.is_dir() and any(one != _place(home, "sandboxes") for one in place.iterdir()):
             hint = "move it away, or name another directory with SLOTWISE_HOME"
             raise HostError(f"{place} is not empty", hint=hint, path=str(place))
     mask = os.umask(0o077)
@@ -213,7 +227,9 @@ def read(source: Path, home: PoolHome) -> tuple[int, Manifest]:
             home.root.mkdir(parents=True, exist_ok=True)
             # Directories last: until all is there, nobody else decides what is in them.
             for member in sorted(members, key=lambda one: one.isdir()):
-                archive.extract(member, home.root, numeric_owner=True, filter=_kept)
+                part, *rest = PurePosixPath(member.name).parts
+                below = member.replace(name=str(PurePosixPath(*rest)), deep=False)
+                archive.extract(below, _place(home, part), numeric_owner=True, filter=_kept)
     except (tarfile.TarError, EOFError, OSError) as error:
         raise HostError(f"cannot restore {source}: {error}", path=str(source)) from None
     finally:

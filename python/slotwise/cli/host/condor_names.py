@@ -13,6 +13,7 @@ from pathlib import Path
 
 import slotwise
 from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.common.options import UnknownOptionError
 from slotwise.cli.common.parser import Parser
 from slotwise.cli.registry import CONDOR_NAMES
 from slotwise.errors import HostError
@@ -20,6 +21,8 @@ from slotwise.release import CONDOR_VERSION, condor_platform
 
 #: Where the links are, unless another place is named.
 DIRECTORY = Path(slotwise.__file__).parent / "condor_names"
+#: sshd.sh and condor_ssh, with which the nodes of parallel jobs reach each other, and openmpiscript.
+LIBEXEC = Path(slotwise.__file__).parent / "libexec"
 
 
 def main(args: list[str], inv: Invocation) -> int:
@@ -27,15 +30,27 @@ def main(args: list[str], inv: Invocation) -> int:
     parser = Parser(inv, "condor-names", "The directory of commands with HTCondor's names, to put into PATH.")
     parser.add_argument("--path", "-path", action="store_true", help="print the directory (the default)")
     parser.add_argument("--in", "-in", dest="directory", metavar="DIR", help="make the links there instead")
+    parser.add_argument("--remove", "-remove", action="store_true", help="remove the links that were made there")
     parser.add_argument("--list", "-list", action="store_true", help="print the names")
+    parser.add_argument(
+        "--libexec", "-libexec", action="store_true", help="print the directory of scripts for parallel jobs instead"
+    )
     options = parser.take(args)
     if options is None:
         return 0
     if options.list:
         inv.out("\n".join(CONDOR_NAMES))
         return 0
+    if options.libexec:
+        inv.out(str(LIBEXEC))
+        return 0
     directory = inv.path(options.directory) if options.directory else DIRECTORY
+    if options.remove:
+        unlink(directory, launcher())
+        return 0
     link(directory, launcher())
+    if directory == DIRECTORY:
+        note_installed(DIRECTORY)
     inv.out(str(directory))
     return 0
 
@@ -82,6 +97,31 @@ def link(directory: Path, program: Path) -> None:
         made.replace(path)  # at once: calls of this moment find the old link or the new one
 
 
+def unlink(directory: Path, program: Path) -> None:
+    """Remove the links of names to ``program`` from ``directory``; all else there stays."""
+    for name in CONDOR_NAMES:
+        path = directory / name
+        if path.is_symlink() and path.resolve() == program:
+            path.unlink()
+
+
+def note_installed(directory: Path) -> None:
+    """Add the links to the installation's list of files, so that uninstalling the package removes them with it."""
+    try:
+        files = metadata.files("slotwise") or []
+    except metadata.PackageNotFoundError:
+        return
+    record = next((Path(str(file.locate())) for file in files if file.name == "RECORD"), None)
+    if record is None or not os.access(record, os.W_OK):
+        return
+    listed = {row.partition(",")[0] for row in record.read_text().splitlines()}
+    place = os.path.relpath(directory, record.parent.parent)
+    missing = [row for row in (f"{place}/{name}" for name in CONDOR_NAMES) if row not in listed]
+    if missing:
+        with record.open("a") as stream:
+            stream.writelines(f"{row},,\n" for row in missing)
+
+
 def version(args: list[str], inv: Invocation) -> int:
     """``condor_version``: the release of HTCondor that is followed, in the two lines that probes read."""
     for word in args:
@@ -89,6 +129,11 @@ def version(args: list[str], inv: Invocation) -> int:
         if option and "help".startswith(option):
             inv.out("usage: condor_version\nThe release of HTCondor that is followed, and the platform.")
             return 0
+    for word in args:
+        option = word.lstrip("-").lower()
+        known = any(name.startswith(option) for name in ("version", "platform", "arch", "opsys", "build_date"))
+        if word.startswith("-") and not (known and len(option) > 1):
+            raise UnknownOptionError(word)
     odd = next((word for word in args if not word.startswith("-")), None)
     if odd is not None:
         inv.err(f"ERROR: invalid argument: '{odd}'")

@@ -35,7 +35,7 @@ _OPTIONS = [
         ("owner", 1), ("tilde", 1), ("master", 2), ("schedd", 2), ("startd", 2), ("collector", 3), ("negotiator", 3),
         ("set", 2), ("unset", 3), ("rset", 3), ("runset", 5), ("mixedcase", 2), ("raw", 3), ("default", 3),
         ("config", 2), ("verbose", 1), ("dump", 1), ("expanded", 2), ("macro", 3), ("evaluate", 2), ("unused", 4),
-        ("used", 2), ("summary", 3), ("debug", 2), ("help", 2), ("version", 3),
+        ("used", 2), ("summary", 3), ("debug", 2), ("help", 2), ("version", 3), ("diagnostic", 3),
     )),
 ]  # fmt: skip
 USAGE = """usage: condor_config_val [options] NAME ...
@@ -49,7 +49,7 @@ Many values
   -dump [PATTERN ...]   all whose names match; raw, or -expanded, -default, -verbose
   -summary[:detected]   what configuration files changed, file by file
   -writeconfig FILE     the same into a file (-: the screen)
-  -used, -unused        of -dump
+  -used, -unused        of -dump: those that the daemon (-subsystem; a command) reads, or does not
   -config               the files
 Whose
   -subsystem NAME, -local-name NAME, -root-config FILE
@@ -84,6 +84,8 @@ def main(args: list[str], inv: Invocation) -> int:
     return _answer(parsed, inv)
 
 
+#: A daemon's address, in HTCondor's angle brackets or as ours are written.
+_ADDRESS = re.compile(r"<[^<>\s]+:\d+[^<>\s]*>|[^<>\s]+:\d+|unix:\S+")
 #: Marks the words of ``use CATEGORY:TEMPLATE``.
 _TEMPLATE = "^"
 
@@ -120,10 +122,18 @@ def _account(parsed: Parsed, inv: Invocation) -> int:
     return 0
 
 
+class _NoRootError(UsageError):
+    """A first file that does not exist, in the words of HTCondor's tool."""
+
+    bare = True
+
+
 def _load(parsed: Parsed, inv: Invocation, subsystem: str) -> Config:
     from slotwise.config import load
 
     root = parsed.value("root-config")
+    if root and inv.called and not inv.path(root).exists():
+        raise _NoRootError(f"ERROR: Can't read global config source {root}")
     named = root or inv.env.get("CONDOR_CONFIG")
     return load(
         inv.path(root) if root else None,
@@ -138,6 +148,18 @@ def _load(parsed: Parsed, inv: Invocation, subsystem: str) -> Config:
 def _answer(parsed: Parsed, inv: Invocation) -> int:
     daemon = next((one.name for one in parsed.options if one.name in DAEMONS), None)
     change = next((one.name for one in parsed.options if one.name in _CHANGES), None)
+    if not parsed.words and (change or (daemon and not parsed.has("dump"))):
+        htcondor_words.usage(inv)
+        return 1
+    if (address := parsed.value("address")) is not None and _ADDRESS.fullmatch(address) is None:
+        inv.err(
+            f'condor_config_val: invalid address {address}\nAddress must be of the form "<111.222.333.444:555>\n'
+            "   where 111.222.333.444 is the ip address and 555 is the port\n"
+            "   you wish to connect to (the punctuation is important).\n"
+            f"Can't find address for {daemon or 'master'} '{parsed.value('name') or 'default'}' in local pool\n"
+            "Perhaps you need to query another pool."
+        )
+        return 1
     if change or parsed.has("name") or parsed.has("address"):
         daemon = daemon or "master"
     config = _load(parsed, inv, parsed.value("subsystem") or (daemon or "TOOL").upper())
@@ -187,7 +209,8 @@ def _value(parsed: Parsed, word: str, config: Config, inv: Invocation) -> bool:
         origin, raw = config.origin(word), config.raw(word)
         if origin is not None:
             inv.out(f" # at: {_place(origin)}")
-            inv.out(f" # raw: {name} = {raw or ''}")
+            if not parsed.has("raw"):
+                inv.out(f" # raw: {name} = {raw or ''}")
         inv.out()
     return defined
 
@@ -217,9 +240,22 @@ def _names(config: Config) -> list[str]:
     return [table[key] for key in sorted(table)]
 
 
+def _is_used(name: str, subsystem: str) -> bool:
+    """Whether a daemon, or a command (TOOL), reads a knob: by the table of knobs, whatever it has read so far."""
+    from slotwise.config import find_knob
+
+    knob = find_knob(name)
+    readers = {word.strip() for word in knob.daemons.split(",")} if knob is not None and knob.used else set()
+    return ("tools" if subsystem == "TOOL" else subsystem.lower()) in readers or (
+        subsystem != "TOOL" and "all" in readers
+    )
+
+
 def _matching(parsed: Parsed, config: Config, inv: Invocation) -> Iterator[tuple[str, list[str]]]:
     """Each pattern with the names that it matches."""
     every = _names(config)
+    if parsed.has("used") != parsed.has("unused"):
+        every = [name for name in every if _is_used(name, config.subsystem or "TOOL") == parsed.has("used")]
     for word in parsed.words or [""]:
         try:
             pattern = re.compile(word, re.IGNORECASE)
@@ -234,7 +270,7 @@ def _dump(parsed: Parsed, config: Config, inv: Invocation) -> int:
     """``-dump``: all values, or those with names that match."""
     inv.out(f"# Configuration from machine: {config.get_str('FULL_HOSTNAME')}")
     for _, names in _matching(parsed, config, inv):
-        for name in names if not parsed.has("used") else ():
+        for name in names:
             if parsed.has("default"):
                 inv.out(f"{name} = {config.default(name) or ''}")
                 continue
@@ -246,10 +282,14 @@ def _dump(parsed: Parsed, config: Config, inv: Invocation) -> int:
                 if default := config.default(name):
                     inv.out(f" # default: {default}")
     if not parsed.has("verbose"):
-        inv.out("# Contributing configuration file(s):")
-        for source in config.sources:
-            inv.out(f"#\t{source}")
+        _contributing(config, inv)
     return 0
+
+
+def _contributing(config: Config, inv: Invocation) -> None:
+    inv.out("# Contributing configuration file(s):")
+    for source in config.sources:
+        inv.out(f"#\t{source}")
 
 
 def _expanded(config: Config, name: str) -> str:
@@ -314,7 +354,28 @@ def _template(parsed: Parsed, word: str, config: Config, inv: Invocation) -> Non
     elif parsed.has("expanded"):
         inv.out(f"use {chosen[0].upper()}:{rest} expands to\n{chosen[2].rstrip()}\n")
     else:
-        inv.out(f"use {chosen[0].upper()}:{chosen[1]} is\n{chosen[2].rstrip()}")
+        arguments = re.fullmatch(r"[^(]*\((.*)\)\s*", rest, re.DOTALL)
+        shown = f"{chosen[1]}({arguments[1]})" if arguments else chosen[1]
+        statements = _with_arguments(chosen[2], arguments[1]) if arguments else chosen[2]
+        inv.out(f"use {chosen[0].upper()}:{shown} is\n{statements.rstrip()}")
+
+
+def _with_arguments(text: str, arguments: str) -> str:
+    """The statements of a template with its arguments: ``$(2)``, ``$(2:default)``, ``$(2?)`` (1 if it is there, else
+    0), ``$(2+)`` (from there on), ``$(0)`` (all), ``$(0#)`` (how many)."""
+    given = [word.strip() for word in arguments.split(",")] if arguments.strip() else []
+
+    def value(found: re.Match[str]) -> str:
+        place, kind, default = int(found[1]), found[2], found[3]
+        mine = given[place - 1 : place] if place else given
+        if kind == "?":
+            return str(int(bool(mine and mine[0])))
+        if kind == "#":
+            return str(len(given[max(place - 1, 0) :]))
+        chosen = given[place - 1 :] if kind == "+" and place else mine
+        return ",".join(chosen) or (default or "")
+
+    return re.sub(r"\$\((\d+)([?+#]?)(?::([^()]*))?\)", value, text)
 
 
 def _check_if(config: Config, condition: str, inv: Invocation) -> int:
@@ -339,39 +400,74 @@ def _check_if(config: Config, condition: str, inv: Invocation) -> int:
 # ------------------------------------------------------------------------------------------------- running daemons
 
 
+def _aimed(parsed: Parsed, inv: Invocation) -> Invocation:
+    """The call for the daemon that is named, or that answers at ``-address``."""
+    aimed = inv.aimed(parsed.value("pool"), parsed.value("name"))
+    address = parsed.value("address")
+    return aimed if address is None else aimed.at(address)
+
+
+def _whose(parsed: Parsed, inv: Invocation, daemon: str, between: str) -> str:
+    """A daemon's kind, name and address."""
+    import grpc
+
+    from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
+    from slotwise.wire.status import to_error
+
+    try:
+        reply = inv.stub(daemon_pb2_grpc.DaemonStub, daemon).Ping(daemon_pb2.PingRequest(), timeout=20)
+    except grpc.RpcError as failure:
+        raise to_error(failure, peer=f"the {daemon}") from None
+    return f"{daemon}{between}{reply.name} <{inv.target(daemon)}>"
+
+
 def _of_daemon(parsed: Parsed, config: Config, inv: Invocation, daemon: str) -> int:
     """The values that a running daemon has."""
-    aimed = inv.aimed(parsed.value("pool"), parsed.value("name"))
+    aimed = _aimed(parsed, inv)
     if parsed.has("dump"):
-        inv.out(f"# Configuration from {daemon} on {parsed.value('name') or config.get_str('FULL_HOSTNAME')}")
+        inv.out(f"# Configuration from {_whose(parsed, aimed, daemon, ' on ')}")
+        found = False
         for _, names in _matching(parsed, config, inv):
             there = daemon_config.values(aimed, daemon, names)
             for name in names:
                 if name in there:
+                    found = True
                     inv.out(f"{name} = {there[name]}")
+        local = not any(parsed.has(option) for option in ("name", "pool", "address"))
+        if inv.called and found and local:  # the files of this host are those of its daemons
+            _contributing(config, inv)
         return 0
     if template := next((word for word in parsed.words if word.startswith(_TEMPLATE)), ""):
         inv.err(f"remote query not supported for use {template.removeprefix(_TEMPLATE)}")
         return 1
     there = daemon_config.values(aimed, daemon, parsed.words)
+    status = 0
     for word in parsed.words:
         text = there.get(word)
         name = config.entry_name(word) or word.upper()
-        if text is None:
-            inv.out("Not defined")
+        if text is None and parsed.has("raw"):
+            inv.err(f"Not defined: {name}")
+            status = 1
+            continue
+        if text is None and not parsed.has("default"):
+            inv.out("undefined" if parsed.has("evaluate") else "Not defined")
+            continue
+        if parsed.has("default") and not config.default(word):
+            inv.err(f"Not defined: {name}")
+            status = 1
             continue
         if parsed.has("raw") or parsed.has("default"):
             text = (config.default(word) if parsed.has("default") else config.raw(word)) or text
         elif parsed.has("evaluate"):
-            text = _evaluated(text, inv)
-        inv.out(f"{name} = {text}" if parsed.has("verbose") else text)
+            text = _evaluated(text or "", inv)
+        inv.out(f"{name} = {text}" if parsed.has("verbose") else text or "")
         if parsed.has("verbose"):
             if origin := config.origin(word):
                 inv.out(f" # at: {_place(origin)}\n # raw: {name} = {config.raw(word) or ''}")
             if default := config.default(word):
                 inv.out(f" # default: {default}")
             inv.out()
-    return 0
+    return status
 
 
 def _evaluated(text: str, inv: Invocation) -> str:
@@ -389,10 +485,15 @@ def _change(parsed: Parsed, inv: Invocation, daemon: str, change: str) -> int:
     from slotwise.config import persistent
 
     sets, runtime = _CHANGES[change]
-    where = f"{daemon} {parsed.value('name') or ''}".rstrip()
-    aimed = inv.aimed(parsed.value("pool"), parsed.value("name"))
-    aimed.channel(daemon)  # that there is no such daemon is not said of each knob
+    aimed = _aimed(parsed, inv)
+    where = _whose(parsed, aimed, daemon, " ")  # that there is no such daemon is not said of each knob
     for word in parsed.words:
+        if sets and "=" not in word and not word.startswith(_TEMPLATE):
+            inv.err(
+                f'condor_config_val: Can\'t set configuration value ("{word}")\n'
+                'You must specify "macro_name = value" or "use category:option"'
+            )
+            return 1
         name, value = persistent.parse_assignment(word) if sets else (word.strip(), None)
         try:
             daemon_config.change(aimed, daemon, name, value, runtime=runtime)

@@ -6,12 +6,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from slotwise.cli.common.parser import Parser
-from slotwise.errors import SlotwiseError
+from slotwise.cli.host.starts import shown_starts
+from slotwise.errors import SlotwiseError, UsageError
 
 if TYPE_CHECKING:
+    import argparse
+
     from google.protobuf.message import Message
 
     from slotwise.cli.common.invocation import Invocation
+    from slotwise.cli.host.masters import Target
 
 
 #: Warnings about the configuration that `up` prints; `config check` prints all.
@@ -29,7 +33,8 @@ def up(args: list[str], inv: Invocation) -> int:
     from slotwise.master import startup
 
     config_file = str(inv.path(options.config)) if options.config else None
-    result = startup.bring_up(inv.home, inv.env, config_file)
+    with shown_starts(inv):
+        result = startup.bring_up(inv.home, inv.env, config_file)
     for text in result.doubts[:_DOUBTS_SHOWN]:
         inv.err(text)
     if (more := len(result.doubts) - _DOUBTS_SHOWN) > 0:
@@ -78,28 +83,47 @@ def restart(args: list[str], inv: Invocation) -> int:
     """Restart daemons by name, or all."""
     parser = Parser(inv, "restart", "Restart daemons; without a name, all but the master.")
     parser.add_argument("names", nargs="*", metavar="DAEMON")
+    _add_hosts(parser)
+    parser.add_argument(
+        "--keep",
+        "-keep",
+        action="store_true",
+        help="jobs go on that a startd runs; a master is of the installed program",
+    )
     options = parser.take(args)
     if options is None:
         return 0
+    if (found := _elsewhere(options, inv)) is not None:
+        return _at_hosts("Renew" if options.keep else "Restart", "restarted", options.names, found, inv)
+    names = [name for name in options.names if name != "master"]
+    with shown_starts(inv):
+        _restart_here(options, names, inv)
+    inv.out(f"Restarted {', '.join(options.names) or 'all daemons'}")
+    return 0
+
+
+def _restart_here(options: argparse.Namespace, names: list[str], inv: Invocation) -> None:
+    """Restart daemons of this home, ``names`` of them or all; the master first where it is named."""
     from slotwise.master import startup
     from slotwise.wire.gen import daemon_pb2
 
-    names = [name for name in options.names if name != "master"]
     if "master" in options.names:
-        startup.restart_master(inv.home, inv.env)
+        (startup.replace_master if options.keep else startup.restart_master)(inv.home, inv.env)
     if names or not options.names:
-        _call_master(inv, lambda stub, **call: stub.Restart(daemon_pb2.DaemonNames(names=names), **call))
-    inv.out(f"Restarted {', '.join(options.names) or 'all daemons'}")
-    return 0
+        asked = daemon_pb2.DaemonNames(names=names)
+        _call_master(inv, lambda stub, **call: (stub.Renew if options.keep else stub.Restart)(asked, **call))
 
 
 def reconfig(args: list[str], inv: Invocation) -> int:
     """Make daemons read their configuration again."""
     parser = Parser(inv, "reconfig", "Make the daemons read the configuration again.")
     parser.add_argument("names", nargs="*", metavar="DAEMON", help="which (default: all that run)")
+    _add_hosts(parser)
     options = parser.take(args)
     if options is None:
         return 0
+    if (found := _elsewhere(options, inv)) is not None:
+        return _at_hosts("ReconfigDaemons", "configured anew", options.names, found, inv)
     import grpc
 
     from slotwise.daemon import lock
@@ -140,6 +164,40 @@ def daemon(args: list[str], inv: Invocation) -> int:
     from slotwise.daemon import runtime
 
     return runtime.main(options.name, inv.env, str(inv.path(options.config)) if options.config else None)
+
+
+def _add_hosts(parser: Parser) -> None:
+    parser.add_argument("--name", "-name", metavar="HOST", action="append", help="on this host, in place of this one")
+    parser.add_argument("--pool", "-pool", metavar="HOST:PORT", help="of the pool with this collector")
+    parser.add_argument("--all", "-all", action="store_true", help="on every host of the pool")
+    parser.add_argument("--constraint", "-constraint", metavar="EXPR", help="on hosts whose master's ad fits")
+
+
+def _elsewhere(options: argparse.Namespace, inv: Invocation) -> list[Target] | None:
+    """The masters that options name; None when this home's is meant."""
+    if not (options.name or options.pool or options.all or options.constraint):
+        return None
+    if options.name and (options.all or options.constraint):
+        raise UsageError("-all and -constraint choose the hosts themselves", hint="leave -name away")
+    if options.pool and not (options.name or options.all or options.constraint):
+        raise UsageError("which hosts of that pool?", hint="-name HOST, -all or -constraint EXPR")
+    from slotwise.cli.host.masters import targets
+
+    return list(targets("master", options.name or [], options.all, options.constraint or "", inv.aimed(options.pool)))
+
+
+def _at_hosts(method: str, done: str, names: list[str], found: list[Target], inv: Invocation) -> int:
+    """Ask masters for the same of their daemons."""
+    from slotwise.cli.host.masters import send
+    from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
+
+    for target in found:
+        stub = target.inv.stub(daemon_pb2_grpc.MasterStub, "master")
+        reply = send(target, getattr(stub, method), daemon_pb2.DaemonNames(names=names))
+        for warning in getattr(reply, "warnings", ()):
+            inv.err(f"WARNING: {target.name}: {warning}")
+        inv.out(f"{', '.join(names) or 'All daemons'} of {target.name or 'this machine'}: {done}")
+    return 0
 
 
 def _add_modes(parser: Parser) -> None:

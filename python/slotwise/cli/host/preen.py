@@ -77,7 +77,8 @@ def main(args: list[str], inv: Invocation) -> int:
         return 0
     if parsed.words:
         raise UsageError(f"preen takes no word {parsed.words[0]!r}", hint="slotwise preen -help")
-    home, knobs = inv.home, inv.knobs()
+    knobs = inv.knobs()
+    home = inv.home_of(knobs)
     if not home.spool.is_dir():
         raise HostError(f"there is no pool at {home.root}", hint="name its directory with SLOTWISE_HOME")
     if not os.access(home.spool, os.R_OK | os.W_OK | os.X_OK):
@@ -138,7 +139,7 @@ class _Search:
 
     def spool(self) -> list[Finding]:
         """Directories of jobs."""
-        home = self.inv.home
+        home = self.inv.home_of(self.knobs)
         found = [one for root in (home.spool / "jobs", home.sandboxes) for one in _job_directories(root)]
         if not found:
             return []

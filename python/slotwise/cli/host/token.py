@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from slotwise.cli.common.invocation import Invocation
 
 
+#: What a glide-in may do: be an execution point, and hear what the pool trusts.
+GLIDEIN_LEVELS = ("ADVERTISE_STARTD", "ADVERTISE_MASTER")
+
+
 def main(args: list[str], inv: Invocation) -> int:
     """Run one of the verbs."""
     verbs = ", ".join(_VERBS)
@@ -47,6 +51,43 @@ def create(args: list[str], inv: Invocation) -> int:
         lifetime_s=None if options.lifetime is None else lifetime_s(options.lifetime),
     )
     return put(made, options, inv)
+
+
+def glidein(args: list[str], inv: Invocation) -> int:
+    """Make the file that a glide-in is given."""
+    from slotwise.daemon.locate import shown_collector
+    from slotwise.glidein.pass_file import Pass
+    from slotwise.wire import tls
+    from slotwise.wire.contact import key_of
+    from slotwise.wire.keys import PoolSecrets
+
+    parser = Parser(
+        inv,
+        "token glidein",
+        "Make the file for `slotwise glidein --token`, on the central manager: a token that only advertises execution "
+        "points, the collector's address, and the authorities by which it is known.",
+    )
+    parser.add_argument(
+        "--identity", "-identity", metavar="USER@DOMAIN", help="default: glidein@ and the pool's domain"
+    )
+    parser.add_argument("--pool", "-pool", metavar="HOST:PORT", help="the collector, as glide-ins reach it")
+    parser.add_argument("--lifetime", "-lifetime", metavar="TIME", default="30d", help="of the token (default 30d)")
+    add_place(parser)
+    options = parser.take(args)
+    if options is None:
+        return 0
+    secrets = PoolSecrets(inv.home)
+    identity = options.identity or f"glidein@{secrets.trust().pool}"
+    require_identity(identity)
+    made = secrets.mint(identity, GLIDEIN_LEVELS, now=time.time(), lifetime_s=lifetime_s(options.lifetime))
+    pool = options.pool or shown_collector(inv.home)
+    authorities = b"" if key_of(pool) else tls.authorities_of_daemons(inv.knobs()) or b""
+    if not key_of(pool) and not authorities:
+        inv.err(
+            "WARNING: glide-ins cannot know this pool: set AUTH_SSL_SERVER_CERTFILE, AUTH_SSL_SERVER_KEYFILE and "
+            "AUTH_SSL_CLIENT_CAFILE, or SLOTWISE_ADDRESS_KEY = True, and make the file anew"
+        )
+    return put(Pass(made, pool, authorities.decode()).text().rstrip("\n"), options, inv)
 
 
 def show(args: list[str], inv: Invocation) -> int:
@@ -118,6 +159,7 @@ def list_(args: list[str], inv: Invocation) -> int:
 
 _VERBS: dict[str, Callable[[list[str], Invocation], int]] = {
     "create": create,
+    "glidein": glidein,
     "show": show,
     "list": list_,
     "fetch": token_requests.fetch,

@@ -103,11 +103,16 @@ def requests(args: list[str], inv: Invocation) -> int:
 
     parser = Parser(inv, "token requests", "Requests for tokens that wait for approval.")
     parser.add_argument("--json", "-json", action="store_true", help="JSON for programs")
+    parser.add_argument("--reqid", "-reqid", metavar="REQUEST", help="this one alone")
     _add_pool(parser)
     options = parser.take(args)
     if options is None:
         return 0
     waiting = list(_waiting(inv.aimed(options.pool)))
+    if options.reqid is not None:
+        waiting = [_named(options.reqid, waiting)]
+    elif inv.called and not waiting:
+        inv.err("Remote daemon reports no requests pending.")
     if options.json:
         inv.out(json.dumps([_fields(each) for each in waiting], indent=2))
         return 0
@@ -158,16 +163,28 @@ def approve(args: list[str], inv: Invocation) -> int:
     aimed = inv.aimed(options.pool)
     waiting = list(_waiting(aimed))
     named = [*options.words, *([options.reqid] if options.reqid else [])]
+    if not named and inv.called and not waiting:
+        inv.err("Remote daemon has no request to approve.")
+        return 1
     if not named:
         named = [each.request_id for each in waiting if _agreed(each, inv)]
     for word in named:
-        found = [each for each in waiting if word in (each.request_id, each.code)]
-        if len(found) != 1:
-            raise NotFoundError(f"there is no request {word}", hint="`slotwise token requests` shows what waits")
-        approved = token_pb2.ApproveTokenRequest(request_id=found[0].request_id)
+        found = _named(word, waiting)
+        approved = token_pb2.ApproveTokenRequest(request_id=found.request_id)
         _call(aimed, lambda stub: stub.Approve, approved)
-        _say_approved(found[0], inv)
+        _say_approved(found, inv)
     return 0
+
+
+def _named(word: str, waiting: Iterable[token_pb2.PendingToken]) -> token_pb2.PendingToken:
+    """The request with this id or code.
+
+    :raises NotFoundError: when no single one has it.
+    """
+    found = [each for each in waiting if word in (each.request_id, each.code)]
+    if len(found) != 1:
+        raise NotFoundError(f"there is no request {word}", hint="`slotwise token requests` shows what waits")
+    return found[0]
 
 
 def _say_approved(each: token_pb2.PendingToken, inv: Invocation) -> None:
@@ -191,11 +208,26 @@ def auto_approve(args: list[str], inv: Invocation) -> int:
     options = parser.take(args)
     if options is None:
         return 0
+    if inv.called and options.netblock is None:
+        inv.err(f"{inv.called}: -netblock argument is required.\nExample: {inv.called} -netblock 192.168.0.0/24")
+        return 1
+    if inv.called and options.lifetime is None:
+        options.lifetime = "1h"  # as HTCondor's tool
     if options.netblock is None or options.lifetime is None:
         raise UsageError("auto-approve needs -netblock and -lifetime", hint="-netblock 192.0.2.0/24 -lifetime 1h")
     rule = token_pb2.AutoApproveRule(netblock=options.netblock, lifetime_s=lifetime_s(options.lifetime))
     covered = _call(inv.aimed(options.pool), lambda stub: stub.AutoApprove, rule).requests
-    inv.out(f"Requests of daemons from {options.netblock} are approved for {rule.lifetime_s} s, or until a reconfig.")
+    if inv.called:
+        hours = f"{rule.lifetime_s / 3600:.2f}"
+        inv.out(
+            f"Successfully installed auto-approval rule for netblock {options.netblock} with lifetime of {hours} hours"
+        )
+        if not covered:
+            inv.err("Remote daemon reports no un-approved requests pending.")
+    else:
+        inv.out(
+            f"Requests of daemons from {options.netblock} are approved for {rule.lifetime_s} s, or until a reconfig."
+        )
     for each in covered:
         _say_approved(each, inv)
     return 0

@@ -76,7 +76,8 @@ def _run(noun: str, name: str, words: list[str], call: Call) -> int:
             return _refuse(call.inv, error.hint or "", error.message)
     if options is None:
         return 0
-    call.debug(f"Attempting to run {noun} {name} with options {vars(options)}")
+    given = {option: value for option, value in vars(options).items() if option != "help"}
+    call.debug(f"Attempting to run {noun} {name} with options {given}")
     try:
         verb.run(options, call)
     except (SlotwiseError, OSError) as error:

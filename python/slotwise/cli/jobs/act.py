@@ -163,7 +163,23 @@ def _act(verb: Verb, parsed: Parsed, inv: Invocation) -> int:
         chosen = selection(parsed, verb.name, parsed.words, inv)
     except NothingNamedError:
         return 1
+    if inv.called and chosen.all and (chosen.ids or chosen.owners or parsed.has("constraint")):
+        inv.err(f"{inv.called}: can't mix -all with other constraints")
+        return 1
+    if inv.called and not parsed.has("constraint"):
+        return max(_send(verb, parsed, one, inv) for one in _one_by_one(chosen))
     return _send(verb, parsed, chosen, inv)
+
+
+def _one_by_one(chosen: schedd_pb2.JobSelection) -> list[schedd_pb2.JobSelection]:
+    """What HTCondor's tool asks for one after the other: single jobs, clusters, and each user's jobs."""
+    jobs = [one for one in chosen.ids if "." in one]
+    clusters = [one for one in chosen.ids if "." not in one]
+    parts = [schedd_pb2.JobSelection(ids=jobs, constraint=chosen.constraint)] if jobs else []
+    if clusters:
+        parts.append(schedd_pb2.JobSelection(ids=clusters, constraint=chosen.constraint))
+    parts += [schedd_pb2.JobSelection(owners=[owner], constraint=chosen.constraint) for owner in chosen.owners]
+    return parts or [chosen]
 
 
 def _is_job(word: str) -> bool:
@@ -189,8 +205,7 @@ def _send(verb: Verb, parsed: Parsed, chosen: schedd_pb2.JobSelection, inv: Invo
 def stub(parsed: Parsed, inv: Invocation) -> schedd_pb2_grpc.ScheddStub:
     """The access point that is meant."""
     address = parsed.value("address")
-    channel = inv.open(address.strip("<>").partition("?")[0]) if address else inv.channel("schedd")
-    return schedd_pb2_grpc.ScheddStub(channel)
+    return (inv.at(address) if address else inv).stub(schedd_pb2_grpc.ScheddStub, "schedd")
 
 
 def _reason(text: str | None, inv: Invocation) -> str:
@@ -214,6 +229,8 @@ def report(
     if parsed.has("long"):
         inv.out(_result_ad(verb, reply), end="")
         return status
+    if reply.background:
+        inv.err(f"{done} jobs: this goes on in the background; `slotwise q -actions` shows how far it is")
     if parsed.has("totals"):
         inv.out(", ".join(f"{totals.get(key, 0)} {words}" for key, words in _RESULTS.items()))
         return status
@@ -241,6 +258,7 @@ def _result_ad(verb: Verb, reply: schedd_pb2.ActReply) -> str:
     lines = [f"JobAction = {4 if verb is _FORCE else _ACTIONS[verb.infinitive]}"]
     lines += [f"job_{one.id.replace('.', '_')} = {_CODES.get(one.result, 0)}" for one in reply.jobs]
     lines += [f"result_total_{code} = {reply.totals.get(name, 0)}" for name, code in _CODES.items()]
+    lines += [f"BackgroundAction = {reply.background}"] if reply.background else []
     return "\n".join(sorted(lines, key=str.lower)) + "\n"
 
 
@@ -293,7 +311,14 @@ def _report_as_htcondor(
     told: list[str] = []
     failures: list[str] = []
     whole_failures: list[str] = []
-    for one in reply.jobs:
+    several = len(reply.jobs) > 1 and all("." not in one.id for one in reply.jobs)
+    if several and not parsed.has("held"):  # HTCondor's tool asks for them by one constraint
+        what = f"jobs matching constraint ({' || '.join(f'ClusterId == {one.id}' for one in reply.jobs)})"
+        if totals.get("success", 0):
+            told.append(f"All {what} have been {verb.past}")
+        else:
+            whole_failures.append(f"Couldn't find/{verb.infinitive} all {what}")
+    for one in reply.jobs if not (several and not parsed.has("held")) else ():
         whole = "." not in one.id
         if one.result == "success":
             told.append(
@@ -317,15 +342,15 @@ def _report_as_htcondor(
         whole_failures
         and not (told or failures)
         and not _queue_totals(inv, parsed).everyone.jobs
-        and not parsed.has("all")
+        and not (parsed.has("all") or parsed.has("constraint"))
     ):
         inv.err(f"{inv.called}:0:There are no jobs in the queue")
         return 0
     if failures:
-        inv.err("\n" + "\n".join(failures))
+        inv.err("\n" * (not told) + "\n".join(failures))
     if whole_failures:
         inv.err("".join(f"\n{line}\n" for line in whole_failures).removesuffix("\n"))
-    return 1 if failures or whole_failures else 0
+    return 1 if whole_failures or (failures and not told) else 0
 
 
 def _held(parsed: Parsed) -> str:

@@ -115,8 +115,10 @@ def render(report: JsonObject) -> str:
     """The analysis as text."""
     needs, slots = report["requirements"], report["matching_slots"]
     parts = [f"Job {report['job']} of {report['submitter']}: {report['verdict']}"]
+    if report.get("parallel"):
+        parts.append(report["parallel"])
     if not report["slots"]:
-        return parts[0]  # no condition to report
+        return "\n\n".join(parts)  # no condition to report
     rows = [[f"[{at}]", str(c["passes"]), str(c["without"]), c["clause"]] for at, c in enumerate(needs["clauses"])]
     head = ["", "PASS", "WITHOUT IT", "CLAUSE"]
     parts.append(table(f"Requirements of the job, over {counted(report['slots'])}", head, rows))

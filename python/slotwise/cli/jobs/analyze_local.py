@@ -21,7 +21,7 @@ def runs_here(job: ClassAd) -> bool:
 
 def explain(job: ClassAd, name: str, inv: Invocation) -> str:
     """The job's state, and if it is idle each condition of its start as it is now."""
-    return render(job, name, _schedd_of(job, inv), time.time())
+    return render(job, name, schedd_of(job, inv), time.time())
 
 
 def render(job: ClassAd, name: str, schedd: ClassAd | None, now: float) -> str:
@@ -55,7 +55,8 @@ def _value(found: Value) -> str:
     return str(found).lower() if isinstance(found, SpecialValue | bool | int | float) else "no truth value"
 
 
-def _schedd_of(job: ClassAd, inv: Invocation) -> ClassAd | None:
+def schedd_of(job: ClassAd, inv: Invocation) -> ClassAd | None:
+    """The ad of the schedd that has the job; None when the collector knows none."""
     from slotwise.table import unpack_ads
     from slotwise.wire.gen import collector_pb2_grpc, common_pb2
     from slotwise.wire.status import to_error

@@ -9,10 +9,10 @@ import grpc
 from slotwise.classad import ExprTree, new_syntax
 from slotwise.cli.common import htcondor_words
 from slotwise.cli.common.invocation import Invocation
-from slotwise.cli.common.options import Option, Parsed, parse
+from slotwise.cli.common.options import Option, Parsed, UnknownOptionError, parse
 from slotwise.cli.jobs.act import COMMON, NothingNamedError, selection, stub
 from slotwise.errors import AdSyntaxError, UsageError
-from slotwise.wire.gen import schedd_pb2
+from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error
 
 
@@ -26,8 +26,14 @@ def prio(args: list[str], inv: Invocation) -> int:
         else:
             rest.append(word)
     whose = [Option("allusers", 8, stands_for="all"), Option("a", 1, stands_for="all")]
-    parsed = parse(rest, [*COMMON, Option("p", 1, 1), *whose])
+    parsed, skipped = _known(rest, [*COMMON, Option("p", 1, 1), *whose], inv)
+    if inv.called and parsed.has("pool") and not parsed.has("name"):
+        inv.err("condor_prio: -pool also requires -n to be specified")
+        return 1
     value = parsed.value("p")
+    named = parsed.words or parsed.has("constraint") or parsed.has("all")
+    if inv.called and change is not None and not named and not parsed.has("help"):
+        return 0  # as HTCondor's tool
     if inv.called and value is None and change is None and not parsed.has("help"):
         if args:
             inv.err("You must specify a new priority or priority adjustment.")
@@ -36,6 +42,8 @@ def prio(args: list[str], inv: Invocation) -> int:
     if parsed.has("help") or (value is None and change is None):
         inv.out("usage: slotwise prio [-p N | +N | -N] CLUSTER | CLUSTER.PROC | USER | -constraint EXPR | -all")
         return 0 if parsed.has("help") else 1
+    for word in skipped:
+        inv.err(f'Warning: unrecognized "{word}" skipped')
     request = schedd_pb2.EditRequest()
     if value is not None:
         if not re.fullmatch(r"[+-]?\d+", value):
@@ -44,6 +52,22 @@ def prio(args: list[str], inv: Invocation) -> int:
     else:
         request.prio_relative, request.prio_change = True, change or 0
     return _edit(request, "prio", parsed, parsed.words, inv, quiet=True)
+
+
+def _known(args: list[str], options: list[Option], inv: Invocation) -> tuple[Parsed, list[str]]:
+    """What is known of the words and options, and the options that HTCondor's tool passes over, with a warning."""
+    rest = list(args)
+    skipped: list[str] = []
+    while True:
+        try:
+            parsed = parse(rest, options)
+        except UnknownOptionError as error:
+            if not inv.called or len(rest) < 2:
+                raise
+            rest.remove(error.word)
+            skipped.append(error.word)
+            continue
+        return parsed, skipped
 
 
 def qedit(args: list[str], inv: Invocation) -> int:
@@ -66,6 +90,9 @@ def qedit(args: list[str], inv: Invocation) -> int:
     except NoValueError as error:
         if not inv.called:
             raise
+        if refusal := next(filter(None, (_refused(name, text) for name, text in error.before)), ""):
+            inv.err(f"{refusal}\nTransaction failed.  No attributes were set.")
+            return 1
         inv.err(f"condor_qedit : expression required after attribute {error.attribute}")
         htcondor_words.usage(inv)
         return 1
@@ -93,9 +120,10 @@ def qedit(args: list[str], inv: Invocation) -> int:
 class NoValueError(UsageError):
     """An attribute came without a value."""
 
-    def __init__(self, attribute: str) -> None:
+    def __init__(self, attribute: str, before: list[tuple[str, str]]) -> None:
         super().__init__(f"the attribute {attribute} has no value")
         self.attribute = attribute
+        self.before = before
 
 
 #: Marks words that look like options but are values (negative numbers, expressions).
@@ -125,15 +153,15 @@ def _split(words: list[str], parsed: Parsed) -> tuple[list[str], list[tuple[str,
         elif rest:
             pairs.append((word, rest.pop(0)))
         else:
-            raise NoValueError(word)
+            raise NoValueError(word, pairs)
     return jobs, pairs
 
 
 def _refused(name: str, text: str) -> str:
     """What HTCondor's tool says of an edit that it does not try; empty when it does."""
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
-        return f'Update aborted, illegal attribute-name specified for attribute "{name}".'
-    if name.lower() in ("clusterid", "procid", "qdate", "myproxy"):
+        return f'Update aborted, illegal attribute-name specified for attribute "{name.partition("=")[0]}".'
+    if name.lower() in ("clusterid", "procid"):
         return f'Update of immutable attribute "{name}" is not allowed.'
     try:
         ExprTree(text, old=True)
@@ -158,6 +186,8 @@ def _edit(
         return 1
     target = stub(parsed, inv)
     try:
+        if inv.called and not quiet and (missing := _missing(request, target)):
+            return _not_all_edited(request, missing, inv)
         reply = target.Edit(request)
     except grpc.RpcError as error:
         raise to_error(error, peer="the schedd") from None
@@ -165,7 +195,9 @@ def _edit(
     if inv.called and not done:
         return _nothing_edited(request, parsed, inv, quiet=quiet)
     for one in reply.jobs:
-        if one.result == "not_found":
+        if one.result == "not_found" and quiet and inv.called:
+            inv.err(f"Couldn't retrieve current priority for {one.id}.")
+        elif one.result == "not_found":
             inv.err(f"Job {one.id} not found")
         elif one.result == "permission_denied":
             inv.err(f"Permission denied to edit job {one.id}")
@@ -175,7 +207,25 @@ def _edit(
             inv.out(f'{set_it} attribute "{attribute}" for {done} matching jobs.')
     if not done:
         inv.err("No jobs were changed.")
-    return 0 if done and len(reply.totals) == 1 else 1
+    return 0 if done and (len(reply.totals) == 1 or (quiet and inv.called)) else 1
+
+
+def _missing(request: schedd_pb2.EditRequest, target: schedd_pb2_grpc.ScheddStub) -> str:
+    """The first of several jobs that is not there; HTCondor edits jobs named one by one all or not at all."""
+    ids = request.jobs.ids
+    if len(ids) < 2 or not all("." in name for name in ids):
+        return ""
+    trial = schedd_pb2.EditRequest()
+    trial.CopyFrom(request)
+    trial.dry_run = True
+    return next((one.id for one in target.Edit(trial).jobs if one.result == "not_found"), "")
+
+
+def _not_all_edited(request: schedd_pb2.EditRequest, missing: str, inv: Invocation) -> int:
+    attribute = min(request.set, key=str.lower)
+    inv.err(f'Failed to set attribute "{attribute}" for job {missing}.')
+    inv.err("Queue transaction failed.  No attributes were set.")
+    return 1
 
 
 def _nothing_edited(request: schedd_pb2.EditRequest, parsed: Parsed, inv: Invocation, *, quiet: bool) -> int:

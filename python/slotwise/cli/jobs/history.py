@@ -35,7 +35,7 @@ OPTIONS = [
     Option("nobackwards", 3, stands_for="forwards"),
     *(Option(name, least, 1) for name, least in (
         ("constraint", 1), ("scanlimit", 4), ("since", 4), ("completedsince", 3), ("file", 2), ("userlog", 1),
-        ("search", 3), ("extract", 3), ("name", 1), ("pool", 1), ("type", 2),
+        ("search", 3), ("extract", 3), ("parquet", 4), ("name", 1), ("pool", 1), ("type", 2),
     )),
 ]  # fmt: skip
 USAGE = f"""usage: slotwise history [options] [CLUSTER | CLUSTER.PROC | OWNER ...]
@@ -45,7 +45,8 @@ Which jobs
   -since ID | EXPR | TIME, -completedsince TIME    reading stops there
   -forwards, -backwards oldest or newest (default) first
 From where
-  -name NAME, -pool HOST:PORT          another access point, also with -epochs and -transfer-history
+  -name NAME, -pool HOST:PORT          another access point, also with -epochs, -transfer-history and -daemon; with
+                                       -startd another machine. -startd and -daemon need ADMINISTRATOR there
   -file FILE, -search FILE             ads of a file in long form; of that file and its older parts
   -userlog FILE                        jobs as a job event log records them
   -local                               the HISTORY file and its older parts
@@ -53,6 +54,7 @@ From where
                                        the files of STARTD_HISTORY, JOB_EPOCH_HISTORY, SCHEDD_DAEMON_HISTORY;
                                        TYPES: SPAWN, INPUT, OUTPUT, EPOCH, TRANSFER (all transfers) or ALL
   -epochs[:d] -directory               files of JOB_EPOCH_HISTORY_DIR, or of -search DIRECTORY; d: deletes them
+  -parquet FILE                        write them as a table for analysis and `slotwise report -file`
   -extract FILE                        write the ads to a file (100,000 at most unless -limit says otherwise)
 Forms
 {output_format.USAGE}
@@ -68,9 +70,12 @@ def main(args: list[str], inv: Invocation) -> int:
         inv.out(USAGE)
         return 0
     if parsed.has("inherit"):
+        if inv.called and not inv.env.get("CONDOR_INHERIT"):
+            inv.err("could not parse inherited sockets from environment")
+            return 1
         raise UsageError(
-            "-inherit writes to a socket of HTCondor's schedd, which starts that program's own helper",
-            hint="-name NAME asks another access point",
+            "-inherit is for the helpers that HTCondor's schedd starts, and answers in HTCondor's wire protocol",
+            hint="-name NAME asks an access point, -file and -search read files of HTCondor",
         )
     form = Form.of(parsed, inv)
     if inv.called and (file := parsed.value("file")) is not None and not inv.path(file).exists():
@@ -78,12 +83,32 @@ def main(args: list[str], inv: Invocation) -> int:
             inv.out(jobviews.VIEWS["history"].text([], Scene(0.0)), end="")
         inv.err(f"Error opening history file {file}: No such file or directory")
         return 1
+    if inv.called and (refusal := _refused_by_htcondor(parsed)):
+        inv.err(refusal)
+        return 1
+    if inv.called and (said := _is_of_none(parsed)) is not None:
+        if form.kind == "table":
+            inv.out(jobviews.VIEWS["history"].text([], Scene(0.0)), end="")
+        if said:
+            inv.err(said)
+        return 1 if said else 0
     source = Source.of(parsed, inv)
     query = _query(parsed, form)
-    if parsed.value("limit") == "0":
+    if inv.called and parsed.has("diagnostic"):
+        inv.err(f"Using effective constraint: {query.query.constraint}")
+    if parsed.value("limit") == "0" and not inv.called:  # HTCondor's tool takes 0 for no limit
         return 0
+    if parsed.has("parquet"):
+        from slotwise.cli.render.parquet import require
+
+        require()
+        query.query.projection.extend(form.attributes)
     if source is not None:
-        _print(parsed, form, source, read_sources(source, query, inv), inv)
+        aimed = inv.aimed(parsed.value("pool"), parsed.value("name"))
+        try:
+            _print(parsed, form, source, read_sources(source, query, aimed), inv)
+        except grpc.RpcError as error:
+            raise to_error(error, peer=f"the {source.daemon}") from None
         return 0
     if is_of_runs(parsed):
         query.runs = True
@@ -102,6 +127,36 @@ def main(args: list[str], inv: Invocation) -> int:
     except grpc.RpcError as error:
         raise to_error(error, peer="the schedd") from None
     return 0
+
+
+def _refused_by_htcondor(parsed: Parsed) -> str:
+    """What HTCondor's tool says of options that it does not take so; empty when it takes them. Numbers that are
+    none are passed over, as there."""
+    for name in ("scanlimit", "completedsince"):
+        if parsed.has(name) and not (parsed.value(name) or "").lstrip("-").isdigit():
+            parsed.options = [one for one in parsed.options if one.name != name]
+    if (since := parsed.value("since")) is not None and not re.fullmatch(r"\d+(\.\d+)?", since):
+        try:
+            ExprTree(since, old=True)
+        except AdSyntaxError:
+            return f"Error: invalid -since constraint: {since}\n\tconstraint must be a job-id, or expression."
+    if parsed.has("extract") and not (parsed.words or parsed.has("constraint")):
+        return "Error: -extract requires a constraint for which ClassAds to copy"
+    return ""
+
+
+def _is_of_none(parsed: Parsed) -> str | None:
+    """Why HTCondor's tool shows no record: its error, empty where it has none; None where it shows what is there.
+
+    Records of jobs have no type that could be asked for; those of runs and transfers have.
+    """
+    if is_of_runs(parsed):
+        return None
+    if parsed.has("directory") and not parsed.has("search"):
+        return "Error: No search directory found for locating history files."
+    elsewhere = any(parsed.has(name) for name in ("file", "search", "userlog", "startd", "daemon"))
+    types = chosen_types(parsed)
+    return "" if parsed.has("type") and types and "JOB" not in types and not elsewhere else None
 
 
 def _query(parsed: Parsed, form: Form) -> schedd_pb2.HistoryQuery:
@@ -152,7 +207,7 @@ def _show(
     inv: Invocation,
 ) -> None:
     extract = parsed.value("extract")
-    if form.kind in ("long", "json", "jsonl") or extract is not None:
+    if (form.kind in ("long", "json", "jsonl") and not parsed.has("parquet")) or extract is not None:
         is_long = form.kind == "long" or extract is not None
         query.query.form = common_pb2.AdQuery.LONG if is_long else common_pb2.AdQuery.JSON
         query.query.projection.extend(form.attributes)
@@ -178,6 +233,12 @@ def _ads(chunks: Iterable[common_pb2.AdChunk]) -> Iterator[ClassAd]:
 
 def _print(parsed: Parsed, form: Form, source: Source | None, ads: Iterator[ClassAd], inv: Invocation) -> None:
     """The ads in the form asked for; the table line by line, as they come."""
+    if (parquet := parsed.value("parquet")) is not None:
+        from slotwise.cli.render.parquet import write
+
+        count = write(ads, form.attributes, inv.path(parquet))
+        inv.err(f"{count:,} jobs written to {parquet}")
+        return
     if (extract := parsed.value("extract")) is not None:
         from slotwise.cli.render.ads import long_text
 
@@ -187,6 +248,8 @@ def _print(parsed: Parsed, form: Form, source: Source | None, ads: Iterator[Clas
         form.write(ads, inv, job_id, Scene(time.time()))
         return
     layout = source.layout if source is not None else jobviews.VIEWS["history"]
+    if inv.called and layout is jobviews.VIEWS["history"]:
+        layout = jobviews.of_htcondors_history(named=not parsed.has("userlog"))
     if layout is None:
         raise UsageError(_NO_TABLE, hint=_FORMS)
     _table(layout.with_items(form.more), ads, queues.width(parsed, inv), inv)

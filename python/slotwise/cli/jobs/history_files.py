@@ -50,7 +50,12 @@ class Source:
     layout: Layout | None = None
     types: frozenset[str] = frozenset()
     is_event_log: bool = False
+    #: Jobs come in the order in which the log has them, as from HTCondor's tool.
+    is_as_logged: bool = False
     deletes: bool = False
+    #: Another daemon is asked, and not a file read: its kind, and the knob that names its history.
+    daemon: str = ""
+    knob: str = ""
 
     @classmethod
     def of(cls, parsed: Parsed, inv: Invocation) -> Source | None:
@@ -66,8 +71,16 @@ class Source:
             _check_remote(parsed)
             if is_of_runs(parsed):
                 return None
+            for option, daemon, knob, columns in (
+                ("startd", "startd", "STARTD_HISTORY", jobs),
+                ("daemon", "schedd", "SCHEDD_DAEMON_HISTORY", DAEMON),
+            ):
+                if parsed.has(option):
+                    if types:
+                        raise UsageError(f"-type chooses among records of runs, and -{option} has none")
+                    return cls((), columns, daemon=daemon, knob=knob)
         if (name := parsed.value("userlog")) is not None:
-            return cls((inv.path(name),), jobs, is_event_log=True)
+            return cls((inv.path(name),), jobs, is_event_log=True, is_as_logged=bool(inv.called))
         if (name := parsed.value("file")) is not None:
             return cls((inv.path(name),), jobs, types)
         if parsed.has("directory"):
@@ -96,7 +109,7 @@ def is_of_runs(parsed: Parsed) -> bool:
 
 
 def _check_remote(parsed: Parsed) -> None:
-    for name in ("local", "startd", "daemon", "directory"):
+    for name in ("local", "directory"):
         if parsed.has(name):
             raise UsageError(f"-{name} reads files of this host, and -name or -pool asks another", hint="omit one")
 
@@ -163,9 +176,7 @@ def _files_of_jobs(parsed: Parsed, inv: Invocation) -> tuple[Path, ...]:
 
 
 def _knob(knob: str, option: str, inv: Invocation) -> str:
-    from slotwise.config import load
-
-    value = load(subsystem="TOOL", env=inv.env, home=inv.home).get(knob)
+    value = inv.knobs().get(knob)
     if not value:
         raise UsageError(f"-{option}: {knob} is not set, so no such history is kept", hint=f"set {knob}")
     return value
@@ -187,26 +198,47 @@ def _configured(knob: str, option: str, inv: Invocation) -> list[Path]:
 def read_sources(source: Source, query: schedd_pb2.HistoryQuery, inv: Invocation) -> Iterator[ClassAd]:
     """The ads that the query selects, the newest (last) first unless forwards.
 
-    :raises NotFoundError: when a file cannot be read.
+    :raises NotFoundError: when a file cannot be read, or the daemon that is asked keeps no such history.
     """
+    return _selected(_fetched(source, query, inv) if source.daemon else _of_files(source, query), query)
+
+
+def _of_files(source: Source, query: schedd_pb2.HistoryQuery) -> Iterator[ClassAd]:
+    for path in source.files if query.forwards else reversed(source.files):
+        with _taken(path) if source.deletes else nullcontext(path) as place:
+            yield from _read(source, place, forwards=query.forwards)
+
+
+def _fetched(source: Source, query: schedd_pb2.HistoryQuery, inv: Invocation) -> Iterator[ClassAd]:
+    """The ads of a history that another daemon keeps of itself; asking for it needs ADMINISTRATOR there."""
+    from slotwise.client import past
+    from slotwise.client.call import NewestPieces
+    from slotwise.wire.gen import daemon_pb2_grpc
+
+    pieces = NewestPieces(past.MOST)
+    for piece in inv.stub(daemon_pb2_grpc.DaemonStub, source.daemon).FetchLog(past.request(source.knob)):
+        pieces.append(piece)
+    ads = past.newest_first(pieces)
+    return iter(list(ads)[::-1]) if query.forwards else ads
+
+
+def _selected(ads: Iterator[ClassAd], query: schedd_pb2.HistoryQuery) -> Iterator[ClassAd]:
     from slotwise.cli.jobs.queues import where
 
     constraint = where(schedd_pb2.JobQuery(query=query.query, jobs=query.jobs))
     stop = _stop(query)
     left = query.query.limit or -1
     scanned = 0
-    for path in source.files if query.forwards else reversed(source.files):
-        with _taken(path) if source.deletes else nullcontext(path) as place:
-            for ad in _read(source, place, forwards=query.forwards):
-                if left == 0 or (query.scan_limit and scanned >= query.scan_limit):
-                    return
-                scanned += 1
-                if stop is not None and stop.eval(ad) is True:
-                    return
-                if constraint and not unpack_ads(AdTable.of([ad]).query(constraint)):
-                    continue
-                left -= 1
-                yield ad
+    for ad in ads:
+        if left == 0 or (query.scan_limit and scanned >= query.scan_limit):
+            return
+        scanned += 1
+        if stop is not None and stop.eval(ad) is True:
+            return
+        if constraint and not unpack_ads(AdTable.of([ad]).query(constraint)):
+            continue
+        left -= 1
+        yield ad
 
 
 @contextmanager
@@ -232,7 +264,7 @@ def _taken(path: Path) -> Iterator[Path]:
 def _read(source: Source, path: Path, *, forwards: bool) -> Iterator[ClassAd]:
     if source.is_event_log:
         ads = job_ads(path, left=True, owner=owner_of(path))
-        yield from ads if forwards else reversed(ads)
+        yield from ads if forwards or source.is_as_logged else reversed(ads)
         return
     try:
         yield from read_ads(path, source.types, forwards=forwards)

@@ -33,7 +33,6 @@ _WORDS = [
         ),
         (r"(?P<what>\w+=.* is invalid, must eval to an integer)", "{what}."),
         (r"I don't know about the '(?P<name>.*)' universe.*", "I don't know about the '{name}' universe."),
-        (r"no jobs queued.*", "No 'executable' parameter was provided"),
         (
             r"invalid value \((?P<value>.*)\) for when_to_transfer_output.*",
             "invalid value ({value}) for WhenToTransferOutput.  Please either\nspecify ON_EXIT, or ON_EXIT_OR_EVICT and"
@@ -63,8 +62,45 @@ _WORDS = [
         (r"cannot read (?P<name>.*): (?P<why>[^:]*)", "Failed to open command file ({name}) ({why})"),
     )
 ]
-#: Statements that are none: nothing was begun.
-_UNREADABLE = re.compile(r"is not a statement|is not a number of jobs")
+#: Statements that cannot be read, so that nothing was begun: our messages, and what HTCondor says behind the place, in
+#: which {file}, {line} and the message itself ({said}) may stand.
+_UNREADABLE = [
+    (re.compile(ours, re.DOTALL), theirs)
+    for ours, theirs in (
+        (r".* is not a statement.*", ""),
+        (r".* is not a number of jobs.*", " Invalid Queue count expression"),
+        (r".* is not a possible number of jobs.*", " Queue count out of range"),
+        (r"cannot read items from (?P<name>.*): (?P<why>[^:]*)", " can't open file {name}: {why}"),
+        (r"Reached end of file without finding closing brace .*", " {said}"),
+        (
+            r"endif\(s\) not found before end-of-file",
+            ' {said}\nSubmit:-1:Error "{file}", Line {line}: ',
+        ),
+        (
+            r"(?:else|elif|endif) (?:is not allowed|without matching).*|.* is not a valid if condition .*",
+            " {said}",
+        ),
+        (
+            r"use (?P<kind>\w+): does not recognise (?P<name>.*)",
+            ' \nSubmit:-1:Error "{file}", Line {line}: at use {kind}:{name}\n|Submit:-1:Error: {said}',
+        ),
+        (
+            r"can't include (?P<name>.*): (?P<why>[^:]*)",
+            ' \nSubmit:-1:Error "{name}", Line 0, Include Depth 1: can\'t open file {name}: {why}',
+        ),
+    )
+]
+#: The statement `error :` has a message of the description's own.
+_STOPPED = "an `error :` statement"
+#: Where HTCondor has come to when it says so: the end of the file.
+_AT_END = re.compile(r"Reached end of file")
+
+
+class NoJobsError(SubmitError):
+    """The queue statements of a description make no jobs, for which there is no item or a count of 0."""
+
+    def __init__(self) -> None:
+        super().__init__("no jobs queued", hint="the description needs a queue statement that makes jobs")
 
 
 class _ConflictError(SubmitError):
@@ -75,6 +111,12 @@ def run(parsed: Parsed, inv: Invocation, submit: Callable[[Parsed, Invocation], 
     """Submit, and speak of a failure as HTCondor does."""
     try:
         return submit(parsed, inv)
+    except NoJobsError:
+        if not parsed.has("terse"):
+            inv.out("Dry-Run job(s)" if parsed.has("dry-run") else "Submitting job(s)")
+            inv.stdout.flush()
+        inv.err(f'\nWARNING: "{_file_of(parsed)}" has only empty "queue" commands -- no jobs queued')
+        return 0
     except SubmitError as error:
         _fail(error, parsed, inv)
         return 1
@@ -88,21 +130,48 @@ def run(parsed: Parsed, inv: Invocation, submit: Callable[[Parsed, Invocation], 
 
 def _fail(error: SubmitError, parsed: Parsed, inv: Invocation) -> None:
     dry = parsed.has("dry-run") or parsed.has("dump")
-    begun = not error.message.startswith("cannot read ")
-    if begun and not dry and not parsed.has("terse"):
-        inv.out("Submitting job(s)" + "." * ("-maxjobs" in error.message))
-        inv.stdout.flush()
     place, _, message = error.message.partition(": ") if error.origin else ("", "", error.message)
-    line = place.rpartition(":")[2]
-    if isinstance(error, _ConflictError) or _UNREADABLE.search(message):
-        said = f" {message}" if isinstance(error, _ConflictError) else ""
-        said = " Invalid Queue count expression" if "number of jobs" in message else said
-        file = place.rpartition(":")[0]
+    said = _said_of_statement(error, message)
+    begun = said is not None or not error.message.startswith("cannot read ")
+    if begun and not parsed.has("terse") and _file_of(parsed) != "-":
+        if not dry:
+            inv.out("Submitting job(s)" + "." * ("-maxjobs" in error.message))
+        elif parsed.has("dry-run"):
+            inv.out("Dry-Run job(s)", end="")
+        inv.stdout.flush()
+    if said is not None:
+        file, _, line = place.rpartition(":")
+        if place.startswith("<command line>"):  # it stands before the queue statement, or behind all
+            file = _file_of(parsed)
+            text = "" if file == "-" else inv.path(file).read_text(errors="replace")
+            queue = _QUEUE.search(text)
+            line = str(text.count("\n", 0, queue.start()) + 1 if queue else text.count("\n"))
+        elif _AT_END.match(message) and inv.path(file).is_file():
+            line = str(len(inv.path(file).read_text(errors="replace").splitlines()))
+        said = said.replace("{file}", file).replace("{line}", line)
         inv.err(f"\nERROR: on Line {line} of {file}:{said}\n\nERROR: Failed to parse command file (line {line}).")
         return
     if begun and not dry:
         submit_rpc.reserve(inv, parsed, 1)
     inv.err(f"\nERROR: {_worded(message)}")
+
+
+def _said_of_statement(error: SubmitError, message: str) -> str | None:
+    """What HTCondor says of a statement that it cannot read, yet with {file} and {line}; None: the error is another."""
+    if isinstance(error, _ConflictError):
+        return f" {message}"
+    if (error.hint or "").startswith(_STOPPED):
+        return f' \nSubmit:-1:Error "{{file}}", Line {{line}}: {message}'
+    for ours, theirs in _UNREADABLE:
+        if found := ours.fullmatch(message):
+            own = {"said": message, "file": "{file}", "line": "{line}"}
+            return theirs.format(**own | found.groupdict())
+    return None
+
+
+def _file_of(parsed: Parsed) -> str:
+    """The description's name as it was given; ``-`` is standard input."""
+    return next((word for word in parsed.words if "=" not in word), parsed.value("file") or "-")
 
 
 def _worded(message: str) -> str:
@@ -135,8 +204,13 @@ def lacks_input(error: SubmitError) -> bool:
 
 def warning(text: str) -> str:
     """A warning in HTCondor's words."""
-    found = re.fullmatch(r"(?:.*?:\d+: )?`(?P<line>.*)` was not used; is it a typo\?", text)
-    return f"the line '{found['line']}' was unused by condor_submit. Is it a typo?" if found else text
+    found = re.fullmatch(
+        r"(?:.*?:\d+: )?(?P<loop>the queue variable )?`(?P<name>.*)` was not used; is it a typo\?", text
+    )
+    if found is None:
+        return text
+    what = "Queue variable" if found["loop"] else "line"
+    return f"the {what} '{found['name']}' was unused by condor_submit. Is it a typo?"
 
 
 #: What we put into the ads of jobs that are only shown, and HTCondor does not.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import grpc
 
-from slotwise import __version__
 from slotwise.classad import ClassAd
+from slotwise.cli.common import htcondor_words
 from slotwise.cli.common.invocation import Invocation
-from slotwise.cli.common.options import Option, Parsed, parse
+from slotwise.cli.common.options import Given, Option, Parsed, UnknownOptionError, parse
 from slotwise.cli.jobs import queues
 from slotwise.cli.jobs.queues import Queue
 from slotwise.cli.render import jobs as tables
@@ -19,7 +20,7 @@ from slotwise.cli.render.layout import Layout, unique_rows
 from slotwise.cli.render.output_format import Form
 from slotwise.cli.render.printas import Scene
 from slotwise.client.totals import QueueTotals
-from slotwise.errors import AdSyntaxError, UsageError
+from slotwise.errors import AdSyntaxError, NotFoundError, UsageError
 from slotwise.wire.gen import common_pb2, schedd_pb2
 from slotwise.wire.status import to_error
 
@@ -28,9 +29,9 @@ OPTIONS = [
     *(Option(name, least) for name, least in (
         ("help", 1), ("global", 1), ("allusers", 2), ("run", 1), ("idle", 3), ("io", 2), ("dag", 2), ("cputime", 2),
         ("currentrun", 3), ("cumulative-time", 3), ("nobatch", 3), ("totals", 3), ("hold", 2), ("hold-codes", 6),
-        ("grid", 2), ("batch", 2), ("autocluster", 2), ("factory", 4), ("jobset", 5), ("wide", 1), ("expert", 1),
-        ("stream-results", 2), ("debug", 3), ("version", 1), ("better-analyze", 2), ("reverse-analyze", 3),
-        ("unmatchable", 5), ("verbose", 4), ("nouserprios", 7),
+        ("grid", 2), ("batch", 2), ("autocluster", 2), ("factory", 4), ("jobset", 5), ("actions", 2), ("wide", 1),
+        ("expert", 1), ("stream-results", 2), ("debug", 3), ("version", 1), ("better-analyze", 2),
+        ("reverse-analyze", 3), ("unmatchable", 5), ("verbose", 4), ("nouserprios", 7),
     )),
     Option("all-users", 2, stands_for="allusers"),
     Option("held", 2, stands_for="hold"),
@@ -51,14 +52,16 @@ USAGE = f"""usage: slotwise q [options] [CLUSTER | CLUSTER.PROC | OWNER ...]
 Which jobs
   -allusers             jobs of everyone, not only yours
   -constraint EXPR      those for which it is true; several are and-ed
+  -submitter NAME       those that a user or an accounting group is charged for, everywhere
   -global               the queues of all access points; -name NAME, -address ADDRESS, -pool HOST:PORT: of one;
-                        -schedd-constraint EXPR: of those whose ads it is true for; -submitter USER: his, everywhere
+                        -schedd-constraint EXPR: of those whose ads it is true for
   -jobads FILE          ads from a file; -userlog FILE: jobs as a job event log records them
 Tables
   -batch, -nobatch      one line a batch (default), or one a job; -dag: with the nodes of workflows
   -run, -idle, -hold    running, idle or held jobs, with what matters for them
   -hold-codes           one held job of each kind of reason
   -io, -grid, -factory, -jobset        jobs that move files; grid jobs; late materialization; job sets
+  -actions              what was asked of very many jobs and goes on: how many are held, removed ... by now
   -currentrun, -cputime                run time of this run only; CPU time in place of run time
   -autocluster, -group-by A,B          counts of jobs that are alike
   -totals               only the totals
@@ -73,7 +76,7 @@ Why jobs do not run
   -slotads FILE, -jobads FILE, -userprios FILE       from files"""
 
 #: Views in the order in which they win when several are asked for.
-_VIEWS = ("hold-codes", "hold", "io", "grid", "run", "idle", "factory", "jobset", "autocluster", "cputime")
+_VIEWS = ("hold-codes", "hold", "io", "grid", "run", "idle", "factory", "jobset", "actions", "autocluster", "cputime")
 
 
 def main(args: list[str], inv: Invocation) -> int:
@@ -83,8 +86,13 @@ def main(args: list[str], inv: Invocation) -> int:
         inv.out(USAGE)
         return 0
     if parsed.has("version"):
-        inv.out(f"slotwise {__version__}")
-        return 0
+        return htcondor_words.version(inv)
+    if inv.called and (odd := next((word for word in parsed.words if word[:1] == "-" and len(word) > 1), "")):
+        raise UnknownOptionError(odd)
+    if inv.called and sum(parsed.has(name) for name in ("run", "idle", "hold")) > 1:
+        inv.err("-run and -hold/held or -idle are incompatible")
+        htcondor_words.usage(inv, out=True)
+        return 1
     if inv.called and (refusal := _refused_by_htcondor(parsed)):
         inv.err(f"Error: {refusal}")
         return 1
@@ -100,14 +108,30 @@ def main(args: list[str], inv: Invocation) -> int:
         inv.err(f"\n-- Failed to fetch ads from: {address} : {name}")
         return 1
     if any(parsed.has(name) for name in ("better-analyze", "analyze", "reverse-analyze", "unmatchable")):
-        from slotwise.cli.jobs.q_analyze import analyze
+        if not inv.called:
+            from slotwise.cli.jobs.q_analyze import analyze
 
-        return analyze(parsed, query, inv)
+            return analyze(parsed, query, inv)
+        from slotwise.cli.jobs import q_analyze_of_htcondor
+
+        if any(parsed.has(name) for name in ("better-analyze", "analyze", "reverse-analyze")):
+            return q_analyze_of_htcondor.analyze(parsed, query, inv)
+        parsed.options.append(Given("nobatch"))
+        slots, _ = q_analyze_of_htcondor.slots_of(parsed, inv)
+        sources: Iterable[Queue] = (q_analyze_of_htcondor.Unmatched(queue, slots) for queue in queues.of(parsed, inv))
+    else:
+        sources = queues.of(parsed, inv)
     status = 0
     if inv.called and parsed.has("submitter") and not any(True for _ in _ids(parsed, query, inv)):
         inv.err("Error: Collector has no record of schedd/submitter")
         return 1
-    for queue in queues.of(parsed, inv):
+    if inv.called and parsed.has("schedd-constraint"):
+        try:
+            sources = list(sources)
+        except NotFoundError:
+            inv.out("All queues are empty")
+            return 0
+    for queue in sources:
         try:
             _Listing(parsed, form, query, queue, inv).show()
         except grpc.RpcError as failure:
@@ -121,11 +145,20 @@ def main(args: list[str], inv: Invocation) -> int:
 
 def _refused_by_htcondor(parsed: Parsed) -> str:
     """What HTCondor's tool says of options that it does not take so; empty when it takes them."""
+    if parsed.has("json") and parsed.has("xml"):
+        return "Cannot print as both XML and JSON"
     limit = parsed.value("limit")
     if limit is not None and not limit.lstrip("-").isdigit():
         return f"Unable to convert ({limit}) to a number for -limit."
+    if limit is not None and int(limit) <= 0:
+        return f"{limit} is not a valid for -limit."
     if parsed.has("af") and not any(one.values for one in parsed.all("af")):
         return "-autoformat requires at least one attribute parameter"
+    analyzed = any(parsed.has(name) for name in ("better-analyze", "analyze", "reverse-analyze"))
+    if parsed.has("unmatchable") and not analyzed:
+        for name, kinds in (("-batch", ("batch", "nobatch")), ("-autocluster", ("autocluster", "group-by"))):
+            if any(parsed.has(kind) for kind in kinds):
+                return f"{name} conflicts with -unmatchable"
     shown_by_job = any(parsed.has(name) for name in ("nobatch", *_VIEWS))
     if parsed.has("aaf") and not shown_by_job:
         return "-aaf cannot be used with -batch mode output (the default), did you intend to use -af ?"
@@ -142,16 +175,35 @@ def selection(parsed: Parsed, inv: Invocation) -> schedd_pb2.JobQuery:
         head, dot, tail = word.partition(".")
         if head.isdigit() and (not dot or tail.isdigit()):
             query.jobs.ids.append(word)
-        elif head[:1].isdigit():
+        elif inv.called and head.isdigit() and not tail:
+            query.jobs.ids.append(head)
+        elif head[:1].isdigit() and not inv.called:
             raise UsageError(f"{word!r} is neither a job id nor an owner")
         else:
             query.jobs.owners.append(word)
-    if parsed.has("submitter"):
-        query.jobs.owners.append(parsed.value("submitter") or "")
     if query.jobs.owners:
         query.mine_only = False
-    query.query.constraint = " && ".join(f"({text})" for text in parsed.expressions("constraint"))
+    clauses = parsed.expressions("constraint")
+    if parsed.has("submitter"):
+        clauses.append(queues.submitted_by(parsed.value("submitter") or ""))
+    if inv.called:
+        clauses += _of_hold_codes(parsed)
+    if inv.called and query.jobs.ids and query.jobs.owners:  # HTCondor's tool shows jobs that are either
+        clauses.insert(0, queues.either(query))
+        query.ClearField("jobs")
+    query.query.constraint = " && ".join(f"({text})" for text in clauses)
     return query
+
+
+def _of_hold_codes(parsed: Parsed) -> list[str]:
+    """The condition that ``-hold:CODE[/SUBCODE],...`` is, if codes are named."""
+    clauses = []
+    for word in (word for one in parsed.all("hold") for word in one.letters.split(",")):
+        code, _, subcode = word.replace("/", ".").partition(".")
+        if code.isdigit():
+            more = f" && HoldReasonSubCode == {subcode}" if subcode.isdigit() else ""
+            clauses.append(f"(HoldReasonCode == {code}{more})")
+    return [" || ".join(clauses)] if clauses else []
 
 
 def _ids(parsed: Parsed, query: schedd_pb2.JobQuery, inv: Invocation) -> Iterator[ClassAd]:
@@ -180,8 +232,8 @@ class _Listing:
         self._query.CopyFrom(query)
         self._query.query.limit = form.limit
         self._view = next((name for name in _VIEWS if parsed.has(name)), "")
-        if self._view == "jobset" and queue.shows_tables:
-            self._queue = queues.JobSets(queue)
+        if self._view in ("jobset", "actions") and queue.shows_tables:
+            self._queue = queues.OtherAds(queue, self._view)
         layout = form.layout or (jobviews.VIEWS[self._view] if self._view else None)
         if layout is not None and layout.where:
             clauses = [text for text in (self._query.query.constraint, f"({layout.where})") if text]
@@ -195,7 +247,7 @@ class _Listing:
         elif form.kind in ("long", "json", "jsonl"):
             self._query.query.projection.extend(form.attributes)
             self._queue.whole(form.kind, self._query, self._inv)
-        elif form.kind in ("xml", "chosen"):
+        elif form.kind in ("xml", "new", "chosen"):
             reads = form.columns.attributes() if form.columns is not None else None
             names = [*(reads or ()), "ClusterId", "ProcId"] if reads else ()
             form.write(self._ads(names), self._inv, job_id, self._scene())
@@ -219,7 +271,17 @@ class _Listing:
         query.CopyFrom(self._query)
         query.query.form = common_pb2.AdQuery.PACK
         query.query.projection[:] = names
-        return self._queue.ads(query)
+        found = self._queue.ads(query)
+        if self._queue.shows_tables and queues.shows_server_time(names):
+            return self._stamped(found)
+        return found
+
+    def _stamped(self, ads: Iterator[ClassAd]) -> Iterator[ClassAd]:
+        """The ads with the time as ServerTime, which HTCondor's schedd adds to what it answers."""
+        now = int(self._queue.now())
+        for ad in ads:
+            ad[queues.SERVER_TIME] = now
+            yield ad
 
     def _scene(self, totals: QueueTotals | None = None) -> Scene:
         now = totals.now if totals else self._queue.now()
@@ -292,6 +354,9 @@ class _Listing:
         plain = ("nobatch",) if self._inv.called else ("nobatch", "currentrun", "cumulative-time")
         one_a_job = any(parsed.has(name) for name in plain)
         batches = parsed.has("batch") or not (one_a_job or queues.one_line_a_job(self._inv))
+        if self._inv.called and parsed.has("batch") and parsed.has("nobatch"):
+            said = [one.name for one in parsed.options if one.name in ("batch", "nobatch")]
+            batches = said[-1] == "batch"
         if self._form.more or (parsed.has("currentrun") and not batches) or (parsed.has("dag") and not batches):
             batches = False
         elif self._queue.shows_tables:
@@ -314,11 +379,29 @@ class _Listing:
         self._inv.out(self._queue.header(totals), end="")
         if batches:
             batches_found = tables.batches_of_reply(b"".join(chunk.data for chunk in pieces))
+            if self._inv.called:
+                batches_found = [self._as_htcondors(batch) for batch in batches_found]
             self._inv.out(tables.batch_table(batches_found, self._width(), as_htcondor=bool(self._inv.called)), end="")
         else:
             heading = tables.JOBS_HEADING.rstrip("\n")[: self._query.width or None] + "\n"
             self._inv.out(heading + "".join(chunk.data.decode(errors="surrogateescape") for chunk in pieces), end="")
         self._inv.out(self._queue.footer(totals), end="")
+
+    def _as_htcondors(self, batch: tables.Batch) -> tables.Batch:
+        """A batch as HTCondor's tool shows it: nodes of a DAG that is not in the queue are named by the first of them,
+        which stands for their owner in the view of DAGs, and nothing says how many there are."""
+        driver = re.fullmatch(r"DAG: (\d+)", batch.name)
+        if driver is None:
+            return batch
+        query = schedd_pb2.JobQuery()
+        query.query.constraint = f"ClusterId == {driver[1]} || DAGManJobId == {driver[1]}"
+        query.query.projection[:] = ["ClusterId", "DAGNodeName"]
+        ads = list(self._queue.ads(query))
+        if not ads or any(ad.get("ClusterId") == int(driver[1]) for ad in ads):
+            return batch
+        node = str(ads[0].get("DAGNodeName") or "")
+        owner = node if self._parsed.has("dag") else batch.owner
+        return replace(batch, name=f"NODE: {node}", owner=owner, total=0)
 
     def _batches_of_ads(self) -> None:
         ads = list(self._ads())

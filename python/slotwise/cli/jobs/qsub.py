@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from slotwise.cli.common.invocation import Invocation
-from slotwise.cli.common.options import Parsed
+from slotwise.cli.common.options import Given, Parsed
 from slotwise.cli.host import condor_names
 from slotwise.cli.jobs import qsub_script, submit
 from slotwise.errors import SlotwiseError, UsageError
@@ -48,7 +48,8 @@ def main(args: list[str], inv: Invocation) -> int:
     is_command = (given.value("b") or "n").lower().startswith("y")
     if is_command and not script:
         raise UsageError("-b y needs a command line")
-    if not script:
+    of_stdin = not script
+    if of_stdin:
         script = _from_stdin(given, inv)
     options, runs_itself = given, False
     if not is_command:
@@ -60,6 +61,8 @@ def main(args: list[str], inv: Invocation) -> int:
         options = qsub_script.together(qsub_script.directives(text), given)
         runs_itself = text.startswith("#!") and os.access(path, os.X_OK)
         script = str(path)
+    if of_stdin and not options.has("N"):
+        options.options.append(Given("N", values=["STDIN"]))
     call = qsub_script.Call(script, arguments, options, str(inv.cwd), inv.env, datetime.now(), runs_itself)
     for one in options.options:
         if one.name in ("o", "e") and inv.path(one.values[0]).is_dir():
@@ -78,7 +81,7 @@ def _from_stdin(given: Parsed, inv: Invocation) -> str:
     prefix = f"{(given.value('N') or 'STDIN').replace('/', '_')}_qsub."
     descriptor, name = tempfile.mkstemp(prefix=prefix, dir=inv.cwd)
     with os.fdopen(descriptor, "w") as stream:
-        stream.write(text if text.startswith("#!") else f"#!/bin/sh\n{text}")
+        stream.write(text)
     Path(name).chmod(0o700)
     return name
 

@@ -6,7 +6,7 @@ import json
 import pwd
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -23,6 +23,14 @@ from slotwise.client.totals import JobCounts, QueueTotals
 from slotwise.errors import NotFoundError, PeerUnavailableError, UsageError
 from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error
+
+#: The attribute with the time of the answer, which is of no job.
+SERVER_TIME = "ServerTime"
+
+
+def shows_server_time(names: Sequence[str]) -> bool:
+    """Whether ads of these attributes (none: of all) have the time of the answer."""
+    return not names or any(name.lower() == SERVER_TIME.lower() for name in names)
 
 
 class Queue(ABC):
@@ -45,6 +53,10 @@ class Queue(ABC):
     def header(self, totals: QueueTotals) -> str:
         """The line that names the source of the jobs."""
 
+    @abstractmethod
+    def source(self) -> str:
+        """The source of the jobs, as headings of HTCondor's tool name it."""
+
     def footer(self, totals: QueueTotals) -> str:
         """The sentences of totals."""
         return tables.footer(totals)
@@ -66,7 +78,10 @@ class Queue(ABC):
             inv.out(whole.long_text(found, names), end="")
             return
         array = whole.json_array(found, names)
-        inv.out(array if form == "json" else whole.json_lines(array), end="")
+        if form == "json":
+            inv.out(whole.spread(array) if inv.called else array, end="")
+        else:
+            inv.out(whole.json_lines(array), end="")
 
 
 class Live(Queue):
@@ -74,10 +89,18 @@ class Live(Queue):
 
     shows_tables = True
 
-    def __init__(self, stub: schedd_pb2_grpc.ScheddStub, inv: Invocation, name: str = "") -> None:
+    def __init__(
+        self,
+        stub: schedd_pb2_grpc.ScheddStub,
+        inv: Invocation,
+        name: str = "",
+        submitter: tuple[str, str] | None = None,
+    ) -> None:
+        """``submitter``: the one whose jobs are shown, and the machine, as the header names them."""
         self._stub = stub
         self._inv = inv
         self.name = name
+        self._submitter = submitter
 
     def ask(self, query: schedd_pb2.JobQuery) -> Iterator[common_pb2.AdChunk]:
         return iter(self._stub.Query(query))
@@ -97,35 +120,62 @@ class Live(Queue):
         return QueueTotals.parse(last.data)
 
     def header(self, totals: QueueTotals) -> str:
-        return tables.header(totals)
+        return tables.header(totals, self._submitter)
+
+    def source(self) -> str:
+        *_, last = self.ask(schedd_pb2.JobQuery(totals_only=True))
+        told = json.loads(last.data)
+        return f"Schedd: {told['Schedd']} : <{told['Address']}>"
 
     def footer(self, totals: QueueTotals) -> str:
         return tables.footer(totals, own=not (self._inv.called and totals.superuser))
 
     def whole(self, form: str, query: schedd_pb2.JobQuery, inv: Invocation) -> None:
         query.query.form = common_pb2.AdQuery.LONG if form == "long" else common_pb2.AdQuery.JSON
-        pieces = (chunk.data.decode(errors="surrogateescape") for chunk in self.ask(query))
+        pieces: Iterable[str] = (chunk.data.decode(errors="surrogateescape") for chunk in self.ask(query))
+        if shows_server_time(query.query.projection):
+            pieces = _stamped(pieces, int(self.now()), as_long=form == "long")
+        if form == "long" and inv.called and query.query.projection:
+            pieces = _as_asked("".join(pieces), query.query.projection)
         if form == "jsonl" or (form == "json" and inv.called):
             text = "".join(pieces)
             # HTCondor's tool prints nothing for no ads.
-            inv.out(as_lines(text) if form == "jsonl" else text if json.loads(text) else "", end="")
+            inv.out(as_lines(text) if form == "jsonl" else whole.spread(text), end="")
             return
         for piece in pieces:
             inv.out(piece, end="")
 
 
-class JobSets(Queue):
-    """The job sets of a schedd instead of its jobs."""
+def _stamped(pieces: Iterable[str], now: int, *, as_long: bool) -> Iterator[str]:
+    """The text of ads, each with ServerTime as its last attribute."""
+    for piece in pieces:
+        if as_long:
+            yield piece.replace("\n\n", f"\n{SERVER_TIME} = {now}\n\n")
+        else:
+            yield piece.replace("\n}", f',\n  "{SERVER_TIME}": {now}\n}}')
 
-    def __init__(self, queue: Queue) -> None:
+
+def _as_asked(text: str, names: Sequence[str]) -> Iterator[str]:
+    """Ads in long form whose names are spelled as HTCondor's tool spells them: as they were asked for."""
+    spelled = {name.lower(): name for name in names}
+    for line in text.splitlines(keepends=True):
+        name, equals, value = line.partition(" = ")
+        yield spelled.get(name.lower(), name) + equals + value
+
+
+class OtherAds(Queue):
+    """Other ads of a schedd than those of its jobs. ``view``: which ones, as the schedd calls them."""
+
+    def __init__(self, queue: Queue, view: str) -> None:
         self._queue = queue
+        self._view = view
 
     def ads(self, query: schedd_pb2.JobQuery) -> Iterator[ClassAd]:
         from slotwise.table import unpack_ads
 
         asked = schedd_pb2.JobQuery()
         asked.CopyFrom(query)
-        asked.view = "jobset"
+        asked.view = self._view
         *packs, _ = self._queue.ask(asked)
         found = [ad for chunk in packs if chunk.data for ad in unpack_ads(chunk.data)]
         return iter(found[: query.query.limit or None])
@@ -137,6 +187,9 @@ class JobSets(Queue):
 
     def header(self, totals: QueueTotals) -> str:
         return self._queue.header(totals)
+
+    def source(self) -> str:
+        return self._queue.source()
 
 
 class FromFile(Queue):
@@ -166,6 +219,9 @@ class FromFile(Queue):
             return f"\n\n-- {self._what}: {self._name} @ {at}\n"
         return f"\n\n-- {self._what}: {self._path}\n"
 
+    def source(self) -> str:
+        return f"{self._what}: {self._name}"
+
     def footer(self, totals: QueueTotals) -> str:
         return f"\nTotal for query: {tables.sentence(totals.query)} \n\n"
 
@@ -191,22 +247,30 @@ def where(query: schedd_pb2.JobQuery) -> str:
     return " && ".join(f"({text})" for text in clauses)
 
 
+def either(query: schedd_pb2.JobQuery) -> str:
+    """The condition of jobs that have one of the ids or one of the owners of a query."""
+    by_id, by_owner = schedd_pb2.JobQuery(), schedd_pb2.JobQuery()
+    by_id.jobs.ids.extend(query.jobs.ids)
+    by_owner.jobs.owners.extend(query.jobs.owners)
+    return f"{where(by_id)} || {where(by_owner)}"
+
+
 def of(parsed: Parsed, inv: Invocation) -> Iterator[Queue]:
     """The queues that the options mean.
 
     :raises NotFoundError: when there is none.
     """
     if (name := parsed.value("jobads")) is not None:
-        if inv.called and not inv.path(name).exists():
+        if name != "-" and inv.called and not inv.path(name).exists():
             raise NoSuchFileError(f"Can't open file of ClassAds: {name}")
-        yield FromFile(inv.path(name), list(whole.read_file(inv.path(name))), "Jobads", name, called=bool(inv.called))
+        yield FromFile(inv.path(name), list(whole.read_stream(name, inv)), "Jobads", name, called=bool(inv.called))
     elif (name := parsed.value("userlog")) is not None:
         path = inv.path(name)
         if inv.called and not path.exists():
             raise NoSuchFileError(f"Can't open user log: {name}")
         yield FromFile(path, _of_log(path, whole=bool(inv.called)), "Userlog", name, called=bool(inv.called))
     elif (address := parsed.value("address")) is not None:
-        yield Live(schedd_pb2_grpc.ScheddStub(inv.open(address.strip("<>").partition("?")[0])), inv)
+        yield Live(inv.at(address).stub(schedd_pb2_grpc.ScheddStub, "schedd"), inv)
     elif parsed.has("global") or parsed.has("submitter") or parsed.has("schedd-constraint"):
         yield from _all(parsed, inv.aimed(parsed.value("pool")))
     else:
@@ -232,7 +296,7 @@ def _all(parsed: Parsed, inv: Invocation) -> Iterator[Queue]:
     from slotwise.wire.gen import collector_pb2_grpc
 
     constraint = " && ".join(f"({text})" for text in parsed.expressions("schedd-constraint"))
-    query = common_pb2.AdQuery(kind="Scheduler", constraint=constraint, projection=["Name", "MyAddress"])
+    query = common_pb2.AdQuery(kind="Scheduler", constraint=constraint, projection=["Name", "MyAddress", "Machine"])
     stub = inv.reading(collector_pb2_grpc.CollectorStub, "collector")
     try:
         chunks = list(stub.Query(query, timeout=20))
@@ -248,7 +312,28 @@ def _all(parsed: Parsed, inv: Invocation) -> Iterator[Queue]:
             target = own.local if own.reach and own.reach == target else target
         except PeerUnavailableError:
             pass
-        yield Live(schedd_pb2_grpc.ScheddStub(inv.open(target)), inv, str(ad.get("Name")))
+        submitter = _submitter(parsed, str(ad.get("Machine")), inv)
+        yield Live(schedd_pb2_grpc.ScheddStub(inv.open(target)), inv, str(ad.get("Name")), submitter)
+
+
+def _submitter(parsed: Parsed, machine: str, inv: Invocation) -> tuple[str, str] | None:
+    """How HTCondor's tool names the submitter of ``-submitter`` and where his jobs are; None without that option."""
+    name = parsed.value("submitter")
+    if name is None or not inv.called:
+        return None
+    domain = inv.knobs().get("UID_DOMAIN")
+    return (name if "@" in name else f"{name}@{domain}", machine)
+
+
+def submitted_by(name: str) -> str:
+    """The condition of jobs of a submitter: an accounting group, with a user or without, or an owner; with its domain
+    or without."""
+    from slotwise.classad import quote
+
+    identity = "(AccountingGroup ?: Owner)"
+    if "@" in name:
+        identity = f'strcat({identity}, "@", splitUserName(User)[1])'
+    return f"{identity} == {quote(name)}"
 
 
 def owner_of(path: Path) -> str:
@@ -263,16 +348,12 @@ def only_mine(parsed: Parsed, inv: Invocation) -> bool:
     """Whether only the caller's jobs are meant: CONDOR_Q_ONLY_MY_JOBS, unless others' are asked for."""
     if any(parsed.has(name) for name in ("allusers", "global", "submitter")):
         return False
-    from slotwise.config import load
-
-    return load(subsystem="TOOL", env=inv.env, home=inv.home).get_bool("CONDOR_Q_ONLY_MY_JOBS") is not False
+    return inv.knobs().get_bool("CONDOR_Q_ONLY_MY_JOBS") is not False
 
 
 def one_line_a_job(inv: Invocation) -> bool:
     """Whether the table of jobs, not that of batches, is what people see: CONDOR_Q_DASH_BATCH_IS_DEFAULT."""
-    from slotwise.config import load
-
-    return load(subsystem="TOOL", env=inv.env, home=inv.home).get_bool("CONDOR_Q_DASH_BATCH_IS_DEFAULT") is False
+    return inv.knobs().get_bool("CONDOR_Q_DASH_BATCH_IS_DEFAULT") is False
 
 
 def width(parsed: Parsed, inv: Invocation) -> int:

@@ -1,4 +1,4 @@
-"""``slotwise qusers``: the users of an access point (manual page of condor_qusers)."""
+"""``slotwise qusers``: the users and the projects of an access point (manual page of condor_qusers)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import grpc
 from slotwise.classad import ClassAd, new_syntax, quote
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, Parsed, parse
-from slotwise.cli.render import output_format
+from slotwise.cli.render import daily_usage, output_format
 from slotwise.cli.render.output_format import Form
 from slotwise.cli.render.printas import Scene
 from slotwise.cli.render.printformat import parse as print_format
-from slotwise.errors import DeniedError, NotFoundError, SlotwiseError, UsageError
+from slotwise.errors import DeniedError, InUseError, NotFoundError, SlotwiseError, UsageError
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error
@@ -33,6 +33,8 @@ _COMMANDS: dict[str, tuple[schedd_pb2.UsersEdit.What, dict[str, str]]] = {
 _WORDS = {"add": "add", "enable": "enable", "disable": "disable", "edit": "edit"} | dict.fromkeys(
     ("remove", "rm", "delete"), "remove"
 )
+#: The exit status when the access point refuses: in HTCondor, the number of its error.
+_REFUSALS: dict[type[SlotwiseError], int] = {NotFoundError: 2, DeniedError: 1, InUseError: 16}
 OPTIONS = [
     *output_format.options(json=4, jsonl=5),
     Option("help", 1),
@@ -58,14 +60,16 @@ OPTIONS = [
     Option("constraint", 1, 1),
 ]
 USAGE = f"""usage: slotwise qusers [options] [USER ...]
-       slotwise qusers -add | -enable | -disable [-reason TEXT] | -remove  USER ...
-       slotwise qusers -edit USER ... ATTRIBUTE=EXPRESSION ...
+       slotwise qusers -add | -enable | -disable [-reason TEXT] | -remove  [-projects] NAME ...
+       slotwise qusers -edit [-projects] NAME ... ATTRIBUTE=EXPRESSION ...
   -user USER                       as USER
   -constraint EXPR                 those for whom it is true; not with -add
   -suspend, -unsuspend             as -disable and -enable, with MaxJobsRunning 0 and without it
   -remove                          users whose jobs are in the queue are disabled instead
   -edit                            MaxJobsRunning=N: how many jobs may run; ATTRIBUTE=delete: it goes
+  -projects                        projects instead of users, where PERSISTENT_PROJECT_RECORDS is on
   -usage                           what jobs used that have left the queue
+  -daily                           starts, holds and time on slots in the last hours and days
   -pool HOST, -name SCHEDD
 {output_format.USAGE}"""
 
@@ -88,30 +92,46 @@ _USAGE = """SELECT
   TotalRemovedJobs?:0 AS Removed WIDTH AUTO PRINTF %7d
   RemovedJobsCpuTime AS RmvdCpuTime PRINTF %T OR ' '
   RemovedJobsSlotTime AS RmvdSlotTime PRINTF %T OR ' '
-  NumCompleted+NumRemoved AS Pending WIDTH AUTO PRINTF %d
-  NumIdle AS Idle WIDTH AUTO PRINTF %d
-  NumRunning AS Running WIDTH AUTO PRINTF %d
-  NumHeld AS Held WIDTH AUTO PRINTF %d
+  NumCompleted+NumRemoved AS Pending WIDTH AUTO PRINTF %7d
+  NumIdle AS Idle WIDTH AUTO PRINTF %4d
+  NumRunning AS Running WIDTH AUTO PRINTF %7d
+  NumHeld AS Held WIDTH AUTO PRINTF %4d
+"""
+_PROJECTS = """SELECT
+  Name?:User AS NAME WIDTH AUTO
+  NumIdle AS 'JOBS:Idle' WIDTH AUTO PRINTF %9d
+  NumRunning AS Running WIDTH AUTO PRINTF %7d
+  NumHeld AS '   Held' WIDTH AUTO PRINTF %7d
+  TotalCompletedJobs?:0 AS Completed WIDTH AUTO PRINTF %9d
+  CompletedJobsSlotTime AS '  SlotTime' PRINTF %T OR ' '
+  CompletedJobsCpuTime AS '  CpuTime' PRINTF %T OR ' '
+  TotalRemovedJobs?:0 AS Removed WIDTH AUTO PRINTF %7d
+  RemovedJobsCpuTime AS RmvdCpuTime PRINTF %T OR ' '
+  RemovedJobsSlotTime AS RmvdSlotTime PRINTF %T OR ' '
+  NumCompleted+NumRemoved AS Pending WIDTH AUTO PRINTF %7d
+"""
+_PROJECTS_USAGE = """SELECT
+  Name?:User AS NAME WIDTH AUTO
+  TotalCompletedJobs?:0 AS Completed WIDTH AUTO PRINTF %9d
+  CompletedJobsSlotTime AS '  SlotTime' PRINTF %T OR ' '
+  CompletedJobsCpuTime AS '  CpuTime' PRINTF %T OR ' '
+  TotalRemovedJobs?:0 AS Removed WIDTH AUTO PRINTF %7d
+  RemovedJobsCpuTime AS RmvdCpuTime PRINTF %T OR ' '
+  RemovedJobsSlotTime AS RmvdSlotTime PRINTF %T OR ' '
+  NumCompleted+NumRemoved AS Pending WIDTH AUTO PRINTF %7d
+  NumIdle AS Idle WIDTH AUTO PRINTF %4d
+  NumRunning AS Running WIDTH AUTO PRINTF %7d
+  NumHeld AS Held WIDTH AUTO PRINTF %4d
 """
 
 
 def main(args: list[str], inv: Invocation) -> int:
-    """Show the users of an access point, or change their records."""
+    """Show the users or the projects of an access point, or change their records."""
     parsed = parse(args, OPTIONS)
     inv = inv.aimed(parsed.value("pool"), parsed.value("name"))
     if parsed.has("help"):
         inv.out(USAGE)
         return 0
-    if parsed.has("projects"):
-        raise UsageError(
-            "this access point keeps no records of projects",
-            hint="nor does HTCondor's without PERSISTENT_PROJECT_RECORDS; `slotwise q -af ProjectName` lists them",
-        )
-    if parsed.has("daily"):
-        raise UsageError(
-            "this access point does not count the jobs of users by hour and day",
-            hint="`slotwise qusers -usage` has their totals, `slotwise status -submitters -long` recent counts",
-        )
     given = [option.name for option in parsed.options if option.name in _COMMANDS]
     words = list(parsed.words)
     if not given and words and words[0] in _WORDS:
@@ -130,6 +150,11 @@ def main(args: list[str], inv: Invocation) -> int:
 def _change(command: str, words: list[str], parsed: Parsed, inv: Invocation, stub: schedd_pb2_grpc.ScheddStub) -> int:
     what, edits = _COMMANDS[command]
     request = schedd_pb2.UsersEdit(what=what, set=edits, reason=parsed.value("reason") or "")
+    whose = "users"
+    if parsed.has("projects"):
+        request.kind, whose = "Project", "projects"
+        if _with_users(parsed):
+            raise UsageError(f"-projects:also goes with queries, not with -{command}")
     if request.reason and what not in (_What.DISABLE, _What.REMOVE):
         raise UsageError("-reason goes with -disable and -remove only")
     request.names.extend(one.values[0] for one in parsed.all("user"))
@@ -148,13 +173,16 @@ def _change(command: str, words: list[str], parsed: Parsed, inv: Invocation, stu
         reply = stub.EditUsers(request, timeout=60)
     except grpc.RpcError as failure:
         error: SlotwiseError = to_error(failure, peer="the schedd")
-        if isinstance(error, NotFoundError | DeniedError):
-            inv.err(f"{command} failed: {error}")
-            return 2 if isinstance(error, NotFoundError) else 1
+        for kind, status in _REFUSALS.items():
+            if isinstance(error, kind):
+                # HTCondor's tool says it on standard output.
+                (inv.out if inv.called else inv.err)(f"{command} failed: {error}")
+                return status
         raise error from None
     for warning in reply.warnings:
         inv.err(f"WARNING: {warning}")
-    inv.out(f"{command} {'succeeded' if reply.changed else 'did nothing'}: {reply.changed} users")
+    counted = "" if inv.called else f"{reply.changed} {whose}"
+    inv.out(f"{command} {'succeeded' if reply.changed else 'did nothing'}: {counted}")
     return 0
 
 
@@ -164,10 +192,16 @@ def _show(words: list[str], parsed: Parsed, inv: Invocation, stub: schedd_pb2_gr
     form = Form.of(parsed, inv)
     constraints = [f"({text})" for text in parsed.expressions("constraint")]
     names = [*(one.values[0] for one in parsed.all("user")), *words]
+    kind = "Owner"
+    if parsed.has("projects"):
+        kind = "Owner,Project" if _with_users(parsed) else "Project"
     if names:
         listed = quote(",".join(names))
-        constraints.append(f"(stringListIMember(Owner, {listed}) || stringListIMember(User, {listed}))")
-    query = common_pb2.AdQuery(kind="Owner", constraint=" && ".join(constraints))
+        which = [] if kind == "Project" else ["Owner", "User"]
+        which += ["Name"] if kind != "Owner" else []
+        members = (f"(stringListIMember({attribute}, {listed}) ?: false)" for attribute in which)
+        constraints.append(f"({' || '.join(members)})")
+    query = common_pb2.AdQuery(kind=kind, constraint=" && ".join(constraints))
     ads = [ad for chunk in stub.Users(query) if chunk.data for ad in unpack_ads(chunk.data)]
     if form.limit:
         ads = ads[: form.limit]
@@ -175,10 +209,30 @@ def _show(words: list[str], parsed: Parsed, inv: Invocation, stub: schedd_pb2_gr
     if form.kind != "table":
         form.write(ads, inv, _name, scene)
         return 0
-    layout = print_format(_USAGE if parsed.has("usage") else _USERS)
+    if parsed.has("daily"):
+        inv.stdout.write(daily_usage.table(ads, scene.now, rescale=_word(parsed, "daily", "rescale")))
+        return 0
+    tables = (_USERS, _USAGE) if kind == "Owner" else (_PROJECTS, _PROJECTS_USAGE)
+    layout = print_format(tables[parsed.has("usage")])
     inv.stdout.write(layout.with_items(form.more).text(ads, scene))
     return 0
 
 
 def _name(ad: ClassAd) -> str:
-    return str(ad.get("User"))
+    return str(ad.get("User") or ad.get("Name"))
+
+
+def _with_users(parsed: Parsed) -> bool:
+    """Whether -projects asks for users as well."""
+    return _word(parsed, "projects", "also")
+
+
+def _word(parsed: Parsed, option: str, known: str) -> bool:
+    """Whether an option has the one word that it knows behind its colon.
+
+    :raises UsageError: for another one.
+    """
+    word = parsed.all(option)[-1].letters.lower()
+    if word not in ("", known):
+        raise UsageError(f"-{option}:{word}: the word after the colon can only be {known}")
+    return word == known

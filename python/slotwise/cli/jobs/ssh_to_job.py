@@ -9,18 +9,20 @@ import contextlib
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import termios
-import threading
 import tty
 from collections.abc import Iterator
 
 from slotwise.cli.common import htcondor_words
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, Parsed, is_option, parse
+from slotwise.cli.host import condor_names
+from slotwise.cli.jobs import ssh_clients
 from slotwise.cli.jobs.act import rm
-from slotwise.cli.jobs.session import PLACE, Visit, job_named, tried_again
-from slotwise.errors import SlotwiseError, UsageError
+from slotwise.cli.jobs.session import PIECE, PLACE, Visit, carry, job_named, tried_again
+from slotwise.errors import HostError, SlotwiseError, UsageError
 from slotwise.wire.gen import schedd_pb2
 
 OPTIONS = [
@@ -29,22 +31,27 @@ OPTIONS = [
     Option("remove-on-interrupt", 1),
     Option("shells", 1, 1),
     Option("ssh", 3, 1),
+    Option("keygen-options", 1, 1),  # of HTCondor's tool, for keys that no session has here
     Option("x"),
     *PLACE,
 ]
-USAGE = """usage: slotwise ssh-to-job [options] CLUSTER[.PROC] [COMMAND ...]
+USAGE = """usage: slotwise ssh-to-job [options] CLUSTER[.PROC[.NODE]] [COMMAND ...]
 A shell, or a command, in the directory and with the user, environment and limits of a running job; it ends with the job
   -auto-retry           wait for the job to run; -remove-on-interrupt: remove it when that is interrupted
   -shells A,B           the first of these that is there
+  -ssh CLIENT           scp, sftp or rsync in place of a shell; `remote:FILE` is the job's: -ssh scp JOB remote:out .
+  -X                    windows of its programs open on the display of this terminal (DISPLAY); -x: they do not
+  NODE                  of a parallel job, the number of the node in its proc
   -name SCHEDD, -pool HOST:PORT        another access point"""
-_PIECE = 32 * 1024
-#: Input that the job's machine has not taken yet, bytes.
-_WINDOW = 256 * 1024
 
 
 def main(args: list[str], inv: Invocation) -> int:
     """Visit the job: the exit status is the shell's, 255 when there was none."""
+    if ssh_clients.is_call_of_ssh(args):
+        job, command = ssh_clients.as_visit(args)
+        return visit_job(job_named(job), command, Parsed(), inv)
     place = _job_place(args)
+    x11 = [word for word in args[:place] if word in ("-X", "-x")][-1:] == ["-X"]
     parsed = parse(args[: place + 1], OPTIONS)
     if parsed.has("help"):
         inv.out(USAGE)
@@ -54,20 +61,42 @@ def main(args: list[str], inv: Invocation) -> int:
             inv.err("ERROR: You must specify a job!\n")
             return 2
         raise UsageError("which job?", hint="slotwise ssh-to-job 12.0")
-    if parsed.has("ssh"):
-        raise UsageError("-ssh has no effect here: no ssh is involved", hint="files: `ssh-to-job JOB cat FILE`")
+    if x11 and inv.called and not inv.env.get("DISPLAY"):  # ssh, which HTCondor's tool hands it to, goes on without
+        inv.err("WARNING: -X: DISPLAY is not set, so there is no display to forward")
+        x11 = False
     job = job_named(parsed.words[0])
-    return visit_job(job, args[place + 1 :], parsed, inv)
+    client = parsed.value("ssh")
+    if client is not None and client.strip() != "ssh":
+        if x11:
+            raise UsageError("-X goes with a shell or a command, not with -ssh")
+        if parsed.has("name") or parsed.has("pool"):
+            raise UsageError("-ssh goes with jobs of this access point", hint="run it there, without -name and -pool")
+        return _run_client(client, job, args[place + 1 :], inv)
+    return visit_job(job, args[place + 1 :], parsed, inv, x11=x11)
 
 
-def visit_job(job: str, command: list[str], parsed: Parsed, inv: Invocation) -> int:
-    """A shell, or ``command``, beside the job."""
+def _run_client(client: str, job: str, words: list[str], inv: Invocation) -> int:
+    """Run a client of ssh with this command in place of ssh."""
+    transport = condor_names.DIRECTORY / "condor_ssh_to_job"
+    if not transport.exists():
+        condor_names.link(condor_names.DIRECTORY, condor_names.launcher())
+    inv.stdout.flush()
+    try:
+        return subprocess.run(
+            ssh_clients.command_line(client, job, words, transport), cwd=inv.cwd, env=dict(inv.env), check=False
+        ).returncode
+    except FileNotFoundError as error:
+        raise HostError(f"{error.filename} is not installed", hint="files: `ssh-to-job JOB cat FILE`") from None
+
+
+def visit_job(job: str, command: list[str], parsed: Parsed, inv: Invocation, *, x11: bool = False) -> int:
+    """A shell, or ``command``, beside the job; with ``x11`` its windows open on the display of the invocation."""
     inv.stdout.flush()  # the job's own words go past it, and behind what was said so far
     try:
-        return tried_again(parsed, inv, lambda: _visit(job, command, parsed, inv))
+        return tried_again(parsed, inv, lambda: _visit(job, command, parsed, inv, x11))
     except KeyboardInterrupt:
         if parsed.has("remove-on-interrupt"):
-            rm([job], inv)
+            rm([".".join(job.split(".")[:2])], inv)
         raise
     except SlotwiseError as error:
         if inv.called:
@@ -88,61 +117,28 @@ def _job_place(args: list[str]) -> int:
     return place
 
 
-def _visit(job: str, command: list[str], parsed: Parsed, inv: Invocation) -> int:
-    request = schedd_pb2.OpenShell(command=command, shells=(parsed.value("shells") or "").replace(",", " ").split())
+def _visit(job: str, command: list[str], parsed: Parsed, inv: Invocation, x11: bool) -> int:
+    shells = (parsed.value("shells") or "").replace(",", " ").split()
     terminal = os.isatty(0) and os.isatty(1)
-    if terminal:
-        request.terminal.CopyFrom(_window(inv))
-    with Visit(job, parsed, inv) as visit, _raw(terminal), _window_changes(terminal, visit, inv):
-        visit.say(schedd_pb2.JobVisit(open=request))
-        room = _Room()
-        sender = threading.Thread(target=_send_input, args=(visit, room), daemon=True)
-        for said in visit.heard():
-            if not sender.ident:
-                sender.start()  # not before there is a shell: a visit that is tried again must not lose input
-            what = said.WhichOneof("what")
-            if what == "data":
-                _write(2 if said.data.error else 1, said.data.bytes)
-                visit.say(schedd_pb2.JobVisit(taken=len(said.data.bytes)))
-            elif what == "taken":
-                room.give(said.taken)
-            elif what == "end":
-                if said.end.error:
-                    raise SlotwiseError(said.end.error)
-                return int(said.end.status)
-    return 255
+    with contextlib.ExitStack() as stack:
+        if x11:
+            from slotwise.cli.jobs.x11.forwarding import forwarded  # loaded by sessions with a display only
+
+            command = stack.enter_context(forwarded(job, parsed, inv)).command(command, shells, terminal)
+        request = schedd_pb2.OpenShell(command=command, shells=shells)
+        if terminal:
+            request.terminal.CopyFrom(_window(inv))
+        visit = stack.enter_context(Visit(job, parsed, inv))
+        stack.enter_context(_raw(terminal))
+        stack.enter_context(_window_changes(terminal, visit, inv))
+        return carry(visit, request, _read_input, lambda data, error: _write(2 if error else 1, data))
 
 
-class _Room:
-    """How much input may be sent before the other side has taken some."""
-
-    def __init__(self) -> None:
-        self._left = _WINDOW
-        self._changed = threading.Condition()
-
-    def take(self, count: int) -> None:
-        """Wait for room."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._left > 0)
-            self._left -= count
-
-    def give(self, count: int) -> None:
-        """Some was taken."""
-        with self._changed:
-            self._left += count
-            self._changed.notify_all()
-
-
-def _send_input(visit: Visit, room: _Room) -> None:
-    while True:
-        try:
-            data = os.read(0, _PIECE)
-        except OSError:
-            data = b""
-        room.take(len(data))
-        visit.say(schedd_pb2.JobVisit(data=schedd_pb2.VisitData(bytes=data, last=not data)))
-        if not data:
-            return
+def _read_input() -> bytes:
+    try:
+        return os.read(0, PIECE)
+    except OSError:
+        return b""
 
 
 def _write(fd: int, data: bytes) -> None:

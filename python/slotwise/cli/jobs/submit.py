@@ -69,6 +69,7 @@ A shell
   -interactive          a shell in a slot with what the description, if any, asks for; the job ends with it
 Instead of queueing
   -dry-run FILE, -dump FILE            write the jobs' ads to a file (-: the screen)
+  -dry-run:jobset FILE                 with what the description says of job sets
   -capabilities         what the access point can do"""
 
 
@@ -78,6 +79,12 @@ def main(args: list[str], inv: Invocation) -> int:
     if parsed.has("help"):
         inv.out(USAGE)
         return 0
+    if inv.called and any(not one.values for one in parsed.all("queue")):
+        inv.err("condor_submit: -queue requires at least one argument")
+        return 1
+    if inv.called and any(word.startswith("=") for word in parsed.words):
+        inv.err("condor_submit: invalid attribute name '' for attrib=value assigment")
+        return 1
     _refuse_what_cannot_be(parsed)
     inv = inv.aimed(parsed.value("pool"), parsed.value("remote") or parsed.value("name"))
     if parsed.has("capabilities"):
@@ -111,7 +118,12 @@ def _submit(parsed: Parsed, inv: Invocation) -> int:
     if target is not None:
         if inv.called and parsed.has("dump") and target != "-":
             inv.out("Storing job ClassAd(s)" + "." * min(submission.count, _MOST_DOTS))
-        status = _dry_run(inv, submission, target, said=parsed.has("dry-run"))
+        shows_sets = _shows_sets(parsed)
+        said = parsed.has("dry-run") and not (inv.called and parsed.has("terse"))
+        status = _dry_run(inv, submission, target, said=said, ends=said or parsed.has("dump"), shows_sets=shows_sets)
+        if parsed.has("dry-run") and not said:
+            for number, cluster in enumerate(submission.clusters, start=1):
+                inv.out(f"{number}.0 - {number}.{cluster.count - 1}")
         if inv.called and parsed.has("dump") and target != "-":
             for number, cluster in enumerate(submission.clusters, start=1):
                 inv.out(f"{cluster.count} job(s) submitted to cluster {number}.")
@@ -152,7 +164,7 @@ def _read_args(parsed: Parsed, inv: Invocation) -> SubmitArgs:
     if len(files) > 1:
         raise UsageError(f"more than one description: {' '.join(files)}", hint="give one file")
     queue = " ".join(parsed.all("queue")[-1].values) if parsed.has("queue") else None
-    asked = SubmitArgs(parsed, "", files[0] if files else "-", before, queue=queue)
+    asked = SubmitArgs(parsed, "", files[0] if files else "-", before, queue=queue, names_stdin=files[:1] == ["-"])
     for one in parsed.all("append"):
         statement = one.values[0].strip()
         first, _, rest = statement.partition(" ")
@@ -210,7 +222,7 @@ def _check(asked: SubmitArgs, submission: Submission) -> None:
     :raises SubmitError: otherwise.
     """
     if not submission.count:
-        raise SubmitError("no jobs queued", hint="the description needs a queue statement that makes jobs")
+        raise htcondor_submit.NoJobsError
     if asked.spool and submission.is_late:
         raise SubmitError(
             "files cannot be spooled for jobs that are made later",
@@ -238,14 +250,37 @@ def _warns_of_unused(asked: SubmitArgs, config: Config) -> bool:
 
 def _warn(inv: Invocation, submission: Submission, *, unused: bool) -> None:
     for text in submission.warnings:
+        if inv.called and not submission.count and "it makes no jobs" in text:
+            continue  # HTCondor's tool says that of all queue statements together
         if unused or "was not used" not in text:
             if inv.called:
                 text = htcondor_submit.warning(text)
             inv.err(f"WARNING: {text}")
 
 
-def _dry_run(inv: Invocation, submission: Submission, out: str, *, said: bool) -> int:
-    """Write all ads in long form, as if they were queued."""
+def _shows_sets(parsed: Parsed) -> bool:
+    """Whether a dry run shows what the description says of job sets: ``-dry-run:jobset``."""
+    asked = {given.letters.lower() for given in parsed.all("dry-run")}
+    if unknown := asked - {"", "def", "full", "jobset"}:
+        raise UsageError(
+            f"unknown option {min(unknown)} for -dry-run:<opts>", hint="one of def, full (all attributes), jobset"
+        )
+    return "jobset" in asked
+
+
+def _of_sets(submission: Submission) -> Iterator[str]:
+    from slotwise.table import unpack_ads
+
+    for cluster in submission.clusters:
+        for ad in unpack_ads(pack) if (pack := cluster.job_set()) else ():
+            ad["JobSetName"] = cluster.ad.get("JobSetName")
+            yield f"----- jobset -----\n{ad.print_old()}-----\n\n"
+
+
+def _dry_run(
+    inv: Invocation, submission: Submission, out: str, *, said: bool, ends: bool, shows_sets: bool = False
+) -> int:
+    """Write all ads in long form, as if they were queued. ``ends``: HTCondor's tool ends the screen's last line."""
 
     def ads() -> Iterator[str]:
         if inv.called:
@@ -264,11 +299,14 @@ def _dry_run(inv: Invocation, submission: Submission, out: str, *, said: bool) -
             inv.out("Dry-Run job(s)", end="")
         for text in ads():
             inv.out(text + ("." if said and inv.called else ""), end="")
-        if inv.called:
+        if inv.called and ends:
             inv.out("")
+        for text in _of_sets(submission) if shows_sets else ():
+            inv.out(text, end="")
     else:
         with Path(inv.path(out)).open("w", encoding="utf-8", errors="surrogateescape") as file:
             file.writelines(ads())
+            file.writelines(_of_sets(submission) if shows_sets else ())
     if said:
         if out != "-" or not inv.called:
             inv.out("Dry-Run job(s)" + "." * min(submission.count, _MOST_DOTS))

@@ -17,6 +17,8 @@ class SubmitArgs:
     before: list[str] = field(default_factory=list)
     append: list[str] = field(default_factory=list)
     queue: str | None = None
+    #: Whether the command line names standard input as the description, with ``-``.
+    names_stdin: bool = False
     #: Whether files need not be there.
     unchecked: bool = False
 
@@ -28,4 +30,4 @@ class SubmitArgs:
     @property
     def verbose(self) -> bool:
         """Whether the ads are shown."""
-        return not self.parsed.has("terse") and (self.parsed.has("verbose") or self.filename == "-")
+        return not self.parsed.has("terse") and (self.parsed.has("verbose") or self.names_stdin)

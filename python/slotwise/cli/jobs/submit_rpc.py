@@ -62,10 +62,8 @@ def _stub(inv: Invocation, parsed: Parsed) -> ScheddCalls:
     from slotwise.wire.gen import schedd_pb2_grpc
 
     address = parsed.value("address")
-    if address is not None:
-        found: ScheddCalls = schedd_pb2_grpc.ScheddStub(inv.open(address.strip("<>").partition("?")[0]))
-        return found
-    return inv.stub(schedd_pb2_grpc.ScheddStub, "schedd")
+    found: ScheddCalls = (inv if address is None else inv.at(address)).stub(schedd_pb2_grpc.ScheddStub, "schedd")
+    return found
 
 
 def capabilities(inv: Invocation, parsed: Parsed, config: Config) -> int:
@@ -73,13 +71,18 @@ def capabilities(inv: Invocation, parsed: Parsed, config: Config) -> int:
     from slotwise import _native
 
     name, version = _greeting(inv, parsed.value("address"))
-    inv.out(f"Schedd {name} ({version}) has these capabilities:")
-    for what, how in (
-        ("Universes", "vanilla, scheduler, local"),
-        ("Spooling of files", "submit -spool, transfer-data"),
-        ("Late materialization", "max_materialize, max_idle"),
-    ):
-        inv.out(f"  {what:<22}{how}")
+    if inv.called:
+        inv.out(f"Schedd {name}\n Has Late Materialization enabled")
+        if config.get_bool("USE_JOBSETS"):
+            inv.out(" Has Jobsets enabled")
+    else:
+        inv.out(f"Schedd {name} ({version}) has these capabilities:")
+        for what, how in (
+            ("Universes", "vanilla, java, container, docker, vm, parallel, scheduler, local"),
+            ("Spooling of files", "submit -spool, transfer-data"),
+            ("Late materialization", "max_materialize, max_idle"),
+        ):
+            inv.out(f"  {what:<22}{how}")
     if commands := sorted(_native.extended_commands(config.data), key=lambda command: command[0].lower()):
         inv.out(" Has Extended submit commands:")
         width = max(len(known) for known, _ in commands)

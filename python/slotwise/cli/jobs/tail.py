@@ -21,7 +21,7 @@ _OPTIONS = [
     Option("auto-retry", 1),
     *PLACE,
 ]
-USAGE = """usage: slotwise tail [options] CLUSTER[.PROC] [FILE ...]
+USAGE = """usage: slotwise tail [options] CLUSTER[.PROC[.NODE]] [FILE ...]
 The end of a running job's standard output, or of files in its directory
   -maxbytes N           so many bytes of each (default 1024)
   -follow               go on as they grow, until the job ends

@@ -9,7 +9,7 @@ import grpc
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, parse
 from slotwise.client.spool import Arrivals, arrive
-from slotwise.errors import DeniedError, UsageError
+from slotwise.errors import DeniedError, NotFoundError, UsageError
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc, schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error
@@ -51,7 +51,18 @@ def main(args: list[str], inv: Invocation) -> int:
         inv.err(USAGE.partition("\n")[0])
         return 1
     target = parsed.value("directory")
-    return _fetch(inv.aimed(parsed.value("pool"), parsed.value("name")), chosen, target, parsed.value("address"))
+    aimed = inv.aimed(parsed.value("pool"), parsed.value("name"))
+    if not inv.called:
+        return _fetch(aimed, chosen, target, parsed.value("address"))
+    # HTCondor's tool says no more, and ends with 0 where there is nothing to fetch.
+    inv.out("Fetching data files...")
+    try:
+        _fetch(aimed, chosen, target, parsed.value("address"))
+    except NotFoundError as error:
+        if error.message.startswith("there is no job"):
+            return 0
+        raise
+    return 0
 
 
 def _require_own(stub: schedd_pb2_grpc.ScheddStub, chosen: schedd_pb2.JobSelection, me: str) -> None:
@@ -74,7 +85,7 @@ def _require_own(stub: schedd_pb2_grpc.ScheddStub, chosen: schedd_pb2.JobSelecti
 
 
 def _fetch(inv: Invocation, chosen: schedd_pb2.JobSelection, target: str | None, address: str | None) -> int:
-    channel = inv.open(address.strip("<>")) if address else inv.channel("schedd")
+    channel = (inv.at(address) if address else inv).channel("schedd")
     stub = schedd_pb2_grpc.ScheddStub(channel)
     directory = inv.path(target) if target is not None else None
     arrivals: dict[str, Arrivals] = {}
@@ -89,6 +100,8 @@ def _fetch(inv: Invocation, chosen: schedd_pb2.JobSelection, target: str | None,
             arrive(piece, arrivals, directory)
     except grpc.RpcError as error:
         raise to_error(error, peer="the schedd") from None
+    if inv.called:
+        return 0
     if not arrivals:
         inv.err("No jobs with spooled files were found")
         return 1

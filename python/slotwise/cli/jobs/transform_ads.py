@@ -50,6 +50,11 @@ def main(args: list[str], inv: Invocation) -> int:
     if parsed.has("help"):
         inv.out(USAGE)
         return 0
+    if inv.called and not any(parsed.has(name) for name in ("rules", "jobtransforms", "jobroute")):
+        from slotwise.cli.common import htcondor_words
+
+        htcondor_words.usage(inv)
+        return 1
     variables = [_variable(word) for word in parsed.words if "=" in word]
     inputs = [(given.values[0], given.letters) for given in parsed.all("in")]
     inputs += [(word, "") for word in parsed.words if "=" not in word]
@@ -218,25 +223,28 @@ class _Run:
         for ad in ads:
             yield before if first else between
             first = False
-            yield self._text_of(_in_order(ad) if self._sorted else ad)
+            yield self._text_of(ad)
         if not first:
             yield after
 
     def _text_of(self, ad: ClassAd) -> str:
+        if self._form == "old":  # always in order, as in HTCondor
+            return "".join(one.print_old() for one in _by_name(ad)) + "\n"
+        parts = _by_name(ad) if self._sorted and len(ad) else [ad]
         match self._form:
             case "json":
-                return ad.print_json() + "\n"
+                return "{\n" + ",\n".join(one.print_json()[2:-2] for one in parts) + "\n}\n"
             case "xml":
-                return ad.print_xml().rstrip("\n") + "\n"
-            case "new":
-                return f"{ad!r}\n"
-        return ad.print_old() + "\n"
+                return "<c>\n" + "".join(one.print_xml()[4:].removesuffix("</c>\n") for one in parts) + "</c>\n"
+        return "[ " + "; ".join(repr(one)[2:-2] for one in parts) + " ]\n"
 
 
-def _in_order(ad: ClassAd) -> ClassAd:
+def _by_name(ad: ClassAd) -> list[ClassAd]:
+    """An ad of its own for each attribute, in order of the names: an ad with several is printed in an order of its
+    own."""
     from slotwise.classad import ClassAd
 
-    return ClassAd({name: ad.lookup(name) for name in sorted(ad, key=str.lower)})
+    return [ClassAd({name: ad.lookup(name)}) for name in sorted(ad, key=str.lower)]
 
 
 def _form(word: str) -> str:

@@ -76,6 +76,10 @@ def main(args: list[str], inv: Invocation) -> int:
     progress = Progress(as_htcondor=bool(inv.called))
     if len(parsed.words) > 1:
         numbers = parsed.words[1].split(".")
+        if inv.called and len(parsed.words) > 2:
+            inv.err(f"Extra argument: {parsed.words[2]}")
+            htcondor_words.usage(inv)
+            return 1
         if not all(text.isdigit() for text in numbers) or len(numbers) > 3:
             if inv.called:
                 inv.err(f"Couldn't understand job number: {parsed.words[1]}")
@@ -96,9 +100,13 @@ def main(args: list[str], inv: Invocation) -> int:
             inv.err(f"Couldn't open {parsed.words[0]}: No such file or directory")
             return 1
         raise UsageError(f"cannot open the event log {path}")
+    if inv.called and (parsed.value("wait") or "").startswith("-"):
+        inv.out("Time expired.")
+        return 1
     if _follow(path, progress, wanted, deadline, parsed.has("status"), parsed.has("echo"), inv):
         some = f"Specifed number of jobs ({wanted}) done." if inv.called else f"{len(progress.ended)} jobs done."
-        inv.out("All jobs done." if wanted is None else some)
+        if not (inv.called and parsed.has("allevents")):
+            inv.out("All jobs done." if wanted is None else some)
         return 0
     inv.out("Time expired.")
     return 1
@@ -112,6 +120,14 @@ def _status_line(entry: str, number: int, job: tuple[int, int], *, as_htcondor: 
     if number == 1:
         what += f" on host {entry.partition('host: ')[2].partition(chr(10))[0].strip()}"
     return f"{job[0]}.{job[1]}.0 {what}"
+
+
+_DATE = re.compile(r"^(\d{3} \([\d.]+\)) \d{4}-(\d\d)-(\d\d)[ T](\d\d:\d\d:\d\d)(?:\.\d+)?Z?")
+
+
+def _with_old_date(entry: str) -> str:
+    """An event with its time as HTCondor's tool shows it: month and day, without the year."""
+    return _DATE.sub(r"\1 \2/\3 \4", entry)
 
 
 def _follow(
@@ -136,7 +152,7 @@ def _follow(
                 for entry in entries:
                     taken = progress.take(entry)
                     if echo and taken:
-                        inv.out(f"{entry}\n...")
+                        inv.out(_with_old_date(entry) if progress.as_htcondor else entry, end="\n...\n")
                     if status and taken and taken[0] in _SHOWN:
                         inv.out(_status_line(entry, *taken, as_htcondor=progress.as_htcondor))
                     if wanted is not None and len(progress.ended) >= wanted:

@@ -105,7 +105,11 @@ def vacate(args: list[str], inv: Invocation) -> int:
             _stub(target, inv).Vacate(request)
         except grpc.RpcError as failure:
             raise to_error(failure, peer=f"the startd of {name}") from None
-        inv.out(f'Sent "{"Vacate-Claim-Fast" if fast else "Vacate-Claim"}" command to startd {name}')
+        what = "Vacate-Claim" if slot or not inv.called else "Vacate-All-Claims"
+        if inv.called and not word:
+            name = ""
+        where = f"startd {name}" if name else "local startd"
+        inv.out(f'Sent "{what}{"-Fast" if fast else ""}" command to {where}')
     return 0
 
 

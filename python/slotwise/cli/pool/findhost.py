@@ -34,9 +34,9 @@ _OPTIONS = [
     Option("json", 1),
     *(Option(letter, 1, 1) for letter in ("n", "c", "r", "p")),
 ]
-#: What a submitter's priority is that the negotiator does not know.
+#: The priority of a submitter that the negotiator does not know.
 _BEST_PRIORITY = 0.5
-#: The priority of who asks: better than anybody's.
+#: The priority of the user who asks: better than anybody's.
 _OWN_PRIORITY = 0.00001
 
 

@@ -6,7 +6,7 @@ import grpc
 
 from slotwise.classad import parse_ads
 from slotwise.cli.common.invocation import Invocation
-from slotwise.cli.common.options import Option, parse
+from slotwise.cli.common.options import Option, Parsed, UnknownOptionError, parse
 from slotwise.cli.pool.drain import startd_of
 from slotwise.errors import HostError, UsageError
 from slotwise.table import pack_ads
@@ -20,18 +20,31 @@ USAGE = """usage: slotwise update-machine-ad [-name HOST] FILE
 
 def main(args: list[str], inv: Invocation) -> int:
     """Add attributes to slot ads."""
-    parsed = parse(args, [Option("help", 1), Option("name", 1, 1), Option("pool", 1, 1)])
+    try:
+        parsed = parse(args, [Option("help", 1), Option("name", 1, 1), Option("pool", 1, 1)])
+    except UnknownOptionError as error:
+        if not inv.called:
+            raise
+        parsed = Parsed(words=[error.word])  # to HTCondor's tool it is the name of a file
     if parsed.has("help"):
         inv.out(USAGE)
         return 0
+    if inv.called and not parsed.words:
+        parsed.words.append("-")
     if len(parsed.words) != 1:
         raise UsageError("name one file", hint=USAGE.splitlines()[0])
     name = parsed.words[0]
     try:
         text = inv.stdin.read() if name == "-" else inv.path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
+        if inv.called and isinstance(error, OSError):
+            inv.err(f"Failed to open '{name}', aborting ({error.errno}: {error.strerror})")
+            return 1
         raise HostError(f"the file cannot be read: {error}", path=name) from None
     ads = list(parse_ads(text))
+    if inv.called and not ads:
+        inv.err(f"Failed to parse '{'stdin' if name == '-' else name}', aborting.\nFile was empty.")
+        return 1
     if len(ads) != 1 or not ads[0]:
         raise UsageError(f"{name} has {len(ads)} ads, not one with attributes", hint="write one `Name = value` a line")
     aimed = inv.aimed(parsed.value("pool"))

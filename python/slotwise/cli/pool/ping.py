@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from slotwise.cli.common.parser import Parser
 from slotwise.errors import SlotwiseError
+from slotwise.release import CONDOR_VERSION
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from slotwise.cli.common.invocation import Invocation
 
 _TIMEOUT_S = 5.0
+#: HTCondor's command that does nothing, and that everybody may send.
+_NOTHING = "DC_NOP"
 
 
 def main(args: list[str], inv: Invocation) -> int:
@@ -37,9 +40,17 @@ def main(args: list[str], inv: Invocation) -> int:
     parser.add_argument("--json", "-json", action="store_true", help="one JSON array")
     parser.add_argument("--quiet", "-quiet", "-q", action="store_true", help="only the exit status")
     parser.add_argument("--name", "-name", metavar="NAME", help="the daemon of this name")
+    parser.add_argument("--pool", "-pool", metavar="HOST:PORT", help="of the pool with this collector")
+    parser.add_argument("--address", "-address", "-addr", metavar="ADDRESS", help="the daemon that answers there")
     options = parser.take(args)
     if options is None:
         return 0
+    inv = inv.aimed(options.pool)
+    if options.address and inv.called and ":" not in options.address:
+        inv.err(f"ERROR: unable to parse sinful string: {options.address}")
+        return 1
+    if options.address:
+        inv = inv.at(options.address)
     if options.name:
         inv = inv.aimed(None, options.name)
         kind = (options.type or "schedd").lower()
@@ -50,12 +61,18 @@ def main(args: list[str], inv: Invocation) -> int:
     from slotwise.wire.token import LEVELS
 
     if inv.called:
-        odd = next((word for word in options.words if word not in (*LEVELS, "ALL")), None)
+        odd = next((word for word in options.words if word not in (*LEVELS, "ALL", _NOTHING)), None)
         if odd is not None:
-            inv.err(f'ERROR: Could not understand TOKEN "{odd}".')
+            if not options.quiet:
+                inv.err(f'ERROR: Could not understand TOKEN "{odd}".')
             return 1
+        if options.table and not options.words:
+            inv.err(
+                "WARNING: Missing <authz-level | command-name | command-int> argument, defaulting to WRITE."
+                + ("" if options.type else "\nWARNING: Missing daemon argument, defaulting to SCHEDD.")
+            )
         options.words = options.words or ["WRITE"]
-    levels = [word for word in options.words if word in (*LEVELS, "ALL")]
+    levels = [word for word in options.words if word in (*LEVELS, "ALL") or (inv.called and word == _NOTHING)]
     names = [word for word in options.words if word not in levels]
     names += [options.type.lower()] if options.type else []
     if options.verbose and not levels:
@@ -84,13 +101,14 @@ def _levels(inv: Invocation, names: list[str], levels: list[str], options: Names
         found = _ping(inv, name)
         scopes = found.get("Scopes")
         for level in LEVELS if "ALL" in levels else levels:
-            allowed = level == "ALLOW" or (isinstance(scopes, list) and level in scopes)
+            allowed = level in ("ALLOW", _NOTHING) or (isinstance(scopes, list) and level in scopes)
             who = found.get("Identity") or ""
             row: dict[str, object] = {"Daemon": name, "Level": level, "Allowed": allowed, "Identity": who}
             if "Error" in found:
                 row["Error"] = found["Error"]
             row["Method"] = found.get("Method") or ""
             row["Account"] = found.get("Account") or ""
+            row["Name"] = found.get("Name") or ""
             reasons = found.get("Access")
             rows.append(row | (reasons.get(level, {}) if isinstance(reasons, dict) else {}))
     if options.json:
@@ -109,6 +127,8 @@ def _levels(inv: Invocation, names: list[str], levels: list[str], options: Names
             decision = "ALLOW" if row["Allowed"] else "DENY"
             who = f"{row['Method'] or 'none':<9} {row['Identity'] or 'unauthenticated'}"
             inv.out(f"{row['Level']:<17} {decision:<9} {row['Daemon']:<11} {who}")
+    elif options.verbose and inv.called:
+        inv.out("\n".join(_as_htcondor(row) for row in rows))
     elif options.verbose:
         _explain(inv, rows)
     elif not options.quiet:
@@ -128,7 +148,34 @@ def _sentence(row: dict[str, object]) -> str:
     method = f"{row['Method']} authentication" if row["Method"] else "no authentication"
     what = f"{row['Level']} command using (no encryption, no integrity, and {method})"
     who = row["Identity"] or "unauthenticated@unmapped"
-    return f"{what} {'succeeded' if row['Allowed'] else 'failed'} as {who} to local {row['Daemon']}."
+    # HTCondor's tool finds the negotiator by the collector, whatever runs here.
+    to = f"negotiator {row['Name']}" if row["Daemon"] == "negotiator" else f"local {row['Daemon']}"
+    return f"{what} {'succeeded' if row['Allowed'] else 'failed'} as {who} to {to}."
+
+
+#: HTCondor's numbers of the commands that ask for a level.
+_COMMANDS = {
+    "ALLOW": 60011, "READ": 60020, "WRITE": 60021, "NEGOTIATOR": 60022, "ADMINISTRATOR": 60023, "OWNER": 60024,
+    "CONFIG": 60025, "DAEMON": 60026, "ADVERTISE_STARTD": 60027, "ADVERTISE_SCHEDD": 60028, "ADVERTISE_MASTER": 60029,
+}  # fmt: skip
+
+
+def _as_htcondor(row: dict[str, object]) -> str:
+    """All about one level, in the lines of HTCondor's tool. There are no sessions: each call proves who it is."""
+    lines = {
+        "Destination:": f"local {row['Daemon']}",
+        "Remote Version:": CONDOR_VERSION,
+        "Local  Version:": CONDOR_VERSION,
+        "Session ID:": "none",
+        "Instruction:": row["Level"],
+        "Command:": _COMMANDS.get(str(row["Level"]), 60011),
+        "Encryption:": "none",
+        "Integrity:": "none",
+        "Authentication:": row["Method"] or "none",
+        "Remote Mapping:": row["Identity"] or "unauthenticated@unmapped",
+        "Authorized:": "TRUE" if row["Allowed"] else "FALSE",
+    }
+    return "".join(f"{name:<28} {value}\n" for name, value in lines.items())
 
 
 def _explain(inv: Invocation, rows: list[dict[str, object]]) -> None:

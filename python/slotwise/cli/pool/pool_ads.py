@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Parsed
 from slotwise.cli.render import pool
-from slotwise.cli.render.ads import chosen, json_array, json_lines, long_text, read_stream, xml_text
+from slotwise.cli.render.ads import (
+    chosen,
+    json_array,
+    json_lines,
+    long_text,
+    new_text,
+    read_stream,
+    spread,
+    xml_text,
+)
 from slotwise.cli.render.layout import sort_key
 from slotwise.cli.render.output_format import Form
 from slotwise.errors import UsageError
@@ -29,7 +37,8 @@ class PoolAds:
         self._direct = parsed.value("direct")
         self._sort = [one.values[0] for one in (*parsed.all("sort"), *parsed.all("group-by"))]
         self._target = parsed.value("target")
-        if not self._direct and (parsed.has("snapshot") or parsed.has("statistics")):
+        # HTCondor's tool asks the collector then, which has what was advertised.
+        if not inv.called and not self._direct and (parsed.has("snapshot") or parsed.has("statistics")):
             raise UsageError("-snapshot and -statistics ask a startd", hint="give -direct HOST too")
         if self._direct and query.kind not in _OF_STARTDS:
             raise UsageError(
@@ -99,7 +108,7 @@ class PoolAds:
             wanted = common_pb2.AdQuery.LONG if form.kind == "long" else common_pb2.AdQuery.JSON
             if self._inv.called and form.kind == "json":
                 text = b"".join(chunk.data for chunk in self._chunks(wanted, names)).decode(errors="surrogateescape")
-                out.write(_spread(text))
+                out.write(spread(text))
                 return
             for chunk in self._chunks(wanted, names):
                 if chunk.data:
@@ -114,13 +123,7 @@ class PoolAds:
             out.write(text.replace("</c>\n", "</c>\n\n") if self._inv.called else text)
         else:
             array = json_array(ads, names)
-            out.write(array if form.kind == "json" else json_lines(array))
-
-
-def _spread(text: str) -> str:
-    """A JSON array with brackets and commas between ads on lines of their own, as HTCondor's tool writes it; empty for
-    no ads."""
-    if not text.strip("[] \n"):
-        return ""
-    text = re.sub(r"^\},\n\{", "}\n,\n{", text, flags=re.MULTILINE)
-    return "[\n" + text.strip().removeprefix("[").removesuffix("]").strip("\n") + "\n]\n"
+            if form.kind == "json":
+                out.write(spread(array) if self._inv.called else array)
+            else:
+                out.write(new_text(ads, names) if form.kind == "new" else json_lines(array))

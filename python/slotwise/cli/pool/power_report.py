@@ -11,6 +11,7 @@ import grpc
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, parse
 from slotwise.cli.pool.sleep_hours import Day, Report, days_before, report
+from slotwise.cli.render.picture import require
 from slotwise.cli.render.table import Column, table
 from slotwise.errors import UsageError
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc
@@ -45,14 +46,14 @@ def main(args: list[str], inv: Invocation) -> int:
         raise UsageError(f"-days {count} is not a number of days", hint=f"1 to {_MOST_DAYS}")
     picture = parsed.value("plot")
     if picture is not None:
-        from slotwise.cli.pool import power_plot
-
-        power_plot.require(picture)  # before anything is asked
+        require(picture)  # before anything is asked
     now = time.time()
     days = days_before(now, count)
     sleeps = _asked(inv.aimed(parsed.value("pool")), days, [word.lower() for word in parsed.words])
     found = report(sleeps, days, now, _watts(parsed.value("watts")))
     if picture is not None:
+        from slotwise.cli.pool import power_plot
+
         power_plot.draw(found, inv.path(picture))
         inv.err(f"drawn: {picture}")
     if parsed.has("json"):

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import grpc
 
-from slotwise import __version__
-from slotwise.classad import ClassAd, quote
+from slotwise.classad import ClassAd, ExprTree, quote
+from slotwise.cli.common import htcondor_words
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, Parsed, parse
 from slotwise.cli.pool.pool_ads import PoolAds
@@ -19,7 +19,7 @@ from slotwise.cli.render.layout import Layout
 from slotwise.cli.render.output_format import Form
 from slotwise.cli.render.poolviews import VIEWS, View
 from slotwise.cli.render.printas import Scene
-from slotwise.errors import UsageError
+from slotwise.errors import AdSyntaxError
 from slotwise.wire.gen import common_pb2
 from slotwise.wire.status import to_error
 
@@ -75,11 +75,13 @@ def main(args: list[str], inv: Invocation) -> int:
         inv.out(USAGE)
         return 0
     if parsed.has("version"):
-        inv.out(f"slotwise {__version__}")
-        return 0
+        return htcondor_words.version(inv)
     inv = inv.aimed(parsed.value("pool"))
     if inv.called and parsed.has("compact") and parsed.has("run"):
         inv.err("Error:  arg (-compact) contradicts arg 1 (-run)")
+        return 1
+    if inv.called and (refusal := _refused_by_htcondor(parsed, args)):
+        inv.err(refusal)
         return 1
     name = view_name(parsed, called=bool(inv.called))
     view = VIEWS[name]
@@ -94,6 +96,8 @@ def main(args: list[str], inv: Invocation) -> int:
     if inv.called and parsed.has("totals") and parsed.has("compact"):
         inv.err("Warning: ignoring -compact option because -total option is also set")
         view = replace(view, constraint="DynamicSlot =!= true")
+    if inv.called and parsed.has("compact") and form.kind == "chosen" and view.kind == "Machine":
+        view = replace(view, constraint=" && ".join(filter(None, (view.constraint, "DynamicSlot =!= true"))))
     query = common_pb2.AdQuery(kind=_kind(parsed, view), constraint=constraint(parsed, form, view))
     query.limit = form.limit
     if parsed.has("diagnose"):
@@ -103,6 +107,25 @@ def main(args: list[str], inv: Invocation) -> int:
         return _show(parsed, form, name, PoolAds(parsed, query, inv), inv)
     except grpc.RpcError as error:
         raise to_error(error, peer="the collector") from None
+
+
+def _refused_by_htcondor(parsed: Parsed, args: list[str]) -> str:
+    """What HTCondor's tool says of options that it does not take so; empty when it takes them."""
+    kinds = [given.name for given in parsed.options if given.name in ("avail", "claimed")]
+    if len(set(kinds)) > 1:
+        places = [place for place, word in enumerate(args, start=1) if _is_one_of(word, kinds)]
+        return f"Error:  Arg {places[1]} (-{kinds[1]}) contradicts arg {places[0]} (-{kinds[0]})"
+    for one in parsed.all("sort"):
+        try:
+            ExprTree(one.values[0].lstrip("-"), old=True)
+        except AdSyntaxError:
+            return f"Error:  Parse error of: {one.values[0]}"
+    return ""
+
+
+def _is_one_of(word: str, names: list[str]) -> bool:
+    """Whether a word is one of these options, shortened or not."""
+    return word.startswith("-") and any(name.startswith(word.lstrip("-").lower()) for name in names)
 
 
 def view_name(parsed: Parsed, *, called: bool = False) -> str:
@@ -133,7 +156,7 @@ def constraint(parsed: Parsed, form: Form, view: View) -> str:
         one.letters.startswith("v") for one in parsed.all("healthy")
     )
     compact_view = (
-        parsed.has("compact") and not parsed.has("totals") and view.kind == "Machine"
+        parsed.has("compact") and not parsed.has("totals") and form.kind != "chosen" and view.kind == "Machine"
     )  # the lines are chosen when they are made
     clauses = [f"({view.constraint})"] if view.constraint and not everything and not compact_view else []
     clauses += [f"({text})" for text in parsed.expressions("constraint")]
@@ -230,11 +253,8 @@ def _merge(source: PoolAds, view: View, file: str, parsed: Parsed, inv: Invocati
 
 
 def _parquet(source: PoolAds, inv: Invocation, name: str) -> int:
-    from slotwise.table import AdTable
+    from slotwise.cli.render.parquet import require, write
 
-    try:
-        import polars  # noqa: F401 - only to say early that it is missing
-    except ImportError:
-        raise UsageError("-parquet needs polars", hint="pip install 'slotwise[analysis]'") from None
-    AdTable.of(source.ads(None)).to_polars(texts=True).write_parquet(inv.path(name))
+    require()
+    write(source.ads(None), (), inv.path(name))
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import time
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ from slotwise.cli.render import daemon_runtimes as runtimes
 from slotwise.errors import NotFoundError, UsageError
 from slotwise.table import unpack_ads
 from slotwise.wire import address
-from slotwise.wire.gen import collector_pb2_grpc, common_pb2
+from slotwise.wire.gen import collector_pb2_grpc, common_pb2, daemon_pb2, daemon_pb2_grpc
 from slotwise.wire.status import to_error
 
 _KINDS = {
@@ -85,6 +86,10 @@ def _split(word: str) -> str:
     return {"-s": "-sort", "-H": "-history"}.get(word, word)
 
 
+#: Lines of the table's headings, and what stands above the table on a terminal.
+_HEADINGS, _ABOVE = 4, 10
+
+
 class _View:
     """The columns, their order, and where they go."""
 
@@ -98,6 +103,8 @@ class _View:
         self._more = [word.strip() for word in (parsed.value("attrs") or "").split(",") if word.strip()]
         self._json = parsed.has("json")
         self._inv = inv
+        #: Lines of the terminal that the table must fit into; 0: it may be longer.
+        self.height = 0
 
     def show(self, old: ClassAd, new: ClassAd) -> None:
         """Print what happened between two ads."""
@@ -113,8 +120,12 @@ class _View:
             self._inv.out(f"DC status from {then} to {now}:")
             self._inv.out(f"Duty Cycle: {busy[0]:.2f}%    Ops/second: {busy[1]:.3f}\n")
         self._inv.out(f"Runtime stats from {then} to {now}:")
-        for line in runtimes.table(found, self._names):
-            self._inv.out(line[: self._inv.width] if self._inv.is_terminal else line)
+        lines = runtimes.table(found, self._names)
+        if not self._inv.is_terminal:
+            self._inv.out("\n".join(lines))
+            return
+        for line in lines[: max(_HEADINGS + 1, self.height - _ABOVE)] if self.height else lines:
+            self._inv.out(line[: self._inv.width])
 
     def itself(self, kind: str, ad: ClassAd) -> None:
         """Print what the daemon says of itself."""
@@ -205,9 +216,10 @@ def _watch(parsed: Parsed, view: _View, inv: Invocation) -> int:
         return 0
     try:
         while True:
-            time.sleep(max(delay, 1))
+            _count_down(inv, max(int(delay), 1))
             new = _ask(inv, kind, name)
             if live:
+                view.height = _height(inv)
                 as_it_is(inv.stdout).write("\033[H\033[2J")
                 view.itself(kind, new)
             view.show(old, new)
@@ -215,6 +227,25 @@ def _watch(parsed: Parsed, view: _View, inv: Invocation) -> int:
                 return 0
             old = new
     except KeyboardInterrupt:
+        return 0
+
+
+def _count_down(inv: Invocation, seconds: int) -> None:
+    """Wait, and tell at a terminal how long."""
+    for left in range(seconds, 0, -1):
+        if inv.is_terminal:
+            inv.stderr.write(f"\rUpdating ClassAd in {left:>5} s")
+            inv.stderr.flush()
+        time.sleep(1)
+    if inv.is_terminal:
+        inv.stderr.write(f"\rUpdating ClassAd {'.' * 10}\n\n")
+
+
+def _height(inv: Invocation) -> int:
+    """The lines of the terminal, 0 where they are not known."""
+    try:
+        return os.get_terminal_size(inv.stdout.fileno()).lines
+    except (OSError, ValueError, AttributeError):
         return 0
 
 
@@ -231,7 +262,22 @@ def _daemon(parsed: Parsed, inv: Invocation) -> str:
 
 
 def _ask(inv: Invocation, kind: str, name: str | None) -> ClassAd:
-    """The daemon's ad from the collector: of the one that is named, of this host's, or of any."""
+    """The daemon's ad: of the one that is named, of this host's, or of any; with what it spends its time on, which it
+    tells itself, as now."""
+    ad = _advertised(inv, kind, name)
+    found = str(ad.get("Name") or "") if name or inv.pool else None
+    stub = inv.aimed(None, found).stub(daemon_pb2_grpc.DaemonStub, kind.lower())
+    try:
+        told = stub.Statistics(daemon_pb2.StatisticsRequest(publish="ALL:2"), timeout=20)
+    except grpc.RpcError as error:
+        inv.err(f"Warning: the {kind.lower()} itself does not answer, this is of its ad: {to_error(error).message}")
+        return ad
+    for attribute, value in told.values.items():
+        ad[attribute] = value
+    return ad
+
+
+def _advertised(inv: Invocation, kind: str, name: str | None) -> ClassAd:
     stub = inv.reading(collector_pb2_grpc.CollectorStub, "collector")
     wanted = [f"Name == {quote(name)}"] if name else [f"Machine == {quote(socket.getfqdn())}", ""]
     try:

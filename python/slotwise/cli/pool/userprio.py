@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import grpc
 
 from slotwise.classad import ClassAd
 from slotwise.classad.values import number
+from slotwise.cli.common import htcondor_words
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import REST, Option, Parsed, parse
 from slotwise.cli.render import userprio_of_htcondor
 from slotwise.cli.render.ads import chosen, json_array, json_lines, long_text, read_file, xml_text
 from slotwise.cli.render.autoformat import Columns, Shape, lines, moment
 from slotwise.cli.render.userprio import EXTRA, priorities_text, rolled_up
-from slotwise.errors import UsageError
+from slotwise.errors import NotFoundError, UsageError
 from slotwise.model.durations import days_and_time
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import collector_pb2_grpc, common_pb2, negotiator_pb2, negotiator_pb2_grpc
@@ -66,7 +68,7 @@ _WORDS_OF_HTCONDOR = {
     "resetall": "The accumulated usage was reset for all users",
 }
 _NO_FULL_NAME = """You must specify the full name of the submittor you wish
-\tto update the priority of (user@uid.domain or user@full.host.name)"""
+\tto update the {0} of (user@uid.domain or user@full.host.name){1}"""
 OPTIONS = [
     Option("help", 1),
     Option("debug", 2),
@@ -138,6 +140,11 @@ def main(args: list[str], inv: Invocation) -> int:
         if parsed.has("getreslist"):
             return _slots_of(parsed.value("getreslist") or "", inv)
         return _show(parsed, inv)
+    except NotFoundError as error:
+        if not (inv.called and parsed.has("name")):
+            raise
+        inv.err(htcondor_words.failure(error, inv))
+        return 0  # as HTCondor's tool
     except grpc.RpcError as error:
         raise to_error(error, peer="the negotiator") from None
 
@@ -147,7 +154,9 @@ def _edit(name: str, values: list[str], parsed: Parsed, inv: Invocation) -> None
     edit = negotiator_pb2.AccountingEdit(what=what)
     if values:
         if inv.called and "@" not in values[0]:
-            raise UsageError(_NO_FULL_NAME)
+            limits = {"setfloor": "floor", "setceiling": "ceiling"}
+            which = limits.get(name, "priority")
+            raise UsageError(_NO_FULL_NAME.format(which, f" (not {values[0]})" if name in limits else ""))
         if "@" not in values[0] and not (name == "delete" and values[0]):
             raise UsageError(f"{values[0]!r} is not a full name", hint="write it as user@domain")
         edit.submitter = values[0]
@@ -241,34 +250,42 @@ def _show(parsed: Parsed, inv: Invocation) -> int:
     since = _since(parsed)
     if parsed.words:
         wanted = {word.lower() for word in parsed.words}
-        ads = [ad for ad in ads if {name := str(ad.get("Name")).lower(), name.partition("@")[0]} & wanted]
+        names_of = [{name := str(ad.get("Name")).lower(), name.partition("@")[0]} for ad in ads]
+        if inv.called and not wanted <= set().union(*names_of):
+            inv.err("Not all user(s) found in collector, querying negotiator...")
+        ads = [ad for ad, names in zip(ads, names_of, strict=True) if names & wanted]
+        since = None
+        if inv.called and not ads:
+            return 0
     elif since is not None:
         ads = [ad for ad in ads if _active(ad, since, groups=not inv.called or parsed.has("af"))]
     ads.sort(key=lambda ad: (number(ad.get("Priority")), _name_in_group(ad) if inv.called else str(ad.get("Name"))))
-    names = (parsed.value("attributes") or "").replace(",", " ").split() or None
+    attributes = (parsed.value("attributes") or "").replace(",", " ").split() or None
     if parsed.has("long") or parsed.has("xml"):
-        inv.stdout.write(long_text(ads, names) if parsed.has("long") else xml_text(ads, names))
+        inv.stdout.write(long_text(ads, attributes) if parsed.has("long") else xml_text(ads, attributes))
         return 0
     if parsed.has("json") or parsed.has("jsonl"):
-        array = json_array(ads, names)
+        array = json_array(ads, attributes)
         inv.stdout.write(array if parsed.has("json") else json_lines(array))
         return 0
     af = parsed.all("af")
     if af:
         columns = Columns([name for given in af for name in given.values])
         shape = Shape.parse("".join(given.letters for given in af))
+        if inv.called:  # HTCondor's tool has no ids of ads, and passes the letter j over
+            shape = replace(shape, job_id=False)
         for line in lines(ads, columns, shape, lambda ad: str(ad.get("Name"))):
             inv.stdout.write(line)
         return 0
     if inv.called:
         shapes = ("all", "most", "usage", "quotas", "priority", "surplus", "groupid", "order", "sortkey")
-        which = next((name for name in shapes if parsed.has(name)), "default")
+        which = [name for name in shapes if parsed.has(name)] or ["default"]
         inv.stdout.write(userprio_of_htcondor.table(ads, which, flat=parsed.has("flat"), now=time.time(), since=since))
         return 0
-    which = next((name for name in ("all", "most", "usage", "quotas", "priority") if parsed.has(name)), "default")
+    shown = next((name for name in ("all", "most", "usage", "quotas", "priority") if parsed.has(name)), "default")
     extra = [name for name in EXTRA if parsed.has(name)]
     table = priorities_text(
-        ads, which, flat=parsed.has("flat"), now=time.time(), extra=extra, groups_first=parsed.has("grouporder")
+        ads, shown, flat=parsed.has("flat"), now=time.time(), extra=extra, groups_first=parsed.has("grouporder")
     )
     inv.stdout.write(table)
     return 0
@@ -297,5 +314,5 @@ def _active(ad: ClassAd, since: float, *, groups: bool) -> bool:
     """Whether the ad is shown; ``groups``: those of groups always are."""
     if ad.get("IsAccountingGroup") is True:
         return groups
-    in_use = number(ad.get("WeightedResourcesUsed")) > 0
+    in_use = number(ad.get("WeightedResourcesUsed")) > 0 and since <= time.time()
     return in_use or number(ad.get("LastUsageTime")) >= since

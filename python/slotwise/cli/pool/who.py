@@ -69,6 +69,12 @@ def main(args: list[str], inv: Invocation) -> int:
     if parsed.has("help"):
         inv.out(USAGE)
         return 0
+    if inv.called and parsed.has("allpids"):
+        if inv.uid:
+            inv.err(
+                "Warning: only the root account can use -allpids to query condor_startd's not owned by the current user"
+            )
+        parsed.options = [given for given in parsed.options if given.name != "allpids"]
     for name in ("pid", "allpids", "logdir", "ospool", "banner-format"):
         if parsed.has(name):
             raise UsageError(f"-{name} looks for startds of others", hint="-address HOST:PORT asks one startd")
@@ -104,10 +110,7 @@ def main(args: list[str], inv: Invocation) -> int:
 def _running(parsed: Parsed, inv: Invocation) -> list[ClassAd]:
     """The ads of slots in which jobs run, with the slot's short name."""
     where = parsed.value("address")
-    if where is None:
-        stub = inv.stub(startd_pb2_grpc.StartdStub, "startd")
-    else:
-        stub = startd_pb2_grpc.StartdStub(inv.open(where.strip("<>").partition("?")[0]))
+    stub = (inv if where is None else inv.at(where)).stub(startd_pb2_grpc.StartdStub, "startd")
     constraint = " && ".join(["isString(JobId)", *(f"({text})" for text in parsed.expressions("constraint"))])
     query = common_pb2.AdQuery(kind="Machine", constraint=constraint)
     found = [ad for chunk in stub.Query(query, timeout=20) if chunk.data for ad in unpack_ads(chunk.data)]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slotwise.classad import ClassAd, parse_ads
+from slotwise.classad import ClassAd, ExprTree, parse_ads
 from slotwise.errors import NotFoundError
 from slotwise.table import AdTable, unpack_ads
 
@@ -40,6 +41,24 @@ def _only(ad: ClassAd, names: list[str]) -> ClassAd:
         if name in ad:
             made[name] = ad.lookup(name)
     return made
+
+
+def new_text(ads: Iterable[ClassAd], projection: list[str] | None = None) -> str:
+    """The ads in the new syntax, in braces, one a line."""
+    found: Iterable[ClassAd] = ads
+    if projection:
+        found = [_only(ad, projection) for ad in ads]
+    texts = [str(ExprTree(ad)) for ad in found]
+    return "{\n" + ",\n".join(texts) + "\n}\n" if texts else ""
+
+
+def spread(text: str) -> str:
+    """A JSON array with brackets and commas between ads on lines of their own, as HTCondor's tool writes it; empty for
+    no ads."""
+    if not text.strip("[] \n"):
+        return ""
+    text = re.sub(r"^\},\n\{", "}\n,\n{", text, flags=re.MULTILINE)
+    return "[\n" + text.strip().removeprefix("[").removesuffix("]").strip("\n") + "\n]\n"
 
 
 def json_lines(array: str) -> str:

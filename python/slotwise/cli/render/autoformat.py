@@ -33,6 +33,8 @@ class Shape:
     job_id: bool = False
     labels: bool = False
     headings: bool = False
+    #: The id has a label, which headings take the place of for other columns only.
+    id_label: bool = False
     quotes: bool = False
     raw: bool = False
     spans: bool = False
@@ -56,6 +58,7 @@ class Shape:
             job_id="j" in letters,
             labels="l" in letters and "h" not in letters,
             headings="h" in letters,
+            id_label="l" in letters,
             quotes="V" in letters,
             raw="r" in letters or "o" in letters,
             spans="T" in letters,
@@ -91,8 +94,9 @@ class Columns:
 
 
 def _tree(text: str) -> ExprTree:
+    """An expression as people write it on the command line: in the old syntax, where only \\" is an escape."""
     try:
-        return ExprTree(text)
+        return ExprTree(text, old=True)
     except AdSyntaxError as error:
         raise AdSyntaxError(f"{text!r}: {error.message}", hint=error.hint) from None
 
@@ -150,7 +154,7 @@ def _fields(ad: ClassAd, columns: Columns, shape: Shape, ids: Callable[[ClassAd]
     if shape.labels:
         texts = [f"{name} = {text}" for name, text in zip(columns.names, texts, strict=True)]
     if shape.job_id:
-        texts.insert(0, f"ID = {ids(ad)}" if shape.labels else ids(ad))
+        texts.insert(0, f"ID = {ids(ad)}" if shape.id_label else ids(ad))
     return texts
 
 
@@ -190,7 +194,7 @@ class PrintfColumn:
         while found is not None and found.group(1) == "%":
             found = _CONVERSION.search(self.form, found.end())
         if found is None:
-            return self.form.replace("%%", "%")
+            return self.form  # HTCondor's tools do not look for doubled percent signs then
         one = self._converted(found.group(0), found.group(1), ad)
         if one is None:
             return " " * _width(found.group(0))
@@ -205,6 +209,10 @@ class PrintfColumn:
         if kind in "sS" and not isinstance(value, str):
             return padded(spec, ad.lookup(self.name).print_old()) if self.name in ad else None
         return None if value is UNDEFINED else converted(spec, kind, value)
+
+
+#: The width of a time span such as `  0+00:05:12`, whose days have three places.
+_DAYS_AND_TIME = 12
 
 
 def _width(spec: str) -> int:
@@ -223,7 +231,9 @@ def converted(spec: str, kind: str, value: Value) -> str | None:
     number = value if isinstance(value, int | float) and not isinstance(value, SpecialValue) else None
     if kind in "TY":
         seconds = _finite(value)
-        return None if seconds is None else padded(spec, days_and_time(seconds) if kind == "T" else moment(seconds))
+        if seconds is None:
+            return None
+        return padded(spec, f"{days_and_time(seconds):>{_DAYS_AND_TIME}}" if kind == "T" else moment(seconds))
     if kind in "diouxXc":
         if number is None:
             return None

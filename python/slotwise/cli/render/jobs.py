@@ -35,9 +35,12 @@ class Batch:
     job_ids: str
 
 
-def header(totals: QueueTotals) -> str:
-    """``-- Schedd: name : <address> @ MM/DD/YY HH:MM:SS``."""
+def header(totals: QueueTotals, submitter: tuple[str, str] | None = None) -> str:
+    """``-- Schedd: name : <address> @ MM/DD/YY HH:MM:SS``, or ``-- Submitter: name : <address> : machine @ ...``."""
     now = datetime.fromtimestamp(totals.now).strftime("%m/%d/%y %H:%M:%S")
+    if submitter:
+        name, machine = submitter
+        return f"\n\n-- Submitter: {name} : <{totals.address}> : {machine} @ {now}\n"
     return f"\n\n-- Schedd: {totals.schedd} : <{totals.address}> @ {now}\n"
 
 
@@ -128,8 +131,10 @@ def batches_of(ads: Sequence[ClassAd], *, as_submitted: bool = False) -> list[Ba
     members: dict[tuple[str, str], list[ClassAd]] = {}
     scene = Scene(0.0)
     for ad in ads:
-        members.setdefault((str(ad.get("Owner") or ""), batch_name(None, ad, scene) or ""), []).append(ad)
-    found = [_batch(owner, name, jobs) for (owner, name), jobs in members.items()]
+        # A cluster is of one owner.
+        owner = str(ad.get("Owner") or "") if ad.get("JobBatchName") or not as_submitted else ""
+        members.setdefault((owner, batch_name(None, ad, scene) or ""), []).append(ad)
+    found = [_batch(str(jobs[0].get("Owner") or ""), name, jobs) for (_, name), jobs in members.items()]
     if not as_submitted:
         return found
     shown = []

@@ -88,6 +88,12 @@ VIEWS: dict[str, Layout] = {
             ("NumCompleted", "COMPLETE"), ("NumRemoved", "REMOVED"), ("NumIdle", "IDLE"), ("NumRunning", "RUNNING"),
             ("NumHeld", "HELD"))),
     ), summary=False, where="JobSetId isnt undefined && ProcId is undefined"),
+    "actions": Layout((
+        Item("ActionId", "ID", width=4), Item("User", "USER", left=True), Item("Action", "ACTION", width=8, left=True),
+        Item("StartedAt", "STARTED", "QDATE", width=11), Item("JobsTotal", "JOBS", width=9),
+        Item("JobsDone", "DONE", width=9), Item("100 * JobsDone / JobsTotal", "%", width=4),
+        Item("Reason", "REASON", left=True),
+    ), summary=False),
     "autocluster": Layout((
         Item("AutoClusterId", "ID", width=5, instead="?"), Item("JobCount", "COUNT", width=5),
         Item("JobUniverse", "UNIVERSE", "JOB_UNIVERSE", width=8, left=True, instead="??"),
@@ -103,6 +109,13 @@ VIEWS: dict[str, Layout] = {
         Item("Cmd", "CMD", "JOB_COMMAND", left=True),
     )),
 }  # fmt: skip
+
+
+def of_htcondors_history(*, named: bool) -> Layout:
+    """The history as HTCondor's tool shows it, whose column of ids is wider. ``named``: whether ads name a command."""
+    usual = VIEWS["history"]
+    command = usual.items[-1] if named else Item('"???"', "CMD", left=True)
+    return replace(usual, items=(Item("ClusterId", " ID", "JOB_ID", width=12, left=True), *usual.items[2:-1], command))
 
 
 def by_hold_code(ads: Iterable[ClassAd]) -> list[ClassAd]:
@@ -123,7 +136,7 @@ _ALIKE = ("JobUniverse", "RequestCpus", "RequestMemory", "RequestDisk", "Require
 
 def by_autocluster(ads: Iterable[ClassAd]) -> list[ClassAd]:
     """The first job of each autocluster (of jobs that ask for the same, before they have one), with counts and ids."""
-    found = grouped(ads, lambda ad: (str(ad.get("AutoClusterId")), *(_unevaluated(ad, name) for name in _ALIKE)))
+    found = grouped(ads, lambda ad: (str(ad.get("AutoClusterId")), *(_asked(ad, name) for name in _ALIKE)))
     for place, ad in enumerate(found, 1):
         ad.setdefault("AutoClusterId", place)
     return found
@@ -138,6 +151,12 @@ def grouped(ads: Iterable[ClassAd], key_of: Callable[[ClassAd], tuple[str, ...]]
     for first, ids in found.values():
         first["JobCount"], first["JobIds"] = len(ids), ranges(ids)
     return [first for first, _ in found.values()]
+
+
+def _asked(ad: ClassAd, name: str) -> str:
+    """An amount that may depend on the job's number is what it comes to; Requirements are their text."""
+    amount = ad.eval(name) if name.startswith("Request") and name in ad else None
+    return str(amount) if isinstance(amount, int | float) else _unevaluated(ad, name)
 
 
 def _unevaluated(ad: ClassAd, name: str) -> str:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from slotwise.classad import ClassAd
 from slotwise.cli.common.options import REST, Option, Parsed
-from slotwise.cli.render.ads import json_array, json_lines, long_text, xml_text
+from slotwise.cli.render.ads import json_array, json_lines, long_text, new_text, xml_text
 from slotwise.cli.render.autoformat import Columns, PrintfColumn, Shape, lines, printf_lines
 from slotwise.cli.render.layout import Item, Layout, appended, unique_rows
 from slotwise.cli.render.printas import Scene
@@ -22,7 +22,9 @@ from slotwise.errors import UsageError
 if TYPE_CHECKING:
     from slotwise.cli.common.invocation import Invocation
 
-Kind = Literal["table", "long", "json", "jsonl", "xml", "chosen", "layout"]
+Kind = Literal["table", "long", "json", "jsonl", "xml", "new", "chosen", "layout"]
+#: What may stand behind ``-long:``; anything else is the long form itself.
+_LONG_FORMS = {"json": "json", "jsonl": "jsonl", "xml": "xml", "new": "new"}
 
 USAGE = """  -long, -xml, -json, -jsonl       whole ads; -attributes A,B: only these
   -af[:jlhVrTYtng,] ATTRIBUTE...   chosen attributes or expressions; -aaf ATTRIBUTE...: behind the table's columns
@@ -79,17 +81,23 @@ class Form:
 
         :raises UsageError: for options that exclude each other, or an invalid print format.
         """
-        limit = parsed.number("limit") or 0
+        limit = _limit(parsed, inv)
         names = tuple(name for one in parsed.all("attributes") for name in one.values[0].replace(",", " ").split())
         more = [name for one in parsed.all("aaf") for name in one.values]
         kinds = [name for name in ("long", "json", "jsonl", "xml") if parsed.has(name)]
+        if kinds == ["long"] and (letters := parsed.all("long")[-1].letters.lower()) in _LONG_FORMS:
+            kinds = [_LONG_FORMS[letters]]
         if len(kinds) > 1:
             raise UsageError(f"-{kinds[0]} and -{kinds[1]} exclude each other")
         layout = None
         if (name := parsed.value("print-format")) is not None:
             if inv.called and not inv.path(name).exists():
                 raise NoFormatError(f"Can't open select file: {name}\nError: invalid select file {name}")
-            layout = read(inv.path(name)).with_items(appended(more))
+            warn = (lambda unknown: inv.err(f"Unknown argument {unknown} for PRINTAS")) if inv.called else None
+            layout = read(inv.path(name), warn).with_items(appended(more))
+            if inv.called and parsed.has("af"):  # HTCondor's tools put these behind the table's own columns
+                layout = replace(layout.with_items(appended(_chosen_words(parsed))), title=False)
+                return cls("layout", names, max(0, limit), layout=layout)
         if kinds and (layout or parsed.has("af") or parsed.has("format")):
             raise UsageError(f"-{kinds[0]} shows whole ads: it excludes -af, -format and -print-format")
         if kinds:
@@ -107,14 +115,16 @@ class Form:
         if not parsed.has("af"):
             printf = tuple(PrintfColumn.parse(*one.values) for one in parsed.all("format"))
             return cls("chosen", names, limit, printf=printf)
-        words = [name for one in parsed.all("af") for name in one.values]
+        if parsed.has("format"):
+            raise UsageError("-af and -format exclude each other", hint="columns of -format can be named with -af")
+        words = _chosen_words(parsed)
         letters = "".join(one.letters for one in parsed.all("af"))
         return cls("chosen", names, limit, Shape.parse(letters, lenient=lenient), Columns(words))
 
     @property
     def whole(self) -> bool:
         """Whether whole ads are printed, for programs."""
-        return self.kind in ("long", "json", "jsonl", "xml")
+        return self.kind in ("long", "json", "jsonl", "xml", "new")
 
     def write(
         self, ads: Iterable[ClassAd], inv: Invocation, ids: Callable[[ClassAd], str], scene: Scene | None = None
@@ -139,6 +149,8 @@ class Form:
             yield long_text(ads, names)
         elif self.kind == "xml":
             yield xml_text(ads, names)
+        elif self.kind == "new":
+            yield new_text(ads, names)
         else:
             array = json_array(ads, names)
             yield array if self.kind == "json" else json_lines(array)
@@ -147,6 +159,18 @@ class Form:
         """The rows of the print format: grouped, chosen and ordered."""
         assert self.layout is not None
         return self.layout.chosen(unique_rows(self.layout, ads, scene) if self.layout.unique else ads, scene)
+
+
+def _chosen_words(parsed: Parsed) -> list[str]:
+    return [name for one in parsed.all("af") for name in one.values]
+
+
+def _limit(parsed: Parsed, inv: Invocation) -> int:
+    """At most how many ads; 0: all. HTCondor's tools take what is not a number for no limit."""
+    text = parsed.value("limit")
+    if inv.called and text is not None and not text.lstrip("-").isdigit():
+        return 0
+    return parsed.number("limit") or 0
 
 
 def as_lines(text: str) -> str:

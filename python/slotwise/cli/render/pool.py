@@ -77,11 +77,14 @@ def _machine_totals(ads: Sequence[ClassAd]) -> list[str]:
     memory = _sum(ads, "TotalMemory")
 
     def share(name: str) -> str:
-        return f"{100 * _sum(ads, name) / memory:.0f}%" if memory else "0%"
+        return f"{100 * _sum(ads, name) / memory if memory else 0.0:.2f}%"
 
     numbers = [_sum(ads, name) for name in (
-        "TotalSlots", "TotalCpus", "CpusInUse", "BkCpusInUse", "TotalGPUs", "GPUsInUse", "BkGPUsInUse")]  # fmt: skip
-    return [str(len(ads)), *(f"{value:.0f}" for value in numbers), share("MemoryInUse"), share("BkMemoryInUse")]
+        "TotalSlots", "TotalCpus", "TotalInUseCpus", "TotalBackfillInUseCpus",
+        "TotalGPUs", "TotalInUseGPUs", "TotalBackfillInUseGPUs",
+    )]  # fmt: skip
+    shares = share("TotalInUseMemory"), share("TotalBackfillInUseMemory")
+    return [str(len(ads)), *(f"{value:.0f}" for value in numbers), *shares]
 
 
 def _health_counts(ads: Sequence[ClassAd]) -> list[str]:
@@ -127,13 +130,13 @@ READS: dict[str, tuple[str, ...]] = {
     "startd": (
         "Arch",
         "OpSys",
+        "OpSysAndVer",
+        "OpSysShortName",
         "TotalSlots",
         "TotalCpus",
         "TotalMemory",
         "TotalGPUs",
-        "CpusInUse",
-        "MemoryInUse",
-        "GPUsInUse",
+        *(f"Total{kind}InUse{what}" for kind in ("", "Backfill") for what in ("Cpus", "Memory", "GPUs")),
     ),
 }
 
@@ -143,10 +146,13 @@ def totals_text(kind: str, ads: Sequence[ClassAd], *, tell_left_out: bool = Fals
     if kind not in _TOTALS or not ads:
         return ""
     headings, count = _TOTALS[kind]
+    malformed = _left_out(kind, ads) if tell_left_out else ""
+    if malformed and kind == "slots":
+        ads = [ad for ad in ads if "State" in ad]
     label: Callable[[ClassAd], str] = platform_of
     if kind == "submitters":
         label = lambda ad: text_of(ad.get("Name") or UNKNOWN)  # noqa: E731 - two ways to name a row
-    if by_system or kind == "health":  # as the column Platform names it
+    if by_system or kind in ("health", "startd"):  # as the column Platform names it
         label = lambda ad: platform(None, ad, Scene(0.0)) or UNKNOWN  # noqa: E731 - as above
     if kind == "state":
         label = lambda ad: text_of(ad.get("Activity") or UNKNOWN)  # noqa: E731 - as above
@@ -155,12 +161,21 @@ def totals_text(kind: str, ads: Sequence[ClassAd], *, tell_left_out: bool = Fals
         for ad in ads:
             groups.setdefault(label(ad), []).append(ad)
     rows = [[name, *count(members)] for name, members in sorted(groups.items())]
-    return totals_table(headings, rows, ["Total", *count(list(ads))]) + (_left_out(kind, ads) if tell_left_out else "")
+    return totals_table(headings, rows, ["Total", *count(list(ads))]) + malformed
+
+
+#: Without one of these an ad is malformed to the totals of HTCondor's tool.
+_SUMMED = {
+    "run": ("Mips", "KFlops"),
+    "server": ("Mips", "KFlops"),
+    "slots": ("State",),
+    "schedd": ("TotalRunningJobs", "TotalIdleJobs", "TotalHeldJobs"),
+}
 
 
 def _left_out(kind: str, ads: Sequence[ClassAd]) -> str:
     """How many ads lack what is summed, as HTCondor's tool says it."""
-    lacking = sum(1 for ad in ads if kind in ("run", "server") and ("Mips" not in ad or "KFlops" not in ad))
+    lacking = sum(1 for ad in ads if any(name not in ad for name in _SUMMED.get(kind, ())))
     return f"\n(Omitted {lacking} malformed ads in computed attribute totals)\n\n" if lacking else ""
 
 

@@ -47,11 +47,11 @@ _WHOLE_NAME = _text("Name", width=18)
 _MACHINE = _text("Machine")
 _OPSYS, _ARCH = _text("OpSys", width=10), _text("Arch", width=6)
 _STATE, _ACTIVITY = _text("State", width=9), _text("Activity", width=8)
-_LOAD = _as("CondorLoadAvg ?: LoadAvg", "LoadAv", "LOAD_AVG", width=6)
+_LOAD = _as("CondorLoadAvg ?: LoadAvg", "LoadAv", "LOAD_AVG", width=6, instead="[?")
 _MEM = _count("Memory", "Mem", width=5)
 #: Without a blank before it, so that the usual tables are 80 columns wide.
 _ACTIVITY_S = replace(_as("EnteredCurrentActivity", "ActvtyTime", "ACTIVITY_TIME", width=12, instead="-"), prefix=False)
-_STATE_S = _as("EnteredCurrentState", "StateTime", "ELAPSED_TIME", width=12)
+_STATE_S = _as("EnteredCurrentState", "StateTime", "ELAPSED_TIME", width=12, instead="[?")
 _UPTIME = _as("DaemonStartTime", "Uptime", "UPTIME", width=13)
 _VERSION = _as("CondorVersion", "Version", "CONDOR_VERSION", left=True)
 _PLATFORM = _as("OpSys", "Platform", "PLATFORM", left=True)
@@ -92,12 +92,12 @@ VIEWS: dict[str, View] = {
                                   _text("VM_Networking_Types", "Network", width=9), _STATE, _ACTIVITY, _LOAD,
                                   _count("VM_Memory", "VMMem", width=5), _ACTIVITY_S), "HasVM =?= true", "slots"),
     "state": View("Machine", _layout(
-        _NAME, _count("Cpus", "Cpu"), _MEM, _LOAD, _as("KeyboardIdle", "KbdIdle", "TIME", width=12),
+        _NAME, _count("Cpus", "Cpu"), _MEM, _LOAD, _as("KeyboardIdle", "KbdIdle", "TIME", width=12, instead="[?"),
         _text("State", width=9), _STATE_S, _text("Activity", "Activ", width=8),
         replace(_ACTIVITY_S, printas="ELAPSED_TIME"),
     ), totals="state"),
     "server": View("Machine", _layout(
-        _NAME, _OPSYS, _ARCH, _LOAD, _count("Memory", width=8), _count("Disk", width=9),
+        _NAME, _OPSYS, _ARCH, _LOAD, _count("Memory", width=8), _count("Disk", width=9, instead="[?"),
         _count("Mips", width=7, instead="[?"), _count("KFlops", width=9, instead="[?")), totals="server"),
     "gpus": View("Machine", _layout(
         _WHOLE_NAME, _as("Activity", "ST", "ACTIVITY_CODE", width=2, left=True),

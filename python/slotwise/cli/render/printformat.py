@@ -6,9 +6,10 @@ HTCondor manual, "Print Format Tables". Keywords are upper case; a line that beg
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
-from slotwise.classad import ExprTree
+from slotwise.classad import ExprTree, new_syntax
 from slotwise.cli.render.autoformat import unescaped
 from slotwise.cli.render.layout import Item, Layout
 from slotwise.cli.render.printas import FUNCTIONS
@@ -24,29 +25,31 @@ _FILLS = " ?*.-_#0"
 _PRINTF_WIDTH = re.compile(r"%(-?)[+ #0]*(\d+)")
 
 
-def read(path: Path) -> Layout:
+def read(path: Path, warn: Callable[[str], None] | None = None) -> Layout:
     """The table that a file describes.
 
+    :param warn: is told of functions that there are not, and the plain value is shown; None: they are refused.
     :raises UsageError: when the file cannot be read, or is not a print-format table; names the line.
     """
     try:
         text = path.read_text()
     except OSError as error:
         raise UsageError(f"cannot read the print format {path}: {error.strerror}") from None
-    return parse(text, str(path))
+    return parse(text, str(path), warn)
 
 
-def parse(text: str, name: str = "print format") -> Layout:
-    """The table that ``text`` describes.
+def parse(text: str, name: str = "print format", warn: Callable[[str], None] | None = None) -> Layout:
+    """The table that ``text`` describes; ``warn`` as of :func:`read`.
 
     :raises UsageError: names the line and the word that is wrong.
     """
-    return _Reader(name).read(text)
+    return _Reader(name, warn).read(text)
 
 
 class _Reader:
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, warn: Callable[[str], None] | None) -> None:
         self._name = name
+        self._warn = warn
         self._line = 0
         self._items: list[Item] = []
         self._groups: list[tuple[str, bool]] = []
@@ -95,10 +98,10 @@ class _Reader:
 
     def _checked(self, expression: str) -> str:
         try:
-            ExprTree(expression)
+            ExprTree(expression, old=True)
         except AdSyntaxError as error:
             raise self._bad(f"{expression!r} is not an expression: {error.message}") from None
-        return expression
+        return new_syntax(expression)
 
     @staticmethod
     def _words(text: str) -> list[str]:
@@ -189,6 +192,9 @@ class _Reader:
         return _item(expression, about, width, cut=cut)
 
     def _function(self, name: str) -> str:
+        if name.upper() not in FUNCTIONS and self._warn is not None:
+            self._warn(name)
+            return ""
         if name.upper() not in FUNCTIONS:
             raise self._bad(f"there is no function {name}", "one of " + ", ".join(sorted(FUNCTIONS)))
         return name.upper()

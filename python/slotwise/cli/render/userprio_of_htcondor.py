@@ -34,6 +34,11 @@ _SURPLUS = Field(
 )
 _OWN = {"surplus": _SURPLUS, "subtree": _SUBTREE, "requested": _REQUESTED}
 _GROUPS_ALONE = ("quotas", "surplus")
+#: The order of columns where several sets of them are shown.
+_ORDER = (
+    "quota", "config_quota", "surplus", "subtree", "effective", "real", "factor", "in_use", "usage", "begin", "last",
+    "since", "requested", "floor", "ceiling", "groupid", "order", "sortkey",
+)  # fmt: skip
 _WITH_GROUPS = ("default", "most", "all")
 
 
@@ -42,18 +47,23 @@ def is_group(ad: ClassAd) -> bool:
     return ad.get("IsAccountingGroup") is True
 
 
-def table(ads: Sequence[ClassAd], which: str, *, flat: bool, now: float, since: float | None) -> str:
-    """The table. ``since``: when usage must have been at last for a row, as a time; None: all rows are there."""
-    names = list(_COLUMNS[which])
+def table(ads: Sequence[ClassAd], which: Sequence[str], *, flat: bool, now: float, since: float | None) -> str:
+    """The table, with the columns of each of the sets in ``which``.
+
+    :param since: when usage must have been at last for a row, as a time; None: all rows are there.
+    """
+    wanted = {name for one in which for name in _COLUMNS[one]}
+    names = list(_COLUMNS[which[0]]) if len(which) == 1 else [name for name in _ORDER if name in wanted]
     _add_up_requests(ads)
     users = [ad for ad in ads if not is_group(ad)]
     groups = [ad for ad in ads if is_group(ad)]
-    both = bool(groups) and which in _WITH_GROUPS
+    alone = all(one in _GROUPS_ALONE for one in which)
+    both = bool(groups) and any(one in _WITH_GROUPS for one in which)
     if both:
-        place = names.index("since") + 1
-        names = ["config_quota", "surplus", *names[:place], "requested", *names[place:]]
+        wanted = {"config_quota", "surplus", "requested", *names}
+        names = [name for name in _ORDER if name in wanted]
     fields = [_OWN.get(name) or FIELDS.get(name) or EXTRA[name] for name in names]
-    if which in _GROUPS_ALONE:
+    if alone:
         rows = [[str(ad.get("Name")), *_cells(ad, names, fields, now)] for ad in sorted(groups, key=_by_name)]
     elif both:
         rows = [[label, *_cells(ad, names, fields, now)] for label, ad in _members(groups, users, flat=flat)]
@@ -62,7 +72,7 @@ def table(ads: Sequence[ClassAd], which: str, *, flat: bool, now: float, since: 
     last = [f"Number of users: {len(users)}"]
     for name, field in zip(names, fields, strict=True):
         last.append(_last_cell(name, field, users, now, since))
-    if which in _GROUPS_ALONE:
+    if alone:
         heads = ("Group", "Name") if rows else ("", "Group Name")
     else:
         heads = ("Group", "  User Name") if both and not flat else ("", "User Name")
@@ -114,7 +124,7 @@ def _last_cell(name: str, field: Field, users: Sequence[ClassAd], now: float, si
     if name == "last":
         return datetime.fromtimestamp(since).strftime("%m/%d/%Y %H:%M") if since else ""
     if name == "since":
-        return days_and_time(now - since)[:-3] if since else ""
+        return (days_and_time(now - since)[:-3] if since <= now else "<now>") if since else ""
     return total_of(users, field)
 
 

@@ -2,7 +2,9 @@
 
 Version 2 when its hierarchy offers memory and pids, else version 1 with whatever controllers can be used. As root below
 the root of the hierarchy (or below the starter's own group, when it was given one); without root only in a
-delegated subtree and with CREATE_CGROUP_WITHOUT_ROOT. Nothing is assumed from names of distributions or paths.
+delegated subtree and with CREATE_CGROUP_WITHOUT_ROOT. A BASE_CGROUP that begins with a slash is below the root of the
+hierarchy wherever the starter is: a unit of systemd that has jobs' groups below its own cannot be started again.
+Nothing is assumed from names of distributions or paths.
 """
 
 from __future__ import annotations
@@ -104,11 +106,13 @@ def _probe_v1(v1: Mapping[str, Path], base: str, mine: Mapping[str, str], is_roo
             problems.append(f"cgroup v1 controller {controller} is not mounted")
             continue
         top = mount if is_root else mount / mine.get(controller, "/").strip("/")
-        error = _usable(top / base)
+        directory = _below(mount, base) or top / base
+        error = _usable(directory)
         if error:
             problems.append(f"cgroup v1 controller {controller}: {error}")
         else:
-            bases[controller] = top / base
+            bases[controller] = directory
+    base = base.strip("/")
     version = 1 if bases else 0
     controllers = frozenset(bases)
     if version and is_root and V1_DEVICES in v1 and not _usable(v1[V1_DEVICES] / base):
@@ -119,6 +123,11 @@ def _probe_v1(v1: Mapping[str, Path], base: str, mine: Mapping[str, str], is_roo
         bases[CPUSET] = v1[CPUSET] / base
         controllers |= {CPUSET}
     return CgroupHost(version, bases, controllers, tuple(problems), swap, nodes)
+
+
+def _below(mount: Path, base: str) -> Path | None:
+    """The directory of a base that begins with a slash; None for one that is below the starter's own group."""
+    return mount / base.strip("/") if base.startswith("/") else None
 
 
 def _open_cpuset(mount: Path, base: str) -> str:
@@ -151,18 +160,22 @@ def _usable(directory: Path) -> str:
 
 
 def _probe_v2(mount: Path, base: str, own: str, is_root: bool) -> CgroupHost:
-    leaf_name = f"{base.split('/')[0]}-daemons"
-    top = mount if is_root and own in ("", "/") else mount / own.strip("/")
-    if top.name == leaf_name:
-        top = top.parent  # a former start has moved the daemons into the leaf, and so this one was born there
-    directory = top / base
+    if (given := _below(mount, base)) is not None:
+        top, directory = mount, given
+        leaf = directory.parent / f"{directory.name}-daemons"
+    else:
+        leaf_name = f"{base.split('/')[0]}-daemons"
+        top = mount if is_root and own in ("", "/") else mount / own.strip("/")
+        if top.name == leaf_name:
+            top = top.parent  # a former start has moved the daemons into the leaf, and so this one was born there
+        directory, leaf = top / base, top / leaf_name
     problems: list[str] = []
     for level in (top, *_levels(top, directory)):
         try:
             level.mkdir(exist_ok=True)
         except OSError as error:
             return CgroupHost(problems=(f"cgroup v2: {error.filename}: {error.strerror}",))
-        problems += _enable(level, leaf=top / leaf_name)
+        problems += _enable(level, leaf=leaf)
     refusal = _usable(directory)
     if refusal:
         return CgroupHost(problems=(f"cgroup v2: {refusal}",))

@@ -34,14 +34,20 @@ def edited(who: str, peer: str, request: JobEdit, outcome: ActionOutcome) -> Log
     return ("edit of %s by %s from %s: %s: %s", _selected(request.jobs), who, peer, what, _totals(outcome))
 
 
+def ran_now(who: str, peer: str, job: str, vacated: Iterable[str]) -> LogLine:
+    """A job that starts in the place of others."""
+    return ("now of %s by %s from %s in the place of %s", job, who, peer, listed(list(vacated)))
+
+
 def users_edited(who: str, peer: str, request: UsersEdit, edited: UsersEdited) -> LogLine:
-    """An edit of user records."""
+    """An edit of records of users or projects."""
     parts = [listed(list(request.names))] if request.names else []
     parts += [f"those with {short(request.constraint)}"] if request.constraint else []
     changes = [f"{name} = {short(text)}" for name, text in request.changes.items()]
     changes += [f"reason {short(request.reason)}"] if request.reason else []
     what = f" ({'; '.join(changes)})" if changes else ""
-    return ("%s users %s by %s from %s%s: %d", request.action, ", ".join(parts), who, peer, what, edited.changed)
+    whose = "projects" if request.projects else "users"
+    return ("%s %s %s by %s from %s%s: %d", request.action, whose, ", ".join(parts), who, peer, what, edited.changed)
 
 
 #: Attributes whose values may be secrets of the job's owner.

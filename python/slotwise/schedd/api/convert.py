@@ -77,6 +77,7 @@ def job_edit(message: schedd_pb2.EditRequest) -> JobEdit:
 def action_reply(outcome: ActionOutcome) -> schedd_pb2.ActReply:
     """What came of an action or an edit."""
     reply = schedd_pb2.ActReply(totals={str(result): count for result, count in outcome.totals.items()})
+    reply.background = outcome.background
     for name, result in outcome.named.items():
         reply.jobs.add(id=name, result=result)
     return reply
@@ -120,7 +121,7 @@ def history_query(message: schedd_pb2.HistoryQuery) -> HistoryQuery:
 
 
 def users_edit(message: schedd_pb2.UsersEdit) -> UsersEdit:
-    """An action on user records.
+    """An action on records of users or projects.
 
     :raises UsageError: for an action that there is not, or when too many users are named.
     """
@@ -128,7 +129,9 @@ def users_edit(message: schedd_pb2.UsersEdit) -> UsersEdit:
     action = _USER_ACTIONS.get(message.what)
     if action is None:
         raise UsageError(f"there is no edit {message.what}")
-    return UsersEdit(action, tuple(message.names), message.constraint, message.reason, dict(message.set))
+    return UsersEdit(
+        action, tuple(message.names), message.constraint, message.reason, dict(message.set), message.kind == "Project"
+    )
 
 
 def users_reply(edited: UsersEdited) -> schedd_pb2.UsersReply:

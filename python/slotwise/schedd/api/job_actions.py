@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, Protocol
 
 from slotwise.classad import ClassAd
 from slotwise.clock import Clock
@@ -13,6 +13,7 @@ from slotwise.errors import UsageError
 from slotwise.model import job_events
 from slotwise.model.ownership import same_user
 from slotwise.model.reason_codes import Hold, Vacate
+from slotwise.schedd.api.background_actions import BackgroundActions, status_to_be
 from slotwise.schedd.api.requests import Action, ActionOutcome, ActionResult, JobAction, JobEdit
 from slotwise.schedd.jobs import factories
 from slotwise.schedd.jobs.ads import JobAds
@@ -29,7 +30,7 @@ from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.store import Batch
 from slotwise.wire.token import Identity
 
-_CHUNK = 2000
+_CHUNK = 500
 
 _STARTED = frozenset((Status.RUNNING, Status.TRANSFERRING_OUTPUT))
 #: The states in which an action applies to a job that is selected by cluster, owner or constraint.
@@ -46,12 +47,14 @@ _SUITABLE: dict[Action, frozenset[Status]] = {
 }
 
 
-def _suits(job: Job, action: Action) -> bool:
-    """Whether the action applies to ``job`` as one of many; a job that waits for spooled files is not released."""
-    if action == Action.RELEASE and job.number("HoldReasonCode") == Hold.SPOOLING_INPUT:
+def _suits(job: Job, action: Action, status: int | None = None) -> bool:
+    """Whether the action applies to ``job`` as one of many; a job that waits for spooled files is not released.
+
+    ``status``: in which it will be by then; None: as it is."""
+    if action is Action.RELEASE and job.number("HoldReasonCode") == Hold.SPOOLING_INPUT:
         return False
     states = _SUITABLE.get(action)
-    return states is None or job.status in states
+    return states is None or (job.status if status is None else status) in states
 
 
 #: The reasons of actions for which the user gave none, as HTCondor words them.
@@ -63,7 +66,7 @@ _REASONS: dict[Action, str] = {
     Action.RELEASE: "via condor_release",
 }
 #: The reason of a vacate, as HTCondor words it: without the user.
-_VACATED = "Job vacated by schedd"
+VACATED = "Job vacated by schedd"
 
 
 class Runs(Protocol):
@@ -81,6 +84,13 @@ class Factories(Protocol):
 
     def change(self, cluster: Cluster, changes: Changes, batch: Batch) -> None:
         """Change these attributes of the jobs that are not materialized yet."""
+
+
+class _Selected(NamedTuple):
+    """Selected jobs with the ids by which they were named, and how many they are at most."""
+
+    most: int
+    jobs: Iterable[tuple[Job, str]]
 
 
 class Actions:
@@ -108,6 +118,13 @@ class Actions:
         self._late = factories
         self._questions = questions
         self.locks = AttributeLocks()
+        self.background = BackgroundActions(
+            queue,
+            committer,
+            clock,
+            lambda job, asked, decision: self._act(job, asked.action, asked.reason, asked.subcode, decision),
+            _suits,
+        )
 
     # ---- acting
 
@@ -119,15 +136,48 @@ class Actions:
         for cluster in await self._factories(caller, superuser, request.jobs):
             self._act_on_factory(cluster, action, reason, decision)
         if decision.factories or decision.closed:
-            await self._committer.commit(decision)
+            await self._committer.durable(self._committer.commit(decision))
+        outcome = ActionOutcome()
+        selected = await self._selected(request.jobs, outcome)
+        one_by_one = any("." in name for name in request.jobs.ids)
+        if self.background.takes(action, selected.most) and not one_by_one:
+            chosen = self._chosen(caller, superuser, selected.jobs, action, outcome)
+            pending = await self.background.begin(caller.name, action, reason, request.subcode, chosen)
+            outcome.background = pending.id if pending is not None else 0
+            return outcome
+
+        def act(job: Job, decision: Decision) -> ActionResult:
+            self.background.settle(job, decision)
+            return self._act(job, action, reason, request.subcode, decision)
+
         return await self._each(
             caller,
             superuser,
-            request.jobs,
-            lambda job, decision: self._act(job, action, reason, request.subcode, decision),
-            suits=lambda job: _suits(job, action),
+            selected.jobs,
+            outcome,
+            act,
+            suits=lambda job: _suits(job, action, status_to_be(job)),
             on_factories=bool(decision.factories),
         )
+
+    def _chosen(
+        self, caller: Identity, superuser: bool, jobs: Iterable[tuple[Job, str]], action: Action, outcome: ActionOutcome
+    ) -> Iterator[Job]:
+        """Those of the jobs that the action applies to, counted as if it were done."""
+        cluster, allowed, results = None, False, outcome.named
+        for job, name in jobs:
+            if job.cluster is not cluster:
+                cluster = job.cluster
+                allowed = superuser or same_user(cluster.user, caller.name)
+            if not _suits(job, action, status_to_be(job)):
+                result = ActionResult.BAD_STATUS
+            else:
+                result = ActionResult.SUCCESS if allowed else ActionResult.DENIED
+                outcome.count(result)
+                if allowed:
+                    yield job
+            if name and results.get(name) is not ActionResult.SUCCESS:
+                results[name] = result
 
     async def _factories(self, caller: Identity, superuser: bool, selection: JobSelection) -> list[Cluster]:
         """The clusters with factories that are selected as a whole: by id, or by what all their jobs share."""
@@ -174,7 +224,7 @@ class Actions:
             return ActionResult.SUCCESS if queue.release(job, reason, decision) else ActionResult.BAD_STATUS
         if action in (Action.VACATE, Action.VACATE_FAST):
             fast = action == Action.VACATE_FAST
-            done = queue.vacate(job, _VACATED, int(Vacate.SCHEDD_VACATE), fast, decision)
+            done = queue.vacate(job, VACATED, int(Vacate.SCHEDD_VACATE), fast, decision)
             return ActionResult.SUCCESS if done else ActionResult.BAD_STATUS
         if action in (Action.SUSPEND, Action.CONTINUE):
             return self._suspend(job, resume=action == Action.CONTINUE)
@@ -190,7 +240,8 @@ class Actions:
         self,
         caller: Identity,
         superuser: bool,
-        selection: JobSelection,
+        selected: Iterable[tuple[Job, str]],
+        outcome: ActionOutcome,
         act: Callable[[Job, Decision], ActionResult],
         *,
         suits: Callable[[Job], bool] = lambda job: True,
@@ -201,10 +252,9 @@ class Actions:
         :param suits: whether the action applies to a job that is not named by its own id.
         :param on_factories: the action applied to clusters as a whole, so that no job at all is not a failure.
         """
-        outcome = ActionOutcome()
         waiting = []
         decision = Decision(self._clock.now())
-        for count, (job, name) in enumerate(await self._selected(selection, outcome), 1):
+        for count, (job, name) in enumerate(selected, 1):
             if "." not in name and not suits(job):
                 if name:
                     outcome.named.setdefault(name, ActionResult.BAD_STATUS)
@@ -221,22 +271,27 @@ class Actions:
                 await asyncio.sleep(0)
         if decision.changed or decision.retired or decision.kills:
             waiting.append(self._committer.commit(decision))
-        if waiting:
-            await asyncio.gather(*waiting)
+        for done in waiting:
+            await self._committer.durable(done)
         if on_factories and not outcome.totals.get(ActionResult.SUCCESS):
             outcome.totals = {ActionResult.SUCCESS: 1}
             outcome.named = dict.fromkeys(outcome.named, ActionResult.SUCCESS)
         return outcome
 
-    async def _selected(self, selection: JobSelection, outcome: ActionOutcome) -> Iterable[tuple[Job, str]]:
+    async def _selected(self, selection: JobSelection, outcome: ActionOutcome) -> _Selected:
         """The selected jobs, each with the id by which it was named, or ""."""
         if selection.ids and not selection.constraint and not selection.owners:
-            return self._named(selection.ids, outcome)
+            clusters = [self._queue.clusters.get(parse_id(name)[0]) for name in selection.ids if "." not in name]
+            count = sum(len(cluster.jobs) for cluster in clusters if cluster is not None) + len(selection.ids)
+            return _Selected(count, self._named(selection.ids, outcome))
         if not (selection.all or selection.ids or selection.owners or selection.constraint):
             raise UsageError("no jobs were named")
         constraint = constraint_of(selection.ids, selection.owners, selection.constraint)
+        if not constraint:
+            jobs = list(self._queue.jobs())
+            return _Selected(len(jobs), ((job, "") for job in jobs))
         keys = await self._questions.keys(self._ads.table, constraint)
-        return ((job, "") for key in keys if (job := self._queue.by_key(key)))
+        return _Selected(len(keys), ((job, "") for key in keys if (job := self._queue.by_key(key))))
 
     def _named(self, ids: Iterable[str], outcome: ActionOutcome) -> Iterable[tuple[Job, str]]:
         for name in ids:
@@ -276,7 +331,9 @@ class Actions:
                 decision.note("%s: %s set by %s", job.key, ", ".join(own), caller.name)
             return ActionResult.SUCCESS
 
-        return await self._each(caller, superuser, request.jobs, change)
+        outcome = ActionOutcome()
+        selected = await self._selected(request.jobs, outcome)
+        return await self._each(caller, superuser, selected.jobs, outcome, change)
 
     def _change(self, job: Job, changes: Changes, decision: Decision) -> None:
         for name, value in changes.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -24,7 +24,7 @@ from slotwise.schedd.jobs.factory import DONE, Factory
 from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.jobs.job_sets import JobSets
 from slotwise.schedd.jobs.queue import Queue
-from slotwise.schedd.jobs.selection import constraint_of
+from slotwise.schedd.jobs.selection import constraint_of, parse_id
 from slotwise.schedd.jobs.values import quoted
 from slotwise.table import AdChunks, AdTable, Form
 from slotwise.wire.token import Identity
@@ -32,6 +32,8 @@ from slotwise.wire.token import Identity
 #: Ads in one piece of an answer.
 CHUNK_ROWS = 2000
 _LINES = 20_000
+#: So many jobs are looked up by their ids; for more, all are searched.
+_NAMED_MOST = 1000
 #: A row of an answer, by the names that clients read.
 Row: TypeAlias = dict[str, Value]
 _JobId: TypeAlias = tuple[int, int]
@@ -75,6 +77,8 @@ class Listing:
         self._address = address
         self.questions = questions
         self.job_sets = JobSets()
+        #: Actions on many jobs that go on.
+        self.actions: Callable[[], list[ClassAd]] = list
         #: Letters for the state of jobs that are transferring files, by job id.
         self.moving: Mapping[str, str] = {}
 
@@ -92,9 +96,21 @@ class Listing:
         """The selected ads in pieces."""
         constraint, _ = self.constraint(caller, query)
         form: Form = query.form or "pack"
-        return self.questions.chunks(
-            self._ads.table, constraint, query.projection, query.limit or None, form, CHUNK_ROWS
-        )
+        table = self._named(query)
+        return self.questions.chunks(table, constraint, query.projection, query.limit or None, form, CHUNK_ROWS)
+
+    def _named(self, query: JobQuery) -> AdTable:
+        """The table to ask: where a query names single jobs, one of these alone, so that a queue of a million jobs is
+        not searched for them."""
+        named = {parse_id(name) for name in query.jobs.ids}
+        if not named or len(named) > _NAMED_MOST or any(proc is None for _, proc in named):
+            return self._ads.table
+        found = AdTable()
+        for cluster, proc in sorted((cluster, proc or 0) for cluster, proc in named):
+            key = f"{cluster}.{proc}"
+            if (ad := self._ads.table.get(key)) is not None:
+                found.upsert(key, ad)
+        return found
 
     async def count(self, caller: Identity, query: JobQuery) -> int:
         """How many ads are selected."""
@@ -210,7 +226,7 @@ class Listing:
         texts = [text for text in (query.constraint, query.jobs.constraint) if text.strip()]
         now = int(self._clock.now())
         ads = {
-            str(each.number): ClassAd({**each.ad(), "ServerTime": now})
+            str(each.number): each.ad(now)
             for each in self.job_sets
             if (not ids or each.number in ids) and (not owners or _is_named(each.user, owners))
         }

@@ -61,10 +61,14 @@ class ActionResult(StrEnum):
 
 @dataclass
 class ActionOutcome:
-    """How many jobs had which result, and the results of the ids that were named."""
+    """How many jobs had which result, and the results of the ids that were named.
+
+    ``background``: the number under which the action goes on; 0: it is done.
+    """
 
     totals: dict[ActionResult, int] = field(default_factory=dict)
     named: dict[str, ActionResult] = field(default_factory=dict)
+    background: int = 0
 
     def count(self, result: ActionResult) -> None:
         """Count one more job with this result."""
@@ -93,7 +97,7 @@ class JobQuery:
 
 
 class UserAction(StrEnum):
-    """What administrators do to user records; the value is the word that logs use."""
+    """What administrators do to records of users or projects; the value is the word that logs use."""
 
     ADD = "add"
     ENABLE = "enable"
@@ -104,7 +108,7 @@ class UserAction(StrEnum):
 
 @dataclass(frozen=True)
 class UsersEdit:
-    """An action on the records of users that are named or meet a constraint.
+    """An action on the records of users, or of projects, that are named or meet a constraint.
 
     ``changes``: texts of expressions by attribute name; ``delete`` removes an attribute. ``reason``: why users are
     disabled.
@@ -115,6 +119,8 @@ class UsersEdit:
     constraint: str = ""
     reason: str = ""
     changes: Mapping[str, str] = field(default_factory=dict)
+    #: It is about projects.
+    projects: bool = False
 
 
 @dataclass(frozen=True)

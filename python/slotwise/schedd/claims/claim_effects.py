@@ -69,5 +69,7 @@ class ClaimEffects:
 
     def return_jobs(self, pending: ClaimRequestPending) -> None:
         """Make the jobs of a request runnable again; its match holds nothing."""
-        self._claim_table.outcomes.over(pending.match_id, len(pending.jobs))
+        self._claim_table.outcomes.over(pending.match_id, pending.count)
         self._reserved.give_back(pending.jobs)
+        if pending.part is not None:
+            self._reserved.ask_soon()

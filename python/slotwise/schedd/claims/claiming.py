@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from typing import Protocol
 
 from slotwise import ids
 from slotwise.clock import Clock
 from slotwise.schedd.claims.claim_effects import ClaimEffects
 from slotwise.schedd.claims.ends.idle_claims import IdleClaims
+from slotwise.schedd.claims.ends.removed_hosts import RemovedHosts
 from slotwise.schedd.claims.ends.run_ends import RunEnds
 from slotwise.schedd.claims.faults.faults import Faults
 from slotwise.schedd.claims.faults.sweep import Sweep
@@ -27,6 +28,7 @@ from slotwise.schedd.claims.startds.startd_reports import StartdReports
 from slotwise.schedd.claims.starts.activation import Activation
 from slotwise.schedd.claims.starts.new_runs import NewRuns
 from slotwise.schedd.claims.starts.next_job import NextJob
+from slotwise.schedd.claims.starts.now_jobs import NowJobs
 from slotwise.schedd.claims.starts.reserved_jobs import ReservedJobs
 from slotwise.schedd.claims.starts.start_limits import StartLimits
 from slotwise.schedd.claims.starts.starting import Starting
@@ -34,10 +36,16 @@ from slotwise.schedd.claims.transitions import ClaimTransitions, RunTransitions
 from slotwise.schedd.claims.turn import Turns
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.durations import Durations
+from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.lifecycle.run_instructions import ShadowInstruction
+from slotwise.schedd.parallel.dedicated_scheduler import DedicatedScheduler
+from slotwise.schedd.parallel.gang_ends import GangEnds
+from slotwise.schedd.parallel.gang_starts import GangStarts
+from slotwise.schedd.parallel.leftover_nodes import LeftoverNodes
 from slotwise.schedd.storage.committer import Committer
+from slotwise.schedd.users.running_limits import RunningLimits
 from slotwise.wire.credential import Credential
 
 
@@ -77,7 +85,9 @@ class Claiming:
         assign_autoclusters: Callable[[], None],
         own_ad: Callable[[], Changes],
         runs_here: Callable[[], Container[str]],
-        running_most: Callable[[str], int | None],
+        running: RunningLimits,
+        removed_hosts: Callable[[], Mapping[str, int]] = dict,
+        spool_of: Callable[[Job], str] = lambda job: "",
         run_token: Callable[[], str] = ids.secret,
     ) -> None:
         """What is called is called only after all parts of the schedd are built.
@@ -86,7 +96,9 @@ class Claiming:
         :param assign_autoclusters: makes sure that every runnable job has its autocluster.
         :param own_ad: the schedd's own ad, as START_VANILLA_UNIVERSE sees it.
         :param runs_here: ids of the runs on the access point itself.
-        :param running_most: how many jobs of a user may run at a time; None: any number.
+        :param running: how many jobs of users and projects may run at a time.
+        :param removed_hosts: hosts that were removed from the pool, with the time of that.
+        :param spool_of: the directory at the access point in which the nodes of a parallel job may leave files.
         :param run_token: makes the secret by which a starter proves that a run is its own.
         """
         durations = Durations()
@@ -95,11 +107,13 @@ class Claiming:
         self.turns = turns = Turns(committer, clock, self.reserved, lambda runs: self.activation.activate_all(runs))
         self.links = StartdLinks(credential, lambda: self.reports)
         self.starters = StarterLists(committer, clock)
-        self.limits = StartLimits(queue, ads, table, own_ad=own_ad, running_most=running_most)
+        self.limits = StartLimits(queue, ads, table, own_ad=own_ad, running=running)
         self.next_job = NextJob(queue, ads, clock, self.limits, durations, assign_autoclusters)
         # The two life cycles: what follows from a step is carried out by parts that are built below.
         self.claims = claims = ClaimTransitions(table, lambda: self._claim_effects)
         self.runs = runs = RunTransitions(lambda run, instruction: self._run_effects.carry_out(run, instruction))
+        self.now_jobs = NowJobs(lambda job, slots: self.requests.coalesce(job, slots))
+        self.gang_ends = GangEnds(queue, ads, table.forget_gang)
         self.run_ends = RunEnds(
             queue,
             ads,
@@ -108,7 +122,9 @@ class Claiming:
             table,
             durations,
             claims=claims,
+            now_jobs=self.now_jobs,
             apply=runs.apply,
+            node_ended=self.gang_ends.node_ended,
             on_given_up=lambda run: shadow().given_up(run),
             on_over=lambda run: self._run_over(run, shadow()),
         )
@@ -123,6 +139,7 @@ class Claiming:
             apply_to_run=runs.apply,
             links=self.links,
             forget_run=self.run_ends.forget,
+            node_ended=self.gang_ends.node_ended,
             on_given_up=lambda run: shadow().given_up(run),
             sweep_soon=self.sweep.soon,
         )
@@ -138,7 +155,34 @@ class Claiming:
             reserved=self.reserved,
             new_runs=self.new_runs,
             failures=failures,
+            keep_dedicated=lambda: self.dedicated.keep(),
         )
+        gang_starts = GangStarts(
+            queue,
+            ads,
+            clock,
+            table,
+            new_runs=self.new_runs,
+            apply=claims.apply,
+            run_token=run_token,
+            spool_of=spool_of,
+        )
+        self.dedicated = DedicatedScheduler(
+            queue,
+            ads,
+            committer,
+            clock,
+            turns,
+            table,
+            schedd_name=settings.schedd_name,
+            claims=claims,
+            starts=gang_starts,
+            take_turn=lambda job: self.starting.take_turn(job),
+            limits=self.limits,
+            failures=failures,
+            ask=committer.tell_new_work,
+        )
+        self.leftover_nodes = LeftoverNodes(table, self.run_ends.give_up, failures)
         self.activation = Activation(
             ads,
             table,
@@ -164,6 +208,7 @@ class Claiming:
             failures=failures,
             assign_autoclusters=assign_autoclusters,
         )
+        self.requests.dedicated = self.dedicated
         self.reconnects = Reconnects(
             clock,
             table,
@@ -196,6 +241,16 @@ class Claiming:
             failures=failures,
         )
         self.idle = IdleClaims(clock, turns, table, claims=claims, starting=self.starting, failures=failures)
+        self.removed_hosts = RemovedHosts(
+            committer,
+            clock,
+            turns,
+            table,
+            claims=claims,
+            ends=self.run_ends,
+            failures=failures,
+            removed=removed_hosts,
+        )
         self.upkeep = Upkeep(
             queue,
             committer,
@@ -206,6 +261,8 @@ class Claiming:
             idle=self.idle,
             sweep=self.sweep,
             failures=failures,
+            parallel=self._see_to_parallel_jobs,
+            removed_hosts=self.removed_hosts.look,
         )
         # What follows from the steps of the life cycles, and from a restart.
         events = ReconnectEvents(queue)
@@ -229,6 +286,7 @@ class Claiming:
             starters=self.starters,
             events=events,
             lease_s=settings.lease_s,
+            gang_of=gang_starts.gang_of,
         )
         self.configure(settings)
 
@@ -244,6 +302,12 @@ class Claiming:
         self.starting.next_start_delay_most_s = settings.next_start_delay_most_s
         self.starting.throttle.count = settings.start_count
         self.starting.throttle.delay_s = settings.start_delay_s
+        self.dedicated.fifo = settings.dedicated_fifo
+        self.dedicated.unused_s = settings.unused_claim_s
+
+    def _see_to_parallel_jobs(self) -> None:
+        self.leftover_nodes.look()
+        self.dedicated.look()
 
     def _run_over(self, run: Run, shadow: ShadowSide) -> None:
         self.starters.run_over(run)

@@ -14,10 +14,12 @@ from slotwise.schedd.claims.starts.slot_equivalence import Alike
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.job import Job
+from slotwise.schedd.jobs.node_ads import NodeAd
 from slotwise.schedd.lifecycle.claim_states import ClaimState, Disconnected, Gone, Idle, Requested, Reserved
 from slotwise.schedd.lifecycle.run_events import EndOfClaim
 from slotwise.schedd.lifecycle.run_states import Ending, Failed, Over, RunState
-from slotwise.schedd.storage.store import StoredRun
+from slotwise.schedd.parallel.gang import Gang, Node
+from slotwise.schedd.storage.run_rows import StoredNode, StoredRun
 
 
 @dataclass(slots=True, eq=False)
@@ -37,6 +39,8 @@ class Claim:
     failures: int = 0
     #: Concurrency limits of the jobs it was matched for; only equal ones may follow.
     limits: str = ""
+    #: It is the dedicated scheduler's: parallel jobs of its submitter are gathered slots with it, and no others start.
+    dedicated: bool = False
     #: The match it came of, 0 when it did not come of one or that was long ago.
     match_id: int = 0
     #: Whether a job of an autocluster fits, as far as known of this slot alone.
@@ -92,6 +96,8 @@ class Run:
     transfer: object = None
     sent_bytes: int = 0
     received_bytes: int = 0
+    #: The node of a parallel job that it is the run of.
+    node: Node | None = None
 
     @property
     def executing_at(self) -> float:
@@ -117,7 +123,19 @@ class Run:
     def goes_on(self) -> bool:
         """Whether the job is meant to run: it was not held, removed or sent back since."""
         running = (Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT)
-        return self.job.run == self.id and self.job.status in running
+        if self.job.status not in running or (self.node is not None and self.node.gang.outcome is not None):
+            return False
+        return self.job.run == self.run_of_job
+
+    @property
+    def run_of_job(self) -> str:
+        """What its job has for the id of its run: of the nodes of a parallel job, that of the gang."""
+        return self.node.gang.id if self.node is not None else self.id
+
+    @property
+    def node_ad(self) -> NodeAd | None:
+        """What makes the ad that it gets another than its job's."""
+        return self.node.ad if self.node is not None else None
 
     @property
     def end_of_claim(self) -> EndOfClaim:
@@ -130,9 +148,9 @@ class Run:
         """``cluster.proc`` of the job."""
         return job_of_run(self.id)
 
-    def row(self) -> StoredRun:
+    def row(self) -> StoredRun | StoredNode:
         """Its row in the store."""
-        return StoredRun(
+        row = StoredRun(
             self.job.cluster.number,
             self.job.proc,
             self.id,
@@ -142,6 +160,7 @@ class Run:
             self.executing_at,
             self.state.disconnect_logged,
         )
+        return row if self.node is None else StoredNode(row, self.node.number, self.node.gang.id)
 
 
 @dataclass(slots=True, eq=False)
@@ -161,7 +180,17 @@ class ClaimRequestPending:
     at: float = 0.0
     #: The match that led here, 0 for leftovers.
     match_id: int = 0
+    #: Claims that become one slot.
+    coalesced: tuple[Claim, ...] = ()
+    #: For the dedicated scheduler: the cluster and proc for whose nodes it asks, and for how many. No job is reserved.
+    part: tuple[int, int] | None = None
+    nodes: int = 0
     state: ClaimState = field(default_factory=Requested)
+
+    @property
+    def count(self) -> int:
+        """How many slots it asks for."""
+        return self.nodes if self.part is not None else len(self.jobs)
 
     @property
     def where(self) -> tuple[str, str]:
@@ -176,12 +205,29 @@ class ClaimTable:
         self.claims: dict[str, Claim] = {}
         self.runs: dict[str, Run] = {}
         self.pending: dict[int, ClaimRequestPending] = {}
+        #: The parallel jobs that run, by id of their gangs.
+        self.gangs: dict[str, Gang] = {}
         self.outcomes = MatchOutcomes()
         self.excess = ExcessBook()
         self._serial = 0
         self._at: dict[str, dict[str, Claim]] = {}
         self._idle: dict[str, Claim] = {}
         self._unheard: dict[str, Claim] = {}
+
+    def runs_of_job(self, run_id: str) -> list[Run]:
+        """The runs that are not over of a job whose run has this id: one, or those of the nodes of a parallel job."""
+        if (gang := self.gangs.get(run_id)) is not None:
+            return [run for node in gang.alive if (run := self.runs.get(node.run_id)) is not None]
+        run = self.runs.get(run_id)
+        return [run] if run is not None else []
+
+    def forget_gang(self, gang: Gang) -> None:
+        """No node of the gang runs any more."""
+        self.gangs.pop(gang.id, None)
+
+    def has_run(self, run_id: str) -> bool:
+        """Whether the run that a job has is known."""
+        return run_id in self.runs or run_id in self.gangs
 
     def serial(self) -> int:
         """The next serial number of a request."""
@@ -193,11 +239,12 @@ class ClaimTable:
         return list(self._at.get(startd, {}).values())
 
     def idle(self) -> list[Claim]:
-        """Claims that are kept without a job."""
-        return list(self._idle.values())
+        """Claims that are kept for the next job of their submitters."""
+        return [claim for claim in self._idle.values() if isinstance(claim.state, Idle) and not claim.state.pledged]
 
     def waiting(self) -> list[Claim]:
-        """Those, and claims without a run whose startds have not been heard since the schedd started."""
+        """All claims that are kept without a job, and those without a run whose startds have not been heard since the
+        schedd started."""
         return [*self._idle.values(), *self._unheard.values()]
 
     def adopt(self, claim: Claim, state: ClaimState) -> None:

@@ -159,10 +159,13 @@ def write(settings: RunHistorySettings, records: list[RunRecord]) -> None:
     :raises OSError: when that is not possible.
     """
     found = [one.record() for one in records]
-    if settings.directory:
-        for one, record in zip(records, found, strict=True):
-            name = f"job.runs.{one.cluster}.{one.proc}.ads"
-            with open(os.path.join(settings.directory, name), "ab") as stream:
-                stream.write(record.data(0)[0])
-    if settings.path:
-        history_file.append(settings.path, found, settings.rotation, records[-1].at)
+    # First the file that commands read: a directory that is not there keeps nothing out of it.
+    try:
+        if settings.path:
+            history_file.append(settings.path, found, settings.rotation, records[-1].at)
+    finally:
+        if settings.directory:
+            for one, record in zip(records, found, strict=True):
+                name = f"job.runs.{one.cluster}.{one.proc}.ads"
+                with open(os.path.join(settings.directory, name), "ab") as stream:
+                    stream.write(record.data(0)[0])

@@ -209,7 +209,7 @@ class HistoryExport:
         found = [PastJob(*row) for row in rows.execute(sql, (self._at,))]
         if not found:
             return False
-        past = PastAds(rows, self._name)
+        past = PastAds(rows, self._name, has_environment=settings.has_environment)
         jobs, ads = [], []
         for job in found:
             try:
@@ -218,10 +218,6 @@ class HistoryExport:
                 _log.error("%d.%d: could not be written to HISTORY: %s", job.cluster, job.proc, error)
             else:
                 jobs.append(job)
-        if not settings.has_environment:
-            for ad in ads:
-                ad.pop("Env", None)
-                ad.pop("Environment", None)
         texts = long_forms(ads)
         now = self._clock.now()
         if settings.directory:

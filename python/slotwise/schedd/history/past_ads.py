@@ -30,9 +30,13 @@ COLUMNS = ", ".join(PastJob._fields)
 
 
 class PastAds:
-    """Builds ads from rows, and caches ads of clusters."""
+    """Builds ads from rows, and caches ads of clusters.
 
-    def __init__(self, connection: sqlite3.Connection, schedd_name: str) -> None:
+    :param has_environment: whether ads show jobs' environments (HISTORY_CONTAINS_JOB_ENVIRONMENT).
+    """
+
+    def __init__(self, connection: sqlite3.Connection, schedd_name: str, *, has_environment: bool) -> None:
+        self._has_environment = has_environment
         self._connection = connection
         self._name = schedd_name
         self._clusters: dict[int, tuple[ClassAd, int]] = {}
@@ -53,6 +57,9 @@ class PastAds:
         for name in removed(own):
             ad.pop(name, None)
         ad["JobStatus"] = job.status
+        if not self._has_environment:
+            ad.pop("Env", None)
+            ad.pop("Environment", None)
         return ad
 
     def _cluster(self, number: int) -> tuple[ClassAd, int]:

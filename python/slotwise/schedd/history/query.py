@@ -53,9 +53,18 @@ class History:
     """Answers queries from the history table, and from the file of runs.
 
     :param runs_file: where that file is at present; "" for none.
+    :param has_environment: whether answers show jobs' environments at present.
     """
 
-    def __init__(self, store: Store, schedd_name: str, clock: Clock, runs_file: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        schedd_name: str,
+        clock: Clock,
+        runs_file: Callable[[], str],
+        has_environment: Callable[[], bool],
+    ) -> None:
+        self._has_environment = has_environment
         self._runs_file = runs_file
         self._store = store
         self._clock = clock
@@ -136,7 +145,7 @@ class History:
                 f"SELECT {COLUMNS} FROM history {where} ORDER BY seq {direction}",
                 values,
             )
-            past = PastAds(connection, self._name)
+            past = PastAds(connection, self._name, has_environment=self._has_environment())
             scanned = 0
             piece = min(_PIECE, query.limit or _PIECE)
             while batch := rows.fetchmany(piece):

@@ -10,6 +10,7 @@ from slotwise.classad.values import Value as AdValue
 from slotwise.errors import UsageError
 from slotwise.schedd.jobs.job import Cluster, Job, finite
 from slotwise.schedd.jobs.match_substitution import UnresolvedError, expand
+from slotwise.schedd.jobs.node_ads import NodeAd
 from slotwise.schedd.jobs.round_attrs import DEFAULT_STEPS
 from slotwise.schedd.jobs.values import Changes, Evaluate, Expr, Value
 from slotwise.table import AdTable, pack_ads, unpack_ads
@@ -164,21 +165,23 @@ class JobAds:
             ad.pop(name, None)
         return pack_ads([ad])
 
-    def final_pack(self, job: Job, slot: ClassAd) -> bytes:
-        """The job's ad as its starter gets it, with ``$$()`` filled in from the slot.
+    def final_pack(self, job: Job, slot: ClassAd, node: NodeAd | None = None) -> bytes:
+        """The job's ad as its starter gets it, with ``$$()`` filled in from the slot; of a parallel job, for a node.
 
         :raises UnresolvedError: for a reference without a value, UsageError for an ad that is too large to be sent.
         """
-        return _bounded(pack_ads([self.expanded(job, slot)]))
+        return _bounded(pack_ads([self.expanded(job, slot, node)]))
 
-    def expanded(self, job: Job, slot: ClassAd) -> ClassAd:
-        """The job's ad with ``$$()`` filled in from the slot.
+    def expanded(self, job: Job, slot: ClassAd, node: NodeAd | None = None) -> ClassAd:
+        """The job's ad with ``$$()`` filled in from the slot; of a parallel job, for a node.
 
         :raises UnresolvedError: for a reference without a value.
         """
         ad = self.ad(job)
         if job.cluster.number in self._dollars:
             ad.update(self._expanded(ad, slot))
+        if node is not None:
+            ad.update(node.attributes(ad))
         return ad
 
     @staticmethod

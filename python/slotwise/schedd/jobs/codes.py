@@ -23,6 +23,7 @@ class Universe(IntEnum):
     VANILLA = 5
     SCHEDULER = 7
     JAVA = 10
+    PARALLEL = 11
     LOCAL = 12
     VM = 13
 

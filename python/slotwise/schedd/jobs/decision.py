@@ -99,6 +99,10 @@ class Decision:
         self.notes.append((text, *args))
 
 
+#: Codes from here on are of evictions, those below of holds.
+_VACATE_CODES = 1000
+
+
 class RunOutcome(StrEnum):
     """How a run ended."""
 
@@ -149,6 +153,14 @@ class RunEnd:
     def is_vacate(self) -> bool:
         """Whether its codes send the job back to Idle; else they hold it."""
         return not ends_in_hold(self.reason_code, self.reason_subcode)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the job could not run there, so that it would most likely fail there again at once: also one that
+        goes back to Idle by the subcode of a hold, before it executed."""
+        if self.how == RunOutcome.EVICTED:
+            return 0 < self.reason_code < _VACATE_CODES and not self.executed_s
+        return self.how in (RunOutcome.NOT_STARTED, RunOutcome.FAILED)
 
 
 class PolicyAction(StrEnum):

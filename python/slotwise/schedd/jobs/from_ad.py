@@ -11,6 +11,8 @@ from slotwise.schedd.jobs.job import Cluster, Priority, finite
 
 #: Event numbers have at most so many digits.
 _EVENT_DIGITS = 9
+#: The attribute of a job that names its project.
+PROJECT = "ProjectName"
 #: The attributes that order a user's jobs, in order of precedence.
 PRIORITIES = ("PreJobPrio1", "PreJobPrio2", "JobPrio", "PostJobPrio1", "PostJobPrio2")
 
@@ -22,6 +24,12 @@ def submitter_of(user: str, ad: ClassAd) -> str:
     if ad.get("NiceUser") is True and not name.startswith("nice-user."):
         name = f"nice-user.{name}"
     return name if "@" in name else f"{name}@{domain_of(user)}"
+
+
+def project_of(ad: ClassAd) -> str:
+    """The key of the jobs' project, or "": names do not differ by case."""
+    name = ad.get(PROJECT)
+    return name.lower() if isinstance(name, str) else ""
 
 
 def describe(cluster: Cluster, submitted: ClassAd) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import heapq
 import math
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from slotwise.schedd.jobs.codes import RUN_HERE, Universe
+from slotwise.schedd.jobs.codes import RUN_HERE, Status, Universe
 from slotwise.schedd.jobs.factory import Factory
 from slotwise.schedd.jobs.values import Changes
 
@@ -32,6 +33,8 @@ class Cluster:
     account: str = ""
     next_proc: int = 0
     batch_name: str = ""
+    #: The key of its project: ProjectName in lower case, or "".
+    project: str = ""
     command: str = ""
     #: Event log of jobs that do not name their own, or "".
     log: str = ""
@@ -89,11 +92,21 @@ def finite(value: object, default: float = 0) -> float:
     return max(-_MOST, min(_MOST, value))
 
 
+class Awaited(Protocol):
+    """An action that has yet to come to a job."""
+
+    @property
+    def leads_to(self) -> Status:
+        """The state in which the job will be."""
+        ...
+
+
 class Job:
     """One job in the queue."""
 
     __slots__ = (
         "autocluster",
+        "awaits",
         "bucket",
         "changes",
         "cluster",
@@ -120,6 +133,8 @@ class Job:
         self.submitter = cluster.submitter
         self.log = cluster.log
         self.autocluster: int | None = None
+        #: Actions on many jobs that have yet to come to it, in order; until then it does not start.
+        self.awaits: tuple[Awaited, ...] = ()
         #: The bucket of runnable jobs it waits in, or None.
         self.bucket: Bucket | None = None
         #: The id of its current run, or "".
@@ -141,10 +156,17 @@ class Job:
     @property
     def is_logged(self) -> bool:
         """Whether any event log gets the job's events."""
-        return bool(self.log or self.cluster.nodes_log)
+        return self.is_told_of and bool(self.log or self.cluster.nodes_log)
+
+    @property
+    def is_told_of(self) -> bool:
+        """Whether its events are told: of the procs of a parallel job, which are one job, those of the first."""
+        return self.proc == 0 or self.cluster.universe != Universe.PARALLEL
 
     def logs_of(self, entry: str) -> list[str]:
         """The event logs that an entry of the job goes to."""
+        if not self.is_told_of:
+            return []
         logs = [self.log] if self.log else []
         cluster = self.cluster
         if cluster.nodes_log not in ("", self.log) and (

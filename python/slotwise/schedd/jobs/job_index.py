@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from slotwise.errors import InvariantError
 from slotwise.model import job_events
@@ -36,6 +36,9 @@ class JobIndex:
         self._of_user: dict[str, list[int]] = {}
         #: Those of them that are of the scheduler universe.
         self._scheduler_jobs_of_user: dict[str, list[int]] = {}
+        #: The same of each project.
+        self._of_project: dict[str, list[int]] = {}
+        self._scheduler_jobs_of_project: dict[str, list[int]] = {}
         self.statistics = JobStatistics(Window())
         #: Jobs admitted since the daemon started.
         self.admitted = 0
@@ -84,17 +87,23 @@ class JobIndex:
         """Jobs of a user by JobStatus."""
         return list(self._of_user.get(user, _NONE))
 
+    def counts_in(self, project: str) -> list[int]:
+        """Jobs of a project by JobStatus; ``project``: the name in lower case."""
+        return list(self._of_project.get(project, _NONE))
+
     def running_of(self, user: str, universe: int) -> int:
         """Jobs of a user that run and count against MaxJobsRunning for a job of ``universe``.
 
         As in HTCondor, jobs of the scheduler universe count by themselves: a user whose limit is 1 can run a DAG and
         one of its nodes.
         """
-        scheduler_jobs = self._scheduler_jobs_of_user.get(user, _NONE)
-        if universe == Universe.SCHEDULER:
-            return sum(scheduler_jobs[status] for status in _RUNNING)
         counts = self._of_user.get(user, _NONE)
-        return sum(counts[status] - scheduler_jobs[status] for status in _RUNNING)
+        return _running(counts, self._scheduler_jobs_of_user.get(user, _NONE), universe)
+
+    def running_in(self, project: str, universe: int) -> int:
+        """The same of a project, by its name in lower case."""
+        counts = self._of_project.get(project, _NONE)
+        return _running(counts, self._scheduler_jobs_of_project.get(project, _NONE), universe)
 
     def frame(self, job: Job, now: float) -> Frame:
         """The head of a log entry of ``job``."""
@@ -119,6 +128,12 @@ class JobIndex:
         of_users = [sum(counts[status] for counts in self._of_user.values()) for status in range(8)]
         if of_users != totals:
             raise InvariantError(f"users count {of_users} jobs, there are {totals}")
+        in_projects = [0] * 8
+        for cluster in self.clusters.values():
+            if cluster.project:
+                in_projects = [one + other for one, other in zip(in_projects, cluster.counts, strict=True)]
+        if in_projects != [sum(counts[status] for counts in self._of_project.values()) for status in range(8)]:
+            raise InvariantError(f"projects miscount their jobs, which are {in_projects}")
         drivers = sum(len(cluster.jobs) for cluster in self.clusters.values() if cluster.universe == Universe.SCHEDULER)
         if drivers != sum(sum(counts) for counts in self._scheduler_jobs_of_user.values()):
             raise InvariantError(f"users miscount the {drivers} jobs of the scheduler universe")
@@ -131,6 +146,7 @@ class JobIndex:
         """Count the jobs again, after a change that may have failed half-way."""
         self._totals = [0] * 8
         self._of_user, self._scheduler_jobs_of_user = {}, {}
+        self._of_project, self._scheduler_jobs_of_project = {}, {}
         self.owned, self.submitted, self.held = {}, {}, {}
         for cluster in self.clusters.values():
             cluster.counts = [0] * 8
@@ -182,13 +198,17 @@ class JobIndex:
 
     def _total(self, cluster: Cluster, status: int, change: int) -> None:
         self._totals[status] += change
-        of_users = [self._of_user]
+        into = [(self._of_user, cluster.user)]
+        if cluster.project:
+            into.append((self._of_project, cluster.project))
         if cluster.universe == Universe.SCHEDULER:
-            of_users.append(self._scheduler_jobs_of_user)
-        for counts_by_user in of_users:
-            counts = counts_by_user.get(cluster.user)
+            into.append((self._scheduler_jobs_of_user, cluster.user))
+            if cluster.project:
+                into.append((self._scheduler_jobs_of_project, cluster.project))
+        for counts_by_name, name in into:
+            counts = counts_by_name.get(name)
             if counts is None:
-                counts = counts_by_user[cluster.user] = [0] * 8
+                counts = counts_by_name[name] = [0] * 8
             counts[status] += change
 
     def _count(self, job: Job, change: int) -> None:
@@ -243,6 +263,12 @@ class JobIndex:
             decision.new_work = True
         else:
             self.runnable.discard(job)
+
+
+def _running(counts: Sequence[int], scheduler_jobs: Sequence[int], universe: int) -> int:
+    if universe == Universe.SCHEDULER:
+        return sum(scheduler_jobs[status] for status in _RUNNING)
+    return sum(counts[status] - scheduler_jobs[status] for status in _RUNNING)
 
 
 def _add(counts: dict[str, int], name: str, change: int) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from slotwise.classad import ClassAd, ExprTree
+from slotwise.errors import UsageError
 from slotwise.model.ownership import owner_of
 from slotwise.schedd.jobs.codes import Status, Universe
 from slotwise.schedd.jobs.job import Cluster, Job
@@ -18,6 +20,8 @@ from slotwise.schedd.storage.batch import Batch, StoredJobSet, UserTotals
 SET_ID, SET_NAME = "JobSetId", "JobSetName"
 #: What submitters are told where there are no job sets.
 NOT_HERE = "schedd does not support jobsets."
+#: The longest text of the attributes that submissions give to one set, in bytes.
+ATTRIBUTES_MOST = 64 * 1024
 _STATES = {
     "Completed": (Status.COMPLETED,),
     "Held": (Status.HELD,),
@@ -36,9 +40,37 @@ class JobSet:
     name: str
     totals: UserTotals = field(default_factory=UserTotals)
     clusters: dict[int, Cluster] = field(default_factory=dict)
+    #: What submissions gave it.
+    attributes: ClassAd = field(default_factory=ClassAd)
+    #: The same of clusters that are being committed.
+    coming: dict[int, ClassAd] = field(default_factory=dict)
 
-    def ad(self) -> dict[str, str | int | float]:
+    def ad(self, now: int) -> ClassAd:
         """The ad, with the jobs in the queue by state."""
+        ad = self.attributes.copy()
+        ad.update({**self._own(), "ServerTime": now})
+        return ad
+
+    def takes(self, given: ClassAd) -> list[str]:
+        """Remove the attributes that no submission sets; returns their names.
+
+        :raises UsageError: for more than a set can have.
+        """
+        refused = [name for name in given if name.lower() in _GIVEN]
+        for name in refused:
+            del given[name]
+        if len(given):
+            all_given = self.attributes.copy()
+            for ad in (*self.coming.values(), given):
+                all_given.update(ad)
+            if (size := len(all_given.print_old())) > ATTRIBUTES_MOST:
+                raise UsageError(
+                    f"the attributes of job set {self.name} have {size} bytes",
+                    hint=f"at most {ATTRIBUTES_MOST}: give it fewer, or use another set",
+                )
+        return refused
+
+    def _own(self) -> dict[str, str | int | float]:
         counts, scheduler_counts = [0] * 8, [0] * 8
         jobs = 0
         for cluster in self.clusters.values():
@@ -66,6 +98,13 @@ class JobSet:
         return ad
 
 
+#: Attributes that no submission sets, in lower case.
+_GIVEN = frozenset(
+    name.lower()
+    for name in (*JobSet(0, "x", "x", UserTotals((1, 0, 0), (1, 0, 0))).ad(0), "TargetType", "ProcId", "ClusterId")
+)
+
+
 class JobSets:
     """All job sets. ``enabled``: USE_JOBSETS, new clusters may have one."""
 
@@ -80,7 +119,8 @@ class JobSets:
     def load(self, rows: Iterable[StoredJobSet], clusters: Iterable[Cluster]) -> None:
         """Restore the sets of the store, with the clusters that are in the queue."""
         for row in rows:
-            self._put(JobSet(row.number, row.user, row.name, totals=row.totals))
+            given = ClassAd({name: ExprTree(text) for name, text in row.attributes.items()})
+            self._put(JobSet(row.number, row.user, row.name, totals=row.totals, attributes=given))
         for cluster in clusters:
             number = cluster.common.get(SET_ID)
             if isinstance(number, int) and (found := self._sets.get(number)) is not None:
@@ -91,27 +131,41 @@ class JobSets:
 
     # ---- submission
 
-    def join(self, cluster: Cluster, name: object) -> str:
-        """Put a new cluster into the set of this name; returns a warning for its user, or "".
+    def join(self, cluster: Cluster, name: object, given: ClassAd) -> list[str]:
+        """Put a new cluster into the set of this name; returns warnings for its user.
 
-        The cluster counts from now on; :meth:`withdraw` it when it does not enter the queue.
+        The cluster counts from now on; :meth:`withdraw` it when it does not enter the queue, else call :meth:`entered`.
+
+        :param given: attributes for the set, which replace those that it has.
+        :raises UsageError: for attributes without a set, or too many.
         """
         if not isinstance(name, str) or not name:
-            return ""
+            if len(given):
+                raise UsageError(f"attributes of a job set came without {SET_NAME}", hint="jobset.name = NAME")
+            return []
         if not self.enabled:
-            return NOT_HERE
-        found = self._named.get(_key(cluster.user, name))
-        if found is None:
-            found = JobSet(cluster.number, cluster.user, name)
-            self._put(found)
+            return [f"{NOT_HERE}  Ignoring JOBSET.* attributes" if len(given) else NOT_HERE]
+        found = self._named.get(_key(cluster.user, name)) or JobSet(cluster.number, cluster.user, name)
+        refused = found.takes(given)
+        self._put(found)
         found.clusters[cluster.number] = cluster
         cluster.common[SET_ID] = found.number
-        return ""
+        if len(given):
+            found.coming[cluster.number] = given
+        return [f"jobset.{each} was ignored: the access point gives this attribute of a job set" for each in refused]
 
     def store(self, cluster: Cluster, batch: Batch) -> None:
         """Note the set of a cluster that enters the queue."""
         if (found := self._of(cluster)) is not None:
-            batch.know_job_set(found.number, found.user, found.name)
+            given = found.coming.get(cluster.number, ClassAd())
+            texts = {name: str(given.lookup(name)) for name in given}
+            batch.know_job_set(found.number, found.user, found.name, texts)
+
+    def entered(self, cluster: Cluster) -> None:
+        """Note that a cluster is in the queue: its set has the attributes that came with it."""
+        found = self._of(cluster)
+        if found is not None and (given := found.coming.pop(cluster.number, None)) is not None:
+            found.attributes.update(given)
 
     def withdraw(self, cluster: Cluster) -> None:
         """Forget a cluster that was not queued."""
@@ -149,7 +203,10 @@ class JobSets:
     def _leave(self, cluster: Cluster) -> int | None:
         """Take a cluster out of its set; the set's number when it has ended by that."""
         found = self._of(cluster)
-        if found is None or found.clusters.pop(cluster.number, None) is None or found.clusters:
+        if found is None:
+            return None
+        found.coming.pop(cluster.number, None)
+        if found.clusters.pop(cluster.number, None) is None or found.clusters:
             return None
         del self._sets[found.number], self._named[_key(found.user, found.name)]
         return found.number

@@ -102,8 +102,8 @@ class JobStatistics:
         waited = int(max(0.0, now - job.cluster.qdate))
         self._add(job, now, {"JobsStarted": 1, "JobsAccumTimeToStart": waited}, {})
 
-    def ended(self, job: Job, end: RunEnd, now: float) -> None:
-        """Count the end of a run, after which the job is in ``job.status``."""
+    def ended(self, job: Job, end: RunEnd, now: float) -> dict[str, int]:
+        """Count the end of a run, after which the job is in ``job.status``; returns what was added to counters."""
         self.sent_bytes += end.usage.sent
         self.received_bytes += end.usage.received
         amounts, kind = _outcome(job, end, now)
@@ -122,6 +122,7 @@ class JobStatistics:
                 amounts["JobsAccumBadputTime"] = ran
                 amounts["JobsAccumExceptionalBadputTime"] = ran if "JobsExitException" in amounts else 0
         self._add(job, now, amounts, values)
+        return amounts
 
     def _add(self, job: Job, now: float, amounts: dict[str, int], values: dict[str, float]) -> None:
         own = self.submitters.get(job.submitter)

@@ -46,6 +46,7 @@ _OWN = frozenset(
         "holdreasonsubcode",
         "numholds",
         "numvacates",
+        "scheduler",
     )
 )
 
@@ -81,7 +82,7 @@ COUNTED = frozenset(
 #: Attributes that no job of a submission may set for itself, in lower case: they are laid over the ad of its cluster.
 _NOT_SUBMITTED = (_NEVER | _OWN | COUNTED) - _SUBMITTED_HELD
 #: Attributes that no transform of the administrator changes, in lower case.
-NOT_TRANSFORMED = (_NEVER | _OWN | COUNTED) - {"jobuniverse"}
+NOT_TRANSFORMED = (_NEVER | _OWN | COUNTED) - {"jobuniverse", "scheduler"}
 
 
 def check_submitted(names: Iterable[str]) -> None:
@@ -119,7 +120,9 @@ class AttributeLocks:
             return frozenset(name.lower() for each in lists for name in each)
 
         ignores = config.get_bool("IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS")
-        return cls(names("IMMUTABLE"), names("PROTECTED"), names("SECURE"), ignores)
+        # Where projects have records, those count and limit the jobs of the project that these were submitted to.
+        fixed = frozenset(("projectname",) if config.find_bool("PERSISTENT_PROJECT_RECORDS") else ())
+        return cls(names("IMMUTABLE") | fixed, names("PROTECTED"), names("SECURE"), ignores)
 
     def insecure(self, names: Iterable[str]) -> set[str]:
         """Those of ``names`` that only the schedd sets, to be left out of a submission or a transform.

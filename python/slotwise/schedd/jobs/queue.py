@@ -16,7 +16,7 @@ may it start again, or leave.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from slotwise.errors import InvariantError
 from slotwise.model import job_events
@@ -31,7 +31,7 @@ from slotwise.schedd.jobs.end_attrs import (
     hold_of,
     vacate_attributes,
 )
-from slotwise.schedd.jobs.job import Job
+from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.jobs.job_index import JobIndex
 from slotwise.schedd.jobs.log_lines import run_ended, slot_of
 from slotwise.schedd.jobs.values import Changes
@@ -50,6 +50,9 @@ class Queue(JobIndex):
     cool_down_s = 300.0
     #: How event logs name the access point as the place where jobs execute.
     address = ""
+    #: Called with the cluster of each run that begins, or ends (with the counters that its end adds to), and the time.
+    on_launch: Callable[[Cluster, float], None] = staticmethod(lambda cluster, now: None)
+    on_run_end: Callable[[Cluster, Iterable[str], float], None] = staticmethod(lambda cluster, counted, now: None)
 
     # ---- actions of users and policies
 
@@ -213,6 +216,7 @@ class Queue(JobIndex):
         known = job.changes or {}
         self.move(job, Status.RUNNING, decision, {k: v for k, v in changes.items() if v is not None or k in known})
         self.statistics.started(job, decision.now)
+        self.on_launch(job.cluster, decision.now)
         decision.note("%s: started on %s (run %s)", job.key, slot_of(job), run_id)
 
     def executing(self, job: Job, host: str, slot_name: str, properties: dict[str, str], decision: Decision) -> None:
@@ -224,6 +228,17 @@ class Queue(JobIndex):
         )
         decision.log(job, job_events.executing(self.frame(job, decision.now), host, slot_name, properties))
         if not job.cluster.runs_here:
+            decision.notices.append(Notice(job, NoticeKind.STARTED))
+
+    def executing_together(self, job: Job, decision: Decision, *, logs: bool) -> None:
+        """All nodes of a parallel job have started; ``logs``: it is the one whose log says so."""
+        started: Changes = {
+            "NumJobStarts": int(job.number("NumJobStarts")) + 1,
+            "JobCurrentStartExecutingDate": int(decision.now),
+        }
+        decision.set(job, started)
+        if logs:
+            decision.log(job, job_events.executing_together(self.frame(job, decision.now)))
             decision.notices.append(Notice(job, NoticeKind.STARTED))
 
     def usage(self, job: Job, attributes: Changes, decision: Decision) -> None:
@@ -254,6 +269,7 @@ class Queue(JobIndex):
         """
         if not self.has(job):
             return
+        was_held = job.status == Status.HELD
         decision.note(*run_ended(job, job.run, slot_of(job), end))
         decision.set(job, closing_attributes(job, end, decision.now))
         self._log_over(job, end, decision)
@@ -271,7 +287,9 @@ class Queue(JobIndex):
             self._held_by_execution_point(job, end, decision)
         else:
             self._vacated(job, end, decision)
-        self.statistics.ended(job, end, decision.now)
+        counted = self.statistics.ended(job, end, decision.now)
+        if not was_held:  # HTCondor's daily counters have the holds that ended a run, not those by users
+            self.on_run_end(job.cluster, counted, decision.now)
 
     def abandon_run(self, job: Job, run_id: str, reason: str, decision: Decision) -> None:
         """End a run because of a fault of the access point, maybe half-way through a change of the job.
@@ -413,9 +431,7 @@ class Queue(JobIndex):
             return
         reason = end.reason or VACATE_NAMES.get(code, "The job was evicted")
         changes = vacate_attributes(job, reason, code, end.reason_subcode, decision.now)
-        if end.how in (RunOutcome.NOT_STARTED, RunOutcome.FAILED) or (
-            end.how == RunOutcome.EVICTED and code == Vacate.STARTER_ERROR
-        ):
+        if end.failed or (end.how == RunOutcome.EVICTED and code == Vacate.STARTER_ERROR):
             # Without a cool-down it would most likely fail again at once, many times a second.
             job.failures += 1
             wait_s = min(_COOL_MOST_S, _COOL_FIRST_S * 2.0 ** min(job.failures - 1, 20))

@@ -11,6 +11,7 @@ import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from slotwise.schedd.jobs.codes import Universe
 from slotwise.schedd.jobs.job import Bucket, Job, Priority
 
 
@@ -33,13 +34,20 @@ class Runnable:
         self.unclustered: dict[Job, None] = {}
         #: Jobs that run on the access point itself: they are not matched.
         self.here: dict[Job, None] = {}
+        #: Jobs of the parallel universe: they are gathered slots for, all at a time.
+        self.parallel: dict[Job, None] = {}
         #: How many jobs have become runnable so far, by submitter.
         self.added: dict[str, int] = {}
 
     def add(self, job: Job) -> None:
-        """Add a job that became runnable."""
+        """Add a job that became runnable, unless an action on it is under way."""
+        if job.awaits:
+            return
         if job.cluster.runs_here:
             self.here[job] = None
+            return
+        if job.cluster.universe == Universe.PARALLEL:
+            self.parallel[job] = None
             return
         if job.bucket is not None or job in self.unclustered:
             return
@@ -55,10 +63,11 @@ class Runnable:
         else:
             self.unclustered.pop(job, None)
             self.here.pop(job, None)
+            self.parallel.pop(job, None)
 
     def has(self, job: Job) -> bool:
         """Whether the job waits, and is not reserved."""
-        return job.bucket is not None or job in self.unclustered or job in self.here
+        return job.bucket is not None or job in self.unclustered or job in self.here or job in self.parallel
 
     def clustered(self, job: Job, autocluster: int) -> None:
         """Sort a job in whose autocluster became known or changed."""
@@ -84,6 +93,7 @@ class Runnable:
                 heapq.heapify(bucket.heap)
         self.unclustered = dict(self.unclustered)
         self.here = dict(self.here)
+        self.parallel = dict(self.parallel)
 
     def submitters(self) -> list[str]:
         """Submitters with runnable jobs, sorted."""

@@ -33,6 +33,8 @@ Step = tuple[ClaimState, Sequence[ClaimInstruction]]
 SHARE_USED_UP = "its submitter holds more than its share, and others wait"
 #: Why a claim is given back that serves nobody any more.
 NO_JOB_LEFT = "no job is left for the slot"
+#: Why a claim is given back that was to become part of a larger slot.
+NOT_COALESCED = "the other jobs that were to make room did not end in time"
 #: After so many runs in a row that failed through no fault of their jobs, the claim serves no further job.
 _FAILURES_MOST = 2
 
@@ -88,6 +90,10 @@ def _ended(state: ClaimState, event: events.RunEnded) -> Step:
     """The claim serves the next job, waits for one, or is given back."""
     _same_run(state, event.run_id)
     follows = event.failures < _FAILURES_MOST
+    if follows and event.preferred is not None:
+        return Idle(), [do.StartNext(event.preferred, keep_s=event.keep_s, reason=NO_JOB_LEFT)]
+    if follows and event.pledge_s > 0:
+        return Idle(event.moment, event.pledge_s, pledged=True), ()
     if event.beyond is not None:
         reason = event.beyond.reason or SHARE_USED_UP
         if follows and event.beyond.until:
@@ -110,7 +116,7 @@ def _no_job(state: Idle, event: events.NoJobFound) -> Step:
 def _keep_check(state: Idle, event: events.KeepCheck) -> Step:
     if state.since is None or event.moment < state.since + state.keep_s:
         return state, ()
-    return _release("KeepClaimIdle has run out")
+    return _release(NOT_COALESCED if state.pledged else "KeepClaimIdle has run out")
 
 
 def _lease_check(state: Disconnected, event: events.KeepCheck) -> Step:
@@ -233,7 +239,8 @@ _row(
     [Running, Disconnected],
     events.RunEnded,
     [Idle, Gone],
-    "a job follows, as long as the submitter's share and failures allow; else kept or given back",
+    "a job follows, as long as the submitter's share and failures allow, or the one for which the run was vacated;"
+    " else kept or given back",
     _ended,
 )
 _row([Closing], events.RunEnded, [Gone], "no job follows: given back", _ended_closing)

@@ -60,6 +60,10 @@ class RunEnded:
     #: KeepClaimIdle of the job, seconds.
     keep_s: int = 0
     beyond: BeyondShare | None = None
+    #: The job for which a user had this run vacated.
+    preferred: Job | None = None
+    #: How long to keep the claim until it becomes part of the slot of such a job, seconds; 0: it does not.
+    pledge_s: int = 0
 
 
 @dataclass(frozen=True, slots=True)

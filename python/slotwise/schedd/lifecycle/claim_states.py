@@ -38,11 +38,12 @@ class Idle(ClaimState):
     """The claim is held without a job.
 
     ``since`` is when it was kept (KeepClaimIdle) for ``keep_s`` seconds, on the monotonic clock; None while the schedd
-    chooses its next job.
+    chooses its next job. ``pledged``: no job starts on it, as it is to become part of a larger slot.
     """
 
     since: float | None = None
     keep_s: int = 0
+    pledged: bool = False
 
 
 @dataclass(frozen=True, slots=True)

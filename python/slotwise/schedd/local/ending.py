@@ -20,6 +20,7 @@ from slotwise.schedd.jobs.decision import Kill, RunEnd, RunOutcome
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.round_attrs import with_rounded
 from slotwise.schedd.jobs.values import Changes, Expr
+from slotwise.schedd.local.keeper_spec import MemoryLimit
 
 _OUTCOMES = {
     How.EXITED: RunOutcome.EXITED,
@@ -73,7 +74,7 @@ def judge_end(
     job: Job,
     result: KeeperResult,
     kill: Kill | None,
-    limit_mib: int,
+    memory: MemoryLimit,
     *,
     rounding: Mapping[str, str],
     born_at: float,
@@ -81,21 +82,21 @@ def judge_end(
 ) -> RunEnd:
     """The end of a run whose keeper left ``result``.
 
-    ``kill``: what the keeper was told. ``limit_mib``: -1 for no limit. ``rounding``: of usage, see ``round_attrs``.
+    ``kill``: what the keeper was told. ``rounding``: of usage, see ``round_attrs``.
     """
     told = exit_status.Kill(kill.fast, kill.reason, kill.code) if kill is not None else None
     if told is None and result.ended_by in ("soft", "hard"):
         told = exit_status.Kill(False, "The access point was shut down", int(Vacate.SCHEDD_VACATE))
     if told is not None and result.how == "failed":
         told = None if job.status in (Status.RUNNING, Status.SUSPENDED) else told
-    end = exit_status.classify(result, told, view, MemoryRule(limit_mib))
+    end = exit_status.classify(result, told, view, MemoryRule(memory.mib or -1))
     reason, how = end.reason, _OUTCOMES.get(end.how, RunOutcome.NOT_STARTED)
     if result.how == "failed" and result.stage == "exec" and job.cluster.universe == Universe.SCHEDULER:
         path = os.path.join(view.iwd, view.cmd)
         reason = f"File '{path}' is missing or not executable"
-    if end.reason_code == exit_status.OUT_OF_RESOURCES:
+    if end.reason_code == exit_status.OUT_OF_RESOURCES and not memory.is_request:
         # A larger request would not help such a job.
-        reason = f"Job has gone over the limit of {limit_mib} megabytes of jobs on the access point"
+        reason = f"Job has gone over the limit of {memory.mib or -1} megabytes of jobs on the access point"
     used = result.usage
     return RunEnd(
         how,

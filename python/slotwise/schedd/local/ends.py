@@ -24,6 +24,7 @@ from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.local import ending
 from slotwise.schedd.local.directories import RunDirectories
 from slotwise.schedd.local.job_views import view_at_end
+from slotwise.schedd.local.keeper_spec import memory_limit
 from slotwise.schedd.local.run import LocalRun, RunTable
 from slotwise.schedd.local.settings import LocalSettings
 from slotwise.schedd.local.work import RunWork
@@ -76,7 +77,7 @@ class Ends:
             job,
             result,
             run.kill,
-            self._settings().limits.memory_mib or -1,
+            memory_limit(self._settings().limits, job.cluster.universe, self._ads.number(job, "RequestMemory")),
             rounding=self._ads.rounding,
             born_at=run.born_at,
             now=now,

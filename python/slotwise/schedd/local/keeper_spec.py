@@ -33,9 +33,29 @@ class LocalLimits:
     """The limits of one job: memory (MiB), processes and open files (0: no limit), and its nice value."""
 
     memory_mib: int = 0
+    #: Whether what a job of the local universe requests limits its memory, too.
+    requests_bind: bool = False
     processes: int = 0
     open_files: int = 0
     nice: int = 0
+
+
+@dataclass(frozen=True)
+class MemoryLimit:
+    """How much memory one job may use (MiB; 0: any), and whether that is what it requested."""
+
+    mib: int
+    is_request: bool = False
+
+
+def memory_limit(limits: LocalLimits, universe: int, requested_mib: float) -> MemoryLimit:
+    """The limit of a job that requests so much; 0: nothing."""
+    requested = int(requested_mib)
+    if not limits.requests_bind or universe != Universe.LOCAL or requested <= 0:
+        return MemoryLimit(limits.memory_mib)
+    if 0 < limits.memory_mib < requested:
+        return MemoryLimit(limits.memory_mib)
+    return MemoryLimit(requested, is_request=True)
 
 
 @dataclass(frozen=True)
@@ -82,7 +102,14 @@ class Surroundings:
 
 
 def compose(
-    job: JobView, universe: int, identity: Identity, place: RunPlace, around: Surroundings, *, secret: str
+    job: JobView,
+    universe: int,
+    identity: Identity,
+    place: RunPlace,
+    around: Surroundings,
+    memory: MemoryLimit,
+    *,
+    secret: str,
 ) -> KeeperSpec:
     """The keeper's spec. ``secret`` makes the marker in the job's environment this run's own."""
     scratch = str(place.scratch(universe))
@@ -101,7 +128,7 @@ def compose(
         appends=job.appends,
         identity=identity,
         limits=_limits(job, universe, around),
-        cgroup=_cgroup(place, identity, around),
+        cgroup=_cgroup(place, identity, around, memory.mib),
         notify=str(around.notices),
         marker=marker,
         kill_signal=job.kill.soft,
@@ -139,10 +166,9 @@ def _limits(job: JobView, universe: int, around: Surroundings) -> Limits:
     )
 
 
-def _cgroup(place: RunPlace, identity: Identity, around: Surroundings) -> CgroupPlan:
+def _cgroup(place: RunPlace, identity: Identity, around: Surroundings, most: int) -> CgroupPlan:
     if not around.cgroups.version:
         return CgroupPlan()
-    most = around.limits.memory_mib
     rules = CgroupRules(
         memory_policy="custom" if most else "none",
         hard_mib=most or None,

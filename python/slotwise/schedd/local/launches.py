@@ -19,7 +19,7 @@ from slotwise.schedd.local.directories import RunDirectories
 from slotwise.schedd.local.ends import Ends
 from slotwise.schedd.local.identity import identity_of
 from slotwise.schedd.local.job_views import read_view
-from slotwise.schedd.local.keeper_spec import Surroundings, compose
+from slotwise.schedd.local.keeper_spec import Surroundings, compose, memory_limit
 from slotwise.schedd.local.keepers import Keepers
 from slotwise.schedd.local.kills import Kills
 from slotwise.schedd.local.run import LocalRun
@@ -81,7 +81,8 @@ class Launches:
             self._ends.end(run, ending.unfit(error.message, Hold.FAILED_TO_CREATE_PROCESS))
             return
         universe, around = job.cluster.universe, await self._surroundings(root)
-        spec = compose(run.view, universe, who, run.place, around, secret=ids.secret())
+        memory = memory_limit(settings.limits, universe, self._ads.number(job, "RequestMemory"))
+        spec = compose(run.view, universe, who, run.place, around, memory, secret=ids.secret())
         ad = long_form(self._ads.ad(job)) or "\n"
         await self._directories.lay_out(run.place, universe, who, ad, spec)
         keeper = self._keepers.follow(run)

@@ -16,7 +16,7 @@ from slotwise.model.reason_codes import Hold
 from slotwise.schedd.jobs.ads import JobAds, native
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Decision
-from slotwise.schedd.jobs.job import Job
+from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.local.counts import LocalCounts
@@ -60,8 +60,8 @@ class Starts:
         self._counts = counts
         self._directories = directories
         self._launch = launch
-        #: How many jobs of a user may run at a time (MaxJobsRunning of the user's record); None: any number.
-        self.running_most: Callable[[str], int | None] = lambda user: None
+        #: Whether MaxJobsRunning of the user and the project of a cluster lets another of its jobs run.
+        self.has_room: Callable[[Cluster], bool] = lambda cluster: True
         self._stopped = False
 
     def stop(self) -> None:
@@ -80,7 +80,8 @@ class Starts:
                 await asyncio.sleep(0)
             if self._stopped:
                 return
-            if not self._queue.has(job) or job.status != Status.IDLE or job.run or not self._has_room(job):
+            waits = self._queue.has(job) and job.status == Status.IDLE and not job.run and not job.awaits
+            if not waits or not self.has_room(job.cluster):
                 continue
             with contained(_log, f"{job.key}: starting it on the access point"):
                 user, ad, may_start = job.cluster.user, self._ads.ad(job), False
@@ -96,11 +97,6 @@ class Starts:
                     started = self._start(job)
                     running[user] += started is not None and started.is_scheduler
                     schedd.update(native(self._counts.total()))
-
-    def _has_room(self, job: Job) -> bool:
-        """Whether MaxJobsRunning lets another job of its user run."""
-        most = self.running_most(job.cluster.user)
-        return most is None or self._queue.running_of(job.cluster.user, job.cluster.universe) < most
 
     def _start(self, job: Job) -> LocalRun | None:
         """Commit the start of a job; its keeper is forked once that is durable. None: the job is held."""

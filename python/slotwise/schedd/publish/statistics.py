@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from slotwise.classad import ExprTree
 from slotwise.clock import Clock
 from slotwise.config import Config
 from slotwise.daemon.ad import statistics_window
@@ -14,7 +15,8 @@ from slotwise.model.windows import Rate, Tallies, Window, shown
 from slotwise.schedd.claims.records import ClaimTable
 from slotwise.schedd.jobs.job_statistics import BUCKETS, RUNTIMES, SIZES, JobCounters, JobStatistics
 from slotwise.schedd.jobs.queue import Queue
-from slotwise.schedd.jobs.values import Changes
+from slotwise.schedd.jobs.values import Changes, Expr
+from slotwise.schedd.transfer.disk_throttle import DiskThrottle
 from slotwise.schedd.transfer.transfer_queue import TransferQueue
 
 #: The horizons of published rates in seconds, with the suffixes of their names.
@@ -69,6 +71,10 @@ class Statistics:
         queue.statistics = JobStatistics(settings.window)
         #: The number of runs whose output is being received.
         self.downloading: Callable[[], int] = lambda: 0
+        #: What limits transfers by the load of the disk.
+        self.disk_throttle: Callable[[], DiskThrottle | None] = lambda: None
+        #: TRANSFER_QUEUE_USER_EXPR.
+        self.queue_user: Callable[[], ExprTree | None] = lambda: None
         #: The number of resource requests sent to negotiators.
         self.requests_sent: Callable[[], int] = lambda: 0
 
@@ -161,6 +167,13 @@ class Statistics:
         for name, value in values.items():
             found[f"TransferQueue{name}"] = value
             found[f"TransferQueue{name}Peak"] = self._peak(f"TransferQueue{name}", value)
+        if (queue_user := self.queue_user()) is not None:
+            found["TransferQueueUserExpr"] = Expr(str(queue_user))
+        if (throttle := self.disk_throttle()) is not None:
+            found["FileTransferDiskThrottleLow"] = throttle.settings.low
+            found["FileTransferDiskThrottleHigh"] = throttle.settings.high
+            if throttle.most is not None:
+                found["FileTransferDiskThrottleLimit"] = throttle.most
         jobs = self._queue.statistics
         for name, rate, total in (
             ("Upload", self._uploaded, jobs.received_bytes),

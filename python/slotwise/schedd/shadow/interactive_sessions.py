@@ -16,6 +16,7 @@ from slotwise.errors import BusyError, DeniedError, NotFoundError, SlotwiseError
 from slotwise.schedd.claims.records import ClaimTable, Run
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.job_index import JobIndex
+from slotwise.schedd.parallel.gang import Node
 from slotwise.wire import audit
 from slotwise.wire.gen import schedd_pb2
 
@@ -47,21 +48,30 @@ class InteractiveSessions:
         self._ids = itertools.count(1)
         self._open: dict[int, _Visit] = {}
 
-    def run_of(self, key: str, may_act: Callable[[str], bool]) -> Run:
+    def run_of(self, key: str, may_act: Callable[[str], bool], *, any_node: bool = False) -> Run:
         """The run of a job that may be visited by somebody who ``may_act`` on jobs of some users.
 
+        :param key: the job, as ``cluster.proc``; of a parallel job ``cluster.proc.node``, counted within the proc.
+        :param any_node: without a node the first will do.
         :raises NotFoundError: when there is no such job.
+        :raises UsageError: when it is not said which node of a parallel job is meant.
         :raises DeniedError: when it is somebody else's.
         :raises BusyError: when it does not execute yet.
         :raises SlotwiseError: when it will not without something else.
         """
+        cluster, _, rest = key.partition(".")
+        proc, _, number = rest.partition(".")
+        key = f"{cluster}.{proc}"
         job = self._jobs.by_key(key)
         if job is None:
             raise NotFoundError(f"there is no job {key} in the queue")
         if not may_act(job.cluster.user):
             raise DeniedError(f"job {key} is {job.cluster.user}'s")
-        for run in self._claim_table.runs.values():
-            if run.job is job and not run.over and run.stream is not None and run.executing_at:
+        runs = [run for run in self._claim_table.runs.values() if run.job is job and not run.over]
+        if runs and runs[0].node is not None:
+            runs = _of_node(runs[0].node, number or ("0" if any_node else ""), runs)
+        for run in runs:
+            if run.stream is not None and run.executing_at:
                 return run
         status = Status(job.status)
         if status in _NOT_RUNNING:
@@ -76,7 +86,7 @@ class InteractiveSessions:
         first = await anext(said, None)
         if first is None or not first.job:
             raise UsageError("a visit begins with the name of its job")
-        run = self.run_of(first.job, may_act)
+        run = self.run_of(first.job, may_act, any_node=first.WhichOneof("what") == "peek")
         audit.note_now("visit of %s", first.job)
         number = next(self._ids)
         visit = self._open[number] = _Visit(run, visitor, may_act)
@@ -129,3 +139,18 @@ class InteractiveSessions:
     def _end(self, number: int, why: str) -> None:
         ended = schedd_pb2.VisitEnd(status=255, error=f"the visit ended because {why}")
         self._open.pop(number).answers.put_nowait(schedd_pb2.JobVisit(end=ended))
+
+
+def _of_node(one: Node, number: str, runs: list[Run]) -> list[Run]:
+    """The run of a node of the proc that ``one`` belongs to; empty when that has ended.
+
+    :raises UsageError: when the proc has several nodes and this is the number of none, in HTCondor's words.
+    """
+    nodes = [node for node in one.gang.nodes if node.job is one.job]
+    if not number and len(nodes) == 1:
+        number = "0"
+    if not number.isdigit() or int(number) >= len(nodes):
+        job = one.job.key
+        last = len(nodes) - 1
+        raise UsageError(f"This is a parallel job.  Please specify job {job}.X where X is an integer from 0 to {last}.")
+    return [run for run in runs if run.node is nodes[int(number)]]

@@ -20,6 +20,7 @@ from slotwise.schedd.jobs.decision import RunEnd, RunOutcome, Verdict
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.lifecycle.run_events import EndReport
+from slotwise.schedd.parallel.nodes import Nodes
 from slotwise.schedd.policy.at_exit import exit_verdict
 from slotwise.schedd.policy.evict_transforms import transformed
 from slotwise.schedd.shadow.usage_reports import closing_report, host_of
@@ -46,6 +47,7 @@ class JobExits:
         transfers: Transfers,
         clock: Clock,
         history: RunHistory,
+        nodes: Nodes,
     ) -> None:
         self._queue = queue
         self._ads = ads
@@ -55,8 +57,11 @@ class JobExits:
         self._transfers = transfers
         self._clock = clock
         self._history = history
+        self._nodes = nodes
         #: Told of a run whose end is durable, and of what follows on its claim.
         self.on_durable: Callable[[Run, list[Run]], None] = lambda run, following: None
+        #: Told of the same when ``on_durable`` failed: nothing else releases the run at its starter.
+        self.on_unacknowledged: Callable[[Run, list[Run], Exception], None] = lambda run, following, error: None
 
     def finish(self, run: Run, ended: EndReport, failure: TransferError | None) -> None:
         """Take the end over: what becomes of the job, and of the claim. ``failure``: results that have no place."""
@@ -74,6 +79,8 @@ class JobExits:
         decision = turn.decision
         now = decision.now
         if not self._ads.has(run.job):  # removed by force: only the claim is left to see to
+            if run.node is not None:
+                self._nodes.ended(run, RunEnd(ended.how, at=now), turn)
             self._hand_claim_on(run, None, turn)
             return
         self._transfers.log_notes(run, decision)
@@ -110,12 +117,18 @@ class JobExits:
             )
         if how in (RunOutcome.HELD, RunOutcome.EVICTED) and (larger := self._transformed(run, end)) is not None:
             end = replace(end, how=RunOutcome.EVICTED, attributes={**end.attributes, **larger})
+        if run.node is not None:
+            self._nodes.ended(run, replace(end, verdict=None), turn)
+            if end.failed or how == RunOutcome.LOST:
+                run.claim.failures += 1
+            self._hand_claim_on(run, self.record(run), turn)
+            return
         if not run.executing_at and how.by_itself:
             self._queue.executing(run.job, host_of(self._ads, run), run.claim.slot_name, {}, decision)
         self._queue.end_run(run.job, end, decision)
         if run.job.status == Status.COMPLETED and not self._ads.stays(run.job, decision.now):
             self._queue.leave(run.job, decision)
-        if how in (RunOutcome.NOT_STARTED, RunOutcome.LOST):
+        if end.failed or how == RunOutcome.LOST:
             run.claim.failures += 1
         self._hand_claim_on(run, self.record(run), turn)
 
@@ -128,14 +141,24 @@ class JobExits:
     def _durable(self, run: Run, following: list[Run], record: RunRecord | None) -> None:
         if record is not None:
             self._history.add(record)
-        with contained(_log, doing_for_run(run.id, "acknowledging its end")):
+
+        def failed(error: Exception) -> None:
+            self.on_unacknowledged(run, following, error)
+
+        with contained(_log, doing_for_run(run.id, "acknowledging its end"), failed):
             self.on_durable(run, following)
 
     def record(self, run: Run) -> RunRecord | None:
-        """What the history of runs keeps of a run that ends now; None without such a history or without a job."""
+        """What the history of runs keeps of a run that ends now; None without such a history or without a job.
+
+        The nodes of a parallel job are one run there, which ends with the last of them.
+        """
         if not self._history.is_kept or not self._ads.has(run.job):
             return None
-        return record_of(run.id, run.job, self._ads, self._clock.now())
+        if run.node is not None and not run.node.gang.over:
+            return None
+        job = run.job if run.node is None else run.node.gang.first
+        return record_of(run.run_of_job, job, self._ads, self._clock.now())
 
     def _transformed(self, run: Run, end: RunEnd) -> Changes | None:
         """What the job's transforms at eviction change, if one applies."""

@@ -42,6 +42,7 @@ from slotwise.schedd.lifecycle.run_events import (
 )
 from slotwise.schedd.lifecycle.run_instructions import ShadowInstruction
 from slotwise.schedd.lifecycle.run_states import Accepted, Executing, Starting
+from slotwise.schedd.parallel.nodes import Nodes
 from slotwise.schedd.shadow import checkpoints
 from slotwise.schedd.shadow.chirp import RemoteRequests
 from slotwise.schedd.shadow.convert import end_report
@@ -86,10 +87,18 @@ class Shadows:
         endings: JobExits,
         transfers: Transfers,
         history: RunHistory,
+        nodes: Nodes,
+        give_up: Callable[[Run, do.GiveUp], None],
+        make_spool: Callable[[Run], None],
     ) -> None:
         """
         :param activate: activates the claims of runs that are durable.
+        :param give_up: ends a run without a word of its starter.
+        :param make_spool: makes the directory in which the nodes of a parallel job may leave files for each other.
         """
+        self._nodes = nodes
+        self._give_up = give_up
+        self._make_spool = make_spool
         self._queue = queue
         self._ads = ads
         self._committer = committer
@@ -103,6 +112,7 @@ class Shadows:
         self.requests = RemoteRequests(queue, ads, committer, transfers, clock)
         self._endings = endings
         self._endings.on_durable = self._acknowledge
+        self._endings.on_unacknowledged = self._unacknowledged
         self._live = LiveOutput(transfers)
         self.visits = InteractiveSessions(queue, claim_table)
         self._history = history
@@ -299,9 +309,11 @@ class Shadows:
 
     def begun(self, run: Run) -> None:
         """The run is durable, and its claim is about to be activated."""
-        if self._history.is_kept and self._ads.has(run.job):
+        if run.node is not None and run.node.number == 0:
+            self._make_spool(run)
+        if self._history.is_kept and self._ads.has(run.job) and (run.node is None or run.node.number == 0):
             attributes = self._history.settings.spawn_attributes
-            self._history.add(spawn_record(run.id, run.job, self._ads, attributes, self._clock.now()))
+            self._history.add(spawn_record(run.run_of_job, run.job, self._ads, attributes, self._clock.now()))
 
     def _hello(self, stream: StarterStream, run: Run, hello: schedd_pb2.RunHello) -> None:
         if run.over or not hmac.compare_digest(hello.token, run.token):
@@ -337,7 +349,7 @@ class Shadows:
         turns = self._transfers.downloads.most > 0
         accepted = schedd_pb2.RunAccepted(user=run.job.cluster.user, output_turns=turns)
         if with_job:
-            accepted.job_ad = self._ads.final_pack(run.job, run.claim.slot)
+            accepted.job_ad = self._ads.final_pack(run.job, run.claim.slot, run.node_ad)
         self._say(run, schedd_pb2.ShadowMessage(run_id=run.id, accepted=accepted))
         if isinstance(run.state, Starting):
             self._apply(run, JobSent(asks))
@@ -358,7 +370,9 @@ class Shadows:
         decision, batch = Decision(self._clock.now()), Batch()
         with self._committer.deciding(decision, batch):
             self._transfers.log_notes(run, decision)
-            if run.job.status == Status.RUNNING:
+            if run.node is not None:
+                self._nodes.executing(run, properties, decision)
+            elif run.job.status == Status.RUNNING:
                 host = host_of(self._ads, run)
                 self._queue.executing(run.job, host, run.claim.slot_name, dict(properties), decision)
             batch.put_run(run.row())
@@ -372,21 +386,31 @@ class Shadows:
         if run.over or run.job.status not in (Status.RUNNING, Status.SUSPENDED):
             return
         decision = Decision(self._clock.now())
-        self._queue.usage(run.job, usage_attributes(self._ads, pack), decision)
+        if run.node is not None:
+            self._nodes.usage(run, usage_attributes(self._ads, pack), decision)
+        else:
+            self._queue.usage(run.job, usage_attributes(self._ads, pack), decision)
         self._committer.commit(decision)
 
     def _transfer_state(self, run: Run, state: schedd_pb2.FileTransferState) -> None:
-        if state.stage not in job_events.TRANSFER_STAGES or not self._queue.has(run.job):
-            return
+        if state.stage not in job_events.TRANSFER_STAGES or not self._queue.has(run.job) or run.node is not None:
+            return  # of a parallel job's nodes HTCondor logs no transfers
         decision = Decision(self._clock.now())
         frame = self._queue.frame(run.job, state.at or decision.now)
         decision.log(run.job, job_events.transfer(frame, state.stage, state.host))
         self._committer.commit(decision)
 
-    def kill(self, kill: Kill) -> None:
-        """Have the run ended by its starter; at once if it can be reached, else when it says hello."""
-        run = self._claim_table.runs.get(kill.run_id)
-        if run is not None:
+    def kill(self, run: Run, kill: Kill) -> None:
+        """Have the run ended by its starter; at once if it can be reached, else when it says hello.
+
+        A node of a parallel job that is over for good is not waited for: where its starter cannot be reached, its claim
+        is given back, and the startd ends it.
+        """
+        if run.over:
+            return
+        if run.node is not None and run.node.gang.is_final and run.state.silence is not None:
+            self._give_up(run, do.GiveUp(RunOutcome.EVICTED, kill.reason, kill.code))
+        else:
             self._apply(run, KillRequested(kill))
 
     def _send_kill(self, run: Run, kill: Kill) -> None:
@@ -420,12 +444,18 @@ class Shadows:
         in_part = end.how == RunOutcome.HELD and end.reason_code in _HELD_FOR_RESULTS
         # With rm -transfer its results are wanted all the same.
         asked_for = run.job.status == Status.REMOVED and (run.job.changes or {}).get(TRANSFER_ON_REMOVE) is True
-        placed = end.how.by_itself or in_part or asked_for or (evicted and self._transfers.keeps)
+        kept = evicted and self._transfers.keeps and run.node is None
+        # SpoolOnEvict = false: what an evicted or removed job has written goes where its results go.
+        not_spooled = end.how == RunOutcome.EVICTED and self._places_evicted(run)
+        placed = end.how.by_itself or in_part or asked_for or kept or not_spooled
         if self._transfers.of(run).results.empty or not placed:
             self._transfers.drop(run)
             self._endings.finish(run, end, None)
         else:
-            self._transfers.spawn(run, partial(self._place, run, end, evicted))
+            self._transfers.spawn(run, partial(self._place, run, end, evicted and not not_spooled))
+
+    def _places_evicted(self, run: Run) -> bool:
+        return self._ads.has(run.job) and self._ads.value_of(self._ads.ad(run.job), "SpoolOnEvict") is False
 
     async def _place(self, run: Run, end: EndReport, evicted: bool) -> None:
         """Put results in place, then take the end over."""
@@ -436,14 +466,28 @@ class Shadows:
                 self._endings.finish(run, end, failure)
 
     def _acknowledge(self, run: Run, following: list[Run]) -> None:
-        self._activate(following)
+        give_up = partial(self._fail_all, following)
+        with contained(_log, doing_for_run(run.id, "starting what follows it"), give_up):
+            self._activate(following)
         with contained(_log, doing_for_run(run.id, "ending visits to it")):
             self.visits.lost(run)
+        self._release(run)
+        if run.job.status in (Status.REMOVED, Status.COMPLETED):
+            self._transfers.forget_kept(run)
+
+    def _unacknowledged(self, run: Run, following: list[Run], error: Exception) -> None:
+        self._fail_all([each for each in following if not each.over], error)
+        self._release(run)
+
+    def _fail_all(self, runs: list[Run], error: Exception) -> None:
+        for run in runs:
+            self._failures.run(run, error)
+
+    def _release(self, run: Run) -> None:
+        """Tell the run's starter that its end is durable. One that it has released already it ignores."""
         if run.stream is not None:
             run.stream.runs.discard(run.id)
             run.stream.send(schedd_pb2.ShadowMessage(run_id=run.id, ack=schedd_pb2.RunAck()))
-        if run.job.status in (Status.REMOVED, Status.COMPLETED):
-            self._transfers.forget_kept(run)
 
     def over(self, run: Run) -> None:
         """The run is over: its transfers end."""

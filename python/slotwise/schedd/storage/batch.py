@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
-from slotwise.schedd.storage.run_rows import StoredLocalRun, StoredRun
+from slotwise.schedd.storage.run_rows import StoredLocalRun, StoredNode, StoredRun
 from slotwise.schedd.userlog.planned_text import PlannedText
 
 #: The prefix of names in the table ``meta`` under which starter addresses are kept, by startd address.
 STARTER = "starter "
+#: The same of hosts that were removed from the pool, and that has been seen to.
+REMOVED_HOST = "removed "
 #: How long a submission may be sent again, in seconds.
 SENT_AGAIN_S = 1800
 #: How long reserved cluster ids wait for their clusters, in seconds.
@@ -48,6 +51,8 @@ class StoredClaim:
     slot_ad: bytes
     #: Concurrency limits of the jobs it was matched for.
     limits: str = ""
+    #: It is the dedicated scheduler's, for parallel jobs.
+    dedicated: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,9 +67,19 @@ class StoredFactory:
     paused: int
 
 
+class RecordKind(StrEnum):
+    """Whose records they are; the value is the name of the table."""
+
+    USER = "users"
+    PROJECT = "projects"
+
+
 @dataclass
 class UserTotals:
-    """Usage of a user's jobs that have left the queue: their number, CPU seconds and wall-clock seconds."""
+    """Usage of the jobs of a user, a project or a set that have left the queue.
+
+    Of each kind their number, CPU seconds and wall-clock seconds.
+    """
 
     completed: tuple[int, float, float] = (0, 0.0, 0.0)
     removed: tuple[int, float, float] = (0, 0.0, 0.0)
@@ -85,8 +100,8 @@ def _sum(one: tuple[int, float, float], other: tuple[int, float, float]) -> tupl
 
 
 @dataclass(frozen=True)
-class StoredUser:
-    """The row of a user record; attributes as JSON."""
+class StoredRecord:
+    """The row of the record of a user or a project; attributes as JSON."""
 
     name: str
     enabled: bool
@@ -102,6 +117,23 @@ class StoredJobSet:
     user: str
     name: str
     totals: UserTotals
+    #: What submissions gave it: names and expressions.
+    attributes: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class StoredAction:
+    """The row of an action on many jobs that goes on: their ids, packed, of which ``done`` have had their turn."""
+
+    id: int
+    user: str
+    action: str
+    reason: str
+    subcode: int
+    at: int
+    total: int
+    done: int
+    jobs: bytes
 
 
 @dataclass(frozen=True)
@@ -126,19 +158,24 @@ class StoredQueue:
     done: dict[int, int] = field(default_factory=dict)
     #: Starter address by startd address.
     starters: dict[str, str] = field(default_factory=dict)
+    #: When hosts were removed from the pool whose claims have been ended, epoch seconds.
+    removed_hosts: dict[str, int] = field(default_factory=dict)
     factories: list[StoredFactory] = field(default_factory=list)
     clusters: list[StoredCluster] = field(default_factory=list)
     #: (cluster, proc, status, delta pack, changes JSON)
     jobs: list[tuple[int, int, int, bytes | None, str | None]] = field(default_factory=list)
     runs: list[StoredRun] = field(default_factory=list)
     local_runs: list[StoredLocalRun] = field(default_factory=list)
+    nodes: list[StoredNode] = field(default_factory=list)
     claims: list[StoredClaim] = field(default_factory=list)
     planned: list[PlannedText] = field(default_factory=list)
     #: Reserved cluster ids, and those of them that clusters have taken.
     reserved: list[Reservation] = field(default_factory=list)
     reserved_taken: list[int] = field(default_factory=list)
-    users: list[StoredUser] = field(default_factory=list)
+    users: list[StoredRecord] = field(default_factory=list)
+    projects: list[StoredRecord] = field(default_factory=list)
     job_sets: list[StoredJobSet] = field(default_factory=list)
+    actions: list[StoredAction] = field(default_factory=list)
 
 
 #: What SQLite keeps in a column.
@@ -217,6 +254,10 @@ class Batch:
         """Note the starter to which a startd's runs belong."""
         self._one("INSERT OR REPLACE INTO meta VALUES (?, ?)", (STARTER + startd, starter))
 
+    def put_removed_host(self, host: str, at: int) -> None:
+        """Note that the claims at a host that was removed at that time have been ended."""
+        self._one("INSERT OR REPLACE INTO meta VALUES (?, ?)", (REMOVED_HOST + host, at))
+
     def raise_counter(self, next_cluster: int) -> None:
         """Raise the cluster counter to at least this number."""
         self._one("INSERT OR REPLACE INTO meta VALUES ('next_cluster', ?)", (next_cluster,))
@@ -230,33 +271,36 @@ class Batch:
         """Keep the reply to a submission with a key, should it be sent again."""
         self._one("INSERT OR REPLACE INTO submissions VALUES (?,?,?,?)", (owner, key, at, reply))
 
-    def know_user(self, name: str) -> None:
-        """Insert the record of a user who submits, unless there is one."""
-        self._one("INSERT OR IGNORE INTO users (name) VALUES (?)", (name,))
+    def know_record(self, kind: RecordKind, name: str) -> None:
+        """Insert the record of a user who submits, or of a project that is submitted to, unless there is one."""
+        self._one(f"INSERT OR IGNORE INTO {kind} (name) VALUES (?)", (name,))
 
-    def put_user(self, user: StoredUser) -> None:
-        """Insert or change the record of a user; the totals stay as they are."""
+    def put_record(self, kind: RecordKind, row: StoredRecord) -> None:
+        """Insert or change a record; the totals stay as they are."""
         self._one(
-            "INSERT INTO users (name, enabled, attributes) VALUES (?,?,?) ON CONFLICT (name)"
+            f"INSERT INTO {kind} (name, enabled, attributes) VALUES (?,?,?) ON CONFLICT (name)"
             " DO UPDATE SET enabled=excluded.enabled, attributes=excluded.attributes",
-            (user.name, user.enabled, user.attributes),
+            (row.name, row.enabled, row.attributes),
         )
 
-    def add_user_totals(self, name: str, more: UserTotals) -> None:
-        """Add usage to the totals of a user."""
+    def add_record_totals(self, kind: RecordKind, name: str, more: UserTotals) -> None:
+        """Add usage to the totals of a record."""
         added = ", ".join(f"{column}={column}+excluded.{column}" for column in _TOTALS)
         self._one(
-            f"INSERT INTO users (name, {', '.join(_TOTALS)}) VALUES (?,?,?,?,?,?,?)"
+            f"INSERT INTO {kind} (name, {', '.join(_TOTALS)}) VALUES (?,?,?,?,?,?,?)"
             f" ON CONFLICT (name) DO UPDATE SET {added}",
             (name, *more.completed, *more.removed),
         )
 
-    def delete_user(self, name: str) -> None:
-        """Delete the record of a user."""
-        self._one("DELETE FROM users WHERE name=?", (name,))
+    def delete_record(self, kind: RecordKind, name: str) -> None:
+        """Delete a record."""
+        self._one(f"DELETE FROM {kind} WHERE name=?", (name,))
 
-    def know_job_set(self, number: int, user: str, name: str) -> None:
-        """Insert the row of a job set, unless there is one."""
+    def know_job_set(self, number: int, user: str, name: str, attributes: Mapping[str, str]) -> None:
+        """Insert the row of a job set, unless there is one, and set attributes of it to expressions."""
+        sql = "INSERT INTO job_set_attributes VALUES (?,?,?) ON CONFLICT DO UPDATE SET value=excluded.value"
+        for attribute, text in attributes.items():
+            self._one(sql, (number, attribute, text))
         self._one("INSERT OR IGNORE INTO job_sets (number, user, name) VALUES (?,?,?)", (number, user, name))
 
     def add_job_set_totals(self, number: int, more: UserTotals) -> None:
@@ -267,6 +311,20 @@ class Batch:
     def delete_job_set(self, number: int) -> None:
         """Delete a job set that has no clusters any more."""
         self._one("DELETE FROM job_sets WHERE number=?", (number,))
+        self._one("DELETE FROM job_set_attributes WHERE number=?", (number,))
+
+    def put_action(self, row: StoredAction) -> None:
+        """Insert an action that goes on."""
+        values = (row.id, row.user, row.action, row.reason, row.subcode, row.at, row.total, row.done, row.jobs)
+        self._one("INSERT INTO actions VALUES (?,?,?,?,?,?,?,?,?)", values)
+
+    def note_action(self, number: int, done: int) -> None:
+        """Note how far an action has come."""
+        self._one("UPDATE actions SET done=? WHERE id=?", (done, number))
+
+    def delete_action(self, number: int) -> None:
+        """Delete an action that is done."""
+        self._one("DELETE FROM actions WHERE id=?", (number,))
 
     def insert_jobs(self, rows: Iterable[tuple[int, int, int, bytes | None, str | None]]) -> None:
         """Insert jobs: (cluster, proc, status, delta pack, changes)."""
@@ -289,20 +347,36 @@ class Batch:
         """Note that rows of the history up to ``seq`` are in the HISTORY file."""
         self._one("UPDATE meta SET value=? WHERE name='history file'", (seq,))
 
-    def put_run(self, run: StoredRun | StoredLocalRun) -> None:
+    def put_run(self, run: StoredRun | StoredLocalRun | StoredNode) -> None:
         """Insert or change a run."""
+        if isinstance(run, StoredNode):
+            self._one("INSERT OR REPLACE INTO nodes VALUES (?,?,?,?,?,?,?,?,?)", run.columns())
+            return
         self._one("INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?)", run.columns())
 
     def delete_run(self, cluster: int, proc: int) -> None:
         """Delete the run of a job."""
         self._one("DELETE FROM runs WHERE cluster=? AND proc=?", (cluster, proc))
 
+    def delete_nodes(self, cluster: int) -> None:
+        """Delete the runs of a parallel job's nodes."""
+        self._one("DELETE FROM nodes WHERE cluster=?", (cluster,))
+
     def put_claim(self, claim: StoredClaim) -> None:
         """Insert or change a claim."""
         self._one(
-            "INSERT OR REPLACE INTO claims (claim, startd, slot, submitter, lease_s, slot_ad, limits)"
-            " VALUES (?,?,?,?,?,?,?)",
-            (claim.claim, claim.startd, claim.slot, claim.submitter, claim.lease_s, claim.slot_ad, claim.limits),
+            "INSERT OR REPLACE INTO claims (claim, startd, slot, submitter, lease_s, slot_ad, limits, dedicated)"
+            " VALUES (?,?,?,?,?,?,?,?)",
+            (
+                claim.claim,
+                claim.startd,
+                claim.slot,
+                claim.submitter,
+                claim.lease_s,
+                claim.slot_ad,
+                claim.limits,
+                claim.dedicated,
+            ),
         )
 
     def delete_claim(self, claim: str) -> None:

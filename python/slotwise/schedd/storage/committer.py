@@ -17,6 +17,7 @@ from typing import Protocol
 from slotwise.daemon.containment import contained
 from slotwise.errors import HostError
 from slotwise.observe.log import log_all
+from slotwise.schedd.jobs.codes import Universe
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.job import finite
 from slotwise.schedd.jobs.values import Changes, encode
@@ -28,6 +29,8 @@ from slotwise.schedd.userlog.writer import LogFailure, LogSizes
 
 _log = logging.getLogger(__name__)
 _FLUSH_S = 1.0
+#: Callers who wait for a commit are told after so many seconds that the disk takes nothing.
+_REFUSED_S = 1.0
 #: The end of the year 9999, a cap on CompletionDate, which users can edit.
 _LAST_DATE = 253_402_300_799
 #: The longest wait for a log, in seconds: its file system may hang.
@@ -153,6 +156,19 @@ class Committer:
             self._idle.clear()
         return done
 
+    async def durable(self, done: asyncio.Future[None]) -> None:
+        """Wait for a commit on behalf of a caller, who is told when it has to wait for the disk.
+
+        :raises HostError: nothing can be written for now; the decision stands, and is durable once that is over.
+        """
+        while not done.done():
+            await asyncio.wait((done,), timeout=_REFUSED_S)
+            refusal = self._store.refusal
+            if refusal is not None and not done.done():
+                message = f"{refusal.message}; what was asked for takes effect when it can be"
+                raise HostError(message, hint=refusal.hint, path=refusal.path)
+        await done
+
     def deciding(self, decision: Decision, batch: Batch | None = None) -> Deciding:
         """A context that commits the decision even when its block raises.
 
@@ -194,7 +210,11 @@ class Committer:
         for job in decision.runs_over:
             if job.run:
                 continue  # its next run has taken the row over, on the same claim
-            batch.delete_run(job.cluster.number, job.proc)
+            if job.cluster.universe == Universe.PARALLEL:
+                if not any(other.run for other in job.cluster.jobs.values()):
+                    batch.delete_nodes(job.cluster.number)
+            else:
+                batch.delete_run(job.cluster.number, job.proc)
         if decision.retired or decision.closed:
             self.on_left(decision, batch)
         for job in decision.retired:

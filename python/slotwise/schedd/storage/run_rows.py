@@ -1,8 +1,8 @@
 """The rows of runs: of those on slots, and of those on the access point itself.
 
-The table ``runs`` has both. What a run has come to stands in one column, ``facts``, as three words: when the run began,
-when its job began to execute (epoch seconds; 0: not yet), and a third that differs between the two kinds. Words that a
-former version did not write are missing.
+The table ``runs`` has both; those of the nodes of parallel jobs are in ``nodes``. What a run has come to stands in one
+column, ``facts``, as three words: when the run began, when its job began to execute (epoch seconds; 0: not yet), and a
+third that differs between the two kinds. Words that a former version did not write are missing.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import TypeAlias
 
 #: The columns: cluster, proc, id of the run, token, claim, facts.
 RunColumns: TypeAlias = tuple[int, int, str, str, str, str]
+#: Those of a node: cluster, proc, number of the node, id of the gang, then as above from the run's id on, and its end.
+NodeColumns: TypeAlias = tuple[int, int, int, str, str, str, str, str, str]
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,31 @@ class StoredRun:
         """The row as the table has it."""
         facts = _facts(self.born_at, self.executing_at, str(int(self.disconnect_logged)))
         return self.cluster, self.proc, self.run_id, self.token, self.claim, facts
+
+
+@dataclass(frozen=True)
+class StoredNode:
+    """The row of a parallel job's node: its run, and how that ended once it is over."""
+
+    run: StoredRun
+    node: int
+    gang: str
+    #: See :func:`slotwise.schedd.parallel.node_ends.to_text`; "" while the run is not over.
+    end: str = ""
+
+    def columns(self) -> NodeColumns:
+        """The row as the table has it."""
+        cluster, proc, *others = self.run.columns()
+        run_id, token, claim, facts = others
+        return cluster, proc, self.node, self.gang, run_id, token, claim, facts, self.end
+
+
+def stored_node(columns: NodeColumns) -> StoredNode:
+    """A row of the table."""
+    cluster, proc, node, gang, run_id, token, claim, facts, end = columns
+    born, executing, logged = facts.split(" ")
+    run = StoredRun(cluster, proc, run_id, token, claim, float(born), float(executing), logged == "1")
+    return StoredNode(run, node, gang, end)
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,32 @@ CREATE TABLE job_sets (
   removed_cpu_s REAL NOT NULL DEFAULT 0, removed_slot_s REAL NOT NULL DEFAULT 0
 );
 """,
+    """
+CREATE TABLE actions (
+  id INTEGER PRIMARY KEY, user TEXT NOT NULL, action TEXT NOT NULL, reason TEXT NOT NULL, subcode INTEGER NOT NULL,
+  at INTEGER NOT NULL, total INTEGER NOT NULL, done INTEGER NOT NULL, jobs BLOB NOT NULL
+);
+""",
+    """
+CREATE TABLE nodes (
+  cluster INTEGER NOT NULL, proc INTEGER NOT NULL, node INTEGER NOT NULL, gang TEXT NOT NULL, run_id TEXT NOT NULL,
+  token TEXT NOT NULL, claim TEXT NOT NULL, facts TEXT NOT NULL, end TEXT NOT NULL, PRIMARY KEY (cluster, proc, node)
+) WITHOUT ROWID;
+ALTER TABLE claims ADD COLUMN dedicated INTEGER NOT NULL DEFAULT 0;
+""",
+    """
+CREATE TABLE projects (
+  name TEXT PRIMARY KEY, enabled INTEGER NOT NULL DEFAULT 1, attributes TEXT NOT NULL DEFAULT '{}',
+  completed INTEGER NOT NULL DEFAULT 0, completed_cpu_s REAL NOT NULL DEFAULT 0,
+  completed_slot_s REAL NOT NULL DEFAULT 0, removed INTEGER NOT NULL DEFAULT 0,
+  removed_cpu_s REAL NOT NULL DEFAULT 0, removed_slot_s REAL NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+""",
+    """
+CREATE TABLE job_set_attributes (
+  number INTEGER NOT NULL, name TEXT NOT NULL COLLATE NOCASE, value TEXT NOT NULL, PRIMARY KEY (number, name)
+) WITHOUT ROWID;
+""",
 )
 
 

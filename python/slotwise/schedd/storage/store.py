@@ -24,22 +24,28 @@ from typing import NamedTuple
 from prometheus_client import Histogram
 
 from slotwise.daemon import database
+from slotwise.daemon.start_progress import Note
 from slotwise.errors import HostError
-from slotwise.metrics import REGISTRY, SHORT_S
+from slotwise.metrics import SHORT_S
+from slotwise.observe.outage import Outage
+from slotwise.run_times import spent
 from slotwise.schedd.storage.batch import (
+    REMOVED_HOST,
     STARTER,
     Batch,
     ForEach,
+    RecordKind,
     Reservation,
+    StoredAction,
     StoredClaim,
     StoredCluster,
     StoredFactory,
     StoredJobSet,
     StoredQueue,
-    StoredUser,
+    StoredRecord,
     UserTotals,
 )
-from slotwise.schedd.storage.run_rows import StoredLocalRun, StoredRun, stored_run
+from slotwise.schedd.storage.run_rows import StoredLocalRun, StoredRun, stored_node, stored_run
 from slotwise.schedd.storage.schema import prepare
 from slotwise.schedd.userlog.planned_text import PlannedText
 
@@ -49,11 +55,13 @@ COMMIT_DURATION = Histogram(
     "slotwise_queue_commit_duration_seconds",
     "Time to make a transaction of the job queue durable, whatever it holds.",
     buckets=SHORT_S,
-    registry=REGISTRY,
+    registry=None,  # every daemon's process loads this module, and only the schedd is to report it
 )
 
 #: The time before a batch that must be written is tried again, in seconds.
 _AGAIN_S = 0.5
+#: Rows that are read between two notes of progress.
+_AT_A_TIME = 20_000
 _RESERVED = "SELECT first, count, at, owner FROM reserved ORDER BY first"
 _RESERVED_TAKEN = "SELECT cluster FROM reserved JOIN clusters ON cluster >= first AND cluster < first + count"
 #: Called with None when a batch is durable, or with the reason why it was refused.
@@ -86,6 +94,20 @@ class _Entry(NamedTuple):
             self.done.set_exception(failure)
 
 
+def _silent(text: str, *, done: int = 0, of: int = 0) -> None:
+    """Nobody waits for the store to open."""
+
+
+def _jobs(db: sqlite3.Connection, note: Note) -> list[tuple[int, int, int, bytes | None, str | None]]:
+    many = db.execute("SELECT count(*) FROM jobs").fetchone()[0]
+    reading = db.execute("SELECT * FROM jobs ORDER BY cluster, proc")
+    found: list[tuple[int, int, int, bytes | None, str | None]] = []
+    while rows := reading.fetchmany(_AT_A_TIME):
+        found += rows
+        note("reads its job queue", done=len(found), of=many)
+    return found
+
+
 class Store:
     """The SQLite database of one schedd."""
 
@@ -97,6 +119,9 @@ class Store:
         self._stopping = False
         #: Batches that arrived while another could not be written.
         self._behind: list[_Entry] = []
+        #: Why nothing can be written for now; None while the disk takes what it is given.
+        self.refusal: HostError | None = None
+        self._outage = Outage(_log)
         #: The number of transactions so far, for tests and metrics.
         self.commits = 0
 
@@ -110,12 +135,12 @@ class Store:
             raise HostError(f"cannot open the job queue {self.path}: {error}", path=str(self.path)) from None
         return connection
 
-    def open(self) -> StoredQueue:
-        """Create or migrate the schema, read everything, and start the writer."""
+    def open(self, note: Note = _silent) -> StoredQueue:
+        """Create or migrate the schema, read everything, and start the writer; ``note`` hears how far that is."""
         connection = self._connect()
         try:
             prepare(connection)
-            found = self._load(connection)
+            found = self._load(connection, note)
         except sqlite3.Error as error:
             raise HostError(
                 f"the job queue {self.path} cannot be read: {error}",
@@ -127,7 +152,7 @@ class Store:
         return found
 
     @staticmethod
-    def _load(db: sqlite3.Connection) -> StoredQueue:
+    def _load(db: sqlite3.Connection, note: Note = _silent) -> StoredQueue:
         meta = dict(db.execute("SELECT name, value FROM meta"))
         newest = db.execute("SELECT max(seq) FROM planned").fetchone()[0] or 0
         runs = [stored_run(row) for row in db.execute("SELECT * FROM runs")]
@@ -143,6 +168,9 @@ class Store:
                 )
             ),
             starters={name.removeprefix(STARTER): value for name, value in meta.items() if name.startswith(STARTER)},
+            removed_hosts={
+                name.removeprefix(REMOVED_HOST): int(at) for name, at in meta.items() if name.startswith(REMOVED_HOST)
+            },
             clusters=[
                 StoredCluster(*row)
                 for row in db.execute(
@@ -151,21 +179,18 @@ class Store:
                 )
             ],
             factories=[StoredFactory(*row) for row in db.execute("SELECT * FROM factories")],
-            jobs=db.execute("SELECT * FROM jobs ORDER BY cluster, proc").fetchall(),
+            jobs=_jobs(db, note),
             runs=[run for run in runs if isinstance(run, StoredRun)],
             local_runs=[run for run in runs if isinstance(run, StoredLocalRun)],
+            nodes=[stored_node(row) for row in db.execute("SELECT * FROM nodes ORDER BY cluster, node")],
             claims=[StoredClaim(*row) for row in db.execute("SELECT * FROM claims")],
             planned=[PlannedText(*row) for row in db.execute("SELECT * FROM planned ORDER BY seq")],
             reserved=[Reservation(*row) for row in db.execute(_RESERVED)],
             reserved_taken=[number for (number,) in db.execute(_RESERVED_TAKEN)],
-            users=[
-                StoredUser(row[0], bool(row[1]), row[2], UserTotals(row[3:6], row[6:9]))
-                for row in db.execute("SELECT * FROM users")
-            ],
-            job_sets=[
-                StoredJobSet(row[0], row[1], row[2], UserTotals(row[3:6], row[6:9]))
-                for row in db.execute("SELECT * FROM job_sets")
-            ],
+            users=_records(db, RecordKind.USER),
+            projects=_records(db, RecordKind.PROJECT),
+            job_sets=_job_sets(db),
+            actions=[StoredAction(*row) for row in db.execute("SELECT * FROM actions ORDER BY id")],
         )
 
     def commit(
@@ -272,9 +297,12 @@ class Store:
             if not entry.may_fail and not _may_pass(error):
                 _log.error("could not write a transaction to the job queue", exc_info=error)
             if entry.may_fail or not _may_pass(error):
+                self.refusal = None
                 _tell([entry], refusal)
                 return
-            _log.error("could not write the job queue, retrying: %s", error)
+            text = "could not write the job queue %s, retrying (is its disk full?): %s"
+            self._outage.failed(time.monotonic(), text, self.path, error)
+            self.refusal = refusal
             time.sleep(_AGAIN_S)
             try:
                 self._transaction(connection, [entry.batch])
@@ -282,6 +310,8 @@ class Store:
                 error = fault
                 self._refuse_waiting(refusal, rest)
                 continue
+            self.refusal = None
+            self._outage.over(time.monotonic(), "the job queue is written")
             _tell([entry], None)
             return
 
@@ -293,8 +323,10 @@ class Store:
             entries[:] = [entry for entry in entries if not entry.may_fail]
 
     def _transaction(self, connection: sqlite3.Connection, batches: list[Batch]) -> None:
+        began = time.monotonic()
         with COMMIT_DURATION.time():
             self._write_all(connection, batches)
+        spent.of("SCCommitTransactions").add(time.monotonic() - began)
         self.commits += 1
 
     @staticmethod
@@ -312,6 +344,21 @@ class Store:
             with contextlib.suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
             raise
+
+
+def _job_sets(db: sqlite3.Connection) -> list[StoredJobSet]:
+    given: dict[int, dict[str, str]] = {}
+    for number, name, text in db.execute("SELECT * FROM job_set_attributes"):
+        given.setdefault(number, {})[name] = text
+    rows = db.execute("SELECT * FROM job_sets")
+    return [StoredJobSet(row[0], row[1], row[2], UserTotals(row[3:6], row[6:9]), given.get(row[0], {})) for row in rows]
+
+
+def _records(db: sqlite3.Connection, kind: RecordKind) -> list[StoredRecord]:
+    return [
+        StoredRecord(row[0], bool(row[1]), row[2], UserTotals(row[3:6], row[6:9]))
+        for row in db.execute(f"SELECT * FROM {kind}")
+    ]
 
 
 def _may_pass(error: Exception) -> bool:

@@ -11,10 +11,10 @@ from functools import partial
 from slotwise.classad import ClassAd
 from slotwise.clock import Clock
 from slotwise.daemon.accounts import refused_uid
-from slotwise.errors import DeniedError, UsageError
+from slotwise.errors import DeniedError, SlotwiseError, UsageError
 from slotwise.schedd.jobs.job_sets import SET_NAME, JobSets
 from slotwise.schedd.jobs.queue import Queue
-from slotwise.schedd.submission import new_cluster
+from slotwise.schedd.submission import new_cluster, one_project
 from slotwise.schedd.submission.cluster_ids import ClusterIds
 from slotwise.schedd.submission.limits import check_limits
 from slotwise.schedd.submission.new_cluster import NewJobs, SubmittedCluster
@@ -22,6 +22,7 @@ from slotwise.schedd.submission.settings import AdmissionSettings
 from slotwise.schedd.submission.submissions import Submission
 from slotwise.schedd.submission.underway import UnderwaySubmissions
 from slotwise.schedd.user_files import proxies
+from slotwise.schedd.users.projects import ProjectRecords
 from slotwise.schedd.users.records import UserRecords
 from slotwise.wire import audit
 
@@ -42,6 +43,7 @@ class Admission:
         cluster_ids: ClusterIds,
         underway: UnderwaySubmissions,
         users: UserRecords,
+        projects: ProjectRecords,
         job_sets: JobSets,
         own_ad: Callable[[], ClassAd],
     ) -> None:
@@ -56,6 +58,7 @@ class Admission:
         self._ids = cluster_ids
         self._underway = underway
         self._users = users
+        self._projects = projects
         self._job_sets = job_sets
         self._own_ad = own_ad
 
@@ -98,7 +101,14 @@ class Admission:
             raise UsageError(f"the submission's key has {len(key)} bytes", hint=f"at most {_KEY_MOST}")
         now = int(self._clock.now())
         ads = check_limits(user, clusters, self.settings, self._queue, self._underway)
-        built = [self._new_jobs(user, sender, cluster, ad, now) for cluster, ad in zip(clusters, ads, strict=True)]
+        built: list[NewJobs] = []
+        try:
+            for cluster, ad in zip(clusters, ads, strict=True):
+                built.append(self._new_jobs(user, sender, cluster, ad, now))
+        except SlotwiseError:
+            for new in built:
+                self._job_sets.withdraw(new.cluster)
+            raise
         submission = Submission(user, built, key, peer, sender)
         if user != sender:
             audit.note("as jobs of %s", user)
@@ -127,22 +137,22 @@ class Admission:
         number = partial(self._ids.give, sender, wanted, now)
         new = new_cluster.build(user, sent, submitted, number, now, self.settings.new_jobs)
         self.keep_rules(new, now, late=False)
-        if notice := self._job_sets.join(new.cluster, new.submitted.get(SET_NAME)):
-            new.notices.append(notice)
+        given = new_cluster.job_set_ad(sent.job_set_ad, self.settings.new_jobs.locks)
+        new.notices += self._job_sets.join(new.cluster, new.submitted.get(SET_NAME), given)
         return new
 
     def keep_rules(self, new: NewJobs, now: int, *, late: bool) -> None:
-        """Apply the administrator's rules to new jobs; ``late``: to a factory's.
+        """Apply the administrator's rules to new jobs, and give them their project; ``late``: to a factory's.
 
         :raises DeniedError: when they are refused.
         """
-        rules = self.settings.rules
-        if not rules:
-            return
-        keep = rules.materialized if late else rules.admit
-        new.warnings, problems = keep(new, self._own_ad(), now, secrets.randbits(63))
-        for problem in problems:
-            _log.warning("cluster %d: a statement of a job transform has no effect: %s", new.cluster.number, problem)
+        if rules := self.settings.rules:
+            keep = rules.materialized if late else rules.admit
+            new.warnings, problems = keep(new, self._own_ad(), now, secrets.randbits(63))
+            for problem in problems:
+                number = new.cluster.number
+                _log.warning("cluster %d: a statement of a job transform has no effect: %s", number, problem)
+        one_project.settle(new, self._projects, late=late)
 
     def has_jobs(self, user: str) -> bool:
         """Whether the user has jobs or factories in the queue, or ones that are being committed."""

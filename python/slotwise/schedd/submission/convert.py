@@ -13,7 +13,7 @@ from slotwise.wire.status import detail
 
 def submitted_cluster(message: schedd_pb2.ClusterSubmission) -> SubmittedCluster:
     """A cluster that came in one message, or the first part of one."""
-    return SubmittedCluster(message.cluster_ad, [proc_batch(message.procs)], message.cluster_id)
+    return SubmittedCluster(message.cluster_ad, [proc_batch(message.procs)], message.cluster_id, message.job_set_ad)
 
 
 def proc_batch(message: schedd_pb2.ProcBatch) -> ProcBatch:

@@ -6,21 +6,22 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from slotwise.classad import ClassAd
-from slotwise.errors import UsageError
+from slotwise.errors import DeniedError, UsageError
 from slotwise.model.ownership import LocalDomains, owner_attributes, owner_of
 from slotwise.model.reason_codes import HOLD_NAMES, Hold
 from slotwise.schedd.jobs.ads import JOB_AD_MOST
 from slotwise.schedd.jobs.codes import RUN_HERE, Status, Universe
 from slotwise.schedd.jobs.factory import asked_for
-from slotwise.schedd.jobs.from_ad import PRIORITIES, describe, log_of, priority_of, submitter_of
+from slotwise.schedd.jobs.from_ad import PRIORITIES, describe, log_of, priority_of, project_of, submitter_of
 from slotwise.schedd.jobs.job import Cluster, Job, finite
+from slotwise.schedd.jobs.node_ads import scheduler_name
 from slotwise.schedd.jobs.protected_attrs import AttributeLocks, check_submitted
 from slotwise.schedd.jobs.values import Changes, Expr
 from slotwise.schedd.user_files import proxies
 from slotwise.table import pack_ads, survey_pack, unpack_ads
 
-_RUN = RUN_HERE | {Universe.VANILLA, Universe.JAVA, Universe.VM}
-_NOT_RUN = {1: "standard", 9: "grid", 11: "parallel"}
+_RUN = RUN_HERE | {Universe.VANILLA, Universe.JAVA, Universe.PARALLEL, Universe.VM}
+_NOT_RUN = {1: "standard", 9: "grid"}
 _COUNTERS: Changes = {
     "NumJobStarts": 0,
     "NumJobCompletions": 0,
@@ -107,6 +108,8 @@ class SubmittedCluster:
     batches: list[ProcBatch]
     #: The id that was reserved for it; 0: it gets the next one.
     cluster_id: int = 0
+    #: A pack with one ad: attributes of its set; empty for none.
+    job_set_ad: bytes = b""
     #: The attributes read from its proxy certificate.
     proxy_attributes: Changes = field(default_factory=dict)
 
@@ -165,6 +168,13 @@ def _without(ads: Sequence[ClassAd], names: Iterable[str]) -> Sequence[ClassAd]:
     return ads
 
 
+def _of_parallel_jobs(submitted: ClassAd) -> set[str]:
+    """Scheduler, where it is that of no parallel job: slots that prefer the jobs of a dedicated scheduler go by it."""
+    if submitted.get("JobUniverse") == Universe.PARALLEL:
+        return set()
+    return {name for name in submitted if name.lower() == "scheduler"}
+
+
 def _announced(batch: ProcBatch) -> int:
     """Number of jobs of a batch."""
     ads, _ = survey_pack(batch.deltas) if batch.deltas else (0, [])
@@ -191,13 +201,35 @@ def submitted_ad(pack: bytes) -> ClassAd:
     return ads[0]
 
 
+def job_set_ad(pack: bytes, locks: AttributeLocks) -> ClassAd:
+    """The attributes that a submission gives to the set of a cluster.
+
+    :raises UsageError: for another number of ads, DeniedError for attributes that ``locks`` refuse.
+    """
+    if not pack:
+        return ClassAd()
+    if len(pack) > JOB_AD_MOST:
+        raise UsageError(f"the ad of a job set has {len(pack)} bytes", hint=f"at most {JOB_AD_MOST}")
+    count, names = survey_pack(pack)
+    if count != 1:
+        raise UsageError(f"a job set has one ad, {count} came")
+    if strange := [name for name in names if not (name.isascii() and name.isidentifier())]:
+        raise UsageError(f"{strange[0]!r} is not the name of an attribute of a job set")
+    if secure := sorted(name for name in names if name.lower() in locks.secure):
+        raise DeniedError(
+            f"Attempt to set secure attribute {', '.join(secure)} of a job set",
+            hint="the access point gives the attributes of SECURE_JOB_ATTRS; leave them out",
+        )
+    return unpack_ads(pack)[0]
+
+
 def _require_universe(ad: ClassAd) -> None:
     universe = ad.get("JobUniverse", Universe.VANILLA)
     if isinstance(universe, bool) or universe not in _RUN:
         name = _NOT_RUN.get(universe, str(universe)) if isinstance(universe, int) else str(universe)
         raise UsageError(
             f"this access point runs no jobs of universe {name}",
-            hint="use universe = vanilla, java, vm, local or scheduler",
+            hint="use universe = vanilla, java, parallel, vm, local or scheduler",
         )
 
 
@@ -212,9 +244,14 @@ def build(
     """
     proxies.check(submitted)
     pack = sent.cluster_ad
-    if insecure := settings.locks.insecure(submitted):
+    if insecure := settings.locks.insecure(submitted) | _of_parallel_jobs(submitted):
         pack = pack_ads(_without([submitted], insecure))
     if (factory := asked_for(submitted, 0)) is not None:
+        if submitted.get("JobUniverse") == Universe.PARALLEL:
+            raise UsageError(
+                "the procs of a parallel job start together, so they cannot be materialized late",
+                hint="leave max_materialize and max_idle out",
+            )
         parts = sent.parts(settings.locks)
         factory.total = parts[-1][0] + parts[-1][1]
         cluster = _cluster(user, number(), submitted, set(), now, settings)
@@ -281,6 +318,7 @@ def redescribe(new: NewJobs, *, late: bool = False) -> None:
         cluster.varied = varied if cluster.factory is None else cluster.varied
         new.pack = pack_ads([new.submitted])
         cluster.submitter = submitter_of(cluster.user, new.submitted)
+        cluster.project = project_of(new.submitted)
         cluster.common.pop("JobUniverse", None)
         describe(cluster, new.submitted)
         asked = asked_for(new.submitted, 0)
@@ -308,11 +346,14 @@ def _cluster(
         MyType="Job",
         TargetType="Machine",
     )
+    if submitted.get("JobUniverse") == Universe.PARALLEL:
+        common["Scheduler"] = scheduler_name(settings.schedd_name)
     for name, value in (("CondorVersion", settings.version), ("CondorPlatform", settings.platform)):
         if value and name not in submitted:
             common[name] = value
     cluster = Cluster(number, owner_of(user), user, submitter_of(user, submitted), now, common)
     cluster.account = account
+    cluster.project = project_of(submitted)
     cluster.varied = frozenset(name.lower() for name in varied)
     describe(cluster, submitted)
     return cluster

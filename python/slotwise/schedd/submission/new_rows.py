@@ -64,7 +64,7 @@ class NewRows:
 
     def _log_submission(self, new: NewJobs, decision: Decision) -> None:
         everyone = self._logs_everyone()
-        logged = [(nth, job) for nth, job in enumerate(new.jobs) if job.is_logged or everyone]
+        logged = [(nth, job) for nth, job in enumerate(new.jobs) if job.is_logged or (everyone and job.is_told_of)]
         if not logged:
             return
         host = self.host

@@ -5,14 +5,16 @@ the requirements are evaluated, in order, and the first that is not met refuses 
 ad, TARGET the job's.
 
 HTCondor runs every rule on every job. Here the attributes that a rule reads are known, so a cluster whose jobs are
-equal in all of these is transformed and checked once.
+equal in all of these is transformed and checked once; other clusters are transformed and checked in one batch each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from slotwise._native import jobs_that_fail
 from slotwise.classad import ClassAd, ExprTree, SpecialValue
 from slotwise.config import Config
 from slotwise.errors import ConfigError, DeniedError
@@ -39,6 +41,10 @@ class Requirement:
     expression: ExprTree
     reason: ExprTree | None = None
     is_warning: bool = False
+
+    def trees(self) -> list[ExprTree]:
+        """Its expressions."""
+        return [self.expression] if self.reason is None else [self.expression, self.reason]
 
     def fault(self, schedd: ClassAd, job: ClassAd, now: int) -> str | None:
         """Why the job does not meet it; None when it does.
@@ -164,31 +170,27 @@ class SubmitRules:
             return []
         shared = _shared(new)
         first = self._transformed(_job(new, shared, 0), now, seed, cluster_ad=False, late=late)
-        names = self._taken(first.changed)
         if self._alike(new, first.read):
+            names = self._taken(first.changed)
             if changed := _definitions(first.ad, names):
                 if late:
-                    _write_jobs(new, [_differing(changed, shared)] * len(new.jobs))
+                    _write_jobs(new, changed, shared)
                 else:
                     _write_cluster(new, changed)
                 redescribe(new, late=late)
             return first.problems
-        problems = list(first.problems)
-        changes = [_differing(_definitions(first.ad, names), shared)]
-        for at in range(1, len(new.jobs)):
-            done = self._transformed(_job(new, shared, at), now, seed + at, cluster_ad=False, late=late)
-            changes.append(_definitions(done.ad, self._taken(done.changed)))
-            problems += done.problems
-        _write_jobs(new, changes)
+        with _as_refusals():
+            done = self.transforms.apply_to_jobs(
+                shared, _jobs(new), new.deltas, now=now, seed=seed, macros=_macros(cluster_ad=False, late=late)
+            )
+        kept = set(done.changed).difference(self._taken(done.changed))
+        new.deltas = _with_former(new.deltas, done.deltas, kept) if kept else done.deltas
         redescribe(new, late=late)
-        return list(dict.fromkeys(problems))
+        return done.problems
 
     def _transformed(self, ad: ClassAd, now: int, seed: int, *, cluster_ad: bool, late: bool) -> Transformed:
-        macros = (("isclusterad", "1" if cluster_ad else "0"), ("latematerialization", "1" if late else "0"))
-        try:
-            return self.transforms.apply(ad, now=now, seed=seed, macros=macros)
-        except ConfigError as error:
-            raise DeniedError(f"Failed to apply a required job transform: {error.message}", hint=error.hint) from None
+        with _as_refusals():
+            return self.transforms.apply(ad, now=now, seed=seed, macros=_macros(cluster_ad=cluster_ad, late=late))
 
     def _taken(self, names: Iterable[str]) -> list[str]:
         """The attributes that transforms may change in the jobs, without secure ones.
@@ -221,19 +223,22 @@ class SubmitRules:
         shared = _shared(new)
         first = _job(new, shared, 0)
         found = self._faults(schedd, first, now)
-        trees = [tree for rule in self.requirements for tree in (rule.expression, rule.reason) if tree is not None]
-        if not self._alike(new, _reads(trees, first)):
-            for at in range(1, len(new.jobs)):
-                found += self._faults(schedd, _job(new, shared, at), now)
+        rules = [rule for rule in self.requirements if not self._alike(new, _reads(rule.trees(), first))]
+        if rules and found:
+            rules = list(self.requirements)  # the order in which warnings are shown depends on all of them
+        if rules:
+            expressions = [rule.expression for rule in rules]
+            for at in jobs_that_fail(expressions, schedd, shared, _jobs(new), new.deltas, now):
+                found += self._faults(schedd, _job(new, shared, at), now, rules) if at else []
         return _told(found)
 
-    def _faults(self, schedd: ClassAd, job: ClassAd, now: int) -> list[str]:
-        """The warnings about one job.
+    def _faults(self, schedd: ClassAd, job: ClassAd, now: int, rules: Sequence[Requirement] | None = None) -> list[str]:
+        """The warnings about one job. ``rules``: those that are to be looked at; None: all.
 
         :raises DeniedError: for a requirement that it does not meet.
         """
         found = []
-        for rule in self.requirements:
+        for rule in self.requirements if rules is None else rules:
             if (fault := rule.fault(schedd, job, now)) is None:
                 continue
             if not rule.is_warning:
@@ -293,10 +298,36 @@ def _job(new: NewJobs, shared: ClassAd, at: int) -> ClassAd:
     ad = shared.copy()
     if new.deltas is not None:
         ad.update(new.deltas[at])
-    if job.changes:
-        ad.update(native(job.changes))
-    ad.update({"ProcId": job.proc, "JobStatus": int(job.status), "GlobalJobId": new.globals[at]})
+    own = native(job.changes) if job.changes else {}
+    own.update(ProcId=job.proc, JobStatus=int(job.status), GlobalJobId=new.globals[at])
+    ad.update(own)
     return ad
+
+
+def _jobs(new: NewJobs) -> list[tuple[int, int, str, ClassAd | None]]:
+    """What :func:`_job` knows of each job besides its delta."""
+    own: dict[int, ClassAd] = {}  # most jobs that have any share the same
+    found: list[tuple[int, int, str, ClassAd | None]] = []
+    for job, name in zip(new.jobs, new.globals, strict=True):
+        more = None
+        if job.changes and (more := own.get(id(job.changes))) is None:
+            more = own[id(job.changes)] = ClassAd(native(job.changes))
+        found.append((job.proc, int(job.status), name, more))
+    return found
+
+
+def _macros(*, cluster_ad: bool, late: bool) -> tuple[tuple[str, str], ...]:
+    """The macros that job transforms have besides those of their language."""
+    return ("isclusterad", "1" if cluster_ad else "0"), ("latematerialization", "1" if late else "0")
+
+
+@contextmanager
+def _as_refusals() -> Iterator[None]:
+    """A transform that breaks off refuses the submission."""
+    try:
+        yield
+    except ConfigError as error:
+        raise DeniedError(f"Failed to apply a required job transform: {error.message}", hint=error.hint) from None
 
 
 _Definitions = dict[str, ExprTree | str | None]
@@ -305,15 +336,6 @@ _Definitions = dict[str, ExprTree | str | None]
 def _definitions(ad: ClassAd, names: Iterable[str]) -> _Definitions:
     """The current values of the attributes; None: removed."""
     return {name: ad.lookup(name) if name in ad else None for name in names}
-
-
-def _differing(changed: _Definitions, shared: ClassAd) -> _Definitions:
-    """Those values that differ from the cluster's."""
-    return {
-        name: tree
-        for name, tree in changed.items()
-        if (name in shared) is (tree is None) or (tree is not None and str(shared.lookup(name)) != str(tree))
-    }
 
 
 def _write_cluster(new: NewJobs, changed: _Definitions) -> None:
@@ -336,16 +358,29 @@ def _write_cluster(new: NewJobs, changed: _Definitions) -> None:
                 delta.pop(name, None)
 
 
-def _write_jobs(new: NewJobs, changes: list[_Definitions]) -> None:
-    """Set attributes for each job separately; those that were removed become undefined."""
-    if not any(changes):
-        return
-    if new.deltas is None:
-        new.deltas = [ClassAd() for _ in new.jobs]
-    undefined = ExprTree("undefined")
-    for delta, changed in zip(new.deltas, changes, strict=True):
-        for name, tree in changed.items():
-            delta[name] = undefined if tree is None else tree
+def _write_jobs(new: NewJobs, changed: _Definitions, shared: ClassAd) -> None:
+    """Set attributes for each of the jobs, with undefined for what was removed. The cluster's ad stays as it is."""
+    differing = ClassAd()
+    for name, tree in changed.items():
+        if (name in shared) is (tree is None) or (tree is not None and str(shared.lookup(name)) != str(tree)):
+            differing[name] = ExprTree("undefined") if tree is None else tree
+    deltas = [ClassAd() for _ in new.jobs] if new.deltas is None else new.deltas
+    for delta in deltas:
+        for name in changed:
+            delta.pop(name, None)
+        delta.update(differing)
+    new.deltas = deltas
+
+
+def _with_former(former: Sequence[ClassAd] | None, deltas: Sequence[ClassAd], names: set[str]) -> Sequence[ClassAd]:
+    """The deltas, with these attributes as they were before."""
+    for at, delta in enumerate(deltas):
+        for name in names:
+            if former is not None and name in former[at]:
+                delta[name] = former[at].lookup(name)
+            else:
+                delta.pop(name, None)
+    return deltas
 
 
 def _value(tree: ExprTree | str) -> Value:

@@ -59,7 +59,7 @@ class Submission:
         """The answer to the caller."""
         return SubmitResult(
             tuple(QueuedCluster(new.cluster.number, new.cluster.next_proc) for new in self.clusters),
-            tuple(dict.fromkeys(text for new in self.clusters for text in new.warnings)),
+            tuple(dict.fromkeys(text for new in self.clusters for text in (*new.warnings, *new.notices))),
         )
 
 

@@ -12,7 +12,9 @@ from slotwise.clock import Clock
 from slotwise.errors import HostError, SlotwiseError
 from slotwise.schedd.jobs.ads import FreshAds
 from slotwise.schedd.jobs.decision import Decision
+from slotwise.schedd.jobs.from_ad import PROJECT
 from slotwise.schedd.jobs.job_sets import JobSets
+from slotwise.schedd.storage.batch import RecordKind
 from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.store import Batch
 from slotwise.schedd.submission.admission import Admission
@@ -22,6 +24,7 @@ from slotwise.schedd.submission.new_cluster import NewJobs, SubmittedCluster
 from slotwise.schedd.submission.new_rows import NewRows
 from slotwise.schedd.submission.submissions import Checked, Submission, SubmitResult, submitted
 from slotwise.schedd.submission.underway import UnderwaySubmissions
+from slotwise.schedd.users.projects import ProjectRecords
 from slotwise.schedd.users.records import UserRecords
 
 _log = logging.getLogger(__name__)
@@ -52,6 +55,7 @@ class SubmitTransactions:
         rows: NewRows,
         entry: QueueEntry,
         users: UserRecords,
+        projects: ProjectRecords,
         job_sets: JobSets,
         recall: Callable[[str, bytes], SubmitResult | None],
         to_bytes: Callable[[SubmitResult], bytes],
@@ -67,6 +71,7 @@ class SubmitTransactions:
         self._rows = rows
         self._entry = entry
         self._users = users
+        self._projects = projects
         self._recall = recall
         self._to_bytes = to_bytes
         self._job_sets = job_sets
@@ -121,11 +126,11 @@ class SubmitTransactions:
         """Commit checked submissions in one transaction; when that is refused, each in its own."""
         decision, batch = Decision(self._clock.now()), Batch()
         for submission in submissions:
-            self._users.submits(submission.user)
-            batch.know_user(submission.user)
+            batch.know_record(RecordKind.USER, self._users.submits(submission.user).name)
             for new in submission.clusters:
                 self._rows.cluster_rows(new, batch, decision)
                 self._job_sets.store(new.cluster, batch)
+                self._projects.enters(new.submitted.get(PROJECT), batch)
             if submission.key:
                 kept = self._to_bytes(submission.result)
                 batch.remember(submission.sender, submission.key, int(decision.now), kept)
@@ -159,6 +164,7 @@ class SubmitTransactions:
                 for line in submitted(submission):
                     _log.info(*line)
             for new, fresh in entering:
+                self._job_sets.entered(new.cluster)
                 self._entry.enter(new, fresh)
                 if new.parts:
                     self.on_factory(new)

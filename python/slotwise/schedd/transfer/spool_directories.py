@@ -45,9 +45,11 @@ class Sandbox:
     path: str
     owner: str
     fallback: str = "nobody"
+    #: The permissions of the directory (JOB_SPOOL_PERMISSIONS).
+    mode: int = 0o700
 
     def make(self) -> None:
-        """Create the directory; only its owner may read it.
+        """Create the directory, which is its owner's.
 
         :raises HostError: when that is not possible.
         """
@@ -57,10 +59,21 @@ class Sandbox:
                     parent.mkdir()
                     parent.chmod(0o711)
             os.makedirs(self.path, mode=0o700, exist_ok=True)
+            if self.mode != 0o700:
+                self._open_to_others()
             if os.geteuid() == 0:
                 self._give(account(self.owner, self.fallback))
         except OSError as error:
             raise HostError(f"cannot make the directory {self.path}: {error.strerror}") from None
+
+    def _open_to_others(self) -> None:
+        """Let others read the directory: the one that was opened, as :meth:`_give` does."""
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            if os.fstat(descriptor).st_uid == os.geteuid():  # new; its owner has the say later
+                os.fchmod(descriptor, self.mode)
+        finally:
+            os.close(descriptor)
 
     def _give(self, who: Account) -> None:
         """Give the directory to its owner: the one that was opened, even if another has its name by now."""

@@ -66,6 +66,9 @@ class SandboxPart:
 class Spooling:
     """The sandboxes under ``root``: ``root/CLUSTER/PROC``."""
 
+    #: The permissions of new ones (JOB_SPOOL_PERMISSIONS).
+    mode = 0o700
+
     def __init__(
         self,
         queue: Queue,
@@ -92,9 +95,10 @@ class Spooling:
         self._questions = questions
         self._evicted = evicted
 
-    def _sandbox(self, job: Job) -> Sandbox:
+    def sandbox(self, job: Job) -> Sandbox:
+        """The directory of a job: for its spooled files, and for what the nodes of a parallel job leave each other."""
         path = self._root / str(job.cluster.number) / str(job.proc)
-        return Sandbox(str(path), job.account, self._fallback)
+        return Sandbox(str(path), job.account, self._fallback, self.mode)
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
@@ -134,7 +138,7 @@ class Spooling:
                 if not self._waits(job):
                     raise UsageError(f"job {job.key} does not wait for spooled files", hint="submit it with -spool")
                 if job.key not in made:
-                    made[job.key] = self._sandbox(job)
+                    made[job.key] = self.sandbox(job)
                     await self._in_thread(made[job.key].make)
             if (file := part.file) is not None:
                 for job in jobs:
@@ -161,13 +165,13 @@ class Spooling:
         told: dict[str, Changes] = {}
         for job in jobs:
             if isinstance(proxy := self._ads.ad(job).get("x509userproxy"), str):
-                path = os.path.join(self._sandbox(job).path, os.path.basename(proxy))
+                path = os.path.join(self.sandbox(job).path, os.path.basename(proxy))
                 told[job.key] = await self._in_thread(partial(proxies.read, path, job.account, self._fallback))
         decision = Decision(self._clock.now())
         for job in jobs:
             if not self._waits(job):
                 continue
-            changes = relocated(self._ads.ad(job), self._sandbox(job).path, int(decision.now))
+            changes = relocated(self._ads.ad(job), self.sandbox(job).path, int(decision.now))
             changes |= told.get(job.key, {})
             decision.set(job, changes)
             self._ads.set(job.key, changes)
@@ -194,7 +198,7 @@ class Spooling:
                 continue
             since = whole(ad["StageInFinish"]) + 1
             yield SandboxPart(job.key, ad=pack_ads([ad]))
-            sandbox = self._sandbox(job)
+            sandbox = self.sandbox(job)
             for result in await self._in_thread(partial(sandbox.results, inputs_of(ad), since)):
                 async for part in self._pieces(job, sandbox, result):
                     yield part

@@ -1,4 +1,5 @@
-"""The transfer queue: limits concurrent transfers, in all and by user; users with the fewest go first.
+"""The transfer queue: limits concurrent transfers, in all and by user; users with the fewest go first, and among equals
+the one who has waited longest for a turn.
 
 Manual: MAX_CONCURRENT_UPLOADS, MAX_CONCURRENT_UPLOADS_PER_USER, MAX_CONCURRENT_DOWNLOADS. Pure but for the
 futures of waiting transfers.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 
 class TransferQueue:
@@ -22,6 +24,11 @@ class TransferQueue:
         self._since: dict[asyncio.Future[None], float] = {}
         #: Bytes of transfers that wait.
         self.waiting_bytes = 0
+        #: Whether the disk takes another transfer, of either direction.
+        self.disk_has_room: Callable[[], bool] = lambda: True
+        #: When users were last given a turn, by the number of turns before it.
+        self._turns: dict[str, int] = {}
+        self._given = 0
 
     @property
     def active(self) -> int:
@@ -42,7 +49,7 @@ class TransferQueue:
         return not self._room(user)
 
     def _room(self, user: str) -> bool:
-        if self.most and self.active >= self.most:
+        if (self.most and self.active >= self.most) or not self.disk_has_room():
             return False
         return not self.per_user_most or self._active.get(user, 0) < self.per_user_most
 
@@ -63,7 +70,12 @@ class TransferQueue:
                 del self._since[turn]
                 self.waiting_bytes -= size
             return
+        self._give(user)
+
+    def _give(self, user: str) -> None:
         self._active[user] = self._active.get(user, 0) + 1
+        self._given += 1
+        self._turns[user] = self._given
 
     def leave(self, user: str) -> None:
         """End a transfer, which lets the next one start."""
@@ -72,15 +84,21 @@ class TransferQueue:
             self._active[user] = left
         else:
             self._active.pop(user, None)
+            if user not in self._waiting:
+                self._turns.pop(user, None)
+        self.admit()
+
+    def admit(self) -> None:
+        """Let those start that may."""
         while (chosen := self._next()) is not None:
             waiting = self._waiting[chosen]
             turn = waiting.popleft()
             if not waiting:
                 del self._waiting[chosen]
             if not turn.done():
-                self._active[chosen] = self._active.get(chosen, 0) + 1
+                self._give(chosen)
                 turn.set_result(None)
 
     def _next(self) -> str | None:
         ready = [user for user in self._waiting if self._room(user)]
-        return min(ready, key=lambda user: self._active.get(user, 0), default=None)
+        return min(ready, key=lambda user: (self._active.get(user, 0), self._turns.get(user, 0)), default=None)

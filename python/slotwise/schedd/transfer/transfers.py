@@ -6,13 +6,16 @@ import asyncio
 import errno
 import logging
 import shutil
+import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from slotwise.classad import ExprTree
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
@@ -25,14 +28,20 @@ from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.transfer.convert import end_inputs, give_output_turn, send_input
+from slotwise.schedd.transfer.disk_throttle import DiskThrottle, DiskThrottleSettings
 from slotwise.schedd.transfer.files import FilePlan, TransferError, file_plan, input_pieces, named
 from slotwise.schedd.transfer.results import Results, spooled_files
 from slotwise.schedd.transfer.transfer_queue import TransferQueue
 from slotwise.schedd.transfer.transfer_status import TransferStatus
+from slotwise.table import Allowance
 from slotwise.transfer.pieces import Piece
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
+#: How often the limit follows the load of the disk, seconds.
+_LOOK_S = 5.0
+#: Steps that TRANSFER_QUEUE_USER_EXPR may take for one job.
+_STEPS_MOST = 10_000
 
 
 @dataclass
@@ -41,7 +50,6 @@ class Transfer:
 
     plan: FilePlan
     results: Results
-    inputs_sent: bool = False
     waits_for_need: bool = False
     #: Writes in worker threads, which keep the output in order.
     writes: list[asyncio.Future[None]] = field(default_factory=list)
@@ -54,6 +62,7 @@ class Transfer:
     #: It is the turn of its output, which has a place among the downloads; and how long that waited in the queue.
     receiving: bool = False
     queued_s: int = -1
+    queue_user: str = ""
     #: The run has left files in SPOOL for the next one.
     kept: bool = False
     #: Event log entries about transfers, written with the run's next entry.
@@ -98,9 +107,54 @@ class Transfers:
         self.uploads = TransferQueue()
         #: The queue of transfers of output from starters.
         self.downloads = TransferQueue(per_user_most=0)
+        #: FILE_TRANSFER_DISK_LOAD_THROTTLE; None: the load of the disk limits nothing.
+        self.throttle: DiskThrottle | None = None
+        self.uploads.disk_has_room = self.downloads.disk_has_room = self._disk_has_room
+        #: TRANSFER_QUEUE_USER_EXPR; None: users stand for themselves.
+        self.queue_user: ExprTree | None = None
         self.status = TransferStatus(self._show)
         #: The tasks in progress.
         self.tasks: set[asyncio.Task[None]] = set()
+
+    # ---- the queues
+
+    def follow(self, settings: DiskThrottleSettings | None) -> None:
+        """Limit transfers by the load of the disk, or not."""
+        if settings is None:
+            self.throttle = None
+        elif self.throttle is None or self.throttle.settings != settings:
+            self.throttle = DiskThrottle(settings, self._clock.monotonic())
+        self.uploads.admit()
+        self.downloads.admit()
+
+    async def run(self) -> None:
+        """Adapt the limit to the load of the disk, for as long as the daemon lives."""
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            self.look()
+
+    def look(self) -> None:
+        """Adapt the limit to the load of the disk."""
+        if self.throttle is not None:
+            self.throttle.look(self.uploads.active + self.downloads.active, self._clock.monotonic())
+            self.uploads.admit()
+            self.downloads.admit()
+
+    def _disk_has_room(self) -> bool:
+        return self.throttle is None or self.throttle.has_room(self.uploads.active + self.downloads.active)
+
+    def _worked(self, seconds: float) -> None:
+        if self.throttle is not None:
+            self.throttle.worked(seconds)
+
+    def _queue_user(self, run: Run) -> str:
+        """Under whose name the transfers of a run wait."""
+        if self.queue_user is not None and self._ads.has(run.job):
+            with suppress(ValueError), Allowance(_STEPS_MOST):
+                name = self.queue_user.eval(self._ads.ad(run.job), now=int(self._clock.now()))
+                if isinstance(name, str) and name:
+                    return name
+        return run.job.cluster.user
 
     def run_over(self, run: Run) -> None:
         """End the transfers of a run, and remove output that will not be placed."""
@@ -129,8 +183,8 @@ class Transfers:
         self._end_turn(run)
         transfer = run.transfer = Transfer(plan, Results(plan, run.id))
         if executing:
-            transfer.inputs_sent = True
-        elif asked or (plan.moves_inputs and plan.transfer == "IF_NEEDED" and self._shares_files(run)):
+            return
+        if asked or (plan.moves_inputs and plan.transfer == "IF_NEEDED" and self._shares_files(run)):
             transfer.waits_for_need = True
         else:
             self._give_inputs(run)
@@ -157,14 +211,14 @@ class Transfers:
 
     def plan(self, run: Run) -> FilePlan:
         """The transfer plan of the run, from its job's ad and the files that a former run left."""
-        ad = self._ads.expanded(run.job, run.claim.slot)
+        ad = self._ads.expanded(run.job, run.claim.slot, run.node_ad)
         plan = file_plan(ad, run.job.account, self._fallback, self.limits_mib)
         directory = self._spool_of(run)
         return replace(plan, spooled=spooled) if directory and (spooled := spooled_files(directory)) else plan
 
     def _spool_of(self, run: Run) -> str:
-        """The directory in SPOOL for files of evicted runs of the job."""
-        if self._spool is None:
+        """The directory in SPOOL for files of evicted runs of the job; the nodes of parallel jobs begin anew."""
+        if self._spool is None or run.node is not None:
             return ""
         return str(self._spool / "jobs" / str(run.job.cluster.number) / str(run.job.proc))
 
@@ -183,7 +237,6 @@ class Transfers:
         return failure.message if failure is not None else ""
 
     def _no_inputs(self, run: Run, error: TransferError | None = None) -> None:
-        self.of(run).inputs_sent = True
         if error is not None:
             error = self.of(run).failure = self._named(run, error)
         if run.stream is not None:
@@ -199,7 +252,7 @@ class Transfers:
     async def _inputs(self, run: Run, stream: StarterLink) -> None:
         """Send all input files when it is their turn, read in a worker thread; large ones wait for room."""
         transfer = self.of(run)
-        host, user = self._place_of(run), run.job.cluster.user
+        host, user = self._place_of(run), self._queue_user(run)
         queued_s = -1
         if self.uploads.must_wait(user):
             self._note(run, "input_queued", host)
@@ -225,18 +278,25 @@ class Transfers:
         loop = asyncio.get_running_loop()
         small: list[Piece] = []
 
+        busy_since = time.monotonic()
+
         def emit(piece: Piece) -> None:
-            nonlocal small
+            nonlocal small, busy_since
             small.append(piece)
             if sum(len(p.data) for p in small) > 1024 * 1024:
                 ready, small = small, []
+                loop.call_soon_threadsafe(self._worked, time.monotonic() - busy_since)
                 asyncio.run_coroutine_threadsafe(self._send_pieces(run, stream, ready), loop).result()
+                busy_since = time.monotonic()
 
         def read() -> None:
+            nonlocal busy_since
+            busy_since = time.monotonic()
             for piece in input_pieces(transfer.plan):
                 if stream.closed:
                     return
                 emit(piece)
+            loop.call_soon_threadsafe(self._worked, time.monotonic() - busy_since)
 
         try:
             await loop.run_in_executor(self._threads, read)
@@ -258,7 +318,7 @@ class Transfers:
     def log_notes(self, run: Run, decision: Decision) -> None:
         """Write pending entries about transfers into the event log."""
         notes, self.of(run).notes = self.of(run).notes, []
-        for note in notes:
+        for note in notes if run.node is None else ():  # of a parallel job's nodes HTCondor logs no transfers
             decision.log(run.job, note)
 
     async def _send_pieces(self, run: Run, stream: StarterLink, pieces: list[Piece]) -> None:
@@ -274,7 +334,7 @@ class Transfers:
             self.spawn(run, partial(self._give_turn, run, run.stream, size))
 
     async def _give_turn(self, run: Run, stream: StarterLink, size: int) -> None:
-        transfer, user = self.of(run), run.job.cluster.user
+        transfer, user = self.of(run), self._queue_user(run)
         queued_s = -1
         if self.downloads.must_wait(user):
             self._note(run, "output_queued", self._place_of(run))
@@ -286,7 +346,7 @@ class Transfers:
         if run.over or run.stream is not stream or transfer.receiving or run.transfer is not transfer:
             self.downloads.leave(user)  # its starter asks again on its next stream
             return
-        transfer.receiving, transfer.queued_s = True, queued_s
+        transfer.receiving, transfer.queued_s, transfer.queue_user = True, queued_s, user
         give_output_turn(stream, run.id)
 
     def stream_lost(self, run: Run) -> None:
@@ -297,7 +357,7 @@ class Transfers:
         transfer = run.transfer
         if isinstance(transfer, Transfer) and transfer.receiving:
             transfer.receiving = False
-            self.downloads.leave(run.job.cluster.user)
+            self.downloads.leave(transfer.queue_user)
 
     def output(self, run: Run, piece: Piece) -> asyncio.Future[None] | None:
         """Receive a piece of output; await the future, if any, before the next piece."""
@@ -310,17 +370,13 @@ class Transfers:
             transfer.results.keep(piece.name, piece.mode, piece.data, directory=piece.directory)
             return None
         loop = asyncio.get_running_loop()
-        return loop.run_in_executor(
-            self._threads,
-            partial(
-                transfer.results.write,
-                piece.name,
-                piece.mode,
-                piece.data,
-                piece.offset,
-                last=piece.last,
-            ),
-        )
+
+        def write() -> None:
+            began = time.monotonic()
+            transfer.results.write(piece.name, piece.mode, piece.data, piece.offset, last=piece.last)
+            loop.call_soon_threadsafe(self._worked, time.monotonic() - began)
+
+        return loop.run_in_executor(self._threads, write)
 
     async def place(self, run: Run, *, evicted: bool) -> TransferError | None:
         """Place the output, or keep an evicted run's for the next run; returns the error, if any."""

@@ -24,6 +24,8 @@ class ClaimRequest:
     count: int = 1
     want_leftovers: bool = False
     preempt: tuple[str, ...] = ()
+    #: Claims of the schedd on dynamic slots of one partitionable slot, which become one.
+    coalesce: tuple[str, ...] = ()
     #: Whether the partitionable slot itself is requested, besides ``count`` dynamic ones; and for how long (seconds,
     #: 0: as long as it may be had).
     pslot_itself: bool = False
@@ -33,7 +35,7 @@ class ClaimRequest:
 def refuse(outbox: Outbox, request: ClaimRequest, code: int, reason: str) -> None:
     """Queue a refusal of the request."""
     what = Refused(code, reason)
-    outbox.schedds.append(ToSchedd(request.terms.schedd_name, request.serial, request.claim_id, what))
+    outbox.schedds.append(ToSchedd(request.terms.schedd, request.serial, request.claim_id, what))
 
 
 def new_claim(settings: Settings, record: SlotRecord, request: ClaimRequest, claim_id: str, now: float) -> Claim:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from slotwise.classad.evaluate import attribute, truth
 from slotwise.classad.values import number
@@ -16,6 +17,7 @@ from slotwise.startd.host.dynamic_slots import DynamicSlots, has_claim
 from slotwise.startd.host.host_state import HostState
 from slotwise.startd.host.offline_devices import OfflineDevices
 from slotwise.startd.host.outbox import RefusedRun, ToSchedd
+from slotwise.startd.host.schedd_addresses import ScheddAddresses
 from slotwise.startd.host.slot_ads import SlotAds
 from slotwise.startd.host.transitions import ApplyEvent
 from slotwise.startd.records.slot_record import (
@@ -23,7 +25,9 @@ from slotwise.startd.records.slot_record import (
     Job,
     JobUsage,
     QueuedActivation,
+    ScheddId,
     SlotRecord,
+    Terms,
     WaitingClient,
 )
 from slotwise.startd.slot import events as ev
@@ -31,6 +35,8 @@ from slotwise.startd.slot.states import Backfill, Busy, Claimed, Cleaning, Idle,
 
 #: How long an activation may wait for the end of the previous run (seconds).
 QUEUED_ACTIVATION_S = 20.0
+
+_NOBODY = Terms()
 
 
 class Claims:
@@ -45,13 +51,18 @@ class Claims:
         breakages: Breakages,
         offline_devices: OfflineDevices,
         drain: Drain,
+        addresses: ScheddAddresses,
         apply: ApplyEvent,
     ) -> None:
         self._host, self._claim_ids, self._ads, self._dynamic_slots = host, claim_ids, ads, dynamic_slots
         self._breakages, self._offline_devices, self._drain, self._apply = breakages, offline_devices, drain, apply
+        self._addresses = addresses
 
     def request(self, request: ClaimRequest, now: float) -> None:
         """Decide on a request for a slot, or for up to ``count`` like dynamic slots of a partitionable one."""
+        if request.coalesce:
+            self._coalesce(request, now)
+            return
         record = self._claim_ids.slot_of(request.claim_id)
         outbox, settings = self._host.outbox, self._host.settings
         if record is None:
@@ -67,6 +78,18 @@ class Claims:
         else:
             self._request_single(record, request, now)
 
+    def _coalesce(self, request: ClaimRequest, now: float) -> None:
+        """Make one dynamic slot of several that the schedd has claimed of one partitionable slot."""
+        records = [self._claimed_with(claim_id) for claim_id in dict.fromkeys(request.coalesce)]
+        parents = {record.parent if record is not None else None for record in records}
+        parent = self._host.slots.get(parents.pop()) if len(parents) == 1 else None
+        own = all(record is not None and record.terms.schedd == request.terms.schedd for record in records)
+        if parent is None or not own:
+            reason = "the claims are not all of this access point and of one partitionable slot"
+            refuse(self._host.outbox, request, VacateCode.CLAIM_NOT_FOUND, reason)
+            return
+        self._dynamic_slots.coalesce(parent, [record for record in records if record is not None], request, now)
+
     def _request_single(self, record: SlotRecord, request: ClaimRequest, now: float) -> None:
         self._ads.show(record, now)
         outbox, state = self._host.outbox, record.slot.state
@@ -80,7 +103,7 @@ class Claims:
             return
         claim = new_claim(self._host.settings, record, request, request.claim_id, now)
         record.serials[request.claim_id] = request.serial
-        record.requesters[request.claim_id] = request.terms.schedd_name
+        record.requesters[request.claim_id] = request.terms.schedd
         if isinstance(state, Claimed):
             before = record.waiting
             outcome = self._apply(record, ev.ClaimRequested(claim), now)
@@ -103,17 +126,19 @@ class Claims:
 
     # ---------------------------------------------------------------------------------------------------- activation
 
-    def activate(self, claim_id: str, activation: Activation, now: float, *, schedd: str = "") -> None:
-        """Start a job under a claim, at once or as soon as the previous run has ended."""
+    def activate(self, claim_id: str, activation: Activation, now: float, *, schedd: Terms = _NOBODY) -> None:
+        """Start a job under a claim, at once or as soon as the previous run has ended; ``schedd`` asks for it."""
         record = self._claim_ids.slot_of(claim_id)
         if record is None:
             refused = RefusedRun(activation.run_id, VacateCode.CLAIM_NOT_FOUND, "no such claim")
-            self._host.outbox.schedds.append(ToSchedd(schedd, activation.serial, claim_id, refused))
+            self._host.outbox.schedds.append(ToSchedd(schedd.schedd, activation.serial, claim_id, refused))
             return
         state = record.slot.state
         if record.slot.run is not None and record.slot.run.run_id == activation.run_id:
+            self._addresses.activated_again(record, activation, schedd)
             return  # repeated after a break of the stream
         if record.queued is not None and record.queued.activation.run_id == activation.run_id:
+            self._addresses.activated_again(record, activation, schedd)
             return
         if isinstance(state, Claimed) and isinstance(state.doing, Busy | Suspended | Cleaning) and not record.queued:
             record.queued = QueuedActivation(activation, now)
@@ -164,6 +189,8 @@ class Claims:
             self._breakages.mark(record, broken, code, now, run_id)
         run, fetched = record.slot.run, _is_fetched(record)
         record.last_run = run_id
+        if not fetched:
+            record.terms = replace(record.terms, ended_run=run_id)
         self._ads.statistics.ended(now - run.activated_at, run.ran(now), now)
         record.usage = JobUsage()
         record.fetch.finished = finished
@@ -189,7 +216,7 @@ class Claims:
             if queued is not None and now - queued.since >= QUEUED_ACTIVATION_S and claim is not None:
                 reason = "the previous job is still being cleaned up"
                 refusal = RefusedRun(queued.activation.run_id, VacateCode.STILL_CLEANING, reason)
-                message = ToSchedd(record.terms.schedd_name, queued.activation.serial, claim.claim_id, refusal)
+                message = ToSchedd(record.terms.schedd, queued.activation.serial, claim.claim_id, refusal)
                 self._host.outbox.schedds.append(message)
                 record.queued = None
 
@@ -221,10 +248,15 @@ class Claims:
         self._apply(record, event, now)
         return True
 
-    def schedd_lost(self, schedd: str, now: float) -> None:
+    def greeted(self, claim_ids: Iterable[str], schedd: Terms) -> None:
+        """A schedd has said hello with these claims: its address may be another one than before."""
+        records = [self._claimed_with(claim_id) for claim_id in claim_ids]
+        self._addresses.greeted([record for record in records if record is not None], schedd)
+
+    def schedd_lost(self, schedd: ScheddId, now: float) -> None:
         """A schedd's stream broke: claims persist, but requests that wait are withdrawn."""
         for record in self._host.slots:
-            if record.waiting is not None and record.waiting.terms.schedd_name == schedd:
+            if record.waiting is not None and record.waiting.terms.schedd == schedd:
                 record.waiting = None
                 self._apply(record, ev.PreempterWithdrawn(), now)
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from slotwise.classad.evaluate import attribute
-from slotwise.model.resources import Resources
+from slotwise.model.resources import Resources, total
 from slotwise.model.slot import SlotKind, VacateCode
 from slotwise.startd.host.backfill_amounts import open_to
 from slotwise.startd.host.claim_ids import ClaimIds
@@ -66,7 +67,34 @@ class DynamicSlots:
         self._claim_ids.used(record, request.claim_id, now, renew=leftovers)
         left = (record.ids.current, record.name) if leftovers else ("", "")
         answer = Granted(tuple(granted), *left)
-        outbox.schedds.append(ToSchedd(request.terms.schedd_name, request.serial, request.claim_id, answer))
+        outbox.schedds.append(ToSchedd(request.terms.schedd, request.serial, request.claim_id, answer))
+
+    def coalesce(self, record: SlotRecord, parts: list[SlotRecord], request: ClaimRequest, now: float) -> None:
+        """Make one dynamic slot for the request of what claimed ones of a partitionable slot have; they go.
+
+        The new slot has no more than they had, whatever else of the partitionable slot is free.
+        """
+        outbox = self._host.outbox
+        closed = _closed(record, request)
+        if closed is None and any(part.returned for part in parts):
+            closed = VacateCode.BEING_PREEMPTED, "a claim is being ended already"
+        if closed is not None:
+            refuse(outbox, request, *closed)
+            return
+        pool = total([part.total for part in parts])
+        for part in parts:
+            self._return(record, part, now)
+        self._ads.show(record, now)
+        self._ads.show_amounts(record, pool)
+        mismatch = partial(why_no_match, record.ad, request.job, now)
+        taken = self._amounts(record, request.job, now, mismatch, of=pool)
+        child = self._claimed_child(record, taken, request, now) if not isinstance(taken, str) else None
+        self._ads.show(record, now)
+        if child is None:
+            reason = taken if isinstance(taken, str) else _AT_ONCE
+            refuse(outbox, request, VacateCode.NO_MATCH, reason)
+            return
+        outbox.schedds.append(ToSchedd(request.terms.schedd, request.serial, request.claim_id, Granted((child,))))
 
     def request_pslot(self, record: SlotRecord, request: ClaimRequest, now: float) -> None:
         """Grant the partitionable slot itself for a while: only its schedd may carve it then."""
@@ -92,7 +120,7 @@ class DynamicSlots:
             return
         granted, _ = self._carve(record, request, request.count, now)
         answer = Granted(((request.claim_id, record.name), *granted))
-        outbox.schedds.append(ToSchedd(request.terms.schedd_name, request.serial, request.claim_id, answer))
+        outbox.schedds.append(ToSchedd(request.terms.schedd, request.serial, request.claim_id, answer))
 
     def carve_for_work(
         self, record: SlotRecord, job: Job, claim: Callable[[SlotRecord], None], now: float
@@ -135,10 +163,17 @@ class DynamicSlots:
             self._ads.show_amounts(record, open_to(self._host.slots, record))
         return granted, reason
 
-    def _amounts(self, record: SlotRecord, job: Job, now: float, mismatch: Callable[[], str | None]) -> Resources | str:
-        """What a dynamic slot for the job is made of, or why there is none."""
+    def _amounts(
+        self,
+        record: SlotRecord,
+        job: Job,
+        now: float,
+        mismatch: Callable[[], str | None],
+        of: Resources | None = None,
+    ) -> Resources | str:
+        """What a dynamic slot for the job is made of, or why there is none. ``of``: instead of all that is free."""
         settings = self._host.settings
-        free = open_to(self._host.slots, record)
+        free = of if of is not None else open_to(self._host.slots, record)
         how = settings.requesting(record.slot_id, record.type_number)
         wanted = requested(how, record.ad, job.ad, free, now)
         if isinstance(wanted, str):
@@ -213,11 +248,15 @@ class DynamicSlots:
                 return "a claim that was to make room has retirement time left"
             victims.append(victim)
         for victim in victims:
-            record.free = record.free.plus(victim.total)
-            victim.returned = True
-            self._host.outbox.touch(record.name)
-            self._apply(victim, ev.EvictedForPslot(), now)
+            self._return(record, victim, now)
         return None
+
+    def _return(self, record: SlotRecord, part: SlotRecord, now: float) -> None:
+        """End the claim on a dynamic slot; what it has is free at once."""
+        record.free = record.free.plus(part.total)
+        part.returned = True
+        self._host.outbox.touch(record.name)
+        self._apply(part, ev.EvictedForPslot(), now)
 
 
 def _closed(record: SlotRecord, request: ClaimRequest) -> tuple[int, str] | None:
@@ -230,6 +269,6 @@ def _closed(record: SlotRecord, request: ClaimRequest) -> tuple[int, str] | None
     if isinstance(slot.state, Unclaimed) or (isinstance(slot.state, Drained) and slot.draining):
         return None
     if isinstance(slot.state, Claimed):
-        same = slot.state.claim.schedd_name == request.terms.schedd_name
+        same = record.terms.schedd == request.terms.schedd
         return None if same else (VacateCode.UNCLAIMED, "another schedd has the partitionable slot to itself")
     return VacateCode.UNCLAIMED, f"the slot is in state {slot.state.state}"

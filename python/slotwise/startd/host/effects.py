@@ -124,8 +124,8 @@ class Effects:
                 record.fetch.work = None
                 self._hooks.not_started(record, fetched, Cause(action.code, action.reason))
         else:
-            waiting = record.waiting.terms.schedd_name if record.waiting else None
-            requester = record.requesters.pop(action.claim_id, "") or waiting
+            waiting = record.waiting.terms.schedd if record.waiting else None
+            requester = record.requesters.pop(action.claim_id, None) or waiting
             self._host.notify_schedd(record, action.claim_id, Refused(action.code, action.reason), requester)
         state = record.slot.state
         if not isinstance(state, Claimed | Preempting) or state.waiting is None:
@@ -134,13 +134,13 @@ class Effects:
     def _claim_changed(self, record: SlotRecord, action: ev.ClaimChanged, now: float) -> None:
         if action.activity is Activity.IDLE:
             self._host.slots.by_run.pop(action.run_id, None)
-        schedd = record.terms.schedd_name
-        if schedd:
+        schedd = record.terms.schedd
+        if schedd.name:
             what = NowIn(str(action.state), str(action.activity), int(now), action.run_id)
             self._host.outbox.schedds.append(ToSchedd(schedd, 0, action.claim_id, what))
 
     def _claim_ended(self, record: SlotRecord, action: ev.ClaimEnded, now: float) -> None:
-        host, schedd, activation = self._host, record.terms.schedd_name, record.activation
+        host, schedd, activation = self._host, record.terms.schedd, record.activation
         self._claim_ids.by_id.pop(action.claim_id, None)
         self._ads.cron.claim_ends(record.slot_id, record.ad, now)
         if activation is not None:
@@ -151,7 +151,7 @@ class Effects:
         if activation is not None and activation.fetched:
             if not record.fetch.finished:
                 self._hooks.evicted(record, activation, action.claim_id, action.cause)
-        elif schedd and (action.cause.tell_schedd or action.claim_id in record.serials):
+        elif schedd.name and (action.cause.tell_schedd or action.claim_id in record.serials):
             host.notify_schedd(record, action.claim_id, Ended(action.cause))
         record.activation = record.queued = record.request = None
         record.serials.pop(action.claim_id, None)

@@ -29,6 +29,7 @@ from slotwise.startd.host.outbox import Outbox
 from slotwise.startd.host.policy_evaluation import PolicyEvaluation
 from slotwise.startd.host.restore import Restoration, Unpack
 from slotwise.startd.host.run_reports import RunReports
+from slotwise.startd.host.schedd_addresses import ScheddAddresses
 from slotwise.startd.host.slot_ads import SlotAds
 from slotwise.startd.host.slots import Slots
 from slotwise.startd.host.transitions import Transitions
@@ -70,9 +71,10 @@ class ExecutionPoint:
         self.broken_slots = BrokenSlots(self.host, self.ads, self.breakages, self.apply)
         self.backfill_slots = BackfillSlots(self.host, self.ads, self.apply)
         self.dynamic_slots = DynamicSlots(self.host, self.claim_ids, self.ads, self.policies, self.apply)
+        self.schedd_addresses = ScheddAddresses(self.host)
         self.claims = Claims(
             self.host, self.claim_ids, self.ads, self.dynamic_slots, self.breakages, self.offline_devices, self.drain,
-            self.apply,
+            self.schedd_addresses, self.apply,
         )  # fmt: skip
         self.run_reports = RunReports(self.host, self.claims, self.broken_slots, self.ads)
         for planned in layout:

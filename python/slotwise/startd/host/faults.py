@@ -77,9 +77,8 @@ class Faults:
 
     def _report_end(self, name: str, claim_id: str, cause: Cause) -> None:
         record = self._host.slots.get(name)
-        schedd = record.terms.schedd_name if record is not None else ""
-        if schedd:
-            self._host.outbox.schedds.append(ToSchedd(schedd, 0, claim_id, Ended(cause)))
+        if record is not None and record.terms.schedd_name:
+            self._host.outbox.schedds.append(ToSchedd(record.terms.schedd, 0, claim_id, Ended(cause)))
 
     def _recount(self, record: SlotRecord) -> None:
         """What a partitionable slot has left is what it was made of less what its dynamic slots have and withhold."""

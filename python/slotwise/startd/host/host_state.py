@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from slotwise.startd.host.outbox import Outbox, ScheddMessage, ToSchedd
 from slotwise.startd.host.slots import Slots
-from slotwise.startd.records.slot_record import SlotRecord
+from slotwise.startd.records.slot_record import ScheddId, SlotRecord
 from slotwise.startd.settings import Settings
 
 
@@ -21,7 +21,9 @@ class HostState:
     slots: Slots = field(default_factory=Slots)
     outbox: Outbox = field(default_factory=Outbox)
 
-    def notify_schedd(self, record: SlotRecord, claim_id: str, what: ScheddMessage, schedd: str | None = None) -> None:
+    def notify_schedd(
+        self, record: SlotRecord, claim_id: str, what: ScheddMessage, schedd: ScheddId | None = None
+    ) -> None:
         """Queue a message to the schedd of a claim; it answers the request about the claim that is still open."""
         serial = record.serials.pop(claim_id, 0)
-        self.outbox.schedds.append(ToSchedd(schedd or record.terms.schedd_name, serial, claim_id, what))
+        self.outbox.schedds.append(ToSchedd(schedd or record.terms.schedd, serial, claim_id, what))

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from slotwise.classad.evaluate import Value
 from slotwise.startd.host.hook_calls import HookCall
 from slotwise.startd.host.transition_log import LoggedTransition
+from slotwise.startd.records.slot_record import ScheddId
 from slotwise.startd.slot.states import Cause
 
 
@@ -73,7 +74,7 @@ ScheddMessage: TypeAlias = Granted | Refused | ActivatedRun | RefusedRun | NowIn
 class ToSchedd:
     """A message to a schedd; ``serial`` of the request it answers, 0 if none."""
 
-    schedd: str
+    schedd: ScheddId
     serial: int
     claim_id: str
     what: ScheddMessage
@@ -141,7 +142,15 @@ class RepairNoted:
     run_id: str
 
 
-ToStarter: TypeAlias = Start | Kill | Freeze | Forget | Noted | RepairNoted | Measured | EndNoted
+@dataclass(frozen=True, slots=True)
+class ShadowMoved:
+    """The schedd of these runs answers at another address."""
+
+    run_ids: tuple[str, ...]
+    address: str
+
+
+ToStarter: TypeAlias = Start | Kill | Freeze | Forget | Noted | RepairNoted | Measured | EndNoted | ShadowMoved
 
 
 @dataclass

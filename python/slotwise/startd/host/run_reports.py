@@ -101,7 +101,7 @@ class RunReports:
         record = self._host.slots.of_run(run_id)
         if record is not None and record.slot.claim is not None:
             refusal = RefusedRun(run_id, VacateCode.BAD_REQUEST, reason)
-            message = ToSchedd(record.terms.schedd_name, 0, record.slot.claim.claim_id, refusal)
+            message = ToSchedd(record.terms.schedd, 0, record.slot.claim.claim_id, refusal)
             self._host.outbox.schedds.append(message)
         self._claims.run_gone(run_id, now, reason=reason)
 

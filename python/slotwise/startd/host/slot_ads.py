@@ -100,7 +100,13 @@ class SlotAds:
         """The ad of a slot in Matched as the schedd of its match sees it: not closed, as it is to all others."""
         knobs = self._host.settings.slot_knobs(record.slot_id, record.type_number)
         ad = record.ad.copy()
-        requirements = slot_ad.requirements(record, knobs, draining_start=self._drain.start, to_claim=True)
+        requirements = slot_ad.requirements(
+            record,
+            knobs,
+            draining_start=self._drain.start,
+            to_claim=True,
+            registries_offline=self.starter_abilities.get("ContainerRegistriesOffline"),
+        )
         write(ad, {"Requirements": requirements})
         return ad
 
@@ -161,7 +167,12 @@ class SlotAds:
         result["WithinResourceLimits"] = slot_ad.within_limits(record, knobs.consumption)
         for tag, text in knobs.consumption.items():
             result[f"Consumption{tag}"] = settings.expression(text)
-        result["Requirements"] = slot_ad.requirements(record, knobs, draining_start=self._drain.start)
+        result["Requirements"] = slot_ad.requirements(
+            record,
+            knobs,
+            draining_start=self._drain.start,
+            registries_offline=self.starter_abilities.get("ContainerRegistriesOffline"),
+        )
         result.update(slot_ad.state_of(record.slot, now))
         result.update(slot_ad.history_of(record, now))
         result.update(self.statistics.attributes(now, settings.statistics_listed))

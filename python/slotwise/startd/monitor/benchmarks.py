@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import PurePath
@@ -70,11 +71,21 @@ class Benchmarks:
             await asyncio.gather(self._task, return_exceptions=True)
         await self._programs.stop()
 
+    async def _measure(self) -> Attributes | None:
+        """The kernels' results. A cancelled task ends their thread with its next slice."""
+        ended = threading.Event()
+        try:
+            return await asyncio.to_thread(bench.read, self._kernels, given_up=ended.is_set)
+        finally:
+            ended.set()
+
     async def _run(self) -> None:
         dispatcher, found = self._dispatcher, Attributes()
         try:
             if self._kernels:
-                measured = await asyncio.to_thread(bench.read, self._kernels)
+                measured = await self._measure()
+                if measured is None:
+                    return
                 found = bench.averaged(cast(Attributes, dispatcher.journal.recall("benchmarks") or {}), measured)
                 dispatcher.journal.remember("benchmarks", found)
             await self._programs.demand()

@@ -1,7 +1,8 @@
-"""The startd's own ad (StartDaemon): totals over its slots, how long jobs took, what is broken."""
+"""The startd's own ad (of the kind StartDaemon): totals over its slots, how long jobs took, what is broken."""
 
 from __future__ import annotations
 
+from slotwise import __version__
 from slotwise.daemon import duty_cycle
 from slotwise.startd.host.execution_point import ExecutionPoint
 from slotwise.startd.slot_ad.attributes import Attributes
@@ -19,7 +20,7 @@ _MACHINE = (
 
 def advertised(point: ExecutionPoint, now: float, monotonic: float) -> Attributes:
     """The ad, and how busy the startd is; ``monotonic``: now, by the clock that nobody sets."""
-    duty = duty_cycle.duty.attributes(monotonic, point.settings.daemon_statistics)
+    duty = duty_cycle.statistics(monotonic, point.settings.daemon_statistics)
     return {**daemon_attributes(point, now), **duty}
 
 
@@ -31,7 +32,8 @@ def daemon_attributes(point: ExecutionPoint, now: float) -> Attributes:
         **{name: value for name, value in shown.items() if name.startswith("MonitorSelf")},
         **point.ads.starter_abilities,
         **point.ads.cron.of_machine(now),
-        "MyType": "StartDaemon",
+        "MyType": "StartD",
+        "SlotwiseVersion": __version__,
         "Name": point.settings.name,
         "MyCurrentTime": int(now),
         "TotalSlots": len(point.slots),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from slotwise.classad import ClassAd
 from slotwise.classad.evaluate import Value, attribute
@@ -61,6 +62,16 @@ class Job:
         return f"{self.values.get('ClusterId', 0)}.{self.values.get('ProcId', 0)}"
 
 
+class ScheddId(NamedTuple):
+    """A schedd: the name that it gives itself, and who it has proved to be.
+
+    Any access point may take the name of another; nobody else is the same schedd.
+    """
+
+    name: str = ""
+    caller: str = ""
+
+
 @dataclass(frozen=True)
 class Terms:
     """Who claims and how to reach them; kept with the claim."""
@@ -69,6 +80,19 @@ class Terms:
     schedd_address: str = ""
     submitter: str = ""
     alive_interval_s: float = 300
+    #: Who the schedd has proved to be; empty in journals that do not have it.
+    caller: str = ""
+    #: The run that ended last under the claim: the starter may still have its end to report.
+    ended_run: str = ""
+
+    @property
+    def schedd(self) -> ScheddId:
+        """The schedd."""
+        return ScheddId(self.schedd_name, self.caller)
+
+    def are_of(self, speaker: Terms) -> bool:
+        """Whether the schedd that speaks is the one that claims."""
+        return self.schedd_name == speaker.schedd_name and self.caller in ("", speaker.caller)
 
 
 @dataclass(frozen=True)
@@ -186,7 +210,7 @@ class SlotRecord:
     waiting: WaitingClient | None = None
     #: Serials of the requests that have yet to be answered, and the schedds that made them, by claim id.
     serials: dict[str, int] = field(default_factory=dict)
-    requesters: dict[str, str] = field(default_factory=dict)
+    requesters: dict[str, ScheddId] = field(default_factory=dict)
     fetch: FetchState = field(default_factory=FetchState)
     #: The run that ended last on this slot.
     last_run: str = ""

@@ -6,6 +6,7 @@ layer is a function from what the startd knows to attributes; nothing here reads
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -18,6 +19,10 @@ from slotwise.startd.slot.events import PolicyEval
 from slotwise.startd.slot.retirement import own_remaining
 from slotwise.startd.slot.states import Claimed, Preempting, Slot
 from slotwise.startd.slot_types.devices import device_attribute
+
+#: Names that users have written.
+_REGISTRY = re.compile(r"[a-z0-9.-]+(:[0-9]+)?")
+_DOCKER_HUB, _HUB_TOO = "docker.io", ("index.docker.io", "registry-1.docker.io")
 
 #: Attributes of an ad by name; None: not in the ad.
 Attributes: TypeAlias = dict[str, Value]
@@ -41,9 +46,18 @@ def within_limits(record: SlotRecord, consumption: Mapping[str, str]) -> Expr:
 
 
 def requirements(
-    record: SlotRecord, knobs: SlotKnobs, *, draining_start: str | None, to_claim: bool = False
+    record: SlotRecord,
+    knobs: SlotKnobs,
+    *,
+    draining_start: str | None,
+    to_claim: bool = False,
+    registries_offline: Value = None,
 ) -> Expr | str | bool:
-    """What Requirements says in the slot's present state; ``to_claim``: to the schedd that it was matched with."""
+    """What Requirements says in the slot's present state.
+
+    :param to_claim: to the schedd that it was matched with.
+    :param registries_offline: ContainerRegistriesOffline of its host.
+    """
     slot = record.slot
     if slot.broken:
         return f"The slot is broken: {slot.broken}"
@@ -55,7 +69,29 @@ def requirements(
     parts = [*(["Healthy"] if knobs.health else []), *knobs.clauses]
     parts += ["START" if draining_start is None else f"({draining_start})", "WithinResourceLimits"]
     parts += knobs.dynamic_clauses if record.kind is SlotKind.DYNAMIC else knobs.own_clauses
+    parts += pulls_elsewhere(registries_offline)
     return Expr(" && ".join(f"({part})" for part in parts))
+
+
+def pulls_elsewhere(offline: Value) -> list[str]:
+    """The clauses that keep jobs away whose images are of registries from which this host pulls none now.
+
+    :param offline: the registries, separated by commas.
+    """
+    listed = re.split(r"[,\s]+", offline) if isinstance(offline, str) else []
+    names = [name for name in listed if _REGISTRY.fullmatch(name)]
+    if not names:
+        return []
+    hub = _DOCKER_HUB in names
+    hosts = [*names, *(_HUB_TOO if hub else ())]
+    # Without backslashes, which mean one thing in old ClassAds and another in new ones.
+    places = [f"{host.replace('.', '[.]')}/" for host in hosts]
+    places += ["[^/.:]+/", "[^/]+$"] if hub else []  # names without a registry
+    pattern = "|".join(places)
+    return [
+        f'TARGET.DockerImage =?= undefined || !regexp("^([a-z]+://)?({pattern})", TARGET.DockerImage, "i")',
+        f'TARGET.ContainerImage =?= undefined || !regexp("^[a-z]+://({pattern})", TARGET.ContainerImage, "i")',
+    ]
 
 
 def amounts(record: SlotRecord, machine: Resources, free: Resources) -> Attributes:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from slotwise.starter.hooks import child_programs
+from slotwise.starter.host.machine import Machine
 from slotwise.starter.job.java import PROPERTIES, attributes_of
-
-if TYPE_CHECKING:
-    from slotwise.starter.host.job_host import JobHost
 
 _log = logging.getLogger(__name__)
 _PATH = "/usr/bin:/bin"
@@ -19,15 +15,15 @@ _PATH = "/usr/bin:/bin"
 _PATIENCE_S = 60.0
 
 
-async def look_for_java(host: JobHost) -> None:
+async def look_for_java(machine: Machine) -> None:
     """Ask the program that JAVA names for its properties, and report what this host offers when that has changed."""
-    program = host.settings.java.program
+    program = machine.settings.java.program
     found = ""
     if program and os.access(program, os.X_OK):
         words = ["nice", "-n", "10", program, *PROPERTIES]
         try:
             status, _, said = await child_programs.call(
-                words, host.control, cwd="/", env={"PATH": _PATH, "LC_ALL": "C"}, limit_s=_PATIENCE_S
+                words, machine.control, cwd="/", env={"PATH": _PATH, "LC_ALL": "C"}, limit_s=_PATIENCE_S
             )
             found = said if status == 0 else ""
         except OSError as error:
@@ -35,7 +31,4 @@ async def look_for_java(host: JobHost) -> None:
         else:
             if not attributes_of(found):
                 _log.warning("JAVA: %s does not tell its properties (exit %d): no java jobs run here", program, status)
-    java = attributes_of(found)
-    if java != host.enforcement.java:
-        host.enforcement = replace(host.enforcement, java=java)
-        host.report_host_facts()
+    machine.note_java(attributes_of(found))

@@ -27,8 +27,8 @@ async def recover(host: JobHost) -> None:
     """Bring the directories under EXECUTE and the runs of ``host`` in line. Before any command of the startd."""
     loop = asyncio.get_running_loop()
     await loop.run_in_executor(None, child_programs.end_all, host.control)
-    places = (host.settings.execute, *host.settings.other_executes)
-    directories = scratch.existing(places, host.control, nested=host.settings.nested)
+    places = (host.machine.settings.execute, *host.machine.settings.other_executes)
+    directories = scratch.existing(places, host.control, nested=host.machine.settings.nested)
     found = await asyncio.gather(*(loop.run_in_executor(None, _fate, directory.control) for directory in directories))
     alive: list[Path] = []
     restored: list[Run] = []
@@ -45,7 +45,8 @@ async def recover(host: JobHost) -> None:
             alive.append(directory.control)
             run.keeper.watch(int(names[0]))
             run.live.follow()
-            await host.admit_to_io_proxy(run, host.settings.chirp)
+            run.ask_runtime()
+            await host.preparation.admit_to_io_proxy(run, host.machine.settings.chirp)
             _log.info("run %s: reconnected to its keeper %s", run.run_id, names[0])
         else:
             if names:
@@ -102,8 +103,8 @@ def _clear_away(host: JobHost, directory: RunDirectory) -> None:
 def _clear_groups(host: JobHost, alive: list[Path]) -> None:
     """Remove groups of this EXECUTE that belong to no living run; ``alive``: the control directories of those."""
     used = {path for control in alive for path in _groups_of(control)}
-    for group in find_leftovers(host.cgroups, host.settings.execute, host.settings.slot_prefix):
-        if str(group) not in used and not launcher.clear_group(host.cgroups.version, group):
+    for group in find_leftovers(host.machine.cgroups, host.machine.settings.execute, host.machine.settings.slot_prefix):
+        if str(group) not in used and not launcher.clear_group(host.machine.cgroups.version, group):
             _log.error("could not remove the cgroup %s", group)
 
 
@@ -123,10 +124,10 @@ def _clear_orphans(host: JobHost) -> None:
 
 
 def _clear_volumes(host: JobHost) -> None:
-    places = (host.settings.execute, *host.settings.other_executes)
+    places = (host.machine.settings.execute, *host.machine.settings.other_executes)
     for name in host.disks.volumes.leftovers():
         if not any((place / name).exists() for place in places):
-            for problem in host.disks.volumes.remove(name, host.settings.execute / name / "scratch"):
+            for problem in host.disks.volumes.remove(name, host.machine.settings.execute / name / "scratch"):
                 _log.error("volume %s: %s", name, problem)
     for problem in host.disks.volumes.clear_trials():
         _log.error("left over: %s", problem)

@@ -8,16 +8,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
+from collections.abc import Mapping
 from typing import Protocol
 
+from slotwise.classad.values import Value
 from slotwise.daemon.containment import contained
+from slotwise.ids import doing_for_run
 from slotwise.starter.enforcement import accounts
 from slotwise.starter.host.job_host import JobHost
+from slotwise.starter.job.choice import NONE
 from slotwise.starter.run import events, reporting
 from slotwise.starter.run.reporting import ReportingRun
 from slotwise.starter.run.schedule import UpdateSchedule
 from slotwise.starter.run.states import Phase
+from slotwise.starter.runtimes.runtime import container_run
 
 _log = logging.getLogger(__name__)
 
@@ -27,6 +33,8 @@ _POOL_LOOK_S = 10.0
 _SWEEP_S = 300.0
 #: How often the lease is renewed while a startd listens, seconds.
 _RENEW_S = 5.0
+#: When a runtime is asked first what a job in it uses, and how often then, seconds; as often as HTCondor asks Docker.
+_RUNTIME_FIRST_S, _RUNTIME_S = 2.0, 20.0
 
 
 class WatchedRun(ReportingRun, Protocol):
@@ -69,7 +77,7 @@ async def _keep_looking(host: JobHost) -> None:
                 look_at(host, run, now)
             except Exception:  # one run's fault does not keep the others from being checked
                 _log.exception("run %s: error while checking its limits", run.run_id)
-        host.check_runtimes()
+        host.machine.check_runtimes()
         if now - runtimes_swept >= _SWEEP_S:
             runtimes_swept = now
             with contained(_log, "removing leftovers of containers"):
@@ -94,12 +102,16 @@ def look_at(host: JobHost, run: WatchedRun, now: float) -> None:
         run.keeper.kill()
     if not run.executing or not run.job.started_at:
         return
-    settings, due = host.settings, run.schedule
+    settings, due = host.machine.settings, run.schedule
     if due.shadow_at is None:
         began = now - max(0.0, host.clock.now() - run.job.started_at)
         due.shadow_at = began + settings.initial_update_s
         due.startd_at = began + min(5.0, settings.startd_update_s)
+        due.runtime_at = began + min(_RUNTIME_FIRST_S, settings.initial_update_s)
         due.disk_at = began + min(settings.poll_s, settings.initial_update_s)
+    if now >= due.runtime_at and run.job.choice.runtime != NONE:
+        due.runtime_at = math.inf
+        run.begin(_asked(host, run))
     if due.measuring:  # a large directory takes its time, and other runs do not wait for it
         return
     if now >= due.shadow_at or (settings.enforce_disk and now >= due.disk_at):
@@ -110,6 +122,15 @@ def look_at(host: JobHost, run: WatchedRun, now: float) -> None:
         reporting.report_usage(run)
 
 
+async def _asked(host: JobHost, run: WatchedRun) -> None:
+    """Ask a run's runtime what only it can measure."""
+    found: Mapping[str, Value] = {}
+    with contained(_log, doing_for_run(run.assignment.run_id, "asking its runtime what it uses")):
+        found = await host.machine.runtimes.usage(container_run(run.assignment, run.job, run.pid))
+    run.reported.measured_by_runtime = found or run.reported.measured_by_runtime
+    run.schedule.runtime_at = host.clock.monotonic() + _RUNTIME_S
+
+
 async def _measured(host: JobHost, run: WatchedRun) -> None:
     """Measure a run's disk use, and report what is due; a job that has too much ends."""
     due = run.schedule
@@ -118,14 +139,14 @@ async def _measured(host: JobHost, run: WatchedRun) -> None:
     finally:
         due.measuring = False
         now = host.clock.monotonic()
-        due.disk_at = now + max(host.settings.poll_s, 1.0)
+        due.disk_at = now + max(host.machine.settings.poll_s, 1.0)
     if not run.executing:
         return
     full = host.disks.over_limit(run.scratch)
     if full is not None:
         run.on(events.Failed(full))
     elif due.shadow_at is not None and now >= due.shadow_at:
-        due.shadow_at = now + host.settings.update_s
+        due.shadow_at = now + host.machine.settings.update_s
         reporting.update(run)
 
 
@@ -133,10 +154,7 @@ async def look_at_pool(host: JobHost) -> None:
     """Check how full the thin pool is; log and advertise when it is exhausted, and when it is not any more."""
     disks = host.disks
     disks.pool = await asyncio.get_running_loop().run_in_executor(None, disks.volumes.pool_use)
-    enforcement = host.enforcement.with_pool(disks.pool)
-    if enforcement is host.enforcement:
-        return
-    host.enforcement = enforcement
-    if disks.pool is not None:
+    former = host.machine.enforcement
+    host.machine.note_pool(disks.pool)
+    if disks.pool is not None and host.machine.enforcement is not former:
         _log.warning("thin pool %s: data %.1f %%, metadata %.1f %%", *vars(disks.pool).values())
-    host.report_host_facts()

@@ -26,6 +26,8 @@ from slotwise.execution.keeper_spec import Identity, KeeperSpec
 from slotwise.execution.launcher import Entry, remove_tree, write_files
 
 PREFIX = "dir_"
+#: What a restarted starter needs of a run, in its control directory.
+_RECORD = "run.json"
 _MODES = {"user": 0o700, "group": 0o750, "world": 0o755}
 _serial = itertools.count(1)
 
@@ -166,7 +168,7 @@ def start_files(
     if sources:
         entries.append((str(run.private), 0o700, None, None))
     entries += [(source, 0o1777, None, None) for source in sources]
-    entries.append((str(run.control / "run.json"), 0o600, None, json.dumps(kept).encode()))
+    entries.append((str(run.control / _RECORD), 0o600, None, json.dumps(kept).encode()))
     entries.append((str(run.control / "spec"), 0o600, None, spec.encode()))
     return entries
 
@@ -174,10 +176,23 @@ def start_files(
 def recall(run: RunDirectory) -> dict[str, object] | None:
     """What :func:`start_files` kept; None when it never came to that."""
     try:
-        found = json.loads((run.control / "run.json").read_text())
+        found = json.loads((run.control / _RECORD).read_text())
     except (FileNotFoundError, NotADirectoryError, json.JSONDecodeError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def amend(run: RunDirectory, changes: Mapping[str, object]) -> None:
+    """Change values of what :func:`start_files` kept; nothing when it never came to that.
+
+    :raises OSError: when the file system refuses; what was kept stays as it is.
+    """
+    kept = recall(run)
+    if kept is None:
+        return
+    new = run.control / f"{_RECORD}.new"
+    write_files([(str(new), 0o600, None, json.dumps({**kept, **changes}).encode())])
+    new.replace(run.control / _RECORD)
 
 
 def existing(executes: Iterable[Path], control: Path, *, nested: bool = True) -> list[RunDirectory]:

@@ -49,7 +49,7 @@ def usage_attributes(usage: Usage, disk: Disk, moment: Moment) -> dict[str, Valu
         "JobPid": moment.pid,
         "JobState": "Suspended" if moment.suspended else "Running",
         "CgroupEnforced": moment.cgroup,
-        "CpusUsage": round(cpu_s / wall_s, 6) if wall_s > 0 else 0.0,
+        "CpusUsage": _cpus(cpu_s, wall_s) if wall_s > 0 else 0.0,
         "BytesRecvd": float(moment.bytes_received),
         "BytesSent": float(moment.bytes_sent),
     }
@@ -69,7 +69,7 @@ def end_attributes(
         ad["JobDuration"] = round(max(0.0, result.ended_at - result.started_at), 6)
         wall_s = result.ended_at - result.started_at
         if wall_s > 0:
-            ad["CpusUsage"] = round((usage.user_s + usage.system_s) / wall_s, 6)
+            ad["CpusUsage"] = _cpus(usage.user_s + usage.system_s, wall_s)
     if end.at_memory_limit and memory_limit_mib > 0:
         ad["ResidentSetSize"] = memory_limit_mib * 1024
         ad["ImageSize"] = max(usage.image_kib, memory_limit_mib * 1024)
@@ -83,6 +83,11 @@ def end_attributes(
     if result is not None and result.how in ("exited", "signaled"):
         ad["ToE"] = _ticket(result)
     return ad
+
+
+def _cpus(cpu_s: float, wall_s: float) -> float:
+    """Processors that a job keeps busy. Of a job of milliseconds most of the time is the kernel's, for its start."""
+    return round(cpu_s / max(wall_s, 1.0), 6)
 
 
 def exit_attributes(result: KeeperResult) -> dict[str, Value]:

@@ -19,7 +19,8 @@ from slotwise.ids import doing_for_run
 from slotwise.starter.convert import shadow_message, shadow_report
 from slotwise.starter.messages import FromShadow, Hello, Output, StreamPiece, ToShadow
 from slotwise.wire.channel import uses_tls
-from slotwise.wire.credential import Metadata, TokenCredential
+from slotwise.wire.contact import key_of
+from slotwise.wire.credential import Metadata, TokenCredential, places
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.run_tokens import for_stream
 from slotwise.wire.stream import BundledStream
@@ -72,6 +73,7 @@ class ShadowLink(BundledStream[schedd_pb2.StarterMessage, schedd_pb2.ShadowMessa
     ) -> None:
         super().__init__(f"the shadow at {address}", weigh=_weight)
         self.address = address
+        places.name(address)  # the startd has it from the schedd that holds the claim
         self._own_address = own_address
         self._streams = 0
         self._on_idle = on_idle
@@ -82,7 +84,9 @@ class ShadowLink(BundledStream[schedd_pb2.StarterMessage, schedd_pb2.ShadowMessa
     @property
     def private(self) -> bool:
         """No third party can read it: it is encrypted, or does not leave this machine."""
-        return self.address.startswith("unix:") or uses_tls() or is_loopback(self.address.rpartition(":")[0])
+        if self.address.startswith("unix:") or key_of(self.address):
+            return True
+        return uses_tls() or is_loopback(self.address.rpartition(":")[0])
 
     # ---- for runs
 

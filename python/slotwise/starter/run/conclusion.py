@@ -23,9 +23,6 @@ from slotwise.starter.runtimes.runtime import container_run
 
 _log = logging.getLogger(__name__)
 
-#: Jobs shorter than this are not worth a walk through their scratch directory, seconds.
-LONG_ENOUGH_S = 2.0
-
 
 class EndingRun(HookedRun, MeasuredRun, Protocol):
     """What the end of a job needs of its run."""
@@ -73,15 +70,15 @@ async def _leave_runtime(run: EndingRun, result: KeeperResult) -> None:
     """The runtime knows how its container ended, and removes it."""
     run_id = run.assignment.run_id
     with contained(_log, doing_for_run(run_id, f"removing its container ({run.job.choice.runtime})")):
-        result = await run.host.runtimes.conclude(container_run(run.assignment, run.job), result)
+        result = await run.host.machine.runtimes.conclude(container_run(run.assignment, run.job), result)
         run.keeper.result = result
     with contained(_log, doing_for_run(run_id, "judging its end"), run.give_up):
         _find_end(run, result)
 
 
 def _find_end(run: EndingRun, result: KeeperResult) -> None:
-    hooked = bool(run.host.settings.hooks.programs)
-    if hooked or run.host.disks.checks(run.scratch) or result.ended_at - result.started_at > LONG_ENOUGH_S:
+    hooked = bool(run.host.machine.settings.hooks.programs)
+    if hooked or result.started_at or run.host.disks.checks(run.scratch):
         run.begin(_conclude(run, result))
     else:
         _judge(run, result, None)
@@ -89,7 +86,7 @@ def _find_end(run: EndingRun, result: KeeperResult) -> None:
 
 async def _conclude(run: EndingRun, result: KeeperResult) -> None:
     """A job that failed beside a full disk is held for the disk."""
-    disks, settings, now = run.host.disks, run.host.settings, run.host.clock.now
+    disks, settings, now = run.host.disks, run.host.machine.settings, run.host.clock.now
     full = None
     try:
         run.scratch.used = await disks.measure(run.scratch)
@@ -109,7 +106,7 @@ async def _conclude(run: EndingRun, result: KeeperResult) -> None:
 def _overruled(run: EndingRun, result: KeeperResult, full: End | None) -> End | None:
     """What the run ends with whatever the keeper saw: a wrapper that failed, a disk (``full``) that was."""
     scratch, identity = run.assignment.directory.scratch, run.job.identity
-    failed = wrapper_failure(scratch, identity) if run.host.settings.wrapper else None
+    failed = wrapper_failure(scratch, identity) if run.host.machine.settings.wrapper else None
     return failed or (None if result.how == "exited" and result.code == 0 else full)
 
 
@@ -121,5 +118,5 @@ def _judge(run: EndingRun, result: KeeperResult, full: End | None) -> None:
             _log.error("run %s: could not remove all processes and cgroups of the job", run_id)
         for limit in result.unenforced:
             _log.warning("run %s: the host refused a limit: %s", run_id, limit)
-            run.host.note_refusal(limit)
+            run.host.machine.note_refusal(limit)
         run.on(events.KeeperEnded(result, run.job.enforced.memory, run.job.view or NO_JOB, overruled))

@@ -31,6 +31,8 @@ class Reported:
     by_hook: Mapping[str, ExprTree] = field(default_factory=dict)
     #: What its runtime knows of it while it runs (``<service>_HostPort``).
     by_runtime: Mapping[str, Value] = field(default_factory=dict)
+    #: What its runtime has measured of it.
+    measured_by_runtime: Mapping[str, Value] = field(default_factory=dict)
 
 
 class MeasuredRun(Protocol):
@@ -65,7 +67,7 @@ def usage_ad(run: MeasuredRun, now: float) -> dict[str, Value]:
     """What the job uses, as attributes."""
     attributes = usage.usage_attributes(run.keeper.usage(), run.scratch.used, moment(run, now))
     attributes["MemoryUsage"] = memory_usage_expression()
-    return {**attributes, **run.reported.by_runtime, **run.reported.devices, **run.reported.by_job}
+    return {**attributes, **run.reported.by_runtime, **_reported(run)}
 
 
 def end_ad(run: MeasuredRun, end: End, now: float) -> dict[str, Value]:
@@ -77,7 +79,12 @@ def end_ad(run: MeasuredRun, end: End, now: float) -> dict[str, Value]:
     attributes = usage.end_attributes(end, result, run.scratch.used, moment(run, now), limit_mib)
     attributes["MemoryUsage"] = memory_usage_expression()
     over = dict.fromkeys(run.reported.by_runtime, UNDEFINED)
-    return {**attributes, **over, **run.reported.devices, **run.reported.by_job}
+    return {**attributes, **over, **_reported(run)}
+
+
+def _reported(run: MeasuredRun) -> dict[str, Value | ExprTree]:
+    reported = run.reported
+    return {**reported.measured_by_runtime, **reported.devices, **reported.by_job}
 
 
 def traffic_ad(run: MeasuredRun) -> dict[str, Value]:

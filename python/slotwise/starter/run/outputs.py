@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 from dataclasses import replace
 from typing import Protocol
 
@@ -17,11 +18,13 @@ from slotwise.starter.messages import Checkpoint, Output, OutputsWait
 from slotwise.starter.run import events
 from slotwise.starter.run.measured import MeasuredRun, usage_ad
 from slotwise.starter.run.run_host import HostServices
-from slotwise.starter.transfer import transfer, url_transfer
+from slotwise.starter.transfer import manifest, transfer, url_transfer
 from slotwise.starter.transfer.live_output import LiveOutput
 from slotwise.starter.transfer.output_turn import OutputTurn
 from slotwise.starter.transfer.transfer_stats import OWN
 from slotwise.starter.transfer.url_transfer import TransferringRun
+
+_log = logging.getLogger(__name__)
 
 #: Why files that are to be encrypted do not go back.
 NOT_PRIVATE = "The job's files are to be encrypted, and the connection to the access point is not"
@@ -64,19 +67,31 @@ async def send_outputs(run: SendingRun) -> None:
         return
     scratch, identity = run.assignment.directory.scratch, run.job.identity
     try:
+        if job.manifest and not only_streams:
+            await record_manifest(run.assignment, run.job, "out")
         try:
             chosen = transfer.choose(job, scratch, run.files.before, identity, streams_only=only_streams)
         except transfer.OutputError as error:  # the others go back all the same: they show what went wrong
             problems.append(error.end)
             chosen = error.found
         away = url_transfer.output_urls(run.job.ad, [output.name for output in chosen if not output.directory])
-        if away and (problem := await url_transfer.deliver(run, run.host.plugins, away)) is not None:
+        if away and (problem := await url_transfer.deliver(run, run.host.machine.plugins, away)) is not None:
             problems.append(problem)
         if not await _send_files(run, [output for output in chosen if output.name not in away], problems):
             return
     except OSError as error:
         problems.append(scratch_failure(error))
     run.on(events.OutputsSent(_named(run, problems[0]) if problems else None))
+
+
+async def record_manifest(assignment: Assignment, job: RunJob, name: str) -> None:
+    """List what is in the scratch directory now. A list that cannot be made is not worth the job: the log has why."""
+    assert job.view is not None
+    scratch, loop = assignment.directory.scratch, asyncio.get_running_loop()
+    try:
+        await loop.run_in_executor(None, manifest.record_files, scratch, job.view.manifest, name, job.identity)
+    except OSError as error:
+        _log.warning("%s: no list %r for its manifest (run %s): %s", assignment.job_id, name, assignment.run_id, error)
 
 
 def _named(run: SendingRun, end: End) -> End:

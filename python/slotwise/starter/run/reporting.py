@@ -105,7 +105,7 @@ def update(run: ReportingRun) -> None:
     pack = pack_one(attributes)
     run.shadow.report(Update(pack))
     report_usage(run, pack)
-    run.begin(hooks.updated(run, run.host.settings, attributes))
+    run.begin(hooks.updated(run, run.host.machine.settings, attributes))
     with contextlib.suppress(OSError):
         update_ad = run.assignment.directory.update_ad
         fresh = update_ad.with_suffix(".ad.tmp")

@@ -76,8 +76,8 @@ _log = logging.getLogger(__name__)
 _WORKING = (Phase.OFFERED, Phase.PREPARING, Phase.STARTING, Phase.OUTPUT, Phase.CHECKPOINT)
 
 
-class RunHost(HostServices, Protocol):
-    """The host as a run uses it: it prepares and disposes of the whole of a run."""
+class JobPreparation(Protocol):
+    """What comes before the start of a job; see :class:`slotwise.starter.host.preparation.Preparation`."""
 
     def parse_job(self, run: Run, job_ad: ClassAd) -> None:
         """Read the final job ad: what the job asks for, its identity, whether files move."""
@@ -89,6 +89,19 @@ class RunHost(HostServices, Protocol):
 
     async def prepare(self, run: Run) -> None:
         """Make all that the job needs, and write down how it is to be run."""
+        ...
+
+    def take_group(self, group: int) -> None:
+        """A run from before a restart has this tracking group."""
+        ...
+
+
+class RunHost(HostServices, Protocol):
+    """The host as a run uses it: it prepares and disposes of the whole of a run."""
+
+    @property
+    def preparation(self) -> JobPreparation:
+        """Prepares jobs."""
         ...
 
     def spawn(self, run: Run) -> asyncio.Future[int]:
@@ -170,12 +183,12 @@ class Run:
 
     def entrance(self) -> Entrance | None:
         """How a visitor enters the job's view; None: nobody can."""
-        return self.host.runtimes.inside(container_run(self.assignment, self.job, self.pid))
+        return self.host.machine.runtimes.inside(container_run(self.assignment, self.job, self.pid))
 
     @property
     def allows_visits(self) -> ExprTree | None:
         """ENABLE_SSH_TO_JOB, as an expression over machine and job; None: all may visit."""
-        return self.host.settings.visits
+        return self.host.machine.settings.visits
 
     @property
     def may_send(self) -> bool:
@@ -217,7 +230,7 @@ class Run:
     def hello(self) -> Hello:
         """The greeting on a new stream."""
         self.shadow.greet()
-        self.files.asks_for_inputs = self.host.settings.hooks.any_before_transfer
+        self.files.asks_for_inputs = self.host.machine.settings.hooks.any_before_transfer
         return Hello(
             token=self.token,
             slot_name=self.assignment.slot.name,
@@ -285,14 +298,14 @@ class Run:
             if self.obstacle is not None:
                 raise LaunchRefusedError(self.obstacle)
             self.job.user = accepted.user
-            self.host.parse_job(self, unpack_one(accepted.job_ad))
+            self.host.preparation.parse_job(self, unpack_one(accepted.job_ad))
             if self.job.transfers:
                 self._resume_inputs()
         except (OSError, SlotwiseError) as error:
             self.job.view = self.job.view or NO_JOB
             self.on(events.Failed(failure(error)))
             return
-        hooked = hooks.precedes_transfer(self, self.host.settings)
+        hooked = hooks.precedes_transfer(self, self.host.machine.settings)
         self.on(events.Accepted(self.job.transfers, hooked=hooked))
 
     def _resume_inputs(self) -> None:
@@ -348,13 +361,18 @@ class Run:
             self.job.started_at = self.host.clock.now()
         self.on(events.Started(pid))
         self.live.follow()
+        self.ask_runtime()
+
+    def ask_runtime(self) -> None:
+        """Have the runtime report what it knows of the job now that it runs."""
         if self.job.choice.runtime != NONE:
             self.begin(self._describe())
 
     async def _describe(self) -> None:
-        """Report what the runtime knows of the job now that it runs."""
         with contained(_log, doing_for_run(self.run_id, "asking its runtime about it")):
-            found = await self.host.runtimes.describe(container_run(self.assignment, self.job, self.pid), self.job.ad)
+            found = await self.host.machine.runtimes.describe(
+                container_run(self.assignment, self.job, self.pid), self.job.ad
+            )
             if found and self.executing:
                 self.reported.by_runtime = found
                 reporting.update(self)
@@ -421,7 +439,7 @@ class Run:
 
     async def _prepare_transfer(self) -> None:
         try:
-            await self.host.prepare_transfer(self)
+            await self.host.preparation.prepare_transfer(self)
         except (OSError, SlotwiseError) as error:
             self.on(events.Failed(failure(error)))
             return
@@ -447,7 +465,7 @@ class Run:
             self.on(events.Failed(end))
             return
         try:
-            await self.host.prepare(self)
+            await self.host.preparation.prepare(self)
             if self._told_to_go:
                 raise LaunchRefusedError(killed(self.state.kill or Kill(fast=True)))
             pid = await self.host.spawn(self)

@@ -13,6 +13,18 @@ from slotwise.starter.settings import StarterSettings
 from slotwise.starter.transfer.url_transfer import Plugins
 
 
+class MachineServices(Protocol):
+    """What the host can do for jobs; see :class:`slotwise.starter.host.machine.Machine`."""
+
+    settings: StarterSettings
+    plugins: Plugins
+    runtimes: Runtimes
+
+    def note_refusal(self, limit: str) -> None:
+        """The kernel has refused a limit of a job (``file: reason``)."""
+        ...
+
+
 class HostServices(Protocol):
     """What runs use of their host; see :class:`slotwise.starter.host.job_host.JobHost`."""
 
@@ -20,12 +32,10 @@ class HostServices(Protocol):
     startd: StartdOutbox
     leftovers: Leftovers
     disks: ScratchDisks
-    settings: StarterSettings
-    plugins: Plugins
-    runtimes: Runtimes
     #: Where the starter is reached.
     own_address: str
 
-    def note_refusal(self, limit: str) -> None:
-        """The kernel has refused a limit of a job (``file: reason``)."""
+    @property
+    def machine(self) -> MachineServices:
+        """The host's settings, runtimes and plugins."""
         ...

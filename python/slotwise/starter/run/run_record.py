@@ -37,10 +37,6 @@ class RecoveringHost(RunHost, Protocol):
         """Know a run by its id and its directory."""
         ...
 
-    def take_group(self, group: int) -> None:
-        """A run from before a restart has this tracking group."""
-        ...
-
 
 def save(run: RecordedRun) -> dict[str, object]:
     """The record of a run; see :func:`load`."""
@@ -95,7 +91,7 @@ def load(host: RecoveringHost, directory: RunDirectory, kept: Mapping[str, objec
     job.view = read_job(lookup(job.ad), job.user)
     job.identity = accounts.from_json(kept["identity"])
     if job.identity.tracking_gid is not None:
-        host.take_group(job.identity.tracking_gid)
+        host.preparation.take_group(job.identity.tracking_gid)
     if isinstance(before, dict):
         run.files.before = {str(name): (int(pair[0]), int(pair[1])) for name, pair in before.items()}
     memory = kept["memory"]
@@ -109,7 +105,7 @@ def load(host: RecoveringHost, directory: RunDirectory, kept: Mapping[str, objec
         job.choice, job.image = Choice(str(runtime[0]), str(runtime[1])), str(runtime[2])
     run.files.received.from_json(kept.get("came"))
     if log := str(kept.get("user_log") or ""):
-        run.user_log = UserLog(run, log, host.settings.date_form)
+        run.user_log = UserLog(run, log, host.machine.settings.date_form)
     if kept.get("volume"):
         host.disks.take_up(run.scratch)
     host.register(run)

@@ -13,5 +13,7 @@ class UpdateSchedule:
     shadow_at: float | None = None
     disk_at: float = 0.0
     startd_at: float = 0.0
+    #: When its runtime is asked what only it can measure.
+    runtime_at: float = 0.0
     #: The disk is being measured.
     measuring: bool = False

@@ -7,6 +7,7 @@ images.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import logging
@@ -14,16 +15,18 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.values import Value
 from slotwise.config import Config
 from slotwise.errors import UsageError
 from slotwise.execution.arguments import in_double_quotes, split_new, split_old
-from slotwise.execution.exit_status import FAILED_TO_CREATE_PROCESS, held
+from slotwise.execution.exit_status import FAILED_TO_CREATE_PROCESS, STARTER_ERROR, End, How, held
 from slotwise.execution.keeper_spec import Identity, Isolation, KeeperResult, KeeperSpec
 from slotwise.starter.enforcement.privilege import rights_of
 from slotwise.starter.hooks.child_programs import Answer, as_user, call, call_with_jobs_environment
@@ -62,6 +65,13 @@ _TEST_ACTION = ".singularity.d/actions/test"
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NOBODY = 65534
+#: What of an unpacked image shows that it has been made anew.
+_PARTS = ("", ".singularity.d", _TEST_ACTION, "bin", "bin/sh", "usr/bin", "etc")
+#: How long a test that an unpacked image has passed counts, seconds: what has changed deep below is not seen.
+_DIRECTORY_S = 300.0
+#: The mark that a job leaves in its container before its program runs, where SINGULARITY_USE_LAUNCHER is true.
+_MARK = ".condor_container_launched"
+_LAUNCHER = ("/bin/sh", "-c", f': > "$_CONDOR_SCRATCH_DIR/{_MARK}"; exec "$@"', "sh")
 #: So many passed tests are remembered.
 _MOST_PASSED = 1000
 #: Processes of Apptainer's in a container, by name.
@@ -76,6 +86,8 @@ class ApptainerSettings:
 
     #: Path of the program; empty: not installed.
     program: str = ""
+    #: The path that SINGULARITY names and where there is no program.
+    missing: str = ""
     verbosity: str = "-s"
     #: SINGULARITY_BIND_EXPR; without it the job's SingularityBind counts.
     bind: ExprTree | None = None
@@ -83,6 +95,8 @@ class ApptainerSettings:
     #: SINGULARITY_EXTRA_ARGUMENTS: an expression that gives text, or the text itself.
     extra: str = ""
     tests_image: bool = True
+    #: SINGULARITY_USE_LAUNCHER: the job leaves a mark once its container runs.
+    marks_start: bool = False
     ignores_missing_target: bool = False
     #: SINGULARITY_USE_PID_NAMESPACES; None: where the trial container could have them.
     pid_namespaces: bool | None = None
@@ -93,14 +107,18 @@ class ApptainerSettings:
 
 def read_apptainer(config: Config) -> ApptainerSettings:
     """Read the knobs."""
+    named = config.get_str("SINGULARITY").strip()
+    program = find_program(named)
     pids = config.get_text("SINGULARITY_USE_PID_NAMESPACES").strip().lower()
     return ApptainerSettings(
-        program=find_program(config.get_str("SINGULARITY").strip()),
+        program=program,
+        missing=named if named.startswith("/") and not program and config.is_set("SINGULARITY") else "",
         verbosity=config.get_text("SINGULARITY_VERBOSITY").strip(),
         bind=_bind(config),
         target_dir=config.get_str("SINGULARITY_TARGET_DIR").strip(),
         extra=config.get_str("SINGULARITY_EXTRA_ARGUMENTS").strip(),
         tests_image=config.get_bool("SINGULARITY_RUN_TEST_BEFORE_JOB"),
+        marks_start=config.get_bool("SINGULARITY_USE_LAUNCHER"),
         ignores_missing_target=config.get_bool("SINGULARITY_IGNORE_MISSING_BIND_TARGET"),
         pid_namespaces={"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(pids),
         rocm=config.get_bool("SINGULARITY_ADD_ROCM_FLAG"),
@@ -135,23 +153,36 @@ class Apptainer:
 
     name = APPTAINER
 
-    def __init__(self, settings: ApptainerSettings, images: ImageCache, place: Path, control: Path) -> None:
+    def __init__(
+        self,
+        settings: ApptainerSettings,
+        images: ImageCache,
+        place: Path,
+        control: Path,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._settings = settings
+        self._monotonic = monotonic
         self._images = images
         self._place = place
         self._control = control
         self._offer = Probe(works=False)
         self._is_apptainer = True
-        #: Tests of image files that were passed.
-        self._passed: set[tuple[object, ...]] = set()
+        #: Tests of images that were passed, and when.
+        self._passed: dict[tuple[object, ...], float] = {}
+        #: Held while an image is tested.
+        self._testing: WeakValueDictionary[tuple[object, ...], asyncio.Lock] = WeakValueDictionary()
         self._pid_namespaces = settings.pid_namespaces is not False
+        #: Image files are unpacked for each job: its account can mount none.
+        self._unpacks_files = False
 
     @property
     def offer(self) -> Probe:
         """What works here; pulls are not offered while they keep failing."""
         problem = self._images.record.problem
         if not problem or not self._offer.works:
-            return self._offer
+            return self._images.record.withdrawn(self._offer)
         withdrawn: dict[str, Value] = {"HasDockerURL": False, "ContainerPullsOfflineReason": problem}
         gap = f"images are not pulled: {problem}"
         return replace(self._offer, attributes={**self._offer.attributes, **withdrawn}, gaps=(*self._offer.gaps, gap))
@@ -162,15 +193,17 @@ class Apptainer:
         """Run a container of an empty directory, and one of an image file."""
         if not self._settings.program:
             self._offer = Probe(works=False)
+            if missing := self._settings.missing:
+                self._offer = self._broken(f"SINGULARITY names {missing}, where there is no program")
             return
         try:
             said = await self._run(["--version"], os.geteuid())
         except OSError as error:
-            self._offer = Probe(works=False, reason=f"{self._settings.program}: {error.strerror}")
+            self._offer = self._broken(f"{self._settings.program}: {error.strerror}")
             return
         version = said.output.strip().partition("\n")[0]
         if said.status != 0 or not version:
-            self._offer = Probe(works=False, reason=f"{self._settings.program} --version: {_first_line(said)}")
+            self._offer = self._broken(f"{self._settings.program} --version: {_first_line(said)}")
             return
         self._is_apptainer = "apptainer" in version
         self._offer = await self._trial(version)
@@ -179,7 +212,7 @@ class Apptainer:
         try:
             sandbox = self._sandbox()
         except OSError as error:
-            return self._broken(version, f"no trial container can be made: {error}")
+            return self._broken(f"no trial container can be made: {error}", version)
         found: Answer | None = None
         wanted = self._settings.pid_namespaces
         for pids in (True, False) if wanted is None else (wanted,):
@@ -191,12 +224,12 @@ class Apptainer:
         by_sandbox = found.status == _TRIAL_STATUS
         by_file = await self._tries_file(sandbox)
         if not by_sandbox and not by_file:
-            return self._broken(version, f"Both SIF and Sandbox tests on startup failed : {_last_line(found)}")
+            return self._broken(f"Both SIF and Sandbox tests on startup failed : {_last_line(found)}", version)
         attributes: dict[str, Value] = {
             "HasSingularity": True,
             "HasContainer": True,
-            # A download cannot be tried; one that fails is held against the image.
-            "HasDockerURL": True,
+            # A download, which makes an image file, cannot be tried; one that fails is held against the image.
+            "HasDockerURL": by_file,
             "HasPidNamespaces": self._pid_namespaces,
             "SingularityVersion": version,
         }
@@ -208,12 +241,10 @@ class Apptainer:
         return Probe(works=True, version=version, attributes=attributes, gaps=gaps)
 
     @staticmethod
-    def _broken(version: str, reason: str) -> Probe:
-        attributes: dict[str, Value] = {
-            "HasSingularity": False,
-            "SingularityVersion": version,
-            "SingularityOfflineReason": reason,
-        }
+    def _broken(reason: str, version: str = "") -> Probe:
+        attributes: dict[str, Value] = {"HasSingularity": False, "SingularityOfflineReason": reason}
+        if version:
+            attributes["SingularityVersion"] = version
         return Probe(works=False, version=version, reason=reason, attributes=attributes)
 
     def _sandbox(self) -> Path:
@@ -224,7 +255,9 @@ class Apptainer:
         return top
 
     async def _tries_file(self, sandbox: Path) -> bool:
-        """Whether a container of an image file runs; the file is made once."""
+        """Whether a container of an image file runs; the file is made once. Where ``/dev/fuse`` is closed to jobs'
+        users it runs only from what Apptainer unpacks of the file."""
+        self._unpacks_files = False
         image = self._place / "trial.sif"
         if not image.exists():
             made = self._place / f"trial.{os.getpid()}.sif"
@@ -235,11 +268,17 @@ class Apptainer:
                 return False
             made.chmod(0o644)
             made.replace(image)
-        return (await self._enter(image)).status == _TRIAL_STATUS
+        mounted = await self._enter(image)
+        if mounted.status == _TRIAL_STATUS or not self._is_apptainer:
+            return mounted.status == _TRIAL_STATUS
+        self._unpacks_files = (await self._enter(image, "--unsquash")).status == _TRIAL_STATUS
+        if self._unpacks_files:
+            _log.info("image files are unpacked for each job, as they cannot be mounted: %s", _last_line(mounted))
+        return self._unpacks_files
 
-    async def _enter(self, image: Path) -> Answer:
+    async def _enter(self, image: Path, *options: str) -> Answer:
         binds = [word for path in _OF_HOST if Path(path).is_dir() for word in ("-B", path)]
-        words = ["exec", *self._containment(), *binds, str(image), "/bin/sh", "-c", _TRIAL]
+        words = ["exec", *options, *self._containment(), *binds, str(image), "/bin/sh", "-c", _TRIAL]
         return await self._run(words, _NOBODY)
 
     async def _run(self, words: list[str], uid: int) -> Answer:
@@ -265,15 +304,28 @@ class Apptainer:
         return job
 
     async def _test(self, job: ContainerJob, spec: KeeperSpec) -> None:
-        """Have Apptainer test the image as the job's user, unless this image file has passed the same test before.
+        """Have Apptainer test the image as the job's user, unless this image has passed the same test before (an
+        unpacked one: not long ago). Of jobs that come together with one image the first tests it, and the others only
+        if it fails.
 
         :raises LaunchRefusedError: when it fails.
         """
+        passed = self._test_key(job, spec)
+        if not passed:
+            await self._run_test(job, spec)
+            return
+        async with self._testing.setdefault(passed, asyncio.Lock()):
+            now = self._monotonic()
+            if passed not in self._passed or (Path(job.image).is_dir() and now - self._passed[passed] > _DIRECTORY_S):
+                await self._run_test(job, spec)
+                if len(self._passed) >= _MOST_PASSED:
+                    self._passed.clear()
+                self._passed[passed] = now
+
+    async def _run_test(self, job: ContainerJob, spec: KeeperSpec) -> None:
+        """:raises LaunchRefusedError: when it fails."""
         env, _ = self._environment(spec, job)
         image = Path(job.image)
-        passed = self._test_key(job, spec)
-        if passed in self._passed:
-            return
         if image.is_dir() and not (image / _TEST_ACTION).exists():  # unpacked by something else: it has no tests
             words = [*self._options(spec, job, "-q", "exec"), job.image, "/bin/sh", "-c", ":"]
         else:
@@ -292,20 +344,27 @@ class Apptainer:
             # What lies on this host may be there on another; what the job brings is the same everywhere.
             subcode = 0 if job.image.startswith(f"{directory.scratch}/") else TEST_FAILED_SUBCODE
             raise LaunchRefusedError(held(reason, TEST_FAILED, subcode))
-        if passed:
-            if len(self._passed) >= _MOST_PASSED:
-                self._passed.clear()
-            self._passed.add(passed)
 
     def _test_key(self, job: ContainerJob, spec: KeeperSpec) -> tuple[object, ...]:
-        """What the result of a test hangs on; empty for an image that can change unseen: a directory, an address."""
-        with contextlib.suppress(OSError):
-            status = Path(job.image).stat()
-            if stat.S_ISREG(status.st_mode) and not job.image.startswith(f"{job.context.directory.path}/"):
-                options = " ".join(self._options(spec, job)).replace(str(job.context.directory.path), "")
-                identity = job.context.identity
-                return (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size, identity.uid, options)
-        return ()
+        """What the result of a test hangs on; empty for an image that can change unseen: the job's own, an address."""
+        if job.image.startswith(f"{job.context.directory.path}/"):
+            return ()
+        seen: list[object] = []
+        for part in _PARTS:
+            try:
+                status = Path(job.image, part).stat()
+            except OSError:
+                if not part:
+                    return ()
+                seen.append(part)  # it is not there
+                continue
+            seen += (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
+            if not part and not stat.S_ISDIR(status.st_mode):
+                break  # the cache notes a use in such a file, which changes its status
+            seen.append(status.st_ctime_ns)
+        options = " ".join(self._options(spec, job)).replace(str(job.context.directory.path), "")
+        identity = job.context.identity
+        return (*seen, identity.uid, identity.gid, identity.groups, options)
 
     @staticmethod
     def _own_login(job: ContainerJob) -> bool:
@@ -315,7 +374,8 @@ class Apptainer:
     async def _pulled(self, job: ContainerJob, progress: Progress) -> str:
         """The image in the cache.
 
-        :raises LaunchRefusedError: when it cannot be pulled: for the image's sake it is held, for this host's not.
+        :raises LaunchRefusedError: when it cannot be pulled: the job is held for the image's sake, and goes elsewhere
+            for this host's, unless SLOTWISE_IMAGE_PULL_FAILURE_ACTION says otherwise.
         """
 
         async def pull(file: Path, say: Progress) -> None:
@@ -332,8 +392,9 @@ class Apptainer:
             return str(await self._images.get(job.image, pull, progress))
         except PullFailedError as error:
             reason = f"Singularity test failed:{error}"
-            subcode = TEST_FAILED_SUBCODE if self._images.record.problem else 0
-            raise LaunchRefusedError(held(reason, TEST_FAILED, subcode)) from None
+            if self._images.record.sends_away(str(error)):
+                raise LaunchRefusedError(End(How.NOT_STARTED, reason=reason, reason_code=STARTER_ERROR)) from None
+            raise LaunchRefusedError(held(reason, TEST_FAILED, 0)) from None
 
     def _make_mount_points(self, job: ContainerJob) -> None:
         """Where the run's directory lies below one that is private in the container, make the place for it there:
@@ -361,7 +422,9 @@ class Apptainer:
         """Apptainer as the program, the job as its arguments."""
         env, moved = self._environment(spec, job)
         program = [_inside(spec.exe, moved)] if spec.exe else []
-        words = [*self._options(spec, job, "exec" if program else "run"), job.image, *program, *spec.args[1:]]
+        launcher = _LAUNCHER if program and self._settings.marks_start else ()
+        words = [*self._options(spec, job, "exec" if program else "run"), job.image]
+        words += [*launcher, *program, *spec.args[1:]]
         _log.info("%s: about to exec %s %s", job.context.job.job_id, self._settings.program, " ".join(words))
         # Apptainer makes the private directories itself, in the container.
         isolation: Isolation = replace(spec.isolation, mounts=())
@@ -398,13 +461,15 @@ class Apptainer:
             words += ["-B", place]
         if context.transfers:
             words += ["--home", scratch]
+        words += ["--unsquash"] if self._unpacks_files else []
         return [*words, *self._containment(), *self._extra(context.machine_ad, context.job_ad)]
 
     def _target(self, job_ad: ClassAd) -> str:
         named = lookup(job_ad)("ContainerTargetDir")
         found = (self._settings.target_dir or (named if isinstance(named, str) else "")).rstrip("/")
         if any(character in found for character in ",:\n") or (found and not found.startswith("/")):
-            reason = f"container_target_dir = {found!r} is not an absolute path, or has a comma, colon or line end"
+            name = "SINGULARITY_TARGET_DIR" if self._settings.target_dir else "container_target_dir"
+            reason = f"{name} = {found!r} is not an absolute path, or has a comma, colon or line end"
             raise LaunchRefusedError(held(reason, FAILED_TO_CREATE_PROCESS, errno.EINVAL))
         return found
 
@@ -505,8 +570,23 @@ class Apptainer:
         """Nothing is known only while it runs."""
         return {}
 
+    async def usage(self, run: ContainerRun) -> Mapping[str, Value]:
+        """Nothing that the keeper does not measure: the job has the host's network."""
+        return {}
+
     async def conclude(self, run: ContainerRun, result: KeeperResult) -> KeeperResult:
-        """Nothing is left of a container whose processes are gone."""
+        """Nothing is left of a container whose processes are gone. A job that has left no mark did not run."""
+        try:
+            if f"arg={_LAUNCHER[2]}".encode() not in (run.directory.control / "spec").read_bytes().split(b"\0"):
+                return result  # the knob may have another value now
+            with rights_of(run.identity):
+                (run.directory.scratch / _MARK).unlink()
+        except FileNotFoundError:
+            if result.how in ("exited", "signaled") and result.ended_by == "itself":
+                detail = f"Apptainer ended with {result.how} {result.code} before the job ran"
+                return replace(result, how="failed", stage="runtime", detail=detail)
+        except OSError as error:
+            _log.warning("run %s: %s: %s", run.run_id, _MARK, error.strerror)
         return result
 
     async def sweep(self, live: Collection[str]) -> list[str]:

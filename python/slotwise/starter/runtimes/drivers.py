@@ -21,7 +21,7 @@ def drivers(settings: RuntimeSettings, execute: Path, control: Path) -> tuple[Ru
     """
     images = ImageCache(settings.cache, execute / ".images")
     return (
-        Docker(settings.docker, execute, PullRecord(settings.cache)),
+        Docker(settings.docker, execute, control, PullRecord(settings.cache)),
         Apptainer(settings.apptainer, images, execute / ".apptainer", control),
         VirtualMachines(settings.vm, execute, root=os.geteuid() == 0),
     )

@@ -2,7 +2,7 @@
 
 ::
 
-    CACHE/<key>.sif         an image; its modification time says when it was last used
+    CACHE/<key>.sif         an image; its access time says when it was last used
           <key>.json        its name, for people
           <key>.lock        locked while somebody pulls it: another starter of this host waits
           pull.<key>.<pid>  what is being pulled; removed when that process is gone
@@ -21,14 +21,14 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from slotwise.config import Config
 from slotwise.errors import SlotwiseError
 from slotwise.execution.launcher import remove_tree
-from slotwise.starter.runtimes.runtime import Progress
+from slotwise.starter.runtimes.runtime import REGISTRIES_OFFLINE, Probe, Progress
 
 _log = logging.getLogger(__name__)
 
@@ -38,6 +38,51 @@ _FRESH_S = 86400.0
 _JUST_USED_S = 60.0
 #: How often a lock that another starter holds is tried, seconds.
 _LOOK_S = 0.2
+#: How often what a pull takes on the disk is measured at most, seconds.
+_MEASURE_S = 1.0
+
+#: The registry of images whose names have none.
+_DOCKER_HUB = "docker.io"
+#: Of so many registries it is remembered that pulls have failed.
+_MOST_REGISTRIES = 20
+
+#: Words of a program that fails for this host's sake, whatever the image.
+_BY_HOST = (
+    "cannot connect to the docker daemon",
+    "is the docker daemon running",
+    "error during connect",
+    "resource temporarily unavailable",
+    "permission denied while trying to connect",
+    "no space left on device",
+    "disk quota exceeded",
+    "input/output error",
+)
+#: Words of one that fails for its registry's sake, or for that of the way to it.
+_BY_REGISTRY = (
+    "i/o timeout",
+    "network is unreachable",
+    "no route to host",
+    "connection refused",
+    "connection reset",
+    "temporary failure in name resolution",
+    # The one registry that is certainly there; another name that is not found may be a mistake of the job's.
+    "lookup registry-1.docker.io",
+    "lookup auth.docker.io",
+    "lookup index.docker.io",
+    "server misbehaving",
+    "tls handshake timeout",
+    "toomanyrequests",
+    "too many requests",
+    "internal server error",
+    "bad gateway",
+    "service unavailable",
+    "gateway timeout",
+    "gateway time-out",
+    "context deadline exceeded",
+    "no answer in",
+    "not pulled in",
+)
+_AUTO, _HOLD, _REQUEUE = "auto", "hold", "requeue"
 
 _Result = TypeVar("_Result")
 #: Pulls an image into the file, below a directory of its own that is removed afterwards.
@@ -60,6 +105,8 @@ class CacheSettings:
     timeout_s: float = 1200.0
     failures: int = 3
     pause_s: float = 600.0
+    #: SLOTWISE_IMAGE_PULL_FAILURE_ACTION: hold the job, requeue it, or auto: by whose failure it is.
+    on_failure: str = _AUTO
 
 
 def read_cache(config: Config) -> CacheSettings:
@@ -70,7 +117,28 @@ def read_cache(config: Config) -> CacheSettings:
         timeout_s=config.get_int("SLOTWISE_IMAGE_PULL_TIMEOUT"),
         failures=config.get_int("SLOTWISE_IMAGE_PULL_FAILURES"),
         pause_s=config.get_int("SLOTWISE_IMAGE_PULL_PAUSE"),
+        on_failure=_action(config),
     )
+
+
+def _action(config: Config) -> str:
+    knob = "SLOTWISE_IMAGE_PULL_FAILURE_ACTION"
+    word = config.get_text(knob).strip().lower()
+    if word not in (_AUTO, _HOLD, _REQUEUE):
+        _log.warning("%s = %s is none of auto, hold, requeue: it is taken for auto", knob, word)
+        return _AUTO
+    return word
+
+
+def is_host_failure(words: str) -> bool:
+    """Whether it is this host that failed, or its way to the registry: another one may do better."""
+    lower = words.lower()
+    return _is_by_host(words) or any(failure in lower for failure in _BY_REGISTRY)
+
+
+def _is_by_host(words: str) -> bool:
+    lower = words.lower()
+    return any(failure in lower for failure in _BY_HOST)
 
 
 class SharedWork(Generic[_Result]):
@@ -116,30 +184,79 @@ class _Shared(Generic[_Result]):
 
 
 class PullRecord:
-    """Whether pulls keep failing here: after so many of different images in a row, none is offered for a while."""
+    """Whether pulls keep failing here: after so many of different images in a row, none is offered for a while. What a
+    registry fails, or the way to it, closes this registry alone: whoever names three that do not exist takes no slot
+    away from others.
 
-    def __init__(self, settings: CacheSettings) -> None:
+    An image that its registry does not have says nothing about the host, and does not count.
+    """
+
+    def __init__(self, settings: CacheSettings, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
-        self._failed: dict[str, str] = {}
-        self._paused_until = 0.0
+        self._monotonic = monotonic
+        #: Images whose pulls have failed since one succeeded, by registry; those that the host itself failed: by "".
+        self._failed: dict[str, dict[str, str]] = {}
+        #: Until when no pulls are offered, by registry.
+        self._paused: dict[str, float] = {}
 
     def failed(self, image: str, reason: str) -> None:
         """A pull has failed."""
-        self._failed[image] = reason
-        if self._settings.failures and len(self._failed) >= self._settings.failures:
-            self._paused_until = time.monotonic() + self._settings.pause_s
+        if not is_host_failure(reason):
+            return
+        key = "" if _is_by_host(reason) else registry_of(image)
+        failed = self._failed.pop(key, {}) | {image: reason}
+        self._failed[key] = failed
+        if self._settings.failures and len(failed) >= self._settings.failures:
+            self._paused[key] = self._monotonic() + self._settings.pause_s
+        while len(self._failed) > _MOST_REGISTRIES:
+            oldest = next(one for one in self._failed if one)
+            self._paused.pop(oldest, None)
+            del self._failed[oldest]
 
-    def succeeded(self) -> None:
-        """A pull has succeeded: it is not this host."""
-        self._failed.clear()
-        self._paused_until = 0.0
+    def succeeded(self, image: str) -> None:
+        """A pull has succeeded: it is neither this host nor the registry."""
+        for key in ("", registry_of(image)):
+            self._failed.pop(key, None)
+            self._paused.pop(key, None)
+
+    def sends_away(self, reason: str) -> bool:
+        """Whether a job whose image could not be pulled goes to another slot; it is held otherwise."""
+        if self._settings.on_failure == _AUTO:
+            return is_host_failure(reason)
+        return self._settings.on_failure == _REQUEUE
 
     @property
     def problem(self) -> str:
         """Why none is offered now; empty when they are. After the pause one more failure is enough."""
-        if time.monotonic() >= self._paused_until or not self._failed:
+        return self._problem("")
+
+    @property
+    def offline(self) -> dict[str, str]:
+        """The registries from which none is offered now, and why."""
+        return {key: why for key in sorted(self._paused) if key and (why := self._problem(key))}
+
+    def _problem(self, key: str) -> str:
+        failed = self._failed.get(key)
+        if not failed or self._monotonic() >= self._paused.get(key, 0.0):
             return ""
-        return f"{len(self._failed)} pulls in a row have failed, the last: {list(self._failed.values())[-1]}"
+        return f"{len(failed)} pulls in a row have failed, the last: {list(failed.values())[-1]}"
+
+    def withdrawn(self, offer: Probe) -> Probe:
+        """A runtime's offer less the registries that are closed here."""
+        if not offer.works or not self.offline:
+            return offer
+        attributes = {**offer.attributes, REGISTRIES_OFFLINE: ", ".join(self.offline)}
+        gaps = [f"images are not pulled from {registry}: {why}" for registry, why in self.offline.items()]
+        return replace(offer, attributes=attributes, gaps=(*offer.gaps, *gaps))
+
+
+def registry_of(image: str) -> str:
+    """The registry of an image, as ``docker://`` and the like and Docker itself name it."""
+    path = image.partition("://")[2] or image
+    host, slash, _ = path.partition("/")
+    named = bool(slash) and ("." in host or ":" in host or host == "localhost")
+    host = host.lower() if named else _DOCKER_HUB
+    return _DOCKER_HUB if host in ("index.docker.io", "registry-1.docker.io") else host
 
 
 class ImageCache:
@@ -165,7 +282,7 @@ class ImageCache:
         except PullFailedError as error:
             self.record.failed(name, str(error))
             raise
-        self.record.succeeded()
+        self.record.succeeded(name)
         return found
 
     async def _pulled(self, name: str, file: Path, pull: Pull, say: Progress) -> Path:
@@ -180,7 +297,7 @@ class ImageCache:
             fresh = place / "image.sif"
             try:
                 async with asyncio.timeout(self._settings.timeout_s):
-                    await pull(fresh, say)
+                    await self._within_bound(name, place, pull(fresh, say))
             except TimeoutError:
                 reason = f"{name}: not pulled in {self._settings.timeout_s:.0f} s (SLOTWISE_IMAGE_PULL_TIMEOUT)"
                 raise PullFailedError(reason) from None
@@ -193,6 +310,25 @@ class ImageCache:
         finally:
             remove_tree(place)
             os.close(lock)
+
+    async def _within_bound(self, name: str, place: Path, work: Awaitable[None]) -> None:
+        """Do a pull. One that fills the disk is given up: a few bytes of an image can unpack to any number."""
+        most = 2 * self._settings.most_mib << 20  # what is unpacked, and what is made of it
+        task = asyncio.ensure_future(work)
+        wait_s = _MEASURE_S
+        try:
+            while not (await asyncio.wait({task}, timeout=wait_s))[0]:
+                began = time.monotonic()
+                taken = await asyncio.get_running_loop().run_in_executor(None, _bytes_below, place)
+                wait_s = max(_MEASURE_S, 10 * (time.monotonic() - began))
+                if taken > most:
+                    limit = f"twice SLOTWISE_IMAGE_CACHE_SIZE = {self._settings.most_mib} MiB"
+                    raise PullFailedError(f"{name} takes more than {limit} while it is pulled")
+            await task
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
 
     async def _locked(self, path: Path, say: Progress) -> int:
         """The lock of one image; the kernel takes it away when this process ends."""
@@ -216,13 +352,13 @@ class ImageCache:
         """Remove images until the rest is within the bound, least recently used first. An image that a container runs
         from stays on the disk until the container has ended."""
         found = sorted(
-            ((file.stat(), file) for file in self._directory.glob("*.sif")), key=lambda pair: pair[0].st_mtime
+            ((file.stat(), file) for file in self._directory.glob("*.sif")), key=lambda pair: pair[0].st_atime
         )
         total = sum(status.st_size for status, _ in found)
         for status, file in found:
             if total <= self._settings.most_mib << 20:
                 return
-            if file != kept and time.time() - status.st_mtime > _JUST_USED_S:
+            if file != kept and time.time() - status.st_atime > _JUST_USED_S:
                 _log.info("removing the image %s: the cache is full", _name_of(file))
                 for path in (file, file.with_suffix(".json"), file.with_suffix(".lock")):
                     path.unlink(missing_ok=True)
@@ -238,6 +374,16 @@ class ImageCache:
         return problems
 
 
+def _bytes_below(top: Path) -> int:
+    """What the files below a directory take on the disk."""
+    total = 0
+    for place, _, files in os.walk(top):
+        for file in files:
+            with contextlib.suppress(OSError):  # it is gone again
+                total += os.lstat(f"{place}/{file}").st_blocks * 512
+    return total
+
+
 def _key(name: str) -> str:
     return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
@@ -249,7 +395,7 @@ def _is_usable(name: str, file: Path) -> bool:
             return False
         pulled = float(json.loads(file.with_suffix(".json").read_text())["pulled"])
         if "@sha256:" in name or 0 <= time.time() - pulled < _FRESH_S:
-            os.utime(file)
+            os.utime(file, ns=(time.time_ns(), file.stat().st_mtime_ns))  # the other one is the image's
             return True
     return False
 

@@ -11,7 +11,14 @@ from slotwise.classad.values import Value
 from slotwise.execution.keeper_spec import KeeperResult, KeeperSpec
 from slotwise.starter.job.choice import NONE, Choice
 from slotwise.starter.runtimes.choice import ChoiceRules, choose
-from slotwise.starter.runtimes.runtime import ContainerJob, ContainerRun, Entrance, Progress, Runtime
+from slotwise.starter.runtimes.runtime import (
+    REGISTRIES_OFFLINE,
+    ContainerJob,
+    ContainerRun,
+    Entrance,
+    Progress,
+    Runtime,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +49,12 @@ class Runtimes:
         """For the machine ad. What one of them can (HasContainer), the host can, whatever another says."""
         found: dict[str, Value] = {}
         for driver in self._drivers.values():
-            found |= {name: value for name, value in driver.offer.attributes.items() if found.get(name) is not True}
+            offer = driver.offer.attributes
+            offline = [text for ads in (found, offer) if isinstance(text := ads.get(REGISTRIES_OFFLINE), str)]
+            found |= {name: value for name, value in offer.items() if found.get(name) is not True}
+            if offline:
+                names = ", ".join(offline).split(", ")
+                found[REGISTRIES_OFFLINE] = ", ".join(sorted(set(names)))
         return found
 
     def gaps(self) -> tuple[str, ...]:
@@ -74,6 +86,11 @@ class Runtimes:
         """Attributes of the job that are known once it runs."""
         driver = self._drivers.get(run.choice.runtime)
         return {} if driver is None else await driver.describe(run, job_ad)
+
+    async def usage(self, run: ContainerRun) -> Mapping[str, Value]:
+        """What only the runtime can measure of a running job."""
+        driver = self._drivers.get(run.choice.runtime)
+        return {} if driver is None else await driver.usage(run)
 
     async def conclude(self, run: ContainerRun, result: KeeperResult) -> KeeperResult:
         """The keeper's result, as the runtime sees it; nothing is left of the container."""

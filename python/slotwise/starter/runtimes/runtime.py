@@ -22,6 +22,8 @@ from slotwise.starter.job.failures import NO_JOB
 from slotwise.starter.job.run_job import RunJob
 from slotwise.starter.runtimes.context import JobContext
 
+#: The attribute of the machine ad that names the registries from which no images are pulled now.
+REGISTRIES_OFFLINE = "ContainerRegistriesOffline"
 #: Hears what a preparation does now ("pulling busybox:latest"), for the job's ad and its event log.
 Progress = Callable[[str], None]
 
@@ -153,6 +155,11 @@ class Runtime(Protocol):
 
     async def describe(self, run: ContainerRun, job_ad: ClassAd) -> Mapping[str, Value]:
         """Attributes of the job that are known once it runs; they hold until its end."""
+        ...
+
+    async def usage(self, run: ContainerRun) -> Mapping[str, Value]:
+        """Attributes of a running job that only its runtime can measure; what they say last holds at the job's end.
+        Asked for now and then."""
         ...
 
     async def conclude(self, run: ContainerRun, result: KeeperResult) -> KeeperResult:

@@ -40,6 +40,7 @@ _OURS = frozenset(
         ".plugin.out",
         "docker_stderror",
         ".vm_report",
+        ".vm_note",
         ".docker_sock",
     }
 )
@@ -189,6 +190,7 @@ def choose(job: JobView, scratch: Path, before: Listing, identity: Identity, *, 
             else:
                 listed, problem = _listed(job, scratch)
                 found += listed
+            found += _manifest(job, scratch, {output.name for output in found})
     deep = next((output for output in found if output.name.count("/") > _MOST_LEVELS), None)
     if deep is not None:
         end = _missing(deep.path, OSError(errno.ENAMETOOLONG, f"more than {_MOST_LEVELS} directories deep"))
@@ -205,6 +207,14 @@ def choose(job: JobView, scratch: Path, before: Listing, identity: Identity, *, 
     return found
 
 
+def _manifest(job: JobView, scratch: Path, named: Set[str]) -> list[Output]:
+    """The directory of the job's manifest, unless the job lists it itself."""
+    path = scratch / job.manifest
+    if not job.manifest or path.is_symlink() or not path.is_dir():
+        return []
+    return [output for output in _tree(path, job.manifest, job.transfer) if output.name not in named]
+
+
 def _mib(outputs: Iterable[Output]) -> float:
     return sum(output.size for output in outputs) / (1024 * 1024)
 
@@ -215,6 +225,7 @@ def choose_checkpoint(job: JobView, scratch: Path, before: Listing, identity: Id
     :raises OutputError: when a listed file is missing.
     """
     rules = job.checkpoint
+    job = replace(job, manifest="")
     if rules is not None and rules.files is not None:
         job = replace(job, transfer=replace(job.transfer, output_files=rules.files, relative_paths=True))
     return choose(job, scratch, before, identity, streams_only=False)

@@ -13,7 +13,7 @@ class PingRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class PingReply(_message.Message):
-    __slots__ = ("daemon", "name", "version", "started_at", "identity", "scopes", "method", "access", "certificate_port", "account")
+    __slots__ = ("daemon", "name", "version", "started_at", "identity", "scopes", "method", "access", "certificate_port", "account", "certificate_sock")
     DAEMON_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -24,6 +24,7 @@ class PingReply(_message.Message):
     ACCESS_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATE_PORT_FIELD_NUMBER: _ClassVar[int]
     ACCOUNT_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_SOCK_FIELD_NUMBER: _ClassVar[int]
     daemon: str
     name: str
     version: str
@@ -34,7 +35,8 @@ class PingReply(_message.Message):
     access: _containers.RepeatedCompositeFieldContainer[Access]
     certificate_port: int
     account: str
-    def __init__(self, daemon: _Optional[str] = ..., name: _Optional[str] = ..., version: _Optional[str] = ..., started_at: _Optional[int] = ..., identity: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ..., method: _Optional[str] = ..., access: _Optional[_Iterable[_Union[Access, _Mapping]]] = ..., certificate_port: _Optional[int] = ..., account: _Optional[str] = ...) -> None: ...
+    certificate_sock: str
+    def __init__(self, daemon: _Optional[str] = ..., name: _Optional[str] = ..., version: _Optional[str] = ..., started_at: _Optional[int] = ..., identity: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ..., method: _Optional[str] = ..., access: _Optional[_Iterable[_Union[Access, _Mapping]]] = ..., certificate_port: _Optional[int] = ..., account: _Optional[str] = ..., certificate_sock: _Optional[str] = ...) -> None: ...
 
 class Access(_message.Message):
     __slots__ = ("level", "allowed", "reason", "knob", "entry", "origin")
@@ -100,6 +102,25 @@ class LogPiece(_message.Message):
     data: bytes
     def __init__(self, data: _Optional[bytes] = ...) -> None: ...
 
+class StatisticsRequest(_message.Message):
+    __slots__ = ("publish",)
+    PUBLISH_FIELD_NUMBER: _ClassVar[int]
+    publish: str
+    def __init__(self, publish: _Optional[str] = ...) -> None: ...
+
+class StatisticsReply(_message.Message):
+    __slots__ = ("values",)
+    class ValuesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    values: _containers.ScalarMap[str, float]
+    def __init__(self, values: _Optional[_Mapping[str, float]] = ...) -> None: ...
+
 class MetricsReply(_message.Message):
     __slots__ = ("families",)
     FAMILIES_FIELD_NUMBER: _ClassVar[int]
@@ -149,10 +170,18 @@ class ConfigValuesReply(_message.Message):
     def __init__(self, values: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class DaemonNames(_message.Message):
-    __slots__ = ("names",)
+    __slots__ = ("names", "mode")
     NAMES_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
     names: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, names: _Optional[_Iterable[str]] = ...) -> None: ...
+    mode: ShutdownRequest.Mode
+    def __init__(self, names: _Optional[_Iterable[str]] = ..., mode: _Optional[_Union[ShutdownRequest.Mode, str]] = ...) -> None: ...
+
+class ShutdownProgram(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class StopRequest(_message.Message):
     __slots__ = ("names", "mode", "at_once")

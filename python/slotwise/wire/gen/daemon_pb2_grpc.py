@@ -70,6 +70,11 @@ class DaemonStub:
                 request_serializer=slotwise_dot_v1_dot_common__pb2.Empty.SerializeToString,
                 response_deserializer=slotwise_dot_v1_dot_daemon__pb2.MetricsReply.FromString,
                 _registered_method=True)
+        self.Statistics = channel.unary_unary(
+                '/slotwise.v1.Daemon/Statistics',
+                request_serializer=slotwise_dot_v1_dot_daemon__pb2.StatisticsRequest.SerializeToString,
+                response_deserializer=slotwise_dot_v1_dot_daemon__pb2.StatisticsReply.FromString,
+                _registered_method=True)
 
 
 class DaemonServicer:
@@ -123,6 +128,13 @@ class DaemonServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Statistics(self, request, context):
+        """What it spends its time on: attributes of daemon ads, as they are now.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_DaemonServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -160,6 +172,11 @@ def add_DaemonServicer_to_server(servicer, server):
                     servicer.Metrics,
                     request_deserializer=slotwise_dot_v1_dot_common__pb2.Empty.FromString,
                     response_serializer=slotwise_dot_v1_dot_daemon__pb2.MetricsReply.SerializeToString,
+            ),
+            'Statistics': grpc.unary_unary_rpc_method_handler(
+                    servicer.Statistics,
+                    request_deserializer=slotwise_dot_v1_dot_daemon__pb2.StatisticsRequest.FromString,
+                    response_serializer=slotwise_dot_v1_dot_daemon__pb2.StatisticsReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -361,6 +378,33 @@ class Daemon:
             metadata,
             _registered_method=True)
 
+    @staticmethod
+    def Statistics(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/slotwise.v1.Daemon/Statistics',
+            slotwise_dot_v1_dot_daemon__pb2.StatisticsRequest.SerializeToString,
+            slotwise_dot_v1_dot_daemon__pb2.StatisticsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
 
 class MasterStub:
     """The master: starts, watches and stops the daemons of one host.
@@ -382,6 +426,11 @@ class MasterStub:
                 request_serializer=slotwise_dot_v1_dot_daemon__pb2.DaemonNames.SerializeToString,
                 response_deserializer=slotwise_dot_v1_dot_common__pb2.Empty.FromString,
                 _registered_method=True)
+        self.Renew = channel.unary_unary(
+                '/slotwise.v1.Master/Renew',
+                request_serializer=slotwise_dot_v1_dot_daemon__pb2.DaemonNames.SerializeToString,
+                response_deserializer=slotwise_dot_v1_dot_common__pb2.Empty.FromString,
+                _registered_method=True)
         self.StopDaemons = channel.unary_unary(
                 '/slotwise.v1.Master/StopDaemons',
                 request_serializer=slotwise_dot_v1_dot_daemon__pb2.StopRequest.SerializeToString,
@@ -390,6 +439,16 @@ class MasterStub:
         self.StartDaemons = channel.unary_unary(
                 '/slotwise.v1.Master/StartDaemons',
                 request_serializer=slotwise_dot_v1_dot_daemon__pb2.DaemonNames.SerializeToString,
+                response_deserializer=slotwise_dot_v1_dot_common__pb2.Empty.FromString,
+                _registered_method=True)
+        self.ReconfigDaemons = channel.unary_unary(
+                '/slotwise.v1.Master/ReconfigDaemons',
+                request_serializer=slotwise_dot_v1_dot_daemon__pb2.DaemonNames.SerializeToString,
+                response_deserializer=slotwise_dot_v1_dot_daemon__pb2.ReconfigReply.FromString,
+                _registered_method=True)
+        self.SetShutdownProgram = channel.unary_unary(
+                '/slotwise.v1.Master/SetShutdownProgram',
+                request_serializer=slotwise_dot_v1_dot_daemon__pb2.ShutdownProgram.SerializeToString,
                 response_deserializer=slotwise_dot_v1_dot_common__pb2.Empty.FromString,
                 _registered_method=True)
 
@@ -411,6 +470,13 @@ class MasterServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Renew(self, request, context):
+        """The same, but running jobs go on, and the new daemons find them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def StopDaemons(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -419,6 +485,20 @@ class MasterServicer:
 
     def StartDaemons(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReconfigDaemons(self, request, context):
+        """Have daemons of this host read their configuration again; empty list: all, the master among them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetShutdownProgram(self, request, context):
+        """The program that runs when the master ends: that of MASTER_SHUTDOWN_<name>.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -436,6 +516,11 @@ def add_MasterServicer_to_server(servicer, server):
                     request_deserializer=slotwise_dot_v1_dot_daemon__pb2.DaemonNames.FromString,
                     response_serializer=slotwise_dot_v1_dot_common__pb2.Empty.SerializeToString,
             ),
+            'Renew': grpc.unary_unary_rpc_method_handler(
+                    servicer.Renew,
+                    request_deserializer=slotwise_dot_v1_dot_daemon__pb2.DaemonNames.FromString,
+                    response_serializer=slotwise_dot_v1_dot_common__pb2.Empty.SerializeToString,
+            ),
             'StopDaemons': grpc.unary_unary_rpc_method_handler(
                     servicer.StopDaemons,
                     request_deserializer=slotwise_dot_v1_dot_daemon__pb2.StopRequest.FromString,
@@ -444,6 +529,16 @@ def add_MasterServicer_to_server(servicer, server):
             'StartDaemons': grpc.unary_unary_rpc_method_handler(
                     servicer.StartDaemons,
                     request_deserializer=slotwise_dot_v1_dot_daemon__pb2.DaemonNames.FromString,
+                    response_serializer=slotwise_dot_v1_dot_common__pb2.Empty.SerializeToString,
+            ),
+            'ReconfigDaemons': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReconfigDaemons,
+                    request_deserializer=slotwise_dot_v1_dot_daemon__pb2.DaemonNames.FromString,
+                    response_serializer=slotwise_dot_v1_dot_daemon__pb2.ReconfigReply.SerializeToString,
+            ),
+            'SetShutdownProgram': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetShutdownProgram,
+                    request_deserializer=slotwise_dot_v1_dot_daemon__pb2.ShutdownProgram.FromString,
                     response_serializer=slotwise_dot_v1_dot_common__pb2.Empty.SerializeToString,
             ),
     }
@@ -513,6 +608,33 @@ class Master:
             _registered_method=True)
 
     @staticmethod
+    def Renew(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/slotwise.v1.Master/Renew',
+            slotwise_dot_v1_dot_daemon__pb2.DaemonNames.SerializeToString,
+            slotwise_dot_v1_dot_common__pb2.Empty.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def StopDaemons(request,
             target,
             options=(),
@@ -555,6 +677,60 @@ class Master:
             target,
             '/slotwise.v1.Master/StartDaemons',
             slotwise_dot_v1_dot_daemon__pb2.DaemonNames.SerializeToString,
+            slotwise_dot_v1_dot_common__pb2.Empty.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReconfigDaemons(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/slotwise.v1.Master/ReconfigDaemons',
+            slotwise_dot_v1_dot_daemon__pb2.DaemonNames.SerializeToString,
+            slotwise_dot_v1_dot_daemon__pb2.ReconfigReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetShutdownProgram(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/slotwise.v1.Master/SetShutdownProgram',
+            slotwise_dot_v1_dot_daemon__pb2.ShutdownProgram.SerializeToString,
             slotwise_dot_v1_dot_common__pb2.Empty.FromString,
             options,
             channel_credentials,

@@ -55,18 +55,20 @@ class SubmitPart(_message.Message):
     def __init__(self, open_cluster: _Optional[_Union[ClusterSubmission, _Mapping]] = ..., more_procs: _Optional[_Union[ProcBatch, _Mapping]] = ..., commit: _Optional[bool] = ..., key: _Optional[bytes] = ..., again: _Optional[bool] = ...) -> None: ...
 
 class ClusterSubmission(_message.Message):
-    __slots__ = ("cluster_ad", "procs", "submit_digest", "item_data", "cluster_id")
+    __slots__ = ("cluster_ad", "procs", "submit_digest", "item_data", "cluster_id", "job_set_ad")
     CLUSTER_AD_FIELD_NUMBER: _ClassVar[int]
     PROCS_FIELD_NUMBER: _ClassVar[int]
     SUBMIT_DIGEST_FIELD_NUMBER: _ClassVar[int]
     ITEM_DATA_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    JOB_SET_AD_FIELD_NUMBER: _ClassVar[int]
     cluster_ad: bytes
     procs: ProcBatch
     submit_digest: bytes
     item_data: bytes
     cluster_id: int
-    def __init__(self, cluster_ad: _Optional[bytes] = ..., procs: _Optional[_Union[ProcBatch, _Mapping]] = ..., submit_digest: _Optional[bytes] = ..., item_data: _Optional[bytes] = ..., cluster_id: _Optional[int] = ...) -> None: ...
+    job_set_ad: bytes
+    def __init__(self, cluster_ad: _Optional[bytes] = ..., procs: _Optional[_Union[ProcBatch, _Mapping]] = ..., submit_digest: _Optional[bytes] = ..., item_data: _Optional[bytes] = ..., cluster_id: _Optional[int] = ..., job_set_ad: _Optional[bytes] = ...) -> None: ...
 
 class ReserveClustersRequest(_message.Message):
     __slots__ = ("count",)
@@ -173,8 +175,16 @@ class EditRequest(_message.Message):
     dry_run: bool
     def __init__(self, jobs: _Optional[_Union[JobSelection, _Mapping]] = ..., set: _Optional[_Mapping[str, str]] = ..., prio_change: _Optional[int] = ..., prio_relative: _Optional[bool] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
+class RunNowRequest(_message.Message):
+    __slots__ = ("job", "vacate")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    VACATE_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    vacate: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, job: _Optional[str] = ..., vacate: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class UsersEdit(_message.Message):
-    __slots__ = ("what", "names", "constraint", "reason", "set")
+    __slots__ = ("what", "names", "constraint", "reason", "set", "kind")
     class What(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         ADD: _ClassVar[UsersEdit.What]
@@ -199,12 +209,14 @@ class UsersEdit(_message.Message):
     CONSTRAINT_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     SET_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
     what: UsersEdit.What
     names: _containers.RepeatedScalarFieldContainer[str]
     constraint: str
     reason: str
     set: _containers.ScalarMap[str, str]
-    def __init__(self, what: _Optional[_Union[UsersEdit.What, str]] = ..., names: _Optional[_Iterable[str]] = ..., constraint: _Optional[str] = ..., reason: _Optional[str] = ..., set: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    kind: str
+    def __init__(self, what: _Optional[_Union[UsersEdit.What, str]] = ..., names: _Optional[_Iterable[str]] = ..., constraint: _Optional[str] = ..., reason: _Optional[str] = ..., set: _Optional[_Mapping[str, str]] = ..., kind: _Optional[str] = ...) -> None: ...
 
 class UsersReply(_message.Message):
     __slots__ = ("changed", "warnings")
@@ -215,7 +227,7 @@ class UsersReply(_message.Message):
     def __init__(self, changed: _Optional[int] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ActReply(_message.Message):
-    __slots__ = ("jobs", "totals")
+    __slots__ = ("jobs", "totals", "background")
     class One(_message.Message):
         __slots__ = ("id", "result")
         ID_FIELD_NUMBER: _ClassVar[int]
@@ -232,9 +244,11 @@ class ActReply(_message.Message):
         def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     JOBS_FIELD_NUMBER: _ClassVar[int]
     TOTALS_FIELD_NUMBER: _ClassVar[int]
+    BACKGROUND_FIELD_NUMBER: _ClassVar[int]
     jobs: _containers.RepeatedCompositeFieldContainer[ActReply.One]
     totals: _containers.ScalarMap[str, int]
-    def __init__(self, jobs: _Optional[_Iterable[_Union[ActReply.One, _Mapping]]] = ..., totals: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    background: int
+    def __init__(self, jobs: _Optional[_Iterable[_Union[ActReply.One, _Mapping]]] = ..., totals: _Optional[_Mapping[str, int]] = ..., background: _Optional[int] = ...) -> None: ...
 
 class JobQuery(_message.Message):
     __slots__ = ("query", "jobs", "mine_only", "batches", "totals_only", "view", "width")

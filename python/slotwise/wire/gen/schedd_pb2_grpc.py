@@ -65,6 +65,11 @@ class ScheddStub:
                 request_serializer=slotwise_dot_v1_dot_schedd__pb2.EditRequest.SerializeToString,
                 response_deserializer=slotwise_dot_v1_dot_schedd__pb2.ActReply.FromString,
                 _registered_method=True)
+        self.RunNow = channel.unary_unary(
+                '/slotwise.v1.Schedd/RunNow',
+                request_serializer=slotwise_dot_v1_dot_schedd__pb2.RunNowRequest.SerializeToString,
+                response_deserializer=slotwise_dot_v1_dot_common__pb2.Empty.FromString,
+                _registered_method=True)
         self.Users = channel.unary_stream(
                 '/slotwise.v1.Schedd/Users',
                 request_serializer=slotwise_dot_v1_dot_common__pb2.AdQuery.SerializeToString,
@@ -161,6 +166,13 @@ class ScheddServicer:
 
     def Edit(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RunNow(self, request, context):
+        """Vacate running jobs, and start an idle one of the same user in their place.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -271,6 +283,11 @@ def add_ScheddServicer_to_server(servicer, server):
                     servicer.Edit,
                     request_deserializer=slotwise_dot_v1_dot_schedd__pb2.EditRequest.FromString,
                     response_serializer=slotwise_dot_v1_dot_schedd__pb2.ActReply.SerializeToString,
+            ),
+            'RunNow': grpc.unary_unary_rpc_method_handler(
+                    servicer.RunNow,
+                    request_deserializer=slotwise_dot_v1_dot_schedd__pb2.RunNowRequest.FromString,
+                    response_serializer=slotwise_dot_v1_dot_common__pb2.Empty.SerializeToString,
             ),
             'Users': grpc.unary_stream_rpc_method_handler(
                     servicer.Users,
@@ -490,6 +507,33 @@ class Schedd:
             '/slotwise.v1.Schedd/Edit',
             slotwise_dot_v1_dot_schedd__pb2.EditRequest.SerializeToString,
             slotwise_dot_v1_dot_schedd__pb2.ActReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RunNow(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/slotwise.v1.Schedd/RunNow',
+            slotwise_dot_v1_dot_schedd__pb2.RunNowRequest.SerializeToString,
+            slotwise_dot_v1_dot_common__pb2.Empty.FromString,
             options,
             channel_credentials,
             insecure,

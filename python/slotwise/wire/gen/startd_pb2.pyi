@@ -42,7 +42,7 @@ class ScheddHello(_message.Message):
     def __init__(self, schedd_name: _Optional[str] = ..., schedd_address: _Optional[str] = ..., claim_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RequestClaim(_message.Message):
-    __slots__ = ("job_ad", "lease_s", "alive_interval_s", "num_dynamic_slots", "claim_pslot_itself", "want_leftovers", "preempt_claim_ids", "pslot_claim_s", "submitter", "user")
+    __slots__ = ("job_ad", "lease_s", "alive_interval_s", "num_dynamic_slots", "claim_pslot_itself", "want_leftovers", "preempt_claim_ids", "pslot_claim_s", "submitter", "user", "coalesce_claim_ids")
     JOB_AD_FIELD_NUMBER: _ClassVar[int]
     LEASE_S_FIELD_NUMBER: _ClassVar[int]
     ALIVE_INTERVAL_S_FIELD_NUMBER: _ClassVar[int]
@@ -53,6 +53,7 @@ class RequestClaim(_message.Message):
     PSLOT_CLAIM_S_FIELD_NUMBER: _ClassVar[int]
     SUBMITTER_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
+    COALESCE_CLAIM_IDS_FIELD_NUMBER: _ClassVar[int]
     job_ad: bytes
     lease_s: int
     alive_interval_s: int
@@ -63,7 +64,8 @@ class RequestClaim(_message.Message):
     pslot_claim_s: int
     submitter: str
     user: str
-    def __init__(self, job_ad: _Optional[bytes] = ..., lease_s: _Optional[int] = ..., alive_interval_s: _Optional[int] = ..., num_dynamic_slots: _Optional[int] = ..., claim_pslot_itself: _Optional[bool] = ..., want_leftovers: _Optional[bool] = ..., preempt_claim_ids: _Optional[_Iterable[str]] = ..., pslot_claim_s: _Optional[int] = ..., submitter: _Optional[str] = ..., user: _Optional[str] = ...) -> None: ...
+    coalesce_claim_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, job_ad: _Optional[bytes] = ..., lease_s: _Optional[int] = ..., alive_interval_s: _Optional[int] = ..., num_dynamic_slots: _Optional[int] = ..., claim_pslot_itself: _Optional[bool] = ..., want_leftovers: _Optional[bool] = ..., preempt_claim_ids: _Optional[_Iterable[str]] = ..., pslot_claim_s: _Optional[int] = ..., submitter: _Optional[str] = ..., user: _Optional[str] = ..., coalesce_claim_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ActivateClaim(_message.Message):
     __slots__ = ("run_id", "run_token", "job_ad", "shadow_address", "user")

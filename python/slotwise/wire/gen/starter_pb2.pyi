@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class JobCommand(_message.Message):
-    __slots__ = ("run_id", "start", "kill", "suspend", "list", "forget", "facts", "left_noted", "slot_usage", "end_noted", "repair_noted", "more")
+    __slots__ = ("run_id", "start", "kill", "suspend", "list", "forget", "facts", "left_noted", "slot_usage", "end_noted", "repair_noted", "shadow_moved", "more")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     KILL_FIELD_NUMBER: _ClassVar[int]
@@ -20,6 +20,7 @@ class JobCommand(_message.Message):
     SLOT_USAGE_FIELD_NUMBER: _ClassVar[int]
     END_NOTED_FIELD_NUMBER: _ClassVar[int]
     REPAIR_NOTED_FIELD_NUMBER: _ClassVar[int]
+    SHADOW_MOVED_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     start: StartJob
@@ -32,8 +33,9 @@ class JobCommand(_message.Message):
     slot_usage: _common_pb2.AdBatch
     end_noted: EndNoted
     repair_noted: RepairNoted
+    shadow_moved: ShadowMoved
     more: _containers.RepeatedCompositeFieldContainer[JobCommand]
-    def __init__(self, run_id: _Optional[str] = ..., start: _Optional[_Union[StartJob, _Mapping]] = ..., kill: _Optional[_Union[KillJob, _Mapping]] = ..., suspend: _Optional[_Union[SuspendJob, _Mapping]] = ..., list: _Optional[_Union[ListJobs, _Mapping]] = ..., forget: _Optional[_Union[ForgetJob, _Mapping]] = ..., facts: _Optional[_Union[HostFactsQuery, _Mapping]] = ..., left_noted: _Optional[_Union[LeftNoted, _Mapping]] = ..., slot_usage: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., end_noted: _Optional[_Union[EndNoted, _Mapping]] = ..., repair_noted: _Optional[_Union[RepairNoted, _Mapping]] = ..., more: _Optional[_Iterable[_Union[JobCommand, _Mapping]]] = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., start: _Optional[_Union[StartJob, _Mapping]] = ..., kill: _Optional[_Union[KillJob, _Mapping]] = ..., suspend: _Optional[_Union[SuspendJob, _Mapping]] = ..., list: _Optional[_Union[ListJobs, _Mapping]] = ..., forget: _Optional[_Union[ForgetJob, _Mapping]] = ..., facts: _Optional[_Union[HostFactsQuery, _Mapping]] = ..., left_noted: _Optional[_Union[LeftNoted, _Mapping]] = ..., slot_usage: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., end_noted: _Optional[_Union[EndNoted, _Mapping]] = ..., repair_noted: _Optional[_Union[RepairNoted, _Mapping]] = ..., shadow_moved: _Optional[_Union[ShadowMoved, _Mapping]] = ..., more: _Optional[_Iterable[_Union[JobCommand, _Mapping]]] = ...) -> None: ...
 
 class StartJob(_message.Message):
     __slots__ = ("job_ad", "slot_ad", "slot_name", "run_token", "shadow_address", "limits", "lease_s", "fetched_for")
@@ -96,6 +98,14 @@ class LeftNoted(_message.Message):
 class RepairNoted(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class ShadowMoved(_message.Message):
+    __slots__ = ("address", "run_ids")
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    RUN_IDS_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    run_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, address: _Optional[str] = ..., run_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class JobEvent(_message.Message):
     __slots__ = ("run_id", "running", "gone", "usage", "suspended", "jobs", "refused", "repaired", "host_facts", "more")
@@ -205,18 +215,20 @@ class JobLeft(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., slot_name: _Optional[str] = ..., reason: _Optional[str] = ..., code: _Optional[int] = ..., cpus: _Optional[float] = ..., memory_mib: _Optional[int] = ..., disk_kib: _Optional[int] = ..., assigned: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class JobListed(_message.Message):
-    __slots__ = ("run_id", "slot_name", "pid", "phase", "suspended")
+    __slots__ = ("run_id", "slot_name", "pid", "phase", "suspended", "shadow_address")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     SLOT_NAME_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
     SUSPENDED_FIELD_NUMBER: _ClassVar[int]
+    SHADOW_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     slot_name: str
     pid: int
     phase: str
     suspended: bool
-    def __init__(self, run_id: _Optional[str] = ..., slot_name: _Optional[str] = ..., pid: _Optional[int] = ..., phase: _Optional[str] = ..., suspended: _Optional[bool] = ...) -> None: ...
+    shadow_address: str
+    def __init__(self, run_id: _Optional[str] = ..., slot_name: _Optional[str] = ..., pid: _Optional[int] = ..., phase: _Optional[str] = ..., suspended: _Optional[bool] = ..., shadow_address: _Optional[str] = ...) -> None: ...
 
 class JobRefused(_message.Message):
     __slots__ = ("reason",)

@@ -405,6 +405,25 @@ impl PredicateCache {
         memo
     }
 
+    /// Whether rows are so few, and so different from the others, that to group all rows by their values is more work
+    /// than to ask each of these.
+    fn few_of_many(
+        &self,
+        matcher: &Matcher,
+        table: &AdTable,
+        dependencies: &Dependencies,
+        within: Option<&Bitmap>,
+    ) -> bool {
+        let Some(rows) = within.filter(|_| matcher.tuning.only_within) else {
+            return false;
+        };
+        let asked = rows.count();
+        dependencies
+            .columns
+            .iter()
+            .any(|column| self.distinct(table, *column) / 2 > asked)
+    }
+
     /// The rows of which a clause says this; of those of `within` alone, if that is far less to do.
     pub fn verdict(
         &self,
@@ -424,6 +443,21 @@ impl PredicateCache {
             let mut out = Bitmap::empty(table.row_end());
             for row in within.unwrap_or(table.live()).iter() {
                 let said = Verdict::of(&scalar.row(row as Row));
+                out.set(row, said == want);
+            }
+            return Truth::Rows(Arc::new(out));
+        }
+        if self.few_of_many(matcher, table, dependencies, within) {
+            // Ads of what the clause reads: whole ones have many times as many attributes.
+            let cells = self.cells(table, &dependencies.columns);
+            let mut plain = scalar.plain();
+            let mut tuple = Vec::with_capacity(dependencies.columns.len());
+            let mut out = Bitmap::empty(table.row_end());
+            for row in within.unwrap_or(table.live()).iter() {
+                tuple.clear();
+                let columns = dependencies.columns.iter();
+                tuple.extend(columns.map(|column| cells.get(row, *column)));
+                let said = Verdict::of(&plain.whole(clause, &dependencies.columns, &tuple));
                 out.set(row, said == want);
             }
             return Truth::Rows(Arc::new(out));

@@ -96,11 +96,13 @@ impl PredicateCache {
             None => scalar.tuples(&groups, 0, |group, value| by_group[group] = value.clone()),
             Some(rows) => {
                 let mut done = Bitmap::empty(groups.count());
+                let mut plain = scalar.plain();
                 for row in rows.iter() {
                     let group = groups.group_of()[row] as usize;
                     if !done.get(group) {
                         done.set(group, true);
-                        by_group[group] = scalar.row(row as Row);
+                        by_group[group] =
+                            plain.whole(clause, groups.columns(), groups.tuple(group));
                     }
                 }
             }

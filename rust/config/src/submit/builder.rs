@@ -9,8 +9,8 @@ use crate::submit::commands::{self, Command};
 use crate::submit::extended::{self, Extended};
 use crate::submit::job::{Done, Job};
 use crate::submit::{
-    Knobs, accounting, basic_attrs, credentials, gpus, policy, program, requirements, resources,
-    transfer, universe, virtual_machine,
+    Knobs, accounting, basic_attrs, credentials, gpus, job_set, policy, program, requirements,
+    resources, transfer, universe, virtual_machine,
 };
 
 /// One step of making a job ad.
@@ -76,6 +76,8 @@ pub enum Step {
     Extended(Extended),
     /// `MY.X = ...` and `+X = ...`.
     Forced(String),
+    /// `jobset.name = ...` and `jobset.X = ...`.
+    JobSet(Vec<String>),
     /// RequireGPUs.
     RequireGpus,
     /// Requirements.
@@ -120,6 +122,7 @@ impl Step {
             Self::Automatic => policy::automatic(job),
             Self::Extended(command) => extended::extended(job, command),
             Self::Forced(name) => forced(job, name),
+            Self::JobSet(commands) => job_set::job_set(job, commands),
             Self::RequireGpus => gpus::require_gpus(job),
             Self::Requirements => requirements::requirements(job),
         }
@@ -164,6 +167,10 @@ impl Step {
                         | Self::Universe
                         | Self::VirtualMachine
                 ) || other.simple().iter().any(|c| c.attribute == "JarFiles")
+            }
+            Self::JobSet(_) => {
+                matches!(other, Self::Forced(_))
+                    || other.simple().iter().any(|c| c.attribute == "JobSetName")
             }
             Self::RequireGpus => matches!(other, Self::Gpus | Self::Forced(_)),
             Self::Requirements => match other {
@@ -259,6 +266,8 @@ pub fn steps(set: &MacroSet, knobs: &dyn Knobs) -> Vec<Step> {
             .filter(|name| starts(name, "MY."))
             .map(Step::Forced),
     );
+    let about_set = entries().filter(|name| job_set::is_about_set(name));
+    steps.push(Step::JobSet(about_set.collect()));
     steps.extend([Step::RequireGpus, Step::Requirements]);
     steps
 }

@@ -5,6 +5,8 @@ use std::sync::OnceLock;
 use classad::spelling::distance;
 use rustc_hash::FxHashMap;
 
+use crate::submit::job_set;
+
 /// How a command's value becomes an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -99,6 +101,7 @@ pub fn is_known(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     names().contains_key(&lower)
         || lower.starts_with("request_")
+        || job_set::is_about_set(&lower)
         || lower.ends_with("_container_port")
 }
 

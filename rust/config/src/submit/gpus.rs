@@ -1,6 +1,7 @@
 //! Steps about GPUs: how many, and what they must be.
 
 use classad::analysis::Reads;
+use classad::expr::{BinaryOp, Expr};
 use classad::print::unparse_text;
 
 use crate::submit::job::{Done, Job};
@@ -98,8 +99,18 @@ pub fn require_gpus(job: &mut Job<'_>) -> Done {
     }
     let clauses = clauses.join(" && ");
     let text = match required {
-        Some(expr) => format!("({}) && {clauses}", unparse_text(&expr)),
+        Some(expr) if binds_less(&expr) => format!("({}) && {clauses}", unparse_text(&expr)),
+        Some(expr) => format!("{} && {clauses}", unparse_text(&expr)),
         None => clauses,
     };
     job.put_expr("RequireGPUs", &text, "require_gpus")
+}
+
+/// Whether `&&` would take away the right end of an expression that is not in parentheses.
+fn binds_less(expr: &Expr) -> bool {
+    match expr {
+        Expr::Binary(binary) => binary.op == BinaryOp::Or,
+        Expr::Ternary(_) | Expr::Elvis(_) => true,
+        _ => false,
+    }
 }

@@ -46,6 +46,8 @@ pub struct Job<'a> {
     pub own: Ad,
     /// Directory of the job.
     pub iwd: String,
+    /// Attributes of the cluster's set.
+    pub job_set: &'a RefCell<Ad>,
     /// Warnings of the whole submission.
     pub warnings: &'a RefCell<Vec<String>>,
     /// Requirements made last, with their text: most jobs have the same.

@@ -17,6 +17,7 @@ pub mod glob;
 pub mod gpus;
 pub mod items;
 pub mod job;
+pub mod job_set;
 pub mod policy;
 pub mod program;
 pub mod queue;
@@ -25,6 +26,7 @@ pub mod requirements;
 pub mod resources;
 pub mod scope;
 pub mod slice;
+pub mod table;
 pub mod transfer;
 pub mod units;
 pub mod universe;
@@ -95,6 +97,8 @@ pub struct Facts {
 pub struct Cluster {
     /// What all jobs share.
     pub ad: Ad,
+    /// What the description says about the set of the cluster, whose name is JobSetName.
+    pub job_set: Ad,
     /// What each job has of its own, in order; an empty ad when that is nothing.
     pub jobs: Vec<Ad>,
 }

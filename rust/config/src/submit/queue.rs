@@ -4,6 +4,7 @@ use crate::error::{Code, ConfigError};
 use crate::expr;
 use crate::lines::{is_space, trim, trim_start};
 use crate::submit::slice::Slice;
+use crate::submit::table::Table;
 
 /// How items are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,10 +55,24 @@ pub struct Queue {
     pub mode: Mode,
     /// Which of them are taken.
     pub slice: Slice,
+    /// How items in columns are read: `from table(...)`.
+    pub table: Option<Table>,
     /// Items that stand on the line.
     pub items: Vec<String>,
     /// Where the (other) items are.
     pub place: Place,
+}
+
+impl Queue {
+    /// The values of the loop variables in one of the items.
+    #[must_use]
+    pub fn split(&self, item: &str) -> Vec<String> {
+        let variables = self.variables.len();
+        match &self.table {
+            Some(table) => table.split(item, variables),
+            None => split_item(item, variables),
+        }
+    }
 }
 
 fn bad(message: impl Into<String>) -> ConfigError {
@@ -181,6 +196,12 @@ fn qualifiers<'t>(queue: &mut Queue, mut rest: &'t str) -> Result<&'t str, Confi
             "files" => Mode::MatchingFiles,
             "dirs" => Mode::MatchingDirectories,
             "any" => Mode::MatchingAny,
+            "table" if queue.mode == Mode::From => {
+                let (table, after) = Table::parse(&rest[word.len()..])?;
+                queue.table = Some(table);
+                rest = after;
+                continue;
+            }
             _ => return Ok(rest),
         };
         if !queue.mode.is_matching() {
@@ -202,6 +223,7 @@ pub fn parse(text: &str) -> Result<Queue, ConfigError> {
         variables: Vec::new(),
         mode: Mode::Plain,
         slice: Slice::default(),
+        table: None,
         items: Vec::new(),
         place: Place::Here,
     };
@@ -265,7 +287,7 @@ pub fn words(text: &str) -> impl Iterator<Item = String> + '_ {
 /// Splits an item between the loop variables: at unit separators if there are any, else at commas, else at blanks;
 /// the last variable takes the rest.
 #[must_use]
-pub fn split_item(item: &str, variables: usize) -> Vec<String> {
+pub(super) fn split_item(item: &str, variables: usize) -> Vec<String> {
     let item = item.trim_matches([' ', '\t', '\r', '\n']);
     let mut values = Vec::with_capacity(variables);
     let mut rest = item;

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use classad::Ad;
 use rustc_hash::FxHashSet;
 
 use crate::condition::Blocks;
@@ -48,10 +49,11 @@ pub struct Reading<'a> {
     given: Given,
     touched: Touched,
     used: RefCell<FxHashSet<String>>,
+    job_set: RefCell<Ad>,
     warnings: RefCell<Vec<String>>,
     cache: Cache,
     made: Submission,
-    loop_names: FxHashSet<String>,
+    loop_names: Vec<String>,
     stopped: bool,
     /// Read up to the first queue statement only, and keep that.
     outline: Option<Outline>,
@@ -86,10 +88,11 @@ impl<'a> Reading<'a> {
             given,
             touched: Touched::default(),
             used: RefCell::default(),
+            job_set: RefCell::default(),
             warnings: RefCell::default(),
             cache: RefCell::default(),
             made: Submission::default(),
-            loop_names: FxHashSet::default(),
+            loop_names: Vec::new(),
             stopped: false,
             outline: None,
         }
@@ -167,15 +170,10 @@ impl<'a> Reading<'a> {
     /// Keeps a queue statement for the outline.
     fn keep(&mut self, arguments: &str, lines: &mut Lines<'_>) -> Done {
         let queue = self.gather(arguments, lines)?;
-        let fields = queue.variables.len();
         if let Some(outline) = &mut self.outline {
             outline.queue = Some(arguments.to_owned());
             outline.has_items = queue.mode != queue::Mode::Plain;
-            outline.items = queue
-                .items
-                .iter()
-                .map(|item| queue::split_item(item, fields))
-                .collect();
+            outline.items = queue.items.iter().map(|item| queue.split(item)).collect();
             outline.variables = queue.variables;
         }
         Ok(())

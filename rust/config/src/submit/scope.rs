@@ -113,6 +113,12 @@ impl SubmitScope<'_> {
                 .into(),
         })
     }
+
+    fn mark_used(&self, lower: &str) {
+        if !self.used.borrow().contains(lower) {
+            self.used.borrow_mut().insert(lower.to_owned());
+        }
+    }
 }
 
 impl Scope for SubmitScope<'_> {
@@ -120,12 +126,11 @@ impl Scope for SubmitScope<'_> {
         let lower = crate::knobs::folded(name);
         if let Some((_, value)) = self.live.items.iter().find(|(known, _)| *known == *lower) {
             self.touch();
+            self.mark_used(&lower);
             return Some(value.as_str().into());
         }
         if let Some(entry) = self.set.get(&lower) {
-            if !self.used.borrow().contains(&*lower) {
-                self.used.borrow_mut().insert(lower.into_owned());
-            }
+            self.mark_used(&lower);
             return Some((&*entry.raw).into());
         }
         self.automatic(&lower)

@@ -58,11 +58,64 @@ pub fn universe(job: &mut Job<'_>) -> Done {
         nodes(job)?;
     }
     if let Some(image) = docker {
+        check_name(job, "docker_image", job::unquoted(&image))?;
         want_docker_image(job, &image, lower == "docker");
     } else if let Some(image) = container {
-        want_container_image(job, job::unquoted(&image));
+        let image = job::unquoted(&image);
+        if image.starts_with("docker:") {
+            check_name(job, "container_image", image)?;
+        }
+        want_container_image(job, image);
+    }
+    check_pull_policy(job)?;
+    check_target_directory(job)
+}
+
+/// Warns of a pull policy that has no effect: execution points know one.
+fn check_pull_policy(job: &mut Job<'_>) -> Done {
+    if let Some(policy) = job.command("docker_pull_policy", "DockerPullPolicy")?
+        && !job::unquoted(&policy).eq_ignore_ascii_case("always")
+    {
+        job.warn(format!(
+            "docker_pull_policy = {policy} has no effect; the only policy is always"
+        ));
     }
     Ok(())
+}
+
+/// Refuses an image's name that no runtime takes for one; execution points would hold the job.
+fn check_name(job: &Job<'_>, command: &str, image: &str) -> Done {
+    let name = image.strip_prefix("docker:").unwrap_or(image);
+    let name = name.strip_prefix("//").unwrap_or(name);
+    let fits = name.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && name
+            .chars()
+            .all(|each| each.is_ascii_alphanumeric() || "._/:@-".contains(each));
+    if fits || name.contains("$$") {
+        return Ok(());
+    }
+    Err(job.bad(
+        command,
+        format!("'{image}' is not the name of an image"),
+        "write [REGISTRY/]NAME[:TAG], for example debian:12",
+    ))
+}
+
+/// Refuses a container_target_dir where no runtime can show a directory.
+fn check_target_directory(job: &mut Job<'_>) -> Done {
+    let command = "container_target_dir";
+    let Some(text) = job.command(command, "ContainerTargetDir")? else {
+        return Ok(());
+    };
+    let place = job::unquoted(&text);
+    if (place.starts_with('/') && !place.contains([',', ':'])) || place.contains("$$") {
+        return Ok(());
+    }
+    Err(job.bad(
+        command,
+        format!("container_target_dir = {place} is not an absolute path, or has a comma or colon"),
+        "write a path of the container, for example /work",
+    ))
 }
 
 /// What stands for the number of a node in the ad of a parallel job, until the node starts.
@@ -105,12 +158,23 @@ fn number_of(job: &Job<'_>, named: &str) -> Result<i64, crate::ConfigError> {
     let known = UNIVERSES
         .iter()
         .find(|(name, number)| *name == lower || number.to_string() == lower);
-    let message = match known {
+    let (message, hint) = match known {
         Some((_, number @ (5 | 7 | 10 | 11 | 12 | 13))) => return Ok(*number),
-        Some((name, _)) => format!("the {name} universe is not there yet"),
-        None => format!("I don't know about the '{named}' universe"),
+        Some(("grid", _)) => (
+            "jobs of the grid universe are submitted to other systems, and an access point submits to its own pool alone"
+                .into(),
+            "use vanilla; machines of another system join this pool by `slotwise glidein`",
+        ),
+        Some((name, _)) => (
+            format!("the {name} universe is no more: HTCondor has given it up, too"),
+            "use vanilla",
+        ),
+        None => (
+            format!("I don't know about the '{named}' universe"),
+            "use vanilla",
+        ),
     };
-    Err(job.bad("universe", message, "use vanilla"))
+    Err(job.bad("universe", message, hint))
 }
 
 fn want_docker_image(job: &mut Job<'_>, image: &str, as_docker_job: bool) {

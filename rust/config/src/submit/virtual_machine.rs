@@ -24,6 +24,11 @@ pub fn virtual_machine(job: &mut Job<'_>) -> Done {
     vcpus(job)?;
     if let Some(address) = job.command("vm_macaddr", "JobVM_MACADDR")? {
         job.put_text("JobVM_MACADDR", &address);
+        if !is_ethernet_address(&address) {
+            job.warn(format!(
+                "vm_macaddr = {address} is not an address like 52:54:00:12:34:56, and the job will be held"
+            ));
+        }
     }
     if job.command("vm_no_output_vm", "")?.is_some() {
         let none = job.truth("vm_no_output_vm", "", false)?;
@@ -127,6 +132,15 @@ fn vcpus(job: &mut Job<'_>) -> Done {
         None => job.put("JobVM_VCPUS", 1),
     }
     Ok(())
+}
+
+/// Whether a text is the address of an Ethernet interface, as `52:54:00:12:34:56`.
+fn is_ethernet_address(text: &str) -> bool {
+    let pairs: Vec<&str> = text.split(':').collect();
+    pairs.len() == 6
+        && pairs
+            .iter()
+            .all(|pair| pair.len() == 2 && pair.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }
 
 /// Sets VMPARAM_vm_Disk: FILE:DEVICE:PERMISSION[:FORMAT], separated by commas.

@@ -24,6 +24,7 @@ use crate::source::Source;
 use crate::submit::Facts;
 use crate::submit::items::{self, Matching};
 use crate::submit::queue::{self, Mode, Place};
+use crate::submit::table;
 
 /// Where a list of transforms runs.
 pub struct Surroundings<'a> {
@@ -295,9 +296,13 @@ fn run(
                     (rest, expander.complaints())
                 };
                 let mut problems = complaints;
-                if explain {
-                    let told = told(command, &rest);
-                    outcome.borrow_mut().steps.push(told);
+                let explained = |step: &dyn Fn() -> String| {
+                    if explain {
+                        outcome.borrow_mut().steps.push(step());
+                    }
+                };
+                if !matches!(command.verb, Verb::Copy | Verb::Rename | Verb::Delete) {
+                    explained(&|| told(command.verb, &command.name, &rest));
                 }
                 match command.verb {
                     Verb::EvalMacro => {
@@ -305,10 +310,7 @@ fn run(
                         match value {
                             Some(value) => {
                                 let text = text_of(&value);
-                                if explain {
-                                    let told = format!("          {} = {text}", command.name);
-                                    outcome.borrow_mut().steps.push(told);
-                                }
+                                explained(&|| format!("          {} = {text}", command.name));
                                 // The value is data: what looks like a macro in it is not one.
                                 variables.set(&command.name, &text.replace('$', "$(DOLLAR)"));
                             }
@@ -320,7 +322,12 @@ fn run(
                     }
                     Verb::Default if noted(&running!(), &command.name) => {}
                     Verb::Set | Verb::Default => match expression(&rest) {
-                        Some(expr) => insert(ad, outcome, &command.name, expr),
+                        Some(expr) => {
+                            if command.verb == Verb::Default {
+                                explained(&|| told(Verb::Set, &command.name, &rest));
+                            }
+                            insert(ad, outcome, &command.name, expr);
+                        }
                         None => problems.push(format!(
                             "{} {}: invalid expression: {rest}",
                             command.verb.text(),
@@ -329,8 +336,17 @@ fn run(
                     },
                     Verb::EvalSet => {
                         let value = expression(&rest).and_then(|expr| running!().evaluate(&expr));
+                        let text = match &value {
+                            Some(value) if explain => text_of(value),
+                            _ => String::new(),
+                        };
                         match value.and_then(definition) {
-                            Some(expr) => insert(ad, outcome, &command.name, expr),
+                            Some(expr) => {
+                                explained(&|| {
+                                    format!("    {}", told(Verb::Set, &command.name, &text))
+                                });
+                                insert(ad, outcome, &command.name, expr);
+                            }
                             None => problems.push(format!(
                                 "EVALSET {}: could not evaluate {rest}",
                                 command.name
@@ -339,6 +355,7 @@ fn run(
                     }
                     Verb::Copy | Verb::Rename | Verb::Delete => {
                         for (from, to) in targets(command, ad, &rest, outcome) {
+                            explained(&|| told(command.verb, &from.to_text(), &to));
                             if let Err(problem) = one(command.verb, ad, outcome, &from, &to) {
                                 problems.push(problem);
                             }
@@ -381,6 +398,7 @@ pub fn rows(
         items::below(&mut queue, &mut Lines::new(&rules.below)).map_err(located)?;
     }
     items::external(&mut queue, &Facts::default(), around.world).map_err(located)?;
+    table::apply(&mut queue).map_err(located)?;
     if queue.mode.is_matching() {
         let matching = Matching::from_commands(&|_, _| None)?;
         items::matching(&mut queue, &matching, around.world, &mut |_| ()).map_err(located)?;
@@ -397,7 +415,7 @@ pub fn rows(
         let taken = (0..length).filter(|row| queue.slice.takes(*row, length));
         taken
             .map(|row| {
-                let values = queue::split_item(&queue.items[row], names.len());
+                let values = queue.split(&queue.items[row]);
                 (row as u32, names.iter().cloned().zip(values).collect())
             })
             .collect()
@@ -432,11 +450,11 @@ fn own_expanded(
     Ok((name, value))
 }
 
-/// A statement as it is carried out.
-fn told(command: &Command, rest: &str) -> String {
-    match command.verb {
-        Verb::Delete => format!("DELETE {}", command.name),
-        verb => format!("{} {} to {rest}", verb.text(), command.name),
+/// A statement about one attribute as it is carried out, in HTCondor's words.
+fn told(verb: Verb, name: &str, rest: &str) -> String {
+    match verb {
+        Verb::Delete => format!("DELETE {name}"),
+        verb => format!("{} {name} to {rest}", verb.text()),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::reservation::may_use;
 use crate::slot::{Division, SlotClass};
 use answers::{NO, YES};
 use classad::{Ad, Expr, Name};
-use columns::{Bitmap, Row};
+use columns::Bitmap;
 use fairshare::GroupTree;
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -132,15 +132,6 @@ impl<'a> Evaluation<'a> {
             return None;
         }
         self.answers.rows.as_deref()
-    }
-
-    /// Whether both Requirements hold for a row as it stands in the table.
-    #[must_use]
-    pub fn accepts_row(&self, row: Row) -> bool {
-        match &self.answers.rows {
-            Some(rows) => rows.get(row as usize),
-            None => requirements_hold(&self.inputs, &self.job, &self.inputs.table.ad(row)),
-        }
     }
 
     /// What a match would take of a slot that is divided, or nothing when it is not.

@@ -269,6 +269,28 @@ impl PyExpr {
             .collect()
     }
 
+    /// What the expression is at its top: the kind of node (``literal``, ``attribute``, ``operation``, ``parentheses``,
+    /// ``call``, ``list`` or ``ad``), its word (the operator, the name), and the expressions that it is made of, from
+    /// the left.
+    fn parts(&self) -> (&'static str, String, Vec<Self>) {
+        let (kind, word) = match &self.expr {
+            Expr::Lit(_) => ("literal", String::new()),
+            Expr::Attr(name) | Expr::AbsAttr(name) => ("attribute", name.to_text().into_owned()),
+            Expr::Select(select) => ("attribute", select.attr.to_text().into_owned()),
+            Expr::Unary(unary) => ("operation", unary.op.symbol().to_owned()),
+            Expr::Binary(binary) => ("operation", binary.op.symbol().to_owned()),
+            Expr::Ternary(_) => ("operation", "? :".to_owned()),
+            Expr::Elvis(_) => ("operation", "?:".to_owned()),
+            Expr::Subscript(_) => ("operation", "[]".to_owned()),
+            Expr::Paren(_) => ("parentheses", String::new()),
+            Expr::Call(call) => ("call", call.name.to_text().into_owned()),
+            Expr::List(_) => ("list", String::new()),
+            Expr::Ad(_) => ("ad", String::new()),
+        };
+        let below = self.expr.children().into_iter();
+        (kind, word, below.map(|e| Self::of(e.clone())).collect())
+    }
+
     /// A number that expressions share which differ only in the case of names and in parentheses; the same in
     /// every process.
     #[getter]

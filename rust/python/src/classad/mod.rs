@@ -5,7 +5,7 @@ mod ad_source;
 mod arguments;
 mod cases;
 pub mod convert;
-mod expr;
+pub(crate) mod expr;
 pub mod maps;
 mod parse;
 mod place;

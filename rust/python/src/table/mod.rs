@@ -20,6 +20,7 @@ mod cluster;
 mod convert;
 pub(crate) mod explained;
 mod packs;
+mod picked;
 mod reports;
 
 use answers::{counts_of, evaluated, signatures_of, values_of};
@@ -416,5 +417,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(packs::unpack_ads, module)?)?;
     module.add_function(wrap_pyfunction!(packs::unpack_ops, module)?)?;
     module.add_function(wrap_pyfunction!(packs::diff_ads, module)?)?;
+    module.add_function(wrap_pyfunction!(picked::picked, module)?)?;
     Ok(())
 }

@@ -44,7 +44,9 @@ class IdleClaims:
         :param lasts_s: after so many seconds that does not hold any more.
         """
         moment = self._clock.monotonic()
-        held = ((claim.slot_name, claim.submitter) for claim in self._claim_table.claims.values())
+        held = (
+            (claim.slot_name, claim.submitter) for claim in self._claim_table.claims.values() if not claim.dedicated
+        )
         self._claim_table.excess.replace(excess, held, moment + lasts_s)
         if not excess:
             return

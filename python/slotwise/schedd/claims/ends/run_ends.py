@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from slotwise.clock import Clock
 from slotwise.schedd.claims.records import ClaimTable, Run
+from slotwise.schedd.claims.starts.now_jobs import NowJobs
 from slotwise.schedd.claims.transitions import ApplyToRun, ClaimTransitions
 from slotwise.schedd.claims.turn import Turn, Turns
 from slotwise.schedd.jobs.ads import JobAds
@@ -14,6 +15,7 @@ from slotwise.schedd.jobs.durations import Durations
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.lifecycle import claim_events, run_events
 from slotwise.schedd.lifecycle.run_instructions import GiveUp
+from slotwise.schedd.parallel.gang_ends import NodeEnded
 
 
 class RunEnds:
@@ -29,11 +31,14 @@ class RunEnds:
         durations: Durations,
         *,
         claims: ClaimTransitions,
+        now_jobs: NowJobs,
         apply: ApplyToRun,
+        node_ended: NodeEnded,
         on_given_up: Callable[[Run], None],
         on_over: Callable[[Run], None],
     ) -> None:
         """
+        :param node_ended: takes over the end of a parallel job's node.
         :param on_given_up: called with a run that is over without a word of its starter.
         :param on_over: called with every run that is over.
         """
@@ -44,7 +49,9 @@ class RunEnds:
         self._claim_table = claim_table
         self._durations = durations
         self._claims = claims
+        self._now_jobs = now_jobs
         self._apply = apply
+        self._node_ended = node_ended
         self._on_given_up = on_given_up
         self._on_over = on_over
 
@@ -52,6 +59,7 @@ class RunEnds:
         """End a run without a word of its starter; its claim is given back."""
         if run.over:
             return
+        self._now_jobs.failed(run.id)
         turn = self._turns.begin()
         now = turn.decision.now
         end = RunEnd(
@@ -64,7 +72,10 @@ class RunEnds:
             executed_s=max(0.0, now - run.executing_at) if run.executing_at else 0.0,
         )
         with self._turns.deciding(turn):
-            self._queue.end_run(run.job, end, turn.decision)
+            if run.node is not None:
+                self._node_ended(run, end, turn.decision, turn.batch)
+            else:
+                self._queue.end_run(run.job, end, turn.decision)
             self.forget(run)
             self._claims.release(run.claim, turn, what.reason)
             self._on_given_up(run)
@@ -84,6 +95,10 @@ class RunEnds:
             self._durations.note(run.job.cluster.number, run.job.submitter, now - run.executing_at)
         excess = self._claim_table.excess.why(claim.slot_name, claim.submitter, moment)
         beyond = claim_events.BeyondShare(excess.until, excess.reason) if excess is not None else None
-        keep_s = int(self._ads.number(run.job, "KeepClaimIdle", 0)) if self._ads.has(run.job) else 0
-        ended = claim_events.RunEnded(run.id, moment, claim.failures, keep_s, beyond)
+        keep_s = 0  # how long the claims of parallel jobs are kept, their own scheduler decides
+        if run.node is None and self._ads.has(run.job):
+            keep_s = int(self._ads.number(run.job, "KeepClaimIdle", 0))
+        use = self._now_jobs.use_after(run, moment)
+        ended = claim_events.RunEnded(run.id, moment, claim.failures, keep_s, beyond, use.job, use.pledge_s)
         self._claims.apply(claim, ended, turn)
+        self._now_jobs.noted(run)

@@ -24,7 +24,7 @@ class Stopping:
         self,
         claim_table: ClaimTable,
         clock: Clock,
-        stop: Callable[[Kill], None],
+        stop: Callable[[Run, Kill], None],
         on_failure: Callable[[Run, Exception], None],
     ) -> None:
         """
@@ -48,12 +48,12 @@ class Stopping:
         """Stop these runs. Those that do not execute yet, and jobs removed by force, do not wait."""
         waited = len(self._rate) > 0
         for kill in kills:
-            run = self._claim_table.runs.get(kill.run_id)
-            if run is None:
+            runs = self._claim_table.runs_of_job(kill.run_id)
+            if not runs:
                 continue
-            if self._rate.delay_s <= 0 or kill.forced or not run.executing_at:
-                self._rate.discard(run.id)
-                self._now(run, kill)
+            if self._rate.delay_s <= 0 or kill.forced or not any(run.executing_at for run in runs):
+                self._rate.discard(kill.run_id)
+                self._now(runs, kill)
             else:
                 self._rate.add(kill, self._clock.monotonic())
         if self._rate and not waited:
@@ -63,9 +63,8 @@ class Stopping:
 
     def release(self) -> None:
         """Stop what is due, and come back when more is."""
-        runs = self._claim_table.runs
-        for kill in self._rate.due(self._clock.monotonic(), lambda run_id: run_id in runs):
-            self._now(runs[kill.run_id], kill)
+        for kill in self._rate.due(self._clock.monotonic(), self._claim_table.has_run):
+            self._now(self._claim_table.runs_of_job(kill.run_id), kill)
         self.close()
         wait_s = self._rate.wait_s(self._clock.monotonic())
         if wait_s is not None:
@@ -77,6 +76,7 @@ class Stopping:
             self._timer.cancel()
             self._timer = None
 
-    def _now(self, run: Run, kill: Kill) -> None:
-        with contained(_log, doing_for_run(run.id, "ending it"), partial(self._on_failure, run)):
-            self._stop(kill)
+    def _now(self, runs: Iterable[Run], kill: Kill) -> None:
+        for run in runs:
+            with contained(_log, doing_for_run(run.id, "ending it"), partial(self._on_failure, run)):
+                self._stop(run, kill)

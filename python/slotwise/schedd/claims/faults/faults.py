@@ -19,9 +19,11 @@ from slotwise.schedd.claims.startds.startd_links import StartdLinks
 from slotwise.schedd.claims.startds.startd_messages import ClaimsGranted
 from slotwise.schedd.claims.transitions import ApplyToRun, ClaimTransitions
 from slotwise.schedd.claims.turn import Turns
-from slotwise.schedd.jobs.decision import Decision, Kill
+from slotwise.schedd.jobs.decision import Decision, Kill, RunEnd, RunOutcome
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.lifecycle.run_events import AccessPointFailed
+from slotwise.schedd.parallel.gang_ends import NodeEnded
+from slotwise.schedd.storage.batch import Batch
 from slotwise.schedd.storage.committer import Committer
 
 _log = logging.getLogger(__name__)
@@ -42,10 +44,12 @@ class Faults:
         apply_to_run: ApplyToRun,
         links: StartdLinks,
         forget_run: Callable[[Run], None],
+        node_ended: NodeEnded,
         on_given_up: Callable[[Run], None],
         sweep_soon: Callable[[], None],
     ) -> None:
         """
+        :param node_ended: takes over the end of a parallel job's node.
         :param forget_run: removes a run that is over from memory.
         :param on_given_up: called with a run that is over without a word of its starter.
         :param sweep_soon: has a sweep find what was left half done.
@@ -59,6 +63,7 @@ class Faults:
         self._apply_to_run = apply_to_run
         self._links = links
         self._forget_run = forget_run
+        self._node_ended = node_ended
         self._on_given_up = on_given_up
         self.sweep_soon = sweep_soon
 
@@ -86,15 +91,19 @@ class Faults:
 
     def end(self, run: Run, reason: str) -> None:
         """End a run that failed, and that is over at its starter or never began there."""
-        decision = Decision(self._clock.now())
+        decision, batch = Decision(self._clock.now()), Batch()
         with contained(_log, doing_for_run(run.id, "ending it")):
-            self._queue.abandon_run(run.job, run.id, reason, decision)
+            if run.node is not None:
+                failed = RunEnd(RunOutcome.FAILED, reason=reason, reason_code=int(Vacate.SHADOW_EXCEPTION))
+                self._node_ended(run, failed, decision, batch)
+            else:
+                self._queue.abandon_run(run.job, run.id, reason, decision)
         with contained(_log, doing_for_run(run.id, "forgetting it")):
             self._forget_run(run)
         with contained(_log, doing_for_run(run.id, "telling its starter")):
             self._on_given_up(run)
         with contained(_log, doing_for_run(run.id, "committing its end")):
-            self._committer.commit(decision)
+            self._committer.commit(decision, batch)
 
     def claim(self, claim: Claim, error: Exception) -> None:
         """Release the claim; a run on it ends, and a job that waits for it is runnable again."""

@@ -91,11 +91,11 @@ class Sweep:
 
     def _stray(self, jobs: Iterable[Job], reserved: set[Job]) -> list[Job]:
         """Jobs whose run is not known, or that wait for one without being on any list."""
-        runs, here = self._claim_table.runs, self._runs_here()
+        here = self._runs_here()
         found = []
         for job in jobs:
             if job.run:
-                lost = job.run not in runs and job.run not in here
+                lost = not self._claim_table.has_run(job.run) and job.run not in here
             elif job.status == Status.IDLE:
                 lost = not (self._queue.waits(job) or job in reserved)
             else:

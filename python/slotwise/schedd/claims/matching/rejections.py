@@ -5,13 +5,14 @@ Only the first runnable job of an autocluster is told, as in HTCondor: the jobs 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from operator import attrgetter
 
 from slotwise.clock import Clock
 from slotwise.schedd.claims.matching.matches import Rejection
 from slotwise.schedd.jobs.decision import Decision
+from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.runnable import Runnable
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.storage.committer import Committer
@@ -23,7 +24,17 @@ _AGAIN_S = 20.0
 class Rejections:
     """Writes LastRejMatchTime, LastRejMatchReason and LastRejMatchNegotiator."""
 
-    def __init__(self, runnable: Runnable, committer: Committer, clock: Clock) -> None:
+    def __init__(
+        self,
+        runnable: Runnable,
+        committer: Committer,
+        clock: Clock,
+        parallel: Callable[[str], Mapping[int, Job] | None] = lambda submitter: None,
+    ) -> None:
+        """
+        :param parallel: the jobs behind the requests of the dedicated scheduler; None for any other submitter.
+        """
+        self._parallel = parallel
         self._runnable = runnable
         self._committer = committer
         self._clock = clock
@@ -38,7 +49,9 @@ class Rejections:
 
     def _note(self, rejections: Iterable[Rejection], negotiator: str, decision: Decision) -> None:
         for submitter, group in groupby(rejections, attrgetter("submitter")):
-            firsts = self._runnable.firsts(submitter)
+            firsts = self._parallel(submitter)
+            if firsts is None:
+                firsts = self._runnable.firsts(submitter)
             for rejection in group:
                 job = firsts.get(rejection.autocluster)
                 if job is None:

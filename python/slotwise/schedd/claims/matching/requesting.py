@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import Protocol
 
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
@@ -26,10 +27,22 @@ from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.lifecycle import claim_events
+from slotwise.schedd.lifecycle.claim import NO_JOB_LEFT
 from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.store import StoredClaim
 
 _log = logging.getLogger(__name__)
+
+
+class UsesMatches(Protocol):
+    """The dedicated scheduler, as its matches see it."""
+
+    #: The submitter that it negotiates as.
+    name: str
+
+    def taken(self, match: Match) -> tuple[Job, tuple[int, int], int] | None:
+        """The job for which a match is used, the part of it, and for how many nodes; None when it is not needed."""
+        ...
 
 
 class ClaimRequests:
@@ -40,6 +53,8 @@ class ClaimRequests:
     lease_s = 2400
     #: Whether what is left of a partitionable slot is claimed for the next job, too.
     want_leftovers = False
+    #: Those of its matches go to parallel jobs.
+    dedicated: UsesMatches | None = None
 
     def __init__(
         self,
@@ -86,15 +101,29 @@ class ClaimRequests:
 
     def _use(self, match: Match) -> int:
         """Request the matched slot; returns for how many jobs."""
+        if self.dedicated is not None and match.submitter == self.dedicated.name:
+            return self._use_dedicated(self.dedicated, match)
         count = min(max(1, match.count), self._limits.room())
         jobs = self._queue.runnable.take(match.submitter, match.autocluster, count)
         jobs = self._keep(jobs, self._limits.allowed_on(jobs, match.slot_ad))
         jobs = self._keep(jobs, self._limits.within_rooms(jobs))
         self._claim_table.outcomes.over(match.id, max(1, match.count) - len(jobs))
-        if jobs and not self._request(match, jobs):
+        if jobs and not self._request(match, jobs[0], jobs):
             self._claim_table.outcomes.over(match.id, len(jobs))
             return 0
         return len(jobs)
+
+    def _use_dedicated(self, dedicated: UsesMatches, match: Match) -> int:
+        taken = dedicated.taken(match)
+        if taken is None:
+            self._claim_table.outcomes.over(match.id, max(1, match.count))
+            return 0
+        job, part, nodes = taken
+        self._claim_table.outcomes.over(match.id, max(1, match.count) - nodes)
+        if not self._request(match, job, [], part=part, nodes=nodes):
+            self._claim_table.outcomes.over(match.id, nodes)
+            return 0
+        return nodes
 
     def _keep(self, jobs: list[Job], kept: list[Job]) -> list[Job]:
         """Those that are kept of reserved jobs; the others are runnable again."""
@@ -109,41 +138,75 @@ class ClaimRequests:
             if (pending.match_id, pending.claim_id) == (match.id, match.claim_id):
                 self._failures.request(pending, None, error)
 
-    def _request(self, match: Match, jobs: list[Job]) -> bool:
-        """Request a claim for these jobs; false when the first, whose ad is sent, cannot be sent and is held."""
+    def coalesce(self, job: Job, claims: Sequence[Claim]) -> None:
+        """Request one slot for the job of what the claims at one startd hold, none of which has a run."""
+        first = claims[0]
+        if self._reserved.still_idle([job]) is None:
+            _log.info("%s: not started on %s: it is not idle any more", job.key, first.slot_name)
+            self._release_all(claims, NO_JOB_LEFT)
+            return
+        self._assign_autoclusters()
+        self._queue.runnable.discard(job)
+        match = Match(job.submitter, job.autocluster or 0, first.slot_name, first.startd, first.id)
+        if not self._request(match, job, [job], coalesced=tuple(claims)):
+            self._release_all(claims, NO_JOB_LEFT)
+
+    def _release_all(self, claims: Sequence[Claim], reason: str) -> None:
+        turn = self._turns.begin()
+        for claim in claims:
+            self._claims.release(claim, turn, reason)
+        self._turns.commit(turn)
+
+    def _request(
+        self,
+        match: Match,
+        first: Job,
+        jobs: list[Job],
+        *,
+        part: tuple[int, int] | None = None,
+        nodes: int = 0,
+        coalesced: tuple[Claim, ...] = (),
+    ) -> bool:
+        """Request a claim for these jobs, or for ``nodes`` of a parallel one; false when the ad of the first, which
+        speaks for all, cannot be sent: that one is held."""
         try:
-            job_ad = self._ads.request_pack(jobs[0])
+            job_ad = self._ads.request_pack(first)
         except UsageError as error:
-            self._hold_unsendable(jobs[0], error.message)
+            self._hold_unsendable(first, error.message)
             self._reserved.give_back(jobs[1:])
             return False
-        lease = int(self._ads.number(jobs[0], "JobLeaseDuration", self.lease_s)) or self.lease_s
+        lease = int(self._ads.number(first, "JobLeaseDuration", self.lease_s)) or self.lease_s
+        submitter = first.submitter if part is not None else match.submitter
         pending = ClaimRequestPending(
             self._claim_table.serial(),
             match.startd,
             match.claim_id,
             match.slot_name,
-            match.submitter,
+            submitter,
             match.autocluster,
             jobs,
             lease,
-            limits=self._ads.text(jobs[0], "ConcurrencyLimits"),
+            limits=self._ads.text(first, "ConcurrencyLimits"),
             at=self._clock.now(),
             match_id=match.id,
+            coalesced=coalesced,
+            part=part,
+            nodes=nodes,
         )
-        names = " ".join([job.key for job in jobs])
-        _log.info("%s: matched with %s at %s, requesting its claim for %s", names, *pending.where, match.submitter)
+        names = " ".join([job.key for job in jobs]) or f"{first.key}: {nodes} of its nodes"
+        _log.info("%s: matched with %s at %s, requesting its claim for %s", names, *pending.where, submitter)
         ask = ClaimAsk(
             pending.serial,
             match.claim_id,
             job_ad,
             lease_s=lease,
             alive_interval_s=self.alive_interval_s,
-            slots=len(jobs),
-            want_leftovers=self.want_leftovers and not pending.limits,
+            slots=pending.count,
+            want_leftovers=self.want_leftovers and not pending.limits and not coalesced and part is None,
             preempt_claim_ids=match.preempt_claim_ids,
-            submitter=match.submitter,
-            user=jobs[0].cluster.user,
+            submitter=submitter,
+            user=first.cluster.user,
+            coalesce_claim_ids=[claim.id for claim in coalesced],
         )
         self._claim_table.pending[pending.serial] = pending
         self._links.ask(match.startd, ask)
@@ -173,7 +236,7 @@ class ClaimRequests:
     def _take(self, pending: ClaimRequestPending, granted: ClaimsGranted, turn: Turn) -> None:
         waiting = list(pending.jobs)
         self._claim_table.outcomes.claimed(pending.match_id, [slot.slot_name for slot in granted.slots])
-        self._claim_table.outcomes.over(pending.match_id, len(waiting) - len(granted.slots))
+        self._claim_table.outcomes.over(pending.match_id, pending.count - len(granted.slots))
         for slot in granted.slots:
             claim = _claim_on(slot, pending)
             self._claim_table.add(claim)
@@ -191,13 +254,13 @@ class ClaimRequests:
         for bucket, first in self._queue.runnable.ordered(pending.submitter):
             if self._ads.text(first, "ConcurrencyLimits") or not self._ads.matches(first, slot):
                 continue
-            if self._limits.room_of(first.cluster.user) == 0:
+            if self._limits.room_of(first.cluster) == 0:
                 continue
             match = Match(
                 pending.submitter, bucket.autocluster, pending.slot_name, pending.startd, granted.leftover_claim_id
             )
             jobs = self._queue.runnable.take(pending.submitter, bucket.autocluster, 1)
-            if self._request(match, jobs):
+            if self._request(match, jobs[0], jobs):
                 return
             break
         self._links.release(pending.startd, granted.leftover_claim_id)
@@ -206,9 +269,11 @@ class ClaimRequests:
         """Take a startd's refusal."""
         pending = self._claim_table.pending.get(refused.serial)
         if pending is not None:
-            names = " ".join([job.key for job in pending.jobs])
+            names = " ".join([job.key for job in pending.jobs]) or f"{pending.nodes} nodes of a parallel job"
             _log.info("%s: %s at %s refused the claim: %s", names, *pending.where, refused.reason)
             self._claims.withdraw(pending)
+            if pending.coalesced:
+                self._release_all(pending.coalesced, refused.reason)
 
 
 def _claim_on(slot: GrantedSlot, pending: ClaimRequestPending) -> Claim:
@@ -220,6 +285,7 @@ def _claim_on(slot: GrantedSlot, pending: ClaimRequestPending) -> Claim:
         pending.lease_s,
         slot.slot_ad,
         limits=pending.limits,
+        dedicated=pending.part is not None,
         match_id=pending.match_id,
     )
     claim.fits[pending.autocluster] = True
@@ -228,7 +294,14 @@ def _claim_on(slot: GrantedSlot, pending: ClaimRequestPending) -> Claim:
 
 def _row(claim: Claim) -> StoredClaim:
     return StoredClaim(
-        claim.id, claim.startd, claim.slot_name, claim.submitter, claim.lease_s, claim.slot_ad, claim.limits
+        claim.id,
+        claim.startd,
+        claim.slot_name,
+        claim.submitter,
+        claim.lease_s,
+        claim.slot_ad,
+        claim.limits,
+        claim.dedicated,
     )
 
 
@@ -236,4 +309,6 @@ def _served(claim: Claim) -> str:
     """The job that a claim serves, as the log names it."""
     if claim.reserved is not None:
         return claim.reserved.key
+    if claim.dedicated:
+        return "a parallel job"
     return job_of_run(claim.run) if claim.run else "no job left"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.schedd.claims.records import ClaimTable, reserved
@@ -21,6 +22,21 @@ from slotwise.table import pack_ads
 _PIECE = 200
 
 
+class AsksForSlots(Protocol):
+    """The dedicated scheduler, as negotiation sees it."""
+
+    #: The submitter that it negotiates as.
+    name: str
+
+    def idle_count(self) -> int:
+        """How many slots it wants."""
+        ...
+
+    def requests(self) -> list[ClassAd]:
+        """Its resource requests."""
+        ...
+
+
 class Requests:
     """What this schedd tells negotiators."""
 
@@ -34,6 +50,7 @@ class Requests:
         autoclusters: Autoclusters,
         *,
         schedd_name: str,
+        host: str,
         address: str,
     ) -> None:
         self._queue = queue
@@ -43,11 +60,14 @@ class Requests:
         self._next_job = next_job
         self.autoclusters = autoclusters
         self._name = schedd_name
+        self._host = host
         #: Requests told so far.
         self.sent = 0
         self._address = address
         #: Jobs of a submitter that run here, as attributes of its ad.
         self.counts_here: Callable[[str], Changes] = lambda submitter: {}
+        #: Asks for slots of its own for parallel jobs.
+        self.dedicated: AsksForSlots | None = None
 
     # ---- autoclusters
 
@@ -129,7 +149,7 @@ class Requests:
                     self._ad(request)
                     for request in requests[start : start + _PIECE]
                     if request.first.cluster.jobs.get(request.first.proc) is request.first  # it may have left meanwhile
-                    and self._limits.room_of(request.first.cluster.user) != 0
+                    and self._limits.room_of(request.first.cluster) != 0
                     and self._limits.may_start(request.first)
                 ]
                 if constraint:
@@ -137,10 +157,15 @@ class Requests:
                 if ads:
                     self.sent += len(ads)
                     yield pack_ads(ads)
+        if self.dedicated is not None and (not wanted or self.dedicated.name.lower() in wanted):
+            ads = [ad for ad in self.dedicated.requests() if not constraint or _holds(constraint, ad, now)]
+            if ads:
+                self.sent += len(ads)
+                yield pack_ads(ads)
 
     def _ad(self, request: Request) -> ClassAd:
         ad = self._ads.ad(request.first)
-        room = self._limits.room_of(request.first.cluster.user)
+        room = self._limits.room_of(request.first.cluster)
         ad.update(
             {
                 "ResourceRequestCount": request.count if room is None else min(request.count, room),
@@ -167,26 +192,38 @@ class Requests:
             running[run.job.submitter] += 1
             weights[run.job.submitter] = weights.get(run.job.submitter, 0.0) + amount
         for name in self._queue.submitted:
-            idle = self._queue.runnable.count(name)
-            idle_weight = self._idle_weight(name)
             rows[f"{name}#{self._name}"] = {
-                "MyType": "Submitter",
-                "Name": name,
-                "ScheddName": self._name,
-                "Machine": self._name,
-                "ScheddIpAddr": self._address,
-                "MyAddress": self._address,
+                **self._submitter_ad(name, self._queue.runnable.count(name), self._idle_weight(name)),
                 "RunningJobs": running[name],
-                "IdleJobs": idle,
                 "HeldJobs": self._queue.held.get(name, 0),
                 "WeightedRunningJobs": weights.get(name, 0.0),
-                "WeightedIdleJobs": idle_weight,
-                "FlockedJobs": 0,
                 "MatchedJobs": reserved(self._claim_table.pending.values(), name),
-                "SubmitterTag": "",
                 **self.counts_here(name),
             }
+        if self.dedicated is not None and (idle := self.dedicated.idle_count()):
+            # What runs is its users': they are charged for it.
+            name = self.dedicated.name
+            rows[f"{name}#{self._name}"] = self._submitter_ad(name, idle, float(idle))
         return rows
+
+    def _submitter_ad(self, name: str, idle: int, idle_weight: float) -> Changes:
+        """What the ad of a submitter without running jobs has."""
+        return {
+            "MyType": "Submitter",
+            "Name": name,
+            "ScheddName": self._name,
+            "Machine": self._host,
+            "ScheddIpAddr": self._address,
+            "MyAddress": self._address,
+            "RunningJobs": 0,
+            "IdleJobs": idle,
+            "HeldJobs": 0,
+            "WeightedRunningJobs": 0.0,
+            "WeightedIdleJobs": idle_weight,
+            "FlockedJobs": 0,
+            "MatchedJobs": 0,
+            "SubmitterTag": "",
+        }
 
     def _idle_weight(self, submitter: str) -> float:
         """Idle jobs weighed by what they ask for: Cpus (the default slot weight) of each request."""

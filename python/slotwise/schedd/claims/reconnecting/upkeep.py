@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 
 from slotwise.clock import Clock
@@ -40,7 +41,15 @@ class Upkeep:
         idle: IdleClaims,
         sweep: Sweep,
         failures: Failures,
+        parallel: Callable[[], None],
+        removed_hosts: Callable[[], None],
     ) -> None:
+        """
+        :param parallel: sees to parallel jobs.
+        :param removed_hosts: ends what is held at hosts that were removed from the pool.
+        """
+        self._removed_hosts = removed_hosts
+        self._parallel = parallel
         self._queue = queue
         self._committer = committer
         self._clock = clock
@@ -60,10 +69,12 @@ class Upkeep:
             if run.state.silence is not None and moment >= run.state.silence.until:
                 with contained(_log, doing_for_run(run.id, "asking for it again"), partial(self._failures.run, run)):
                     self._apply_to_run(run, PatienceOver(moment, run.end_of_claim))
+        self._removed_hosts()
         self._sweep.if_due()
         if self._queue.wake(self._clock.now()):
             self._committer.tell_new_work()
         self._idle.release_expired(moment)
+        self._parallel()
         self._keep_alive(moment)
 
     def _keep_alive(self, moment: float) -> None:

@@ -50,6 +50,8 @@ class ClaimAsk:
     preempt_claim_ids: Sequence[str]
     submitter: str
     user: str
+    #: Claims of which one slot is to be made.
+    coalesce_claim_ids: Sequence[str] = ()
 
 
 class LinkOwner(Protocol):
@@ -101,6 +103,7 @@ class StartdLink(BundledStream[startd_pb2.ClaimRequest, startd_pb2.ClaimEvent]):
             preempt_claim_ids=ask.preempt_claim_ids,
             submitter=ask.submitter,
             user=ask.user,
+            coalesce_claim_ids=ask.coalesce_claim_ids,
         )
         self.send(startd_pb2.ClaimRequest(serial=ask.serial, claim_id=ask.claim_id, request=request))
 

@@ -62,8 +62,9 @@ class Activation:
 
     def suspend(self, run_id: str, *, resume: bool) -> bool:
         """Have the startd suspend the job of a run, or continue it; false when no startd can be asked."""
-        run = self._claim_table.runs.get(run_id)
-        return run is not None and self._links.suspend(run.claim, resume=resume)
+        runs = self._claim_table.runs_of_job(run_id)
+        asked = [self._links.suspend(run.claim, resume=resume) for run in runs]  # each, whatever comes of the others
+        return bool(asked) and all(asked)
 
     def send(self, run: Run) -> None:
         """Send the activation; it is sent again when a startd that cannot be reached tells which claims it knows."""
@@ -71,7 +72,7 @@ class Activation:
         if not link.connected:
             return
         try:
-            job_ad = self._ads.final_pack(run.job, run.claim.slot)
+            job_ad = self._ads.final_pack(run.job, run.claim.slot, run.node_ad)
         except Exception as error:
             self._give_up(run, GiveUp(RunOutcome.UNFIT, str(error), 0))
             return

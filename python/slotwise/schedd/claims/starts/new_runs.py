@@ -54,7 +54,15 @@ class NewRuns:
         number, decision = int(job.number("NumShadowStarts")) + 1, turn.decision
         state = run_lifecycle.begun(self._clock.monotonic(), claim.lease_s)
         run = Run(f"{job.key}#{number}", job, self._run_token(), claim, decision.now, claim.lease_s, state)
-        attributes: Changes = {
+        self._queue.begin_run(job, run.id, self.attributes(job, claim), decision)
+        self._apply(claim, claim_events.RunBegun(run.id), turn)
+        self._claim_table.runs[run.id] = run
+        turn.batch.put_run(run.row())
+        turn.started.append(run)
+
+    def attributes(self, job: Job, claim: Claim) -> Changes:
+        """The attributes of the job that follow from the slot on which it starts."""
+        found: Changes = {
             "RemoteHost": claim.slot_name,
             "RemoteSlotID": self._ads.value_of(claim.slot, "SlotID"),
             "StartdAddr": claim.startd,
@@ -62,11 +70,7 @@ class NewRuns:
             "EstimatedRuntime": self._durations.expected(job.cluster.number, job.submitter),
             **self._machine_attributes(job, claim.slot),
         }
-        self._queue.begin_run(job, run.id, {k: v for k, v in attributes.items() if v is not None}, decision)
-        self._apply(claim, claim_events.RunBegun(run.id), turn)
-        self._claim_table.runs[run.id] = run
-        turn.batch.put_run(run.row())
-        turn.started.append(run)
+        return {name: value for name, value in found.items() if value is not None}
 
     def _machine_attributes(self, job: Job, slot: ClassAd) -> Changes:
         names = list(self.machine_attrs)

@@ -58,7 +58,7 @@ class NextJob:
             return None  # none fitted a slot like this one, and none has come since
         tried_all = True
         for bucket, first in runnable.ordered(claim.submitter):
-            has_room = self._limits.room_of(first.cluster.user) != 0
+            has_room = self._limits.room_of(first.cluster) != 0
             may_start = has_room and self._limits.may_start(first, lambda: claim.slot)
             if not may_start or (ends_by and not self._ends_by(first, ends_by)):
                 tried_all = False

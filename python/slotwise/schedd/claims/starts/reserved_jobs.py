@@ -29,6 +29,7 @@ class ReservedJobs:
         while waiting:
             job = waiting.pop(0)
             if self._may_start(job):
+                self._queue.runnable.discard(job)
                 return job
         return None
 
@@ -39,12 +40,16 @@ class ReservedJobs:
             if self._may_start(job):
                 self._queue.runnable.add(job)
                 returned = True
-        if returned and self._again is None:
-            # Slots looked better than they were: ask again when the pool has heard how they are.
+        if returned:
+            self.ask_soon()
+
+    def ask_soon(self) -> None:
+        """Slots looked better than they were: ask again when the pool has heard how they are."""
+        if self._again is None:
             self._again = asyncio.get_running_loop().call_later(_AGAIN_S, self._ask_again)
 
     def _may_start(self, job: Job) -> bool:
-        return job.status == Status.IDLE and not job.run and self._queue.has(job)
+        return job.status == Status.IDLE and not job.run and not job.awaits and self._queue.has(job)
 
     def _ask_again(self) -> None:
         self._again = None

@@ -1,18 +1,21 @@
-"""How many jobs may start now, and which: START_VANILLA_UNIVERSE, MAX_JOBS_RUNNING, and MaxJobsRunning of users."""
+"""How many jobs may start now, and which.
+
+START_VANILLA_UNIVERSE, MAX_JOBS_RUNNING, and MaxJobsRunning of users and projects.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, partial
 
 from slotwise.classad import ClassAd
 from slotwise.schedd.claims.records import ClaimTable
 from slotwise.schedd.jobs.ads import JobAds, native
-from slotwise.schedd.jobs.codes import Universe
-from slotwise.schedd.jobs.job import Job
+from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.policy.start import StartPolicy, owner_ad
+from slotwise.schedd.users.running_limits import Limited, RunningLimits, holds_for
 
 
 class StartLimits:
@@ -30,44 +33,54 @@ class StartLimits:
         claim_table: ClaimTable,
         *,
         own_ad: Callable[[], Changes],
-        running_most: Callable[[str], int | None],
+        running: RunningLimits,
     ) -> None:
         """
         :param own_ad: the schedd's own ad, as START_VANILLA_UNIVERSE sees it.
-        :param running_most: how many jobs of a user may run at a time; None: any number.
+        :param running: how many jobs of users and projects may run at a time.
         """
         self._queue = queue
         self._ads = ads
         self._claim_table = claim_table
         self._own_ad = own_ad
-        self._running_most = running_most
+        self._running = running
 
     def room(self) -> int:
         """How many more jobs may run on this access point's claims."""
         return max(0, self.jobs_running_most - len(self._claim_table.runs))
 
-    def room_of(self, user: str) -> int | None:
-        """How many more jobs of the user may start now; None: any number."""
-        most = self._running_most(user)
-        if most is None:
-            return None
-        running = self._queue.running_of(user, Universe.VANILLA)
-        waiting = [job for pending in self._claim_table.pending.values() for job in pending.jobs]
-        waiting += [claim.reserved for claim in self._claim_table.claims.values() if claim.reserved is not None]
-        asked = sum(job.cluster.user == user and not job.run for job in waiting)
-        return max(0, most - running - asked)
+    def room_of(self, cluster: Cluster) -> int | None:
+        """How many more jobs of the cluster may start now by its user's and its project's limits; None: any number."""
+        rooms = self._rooms([cluster])
+        return max(0, min(rooms.values())) if rooms else None
+
+    def _rooms(self, clusters: Iterable[Cluster]) -> dict[Limited, int]:
+        """What each limit of these clusters leaves, without the jobs that slots are being claimed for."""
+        if not self._running.any:
+            return {}
+        rooms: dict[Limited, int] = {}
+        for cluster in clusters:
+            rooms.update(self._running.rooms(cluster))
+        if rooms:
+            waiting = [job for pending in self._claim_table.pending.values() for job in pending.jobs]
+            waiting += [claim.reserved for claim in self._claim_table.claims.values() if claim.reserved is not None]
+            asked = [job.cluster for job in waiting if not job.run]
+            for limit in rooms:
+                rooms[limit] -= sum(holds_for(limit, cluster) for cluster in asked)
+        return rooms
 
     def within_rooms(self, jobs: list[Job]) -> list[Job]:
-        """Those of the jobs that the limits of their users have room for."""
-        rooms = {user: self.room_of(user) for user in {job.cluster.user for job in jobs}}
-        if all(room is None for room in rooms.values()):
+        """Those of the jobs that the limits of their users and projects have room for."""
+        rooms = self._rooms({job.cluster for job in jobs})
+        if not rooms:
             return jobs
         taken: list[Job] = []
         for job in jobs:
-            room = rooms[job.cluster.user]
-            if room is None or room > 0:
+            limits = [limit for limit in rooms if holds_for(limit, job.cluster)]
+            if all(rooms[limit] > 0 for limit in limits):
                 taken.append(job)
-                rooms[job.cluster.user] = None if room is None else room - 1
+                for limit in limits:
+                    rooms[limit] -= 1
         return taken
 
     def may_start(self, job: Job, slot: Callable[[], ClassAd] | None = None) -> bool:

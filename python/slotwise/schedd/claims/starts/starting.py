@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 
 from slotwise.clock import Clock
@@ -43,7 +44,12 @@ class Starting:
         reserved: ReservedJobs,
         new_runs: NewRuns,
         failures: Failures,
+        keep_dedicated: Callable[[], int],
     ) -> None:
+        """
+        :param keep_dedicated: tells the dedicated scheduler that a claim of its own has no run; returns for how many
+            seconds the claim is kept.
+        """
         self._ads = ads
         self._clock = clock
         self._turns = turns
@@ -53,11 +59,19 @@ class Starting:
         self._reserved = reserved
         self._new_runs = new_runs
         self._failures = failures
+        self._keep_dedicated = keep_dedicated
         #: JOB_START_COUNT and JOB_START_DELAY.
         self.throttle = StartThrottle()
 
     def start_next(self, claim: Claim, what: StartNext, turn: Turn) -> None:
-        """Choose the next job of the claim and start it; tell the claim if there is none."""
+        """Choose the next job of the claim and start it; tell the claim if there is none.
+
+        Jobs of the dedicated scheduler start when all of their claims are there, so its claims have no next job here.
+        """
+        if claim.dedicated:
+            kept = claim_events.NoJobFound(self._clock.monotonic(), self._keep_dedicated(), what.reason)
+            self._apply(claim, kept, turn)
+            return
         job = self._reserved.still_idle([what.preferred]) if what.preferred is not None else None
         if job is not None and not self._limits.may_start(job, lambda: claim.slot):
             turn.refused.append(job)  # others of the same user have started since
@@ -73,7 +87,7 @@ class Starting:
 
     def start_if_any(self, claim: Claim, turn: Turn) -> None:
         """Start the next job of an idle claim; the claim waits on if there is none."""
-        if (job := self._next_job.of(claim)) is not None:
+        if not claim.dedicated and (job := self._next_job.of(claim)) is not None:
             self._start(job, claim, turn)
 
     def _start(self, job: Job, claim: Claim, turn: Turn) -> None:
@@ -82,12 +96,16 @@ class Starting:
         A job that waits so stays idle in the queue: should this process die, its claim finds a job anew.
         Jobs that follow others on a claim do not come here: as in HTCondor, they start at once.
         """
-        asked_s = self._ads.number(job, "NextJobStartDelay", 0)
-        wait_s = self.throttle.wait_s(self._clock.monotonic(), min(asked_s, self.next_start_delay_most_s))
+        wait_s = self.take_turn(job)
         if wait_s <= 0:
             self._new_runs.begin(job, claim, turn)
         else:
             self._apply(claim, claim_events.JobReserved(job, wait_s), turn)
+
+    def take_turn(self, job: Job) -> float:
+        """How long the start of a job has to wait for those before it, in seconds; it counts as given."""
+        asked_s = self._ads.number(job, "NextJobStartDelay", 0)
+        return self.throttle.wait_s(self._clock.monotonic(), min(asked_s, self.next_start_delay_most_s))
 
     def start_after(self, claim: Claim, wait_s: float) -> None:
         """Start the job that waits for JOB_START_DELAY, in ``wait_s`` seconds."""

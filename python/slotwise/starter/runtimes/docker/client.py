@@ -14,7 +14,7 @@ from slotwise.errors import HostError
 from slotwise.starter.hooks.child_programs import Answer, call
 from slotwise.starter.runtimes.docker.state import one_line
 
-_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 _SOCKET = Path("/var/run/docker.sock")
 #: How long the daemon may take to answer, seconds; as in HTCondor.
 ANSWER_S = 120.0
@@ -25,7 +25,7 @@ def client_environment(own: Mapping[str, str]) -> dict[str, str]:
     env = {
         name: text for name, text in own.items() if not name.upper().startswith(("SLOTWISE_", "_CONDOR_", "_SLOTWISE"))
     }
-    env["PATH"] = _PATH
+    env["PATH"] = PATH
     try:
         env["HOME"] = pwd.getpwuid(os.geteuid()).pw_dir
     except KeyError:
@@ -48,7 +48,7 @@ class Client:
 
     def path(self) -> str | None:
         """Where the program is; None where it is not installed."""
-        return shutil.which(self.words[0], path=_PATH) if self.words else None
+        return shutil.which(self.words[0], path=PATH) if self.words else None
 
     def command(self) -> tuple[str, ...]:
         """The words that begin each command, with the program's path."""

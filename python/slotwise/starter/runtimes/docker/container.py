@@ -14,12 +14,15 @@ from slotwise.execution.keeper_spec import CgroupPlan, Isolation, KeeperSpec, Li
 from slotwise.starter.job.ads import lookup
 from slotwise.starter.job.failures import LaunchRefusedError
 from slotwise.starter.runtimes.context import JobContext
+from slotwise.starter.runtimes.docker.launch import UserDirectory
 from slotwise.starter.runtimes.docker.rules import DockerRules
 
 #: Marks containers of jobs, as HTCondor marks its own.
 LABEL = "org.htcondorproject"
 #: The run's directory, by which leftovers are recognized.
 RUN_LABEL = "slotwise.run"
+#: The slice of systemd below which those of jobs are, and how their names begin.
+SLICE, _SLICES = "htcondor.slice", "htcondor-"
 _NETWORKS = ("host", "none", "nat")
 #: The longest name of a host that Docker takes.
 _HOST_NAME = 63
@@ -39,12 +42,18 @@ class Engine:
     #: Where the daemon's cgroups are slices of systemd: the mount point of version 2.
     slices: str = ""
     under_init: bool = True
+    #: It mounts what a process of this host has open, by ``/proc``.
+    mounts_open: bool = True
     podman: bool = False
+
+
+#: What the names of all containers of jobs, and of tests, begin with.
+NAMES = "HTCJob"
 
 
 def container_name(job_id: str, directory: str) -> str:
     """The container of a run: as HTCondor names it, and by the run's directory."""
-    return f"HTCJob{job_id.replace('.', '_')}_{directory}"
+    return f"{NAMES}{job_id.replace('.', '_')}_{directory}"
 
 
 def group_path(plan: CgroupPlan, engine: Engine) -> str:
@@ -59,24 +68,38 @@ def _below(mount: str, path: str) -> str:
     return path.removeprefix(mount) if path.startswith(f"{mount}/") else ""
 
 
-def slice_name(plan: CgroupPlan) -> str:
-    """The slice of systemd that the job's container is in, below ``htcondor.slice``; empty for a job without group."""
-    name = PurePosixPath(plan.freezer).name.removesuffix(".slice")
-    return f"htcondor-{re.sub(r'[^A-Za-z0-9_.]', '_', name)}.slice" if plan.version == 2 and name else ""
+def slice_name(spec: KeeperSpec) -> str:
+    """The slice of systemd that the job's container is in, below ``htcondor.slice``; empty for a job without group.
+
+    It is this run's alone: systemd keeps a slice that is empty, with what has been used in it.
+    """
+    group = PurePosixPath(spec.cgroup.freezer).name.removesuffix(".slice")
+    return f"{_SLICES}{_in_slices(group)}_{spec.name}.slice" if spec.cgroup.version == 2 and group else ""
 
 
-def slice_path(plan: CgroupPlan, engine: Engine) -> str:
+def is_slice_of(name: str, execute: str, directory: str) -> bool:
+    """Whether a slice is that of a run, by its EXECUTE and its directory; without a directory: of any run there."""
+    ours = name.startswith(f"{_SLICES}{_in_slices(execute)}_") and name.endswith(".slice")
+    return ours and (not directory or name.removesuffix(".slice").endswith(f"_{directory}"))
+
+
+def _in_slices(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.]", "_", name)
+
+
+def slice_path(spec: KeeperSpec, engine: Engine) -> str:
     """Where that slice is; empty where the daemon's cgroups are not systemd's. The daemon makes and limits it."""
-    name = slice_name(plan)
-    return f"{engine.slices}/htcondor.slice/{name}" if engine.slices and name else ""
+    name = slice_name(spec)
+    return f"{engine.slices}/{SLICE}/{name}" if engine.slices and name else ""
 
 
-def container_groups(plan: CgroupPlan, engine: Engine) -> CgroupPlan:
+def container_groups(spec: KeeperSpec, engine: Engine) -> CgroupPlan:
     """The job's groups with those that Docker makes for the container, so that all of them are removed at the end.
 
     The client stays outside: its memory is not the job's. Rules about devices are the container's own.
     """
-    if place := slice_path(plan, engine):
+    plan = spec.cgroup
+    if place := slice_path(spec, engine):
         return CgroupPlan(
             version=2, freezer=place, memory=place, cpu=place, use_peak=plan.use_peak, ignore_cache=plan.ignore_cache
         )
@@ -125,8 +148,8 @@ def create_arguments(
     :raises LaunchRefusedError: when the job asks for what the machine does not allow.
     """
     value, machine, job = lookup(context.job_ad), context.machine_ad, context.job_ad
-    if account[0] == 0:
-        raise _refused("A Docker job never runs as root")
+    if 0 in account:
+        raise _refused("A Docker job never runs as root, nor in root's group")
     words = ["create", "--name", container_name(context.job.job_id, spec.name)]
     words += ["--label", f"{LABEL}=True", "--label", f"{RUN_LABEL}={context.directory.path}"]
     words += _limits(spec, context, engine, memory_mib)
@@ -140,7 +163,7 @@ def create_arguments(
         words.append("--interactive")
     for name, text in spec.env.items():
         words += ["-e", f"{name}={text}"]
-    for volume in _volumes(spec, context, rules, mounts):
+    for volume in _volumes(spec, context, rules, engine, mounts):
         words += ["--volume", volume]
     assigned = next((text for tag, text in context.slot.assigned.items() if tag.lower() == "gpus"), "")
     for path in devices.of(assigned, every=rules.maps_all_gpus):
@@ -167,8 +190,8 @@ def create_arguments(
 
 def _limits(spec: KeeperSpec, context: JobContext, engine: Engine, memory_mib: int | None) -> list[str]:
     words: list[str] = []
-    if slice_path(spec.cgroup, engine):
-        words.append(f"--cgroup-parent={slice_name(spec.cgroup)}")
+    if slice_path(spec, engine):
+        words.append(f"--cgroup-parent={slice_name(spec)}")
     if group := group_path(spec.cgroup, engine):
         words.append(f"--cgroup-parent={group}")
     else:
@@ -178,17 +201,43 @@ def _limits(spec: KeeperSpec, context: JobContext, engine: Engine, memory_mib: i
         limit = memory_mib if memory_mib is not None else context.slot.memory_mib
         if limit > 0:
             words.append(f"--memory={limit}m")
+        words += _by_docker(spec.cgroup, limit)
     if context.job.core_bytes is not None:
         words.append(f"--ulimit=core={context.job.core_bytes}:{context.job.core_bytes}")
     return words
 
 
-def _volumes(spec: KeeperSpec, context: JobContext, rules: DockerRules, mounts: Iterable[tuple[str, str]]) -> list[str]:
+def _by_docker(plan: CgroupPlan, memory_mib: int) -> list[str]:
+    """Limits of the job's cgroup that Docker sets for its container, where that is not below the job's."""
+    words = []
+    for setting in plan.settings:
+        file = PurePosixPath(setting.path).name
+        if file == "pids.max":
+            words.append(f"--pids-limit={setting.value}")
+        elif file in ("memory.swap.max", "memory.memsw.limit_in_bytes") and memory_mib > 0:
+            words.append(f"--memory-swap={memory_mib}m")  # as much as memory: no swap
+    return words
+
+
+def users_directory(
+    spec: KeeperSpec, context: JobContext, engine: Engine, account: tuple[int, int]
+) -> UserDirectory | None:
+    """The directory that a job without file transfer works in, for :mod:`launch` to open; None where it has none, or
+    where the daemon has to find it by its name."""
+    if context.transfers or not engine.mounts_open or spec.cwd == str(context.directory.scratch):
+        return None
+    return (spec.cwd, *account, spec.identity.groups)
+
+
+def _volumes(
+    spec: KeeperSpec, context: JobContext, rules: DockerRules, engine: Engine, mounts: Iterable[tuple[str, str]]
+) -> list[str]:
     """What the container sees of the host, each once: Docker refuses a target that comes twice."""
     scratch = str(context.directory.scratch)
     found = {scratch: f"{scratch}:{scratch}"}
     if not context.transfers:
-        found.setdefault(spec.cwd, f"{spec.cwd}:{spec.cwd}")
+        # Empty: it is shown to the daemon open.
+        found.setdefault(spec.cwd, "" if engine.mounts_open else f"{spec.cwd}:{spec.cwd}")
     for source, target in spec.isolation.mounts:
         found.setdefault(target, f"{source}:{target}")
     for source, target in mounts:
@@ -196,7 +245,7 @@ def _volumes(spec: KeeperSpec, context: JobContext, rules: DockerRules, mounts: 
     for volume in rules.volumes:
         if volume.is_mounted(context.machine_ad, context.job_ad):
             found.setdefault(volume.mount.split(":")[1], volume.mount)
-    return list(found.values())
+    return [volume for volume in found.values() if volume]
 
 
 def _network(context: JobContext) -> list[str]:
@@ -263,7 +312,7 @@ def attached(spec: KeeperSpec, words: tuple[str, ...], env: Mapping[str, str], e
         client=True,
         limits=Limits(umask=spec.limits.umask),
         isolation=Isolation(),
-        cgroup=container_groups(spec.cgroup, engine),
+        cgroup=container_groups(spec, engine),
     )
 
 

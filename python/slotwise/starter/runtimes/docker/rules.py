@@ -30,6 +30,8 @@ class DockerRules:
     """The DOCKER_* knobs. ``program``: DOCKER in words, none where there are to be no Docker jobs."""
 
     program: tuple[str, ...] = ()
+    #: The administrator has named it: that it is not there is a mistake then.
+    is_named: bool = False
     perform_test: bool = True
     test_image: str = ""
     test_image_path: str = ""
@@ -78,6 +80,7 @@ def read_docker(config: Config) -> DockerRules:
     misread: list[str] = []
     return DockerRules(
         program=tuple(config.get_str("DOCKER").split()),
+        is_named=config.is_set("DOCKER"),
         perform_test=config.get_bool("DOCKER_PERFORM_TEST"),
         test_image=config.get_str("DOCKER_TEST_IMAGE_NAME").strip(),
         test_image_path=config.get_str("DOCKER_TEST_IMAGE_PATH").strip(),

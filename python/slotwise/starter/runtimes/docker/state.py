@@ -3,42 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from slotwise.classad.values import Value
 from slotwise.execution.exit_status import CONTAINER_FAILED
 from slotwise.execution.keeper_spec import KeeperResult
 
 _SIGNALS_END = 65
 #: Exit codes of a shell for a signal begin above this.
 _BY_SIGNAL = 128
-#: Words of a client or a daemon that fail for this host's sake, whatever the image.
-_HOST_FAILURES = (
-    "cannot connect to the docker daemon",
-    "is the docker daemon running",
-    "error during connect",
-    "resource temporarily unavailable",
-    "permission denied while trying to connect",
-    "no space left on device",
-    "disk quota exceeded",
-    "input/output error",
-    "i/o timeout",
-    "network is unreachable",
-    "no route to host",
-    "connection refused",
-    "connection reset",
-    "temporary failure in name resolution",
-    "server misbehaving",
-    "tls handshake timeout",
-    "toomanyrequests",
-    "context deadline exceeded",
-)
-
-
-def is_host_failure(words: str) -> bool:
-    """Whether it is this host that failed, or its way to the registry: another one may do better."""
-    lower = words.lower()
-    return any(failure in lower for failure in _HOST_FAILURES)
+_AMOUNTS = re.compile(r"([0-9.]+) ?([kMGTP]?i?B) / ([0-9.]+) ?([kMGTP]?i?B)")
 
 
 def one_line(words: str, most: int = 1000) -> str:
@@ -54,6 +30,8 @@ class ContainerState:
     running: bool = False
     exit_code: int = 0
     error: str = ""
+    #: Its first process as the daemon's host has it; 0: none.
+    pid: int = 0
     out_of_memory: bool = False
 
     @property
@@ -63,7 +41,7 @@ class ContainerState:
 
 
 def parse_state(text: str) -> ContainerState | None:
-    """The state from its JSON text; None when it is none."""
+    """The state from its JSON text; None when the text is not a state."""
     try:
         found = json.loads(text)
     except json.JSONDecodeError:
@@ -76,20 +54,26 @@ def parse_state(text: str) -> ContainerState | None:
         running=found.get("Running") is True,
         exit_code=code if isinstance(code, int) else 0,
         error=str(found.get("Error") or ""),
+        pid=pid if isinstance(pid := found.get("Pid"), int) else 0,
         out_of_memory=found.get("OOMKilled") is True,
     )
 
 
-def corrected(result: KeeperResult, state: ContainerState | None) -> KeeperResult:
+def corrected(result: KeeperResult, state: ContainerState | None, why: str = "") -> KeeperResult:
     """The keeper's result by what the daemon knows: the keeper has only seen the client end.
 
     :param state: None where the daemon knows nothing of the container: it has died, or somebody has removed it. The
         client's status is not the job's then.
+    :param why: why the daemon says nothing.
     """
     if result.how not in ("exited", "signaled"):
         return result
     if state is None:
-        return replace(result, how="lost") if result.ended_by == "itself" else result
+        if result.ended_by != "itself":
+            return result
+        return replace(
+            result, how="lost", detail=f"The job's container is lost: {why or 'Docker has none of this name'}"
+        )
     if not state.ran:
         if result.ended_by != "itself":
             return result  # killed before the container ran
@@ -150,8 +134,8 @@ def parse_info(text: str) -> EngineInfo | None:
     )
 
 
-def is_understood(version: str) -> str:
-    """Empty when ``docker -v`` is a version of Docker or podman; else what is wrong with it."""
+def client_problem(version: str) -> str:
+    """What is wrong with the program that DOCKER names, by what ``docker -v`` prints; empty for Docker and podman."""
     line, *more = version.strip().splitlines() or [""]
     if "Jansens" in version:
         return "DOCKER names OpenBox's docker, a tray for windows: name Docker's program"
@@ -175,3 +159,42 @@ def host_ports(text: str, services: Iterable[tuple[str, int]]) -> dict[str, int]
             if str(port).isdigit():
                 ports.setdefault(str(key).partition("/")[0], int(port))
     return {f"{name}_HostPort": ports[str(port)] for name, port in services if str(port) in ports}
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes that a container has received and sent over its own networks."""
+
+    received: float = 0.0
+    sent: float = 0.0
+
+
+def counted_traffic(stats: Mapping[str, object]) -> Traffic:
+    """The traffic of all networks from the daemon's statistics of a container; none of its own: nothing."""
+    networks = stats.get("networks")
+    found = list(networks.values()) if isinstance(networks, dict) else []
+    received, sent = (
+        sum(
+            count
+            for network in found
+            if isinstance(network, dict) and isinstance(count := network.get(name), int) and count > 0
+        )
+        for name in ("rx_bytes", "tx_bytes")
+    )
+    return Traffic(received, sent)
+
+
+def parse_traffic(text: str) -> Traffic | None:
+    """The traffic from ``stats --format '{{.NetIO}}'``: ``1.2kB / 656B``, in decimal units; None when it is none."""
+    amounts = _AMOUNTS.fullmatch(text.strip())
+    if amounts is None:
+        return None
+    received, sent = (
+        float(amounts[number]) * 1000.0 ** "BKMGTP".index(amounts[number + 1].upper()[0]) for number in (1, 3)
+    )
+    return Traffic(received, sent)
+
+
+def network_attributes(traffic: Traffic) -> dict[str, Value]:
+    """The job's attributes, in megabytes of 1,000,000 bytes as in HTCondor."""
+    return {"NetworkInputMb": traffic.received / 1e6, "NetworkOutputMb": traffic.sent / 1e6}

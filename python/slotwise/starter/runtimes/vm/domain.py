@@ -65,7 +65,7 @@ def _boot(machine: Machine) -> list[str]:
     words = [("kernel", boot.kernel), ("initrd", boot.initrd), ("root", boot.root), ("cmdline", boot.parameters)]
     inside = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in words if boot.kernel and value)
     bootloader = f"<bootloader>{escape(boot.bootloader)}</bootloader>" if boot.bootloader else ""
-    return [f"<os><type>linux</type>{inside}</os>", bootloader]
+    return [bootloader, f"<os><type>linux</type>{inside}</os>"]
 
 
 def _network(machine: Machine, *, in_session: bool) -> list[str]:

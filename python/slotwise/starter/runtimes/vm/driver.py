@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import os
 import shutil
@@ -28,11 +29,11 @@ from slotwise.starter.runtimes.vm.machine import (
     read_machine,
     refers_elsewhere,
 )
-from slotwise.starter.runtimes.vm.plan import REPORT, SupervisorPlan, decode_plan, decode_report
-from slotwise.starter.runtimes.vm.probe import Found, find, supervisor_words, with_kvm
+from slotwise.starter.runtimes.vm.plan import NOTE, REPORT, SupervisorPlan, decode_plan, decode_report
+from slotwise.starter.runtimes.vm.probe import Found, find, seeing_supervisor, supervisor_words, with_kvm
 from slotwise.starter.runtimes.vm.qemu_words import BY_EMULATION
 from slotwise.starter.runtimes.vm.records import VmRecord, VmRecords
-from slotwise.starter.runtimes.vm.rules import LIBVIRT, VmRules
+from slotwise.starter.runtimes.vm.rules import BRIDGE, LIBVIRT, VmRules
 from slotwise.starter.runtimes.vm.virsh import destroy_domain
 
 _log = logging.getLogger(__name__)
@@ -66,23 +67,36 @@ class VirtualMachines:
     def offer(self) -> Probe:
         """What is advertised now: less what machines have, and nothing after one that the host failed to start."""
         if not self._rules.kind:
-            return Probe(works=False, reason="; ".join(self._rules.problems))
+            problem = "; ".join(self._rules.problems)
+            refused: dict[str, Value] = {"HasVM": False, "VMOfflineReason": problem} if problem else {}
+            return Probe(works=False, reason=problem, attributes=refused)
         why = self._failed[0] if self._failed is not None else "" if self._found.driver else self._found.reason
         if why or not self._found.driver:
             told: dict[str, Value] = {"HasVM": False}
             if why:
                 told["VMOfflineReason"] = why
             return Probe(works=False, reason=why, attributes=told)
-        attributes = offered(self._rules, self._found, list(self._records))
+        attributes = offered(self._usable, self._found, list(self._records))
         return Probe(works=True, version=self._found.version, attributes=attributes, gaps=self._gaps())
 
     def _gaps(self) -> tuple[str, ...]:
-        gaps = list(self._rules.problems)
+        gaps = list(self._usable.problems)
         if self._outside:
             gaps.append(
                 "the memory and the cores of virtual machines are what libvirt gives them, not the job's cgroup"
             )
         return tuple(gaps)
+
+    @property
+    def _usable(self) -> VmRules:
+        """The knobs without the networks that machines do not get here."""
+        rules, missing = self._rules, dict(self._found.no_network)
+        if not missing:
+            return rules
+        networks = tuple(network for network in rules.networks if network not in missing)
+        default = rules.default_network if rules.default_network in networks else next(iter(networks), "")
+        problems = [_no_network(rules, network, why) for network, why in missing.items()]
+        return replace(rules, networks=networks, default_network=default, problems=(*rules.problems, *problems))
 
     @property
     def _outside(self) -> bool:
@@ -109,6 +123,8 @@ class VirtualMachines:
             _log.warning("virtual machines are emulated: KVM does not work here")
         else:
             _log.info("virtual machines: %s with %s", found.version, found.accelerator)
+        for network, why in found.no_network:
+            _log.warning("virtual %s", _no_network(self._rules, network, why))
 
     @property
     def _found(self) -> Found:
@@ -121,7 +137,9 @@ class VirtualMachines:
         try:
             with rights_of(job.context.identity):
                 files = frozenset(path.name for path in sandbox.iterdir())
-            machine = read_machine(value, self._rules, Sandbox(str(sandbox), files))
+            machine = read_machine(value, self._usable, Sandbox(str(sandbox), files))
+            if self._outside:
+                machine = replace(machine, name=name_of_run(machine.name, sandbox))
             self._check(machine, job)
         except MachineError as error:
             raise LaunchRefusedError(_refusal(error)) from None
@@ -185,10 +203,6 @@ class VirtualMachines:
                     raise MachineError(word, f"{disk.path} cannot be {verb}")
                 if self._outside and _leads_elsewhere(Path(disk.path)):
                     raise MachineError(BAD_IMAGE, f"{disk.path} leads to another file, which may not be the job's")
-            boot = machine.xen
-            for name, path in (("KERNEL", boot.kernel), ("INITRD", boot.initrd)) if boot is not None else ():
-                if path and not os.access(path, os.R_OK, effective_ids=True):
-                    raise MachineError(f"VMGAHP_ERR_JOBCLASSAD_XEN_{name}_NOT_FOUND", f"{path} cannot be read")
 
     def _plan(self, machine: Machine, scratch: str, xml: str, state_dir: str) -> SupervisorPlan:
         rules, found = self._rules, self._found
@@ -224,7 +238,7 @@ class VirtualMachines:
             },
             # A machine of the host's libvirt is not among the job's processes. Its supervisor is a client of libvirt,
             # and sees the directories that libvirt sees.
-            isolation=Isolation() if self._outside else spec.isolation,
+            isolation=Isolation() if self._outside else seeing_supervisor(spec.isolation),
             client=self._outside and self._root,
             identity=with_kvm(spec.identity, self._found.kvm_group),
             cgroup=with_overhead(spec.cgroup, self._rules.overhead_mib),
@@ -239,6 +253,10 @@ class VirtualMachines:
         """Nothing: a machine has what its job has asked for."""
         return {}
 
+    async def usage(self, run: ContainerRun) -> Mapping[str, Value]:
+        """Nothing that the keeper does not measure."""
+        return {}
+
     async def conclude(self, run: ContainerRun, result: KeeperResult) -> KeeperResult:
         """What the supervisor reports, if its machine did not run to its end; no machine is left."""
         loop = asyncio.get_running_loop()
@@ -246,10 +264,9 @@ class VirtualMachines:
         if record is not None and record.uri:
             await loop.run_in_executor(None, destroy_domain, record.uri, record.machine)
         self._forget(run.name)
-        try:
-            report = decode_report(read_small(run.directory.scratch / REPORT, run.identity, 65536))
-        except OSError:
-            report = None
+        if noted := _read(run, NOTE):
+            _log.warning("%s: its machine booted from its disks: %s", run.job.job_id, " ".join(noted.split())[:500])
+        report = decode_report(_read(run, REPORT))
         if report is None or result.how != "exited" or result.ended_by != "itself":
             return result
         if report.subcode is not None:
@@ -279,6 +296,20 @@ class VirtualMachines:
         """Whether it is time to look again at a host that could not start a machine."""
         since = self._failed[1] if self._failed is not None else None
         return since is not None and 0 < self._rules.recheck_s <= time.monotonic() - since
+
+
+def _read(run: ContainerRun, name: str) -> str:
+    """What the supervisor has left in the scratch directory under this name; empty when it has not."""
+    try:
+        return read_small(run.directory.scratch / name, run.identity, 65536)
+    except OSError:
+        return ""
+
+
+def name_of_run(name: str, scratch: Path) -> str:
+    """A machine's name in a libvirt of the host: no other run's, whatever access points call their users and jobs. The
+    end of a run destroys the machine of this name."""
+    return f"{name}_{hashlib.sha256(os.fsencode(scratch)).hexdigest()[:12]}"
 
 
 def _leads_elsewhere(path: Path) -> bool:
@@ -331,3 +362,9 @@ def with_overhead(plan: CgroupPlan, mib: int) -> CgroupPlan:
         return replace(setting, value=str(int(setting.value) + mib * _MIB))
 
     return replace(plan, settings=tuple(widened(setting) for setting in plan.settings))
+
+
+def _no_network(rules: VmRules, network: str, why: str) -> str:
+    if network == BRIDGE:
+        return f"machines get no place on the bridge {rules.bridge}: {why}"
+    return f"machines get no place in libvirt's network default, which {network} is: {why}"

@@ -75,13 +75,6 @@ class Disk:
     transferred: bool = False
 
 
-def leads_elsewhere(head: bytes) -> bool:
-    """Whether an image of format qcow2, by its first 80 bytes, has data in other files: its writer names any."""
-    version, backing = int.from_bytes(head[4:8], "big"), int.from_bytes(head[8:16], "big")
-    features = int.from_bytes(head[72:80], "big") if version > 2 else 0
-    return backing != 0 or features & 4 != 0  # the third bit: an external data file
-
-
 @dataclass(frozen=True)
 class XenBoot:
     """What a Xen machine boots: the boot loader, or a kernel; neither with hardware virtualization."""

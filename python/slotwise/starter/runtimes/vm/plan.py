@@ -9,6 +9,8 @@ from slotwise.starter.runtimes.vm.machine import Machine, decode, subcode_of
 
 #: In the scratch directory: how the machine ended, if not by powering itself off.
 REPORT = ".vm_report"
+#: Beside it: why a machine could not go on from its checkpoint.
+NOTE = ".vm_note"
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Report:
     @property
     def reason(self) -> str:
         """In words."""
-        return f"{self.word}: {self.detail}"
+        return f"{self.word}: {' '.join(self.detail.split())}"
 
     @property
     def subcode(self) -> int | None:

@@ -16,13 +16,13 @@ from functools import lru_cache
 from pathlib import Path
 
 import slotwise
-from slotwise.execution.keeper_spec import Identity
+from slotwise.execution.keeper_spec import Identity, Isolation
 from slotwise.starter.enforcement.privilege import read_small
 from slotwise.starter.runtimes.vm import probe_guest
 from slotwise.starter.runtimes.vm.machine import Disk, Machine
 from slotwise.starter.runtimes.vm.plan import REPORT, SupervisorPlan, decode_report
 from slotwise.starter.runtimes.vm.qemu_words import BY_EMULATION, BY_KVM
-from slotwise.starter.runtimes.vm.rules import KVM, LIBVIRT, QEMU, XEN, VmRules
+from slotwise.starter.runtimes.vm.rules import BRIDGE, KVM, LIBVIRT, NAT, QEMU, XEN, VmRules
 from slotwise.starter.runtimes.vm.virsh import end_session
 
 #: How long the machine of the probe may take, seconds; it needs one.
@@ -46,6 +46,8 @@ class Found:
     reason: str = ""
     #: The group that may use KVM, which jobs' machines run with.
     kvm_group: int | None = None
+    #: The networks of VM_NETWORKING_TYPE that machines do not get here, and why.
+    no_network: tuple[tuple[str, str], ...] = ()
 
 
 def supervisor_words(plan: SupervisorPlan, account: Identity = _OURS) -> tuple[str, ...]:
@@ -66,6 +68,16 @@ def supervisor_words(plan: SupervisorPlan, account: Identity = _OURS) -> tuple[s
         "os.execv(sys.argv[1], sys.argv[1:])"
     )
     return (words[0], "-I", "-c", becomes, *words)
+
+
+def seeing_supervisor(isolation: Isolation) -> Isolation:
+    """The isolation in which a supervisor finds its program also where that lies below a directory of which jobs have
+    one of their own: ``/tmp``, for an installation there."""
+    places = [Path(slotwise.__file__).resolve().parent.parent]
+    if _interpreter() == sys.executable:
+        places += [Path(sys.prefix).absolute(), Path(sys.base_prefix).resolve()]
+    pins = [str(place) for place in places if any(place.is_relative_to(target) for _, target in isolation.mounts)]
+    return replace(isolation, pins=tuple(dict.fromkeys((*isolation.pins, *pins))))
 
 
 @lru_cache(maxsize=1)
@@ -134,11 +146,21 @@ async def _find(
             account = _account(group) if root else Identity()
             why = await _try(rules, driver, accelerator, place, account)
             if not why:
-                return Found(driver, accelerator, version, kvm_group=group)
+                no_network = []
+                for network in _of_host(rules, driver):
+                    if why := await _try(rules, driver, accelerator, place, account, network):
+                        no_network.append((network, why))
+                return Found(driver, accelerator, version, kvm_group=group, no_network=tuple(no_network))
             reasons.append(f"{driver} with {accelerator}: {why}")
     if accelerators == (BY_KVM,) and not rules.emulation:
         reasons.append("SLOTWISE_VM_EMULATION = true has machines emulated")
     return Found(reason="; ".join(reasons))
+
+
+def _of_host(rules: VmRules, driver: str) -> tuple[str, ...]:
+    """The networks that this host has to have before machines can be on them: a bridge, and that of its libvirt."""
+    own = (NAT, BRIDGE) if driver == LIBVIRT and not rules.in_session else (BRIDGE,)
+    return tuple(network for network in rules.networks if network in own)
 
 
 async def _version(rules: VmRules, driver: str) -> str:
@@ -165,8 +187,8 @@ def _account(group: int | None) -> Identity:
     return Identity(65534, 65534, () if group is None else (group,), _NOBODY)
 
 
-async def _try(rules: VmRules, driver: str, accelerator: str, place: Path, account: Identity) -> str:
-    """Run the machine of the probe; why that failed, empty when it did not."""
+async def _try(rules: VmRules, driver: str, accelerator: str, place: Path, account: Identity, network: str = "") -> str:
+    """Run the machine of the probe, on this network; why that failed, empty when it did not."""
     if accelerator == BY_KVM and rules.kind == KVM and not _DEVICE.exists():
         return "there is no /dev/kvm"
     loop = asyncio.get_running_loop()
@@ -176,7 +198,9 @@ async def _try(rules: VmRules, driver: str, accelerator: str, place: Path, accou
         return f"{place}: {error.strerror}"
     try:
         disk = Disk(f"{scratch}/disk.img", "vda" if rules.kind == KVM else "xvda", writable=True, transferred=True)
-        machine = Machine(f"slotwise_probe_{os.getpid()}", rules.kind, _PROBE_MIB, disks=(disk,))
+        bridge = rules.bridge if network == BRIDGE else ""
+        name = f"slotwise_probe_{os.getpid()}"
+        machine = Machine(name, rules.kind, _PROBE_MIB, disks=(disk,), network=network, bridge=bridge)
         plan = SupervisorPlan(machine, str(scratch), driver, accelerator, qemu=rules.qemu, uri=rules.uri)
         privileged = driver == LIBVIRT and not rules.in_session
         return await _run(
@@ -233,7 +257,15 @@ async def _run(plan: SupervisorPlan, account: Identity, patience_s: float) -> st
     with contextlib.suppress(OSError):
         report = decode_report(read_small(Path(plan.scratch) / REPORT, account, 65536))
     words = report.detail if report is not None else said.decode(errors="replace").strip()[-500:]
-    return words or f"its supervisor ended with status {process.returncode}"
+    return in_words(words) or f"its supervisor ended with status {process.returncode}"
+
+
+def in_words(said: str) -> str:
+    """What a supervisor has said, for people."""
+    if "ModuleNotFoundError: No module named 'slotwise'" in said:
+        place = Path(slotwise.__file__).resolve().parent.parent
+        return f"the accounts of jobs cannot read the installation at {place}: open the directories above it to all"
+    return " ".join(said.split())
 
 
 def with_kvm(identity: Identity, group: int | None) -> Identity:

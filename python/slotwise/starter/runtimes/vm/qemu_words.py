@@ -10,9 +10,9 @@ from slotwise.starter.runtimes.vm.rules import BRIDGE
 
 #: What executes the machine's instructions.
 BY_KVM, BY_EMULATION = "kvm", "tcg"
-#: The machine's type unless a saved state says otherwise: what is newest under this name.
+#: The machine's type unless a saved state names another: qemu's alias of its newest.
 NEWEST = "pc"
-#: Of a machine that may go on elsewhere: every host has it.
+#: The processor of a machine that may be resumed on another host: every host can give it.
 _COMMON_CPU = {BY_KVM: "kvm64", BY_EMULATION: "qemu64"}
 _BEST_CPU = {BY_KVM: "host", BY_EMULATION: "max"}
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from slotwise.starter.runtimes.vm.emulator import Emulator, QemuDiedError
 from slotwise.starter.runtimes.vm.hypervisor import Hypervisor, MachineGoneError
 from slotwise.starter.runtimes.vm.machine import CRITICAL, MachineError
-from slotwise.starter.runtimes.vm.plan import REPORT, Report, SupervisorPlan, decode_plan
+from slotwise.starter.runtimes.vm.plan import NOTE, REPORT, Report, SupervisorPlan, decode_plan
 from slotwise.starter.runtimes.vm.qemu_words import NEWEST
 from slotwise.starter.runtimes.vm.rules import LIBVIRT
 from slotwise.starter.runtimes.vm.saved_state import FACTS, STATE, SavedFacts, decode_facts, facts_of, obstacle
@@ -68,18 +68,26 @@ class Supervisor:
 
     def _start(self) -> None:
         """Go on from a checkpoint, if there is one that fits; else boot from the disks."""
-        (Path(self._plan.scratch) / REPORT).unlink(missing_ok=True)
+        for name in (REPORT, NOTE):
+            (Path(self._plan.scratch) / name).unlink(missing_ok=True)
         saved = self._checkpoint() if self._machine.checkpoint else None
-        if saved is not None and not obstacle(saved, self._facts_now(saved.version)):
-            try:
-                self._hypervisor.resume(str(self._state), saved.version)
-            except MachineError:
-                self._hypervisor.destroy()  # as after a power failure: it boots from its disks
-            else:
+        if saved is not None:
+            why = obstacle(saved, self._facts_now(saved.version)) or self._resumed(saved)
+            if not why:
                 self._forget_checkpoint()
                 return
+            self._write(NOTE, f"it cannot go on from its checkpoint: {why}")
         self._forget_checkpoint()
         self._hypervisor.start()
+
+    def _resumed(self, saved: SavedFacts) -> str:
+        """Go on from a checkpoint; why that fails, empty when the machine runs."""
+        try:
+            self._hypervisor.resume(str(self._state), saved.version)
+        except MachineError as error:
+            self._hypervisor.destroy()  # as after a power failure: it boots from its disks
+            return str(error)
+        return ""
 
     def _checkpoint(self) -> SavedFacts | None:
         try:
@@ -191,15 +199,19 @@ class Supervisor:
                         Path(disk.path).unlink()
 
     def _fail(self, report: Report) -> int:
+        self._write(REPORT, report.encode())
+        sys.stderr.write(f"{report.reason}\n")
+        return FAILED
+
+    def _write(self, name: str, text: str) -> None:
+        """Leave word for the starter in the scratch directory."""
         with contextlib.suppress(OSError):
             # Made anew: whoever has put a link there does not choose what is written to.
-            path = Path(self._plan.scratch) / REPORT
+            path = Path(self._plan.scratch) / name
             path.unlink(missing_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             with open(os.open(path, flags, 0o644), "w") as file:
-                file.write(report.encode())
-        sys.stderr.write(f"{report.reason}\n")
-        return FAILED
+                file.write(text)
 
 
 def _listen() -> int:

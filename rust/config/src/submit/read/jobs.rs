@@ -13,6 +13,7 @@ use crate::submit::builder::{self, Step};
 use crate::submit::items::{self, Matching};
 use crate::submit::job::Job;
 use crate::submit::queue::{self, Mode, Place, Queue};
+use crate::submit::table;
 use crate::submit::universe;
 
 /// Most jobs that one description may make.
@@ -52,6 +53,7 @@ impl Reading<'_> {
             items::below(&mut queue, lines)?;
         }
         items::external(&mut queue, self.facts, self.world)?;
+        table::apply(&mut queue)?;
         if queue.mode.is_matching() {
             let rules = {
                 let scope = self.scope();
@@ -78,7 +80,15 @@ impl Reading<'_> {
             .iter()
             .map(|name| name.to_ascii_lowercase())
             .collect();
-        self.loop_names.extend(names.iter().cloned());
+        for name in &queue.variables {
+            if !self
+                .loop_names
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(name))
+            {
+                self.loop_names.push(name.clone());
+            }
+        }
         let named = self.scope().raw("universe").map(|raw| self.expand(&raw));
         let is_parallel =
             named.is_some_and(|text| text.is_ok_and(|name| universe::is_parallel(&name)));
@@ -109,7 +119,7 @@ impl Reading<'_> {
                 .enumerate()
                 .filter(|(row, _)| queue.slice.takes(*row, length))
             {
-                let values = queue::split_item(item, names.len());
+                let values = queue.split(item);
                 self.live.items = names.iter().cloned().zip(values).collect();
                 self.live.row = row as u32;
                 for step in 0..queue.count {
@@ -217,6 +227,7 @@ impl Reading<'_> {
         }
         self.made.clusters.push(Cluster {
             ad: own,
+            job_set: self.job_set.take(),
             jobs: vec![Ad::new()],
         });
         Ok(())
@@ -239,6 +250,7 @@ impl Reading<'_> {
             base,
             own,
             iwd,
+            job_set: &self.job_set,
             warnings: &self.warnings,
             cached_requirements: &self.cache,
         };

@@ -1,4 +1,4 @@
-//! Warnings about keys that nothing used.
+//! Warnings about keys and loop variables that nothing used; the last ones first, as in HTCondor.
 
 use super::Reading;
 use crate::submit::commands;
@@ -12,10 +12,26 @@ impl Reading<'_> {
             return;
         }
         let used = self.used.borrow();
-        for entry in self.set.entries() {
+        let set: Vec<String> = self
+            .set
+            .entries()
+            .iter()
+            .map(|entry| entry.name.to_ascii_lowercase())
+            .collect();
+        for name in self.loop_names.iter().rev() {
+            let lower = name.to_ascii_lowercase();
+            if !(used.contains(&lower) || lower.starts_with("my.") || set.contains(&lower)) {
+                self.warnings.borrow_mut().push(format!(
+                    "the queue variable `{name}` was not used; is it a typo?"
+                ));
+            }
+        }
+        for entry in self.set.entries().iter().rev() {
             let lower = entry.name.to_ascii_lowercase();
-            let known = used.contains(&lower) || self.loop_names.contains(&lower);
-            if known || lower.starts_with("my.") || OF_NODES.contains(&lower.as_str()) {
+            if used.contains(&lower)
+                || lower.starts_with("my.")
+                || OF_NODES.contains(&lower.as_str())
+            {
                 continue;
             }
             let place = self.set.place(&entry.origin);

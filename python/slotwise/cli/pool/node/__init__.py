@@ -1,0 +1,1 @@
+"""``slotwise node``: hosts join a pool, are listed, drained, removed, and leave it."""

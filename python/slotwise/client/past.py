@@ -1,0 +1,87 @@
+"""The histories that a daemon keeps beside its host's logs: fetched whole, and read by the caller.
+
+A startd records the jobs that ran on its machine (STARTD_HISTORY), a schedd now and then its own ad
+(SCHEDD_DAEMON_HISTORY). Fetching either needs ADMINISTRATOR, as fetching a log does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from slotwise.classad import ClassAd, ExprTree, parse_ads
+from slotwise.client.call import Call, NewestPieces
+from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
+
+#: As much of a history as is read, in bytes: the newest.
+MOST = 256 << 20
+_JOB = re.compile(r"(\d+)(?:\.(\d+))?")
+#: The line that stands behind each record.
+_BANNER = re.compile(rb"^\*\*\*[^\n]*\n?", re.MULTILINE)
+
+
+def history(name: str, constraint: str, projection: Sequence[str], limit: int, since: str) -> Call[list[ClassAd]]:
+    """Records of the history that the knob ``name`` names, newest first.
+
+    :param limit: 0: no limit.
+    :param since: a job, a cluster or an expression at which it ends; empty: nothing.
+    :raises AdSyntaxError: ``constraint`` or ``since`` is not an expression.
+    """
+    wanted = ExprTree(constraint) if constraint else None
+    end = _end(since)
+    return Call(
+        "FetchLog",
+        request(name),
+        lambda pieces: chosen(pieces, wanted, projection, limit, end),
+        many=True,
+        timeout_s=None,
+        service=daemon_pb2_grpc.DaemonStub,
+        gather=lambda: NewestPieces(MOST),
+    )
+
+
+def chosen(
+    pieces: NewestPieces, wanted: ExprTree | None, projection: Sequence[str], limit: int, end: ExprTree | None
+) -> list[ClassAd]:
+    """The records for which ``wanted`` is true, newest first, up to the first for which ``end`` is."""
+    found: list[ClassAd] = []
+    for ad in newest_first(pieces):
+        if end is not None and end.eval(ad) is True:
+            break
+        if wanted is None or wanted.eval(ad) is True:
+            found.append(_projected(ad, projection))
+            if len(found) == limit:
+                break
+    return found
+
+
+def request(name: str) -> daemon_pb2.FetchLogRequest:
+    """What asks a daemon for the history that the knob ``name`` names."""
+    return daemon_pb2.FetchLogRequest(name=name)
+
+
+def newest_first(pieces: NewestPieces) -> Iterator[ClassAd]:
+    """The records of a history as a daemon sent it, the last one first."""
+    bodies = _BANNER.split(b"".join(piece.data for piece in pieces))
+    for body in reversed(bodies[1:] if pieces.is_cut else bodies):  # the oldest may lack its beginning
+        if body.strip():
+            yield from reversed(list(parse_ads(body)))
+
+
+def _end(since: str) -> ExprTree | None:
+    if not since:
+        return None
+    if job := _JOB.fullmatch(since):
+        proc = f" && ProcId == {job[2]}" if job[2] else ""
+        return ExprTree(f"ClusterId == {job[1]}{proc}")
+    return ExprTree(since)
+
+
+def _projected(ad: ClassAd, names: Sequence[str]) -> ClassAd:
+    if not names:
+        return ad
+    made = ClassAd()
+    for name in names:
+        if name in ad:
+            made[name] = ad.lookup(name)
+    return made

@@ -1,0 +1,268 @@
+"""Takes the connections of the port, finds out whom each is for, and passes them on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import socket
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from slotwise.daemon import reach
+from slotwise.daemon.reach import Place
+from slotwise.errors import ConfigError, HostError
+from slotwise.home import PoolHome
+from slotwise.shared_port.request import LONGEST, Request, read_request, reply
+from slotwise.shared_port.splice import splice
+from slotwise.wire import call, origin
+
+_log = logging.getLogger(__name__)
+
+#: How long a caller may take to say whom it means, and a daemon to take a connection, in seconds.
+_GREETING_S, _CONNECT_S = 20.0, 10.0
+#: The wait after the system had no descriptor for another connection.
+_BREATH_S = 0.1
+#: A connection takes two descriptors; as many as this are left for the rest.
+_DESCRIPTORS_LEFT = 100
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who connects. ``host``: the address, IPv4 as such even on a socket for both families; ``broker``: that of the
+    broker who says so, empty where this host has seen it itself."""
+
+    host: str
+    port: int
+    broker: str = ""
+
+    @property
+    def network(self) -> str:
+        """Whom bounds count as one."""
+        return call.network_of(self.host)
+
+    @property
+    def shown(self) -> str:
+        """As gRPC has it."""
+        return f"ipv6:[{self.host}]:{self.port}" if ":" in self.host else f"ipv4:{self.host}:{self.port}"
+
+
+def caller_of(address: tuple[object, ...]) -> Caller:
+    """The caller at a socket's address."""
+    host = str(address[0]).partition("%")[0]
+    return Caller(host.removeprefix("::ffff:") if "." in host else host, int(str(address[1])))
+
+
+def open_places(places: list[Place], port: int) -> list[socket.socket]:
+    """Listen on all these addresses.
+
+    :raises HostError: when the port is taken or an address is not of this host.
+    """
+    found: list[socket.socket] = []
+    for place in places:
+        try:
+            found.append(_open(place, port))
+        except OSError as error:
+            if place.optional and error.errno in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
+                continue
+            for one in found:
+                one.close()
+            raise HostError(
+                f"cannot listen on {place.host} port {port}: {error.strerror or error}",
+                hint="name another port with SHARED_PORT_PORT, or set USE_SHARED_PORT = false",
+            ) from None
+    return found
+
+
+def _open(place: Place, port: int) -> socket.socket:
+    family, kind, protocol, _, at = socket.getaddrinfo(place.host, port, type=socket.SOCK_STREAM)[0]
+    opened = socket.socket(family, kind, protocol)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(place.v6only))
+        opened.bind(at)
+        opened.listen(1024)
+        opened.setblocking(False)
+    except BaseException:
+        opened.close()
+        raise
+    return opened
+
+
+#: Answers a caller that means a host which this broker knows, or is such a host: takes the connection over, to its end.
+Brokering = Callable[[Request, Caller, socket.socket], Awaitable[None]]
+
+
+class Passage:
+    """The connections of this port.
+
+    :param default: the daemon that is meant where a caller names none.
+    :param most: descriptors that connections may take.
+    :param most_of_network: connections of one address; 0: any number.
+    """
+
+    def __init__(self, home: PoolHome, default: str, most: int, most_of_network: int) -> None:
+        self._home = home
+        self._default = default
+        self._most = max(8, (most - _DESCRIPTORS_LEFT) // 2)
+        self.most_of_network = most_of_network
+        self._of_network: Counter[str] = Counter()
+        self._tasks: set[asyncio.Task[None]] = set()
+        #: Those of them that have not said whom they mean, the oldest first.
+        self._silent: dict[asyncio.Task[None], None] = {}
+        self.brokering: Brokering | None = None
+        #: Connections and bytes passed on since the start.
+        self.passed, self.bytes = 0, 0
+
+    @property
+    def open(self) -> int:
+        """Connections that are open."""
+        return len(self._tasks)
+
+    @property
+    def most(self) -> int:
+        """How many connections may be open."""
+        return self._most
+
+    async def accept(self, listening: socket.socket) -> None:
+        """Take connections for ever."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                taken, address = await loop.sock_accept(listening)
+            except OSError as error:
+                if error.errno not in (errno.ECONNABORTED, errno.EPROTO):
+                    await asyncio.sleep(_BREATH_S)
+                continue
+            caller = caller_of(address)
+            network = caller.network
+            crowded = 0 < self.most_of_network <= self._of_network[network]
+            full = len(self._tasks) >= self._most
+            if full and not crowded and self._silent:
+                # Who means to call says so at once: those who hold connections open in silence make room.
+                silent = next(iter(self._silent))
+                del self._silent[silent]
+                silent.cancel()
+                full = False
+            if crowded or full:
+                knob = "SLOTWISE_MAX_CONNECTIONS_PER_ADDRESS" if crowded else "SHARED_PORT_MAX_FILE_DESCRIPTORS"
+                text = "closed a connection of %s, more than %s allows"
+                call.refusals.note(network, f"<{caller.host}:{caller.port}>", text, network, knob)
+                taken.close()
+                continue
+            self._of_network[network] += 1
+            task = loop.create_task(self._serve(taken, caller))
+            self._tasks.add(task)
+            self._silent[task] = None
+            task.add_done_callback(lambda done, network=network: self._gone(done, network))  # type: ignore[misc]
+
+    def _gone(self, task: asyncio.Task[None], network: str) -> None:
+        self._tasks.discard(task)
+        self._silent.pop(task, None)
+        self._of_network[network] -= 1
+        if not self._of_network[network]:
+            del self._of_network[network]
+
+    async def close(self) -> None:
+        """End all connections."""
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _serve(self, taken: socket.socket, caller: Caller) -> None:
+        with taken:
+            try:
+                taken.setblocking(False)
+                taken.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                taken.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                async with asyncio.timeout(_GREETING_S):
+                    request = await _read(taken)
+                if (task := asyncio.current_task()) is not None:
+                    self._silent.pop(task, None)
+                if request is None:
+                    return
+                if request.status != 200:
+                    await self._refuse(taken, request.status)
+                elif request.asked is not None and (request.asked.secret or request.asked.host_id):
+                    if self.brokering is not None:
+                        await self.brokering(request, caller, taken)
+                    else:
+                        await self._refuse(taken, 404)
+                else:
+                    sock = request.asked.sock if request.asked is not None else self._default
+                    await self.hand_over(taken, sock, caller, request.rest, answered=request.asked is not None)
+            except (OSError, TimeoutError):
+                return  # one side is gone, or says nothing
+            except BaseExceptionGroup as group:
+                if group.split(OSError)[1] is not None:
+                    raise
+
+    async def hand_over(
+        self, taken: socket.socket, sock: str, caller: Caller, rest: bytes = b"", *, answered: bool
+    ) -> None:
+        """Pass a connection on to a daemon of this host, to its end.
+
+        :param rest: what has been read of it already.
+        :param answered: the caller waits for the answer to its CONNECT.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            opened = await self.open_daemon(sock, caller)
+        except (OSError, TimeoutError, ConfigError):
+            if answered:
+                await self._refuse(taken, 404)
+            return
+        with opened:
+            if answered:
+                await loop.sock_sendall(taken, reply(200))
+            if rest:
+                await loop.sock_sendall(opened, rest)
+            await self.splice(taken, opened)
+
+    async def splice(
+        self, one: socket.socket, other: socket.socket, passed: Callable[[int], None] = lambda count: None
+    ) -> None:
+        """Pass on what both say to each other, to the end, and tell ``passed`` how many bytes."""
+
+        def note(count: int) -> None:
+            self.bytes += count
+            passed(count)
+
+        self.passed += 1
+        await splice(one, other, note)
+
+    async def open_daemon(self, sock: str, caller: Caller) -> socket.socket:
+        """A connection to a daemon of this host that says whose it is.
+
+        :raises OSError: when there is no such daemon.
+        """
+        opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            opened.setblocking(False)
+            opened.bind(origin.name_for(caller.host, caller.port, caller.broker))
+            async with asyncio.timeout(_CONNECT_S):
+                await asyncio.get_running_loop().sock_connect(opened, str(reach.forward_socket(self._home, sock)))
+        except BaseException:
+            opened.close()
+            raise
+        return opened
+
+    async def _refuse(self, taken: socket.socket, status: int) -> None:
+        with contextlib.suppress(OSError):
+            await asyncio.get_running_loop().sock_sendall(taken, reply(status))
+
+
+async def _read(taken: socket.socket) -> Request | None:
+    """The request of a connection; None when it ends before."""
+    loop = asyncio.get_running_loop()
+    data = b""
+    while (request := read_request(data)) is None:
+        piece = await loop.sock_recv(taken, LONGEST)
+        if not piece:
+            return None
+        data += piece
+    return request

@@ -1,0 +1,123 @@
+"""Hosts as network namespaces on one wire: each with a name, an address and a pool directory of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from tests.support.patience import PATIENCE
+from tests.support.pool import Pool
+
+#: What the tests need that the host lacks.
+MISSING = [name for name in ("ip", "openssl", "unshare", "mount") if shutil.which(name) is None]
+#: Within a namespace of its own: host names, the host's own name, then the command.
+_INSIDE = 'mount --bind "$1" /etc/hosts && hostname "$2" && shift 2 && exec "$@"'
+
+
+def namespaces_work() -> bool:
+    """Whether this host lets root make network namespaces."""
+    name = f"swp{os.getpid()}"
+    made = subprocess.run(["ip", "netns", "add", name], capture_output=True).returncode == 0
+    return made and subprocess.run(["ip", "netns", "del", name], capture_output=True).returncode == 0
+
+
+class Host(Pool):
+    """A pool directory on a host that is a network namespace."""
+
+    def __init__(self, root: Path, name: str, config: str) -> None:
+        super().__init__(root / name, config)
+        self.name = name
+        self.namespace = f"sw{os.getpid()}{name}"
+        self._hosts = root / "hosts"
+
+    def words(self, *words: str, who: Sequence[str] = ()) -> list[str]:
+        """The command line of ``slotwise`` on the host, behind words that make somebody else of root."""
+        return [*self._inside(*who), "-m", "slotwise", *words]
+
+    def python(self, program: str, *words: str) -> str:
+        """What a Python program prints that runs on the host, as its root."""
+        done = subprocess.run(
+            [*self._inside(), "-c", program, *words], env=self.env, cwd=self.root, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def _inside(self, *who: str) -> list[str]:
+        inside = ["ip", "netns", "exec", self.namespace, "unshare", "-u", "sh", "-c", _INSIDE, "sh", str(self._hosts)]
+        return [*inside, f"{self.name}.example", *who, sys.executable]
+
+    def run(
+        self, *words: str, check: bool = True, timeout: float = 100, cwd: Path | None = None, **env: str
+    ) -> subprocess.CompletedProcess[str]:
+        return self.run_by([], *words, check=check, timeout=timeout, cwd=cwd, **env)
+
+    def run_by(
+        self, who: list[str], *words: str, check: bool = True, timeout: float = 100, cwd: Path | None = None, **env: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run ``slotwise`` on the host, behind the words of a command that makes somebody else of root."""
+        done = subprocess.run(
+            self.words(*words, who=who),
+            env=self.env | env,
+            cwd=cwd or self.root,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout * PATIENCE,
+        )
+        assert not check or done.returncode == 0, f"{self.name}: {words}: {done.stdout}{done.stderr}\n{self.logs()}"
+        return done
+
+    def start(self, *words: str, output: IO[str], terminal: int | None = None) -> subprocess.Popen[str]:
+        """Start ``slotwise`` on the host and let it run; what it says goes into a file.
+
+        :param terminal: the end of a terminal at which somebody types.
+        """
+        return subprocess.Popen(
+            self.words(*words),
+            env=self.env,
+            cwd=self.root,
+            stdin=subprocess.DEVNULL if terminal is None else terminal,
+            stdout=output,
+            stderr=output,
+            text=True,
+        )
+
+
+@contextlib.contextmanager
+def wired(configs: dict[str, str]) -> Iterator[dict[str, Host]]:
+    """Hosts by name, each with the text of its configuration, on one wire; nothing is started."""
+    bridge = f"swb{os.getpid()}"
+
+    def ip(*words: str) -> None:
+        subprocess.run(["ip", *words], check=True, capture_output=True)
+
+    with tempfile.TemporaryDirectory(prefix="sw-", ignore_cleanup_errors=True) as directory:
+        root = Path(directory)
+        root.chmod(0o755)
+        made = {name: Host(root, name, config) for name, config in configs.items()}
+        lines = [f"10.77.0.{n} {name}.example {name}\n" for n, name in enumerate(made, 2)]
+        (root / "hosts").write_text("127.0.0.1 localhost\n" + "".join(lines))
+        with contextlib.ExitStack() as undo:
+            # Without a delay: else nothing passes for the first 15 s.
+            ip("link", "add", bridge, "type", "bridge", "forward_delay", "0")
+            undo.callback(ip, "link", "del", bridge)
+            ip("link", "set", bridge, "up")
+            for n, (name, host) in enumerate(made.items(), 2):
+                ip("netns", "add", host.namespace)
+                undo.callback(ip, "netns", "del", host.namespace)
+                outer = f"sw{os.getpid()}{name}"
+                ip("link", "add", outer, "type", "veth", "peer", "name", "eth0", "netns", host.namespace)
+                ip("link", "set", outer, "master", bridge, "up")
+                ip("-n", host.namespace, "addr", "add", f"10.77.0.{n}/24", "dev", "eth0")
+                for device in ("eth0", "lo"):
+                    ip("-n", host.namespace, "link", "set", device, "up")
+            for host in made.values():
+                undo.callback(host.destroy)
+            yield made
