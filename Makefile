@@ -3,16 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DISTRO_PYTHON ?= 3.11
-# Half as many tests again at a time as there are cores, twelve at most: those of pools wait more than they compute, but
-# each starts a dozen processes.
-WORKERS ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$(((cores > 8 ? 8 : cores) * 3 / 2)))
-
 # Properties are tried on the same examples every time, so that a run tells about the change and not about luck;
 # `make search` looks further afield.
 SEED ?= 20260101
+TESTING = PROPTEST_RNG_SEED=$(SEED) $(BIN)/python build_support/testing.py $(if $(WORKERS),--workers $(WORKERS))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python test-unit test-guest clients test-clients search lint format audit lock coverage bench docs \
+.PHONY: help build demo test test-rust test-quick test-real test-steady test-unit test-guest clients test-clients search lint format audit lock coverage bench docs \
 	docs-serve generate hooks former wheel deb rpm check-deb smoke sdist release-check release-notes clean distclean
 
 help: ## This list
@@ -41,18 +38,23 @@ $(VENV)/.installed: $(VENV)/.tools $(SOURCES)
 demo: build ## A personal pool at work, start to end (under two minutes after the build)
 	$(BIN)/python -m slotwise.demo
 
-test: build ## Every test that this host can run; what is skipped is named with the reason
-	$(MAKE) --no-print-directory test-rust
-	$(MAKE) --no-print-directory test-python
+test: build ## Every test that this host can run, in stages; what is skipped is named with the reason (TEST: one by its name)
+	$(TESTING) $(TEST)
 
 test-rust: ## The Rust crates' tests
-	PROPTEST_RNG_SEED=$(SEED) cargo test --release --workspace --exclude slotwise-python --quiet
+	$(TESTING) --stage rust
 
-test-python: build ## The Python tests against the installed package
-	$(BIN)/python -m pytest tests -n $(WORKERS) --dist loadgroup -rs -q -p no:cacheprovider
+test-quick: build ## Python tests that start no daemons of their own: unit, property, conformance, service
+	$(TESTING) --stage quick
+
+test-real: build ## Python tests with real daemons, hosts and clients
+	$(TESTING) --stage real
+
+test-steady: build ## The tests of processes N times (10), half of them beside two busy loops, with each one's failures (TEST: which)
+	$(TESTING) --steady $(or $(N),10) $(TEST)
 
 test-unit: build ## The inner loop: unit tests of Python, under half a minute
-	$(BIN)/python -m pytest tests/unit -n $(WORKERS) -q -p no:cacheprovider
+	$(BIN)/python -m pytest tests/unit -n auto -q -p no:cacheprovider
 
 clients: $(VENV)/.tools ## The clients of HTCondor that install in seconds, in .clients; `make test` runs them, too
 	$(BIN)/python build_support/clients.py

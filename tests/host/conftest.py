@@ -10,6 +10,10 @@ import pytest
 from slotwise.execution.cgroup.probe import CgroupHost, probe
 from slotwise.starter.enforcement.host_programs import has_device_mapper
 
+from tests.support.polling import polling_stays
+
+__all__ = ["cgroups", "freezer", "loop_mounts", "lvm", "memory_cgroup", "polling_stays", "root"]
+
 
 @pytest.fixture(scope="session")
 def cgroups() -> CgroupHost:

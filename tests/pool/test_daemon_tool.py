@@ -44,7 +44,7 @@ def tool_of(pool: Pool, tmp_path: Path) -> Callable[..., subprocess.CompletedPro
 def test_orders_go_to_this_host_to_hosts_by_name_and_to_all(
     pool: Pool, tool: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
-    host = pool.run("status", "-master", "-af", "Machine").stdout.strip()
+    host = pool.until("the master's ad", lambda: pool.run("status", "-master", "-af", "Machine").stdout.strip())
     assert tool("condor_reconfig").stdout == 'Sent "Reconfig" command to local master\n'
     assert tool("condor_reconfig", "-schedd").stdout == 'Sent "Reconfig" command to local schedd\n'
     assert tool("condor_reconfig", "-all").stdout == f'Sent "Reconfig" command to master {host}\n'

@@ -7,6 +7,10 @@ from collections.abc import Iterator
 import pytest
 from slotwise.table import limit_evaluations
 
+from tests.support.polling import polling_stays
+
+__all__ = ["limited", "polling_stays"]
+
 
 @pytest.fixture
 def limited() -> Iterator[None]:

@@ -123,12 +123,17 @@ def overview() -> str:
 def run() -> int:
     """The entry point of the console script."""
     try:
-        return dispatch(sys.argv[1:], Invocation.of_process())
+        status = dispatch(sys.argv[1:], Invocation.of_process())
     finally:
         try:
             sys.stdout.flush()
         except BrokenPipeError:
             sys.stderr.close()
+    if "grpc" in sys.modules:
+        from slotwise.daemon import process
+
+        process.leave(status)
+    return status
 
 
 if __name__ == "__main__":

@@ -89,10 +89,7 @@ def _leave(function: object, *args: object) -> None:
     except BaseException:
         traceback.print_exc()
     finally:
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(code)
+        process.leave(code)
 
 
 def _run_spawner(channel: socket.socket, env: dict[str, str], config_file: str | None, revives: bool) -> int:
