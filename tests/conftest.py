@@ -11,11 +11,20 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.waiting import PATIENCE
+
 settings.register_profile(
     "fixed", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("search", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """The limit of a test as a whole, too, is longer where tests are to be patient."""
+    if config.getoption("timeout") is None:
+        config.option.timeout = float(config.getini("timeout")) * PATIENCE
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 import slotwise
 
-from tests.support.patience import PATIENCE
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PYTHON = _ROOT / ".clients" / "bin" / "python"
@@ -41,7 +41,7 @@ JOB_TRANSFORM_InPlace @=end
 """
 
 #: For a program as a whole, on a loaded machine; each of its waits has a limit of its own (programs/waiting.py).
-LIMIT_S = 250 * PATIENCE
+PROGRAM_S = 5 * LIMIT_S
 
 #: A frame of our modules or commands in a traceback; clients print some of their own (distributed's scheduler does as a
 #: worker leaves).
@@ -101,6 +101,7 @@ def run_client() -> Iterator[RunClient]:
                 "PYTHONPATH": f"{_COMPAT}:{directory / 'modules'}",
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "HOME": str(work),
+                "SLOTWISE_TEST_LIMIT_S": f"{2 * LIMIT_S:g}",
             }
             account = _account() if as_job else None
             outputs = directory / f"{program}.out", directory / f"{program}.err"
@@ -108,11 +109,11 @@ def run_client() -> Iterator[RunClient]:
                 try:
                     status: int | str = subprocess.run(
                         [str(_PYTHON), str(_PROGRAMS / f"{program}.py")],
-                        env=env, cwd=work, stdout=out, stderr=err, timeout=LIMIT_S, user=account, group=account,
+                        env=env, cwd=work, stdout=out, stderr=err, timeout=PROGRAM_S, user=account, group=account,
                         extra_groups=None if account is None else [], check=False,
                     ).returncode  # fmt: skip
                 except subprocess.TimeoutExpired:
-                    status = f"not done within {LIMIT_S:.0f} s"
+                    status = f"not done within {PROGRAM_S:.0f} s"
             said, complained = (path.read_text(errors="replace") for path in outputs)
             assert status == 0 and said.endswith("done\n"), (
                 f"{status}\n{said[-3000:]}\n{complained[-5000:]}\n{pool.jobs()}\n{pool.logs()}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.clients.conftest import LIMIT_S, RunClient
+from tests.clients.conftest import PROGRAM_S, RunClient
 
-pytestmark = [pytest.mark.xdist_group("clients"), pytest.mark.timeout(LIMIT_S + 50)]
+pytestmark = [pytest.mark.xdist_group("clients"), pytest.mark.timeout(PROGRAM_S + 100)]
 
 
 def test_dask_jobqueue_scales_and_adapts(run_client: RunClient) -> None:

@@ -25,7 +25,6 @@ from typing import Any
 import pytest
 
 from tests.support import command_cases, command_variants
-from tests.support.patience import PATIENCE
 from tests.support.pool import Pool
 
 HERE = Path(__file__).parent
@@ -80,7 +79,7 @@ def ours(request: pytest.FixtureRequest) -> Iterator[Ours]:
                 request.param,
                 [
                     (_masked(answer.out, own, account, host), _masked(answer.err, own, account, host), answer.status)
-                    for answer in command_cases.play(work, env, PATIENCE, at_once=4, script=script, files=files)
+                    for answer in command_cases.play(work, env, at_once=4, script=script, files=files)
                 ],
             )
             pool.down()

@@ -14,7 +14,7 @@ from slotwise.model.job_events import END, Frame, Usage
 
 from tests.support.access_point import RunningAccessPoint
 from tests.support.execution_point import ExecutionPoint, Script
-from tests.support.parallel_jobs import entries, executes, finished, slots_wanted, submit, until
+from tests.support.parallel_jobs import entries, executes, finished, slots_wanted, submit
 
 RECORDED = Path(__file__).parent / "parallel"
 LOGS = sorted(path.stem for path in RECORDED.glob("*.log"))
@@ -86,7 +86,7 @@ async def test_the_log_tells_what_htcondors_tells(tmp_path: Path, name: str) -> 
         if name == "held":
             await executes(schedd, len(nodes))
             await schedd.act("HOLD", "true")
-            await until(schedd, lambda: not schedd.point.claiming.claim_table.gangs)
+            await schedd.until(lambda: not schedd.point.claiming.claim_table.gangs)
             await schedd.act("REMOVE", "true")
         await finished(schedd)
         theirs = [(int(entry[:3]), frame_of(entry).node) for entry in recorded(name)]

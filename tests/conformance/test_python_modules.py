@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import LIMIT_S
+
 _HERE = Path(__file__).parent / "python-modules"
 _OURS = Path(__file__).resolve().parents[2] / "compat" / "src"
 
@@ -35,7 +37,7 @@ def _look(kind: str, file: str, *, ours: bool) -> list[tuple[str, object]]:
         env["PYTHONPATH"] = os.pathsep.join([str(_OURS), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         [sys.executable, str(_HERE / "look.py"), kind, *([str(_HERE / file)] if file else [])],
-        env=env, capture_output=True, text=True, check=False, cwd=_HERE, timeout=300,
+        env=env, capture_output=True, text=True, check=False, cwd=_HERE, timeout=5 * LIMIT_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return [ast.literal_eval(line) for line in done.stdout.splitlines()]

@@ -25,7 +25,6 @@ from slotwise.cli.main import dispatch
 
 from tests.support import command_cases, verb_noun_cases
 from tests.support.command_cases import Answer, Step
-from tests.support.patience import PATIENCE
 from tests.support.pool import Pool
 
 HERE = Path(__file__).parent
@@ -74,7 +73,7 @@ def answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[An
         try:
             pool.up()
             script, files = verb_noun_cases.SCRIPT, verb_noun_cases.FILES
-            yield list(command_cases.play(tmp_path, {}, PATIENCE, script=script, files=files, run=run))
+            yield list(command_cases.play(tmp_path, {}, script=script, files=files, run=run))
             pool.down()
         finally:
             pool.destroy()

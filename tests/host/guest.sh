@@ -74,7 +74,7 @@ mountpoint -q /sys/fs/cgroup || mount -t cgroup2 cgroup2 /sys/fs/cgroup
 cd "$top"
 [ -e "$top"/python/slotwise/_native.abi3.so ] && export PYTHONPATH="$top/python"
 export PYTHONDONTWRITEBYTECODE=1 SLOTWISE_TEST_PATIENCE=15 PATH=/usr/bin:/bin:/usr/sbin:/sbin HOME=/tmp
-${COMMAND:-"$python" -m pytest -v -rsfE --no-fold-skipped --durations=10 -p no:cacheprovider --color=no --timeout 400 $tests}
+${COMMAND:-"$python" -m pytest -v -rsfE --no-fold-skipped --durations=10 -p no:cacheprovider --color=no --timeout 1800 $tests}
 echo "guest: exit \$?"
 sync; echo o > /proc/sysrq-trigger; sleep 9
 END

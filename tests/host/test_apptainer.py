@@ -20,6 +20,7 @@ from slotwise.wire.gen import schedd_pb2
 from tests.support.images import apptainer, image_directory, image_file, tree_of
 from tests.support.registry import Registry
 from tests.support.starter_bench import StarterBench, groups_of, processes_below, starter_bench
+from tests.support.waiting import LIMIT_S
 
 pytestmark = pytest.mark.host
 
@@ -225,7 +226,7 @@ async def test_memory_is_limited_in_a_container_as_outside(program: str, image: 
     async with starter_bench(SINGULARITY=program) as bench:
         script = "x=0123456789abcdef; while :; do x=$x$x; done"
         run = in_container(bench, image, script, slot={"Memory": 48})
-        ended = await bench.ended(run, 60)
+        ended = await bench.ended(run)
         assert (ended.reason_code, ended.reason_subcode) == (34, 102)
 
 
@@ -283,7 +284,7 @@ async def test_jobs_of_one_image_pull_it_once(program: str, image: Path, monkeyp
             name = f"docker://{registry.address}/image:1"
             runs = [in_container(bench, name, "cat /etc/image", **ad) for _ in range(20)]
             for run in runs:
-                await bench.ended(run, 120)
+                await bench.ended(run, limit_s=2 * LIMIT_S)
                 assert bench.output(run) == "made by the test\n", bench.output(run, "_condor_stderr")
             assert registry.asked["layer"] == 1
             absent = in_container(bench, f"docker://{registry.address}/absent:1", "true", **ad)

@@ -261,7 +261,7 @@ async def test_killed_at_any_moment_nothing_is_left(
         listed = await bench.eventually(lambda: startd.of("", "jobs"), "the starter lists its runs")
         held = {job.run_id for job in listed[0].jobs}
         for run in held:
-            await bench.ended(run, 60)
+            await bench.ended(run)
         await nothing_left(bench)
         assert segments() == known, "no segment is left"
         ends = [bench.shadow.runs[run] for run in runs if bench.shadow.runs[run].ended is not None]

@@ -13,8 +13,8 @@ import pytest
 
 from tests.support.accounts import HostUser, host_users
 from tests.support.open_installation import opened
-from tests.support.patience import PATIENCE
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S
 
 #: Opens connections to the sockets for as long as it lives: each says as much as gRPC wants to hear, and stays.
 _CROWD = """
@@ -70,7 +70,7 @@ def place() -> Iterator[tuple[Pool, HostUser, HostUser]]:
                 # So few descriptors that the crowd would take all connections.
                 done = subprocess.run(
                     ["sh", "-c", 'ulimit -Sn 600; exec "$@"', "sh", sys.executable, "-m", "slotwise", "up"],
-                    env=pool.env, cwd="/", capture_output=True, text=True, timeout=100 * PATIENCE,
+                    env=pool.env, cwd="/", capture_output=True, text=True, timeout=2 * LIMIT_S,
                 )  # fmt: skip
                 assert done.returncode == 0, done.stderr + pool.logs()
                 yield pool, eve, ann
@@ -80,7 +80,6 @@ def place() -> Iterator[tuple[Pool, HostUser, HostUser]]:
                 pool.destroy()
 
 
-@pytest.mark.timeout(120 * PATIENCE)
 def test_a_crowd_of_one_users_connections_keeps_nobody_out(place: tuple[Pool, HostUser, HostUser]) -> None:
     pool, eve, ann = place
     sockets = [str(pool.home.run / f"{name}.sock") for name in ("schedd", "collector")]
@@ -102,7 +101,7 @@ def test_a_crowd_of_one_users_connections_keeps_nobody_out(place: tuple[Pool, Ho
 
         def as_ann(*words: str) -> subprocess.CompletedProcess[str]:
             command = [*_drop(ann), "sh", "-c", f'cd {work}; exec "$@"', "sh", sys.executable, "-m", "slotwise", *words]
-            return subprocess.run(command, env=env, cwd="/", capture_output=True, text=True, timeout=60 * PATIENCE)
+            return subprocess.run(command, env=env, cwd="/", capture_output=True, text=True, timeout=LIMIT_S)
 
         for _ in range(3):
             told = as_ann("submit", "job.sub")

@@ -17,8 +17,8 @@ from slotwise.daemon.registry import DAEMONS
 from tests.support.accounts import HostUser, host_users
 from tests.support.certificates import Authority
 from tests.support.open_installation import opened
-from tests.support.patience import PATIENCE
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S
 
 #: Daemon -> whether it is the account's for good, has the account's rights on files, or is root's.
 _FOR_GOOD, _FILES, _ROOT = ("account", "account"), ("root", "account"), ("root", "root")
@@ -86,7 +86,7 @@ class _Open:
         self.pool.config_file.write_text(self.config + ids + more)
         given = ["setpriv", "--groups", groups, "--"] if groups else []
         words = [*(opened() or []), *given, sys.executable, "-m", "slotwise", "up"]
-        done = subprocess.run(words, env=self.pool.env, cwd="/", capture_output=True, text=True, timeout=100 * PATIENCE)
+        done = subprocess.run(words, env=self.pool.env, cwd="/", capture_output=True, text=True, timeout=2 * LIMIT_S)
         assert done.returncode == 0, done.stdout + done.stderr + self.pool.logs()
 
     def as_user(self, *words: str, who: HostUser | None = None) -> str:
@@ -99,7 +99,7 @@ class _Open:
             cwd=self.top / "work",
             capture_output=True,
             text=True,
-            timeout=100 * PATIENCE,
+            timeout=2 * LIMIT_S,
         )
         assert done.returncode == 0, done.stdout + done.stderr + self.pool.logs()
         return done.stdout
@@ -121,7 +121,7 @@ class _Open:
             self.pool.until("the spooled job ends", lambda: self.as_user("q", "-constraint", done, "-af", "ProcId"))
             self.as_user("transfer-data", "-all")
         else:
-            self.as_user("wait", "-wait", str(int(60 * PATIENCE)), "job.log")
+            self.as_user("wait", "-wait", str(int(LIMIT_S)), "job.log")
         return log
 
     def runs_as(self, daemon: str) -> tuple[str, str]:
@@ -157,7 +157,6 @@ def _owner(path: Path) -> int:
     return path.lstat().st_uid
 
 
-@pytest.mark.timeout(120 * PATIENCE)
 def test_a_pool_of_roots_becomes_one_of_the_account(place: _Open) -> None:
     """An upgrade of a home that was root's; jobs, cron, logs, tokens, restarts and crashes go on as before."""
     pool, home = place.pool, place.pool.home

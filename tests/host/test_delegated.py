@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +14,8 @@ from slotwise.wire.gen import schedd_pb2
 
 from tests.support.ads import number_of, texts_of
 from tests.support.hiding import HIDER, hidden_pid, let_go
-from tests.support.patience import PATIENCE
 from tests.support.starter_bench import StarterBench, is_alive, job_python, processes_below, starter_bench
+from tests.support.waiting import block_until
 
 pytestmark = pytest.mark.host
 EXITED, HELD = schedd_pb2.RunEnded.EXITED, schedd_pb2.RunEnded.HELD
@@ -40,16 +39,15 @@ def _give(group: Path) -> None:
 
 def _remove(group: Path) -> None:
     """Remove a group whose last processes may still be dying."""
-    deadline = time.monotonic() + 10 * PATIENCE
-    while True:
+
+    def removed() -> bool:
         try:
             group.rmdir()
         except OSError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
-        else:
-            return
+            return False
+        return True
+
+    block_until(removed, f"{group} is removed", told=lambda: (group / "cgroup.procs").read_text())
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import tempfile
@@ -16,7 +15,7 @@ from slotwise.execution.cgroup.probe import probe
 from slotwise.execution.keeper_spec import Identity, KeeperResult, KeeperSpec, read_result
 from slotwise.execution.launcher import Launcher
 
-from tests.support.patience import PATIENCE
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.host
 FULL = Path("/dev/full")
@@ -44,9 +43,8 @@ async def finished(launcher: Launcher, control: Path, spec: KeeperSpec) -> Keepe
     control.mkdir()
     (control / "spec").write_bytes(spec.encode())
     await launcher.spawn(control)
-    async with asyncio.timeout(20 * PATIENCE):
-        while (result := read_result(control)) is None:
-            await asyncio.sleep(0.01)
+    result = await until(lambda: read_result(control), "the keeper has written its result")
+    assert isinstance(result, KeeperResult)
     return result
 
 

@@ -167,9 +167,9 @@ async def test_much_goes_into_a_container_and_out_of_it_at_once(docker: Engine) 
     async with starter_bench(**knobs(docker)) as bench:
         echo = submit(bench, "tr a-z A-Z | tr A-Z a-z", inputs={"typed": data.lower()}, In="typed")
         part = submit(bench, "head -c 10; exec 1>&- 2>&-; sleep 0.3; exit 3", inputs={"typed": data}, In="typed")
-        assert (await bench.ended(echo, 60)).code == 0
+        assert (await bench.ended(echo)).code == 0
         assert bench.shadow.runs[echo].outputs["_condor_stdout"] == data.lower()
-        assert (await bench.ended(part, 60)).code == 3
+        assert (await bench.ended(part)).code == 3
         assert bench.shadow.runs[part].outputs["_condor_stdout"] == data[:10]
 
 
@@ -245,18 +245,18 @@ async def test_containers_are_in_slices_of_systemd_where_its_groups_are_dockers(
         def pid() -> str:
             return docker.call("inspect", "--format", "{{.State.Pid}}", *docker.containers()).strip()
 
-        await bench.eventually(lambda: docker.containers() and pid() not in ("", "0"), "the container runs", 60)
+        await bench.eventually(lambda: docker.containers() and pid() not in ("", "0"), "the container runs")
         (line,) = Path(f"/proc/{pid()}/cgroup").read_text().splitlines()
         scope = Path(f"/sys/fs/cgroup{line.partition('::')[2]}")
         assert scope.parent.parent == Path("/sys/fs/cgroup/htcondor.slice") and scope.name.startswith("docker-")
         assert (scope / "memory.max").read_text() == f"{48 << 20}\n"
         bench.startd.command(run, kill={"reason_code": 1010, "vacate_s": 0})
-        assert (await bench.ended(run, 60)).how == schedd_pb2.RunEnded.EVICTED
+        assert (await bench.ended(run)).how == schedd_pb2.RunEnded.EVICTED
         hog = submit(bench, "yes aaaaaaaaaaaaaaaa | tr -d '\\n' | tail -c 100m", slot={"Memory": 48})
-        ended = await bench.ended(hog, 60)
+        ended = await bench.ended(hog)
         assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 34, 102)
         assert docker.containers() == []
-        await bench.eventually(lambda: not scope.parent.exists(), "systemd has removed the slice", 30)
+        await bench.eventually(lambda: not scope.parent.exists(), "systemd has removed the slice")
 
 
 async def test_a_job_is_suspended_continued_and_leaves_when_it_is_asked_to(docker: Engine, freezer: Any) -> None:
@@ -355,7 +355,7 @@ async def test_twenty_jobs_of_one_image_pull_it_once(docker: Engine, registry: R
         await bench.eventually(lambda: bench.log().count(f"pulling {image}") == 20, "all jobs wait for the image")
         registry.open.set()
         for run in runs:
-            assert (await bench.ended(run, 60)).how == EXITED and bench.output(run) == "done\n"
+            assert (await bench.ended(run)).how == EXITED and bench.output(run) == "done\n"
     assert registry.asked["layer"] == 1
 
 
@@ -555,7 +555,7 @@ async def test_an_ordinary_account_that_may_use_the_daemon_runs_jobs_which_docke
         ended = await bench.ended(run)
         assert (ended.how, ended.code, bench.output(run)) == (EXITED, 4, "65534\ntyped\n")
         hog = submit(bench, "yes aaaaaaaaaaaaaaaa | tr -d '\\n' | tail -c 100m", slot={"Memory": 48})
-        ended = await bench.ended(hog, 60)
+        ended = await bench.ended(hog)
         assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 34, 102)
         assert docker.containers() == []
 

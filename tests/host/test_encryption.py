@@ -66,7 +66,7 @@ async def test_what_a_job_writes_reaches_the_disk_encrypted(knobs: dict[str, Any
         disk = on_disk(bench, knobs)
         assert SECRET.encode() not in disk and NAME.encode() not in disk
         (scratch / "go").touch()
-        ended = await bench.ended(run, 60)
+        ended = await bench.ended(run)
         assert (ended.how, ended.code) == (EXITED, 0), bench.output(run, "_condor_stderr")
         assert bench.output(run).splitlines()[0] == SECRET
         await nothing_left(bench)
@@ -82,7 +82,7 @@ async def test_without_it_the_same_is_there_to_be_read(knobs: dict[str, Any]) ->
         disk = on_disk(bench, knobs)
         assert SECRET.encode() in disk and NAME.encode() in disk
         (scratch / "go").touch()
-        await bench.ended(run, 60)
+        await bench.ended(run)
 
 
 async def test_a_killed_starter_leaves_no_mount_and_no_key(knobs: dict[str, Any]) -> None:
@@ -95,7 +95,7 @@ async def test_a_killed_starter_leaves_no_mount_and_no_key(knobs: dict[str, Any]
         assert (scratch / NAME).read_text().strip() == SECRET, "the job goes on"
         await bench.start()
         (scratch / "go").touch()
-        ended = await bench.ended(run, 60)
+        ended = await bench.ended(run)
         assert (ended.how, ended.code) == (EXITED, 0)
         assert bench.output(run).strip() == SECRET
         await nothing_left(bench)
@@ -112,10 +112,10 @@ async def test_a_promise_that_cannot_be_kept_is_refused(root: None, loop_mounts:
         async with starter_bench(**knobs) as bench:
             assert (await bench.facts()).eval("HasEncryptExecuteDirectory") is False
             run = bench.submit("/bin/true", slot={"Disk": 20_000}, EncryptExecuteDirectory=True)
-            ended = await bench.ended(run, 60)
+            ended = await bench.ended(run)
             assert (ended.how, ended.reason_code) == (NOT_STARTED, SCRATCH_DIR_ERROR)
             assert ended.reason.startswith("Can't create encrypted scratch dir") and why in ended.reason
-            assert (await bench.ended(bench.submit("/bin/true", slot={"Disk": 20_000}), 60)).how == EXITED
+            assert (await bench.ended(bench.submit("/bin/true", slot={"Disk": 20_000}))).how == EXITED
 
 
 async def test_a_starter_that_cannot_encrypt_all_runs_nothing(root: None) -> None:

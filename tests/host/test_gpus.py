@@ -100,12 +100,12 @@ def begin(pool: Pool, *gpus: int) -> Path:
 def test_jobs_get_gpus_and_are_told_how_much_they_used_them(pool: Pool) -> None:
     """Four devices, each busy for half of the time; the first has 1 GiB in use, the fourth 4."""
     # As with HTCondor, a job's use is known where its devices were measured before it began.
-    pool.until("the devices are measured", lambda: shown(pool, "DeviceGPUsAverageUsage"), 40)
+    pool.until("the devices are measured", lambda: shown(pool, "DeviceGPUsAverageUsage"))
     go = begin(pool, 1, 1, 2)
-    pool.until("all jobs' use is known", lambda: len(shown(pool, "GPUsMemoryUsage", "DynamicSlot")) == 3, 40)
+    pool.until("all jobs' use is known", lambda: len(shown(pool, "GPUsMemoryUsage", "DynamicSlot")) == 3)
     # Once more: then the starter has been told of the first time, too, and the jobs' ads will have it.
     first = set(shown(pool, "DeviceGPUsAverageUsage", "DynamicSlot"))
-    pool.until("it is known anew", lambda: first.isdisjoint(shown(pool, "DeviceGPUsAverageUsage", "DynamicSlot")), 40)
+    pool.until("it is known anew", lambda: first.isdisjoint(shown(pool, "DeviceGPUsAverageUsage", "DynamicSlot")))
     ads = pool.json("status", "-constraint", "DynamicSlot")
     for ad in ads:
         count, usage, memory = (float(ad[name]) for name in ("GPUs", "DeviceGPUsAverageUsage", "GPUsMemoryUsage"))
@@ -136,17 +136,17 @@ def test_a_device_that_dies_under_a_job_goes_offline_and_comes_back(pool: Pool, 
 
     pool.until("all are there", lambda: gpus() == ["4"])
     go = begin(pool, 4)
-    pool.until("a job has all", lambda: shown(pool, "AssignedGPUs", "DynamicSlot") and gpus() == ["0"], 40)
+    pool.until("a job has all", lambda: shown(pool, "AssignedGPUs", "DynamicSlot") and gpus() == ["0"])
     (driver / "lost").write_text("1")
     pool.until("one is offline", lambda: gpus() == ["0", "GPU-c0ffee01"])
     assert shown(pool, "OfflineGPUs", "DynamicSlot") == ["GPU-c0ffee01"], "the slot that has it is told"
     assert shown(pool, "GPUs", "DynamicSlot") == ["4"]
     go.touch()
     pool.run("wait", "log")
-    pool.until("it does not come back to the others", lambda: gpus() == ["3", "GPU-c0ffee01"], 40)
+    pool.until("it does not come back to the others", lambda: gpus() == ["3", "GPU-c0ffee01"])
     assert "GPU-c0ffee01 does not answer any more; it is offline" in (pool.root / "home/log/StartLog").read_text()
     pool.config_file.write_text(pool.config_file.read_text() + "OFFLINE_MACHINE_RESOURCE_GPUs = GPU-c0ffee03\n")
     pool.run("reconfig")
-    pool.until("so is the administrator's", lambda: sorted(gpus()[1:]) == ["GPU-c0ffee01", "GPU-c0ffee03,"], 40)
+    pool.until("so is the administrator's", lambda: sorted(gpus()[1:]) == ["GPU-c0ffee01", "GPU-c0ffee03,"])
     (driver / "lost").unlink()
     pool.until("it is there again", lambda: gpus() == ["3", "GPU-c0ffee03"])

@@ -15,7 +15,7 @@ from slotwise.wire import authority
 from slotwise.wire.address import lookup
 
 from tests.support.namespaces import MISSING, Host, namespaces_work, wired
-from tests.support.patience import PATIENCE
+from tests.support.waiting import LIMIT_S, PATIENCE
 
 pytestmark = [
     pytest.mark.host,
@@ -50,7 +50,7 @@ def hosts() -> Iterator[dict[str, Host]]:
         for host in made.values():
             host.config_file.unlink()
             del host.env["CONDOR_CONFIG"]
-            host.env |= {"_CONDOR_NUM_CPUS": "2", "_CONDOR_SLOTWISE_START_TIMEOUT": f"{60 * PATIENCE:g}"}
+            host.env |= {"_CONDOR_NUM_CPUS": "2", "_CONDOR_SLOTWISE_START_TIMEOUT": f"{LIMIT_S:g}"}
         yield made
 
 
@@ -71,11 +71,11 @@ def _joined_by_approval(cm: Host, host: Host, *words: str, typed: str = "") -> s
                 assert found or asking.poll() is None, host.logs()
                 return found and found[1]
 
-            shown = host.until("a code is shown", code, timeout_s=60)
+            shown = host.until("a code is shown", code)
             (waiting,) = cm.json("node", "requests")
             assert (waiting["Code"], waiting["Host"]) == (shown, f"{host.name}.example")
             cm.run("node", "approve", shown)
-            asking.wait(100 * PATIENCE)
+            asking.wait(2 * LIMIT_S)
         finally:
             asking.kill()
             asking.wait()
@@ -144,7 +144,7 @@ def test_hosts_join_run_a_job_over_tls_and_are_removed(hosts: dict[str, Host]) -
     assert "Machine" not in _kinds(ap)
     refused = ep.run("status", "-any", check=False)
     assert refused.returncode and "has been removed from the pool" in refused.stderr
-    ap.until("access points refuse it", lambda: "has been removed" in _asked(ep, ap), timeout_s=60)
+    ap.until("access points refuse it", lambda: "has been removed" in _asked(ep, ap))
     assert "Machine" not in _kinds(ap), "its daemons have not come back"
     # What runs there is given up, and its job waits for another host.
     ap.until("the job is idle", lambda: ap.run("q", "-af", "JobStatus").stdout == "1\n")
@@ -190,7 +190,7 @@ def test_certificates_renew_themselves_while_daemons_run_on(hosts: dict[str, Hos
     ep.run("node", "install", "--role", "ep", "--token-file", str(token))
     before = {host: (host.pids(), (host.home.root / "tls" / "host.pem").read_text()) for host in (cm, ep)}
     for host in (cm, ep):
-        host.until("its certificate is renewed", lambda at=host: _certificate(at) != before[at][1], timeout_s=60)
+        host.until("its certificate is renewed", lambda at=host: _certificate(at) != before[at][1])
         ends = authority.ends_at(before[host][1])
         host.until("the next one lasts longer", lambda at=host, end=ends: authority.ends_at(_certificate(at)) > end)
     # What was issued first has ended: whoever is called now has shown a later one.
@@ -316,5 +316,5 @@ def _run_job(ap: Host, name: str) -> str:
     text = f"executable = /bin/hostname\noutput = {name}.out\nlog = {name}.log\nrequest_disk = 10M\nqueue\n"
     (ap.root / f"{name}.sub").write_text(text)
     ap.run("submit", f"{name}.sub")
-    ap.run("wait", "-wait", str(int(60 * PATIENCE)), f"{name}.log")
+    ap.run("wait", "-wait", str(int(LIMIT_S)), f"{name}.log")
     return (ap.root / f"{name}.out").read_text()

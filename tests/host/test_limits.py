@@ -38,7 +38,7 @@ async def test_page_cache_is_not_counted_against_the_job(memory_cgroup: Any) -> 
     async with starter_bench() as bench:
         script = "dd if=/dev/zero of=big bs=1M count=150 2>/dev/null; cat big big > /dev/null; rm big"
         run = bench.submit("/bin/sh", "-c", script, slot={"Memory": 48})
-        ended = await bench.ended(run, 60)
+        ended = await bench.ended(run)
         assert (ended.how, ended.code) == (schedd_pb2.RunEnded.EXITED, 0)
         assert number_of(bench.shadow.runs[run].end_ad, "MemoryUsage") < 48
 
@@ -124,11 +124,11 @@ async def test_a_job_that_others_memory_killed_goes_back_to_idle(memory_cgroup: 
         pytest.skip("needs a machine with little memory (the guest): the test uses all of it up")
     async with starter_bench(STARTER_ALWAYS_HOLD_ON_OOM="false", CGROUP_POLLING_INTERVAL=0.2) as bench:
         run = bench.submit(job_python(), "-S", "-c", HOG, slot={"Memory": 2 * total_kib // 1024})
-        ended = await bench.ended(run, 60)
+        ended = await bench.ended(run)
         assert (ended.how, ended.reason) == (schedd_pb2.RunEnded.EVICTED, "Worker node is out of memory")
         # At its own limit it is held as ever.
         run = bench.submit(job_python(), "-S", "-c", HOG, slot={"Memory": 48})
-        ended = await bench.ended(run, 60)
+        ended = await bench.ended(run)
         assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 34, 102)
 
 
@@ -184,7 +184,7 @@ async def test_without_a_pids_cgroup_the_account_is_limited(root: None, account:
     async with starter_bench(user, SLOTWISE_JOB_MAX_PROCESSES=40, BASE_CGROUP="", **knobs) as bench:
         assert any("limited for the account" in gap for gap in texts_of(await bench.facts(), "EnforcementGaps"))
         run = bench.submit(job_python(), "-S", "-c", COUNTED_BOMB)
-        await bench.eventually(lambda: list(bench.execute.glob("dir_*/scratch/refused")), "the bomb is stopped", 60)
+        await bench.eventually(lambda: list(bench.execute.glob("dir_*/scratch/refused")), "the bomb is stopped")
         # The limit is on threads of the account. Where the starter has it, too, the bomb gets those that it ends later.
         assert 30 <= len(processes_below(bench.execute)) <= 80
         other = bench.submit("/bin/sh", "-c", "(:) && echo fine")
@@ -206,7 +206,7 @@ async def test_cpu_shares_hold_under_contention(root: None, cgroups: Any) -> Non
         pids = [(await bench.running(run)).pid for run in runs]
         await bench.eventually(lambda: len(list(bench.execute.glob("dir_*/scratch/pinned"))) == 2, "both are pinned")
         before = [_cpu_ticks(pid) for pid in pids]
-        await bench.eventually(lambda: sum(map(_cpu_ticks, pids)) - sum(before) > 150, "they spin", 60)
+        await bench.eventually(lambda: sum(map(_cpu_ticks, pids)) - sum(before) > 150, "they spin")
         used = [_cpu_ticks(pid) - start for pid, start in zip(pids, before, strict=True)]
         assert 2.0 < used[0] / max(1, used[1]) < 8.0
 
@@ -217,7 +217,7 @@ async def test_without_volumes_disk_use_is_measured_and_held(root: None, tmp_pat
         assert (await bench.facts()).eval("EnforcesDisk") == "measured"
         script = "dd if=/dev/zero of=big bs=1M count=40 2>/dev/null; sync; sleep 60"
         run = bench.submit("/bin/sh", "-c", script, slot={"Disk": 20_000})
-        ended = await bench.ended(run, 60)
+        ended = await bench.ended(run)
         assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 34, 104)
 
 
@@ -229,7 +229,7 @@ async def test_jobs_are_bound_to_cores_of_their_own_and_cannot_leave_them(root: 
         runs = [bench.submit(job_python(), "-S", "-c", leave, slot={"Cpus": 1}, Bound=True) for _ in range(2)]
         pids = [(await bench.running(run)).pid for run in runs]
         if cgroups.has("cpuset"):
-            await bench.eventually(lambda: all(len(os.sched_getaffinity(pid)) == 1 for pid in pids), "they stay", 10)
+            await bench.eventually(lambda: all(len(os.sched_getaffinity(pid)) == 1 for pid in pids), "they stay")
             assert sorted(core for pid in pids for core in os.sched_getaffinity(pid)) == everywhere[:2]
         free = bench.submit("/bin/sleep", "600", slot={"Cpus": 1}, Bound=False)
         assert sorted(os.sched_getaffinity((await bench.running(free)).pid)) == everywhere

@@ -77,7 +77,7 @@ async def test_large_output_arrives_whole() -> None:
     async with starter_bench() as bench:
         script = "import sys\nfor i in range(3_000_000): sys.stdout.write(f'{i}\\n')"
         run = bench.submit(job_python(), "-c", script, StreamOut=True)
-        ended = await bench.ended(run, 60)
+        ended = await bench.ended(run)
         assert (ended.how, ended.code) == (EXITED, 0)
         assert shown(bench) == "".join(f"{i}\n" for i in range(3_000_000))
 

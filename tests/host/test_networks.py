@@ -13,7 +13,7 @@ import pytest
 
 from tests.host.test_several_hosts import _join, _kinds, hosts
 from tests.support.namespaces import MISSING, Host, namespaces_work
-from tests.support.patience import PATIENCE
+from tests.support.waiting import LIMIT_S
 
 __all__ = ["hosts"]
 
@@ -21,7 +21,6 @@ _LACKS = [*MISSING, *(name for name in ("nft",) if shutil.which(name) is None)]
 
 pytestmark = [
     pytest.mark.host,
-    pytest.mark.timeout(240 * PATIENCE),
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
     pytest.mark.skipif(bool(_LACKS), reason=f"needs {', '.join(_LACKS)}"),
     pytest.mark.skipif(os.geteuid() == 0 and not _LACKS and not namespaces_work(), reason="needs network namespaces"),
@@ -178,7 +177,7 @@ def test_an_execution_point_behind_nat_runs_jobs_that_can_be_visited(hosts: dict
         cm.run("drain", "ep.example")
         cm.run("drain", "-cancel", "ep.example")
         ap.run("ssh-to-job", "2.0", "touch go", check=False)  # the job's end ends the visit
-        ap.run("wait", "-wait", str(int(60 * PATIENCE)), "long.log")
+        ap.run("wait", "-wait", str(int(LIMIT_S)), "long.log")
         for host in hosts.values():
             host.down()
 
@@ -252,7 +251,7 @@ def test_hosts_that_let_nothing_in_run_jobs_through_their_broker(hosts: dict[str
     cm.until("the broker is back", lambda: cm.pid("shared_port") not in (None, before))
     ap.until("the job is visited", lambda: ap.run("ssh-to-job", "2.0", "echo here", check=False).stdout == "here\n")
     ap.run("ssh-to-job", "2.0", "touch go", check=False)  # the job's end ends the visit
-    ap.run("wait", "-wait", str(int(60 * PATIENCE)), "long.log")
+    ap.run("wait", "-wait", str(int(LIMIT_S)), "long.log")
     assert "evicted" not in (ap.root / "long.log").read_text()
     # A command of another host reaches the startd by its broker, too.
     cm.until("it drains", lambda: cm.run("drain", "ep.example", check=False).returncode == 0)
@@ -297,8 +296,8 @@ def test_a_glide_in_that_nobody_can_connect_to_runs_jobs_through_the_broker(host
     assert "cm.example:9618" in token.read_text()
     words = ("glidein", "--token", str(token), "--broker", "--idle", "12s", "--site", "far")
     with ThreadPoolExecutor(1) as beside:
-        glidein = beside.submit(ep.run, *words, check=False, timeout=200, TMPDIR="/tmp")
-        ap.until("it has advertised", lambda: _kinds(ap) >= ALL, timeout_s=60)
+        glidein = beside.submit(ep.run, *words, check=False, timeout=4 * LIMIT_S, TMPDIR="/tmp")
+        ap.until("it has advertised", lambda: _kinds(ap) >= ALL)
         address = ap.run("status", "-startd", "-af", "MyAddress").stdout
         assert "CCBID=cm.example:9618" in address and "key=" in address, address
         assert _transfer(ap) == "ep.example\n" + "x" * 100_000
@@ -316,5 +315,5 @@ def _transfer(ap: Host) -> str:
         text + "should_transfer_files = yes\noutput = carry.out\nlog = carry.log\nrequest_disk = 10M\nqueue\n"
     )
     ap.run("submit", "carry.sub")
-    ap.run("wait", "-wait", str(int(60 * PATIENCE)), "carry.log")
+    ap.run("wait", "-wait", str(int(LIMIT_S)), "carry.log")
     return (ap.root / "carry.out").read_text()

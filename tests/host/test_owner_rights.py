@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from slotwise.schedd.user_files.owner_rights import account, as_owner
 
+from tests.support.waiting import LIMIT_S
+
 pytestmark = [
     pytest.mark.host,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
@@ -34,7 +36,7 @@ def test_files_are_made_by_the_owner_and_secrets_stay_secret(tmp_path: Path) -> 
     now, other = threading.Event(), list[str]()
 
     def read() -> None:
-        now.wait(10)
+        now.wait(LIMIT_S)
         other.append(secret.read_text())
 
     thread = threading.Thread(target=read)

@@ -14,8 +14,8 @@ import pytest
 
 from tests.support.accounts import HostUser, host_users
 from tests.support.open_installation import opened
-from tests.support.patience import PATIENCE
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S
 
 CONFIG = """
 SCHEDD_NAME = tests@
@@ -69,7 +69,7 @@ class Place:
         done = subprocess.run(
             [*drop, sys.executable, "-m", "slotwise", *words],
             env=self.pool.env | {"HOME": str(self.user.home), "PYTHONDONTWRITEBYTECODE": "1"},
-            cwd=self.user.home, capture_output=True, text=True, timeout=100 * PATIENCE,
+            cwd=self.user.home, capture_output=True, text=True, timeout=2 * LIMIT_S,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -79,7 +79,7 @@ class Place:
         (self.user.home / "job.sub").write_text(SUBMIT.format(program=program, arguments=arguments, inputs=inputs))
         self.slotwise("submit", "job.sub")
         log = self.user.home / "log"
-        self.pool.until("the job ends", lambda: log.exists() and "\n005 (" in log.read_text(), timeout_s=90)
+        self.pool.until("the job ends", lambda: log.exists() and "\n005 (" in log.read_text(), limit_s=2 * LIMIT_S)
         return (self.user.home / "out.0").read_text(), (self.user.home / "err.0").read_text()
 
 
@@ -93,7 +93,7 @@ def place() -> Iterator[Place]:
         pool.root.chmod(0o755)
         words = [*(opened() or []), sys.executable, "-m", "slotwise", "up"]
         try:
-            subprocess.run(words, env=pool.env, cwd="/", capture_output=True, check=True, timeout=100 * PATIENCE)
+            subprocess.run(words, env=pool.env, cwd="/", capture_output=True, check=True, timeout=2 * LIMIT_S)
             yield Place(pool, user)
         finally:
             pool.destroy()

@@ -71,19 +71,19 @@ async def test_podman_is_offered_and_runs_jobs_within_their_limits(
         assert ("podman" if by_program else "Docker version") in str(facts.eval("DockerVersion"))
         assert "could put a link in the place" in str(facts.eval("EnforcementGaps")), "it has no such volumes"
         plain = submit(bench, "id -u; pwd; cat; echo wrong >&2; exit 7", inputs={"typed": b"typed\n"}, In="typed")
-        ended = await bench.ended(plain, 60)
+        ended = await bench.ended(plain)
         assert (ended.how, ended.code) == (EXITED, 7)
         lines = bench.output(plain).splitlines()
         assert lines[0] == "65534" and lines[1].endswith("/scratch") and lines[2] == "typed"
         assert "wrong\n" in bench.output(plain, "_condor_stderr")
         hog = submit(bench, "yes aaaaaaaaaaaaaaaa | tr -d '\\n' | tail -c 100m", slot={"Memory": 48})
-        ended = await bench.ended(hog, 60)
+        ended = await bench.ended(hog)
         assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 34, 102)
         busy = submit(bench, "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done")
-        assert (await bench.ended(busy, 60)).how == EXITED
+        assert (await bench.ended(busy)).how == EXITED
         assert number_of(bench.shadow.runs[busy].end_ad, "RemoteUserCpu") > 0
         place = submit(bench, "echo made > made", ShouldTransferFiles="NO", Iwd=str(home))
-        ended = await bench.ended(place, 60)
+        ended = await bench.ended(place)
         assert (ended.how, ended.code) == (EXITED, 0), ended.reason
         assert (home / "made").read_text() == "made\n"
         assert engine.containers() == [] and groups_of(bench.execute) == []
@@ -96,5 +96,5 @@ async def test_a_killed_job_leaves_no_container(engine: Engine, knobs: dict[str,
         scratch = Path((await bench.running(run)).scratch_dir)
         await bench.eventually((scratch / "ready").exists, "the job is in its container")
         bench.startd.command(run, kill={"reason_code": 1010, "vacate_s": 30})
-        assert (await bench.ended(run, 60)).how == schedd_pb2.RunEnded.EVICTED
+        assert (await bench.ended(run)).how == schedd_pb2.RunEnded.EVICTED
         assert engine.containers() == [] and groups_of(bench.execute) == []

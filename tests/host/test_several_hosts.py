@@ -16,11 +16,10 @@ import pytest
 from tests.support.accounts import HostUser, host_users
 from tests.support.namespaces import MISSING, Host, namespaces_work, wired
 from tests.support.open_installation import opened
-from tests.support.patience import PATIENCE
+from tests.support.waiting import LIMIT_S
 
 pytestmark = [
     pytest.mark.host,
-    pytest.mark.timeout(200 * PATIENCE),
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
     pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}"),
     pytest.mark.skipif(os.geteuid() == 0 and not MISSING and not namespaces_work(), reason="needs network namespaces"),
@@ -64,7 +63,7 @@ def hosts() -> Iterator[dict[str, Host]]:
         place.chmod(0o755)
         _certificates(place / "tls")
         configs = {
-            name: COMMON.format(tls=place / "tls", host=name, daemons=daemons, start_s=60 * PATIENCE)
+            name: COMMON.format(tls=place / "tls", host=name, daemons=daemons, start_s=LIMIT_S)
             for name, daemons in DAEMONS.items()
         }
         with wired(configs) as made:
@@ -163,7 +162,7 @@ def _run_job(ap: Host, name: str) -> str:
     text = f"executable = /bin/hostname\noutput = {name}.out\nlog = {name}.log\nrequest_disk = 10M\nqueue\n"
     (ap.root / f"{name}.sub").write_text(text)
     ap.run("submit", f"{name}.sub")
-    ap.run("wait", "-wait", str(int(60 * PATIENCE)), f"{name}.log")
+    ap.run("wait", "-wait", str(int(LIMIT_S)), f"{name}.log")
     return (ap.root / f"{name}.out").read_text()
 
 

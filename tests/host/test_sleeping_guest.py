@@ -20,8 +20,8 @@ import pytest
 
 from tests.host.test_several_hosts import COMMON, _certificates
 from tests.support.namespaces import Host
-from tests.support.patience import PATIENCE
 from tests.support.sleeping_guest import ADDRESS, BOOT_S, HOST_ADDRESS, MAC, Guest
+from tests.support.waiting import LIMIT_S, PATIENCE
 
 _IMAGE = os.environ.get("SLOTWISE_POWER_GUEST", "")
 _MISSING = [name for name in ("ip", "openssl", "qemu-system-x86_64", "qemu-img", "ssh") if shutil.which(name) is None]
@@ -65,7 +65,7 @@ def policy_of(level: str, method: str) -> str:
 
 def config_of(host: str, daemons: str, tls: Path) -> str:
     """What hosts of a pool are configured with."""
-    return COMMON.format(tls=tls, host=host, daemons=daemons, start_s=60 * PATIENCE)
+    return COMMON.format(tls=tls, host=host, daemons=daemons, start_s=LIMIT_S)
 
 
 class Site:
@@ -118,7 +118,7 @@ def site() -> Iterator[Site]:
         cm.run("token", "auto-approve", "-netblock", f"{ADDRESS}/32", "-lifetime", "1h")
         guest.ssh("systemctl start slotwise")
         found = Site(guest, cm)
-        guest.until("the machine has joined", lambda: found.slots("Name"), BOOT_S)
+        guest.until("the machine has joined", lambda: found.slots("Name"), limit_s=BOOT_S)
         yield found
 
 
@@ -133,7 +133,7 @@ def test_a_machine_sleeps_and_is_woken_for_a_job(site: Site, method: str, level:
     guest.heard.write_text("")
     site.policy(policy_of(level, method), restart=True)
     sleeps = "suspended" if level == "S3" else "off"
-    guest.until(f"it sleeps ({level})", lambda: guest.state() == sleeps, 180)
+    guest.until(f"it sleeps ({level})", lambda: guest.state() == sleeps, limit_s=3 * LIMIT_S)
     names = ("Offline", "HibernationState", "HardwareAddress", "WakeOnLanSupportedFlags", "WakeOnLanEnabledFlags")
     (slot,) = site.slots(*names)
     packets = "UniCast Packet,MultiCast Packet,BroadCast Packet,Magic Packet"
@@ -144,17 +144,17 @@ def test_a_machine_sleeps_and_is_woken_for_a_job(site: Site, method: str, level:
     )
     (cm.root / "job.log").unlink(missing_ok=True)
     cm.run("submit", "job.sub")
-    guest.until("the packet wakes it", lambda: guest.heard.read_text(), 60)
+    guest.until("the packet wakes it", lambda: guest.heard.read_text())
     assert guest.heard.read_text().splitlines()[0] == sleeps
-    guest.until("it can be logged in to", lambda: guest.ssh("true", check=False).returncode == 0, BOOT_S)
-    cm.run("wait", "-wait", str(int(BOOT_S * PATIENCE)), "job.log", timeout=BOOT_S)
+    guest.until("it can be logged in to", lambda: guest.ssh("true", check=False).returncode == 0, limit_s=BOOT_S)
+    cm.run("wait", "-wait", str(int(BOOT_S)), "job.log", timeout=BOOT_S + LIMIT_S)
     assert (cm.root / "job.out").read_text() == "ep.example\n"
-    guest.until("it can be logged in to", lambda: guest.ssh("true", check=False).returncode == 0, BOOT_S)
+    guest.until("it can be logged in to", lambda: guest.ssh("true", check=False).returncode == 0, limit_s=BOOT_S)
     assert (guest.ssh("cat /proc/sys/kernel/random/boot_id").stdout == boot) is (level != "S5")
     if level != "S5":  # which the policy does not outlive
         site.policy('HIBERNATE = "NONE"\n')
     assert site.slept() > before
-    guest.until("its own ad is back", lambda: site.slots("Offline ?: false") == [["false"]], 60)
+    guest.until("its own ad is back", lambda: site.slots("Offline ?: false") == [["false"]])
 
 
 def test_a_machine_that_is_off_is_woken_by_the_command(site: Site) -> None:
@@ -164,7 +164,7 @@ def test_a_machine_that_is_off_is_woken_by_the_command(site: Site) -> None:
     cm.run("reconfig")
     guest.heard.write_text("")
     site.policy(policy_of("S5", "logind"), restart=True)
-    guest.until("it is off", lambda: guest.state() == "off", 180)
+    guest.until("it is off", lambda: guest.state() == "off", limit_s=3 * LIMIT_S)
     assert cm.run("power", "ep.example").stderr == "Packet sent.\n"
-    guest.until("the packet wakes it", lambda: guest.heard.read_text() == "off\n", 60)
-    guest.until("its own ad is back", lambda: site.slots("Offline ?: false") == [["false"]], BOOT_S)
+    guest.until("the packet wakes it", lambda: guest.heard.read_text() == "off\n")
+    guest.until("its own ad is back", lambda: site.slots("Offline ?: false") == [["false"]], limit_s=BOOT_S)

@@ -14,13 +14,12 @@ import pytest
 import slotwise
 
 from tests.support.namespaces import MISSING, Host, namespaces_work, wired
-from tests.support.patience import PATIENCE
+from tests.support.waiting import LIMIT_S
 
 _LACKS = [*MISSING, *(name for name in ("dpkg-deb",) if shutil.which(name) is None)]
 
 pytestmark = [
     pytest.mark.host,
-    pytest.mark.timeout(300 * PATIENCE),
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
     pytest.mark.skipif(bool(_LACKS), reason=f"needs {', '.join(_LACKS)}"),
     pytest.mark.skipif(os.geteuid() == 0 and not _LACKS and not namespaces_work(), reason="needs network namespaces"),
@@ -64,7 +63,7 @@ def hosts() -> Iterator[dict[str, Host]]:
         for host in made.values():
             host.config_file.unlink()
             del host.env["CONDOR_CONFIG"]
-            host.env |= {"_CONDOR_NUM_CPUS": "2", "_CONDOR_SLOTWISE_START_TIMEOUT": f"{60 * PATIENCE:g}"}
+            host.env |= {"_CONDOR_NUM_CPUS": "2", "_CONDOR_SLOTWISE_START_TIMEOUT": f"{LIMIT_S:g}"}
         cm, *others = made.values()
         cm.run("node", "install", "--role", "cm")
         cm.run("node", "token", "--role", "ap", "--role", "ep", "--uses", "2", "--file", str(cm.root / "join"))
@@ -109,7 +108,7 @@ def test_hosts_are_upgraded_in_turn_until_one_fails_and_on_from_there(hosts: dic
     for name, text in texts.items():
         (root / "bin" / name).write_text(text)
         (root / "bin" / name).chmod(0o755)
-    package = ("--package", str(_package(root)), "--ssh", str(root / "bin" / "ssh"), "--wait", f"{int(60 * PATIENCE)}s")
+    package = ("--package", str(_package(root)), "--ssh", str(root / "bin" / "ssh"), "--wait", f"{int(LIMIT_S)}s")
     names = ("ep.example", "ap.example")
 
     ap.until("there is a machine", lambda: ap.run("status", "-af", "Name", check=False).stdout)

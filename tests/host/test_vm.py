@@ -6,7 +6,6 @@ emulated.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import shutil
@@ -15,7 +14,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,14 +22,13 @@ import pytest
 from slotwise.starter.runtimes.vm.saved_state import FACTS, STATE
 from slotwise.wire.gen import schedd_pb2
 
-from tests.support.patience import PATIENCE
 from tests.support.pool import Pool
 from tests.support.starter_bench import StarterBench, is_alive, starter_bench
 from tests.support.vm_guest import FOREVER, GuestNotes, disk, notes
+from tests.support.waiting import LIMIT_S, until
 
 pytestmark = [
     pytest.mark.host,
-    pytest.mark.timeout(180 * PATIENCE),
     pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None, reason="needs qemu-system-x86_64"),
 ]
 EXITED, EVICTED, HELD = schedd_pb2.RunEnded.EXITED, schedd_pb2.RunEnded.EVICTED, schedd_pb2.RunEnded.HELD
@@ -57,17 +54,18 @@ async def vm_bench(**knobs: Any) -> AsyncIterator[StarterBench]:
 
 async def offers(bench: StarterBench, **expected: object) -> dict[str, object]:
     """Wait until the starter offers virtual machines, with these attributes; what it says of them."""
-    deadline = time.monotonic() + 60 * PATIENCE
     found: dict[str, object] = {}
-    while time.monotonic() < deadline:
+
+    async def offered() -> bool:
         facts = await bench.facts()
-        found = {name: facts.eval(name) for name in facts if name.startswith(("VM", "HasVM"))}
+        found.clear()
+        found.update((name, facts.eval(name)) for name in facts if name.startswith(("VM", "HasVM")))
         if isinstance(reason := found.get("VMOfflineReason"), str):
             pytest.skip(f"this host starts no virtual machine: {reason}")
-        if {"HasVM": True, **expected}.items() <= found.items():
-            return found
-        await asyncio.sleep(0.1)  # it is asked again; there is nothing to wait for
-    raise AssertionError(f"not offered: {expected}, but {found}: {bench.log()[-2000:]}")
+        return {"HasVM": True, **expected}.items() <= found.items()
+
+    await until(offered, f"{expected} is offered", told=lambda: f"{found}: {bench.log()[-2000:]}")
+    return found
 
 
 def start(bench: StarterBench, image: bytes, more: dict[str, bytes] | None = None, **ad: Any) -> str:
@@ -95,7 +93,7 @@ def live(bench: StarterBench) -> GuestNotes:
 
 async def ticking(bench: StarterBench, after: int = 0) -> int:
     """Wait until the guest runs, and has run for more than ``after`` ticks; for how many."""
-    await bench.eventually(lambda: live(bench).ticks > after, "the guest runs", 40)
+    await bench.eventually(lambda: live(bench).ticks > after, "the guest runs")
     return live(bench).ticks
 
 
@@ -121,7 +119,7 @@ async def leave(bench: StarterBench, run: str, *, fast: bool = False) -> None:
     """Have the job evicted, and wait until nothing is left of it."""
     assert bench.startd is not None
     bench.startd.command(run, kill={"fast": fast, "reason_code": 1010, "vacate_s": 600})
-    assert (await bench.ended(run, 40)).how == EVICTED
+    assert (await bench.ended(run)).how == EVICTED
     await nothing_is_left(bench)
 
 
@@ -137,14 +135,14 @@ async def test_a_machine_runs_until_it_powers_itself_off_and_its_disk_comes_home
                 ("/etc/shadow:vda:r", "cannot be read"),
             )
         }
-        ended = await bench.ended(run, 40)
+        ended = await bench.ended(run)
         assert (ended.how, ended.code) == (EXITED, 0), ended
         assert notes(bench.shadow.runs[run].outputs[NAME]) == GuestNotes(1, 5, "DONE", cores=2)
         assert set(bench.shadow.runs[run].outputs) == {NAME}
-        assert (await bench.ended(unwanted, 40)).how == EXITED
+        assert (await bench.ended(unwanted)).how == EXITED
         assert not bench.shadow.runs[unwanted].outputs, "vm_no_output_vm"
         for words, one in held.items():
-            ended = await bench.ended(one, 40)
+            ended = await bench.ended(one)
             assert (ended.how, ended.reason_code, words in ended.reason) == (HELD, 6, True), ended
         await nothing_is_left(bench)
 
@@ -278,7 +276,7 @@ async def test_a_checkpointed_machine_goes_on_where_it_was_unless_it_does_not_fi
         assert not list(bench.execute.glob(f"dir_*/scratch/{STATE}")), "what it went on from is of no more use"
         await leave(bench, run, fast=True)
         run = start(bench, files[NAME], files, **wants, JobVMMemory=48)
-        await bench.eventually(lambda: live(bench).boots == 2, "it boots from its disk", 40)
+        await bench.eventually(lambda: live(bench).boots == 2, "it boots from its disk")
         await leave(bench, run, fast=True)
         assert "it cannot go on from its checkpoint: it was saved with 32 MiB" in bench.log()
 
@@ -286,7 +284,7 @@ async def test_a_checkpointed_machine_goes_on_where_it_was_unless_it_does_not_fi
 async def test_a_machine_whose_emulator_needs_more_memory_than_it_may_is_held_as_every_job(memory_cgroup: Any) -> None:
     few = {"CGROUP_MEMORY_LIMIT_POLICY": "custom", "CGROUP_HARD_MEMORY_LIMIT_EXPR": "4"}
     async with vm_bench(SLOTWISE_VM_OVERHEAD=1, **few) as bench:
-        ended = await bench.ended(start(bench, disk(FOREVER)), 60)
+        ended = await bench.ended(start(bench, disk(FOREVER)))
         assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 34, 102), ended
         await nothing_is_left(bench)
 
@@ -318,9 +316,15 @@ async def test_a_restarted_starter_finds_its_machine_again() -> None:
 
 async def test_a_host_that_cannot_start_one_says_why() -> None:
     async with starter_bench(**{**KNOBS, "SLOTWISE_VM_QEMU": "/bin/false"}) as bench:
-        await bench.eventually(lambda: "there are no virtual machines" in bench.log(), "it has tried", 60)
-        while "VMOfflineReason" not in (facts := await bench.facts()):
-            await asyncio.sleep(0.1)
+        await bench.eventually(lambda: "there are no virtual machines" in bench.log(), "it has tried")
+        facts = await bench.facts()
+
+        async def told() -> bool:
+            nonlocal facts
+            facts = await bench.facts()
+            return "VMOfflineReason" in facts
+
+        await until(told, "it tells the reason")
         assert facts.eval("HasVM") is False
         assert "/bin/false" in str(facts.eval("VMOfflineReason"))
         run = start(bench, disk(2))
@@ -337,7 +341,7 @@ async def test_libvirt_runs_suspends_and_ends_a_machine() -> None:
         await ticking(bench)
         assert bench.startd is not None
         bench.startd.command(run, suspend={"resume": False})
-        await bench.eventually(lambda: not emulators(bench), "its memory is free", 40)
+        await bench.eventually(lambda: not emulators(bench), "its memory is free")
         stood = live(bench)
         bench.startd.command(run, suspend={"resume": True})
         await ticking(bench, stood.ticks)
@@ -383,8 +387,8 @@ def pool() -> Iterator[Pool]:
         made.up()
         try:
             words = ("status", "-af", "HasVM", "VMOfflineReason")
-            made.until("the slot is advertised", lambda: made.json("status"), 30)
-            said = made.until("the probe is over", lambda: _over(made.run(*words, check=False).stdout), 60)
+            made.until("the slot is advertised", lambda: made.json("status"))
+            said = made.until("the probe is over", lambda: _over(made.run(*words, check=False).stdout))
             if not said.startswith("true"):
                 pytest.skip(f"this host starts no virtual machine: {said}")
             yield made
@@ -408,20 +412,20 @@ def queued(pool: Pool, where: str, image: bytes, *more: str) -> tuple[str, Path]
 
 def test_a_job_of_the_vm_universe_goes_through_a_pool(pool: Pool) -> None:
     _, image = queued(pool, "plain", disk(HZ))
-    pool.until("its disk is home", lambda: notes(image.read_bytes()) == GuestNotes(1, HZ, "DONE"), 60)
+    pool.until("its disk is home", lambda: notes(image.read_bytes()) == GuestNotes(1, HZ, "DONE"))
     log = (image.parent / "log").read_text
-    pool.until("its end is in the log", lambda: "Normal termination (return value 0)" in log(), 30)
+    pool.until("its end is in the log", lambda: "Normal termination (return value 0)" in log())
 
 
 def test_an_evicted_machine_goes_on_from_its_checkpoint(pool: Pool) -> None:
     job, image = queued(pool, "checkpoint", disk(8 * HZ), "vm_checkpoint = true")
     log = (image.parent / "log").read_text
-    pool.until("it runs", lambda: "Job executing" in log(), 60)
+    pool.until("it runs", lambda: "Job executing" in log())
     scratch = list(pool.home.execute.glob(f"dir_*/scratch/{NAME}"))
-    pool.until("it ticks", lambda: notes(scratch[0].read_bytes()).ticks > HZ, 60)
+    pool.until("it ticks", lambda: notes(scratch[0].read_bytes()).ticks > HZ)
     pool.run("vacate-job", job)
-    pool.until("it was evicted", lambda: "Job was evicted" in log(), 60)
-    pool.until("its end is in the log", lambda: "Normal termination (return value 0)" in log(), 90)
+    pool.until("it was evicted", lambda: "Job was evicted" in log())
+    pool.until("its end is in the log", lambda: "Normal termination (return value 0)" in log(), limit_s=2 * LIMIT_S)
     # The eviction took the machine's state, not only its disk: it was booted once.
     assert notes(image.read_bytes()) == GuestNotes(1, 8 * HZ, "DONE")
     assert {path.name for path in image.parent.iterdir()} == {NAME, "log", "vm.sub"}
@@ -515,7 +519,7 @@ async def test_a_machine_is_in_libvirts_own_network(root: None, request: pytest.
         mac = "52:54:00:01:02:03"
         run = start(bench, disk(FOREVER), JobVMNetworking=True, JobVMNetworkingType="nat", JobVM_MACADDR=mac)
         await bench.running(run)
-        await bench.eventually(_domains, "the machine runs", 60)
+        await bench.eventually(_domains, "the machine runs")
         (name,) = _domains()
         links = subprocess.run([*virsh, "domiflist", name], capture_output=True, text=True, check=True).stdout
         assert "default" in links and mac in links
@@ -530,16 +534,16 @@ async def test_machines_in_a_libvirt_of_the_host_do_not_collide_and_do_not_stay(
         runs = [start(bench, disk(FOREVER), ClusterId=12) for _ in range(2)]
         for run in runs:
             await bench.running(run)
-        await bench.eventually(lambda: len(_domains()) == 2, "both machines run", 60)
+        await bench.eventually(lambda: len(_domains()) == 2, "both machines run")
         assert all(name.startswith("ann_elsewhere_12.0_") for name in _domains())
         assert bench.startd is not None
         bench.startd.command(runs[0], kill={"fast": True})
-        assert (await bench.ended(runs[0], 40)).how == EVICTED
-        await bench.eventually(lambda: len(_domains()) == 1, "the other one stays", 40)
+        assert (await bench.ended(runs[0])).how == EVICTED
+        await bench.eventually(lambda: len(_domains()) == 1, "the other one stays")
         pid = (await bench.running(runs[1])).pid
         keeper = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
         await bench.kill_9()
         for one in (keeper, pid):
             os.kill(one, signal.SIGKILL)
         await bench.start()
-        await bench.eventually(lambda: not _domains(), "nothing stays", 60)
+        await bench.eventually(lambda: not _domains(), "nothing stays")

@@ -17,6 +17,7 @@ from slotwise.wire.gen import schedd_pb2
 
 from tests.support.ads import number_of
 from tests.support.starter_bench import StarterBench, groups_of, starter_bench
+from tests.support.waiting import LIMIT_S
 
 pytestmark = pytest.mark.host
 EXITED, HELD = schedd_pb2.RunEnded.EXITED, schedd_pb2.RunEnded.HELD
@@ -88,12 +89,12 @@ async def test_a_disk_filler_is_held(knobs: dict[str, Any]) -> None:
         assert (await bench.facts()).eval("EnforcesDisk") == "volume"
         fill = "dd if=/dev/zero of=big bs=1M count=100"
         run = bench.submit("/bin/sh", "-c", fill, slot={"Disk": 30_000})
-        ended = await bench.ended(run, 60)
+        ended = await bench.ended(run)
         assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 34, 104), ended
         assert ended.reason.startswith("Job has exceeded allocated disk (29.30 MB).")
         # One that does not stop at the error is found by the starter's own look.
         stubborn = bench.submit("/bin/sh", "-c", f"{fill}; sleep 600", slot={"Disk": 30_000})
-        ended = await bench.ended(stubborn, 60)
+        ended = await bench.ended(stubborn)
         assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 34, 104), ended
         await nothing_left(bench)
 
@@ -102,7 +103,7 @@ async def test_a_job_within_its_volume_brings_its_files_back(knobs: dict[str, An
     async with starter_bench(**knobs) as bench:
         script = "dd if=/dev/zero of=big bs=1M count=25 2>/dev/null && cat in > out; df -k . | tail -1"
         run = bench.submit("/bin/sh", "-c", script, slot={"Disk": 30_000}, inputs={"in": b"7"}, TransferOutput="out")
-        ended = await bench.ended(run, 60)
+        ended = await bench.ended(run)
         assert (ended.how, ended.code) == (EXITED, 0), bench.output(run, "_condor_stderr")
         assert bench.output(run, "out") == "7"
         assert bench.output(run).split()[-1].startswith(str(bench.execute))
@@ -117,7 +118,7 @@ async def test_a_volume_is_seen_by_its_job_only(knobs: dict[str, Any]) -> None:
         await bench.running(first)
         (scratch,) = bench.execute.glob("dir_*/scratch")
         second = bench.submit("/bin/sh", "-c", "cat /proc/self/mounts", slot={"Disk": 20_000})
-        await bench.ended(second, 60)
+        await bench.ended(second)
         seen = [line.split()[1] for line in bench.output(second).splitlines()]
         assert [place for place in seen if place.startswith(str(bench.execute))]
         assert str(scratch) not in seen
@@ -162,13 +163,13 @@ async def test_results_on_a_volume_are_sent_after_a_restart(knobs: dict[str, Any
     async with starter_bench(**knobs) as bench:
         bench.shadow.acknowledges = False
         run = bench.submit("/bin/sh", "-c", "echo kept > result", slot={"Disk": 20_000})
-        await bench.ended(run, 60)
+        await bench.ended(run)
         await bench.kill_9()  # nobody is left who sees the mount: the kernel takes it down
         bench.shadow.runs[run].ended = None
         bench.shadow.runs[run].outputs.clear()
         bench.shadow.acknowledges = True
         await bench.start()
-        assert (await bench.ended(run, 60)).how == EXITED
+        assert (await bench.ended(run)).how == EXITED
         assert bench.output(run, "result") == "kept\n"
         await nothing_left(bench)
 
@@ -185,12 +186,12 @@ async def test_an_exhausted_pool_is_reported_and_not_the_jobs_fault(lvm: None, t
     async with starter_bench(**knobs) as bench:
         fill = "dd if=/dev/urandom of=big bs=1M count=100 conv=fsync; code=$?; sleep 2.5; exit $code"
         run = bench.submit("/bin/sh", "-c", fill, slot={"Disk": 200_000})
-        ended = await bench.ended(run, 90)
+        ended = await bench.ended(run, limit_s=2 * LIMIT_S)
         assert (ended.how, ended.reason_code) == (EVICTED, 1024), ended
         assert "thin pool" in ended.reason and "full" in ended.reason
         await bench.eventually(lambda: not list(bench.execute.glob("dir_*")), "the volume is given back")
         again = bench.submit("/bin/sh", "-c", "echo fine", slot={"Disk": 20_000})
-        assert (await bench.ended(again, 60)).how == EXITED
+        assert (await bench.ended(again)).how == EXITED
 
 
 async def test_leftovers_of_a_crash_are_removed_and_other_volumes_are_not(admins_group: str) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.support.pool import Pool
+from tests.support.waiting import block_until
 
 JOB = "executable = /bin/true\nenvironment = PASSWORD=hunter2\nqueue 2\n"
 KNOBS = "UID_DOMAIN = example.org\nSTART = False\nDENY_WRITE = eve@example.org\n"
@@ -30,12 +30,11 @@ def token_of(pool: Pool, user: str, scope: str) -> str:
 
 def lines(path: Path, *words: str) -> list[str]:
     """The lines of a log that have all the words, once there is one; without their times."""
-    deadline = time.monotonic() + 20
-    while True:
-        found = [line for line in path.read_text().splitlines() if all(word in line for word in words)]
-        if found or time.monotonic() > deadline:
-            return [line.split(" ", 2)[2] for line in found]
-        time.sleep(0.05)
+
+    def found() -> list[str]:
+        return [line for line in path.read_text().splitlines() if all(word in line for word in words)]
+
+    return [line.split(" ", 2)[2] for line in block_until(found, f"{words} in {path.name}", told=path.read_text)]
 
 
 def test_who_did_what_is_in_the_audit_log_of_the_daemon(pool: Pool) -> None:

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S
 
 JOB = "executable = /bin/true\nlog = job.log\nqueue\n"
 
@@ -75,7 +76,7 @@ def test_a_pool_with_the_recommended_lists_of_htcondor_runs_jobs(pool: Pool) -> 
     pool.config_file.write_text("UID_DOMAIN = example.org\n" + knobs)
     pool.up()
     pool.run("submit", "job.sub")
-    pool.run("wait", "job.log", timeout=60)
+    pool.run("wait", "job.log", timeout=LIMIT_S)
     whole = pool.run("ping", "-verbose").stdout
     assert "master: you are " in whole and "  ADVERTISE_STARTD  " in whole
     assert "use SECURITY:recommended" in whole, "lists of templates have places, too"

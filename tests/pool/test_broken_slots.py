@@ -93,8 +93,8 @@ def test_processes_that_cannot_be_killed_break_the_slot_until_the_startd_starts_
         pool.up()
         script = f"stat {place}/name & sleep 1"
         log = submit(pool, 0, 1, "executable = /bin/sh", f"arguments = \"-c '{script}'\"")
-        pool.until("it has ended", lambda: events(log, "005") == 1, 60)
-        broken = pool.until("the slot has lost a core", lambda: slots(pool, BrokenSlotCpus=1), 60)
+        pool.until("it has ended", lambda: events(log, "005") == 1)
+        broken = pool.until("the slot has lost a core", lambda: slots(pool, BrokenSlotCpus=1))
         assert broken[0]["Cpus"] == 3
         own = pool.until("the daemon's ad tells", lambda: [ad for ad in own_ads(pool) if ad.get("BrokenReasons")])[0]
         assert own["BrokenReasons"] == ["Could not terminate all job processes"]

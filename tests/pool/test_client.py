@@ -24,8 +24,8 @@ from slotwise.client.startd import Drain
 from slotwise.errors import DeniedError, NotFoundError, PeerUnavailableError, SlotwiseError, SubmitError, UsageError
 from slotwise.wire import address
 
-from tests.support.patience import PATIENCE
 from tests.support.pool import Pool
+from tests.support.waiting import until
 
 WAITS = {"executable": "/bin/true", "transfer_executable": False, "requirements": "false"}
 
@@ -139,9 +139,7 @@ async def test_spooled_files_go_and_come_back_with_asyncio(pool: Pool, tmp_path:
         made = await schedd.submit(_spooled(place), options=ReadOptions(spool=True))
         await schedd.spool(made, told.append)
         assert told[-1] == Progress(1, len("what was sent\n"), "input")
-        async with asyncio.timeout(60 * PATIENCE):
-            while not await schedd.query(f"ClusterId == {made.cluster} && JobStatus == 4"):
-                await asyncio.sleep(0.05)
+        await until(lambda: schedd.query(f"ClusterId == {made.cluster} && JobStatus == 4"), "the job has run")
         assert await schedd.retrieve(str(made.cluster), progress=told.append) == told[-1].files >= 1
         lost = await schedd.submit(_spooled(tmp_path / "two"), options=ReadOptions(spool=True))
         (tmp_path / "two" / "input").unlink()

@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.accounts import host_users
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S
 
 
 @pytest.fixture
@@ -75,6 +76,6 @@ def test_the_home_of_another_user_is_not_used(launcher: str, tmp_path: Path) -> 
         )
         env = {"PATH": os.environ["PATH"], "SLOTWISE_HOME": str(home)}
         for words in (["config", "val", "LOG"], ["q"], ["up"], ["daemon", "schedd"]):
-            said = subprocess.run([launcher, *words], env=env, capture_output=True, text=True, timeout=60)
+            said = subprocess.run([launcher, *words], env=env, capture_output=True, text=True, timeout=LIMIT_S)
             assert said.returncode != 0 and "belongs to another user" in said.stderr, words
         assert not mark.exists()

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.patience import PATIENCE
 from tests.support.pool import Pool
+from tests.support.waiting import block_until
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +23,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
         made = Pool(Path(directory) / "p", "NUM_CPUS = 4\n")
         made.up()
         try:
-            made.until("the slot is advertised", lambda: made.json("status"), 30)
+            made.until("the slot is advertised", lambda: made.json("status"))
             yield made
         finally:
             made.destroy()
@@ -44,24 +43,24 @@ def test_daemon_ads_have_the_attributes_of_htcondor_or_a_reason_why_not(pool: Po
     recorded = json.loads((Path(__file__).parents[1] / "conformance" / "daemon-attributes.json").read_text())
     (pool.root / "held.sub").write_text("executable = /bin/true\nhold = true\nqueue\n")
     pool.run("submit", "held.sub")
-    pool.until("the submitter is advertised", lambda: pool.json("status", "-submitters"), 30)
-    pool.until("a cycle is told of", lambda: "LastNegotiationCycleEnd0" in pool.json("status", "-negotiator")[0], 60)
+    pool.until("the submitter is advertised", lambda: pool.json("status", "-submitters"))
+    pool.until("a cycle is told of", lambda: "LastNegotiationCycleEnd0" in pool.json("status", "-negotiator")[0])
     options = ("schedd", "submitters", "collector", "negotiator", "master")
     for option, (kind, names) in zip(options, recorded["names"].items(), strict=True):
         reasons = {**recorded["reasons"]["all"], **recorded["reasons"][kind]}
         # Of past cycles as many as there were.
         wanted = {name for name in names if not (name.startswith("LastNegotiationCycle") and name[-1] in "12")}
 
-        def missing(option: str = option, wanted: set[str] = wanted) -> set[str]:
+        def differs(
+            option: str = option, wanted: set[str] = wanted, given: set[str] = wanted & set(reasons)
+        ) -> set[str]:
+            """What is missing without a reason, or there in spite of one."""
             (ad,) = pool.json("status", f"-{option}")
             shown = {name.lower() for name in ad}
-            return {name for name in wanted if name.lower() not in shown}
+            return given ^ {name for name in wanted if name.lower() not in shown}
 
         # A collector counts the updates of a kind of ad once it has had one, so all are there after a while.
-        deadline = time.monotonic() + 30 * PATIENCE
-        while missing() != wanted & set(reasons) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert missing() == wanted & set(reasons), kind
+        block_until(lambda look=differs: not look(), f"the ad of the {option} is as recorded", told=differs)
     pool.run("rm", "-all")
 
 
@@ -306,14 +305,14 @@ def test_who_used_what_is_charged(pool: Pool) -> None:
         ads = pool.json("userprio", "-allusers")
         return {ad["Name"].partition("@")[0]: ad["WeightedAccumulatedUsage"] for ad in ads}
 
-    pool.until("both are charged", lambda: usage().get("carl", 0) > 0.5 and usage().get("dora", 0) > 0.5, 60)
+    pool.until("both are charged", lambda: usage().get("carl", 0) > 0.5 and usage().get("dora", 0) > 0.5)
     pool.until("the jobs are done", lambda: pool.json("q", "-allusers") == [])
 
 
 def test_a_collector_that_died_knows_everything_again(pool: Pool) -> None:
     pool.kill("collector")
     for option in ("-slots", "-schedd", "-negotiator", "-master"):
-        pool.until(f"{option} is known again", lambda o=option: pool.run("status", o, check=False).stdout, 60)
+        pool.until(f"{option} is known again", lambda o=option: pool.run("status", o, check=False).stdout)
 
 
 def test_ads_of_any_kind_are_advertised_and_taken_back(pool: Pool, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from tests.support.images import apptainer, image_directory, image_file, tree_of
 from tests.support.pool import Pool
 from tests.support.registry import Registry
+from tests.support.waiting import LIMIT_S
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +111,7 @@ def test_a_visit_inside_and_shared_memory_of_its_own(pool: Pool, tmp_path: Path)
     assert (tmp_path / "o").read_text() == ""
     inside = subprocess.run(
         [sys.executable, "-m", "slotwise", "ssh-to-job", job, f"cat /etc/image {_SHARED}; pwd; touch over"],
-        env=pool.env, cwd=tmp_path, input="", capture_output=True, text=True, timeout=100, check=False,
+        env=pool.env, cwd=tmp_path, input="", capture_output=True, text=True, timeout=2 * LIMIT_S, check=False,
     )  # fmt: skip
     said = inside.stdout.splitlines()
     assert said[:2] == ["made by the test", "mine"] and said[2].endswith("/scratch"), inside.stderr

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S
 
 SMALL = "DAEMON_LIST = MASTER, COLLECTOR, NEGOTIATOR, SCHEDD\n"
 
@@ -36,7 +37,7 @@ def tool_of(pool: Pool, tmp_path: Path) -> Callable[..., subprocess.CompletedPro
 
     def call(*words: str) -> subprocess.CompletedProcess[str]:
         env = pool.env | {"PATH": f"{names}:/usr/bin:/bin"}
-        return subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=120)
+        return subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=2 * LIMIT_S)
 
     return call
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.containers import IMAGE, Engine, docker_daemon
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S
 
 _JOB = """
 universe = docker
@@ -73,7 +74,7 @@ def test_a_docker_job_from_submit_to_its_end(pool: Pool, engine: Engine) -> None
     assert 0.0 < network("Input") < 0.2
     inside = subprocess.run(
         [sys.executable, "-m", "slotwise", "ssh-to-job", job, "ls /bin/busybox; id -u; hostname; touch over"],
-        env=pool.env, cwd=pool.root, input="", capture_output=True, text=True, timeout=100, check=False,
+        env=pool.env, cwd=pool.root, input="", capture_output=True, text=True, timeout=2 * LIMIT_S, check=False,
     )  # fmt: skip
     lines = inside.stdout.split()
     assert lines[0] == "/bin/busybox" and lines[1] != "0", inside.stderr

@@ -15,6 +15,7 @@ import pytest
 
 from tests.pool.test_execution_point import slots
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S
 from tests.support.work_queue import WorkQueue
 
 GUIDE = Path(__file__).parents[2] / "docs/guides/fetch-work.md"
@@ -81,7 +82,7 @@ def test_the_guide_works(make_pool: Callable[[str], Pool], queue: WorkQueue, pla
         queue.put(f"i{number}", job(place, f"i{number}", 0.1))
     pool = make_pool(of_the_guide(place, queue, NUM_CPUS="2", NUM_SLOTS="2"))
     pool.up()
-    pool.until("all is done", lambda: queue.count("done") == 6, 60)
+    pool.until("all is done", lambda: queue.count("done") == 6)
     assert {item.name: (item.taken, item.codes) for item in queue.items.values()} == {
         f"i{number}": (1, ["0"]) for number in range(6)
     }
@@ -115,7 +116,7 @@ def test_no_item_is_lost_or_done_twice(
         for daemon in ("startd", "starter"):
             if what in (daemon, "both") and pool.pid(daemon) is not None:
                 pool.kill(daemon)
-    pool.until(f"all is done (seed {seed})", lambda: queue.count("done") == len(names), 75)
+    pool.until(f"all is done (seed {seed})", lambda: queue.count("done") == len(names), limit_s=2 * LIMIT_S)
     found = log(place)
     assert not [line for line in found if line.endswith("twice")], found
     assert {name: found[f"{name} end"] for name in names} == dict.fromkeys(names, 1)

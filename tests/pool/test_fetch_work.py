@@ -140,7 +140,7 @@ def test_the_order_of_rank(make_pool: Callable[[str], Pool], queue: Queue, tmp_p
     description.write_text("executable = /bin/sleep\ntransfer_executable = false\narguments = 1\n+Liking = 3\n"
                            "request_memory = 10\nlog = job.log\nqueue\n")  # fmt: skip
     pool.run("submit", str(description), cwd=tmp_path)
-    pool.until("the negotiated job has run", lambda: "\n005 (" in (tmp_path / "job.log").read_text(), 60)
+    pool.until("the negotiated job has run", lambda: "\n005 (" in (tmp_path / "job.log").read_text())
     pool.until("the better one has left", lambda: queue.heard("evict", "better"))
     assert not queue.heard("evict", "equal")
     pool.down()

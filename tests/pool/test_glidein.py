@@ -18,10 +18,8 @@ from slotwise.daemon import process
 from tests.support.accounts import HostUser, host_users
 from tests.support.certificates import Authority
 from tests.support.open_installation import opened
-from tests.support.patience import PATIENCE
 from tests.support.pool import Pool
-
-pytestmark = pytest.mark.timeout(150 * PATIENCE)
+from tests.support.waiting import LIMIT_S, PATIENCE, block_until
 
 CONFIG = """
 UID_DOMAIN = example.org
@@ -53,8 +51,7 @@ class Running:
             drop = ["setpriv", "--reuid", str(user.uid), "--regid", str(user.gid), "--clear-groups"]
             command = [*(opened() or []), *drop, *command]
         base = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(place), "PYTHONPATH": os.environ["PYTHONPATH"]}
-        if PATIENCE > 1:
-            env["_CONDOR_SLOTWISE_START_TIMEOUT"] = f"{30 * PATIENCE:g}"
+        env["_CONDOR_SLOTWISE_START_TIMEOUT"] = f"{LIMIT_S:g}"
         with self.output.open("wb") as stream:
             self.process = subprocess.Popen(
                 command, env=base | env, cwd=place, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream
@@ -64,13 +61,16 @@ class Running:
         return self.output.read_text(errors="replace")
 
     def until(self, shown: str) -> None:
-        deadline = time.monotonic() + 60 * PATIENCE
-        while shown not in self.text():
-            assert time.monotonic() < deadline and self.process.poll() is None, self.text()
-            time.sleep(0.05)
+        def is_shown() -> bool:
+            ended = self.process.poll() is not None
+            found = shown in self.text()
+            assert found or not ended, self.text()
+            return found
+
+        block_until(is_shown, f"it says {shown!r}", told=self.text)
 
     def status(self) -> int:
-        return self.process.wait(90 * PATIENCE)
+        return self.process.wait(2 * LIMIT_S)
 
     def guard(self) -> int:
         """The process that keeps the glide-in."""
@@ -155,7 +155,7 @@ def test_a_job_runs_as_the_user_of_the_glide_in_which_ends_when_it_is_idle(
 ) -> None:
     cluster = submit(pool, "whoami", "id -u; echo $PWD")
     glidein = Running(user, place, "--token", str(token), "--idle", "6", "--site", 'the "lab"', "--memory", "2G")
-    pool.until("the job has run", lambda: not status_of(pool, cluster), timeout_s=60)
+    pool.until("the job has run", lambda: not status_of(pool, cluster))
     uid, scratch = (pool.root / "whoami.out").read_text().split()
     assert int(uid) == (os.geteuid() if user is None else user.uid)
     assert scratch.startswith(str(glidein.work))
@@ -172,7 +172,7 @@ def test_its_ads_say_what_it_is_and_jobs_that_outlast_it_do_not_start(
     unknown = submit(pool, "unknown", "sleep 1000")
     lifetime = int(40 * PATIENCE)
     glidein = Running(user, place, "--token", str(token), "--lifetime", str(lifetime), "--site", "lab", "--cpus", "2")
-    pool.until("a job runs", lambda: status_of(pool, unknown) == "2", timeout_s=60)
+    pool.until("a job runs", lambda: status_of(pool, unknown) == "2")
     ad = pool.json("status", "-constraint", "PartitionableSlot")[0]
     assert (ad["Is_Glidein"], ad["GlideinSite"]) == (True, "lab")
     assert 0 < ad["GlideinEnd"] - time.time() <= lifetime
@@ -189,7 +189,7 @@ def test_nothing_is_left_of_a_glide_in_that_is_killed(
 ) -> None:
     cluster = submit(pool, "victim", "sleep 1000")
     glidein = Running(user, place, "--token", str(token))
-    pool.until("the job runs", lambda: status_of(pool, cluster) == "2", timeout_s=60)
+    pool.until("the job runs", lambda: status_of(pool, cluster) == "2")
 
     def with_job() -> list[int]:
         found = below(glidein.process.pid)
@@ -197,7 +197,7 @@ def test_nothing_is_left_of_a_glide_in_that_is_killed(
 
     its = pool.until("the job is among its processes", with_job)
     os.kill(glidein.process.pid if victim == "command" else glidein.guard(), signal.SIGKILL)
-    pool.until("all processes have ended", lambda: not any(map(process.alive, its)), timeout_s=60)
+    pool.until("all processes have ended", lambda: not any(map(process.alive, its)))
     assert glidein.status() == (-signal.SIGKILL if victim == "command" else 4)
     pool.until("its directory is removed", lambda: not list(glidein.work.iterdir()))
     pool.until("its ads are gone", lambda: not pool.run("status", "-af", "Name").stdout)
@@ -210,7 +210,7 @@ def test_a_job_has_the_notice_of_the_batch_system_to_leave(
     script = "trap 'echo saved; exit 0' TERM\necho begun\nsleep 1000 & wait"
     cluster = submit(pool, "saves", script, "when_to_transfer_output = ON_EXIT_OR_EVICT")
     glidein = Running(user, place, "--token", str(token), "--notice", f"{int(20 * PATIENCE)}s")
-    pool.until("the job runs", lambda: status_of(pool, cluster) == "2", timeout_s=60)
+    pool.until("the job runs", lambda: status_of(pool, cluster) == "2")
     glidein.process.terminate()
     assert glidein.status() == 0, glidein.text()
     assert "SIGTERM: jobs have" in glidein.text()
@@ -249,7 +249,7 @@ def test_no_authority_is_needed_where_addresses_name_keys(user: HostUser | None,
             assert "CERTIFICATE" not in path.read_text() and "?key=" in path.read_text()
             cluster = submit(pool, "hello", "echo hello")
             glidein = Running(user, place, "--token", str(path), "--idle", "5", "--quiet")
-            pool.until("the job has run", lambda: not status_of(pool, cluster), timeout_s=60)
+            pool.until("the job has run", lambda: not status_of(pool, cluster))
             assert (pool.root / "hello.out").read_text() == "hello\n"
             assert glidein.status() == 0, glidein.text()
             # Another key in the address is another pool: nothing is sent there.

@@ -14,14 +14,12 @@ import pytest
 from tests.pool.test_glidein import place, pool, status_of, submit, token, user
 from tests.support.accounts import HostUser
 from tests.support.open_installation import opened
-from tests.support.patience import PATIENCE
 from tests.support.pool import Pool
 from tests.support.slurm import MISSING, slurm
 
 __all__ = ["place", "pool", "token", "user"]
 
 pytestmark = [
-    pytest.mark.timeout(200 * PATIENCE),
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
     pytest.mark.skipif(bool(MISSING), reason=f"needs Slurm: {', '.join(MISSING)}"),
 ]
@@ -55,7 +53,7 @@ def test_a_job_of_the_pool_runs_in_a_job_of_slurm_and_ends_before_it(
             found = place / "glidein.log"
             return found.read_text(errors="replace") if found.exists() else ""
 
-        pool.until(f"the job runs\n{log()}", lambda: status_of(pool, short) == "2", timeout_s=60)
+        pool.until(f"the job runs\n{log()}", lambda: status_of(pool, short) == "2")
         # The ad follows the job's start.
         (ad,) = pool.until(
             "the job is in the ad",
@@ -70,7 +68,7 @@ def test_a_job_of_the_pool_runs_in_a_job_of_slurm_and_ends_before_it(
         # As --signal has Slurm do it in time before the end: the script, not what it has started.
         cluster.run("scancel", "--batch", "--signal=TERM", number)
         pool.until(
-            "the job of Slurm has ended", lambda: cluster.job(number)["JobState"] not in ("RUNNING", "COMPLETING"), 60
+            "the job of Slurm has ended", lambda: cluster.job(number)["JobState"] not in ("RUNNING", "COMPLETING")
         )
         assert cluster.job(number)["JobState"] in ("COMPLETED", "FAILED"), log()
         pool.until("the job waits again", lambda: status_of(pool, short) == "1")

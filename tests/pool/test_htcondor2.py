@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.patience import PATIENCE
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S
 
 _OURS = Path(__file__).resolve().parents[2] / "compat" / "src"
 
@@ -126,7 +126,7 @@ def test_a_program_for_htcondor2_runs_unchanged(make_pool: Callable[[str], Pool]
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=5 * LIMIT_S,
     )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.splitlines()[-1])
@@ -212,7 +212,7 @@ def test_programs_start_pools_of_their_own(make_pool: Callable[[str], Pool], tmp
             env=env,
             capture_output=True,
             text=True,
-            timeout=100 * PATIENCE,
+            timeout=2 * LIMIT_S,
         )
     finally:
         own.destroy()

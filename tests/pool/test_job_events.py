@@ -17,7 +17,6 @@ from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.main import dispatch
 
 from tests.support import job_events
-from tests.support.patience import PATIENCE
 from tests.support.pool import Pool
 
 RECORDED = json.loads((Path(__file__).parents[1] / "conformance" / "job-events.json").read_text())
@@ -123,7 +122,7 @@ def test_event_logs_are_those_of_htcondor(make_pool: Callable[[str], Pool]) -> N
         assert dispatch(list(words), inv) == 0, (words, out.getvalue(), err.getvalue())
         return out.getvalue()
 
-    logs = job_events.drive(job_events.JOBS, command, work, 60 * PATIENCE)
+    logs = job_events.drive(job_events.JOBS, command, work)
     user = getpass.getuser()
     for name, events in logs.items():
         found = [job_events.normalised(event, work, user) for event in events]

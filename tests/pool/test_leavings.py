@@ -18,6 +18,7 @@ from slotwise.execution.launcher import holder
 
 from tests.support.pool import Pool
 from tests.support.starter_bench import groups_of
+from tests.support.waiting import LIMIT_S
 
 CONFIG = """
 NUM_CPUS = 4
@@ -78,7 +79,7 @@ def test_nothing_is_left_whoever_is_killed(make_pool: Callable[[str], Pool]) -> 
         deadline = time.monotonic() + chance.random()
         while time.monotonic() < deadline:
             time.sleep(0.02)
-    pool.until("every job has ended", lambda: ended() == JOBS, 120)
+    pool.until("every job has ended", lambda: ended() == JOBS, limit_s=2 * LIMIT_S)
     assert sorted(line.split()[1] for line in log.read_text().splitlines() if line.startswith("005 (")) == sorted(
         f"(001.{number:03d}.000)" for number in range(JOBS)
     )

@@ -29,7 +29,7 @@ def pool() -> Iterator[Pool]:
         made = Pool(Path(directory) / "p", "NUM_CPUS = 4\n")
         made.up()
         try:
-            made.until("the slot is advertised", lambda: made.json("status"), 30)
+            made.until("the slot is advertised", lambda: made.json("status"))
             yield made
         finally:
             made.destroy()

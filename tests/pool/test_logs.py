@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S
 
 CONFIG = """
 NUM_CPUS = 2
@@ -61,17 +62,17 @@ def test_one_job_is_followed_through_all_logs(make_pool: Callable[[str], Pool]) 
         return pool.run("q", "1.0", "-af", "JobStatus", "NumShadowStarts").stdout.strip()
 
     pool.run("submit", "job.sub")
-    pool.until("the job runs", lambda: logs.has("StarterLog", "1.0: started as pid"), 60)
+    pool.until("the job runs", lambda: logs.has("StarterLog", "1.0: started as pid"))
     pool.run("hold", "1.0")
-    pool.until("its run has ended", lambda: logs.has("SchedLog", rf"1.0: stopped on {SLOT}"), 60)
+    pool.until("its run has ended", lambda: logs.has("SchedLog", rf"1.0: stopped on {SLOT}"))
     pool.run("qedit", "1.0", "Note", '"a\\nb"')
     pool.run("release", "1.0")
-    pool.until("the job runs again", lambda: logs.has("StarterLog", *["1.0: started as pid"] * 2), 60)
+    pool.until("the job runs again", lambda: logs.has("StarterLog", *["1.0: started as pid"] * 2))
     pool.run("vacate-job", "1.0")
-    pool.until("the job has ended", lambda: not state(), 90)
+    pool.until("the job has ended", lambda: not state(), limit_s=2 * LIMIT_S)
     (pool.root / "big.sub").write_text("executable = /bin/true\nrequest_memory = 1000G\nqueue\n")
     pool.run("submit", "big.sub")
-    pool.until("it is rejected", lambda: logs.has("MatchLog", "Rejected 2.0 "), 60)
+    pool.until("it is rejected", lambda: logs.has("MatchLog", "Rejected 2.0 "))
     pool.run("rm", "2.0")
     pool.run("rm", "2.0", check=False)
     pool.run("userprio", "-setfactor", "ann@here", "5")
@@ -152,7 +153,7 @@ def test_a_refused_caller_and_the_startds_reason_reach_the_log(make_pool: Callab
     pool.until(
         "the job was preempted",
         lambda: logs.has("SchedLog", rf"1\.0: evicted from {SLOT} after \d+ s .*PREEMPT.* \(code 1011, subcode 0\)"),
-        90,
+        limit_s=2 * LIMIT_S,
     )
     assert logs.has("StartLog", r"\(job 1\.0\): Claimed/Busy -> Preempting/\w+: .*PREEMPT.* \(code 1011\)")
     wrong = pool.root / "wrong.token"

@@ -50,7 +50,7 @@ def test_jobs_of_every_universe_mail_their_users() -> None:
             (root / "job.sub").write_text(JOB.format(universe=universe, wish=wish, owner=owner))
             said = pool.run("submit", str(root / "job.sub"), cwd=work)
             assert "mail" not in said.stderr
-        pool.until("three mails", lambda: len(list(box.glob("*.mail"))) == 3, 60)
+        pool.until("three mails", lambda: len(list(box.glob("*.mail"))) == 3)
         mails = {text.partition("\n")[0]: text for text in (path.read_text() for path in box.glob("*.mail"))}
         for number, universe in enumerate(("vanilla", "local", "scheduler"), 1):
             text = mails[f"-s [Condor] Condor Job {number}.0 ann@{universe}.org"]

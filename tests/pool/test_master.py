@@ -13,6 +13,7 @@ import pytest
 from slotwise.daemon import lock, process
 
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S
 
 #: The smallest pool: what is tested here is the master, not what it starts.
 SMALL = "DAEMON_LIST = MASTER, COLLECTOR\n"
@@ -85,7 +86,7 @@ def test_daemons_that_are_started_one_by_one_make_a_pool(make_pool: Callable[[st
     pool.run("submit", "s.sub", cwd=tmp_path)
     pool.run("wait", "-wait", "60", "l", cwd=tmp_path)
     pool.down()
-    assert [process.wait(20) for process in processes] == [0] * len(names)
+    assert [process.wait(LIMIT_S) for process in processes] == [0] * len(names)
 
 
 def test_a_daemon_that_is_killed_comes_back(pool: Pool) -> None:
@@ -180,12 +181,12 @@ def test_jobs_go_on_when_all_daemons_are_restarted_and_they_are_to_be_kept(
     pool.up()
     (pool.root / "job.sub").write_text("executable = /bin/sleep\narguments = 1000\nlog = log\nqueue\n")
     pool.run("submit", "job.sub")
-    pool.until("the job runs", lambda: pool.run("q", "-af", "JobStatus").stdout == "2\n", timeout_s=60)
+    pool.until("the job runs", lambda: pool.run("q", "-af", "JobStatus").stdout == "2\n")
     before = pool.pids()
     pool.run("restart", "--keep", "master")
     pool.run("restart", "--keep")
     assert not set(before.values()) & set(pool.pids().values()) and before.keys() == pool.pids().keys()
-    pool.until("its run is found again", lambda: "Claimed" in pool.run("status", "-af", "State").stdout, timeout_s=60)
+    pool.until("its run is found again", lambda: "Claimed" in pool.run("status", "-af", "State").stdout)
     told = (pool.root / "log").read_text()
     assert pool.run("q", "-af", "JobStatus", "NumJobStarts").stdout.split() == ["2", "1"]
     assert "evicted" not in told and told.count("executing") == 1
@@ -319,7 +320,7 @@ def test_down_ends_processes_that_were_stopped(pool: Pool, stopped: tuple[str, .
     pool.up()
     for name in stopped:
         pool.stop(name)
-    pool.run("down", mode, timeout=30)
+    pool.run("down", mode, timeout=LIMIT_S)
     assert pool.pids() == {}
 
 
@@ -327,14 +328,14 @@ def test_two_downs_at_once_both_succeed(pool: Pool) -> None:
     pool.up()
     first = pool.begin("down", "--fast")
     second = pool.begin("down", "--fast")
-    assert first.wait(60) == 0 and second.wait(60) == 0
+    assert first.wait(LIMIT_S) == 0 and second.wait(LIMIT_S) == 0
     assert pool.pids() == {}
 
 
 def test_two_ups_at_once_make_one_pool(pool: Pool) -> None:
     first = pool.begin("up")
     second = pool.begin("up")
-    assert first.wait(60) == 0 and second.wait(60) == 0
+    assert first.wait(LIMIT_S) == 0 and second.wait(LIMIT_S) == 0
     assert set(pool.pids()) == {"master", "spawner", "collector"}
 
 
@@ -343,7 +344,7 @@ def test_up_waits_for_a_down_that_is_under_way(pool: Pool) -> None:
     ending = pool.begin("down", "--fast")
     pool.until("the down has begun", lambda: lock.holder(pool.home, "down") or ending.poll() is not None)
     pool.run("up")
-    assert ending.wait(60) == 0
+    assert ending.wait(LIMIT_S) == 0
     assert pool.answers("collector")
 
 

@@ -11,6 +11,7 @@ import pytest
 from slotwise.wire import address
 
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S
 
 MIB = 1024 * 1024
 
@@ -30,7 +31,7 @@ def test_refused_calls_are_not_read(
         options = [("grpc.max_send_message_length", -1)]
         with grpc.insecure_channel(address.lookup(pool.home, "collector").tcp, options=options) as channel:
             try:
-                channel.unary_unary(method)(message, compression=compression, timeout=60)
+                channel.unary_unary(method)(message, compression=compression, timeout=LIMIT_S)
             except grpc.RpcError as error:
                 return error.code()
         raise AssertionError("a call without a token was answered")

@@ -20,6 +20,7 @@ import pytest
 from slotwise.daemon import process
 
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S
 
 SEED = int(os.environ.get("SLOTWISE_TEST_SEED", "1"))
 BLOWS = int(os.environ.get("SLOTWISE_TEST_BLOWS", "10"))
@@ -132,12 +133,11 @@ def strike(pool: Pool, victim: str, choose: random.Random) -> None:
     time.sleep(choose.uniform(0.1, 0.6))  # the spacing of blows, not a wait for a result
 
 
-@pytest.mark.timeout(300)
 def test_each_job_of_each_universe_ends_once_whatever_dies(pool: Pool) -> None:
     pool.up()
     jobs = submit(pool)
     choose = random.Random(SEED)
-    pool.until("jobs run", lambda: any(seen["001"] for seen in entries(pool).values()), 60)
+    pool.until("jobs run", lambda: any(seen["001"] for seen in entries(pool).values()))
     victims = ["schedd", "keeper", "starter", "keeper", "startd"]
     while len(victims) < BLOWS:
         victims.append(choose.choice(("schedd", "schedd", "keeper", "keeper", "starter", "startd")))
@@ -152,7 +152,7 @@ def test_each_job_of_each_universe_ends_once_whatever_dies(pool: Pool) -> None:
         queue = pool.run("q", "-af", "JobStatus", check=False)
         return queue.returncode == 0 and not queue.stdout
 
-    pool.until("all jobs have left", are_gone, 150)
+    pool.until("all jobs have left", are_gone, limit_s=3 * LIMIT_S)
     pool.until("the log has all ends", lambda: finished(pool) >= len(jobs))
     seen = entries(pool)
     assert seen.keys() == jobs

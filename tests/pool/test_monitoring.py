@@ -17,6 +17,7 @@ import yaml
 
 from tests.pool.test_web import DAEMONS, Caller
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S
 
 MONITORING = Path(__file__).resolve().parents[2] / "packaging" / "monitoring"
 PROMETHEUS, PROMTOOL = shutil.which("prometheus"), shutil.which("promtool")
@@ -26,7 +27,7 @@ PROMETHEUS, PROMTOOL = shutil.which("prometheus"), shutil.which("promtool")
 def test_promtool_accepts_rules_and_configuration() -> None:
     for kind, name in (("rules", "slotwise.rules.yml"), ("config", "prometheus.yml")):
         done = subprocess.run(
-            [str(PROMTOOL), "check", kind, name], cwd=MONITORING, capture_output=True, text=True, timeout=60
+            [str(PROMTOOL), "check", kind, name], cwd=MONITORING, capture_output=True, text=True, timeout=LIMIT_S
         )
         assert done.returncode == 0, done.stdout + done.stderr
 
@@ -57,7 +58,7 @@ class Prometheus:
         """What it answers; None while it does not."""
         try:
             with urllib.request.urlopen(
-                f"{self.base}/api/v1/{path}?{urllib.parse.urlencode(words)}", timeout=10
+                f"{self.base}/api/v1/{path}?{urllib.parse.urlencode(words)}", timeout=LIMIT_S
             ) as reply:
                 return json.load(reply)["data"]
         except OSError:
@@ -80,7 +81,7 @@ def prometheus(tmp_path: Path) -> Iterator[Callable[[str], Prometheus]]:
     yield start
     for one in started:
         one.process.terminate()
-        one.process.wait(30)
+        one.process.wait(LIMIT_S)
 
 
 @pytest.mark.skipif(PROMETHEUS is None, reason="needs prometheus")

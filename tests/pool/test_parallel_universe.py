@@ -52,7 +52,7 @@ def heads(log: Path) -> list[tuple[str, str]]:
 
 
 def ends(pool: Pool, log: Path) -> None:
-    pool.until("the job ends", lambda: ("005", "000") in heads(log), timeout_s=60)
+    pool.until("the job ends", lambda: ("005", "000") in heads(log))
 
 
 def texts(pool: Pool, nodes: int = 4) -> list[str]:
@@ -77,7 +77,7 @@ def test_four_nodes_run_together_through_the_death_of_the_schedd(pool: Pool) -> 
         refused = pool.run("ssh-to-job", job, "true", check=False)
         assert "Please specify job 1.0.X where X is an integer from 0 to 3" in refused.stderr, refused
     pool.kill("schedd")
-    pool.until("all nodes are back", lambda: ("023", "000") in heads(log), timeout_s=60)
+    pool.until("all nodes are back", lambda: ("023", "000") in heads(log))
     # A name that names no host is the schedd's as before, and so are its submitters.
     (schedd,) = pool.json("status", "-schedd")
     pool.until("its submitter is advertised", lambda: pool.json("status", "-submitters"))
@@ -100,7 +100,7 @@ def test_the_death_of_a_starter_sends_the_whole_job_back(pool: Pool) -> None:
     (job,) = pool.json("q", "-all")
     pool.run("vacate", "-fast", job["AllRemoteHosts"].split(",")[2])
     pool.until("it was evicted", lambda: ("004", "000") in heads(log))
-    pool.until("all nodes execute again", lambda: heads(log).count(("001", "000")) == 2, timeout_s=60)
+    pool.until("all nodes execute again", lambda: heads(log).count(("001", "000")) == 2)
     gate.touch()
     ends(pool, log)
     assert heads(log).count(("004", "000")) == 1

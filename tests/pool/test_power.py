@@ -14,6 +14,7 @@ import pytest
 
 from tests.pool.test_execution_point import events, slots, submit
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S
 
 #: HTCondor's protocol of plug-ins. What calls it is the startd, which then runs no more.
 PLUGIN = """#!/bin/sh
@@ -82,7 +83,7 @@ def test_a_machine_sleeps_through_a_crash_of_the_collector_and_wakes_for_a_job(
     pool.until("it has slept for a second", lambda: record()["hours_asleep"] > 0)
     pool.kill("rooster")
     log = submit(pool, 0.1)
-    pool.until("the job has run", lambda: events(log, "005"), 60)
+    pool.until("the job has run", lambda: events(log, "005"))
     told = (tmp_path / "tools/ad").read_text()
     assert "Offline = true" in told and "MachineLastMatchTime = " in told and "HardwareAddress" in told
     assert len(slots(pool)) == 2 and not asleep(pool), "the machine's own ads are back"
@@ -113,7 +114,7 @@ def test_a_rooster_that_dies_in_a_call_calls_again_and_no_job_is_lost(
     pool.kill("rooster")
     (tmp_path / "tools/killed").touch()
     pool.kill("collector")
-    pool.until("the job has run", lambda: events(log, "005"), 60)
+    pool.until("the job has run", lambda: events(log, "005"))
     assert (tmp_path / "tools/calls").read_text().split() == ["called", "called"]
     assert not asleep(pool)
 
@@ -133,7 +134,7 @@ def test_a_startd_that_dies_while_jobs_leave_is_awake_again_and_the_job_runs_onc
     pool.config_file.write_text(pool.config_file.read_text() + 'HIBERNATE = "NONE"\n')
     pool.kill("startd")
     (pool.root / "job").write_text("#!/bin/sh\nexit 0\n")
-    pool.until("the job has run after all", lambda: events(log, "005"), 60)
+    pool.until("the job has run after all", lambda: events(log, "005"))
     assert slots(pool) and not asleep(pool)
 
 
@@ -149,7 +150,7 @@ def test_a_startd_that_dies_asleep_is_awake_when_it_is_back(sleeper: Callable[[s
 def test_the_rooster_sends_the_packet_and_calls_again_what_does_not_come(sleeper: Callable[[str], Pool]) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
         listener.bind(("127.0.0.1", 0))
-        listener.settimeout(20)
+        listener.settimeout(LIMIT_S)
         card = 'STARTD_ATTRS = HardwareAddress, SubnetMask, WakePort, MyAddress\nMyAddress = "127.0.0.1:9"\n'
         card += 'HardwareAddress = "02:00:00:00:00:7f"\n'
         card += f'SubnetMask = "255.255.255.255"\nWakePort = {listener.getsockname()[1]}\n'

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support.patience import PATIENCE
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S
 
 _GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "python.md"
 #: What the examples take for granted.
@@ -49,6 +49,6 @@ def test_the_examples_run(make_pool: Callable[[str], Pool], tmp_path: Path) -> N
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=100 * PATIENCE,
+        timeout=2 * LIMIT_S,
     )
     assert done.returncode == 0 and done.stdout.endswith("all\n"), f"{done.stdout}\n{done.stderr}"

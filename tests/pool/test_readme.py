@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -34,7 +35,12 @@ def _run(pool: Pool, script: str) -> str:
     (programs / "slotwise").chmod(0o755)
     env = pool.env | {"PATH": f"{programs}:/usr/bin:/bin"}
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script], env=env, cwd=pool.root, capture_output=True, text=True, timeout=120
+        ["bash", "-euo", "pipefail", "-c", script],
+        env=env,
+        cwd=pool.root,
+        capture_output=True,
+        text=True,
+        timeout=2 * LIMIT_S,
     )
     assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
     return done.stdout

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S
 
 JOBS = int(os.environ.get("SLOTWISE_TEST_JOBS", "300"))
 ROUNDS = int(os.environ.get("SLOTWISE_TEST_ROUNDS", "2"))
@@ -95,13 +96,13 @@ def test_every_job_completes_once_whatever_dies(make_pool: Callable[[str], Pool]
     pool = make_pool(CONFIG)
     pool.up()
     marks = submit(pool, JOBS)
-    pool.until("jobs run", lambda: finished(pool) > 0, 60)
+    pool.until("jobs run", lambda: finished(pool) > 0)
     killed = 0
     for _ in range(ROUNDS):
         for victim in VICTIMS:
             if finished(pool) >= JOBS:
                 break
-            pool.until(f"a {victim} lives", lambda v=victim: pool.pid(v), 60)
+            pool.until(f"a {victim} lives", lambda v=victim: pool.pid(v))
             pool.kill(victim)
             killed += 1
             time.sleep(0.5)  # the spacing of blows, not a wait for a result
@@ -110,7 +111,7 @@ def test_every_job_completes_once_whatever_dies(make_pool: Callable[[str], Pool]
     def done() -> bool:
         return finished(pool) >= JOBS
 
-    pool.until("all jobs are done", done, 240)
+    pool.until("all jobs are done", done, limit_s=4 * LIMIT_S)
     seen = events(pool)
     assert len(seen) == JOBS
     assert {job: n["005"] for job, n in seen.items() if n["005"] != 1} == {}, "jobs that ended more than once"
@@ -124,19 +125,18 @@ def test_every_job_completes_once_whatever_dies(make_pool: Callable[[str], Pool]
     assert sorted(ad["ProcId"] for ad in history) == list(range(JOBS))
     assert {ad["JobStatus"] for ad in history} == {4}
     pool.down()
-    pool.until("no process is left", lambda: not processes_of(pool), 20)
+    pool.until("no process is left", lambda: not processes_of(pool))
 
 
-@pytest.mark.timeout(200)
 def test_a_pool_that_was_taken_down_goes_on_where_it_was(make_pool: Callable[[str], Pool]) -> None:
     pool = make_pool(CONFIG)
     pool.up()
     submit(pool, 60)
-    pool.until("jobs run", lambda: finished(pool) > 0, 60)
+    pool.until("jobs run", lambda: finished(pool) > 0)
     pool.down()
     assert not processes_of(pool)
     pool.up()
-    pool.until("all jobs are done", lambda: finished(pool) >= 60, 100)
+    pool.until("all jobs are done", lambda: finished(pool) >= 60, limit_s=2 * LIMIT_S)
     assert all(n["005"] == 1 for n in events(pool).values())
     for number in range(60):
         assert (pool.root / "out" / str(number)).read_text() == f"result {number}\n"

@@ -13,6 +13,7 @@ from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
 
 from tests.support.certificates import Authority, full_name
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S
 
 CONFIG = """
 UID_DOMAIN = example.org
@@ -61,7 +62,7 @@ def test_a_collector_may_have_a_port_of_its_own_beside_the_shared_one(
     # Whoever names no daemon at the shared port means the first that is behind it.
     authority = grpc.ssl_channel_credentials((tls / "ca.pem").read_bytes())
     with grpc.secure_channel(f"localhost:{shared}", authority) as opened:
-        assert daemon_pb2_grpc.DaemonStub(opened).Ping(daemon_pb2.PingRequest(), timeout=60).daemon == "schedd"
+        assert daemon_pb2_grpc.DaemonStub(opened).Ping(daemon_pb2.PingRequest(), timeout=LIMIT_S).daemon == "schedd"
     pool.down()
 
 

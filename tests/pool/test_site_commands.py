@@ -24,7 +24,7 @@ def pool() -> Iterator[Pool]:
         made = Pool(Path(directory) / "p", "NUM_CPUS = 4\n")
         made.up()
         try:
-            made.until("the slot is advertised", lambda: made.json("status"), 30)
+            made.until("the slot is advertised", lambda: made.json("status"))
             yield made
         finally:
             made.destroy()
@@ -35,10 +35,10 @@ def running(pool: Pool) -> Iterator[str]:
     """The id of a job that runs."""
     (pool.root / "sleeps.sub").write_text("executable = /bin/sleep\narguments = 3000\nlog = sleeps.log\nqueue\n")
     cluster = pool.run("submit", "-terse", "sleeps.sub").stdout.split()[0].partition(".")[0]
-    pool.until("the job runs", lambda: pool.run("q", cluster, "-af", "JobStatus").stdout == "2\n", 60)
+    pool.until("the job runs", lambda: pool.run("q", cluster, "-af", "JobStatus").stdout == "2\n")
     yield f"{cluster}.0"
     pool.run("rm", cluster)
-    pool.until("the job is gone", lambda: not pool.json("q", cluster), 60)
+    pool.until("the job is gone", lambda: not pool.json("q", cluster))
 
 
 def test_who_names_the_jobs_of_the_machine(pool: Pool, running: str) -> None:
@@ -66,7 +66,7 @@ def test_who_tells_of_daemons(pool: Pool) -> None:
 
 def test_jobs_are_watched_by_their_logs(pool: Pool, running: str) -> None:
     cluster = running.partition(".")[0]
-    (row,) = pool.until("the log tells of the start", lambda: _rows(pool, cluster), 30)
+    (row,) = pool.until("the log tells of the start", lambda: _rows(pool, cluster))
     assert row == {"Name": f"ID: {cluster}", "Clusters": [int(cluster)], "Total": 1} | dict.fromkeys(STATES, 0) | {
         "RUN": 1
     }
@@ -95,7 +95,7 @@ def test_administrators_fetch_logs_by_name(pool: Pool) -> None:
 
 
 def test_top_shows_how_busy_a_daemon_is(pool: Pool) -> None:
-    pool.until("the schedd has told of itself", lambda: "MonitorSelfAge" in pool.json("status", "-schedd")[0], 60)
+    pool.until("the schedd has told of itself", lambda: "MonitorSelfAge" in pool.json("status", "-schedd")[0])
     shown = pool.run("top", "-delay", "1")
     assert shown.stdout.startswith("Schedd ") and "Uptime: " in shown.stdout and "Duty Cycle" in shown.stdout
     assert pool.run("top", "-collector", "-delay", "1").stdout.startswith("Collector ")
@@ -113,7 +113,7 @@ def test_top_shows_how_busy_a_daemon_is(pool: Pool) -> None:
 
 
 def test_findhost_finds_slots_that_can_be_had(pool: Pool) -> None:
-    name = pool.until("the slot is free", lambda: pool.run("status", "-af", "Name").stdout, 30).split()[0]
+    name = pool.until("the slot is free", lambda: pool.run("status", "-af", "Name").stdout).split()[0]
     assert pool.run("findhost", "-r", "Memory").stdout == f"{name}\n"
     short = pool.run("findhost", "-n", "3", check=False)
     assert (short.stdout, short.returncode) == (f"{name}\n", 2)
@@ -130,13 +130,13 @@ def test_files_of_evicted_runs_are_their_owners(pool: Pool) -> None:
         "transfer_output_files = state, d\nrequirements = true\nqueue\n"
     )
     job = f"{pool.run('submit', '-terse', 'kept.sub').stdout.partition('.')[0]}.0"
-    pool.until("the job runs", lambda: pool.run("q", job, "-af", "JobStatus").stdout == "2\n", 60)
+    pool.until("the job runs", lambda: pool.run("q", job, "-af", "JobStatus").stdout == "2\n")
     never = pool.run("evicted-files", job, check=False)
     assert (never.stdout, never.returncode) == ("No directory; job was never evicted.\n", 1)
     assert pool.run("condor_evicted_files", job, check=False).returncode == 2
-    pool.until("it has written", lambda: "two" in pool.run("tail", job, "d/more", check=False).stdout, 60)
+    pool.until("it has written", lambda: "two" in pool.run("tail", job, "d/more", check=False).stdout)
     pool.run("hold", job)
-    (row,) = pool.until("the files are kept", lambda: _kept(pool, job), 60)
+    (row,) = pool.until("the files are kept", lambda: _kept(pool, job))
     assert row["JobId"] == job and {"state", "d/more"} <= set(row["Files"])
     assert pool.run("evicted-files", job).stdout == f"{row['Directory']}\n"
     assert "\td\n" in pool.run("evicted-files", "list", job).stdout
@@ -172,13 +172,13 @@ def test_batch_scripts_are_submitted(pool: Pool) -> None:
     said = pool.run("qsub", "-v", "WORD=costs $5 it's", "task.pbs", "an argument")
     cluster = said.stdout.split()[2]
     assert said.stdout == f'Your job {cluster} ("tasks") has been submitted\n' and "walltime" in said.stderr
-    pool.until("the tasks are done", lambda: len(list(pool.root.glob(f"tasks.o{cluster}.*"))) == 3, 60)
-    pool.until("all left the queue", lambda: not pool.json("q", cluster), 60)
+    pool.until("the tasks are done", lambda: len(list(pool.root.glob(f"tasks.o{cluster}.*"))) == 3)
+    pool.until("all left the queue", lambda: not pool.json("q", cluster))
     assert (pool.root / f"tasks.o{cluster}.3").read_text() == "task 3 of tasks: an argument costs $5 it's\n"
     plain = pool.root / "plain.sh"
     plain.write_text("echo by $0\n")
     cluster = pool.run("qsub", "-o", "plain.out", "plain.sh").stdout.split()[2]
-    pool.until("it left the queue", lambda: not pool.json("q", cluster), 60)
+    pool.until("it left the queue", lambda: not pool.json("q", cluster))
     assert (pool.root / "plain.out").read_text() == "by plain.sh\n"
     assert pool.run("qsub", "nothing.sh", check=False).returncode == 2
     words: dict[str, Any] = {"env": pool.env, "cwd": pool.root, "input": "echo $0\n", "text": True}
@@ -215,9 +215,9 @@ def test_information_for_who_helps(pool: Pool, running: str) -> None:
 def test_the_report_has_what_ended_on_the_machines(pool: Pool) -> None:
     (pool.root / "short.sub").write_text("executable = /bin/true\nqueue 2\n")
     cluster = pool.run("submit", "-terse", "short.sub").stdout.partition(".")[0]
-    pool.until("the jobs are done", lambda: not pool.json("q", cluster), 60)
+    pool.until("the jobs are done", lambda: not pool.json("q", cluster))
     user = pool.json("history", cluster)[0]["User"]
-    pool.until("the machine has recorded them", lambda: _reported(pool, user)["Starts"] >= 2, 60)
+    pool.until("the machine has recorded them", lambda: _reported(pool, user)["Starts"] >= 2)
     row = _reported(pool, user)
     assert row["Restarted"] == 0 and row["Short"] == row["Starts"]
     text = pool.run("pool-job-report", "-days", "0").stdout

@@ -13,6 +13,7 @@ import pytest
 from tests.pool.test_execution_point import events, slots, submit
 from tests.support.pool import Pool
 from tests.support.starter_bench import groups_of, processes_below
+from tests.support.waiting import LIMIT_S
 
 SHAPES = (
     "",
@@ -51,11 +52,11 @@ def test_startds_die_at_random(make_pool: Callable[[str], Pool], seed: int) -> N
         if chance.random() < 0.3 and pool.pid("startd") is not None:
             pool.run("vacate", chance.choice(("-fast", "-graceful")), "localhost", check=False)
     said = f"seed {seed}: {shape}{policy}"
-    pool.until(f"all jobs have ended ({said})", lambda: events(log, "005") == JOBS, 90)
-    pool.until(f"the machine is whole ({said})", lambda: whole(pool), 60)
+    pool.until(f"all jobs have ended ({said})", lambda: events(log, "005") == JOBS, limit_s=2 * LIMIT_S)
+    pool.until(f"the machine is whole ({said})", lambda: whole(pool))
     assert events(log, "005") == JOBS, "no job ended twice"
     execute = Path(pool.run("config", "val", "EXECUTE").stdout.strip())
-    pool.until("nothing runs and nothing is left", lambda: tidy(execute), 30)
+    pool.until("nothing runs and nothing is left", lambda: tidy(execute))
 
 
 def whole(pool: Pool) -> bool:

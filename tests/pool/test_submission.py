@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +23,7 @@ def pool() -> Iterator[Pool]:
         made = Pool(Path(directory) / "p", "NUM_CPUS = 4\n")
         made.up()
         try:
-            made.until("the slot is advertised", lambda: made.json("status"), 30)
+            made.until("the slot is advertised", lambda: made.json("status"))
             yield made
         finally:
             made.destroy()
@@ -164,7 +165,7 @@ def test_ads_are_shown_of_a_description_from_standard_input_where_it_is_named(po
         said = subprocess.run(
             [*pool.command, "submit", *words],
             env=pool.env, cwd=tmp_path, input="executable = /bin/true\nhold = true\nqueue\n",
-            capture_output=True, text=True, timeout=100, check=True,
+            capture_output=True, text=True, timeout=2 * LIMIT_S, check=True,
         ).stdout  # fmt: skip
         assert said.count("** Proc ") == shown
         pool.run("rm", said.split()[-1].rstrip("."))

@@ -32,8 +32,8 @@ def test_daemons_answer_from_their_maps_and_read_them_again(make_pool: Callable[
     nobody = ("q", "-constraint", 'debug(userMap("Trust", Owner)) == "Nobody"', "-af", 'userMap("Trust", Owner)')
     assert pool.run(*nobody).stdout == "Nobody\n"
     log = pool.home.log / "SchedLog"
-    pool.until("debug() shows in the log", lambda: '"Trust",Owner) --> Nobody' in log.read_text(), 20)
+    pool.until("debug() shows in the log", lambda: '"Trust",Owner) --> Nobody' in log.read_text())
     maps.write_text("* /.*/ Somebody\n")
     assert pool.run(*nobody).stdout == "Somebody\n"
     pool.run("reconfig")
-    pool.until("the job matches and runs", lambda: not pool.json("q"), 60)
+    pool.until("the job matches and runs", lambda: not pool.json("q"))

@@ -15,7 +15,6 @@ from slotwise.wire import address
 from tests.support import former
 from tests.support.certificates import Authority, full_name
 from tests.support.former import PoolOf
-from tests.support.patience import PATIENCE
 
 
 def _reaches_itself() -> bool:
@@ -26,7 +25,6 @@ def _reaches_itself() -> bool:
 
 
 pytestmark = [
-    pytest.mark.timeout(300 * PATIENCE),
     pytest.mark.skipif(not _reaches_itself(), reason="needs a name service that knows this host"),
 ]
 
@@ -120,23 +118,23 @@ def test_an_execution_point_serves_an_access_point_of_another_version(
         asked = re.search(r"request (\d+), code", ep.run("up").stderr)
         assert asked, ep.logs()
         ap.run("token", "approve", asked[1])
-        ap.until("there is a slot", lambda: ap.run("status", "-af", "Name").stdout, timeout_s=60)
+        ap.until("there is a slot", lambda: ap.run("status", "-af", "Name").stdout)
 
         first = submit(ap, "first", "cat input; echo done")
-        ap.until("the job has run", lambda: not status_of(ap, first), timeout_s=60)
+        ap.until("the job has run", lambda: not status_of(ap, first))
         assert (ap.root / "first.out").read_text() == "some input\ndone\n"
 
         # A job outlives the schedd, and the startd and starter, of either version.
         second = submit(ap, "second", "while ! test -e go; do sleep 0.1; done; cat input")
-        ap.until("the job runs", lambda: status_of(ap, second) == "2", timeout_s=60)
+        ap.until("the job runs", lambda: status_of(ap, second) == "2")
         before = address.lookup(ap.home, "schedd").tcp
         ap.kill("schedd")
         for name in ("startd", "starter"):
             ep.kill(name)
-        ap.until("all are back", lambda: ap.answers("schedd") and ep.answers("startd") and ep.answers("starter"), 60)
-        ap.until("the slot is claimed again", lambda: "Claimed" in ap.run("status", "-af", "State").stdout, 60)
+        ap.until("all are back", lambda: ap.answers("schedd") and ep.answers("startd") and ep.answers("starter"))
+        ap.until("the slot is claimed again", lambda: "Claimed" in ap.run("status", "-af", "State").stdout)
         let_go(ep)
-        ap.until("the job has run", lambda: not status_of(ap, second), timeout_s=60)
+        ap.until("the job has run", lambda: not status_of(ap, second))
         assert (ap.root / "second.out").read_text() == "some input\n"
         told = (ap.root / "second.log").read_text()
         assert told.count("Job executing") == 1 and "Job was evicted" not in told
@@ -144,9 +142,9 @@ def test_an_execution_point_serves_an_access_point_of_another_version(
         assert (address.lookup(ap.home, "schedd").tcp == before) is (which == "execution point")
 
         third = submit(ap, "third", "sleep 1000")
-        ap.until("the job runs", lambda: status_of(ap, third) == "2", timeout_s=60)
+        ap.until("the job runs", lambda: status_of(ap, third) == "2")
         ap.run("rm", third)
-        ap.until("the slot is free", lambda: not list(ep.home.execute.glob("dir_*")), timeout_s=60)
+        ap.until("the slot is free", lambda: not list(ep.home.execute.glob("dir_*")))
     finally:
         for pool in (ep, ap):
             if pool is not None:
@@ -159,14 +157,14 @@ def test_a_pool_of_the_former_version_is_upgraded_under_a_running_job(root: Path
     try:
         before.up()
         cluster = submit(before, "kept", "while ! test -e go; do sleep 0.1; done; cat input")
-        before.until("the job runs", lambda: status_of(before, cluster) == "2", timeout_s=60)
+        before.until("the job runs", lambda: status_of(before, cluster) == "2")
         former_pids = before.pids()
         after.run("restart", "--keep", "master")
         after.run("restart", "--keep")
         assert not any(map(process.alive, former_pids.values())), "no process of the former version is left"
         assert status_of(after, cluster) == "2"
         let_go(after)
-        after.until("the job has run", lambda: not status_of(after, cluster), timeout_s=60)
+        after.until("the job has run", lambda: not status_of(after, cluster))
         told = (after.root / "kept.log").read_text()
         assert told.count("Job executing") == 1 and "Job was evicted" not in told
         assert (after.root / "kept.out").read_text() == "some input\n"

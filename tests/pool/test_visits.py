@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.patience import PATIENCE
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S
 from tests.support.xvfb import COOKIE, running_xvfb
 
 _JOB = """
@@ -59,7 +59,14 @@ def job(pool: Pool) -> str:
 def _visit(pool: Pool, *words: str, said: str = "", **env: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "slotwise", *words]
     return subprocess.run(
-        command, env=pool.env | env, cwd=pool.root, input=said, capture_output=True, text=True, timeout=60, check=False
+        command,
+        env=pool.env | env,
+        cwd=pool.root,
+        input=said,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
     )
 
 
@@ -100,7 +107,7 @@ def _at_terminal(pool: Pool, *words: str, typed: bytes, **env: str) -> tuple[int
         except OSError:
             pass  # its end
         os.close(ours)
-        return shell.wait(30), seen
+        return shell.wait(LIMIT_S), seen
 
 
 def test_a_shell_at_a_terminal(pool: Pool, job: str) -> None:
@@ -143,8 +150,8 @@ def test_visits_end_with_the_job_and_leave_no_process(pool: Pool) -> None:
         pool.until("it sleeps", lambda: len(_sleepers(mark)) == 2)
         pool.until("its output is followed", lambda: shown.stat().st_size)
         pool.run("rm", named)
-        assert shell.wait(30) != 0
-        assert followed.wait(30) == 0
+        assert shell.wait(LIMIT_S) != 0
+        assert followed.wait(LIMIT_S) == 0
     pool.until("the sleepers are gone", lambda: not _sleepers(mark))
 
 
@@ -173,7 +180,7 @@ def test_a_visit_ends_when_its_visitor_is_no_queue_superuser_any_more(pool: Pool
             superusers("op@elsewhere, also@elsewhere")
             assert visit.poll() is None
             superusers("also@elsewhere")
-            assert visit.wait(30 * PATIENCE) == 255
+            assert visit.wait(LIMIT_S) == 255
             assert "op@elsewhere may no longer act on job" in visit.stderr.read()
             pool.until("the visitor's process is gone", lambda: not _sleepers(mark))
             assert owners.poll() is None and _sleepers(own_mark), "the owner's own visit goes on"
@@ -223,7 +230,7 @@ def test_rsync_reaches_a_job_as_a_host(pool: Pool, job: str, tmp_path: Path) -> 
     def rsync(*words: str) -> subprocess.CompletedProcess[str]:
         command = ["rsync", "-e", str(names / "condor_ssh_to_job"), *words]
         return subprocess.run(
-            command, env=pool.env, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+            command, env=pool.env, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S, check=False
         )
 
     done = rsync(f"{job}:d/x", "fetched")
@@ -241,7 +248,7 @@ def test_options_of_htcondors_tool_that_have_nothing_to_do_here_are_taken(pool: 
     tool = Path(pool.run("condor-names", "--in", str(tmp_path / "names")).stdout.strip()) / "condor_ssh_to_job"
     env = {name: value for name, value in pool.env.items() if name != "DISPLAY"}
     command = [str(tool), "-debug", "-keygen-options", "-b 2048", "-X", job, "echo here"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert (done.returncode, done.stdout) == (0, "here\n")
     assert done.stderr == "WARNING: -X: DISPLAY is not set, so there is no display to forward\n"
 

@@ -20,8 +20,8 @@ from slotwise.classad import ClassAd
 from slotwise.client import Collector, Schedd
 
 from tests.support.browser import BROWSER, Browser
-from tests.support.patience import PATIENCE
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S
 
 DAEMONS = "DAEMON_LIST = MASTER, COLLECTOR, NEGOTIATOR, SCHEDD, STARTD, WEB\nSLOTWISE_HTTP_PORT = 0\nNUM_CPUS = 4\n"
 
@@ -52,7 +52,7 @@ class Caller:
         data = None if body is None else json.dumps(body).encode()
         asked = urllib.request.Request(self.base + path, data, given, method=method)
         try:
-            with urllib.request.urlopen(asked, timeout=30) as reply:
+            with urllib.request.urlopen(asked, timeout=LIMIT_S) as reply:
                 return Reply(reply.status, dict(reply.headers), reply.read())
         except urllib.error.HTTPError as error:
             with error:
@@ -114,7 +114,7 @@ def test_a_jobs_life_over_http(make_pool: Callable[[str], Pool]) -> None:
     cluster = made.json["cluster"]
     assert (made.status, made.headers["location"]) == (201, f"/api/v1/jobs/{cluster}")
     pool.until("its output", lambda: b"over HTTP" in user("GET", f"/api/v1/jobs/{cluster}.0/stdout").body)
-    with urllib.request.urlopen(f"{user.base}/api/v1/events", timeout=30) as events:
+    with urllib.request.urlopen(f"{user.base}/api/v1/events", timeout=LIMIT_S) as events:
         assert events.readline() == b"event: jobs\n"
         assert {"job": f"{cluster}.0", "status": 2} in json.loads(events.readline().partition(b": ")[2])
         assert user("POST", "/api/v1/jobs/act", {"action": "remove", "jobs": [str(cluster)]}).status == 200
@@ -182,7 +182,7 @@ class Curl:
     def asked(self, path: str, body: object = None, *more: str) -> Reply:
         data = [] if body is None else ["-d", json.dumps(body)]
         words = self.words(path, "--max-time", "30", "-i", *data, *more)
-        done = subprocess.run(words, capture_output=True, timeout=60)
+        done = subprocess.run(words, capture_output=True, timeout=LIMIT_S)
         assert done.returncode == 0, done.stderr
         head, _, text = done.stdout.partition(b"\r\n\r\n")
         status, *lines = head.decode().split("\r\n")
@@ -218,7 +218,7 @@ def test_curl_alone_takes_a_job_through_its_life(make_pool: Callable[[str], Pool
             if line.startswith(b"data: "):
                 seen.extend(json.loads(line[6:]))
 
-    watchdog = threading.Timer(60 * PATIENCE, events.kill)
+    watchdog = threading.Timer(LIMIT_S, events.kill)
     watchdog.start()
     try:
         description = {"executable": "/bin/sh", "arguments": "\"-c 'echo by curl; sleep 1000'\"",
@@ -304,7 +304,9 @@ def shown(url: str) -> str:
         url,
     ]
     with tempfile.TemporaryDirectory() as profile:
-        done = subprocess.run([*words, f"--user-data-dir={profile}"], capture_output=True, text=True, timeout=100)
+        done = subprocess.run(
+            [*words, f"--user-data-dir={profile}"], capture_output=True, text=True, timeout=2 * LIMIT_S
+        )
     return done.stdout
 
 

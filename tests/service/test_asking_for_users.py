@@ -16,6 +16,7 @@ from slotwise.wire.server import listen, make_server
 
 from tests.support.configured import configured
 from tests.support.serving import authenticator, metadata
+from tests.support.waiting import LIMIT_S
 
 
 class Answering(collector_pb2_grpc.CollectorServicer):
@@ -48,7 +49,7 @@ async def test_the_lists_count_for_whom_it_asks(levels: tuple[str, ...], user: s
         try:
             async with channel.open_async(f"unix:{socket}") as opened:
                 stub = collector_pb2_grpc.CollectorStub(opened)
-                call = stub.Query(common_pb2.AdQuery(), metadata=shown, timeout=10)
+                call = stub.Query(common_pb2.AdQuery(), metadata=shown, timeout=LIMIT_S)
                 try:
                     assert [chunk.done async for chunk in call] == [True]
                     code = grpc.StatusCode.OK

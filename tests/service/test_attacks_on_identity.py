@@ -30,6 +30,7 @@ from slotwise.wire.security import Authenticator
 from slotwise.wire.server import listen, make_server
 
 from tests.support.serving import HOST, KEY, TRUST, authenticator, credential, token
+from tests.support.waiting import LIMIT_S
 
 
 class Listening(schedd_pb2_grpc.ScheddServicer):
@@ -138,7 +139,7 @@ async def test_a_stream_ends_with_its_token(place: Path) -> None:
     add = collector_pb2_grpc.add_CollectorServicer_to_server
     async with daemon(place, "c.sock", authenticator(str(place / "c.sock")), (add, Endless())) as target:
         short = token("READ", issued_at=time.time(), lifetime_s=2)
-        ended = await asyncio.wait_for(until_it_ends(target, short), 30)
+        ended = await asyncio.wait_for(until_it_ends(target, short), LIMIT_S)
         assert ended.code() == grpc.StatusCode.UNAVAILABLE and "has ended" in str(ended.details())
         again = await until_it_ends(target, short)
         assert again.code() == grpc.StatusCode.UNAUTHENTICATED
@@ -153,7 +154,7 @@ async def test_a_stream_ends_when_its_token_is_revoked(place: Path) -> None:
         await call.read()
         now[0] = PoolTrust("test", {KEY.kid: KEY.public}, {}, "true")
         checks.refresh()
-        assert await asyncio.wait_for(call.code(), 30) == grpc.StatusCode.UNAVAILABLE
+        assert await asyncio.wait_for(call.code(), LIMIT_S) == grpc.StatusCode.UNAVAILABLE
 
 
 async def test_a_stream_ends_when_a_list_takes_its_caller_out(place: Path) -> None:
@@ -181,9 +182,9 @@ async def test_a_stream_ends_when_a_list_takes_its_caller_out(place: Path) -> No
             banned, lesser = await opened_by(stub, "eve@test", "READ"), await opened_by(stub, "bob@test", "WRITE")
             others = [await opened_by(stub, "ann@test", "WRITE"), await opened_by(stub, "eve@other", "READ")]
             await follow("DENY_READ = eve@test\nDENY_WRITE = bob@test\n")
-            assert await asyncio.wait_for(banned.code(), 30) == grpc.StatusCode.PERMISSION_DENIED
+            assert await asyncio.wait_for(banned.code(), LIMIT_S) == grpc.StatusCode.PERMISSION_DENIED
             assert f"DENY_READ (eve@test) in {knobs}, line 1" in await banned.details()
-            assert await asyncio.wait_for(lesser.code(), 30) == grpc.StatusCode.UNAVAILABLE
+            assert await asyncio.wait_for(lesser.code(), LIMIT_S) == grpc.StatusCode.UNAVAILABLE
             for call in others:
                 assert not call.done()
     finally:

@@ -20,6 +20,7 @@ from slotwise.wire.sizes import REQUEST_MOST
 from tests.support.access_point import RunningAccessPoint
 from tests.support.execution_point import ExecutionPoint
 from tests.support.serving import authenticator, metadata
+from tests.support.waiting import LIMIT_S
 
 
 class Collector(collector_pb2_grpc.CollectorServicer):
@@ -101,7 +102,7 @@ async def test_a_connection_without_calls_is_closed(monkeypatch: pytest.MonkeyPa
         stub = collector_pb2_grpc.CollectorStub(opened)
         await stub.Invalidate(collector_pb2.InvalidateRequest(), metadata=metadata("NEGOTIATOR"))
         state = opened.get_state()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(LIMIT_S):
             while state == grpc.ChannelConnectivity.READY:
                 await opened.wait_for_state_change(state)
                 state = opened.get_state()

@@ -22,6 +22,8 @@ from slotwise.wire import call, channel, gen
 from slotwise.wire.server import listen, make_server
 from slotwise.wire.token import DAEMON_LEVELS, Identity, with_implied
 
+from tests.support.waiting import LIMIT_S
+
 #: The levels that a call needs, one of which suffices; nothing: not even to be known.
 METHODS: dict[str, str] = {
     "Broker/Register": "ADVERTISE_STARTD ADVERTISE_SCHEDD ADVERTISE_MASTER",
@@ -217,7 +219,7 @@ class Unimplemented(grpc.GenericRpcHandler):
 async def outcome(opened: grpc.aio.Channel, name: str, kind: tuple[bool, bool], shown: Any) -> str:
     ins, outs = kind
     make = getattr(opened, f"{'stream' if ins else 'unary'}_{'stream' if outs else 'unary'}")
-    made = make(f"/slotwise.v1.{name}")(*(() if ins else (b"",)), metadata=shown, timeout=10)
+    made = make(f"/slotwise.v1.{name}")(*(() if ins else (b"",)), metadata=shown, timeout=LIMIT_S)
     return str((await made.code()).name)
 
 

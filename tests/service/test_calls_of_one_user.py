@@ -11,6 +11,7 @@ from slotwise.wire import channel, server
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc
 
 from tests.support.serving import authenticator, metadata
+from tests.support.waiting import until
 
 
 class _Waits(collector_pb2_grpc.CollectorServicer):
@@ -45,14 +46,16 @@ async def test_streams_of_one_user_leave_room_for_others() -> None:
             streams[0].cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await streams[0].code()
-            async with asyncio.timeout(10):
-                while True:
-                    try:
-                        await stub.Invalidate(collector_pb2.InvalidateRequest(), metadata=eve)
-                        break
-                    except grpc.aio.AioRpcError as error:
-                        assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
-                        await asyncio.sleep(0.01)
+
+            async def answered() -> bool:
+                try:
+                    await stub.Invalidate(collector_pb2.InvalidateRequest(), metadata=eve)
+                except grpc.aio.AioRpcError as error:
+                    assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+                    return False
+                return True
+
+            await until(answered, "there is room again")
     finally:
         await made.stop(None)
 

@@ -20,6 +20,7 @@ from slotwise.wire.server import bind, make_server
 from tests.support.certificates import Authority
 from tests.support.configured import configured
 from tests.support.serving import authenticator, token
+from tests.support.waiting import LIMIT_S
 
 SERVICE = "slotwise.v1.Schedd"
 
@@ -112,7 +113,7 @@ async def ask(
             ins, outs = method in ("Spool", "SubmitMany"), method in ("FetchSandboxes", "SubmitMany")
             make = getattr(opened, f"{'stream' if ins else 'unary'}_{'stream' if outs else 'unary'}")
             sent = iter(requests) if ins else requests[0]
-            made = make(f"/{SERVICE}/{method}")(sent, metadata=metadata, timeout=10)
+            made = make(f"/{SERVICE}/{method}")(sent, metadata=metadata, timeout=LIMIT_S)
             try:
                 found = [each async for each in made] if outs else [await (stated(made) if ins else made)]
             except grpc.aio.AioRpcError as error:

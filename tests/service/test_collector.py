@@ -21,6 +21,7 @@ from slotwise.table import AdTable, PackBuilder, pack_ads, unpack_ads
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc, common_pb2
 
 from tests.support.serving import metadata, serving
+from tests.support.waiting import LIMIT_S
 
 DAEMON = metadata("DAEMON", "NEGOTIATOR")
 READ = metadata("READ")
@@ -211,7 +212,7 @@ async def mirror(collector: Harness, until: Any, include_private: bool = True) -
     tables = {False: AdTable(), True: AdTable()}
     request = collector_pb2.SubscribeRequest(kinds=["Machine"], include_private=include_private)
     call = collector.stub.Subscribe(request, metadata=DAEMON)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT_S):
         async for reply in call:
             if reply.pack:
                 tables[reply.private].apply(reply.pack)

@@ -18,6 +18,7 @@ from slotwise.wire.connections import ConnectionBounds
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc
 
 from tests.support.serving import authenticator, metadata
+from tests.support.waiting import LIMIT_S
 
 
 class _Answers(collector_pb2_grpc.CollectorServicer):
@@ -46,7 +47,7 @@ def crowd(port: int, *sources: str, each: int) -> Iterator[dict[str, list[socket
         for source in sources:
             made[source] = []
             for _ in range(each):
-                one = socket.create_connection(("127.0.0.1", port), 5, source_address=(source, 0))
+                one = socket.create_connection(("127.0.0.1", port), LIMIT_S, source_address=(source, 0))
                 made[source].append(stack.enter_context(one))
         yield made
 
@@ -66,7 +67,7 @@ async def test_an_address_has_so_many_connections_and_no_more() -> None:
             assert not bounds.look()
             with crowd(port, "127.0.0.7", each=20) as many:
                 closed = 0
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(LIMIT_S):
                     while closed < 19:
                         found = bounds.look()
                         assert set(found) <= {"<127.0.0.7>"}

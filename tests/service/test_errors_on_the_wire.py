@@ -15,6 +15,7 @@ from slotwise.wire.gen import collector_pb2_grpc, common_pb2, daemon_pb2, daemon
 from slotwise.wire.status import answers_errors, detail, error_of, to_error
 
 from tests.support.serving import metadata, serving
+from tests.support.waiting import LIMIT_S
 
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SlotwiseError)]
 
@@ -156,6 +157,6 @@ async def test_a_trailer_that_makes_no_sense_is_passed_over() -> None:
 def test_a_call_that_reached_nobody_is_told_as_that() -> None:
     opened = channel.open_blocking("127.0.0.1:1")
     with pytest.raises(grpc.RpcError) as caught:
-        daemon_pb2_grpc.DaemonStub(opened).Ping(daemon_pb2.PingRequest(), timeout=5)
+        daemon_pb2_grpc.DaemonStub(opened).Ping(daemon_pb2.PingRequest(), timeout=LIMIT_S)
     error = to_error(caught.value, peer="the schedd")
     assert type(error) is errors.PeerUnavailableError and error.message == "the schedd does not answer"

@@ -13,7 +13,7 @@ from slotwise.execution import launcher
 from slotwise.execution.keeper_spec import CgroupPlan, Identity, KeeperSpec, read_result
 from slotwise.execution.launcher import Launcher
 
-from tests.support.startd_host import until
+from tests.support.waiting import until
 
 
 @pytest.fixture

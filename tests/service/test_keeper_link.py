@@ -16,7 +16,7 @@ from slotwise.execution.keeper_link import KeeperLink
 from slotwise.execution.keeper_spec import Identity, KeeperResult, KeeperSpec
 from slotwise.execution.launcher import Launcher
 
-from tests.support.startd_host import until
+from tests.support.waiting import until
 
 
 class Listener:

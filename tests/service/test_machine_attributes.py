@@ -12,7 +12,8 @@ from slotwise.table import pack_ads
 from slotwise.wire.gen import common_pb2, startd_pb2, startd_pb2_grpc, starter_pb2
 
 from tests.support.serving import metadata
-from tests.support.startd_host import Host, job_ad, schedd_at, startd_host, until
+from tests.support.startd_host import Host, job_ad, schedd_at, startd_host
+from tests.support.waiting import until
 
 PAGE = Path(__file__).parents[2] / "docs/reference/machine-attributes.md"
 #: What this host, or a starter that is pretended, does not decide here.

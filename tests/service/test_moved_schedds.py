@@ -10,7 +10,8 @@ from slotwise.startd.journal import Journal
 from slotwise.wire.gen import startd_pb2, startd_pb2_grpc
 
 from tests.support.serving import metadata
-from tests.support.startd_host import DeafJournal, Host, Schedd, schedd_at, startd_host, until
+from tests.support.startd_host import DeafJournal, Host, Schedd, schedd_at, startd_host
+from tests.support.waiting import until
 
 HERE, ELSEWHERE = "10.0.0.1:4001", "10.0.0.1:4002"
 

@@ -25,8 +25,9 @@ from slotwise.wire.gen import (
     schedd_pb2,
 )
 
-from tests.support.acting_negotiation import DAEMON, Harness, harness, slot, until, wants
+from tests.support.acting_negotiation import DAEMON, Harness, harness, slot, wants
 from tests.support.serving import metadata
+from tests.support.waiting import until
 
 READ, ADMIN = metadata("READ"), metadata("ADMINISTRATOR")
 

@@ -16,7 +16,7 @@ from slotwise.table import unpack_ops
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc
 
 from tests.support.fake_collector import FakeCollector
-from tests.support.startd_host import until
+from tests.support.waiting import until
 
 
 class NoCredential:

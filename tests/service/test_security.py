@@ -27,6 +27,7 @@ from slotwise.wire.security import DAEMON_LEVELS, LEVELS, OPEN_METHODS, required
 from slotwise.wire.token import Identity, with_implied
 
 from tests.support.serving import authenticator, metadata, serving, token
+from tests.support.waiting import LIMIT_S
 
 FILES = (collector_pb2, daemon_pb2, negotiator_pb2, node_pb2, schedd_pb2, startd_pb2, starter_pb2, token_pb2)
 METHODS = [
@@ -57,9 +58,9 @@ async def outcome(
     kind = f"{'stream' if streams_in else 'unary'}_{'stream' if streams_out else 'unary'}"
     if streams_in:
         # Nothing is sent: a write that comes after the end of a call makes grpc.aio forget how the call ended.
-        asked = getattr(opened, kind)(path)(metadata=shown, timeout=10)
+        asked = getattr(opened, kind)(path)(metadata=shown, timeout=LIMIT_S)
         return await asked.code()
-    asked = getattr(opened, kind)(path)(b"", metadata=shown, timeout=10)
+    asked = getattr(opened, kind)(path)(b"", metadata=shown, timeout=LIMIT_S)
     try:
         if streams_out:
             async for _ in asked:

@@ -14,7 +14,7 @@ from slotwise.starter.links.shadow_link import ShadowLink
 from slotwise.starter.messages import Hello
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
 
-from tests.support.startd_host import until
+from tests.support.waiting import until
 
 
 class Schedd(schedd_pb2_grpc.ScheddServicer):

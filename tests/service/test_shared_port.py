@@ -34,6 +34,7 @@ from slotwise.wire.server import bind_socket, make_server
 
 from tests.support.certificates import Authority
 from tests.support.serving import HOST, TRUST, credential, metadata
+from tests.support.waiting import LIMIT_S, until
 
 SECRET = "s" * 64
 ANN = metadata("ADVERTISE_STARTD", identity="ann@test")
@@ -118,16 +119,14 @@ async def host(
         undo.callback(found.tasks[0].cancel)
         if broker is not None:
             shows = credential(["ADVERTISE_STARTD"])
-            found.outward = Outward(f"127.0.0.1:{broker()}", SECRET, shows, passage)
-            found.outward.start()
-            undo.push_async_callback(found.outward.close)
-            async with asyncio.timeout(30):
-                while not found.outward.registered:
-                    await asyncio.sleep(0.01)
+            found.outward = connecting = Outward(f"127.0.0.1:{broker()}", SECRET, shows, passage)
+            connecting.start()
+            undo.push_async_callback(connecting.close)
+            await until(lambda: connecting.registered)
         yield found
 
 
-async def ask(target: str, timeout: float = 30) -> int:
+async def ask(target: str, timeout: float = LIMIT_S) -> int:
     """Call the daemon; how often it has been called."""
     async with channel.open_async(target) as opened:
         stub = collector_pb2_grpc.CollectorStub(opened)
@@ -167,14 +166,14 @@ async def test_a_former_version_takes_the_address_for_a_plain_one(authority: Aut
         credentials = grpc.ssl_channel_credentials(authority.file.read_bytes())
         async with grpc.aio.secure_channel(ep.at("startd"), credentials) as opened:
             stub = collector_pb2_grpc.CollectorStub(opened)
-            reply = await stub.Invalidate(collector_pb2.InvalidateRequest(), metadata=ANN, timeout=30)
+            reply = await stub.Invalidate(collector_pb2.InvalidateRequest(), metadata=ANN, timeout=LIMIT_S)
             assert reply.removed == 1
 
 
 def test_a_port_is_open_on_addresses_of_both_families() -> None:
     def answers(address: str, port: int) -> bool:
         try:
-            socket.create_connection((address, port), 5).close()
+            socket.create_connection((address, port), LIMIT_S).close()
         except OSError:
             return False
         return True
@@ -200,25 +199,21 @@ async def test_connections_that_are_passed_on_are_bounded_by_address(authority: 
         path = str(reach.forward_socket(ep.home, "startd"))
         bounds = ConnectionBounds("", [], of_user=0, of_address=1, exempt=frozenset({os.getuid()}), behind=[path])
         with contextlib.ExitStack() as stack:
-            callers = [stack.enter_context(socket.create_connection(("127.0.0.1", ep.port), 5)) for _ in range(4)]
+            callers = [stack.enter_context(socket.create_connection(("127.0.0.1", ep.port), LIMIT_S)) for _ in range(4)]
             assert await asyncio.to_thread(callers[3].recv, 1) == b"", "the port takes three of one address"
             for one in callers[:2]:
                 one.sendall(connect("startd.sock.slotwise:1"))
                 assert status_of(await asyncio.to_thread(one.recv, 4096)) == 200
             # gRPC takes them in its own time.
-            async with asyncio.timeout(30):
-                while not (closed := bounds.look()):
-                    await asyncio.sleep(0.01)
+            closed = await until(bounds.look, "gRPC has taken them, and one is closed")
             assert closed == {"<127.0.0.1>": 1}
 
 
 async def test_connections_that_say_nothing_keep_nobody_out(authority: Authority) -> None:
     async with host(authority, "ep", descriptors=116) as ep:
         with contextlib.ExitStack() as stack:
-            silent = [stack.enter_context(socket.create_connection(("127.0.0.1", ep.port), 5)) for _ in range(8)]
-            async with asyncio.timeout(30):
-                while ep.passage.open < 8:
-                    await asyncio.sleep(0.01)
+            silent = [stack.enter_context(socket.create_connection(("127.0.0.1", ep.port), LIMIT_S)) for _ in range(8)]
+            await until(lambda: ep.passage.open >= 8)
             assert await ask(ep.at("startd")) == 1
             assert await asyncio.to_thread(silent[0].recv, 1) == b"", "the oldest has made room"
             assert await ask(ep.at("startd")) == 2
@@ -259,21 +254,18 @@ async def test_streams_outlive_the_registration_and_hosts_come_back_to_a_new_bro
         undo = await stack.enter_async_context(contextlib.AsyncExitStack())
         first = await undo.enter_async_context(host(authority, "cm"))
         ep = await stack.enter_async_context(host(authority, "ep", lambda: first.port))
-        assert ep.outward is not None
+        ends = ep.outward
+        assert ends is not None
         async with channel.open_async(ep.through(first)) as opened:
             stub = collector_pb2_grpc.CollectorStub(opened)
-            await stub.Invalidate(collector_pb2.InvalidateRequest(), metadata=ANN, timeout=30)
-            ep.outward.hang_up()
-            async with asyncio.timeout(30):
-                while ep.outward.registered:
-                    await asyncio.sleep(0.01)
-            await stub.Invalidate(collector_pb2.InvalidateRequest(), metadata=ANN, timeout=30)
+            await stub.Invalidate(collector_pb2.InvalidateRequest(), metadata=ANN, timeout=LIMIT_S)
+            ends.hang_up()
+            await until(lambda: not ends.registered)
+            await stub.Invalidate(collector_pb2.InvalidateRequest(), metadata=ANN, timeout=LIMIT_S)
         await undo.aclose()
         second = await stack.enter_async_context(host(authority, "cm", port=first.port))
-        async with asyncio.timeout(60):
-            while not (second.broker.registered and ep.outward.registered):
-                await asyncio.sleep(0.01)
-        assert await ask(ep.through(second), timeout=60) == 3
+        await until(lambda: second.broker.registered and ends.registered)
+        assert await ask(ep.through(second)) == 3
 
 
 async def test_connections_that_are_open_keep_no_caller_from_a_host(
@@ -287,7 +279,7 @@ async def test_connections_that_are_open_keep_no_caller_from_a_host(
         for count in range(1, 5):
             opened = await stack.enter_async_context(channel.open_async(ep.through(cm)))
             stub = collector_pb2_grpc.CollectorStub(opened)
-            reply = await stub.Invalidate(collector_pb2.InvalidateRequest(), metadata=ANN, timeout=30)
+            reply = await stub.Invalidate(collector_pb2.InvalidateRequest(), metadata=ANN, timeout=LIMIT_S)
             assert reply.removed == count
 
 
@@ -302,9 +294,8 @@ async def test_a_host_that_registers_again_is_reached_by_its_new_stream(authorit
             assert (await call.read()).host_id == reach.id_of(SECRET)
             calls.append(call)
         assert await calls[0].read() == grpc.aio.EOF
-        async with asyncio.timeout(30):
-            while (counts := cm.broker.statistics.attributes(0))["CCBEndpointsConnected"] != 1:
-                await asyncio.sleep(0.01)
+        await until(lambda: cm.broker.statistics.attributes(0)["CCBEndpointsConnected"] == 1)
+        counts = cm.broker.statistics.attributes(0)
         assert (counts["CCBReconnects"], counts["CCBEndpointsConnectedPeak"]) == (1, 2)
         caller = await asyncio.to_thread(socket.create_connection, ("127.0.0.1", cm.port), 10)
         with caller:
@@ -327,9 +318,7 @@ async def test_who_has_no_level_registers_nothing_and_nobody_takes_the_place_of_
         # The id follows from the secret: what others show gives them another one.
         other = Outward(f"127.0.0.1:{cm.port}", "t" * 64, credential(["ADVERTISE_STARTD"]), cm.passage)
         other.start()
-        async with asyncio.timeout(30):
-            while not other.registered:
-                await asyncio.sleep(0.01)
+        await until(lambda: other.registered)
         assert await ask(ep.through(cm)) == 1
         assert not intruder.registered
         await intruder.close()
@@ -340,7 +329,7 @@ async def test_a_connection_that_nobody_waits_for_is_refused(authority: Authorit
     async with host(authority, "cm") as cm:
 
         def said(name: str) -> bytes:
-            with socket.create_connection(("127.0.0.1", cm.port), 10) as one:
+            with socket.create_connection(("127.0.0.1", cm.port), LIMIT_S) as one:
                 one.sendall(connect(name))
                 return one.recv(4096)
 

@@ -22,7 +22,8 @@ from slotwise.wire.gen import common_pb2, startd_pb2, startd_pb2_grpc, starter_p
 from tests.support.ads import number_of, text_of
 from tests.support.fake_collector import FakeCollector
 from tests.support.serving import metadata
-from tests.support.startd_host import START, DeafJournal, schedd_at, startd_host, until
+from tests.support.startd_host import START, DeafJournal, schedd_at, startd_host
+from tests.support.waiting import until
 
 
 async def test_a_partitionable_slot_is_carved_used_reused_and_whole_again(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from slotwise.startd.publish import daemon_ad
 from slotwise.wire.gen import startd_pb2, startd_pb2_grpc, starter_pb2
 
 from tests.support.serving import metadata
-from tests.support.startd_host import DeafJournal, schedd_at, startd_host, until
+from tests.support.startd_host import DeafJournal, schedd_at, startd_host
+from tests.support.waiting import until
 
 BREAKS = "STARTD_LEFTOVER_PROCS_BREAK_SLOTS = true\n"
 

@@ -11,7 +11,8 @@ from slotwise.config import load
 from slotwise.cron import runner
 
 from tests.support.fake_collector import FakeCollector
-from tests.support.startd_host import Host, startd_host, until, write_config
+from tests.support.startd_host import Host, startd_host, write_config
+from tests.support.waiting import until
 
 
 def script(path: Path, text: str) -> Path:
@@ -145,7 +146,7 @@ async def test_benchmarks_run_when_they_are_wanted_and_one_after_another(tmp_pat
             load(str(write_config(host.home, wanted)), subsystem="STARTD", env={}, home=host.home)
         )
         await host.pass_time(10)
-        await until(lambda: shown(host, "LastBenchmark"), "they have run", 20)
+        await until(lambda: shown(host, "LastBenchmark"), "they have run")
         assert (shown(host, "Speed"), shown(host, "MyAlso")) == (7, 8)
         assert isinstance(mips := shown(host, "Mips"), int) and mips > 0, "the kernel in the place of a missing program"
         assert shown(host, "KFlops") is None, "it is not in the list"

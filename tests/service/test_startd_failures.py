@@ -19,7 +19,8 @@ from slotwise.table import pack_ads
 from slotwise.wire.gen import common_pb2, startd_pb2, starter_pb2
 
 from tests.support.injection import Injection
-from tests.support.startd_host import Host, Schedd, job_ad, schedd_at, startd_host, until
+from tests.support.startd_host import Host, Schedd, job_ad, schedd_at, startd_host
+from tests.support.waiting import until
 
 _SCHEDD_SAYS = ("hello", "request", "activate", "suspend", "keep_alive", "deactivate", "release")
 _STARTER_SAYS = ("gone", "refused", "usage", "jobs")

@@ -16,7 +16,8 @@ from slotwise.table import unpack_ads
 from slotwise.wire.gen import collector_pb2, startd_pb2
 
 from tests.support.fake_collector import FakeCollector
-from tests.support.startd_host import Host, Schedd, schedd_at, startd_host, until
+from tests.support.startd_host import Host, Schedd, schedd_at, startd_host
+from tests.support.waiting import until
 
 PLUGIN = """#!/bin/sh
 case "$1" in
@@ -121,7 +122,7 @@ async def test_a_collector_that_says_nothing_keeps_the_machine_awake(
     async with machine(tmp_path) as (host, schedd, collector):
         host.clock.advance(5)
         await until(lambda: collector.offline, "the collector is told")
-        await until(lambda: isinstance(host.startd.hibernation.stage, Awake), "it has waited long enough", 15)
+        await until(lambda: isinstance(host.startd.hibernation.stage, Awake), "it has waited long enough")
         assert not (tmp_path / "slept").exists()
         collector.acknowledge.set()
         await seen(host, collector, HibernationState="NONE")

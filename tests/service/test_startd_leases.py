@@ -7,7 +7,8 @@ from pathlib import Path
 from slotwise.wire.gen import startd_pb2
 
 from tests.support.set_clock import SetClock
-from tests.support.startd_host import START, schedd_at, startd_host, until
+from tests.support.startd_host import START, schedd_at, startd_host
+from tests.support.waiting import until
 
 
 async def test_a_lease_that_is_not_renewed_ends_the_run(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from slotwise.config import load
 from slotwise.errors import ConfigError
 
 from tests.support.fake_collector import FakeCollector
-from tests.support.startd_host import DeafJournal, schedd_at, startd_host, until, write_config
+from tests.support.startd_host import DeafJournal, schedd_at, startd_host, write_config
+from tests.support.waiting import until
 
 
 async def test_reconfig_takes_policy_at_once_and_warns_about_layout(tmp_path: Path) -> None:

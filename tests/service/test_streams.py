@@ -17,7 +17,7 @@ from slotwise.wire.gen import startd_pb2, startd_pb2_grpc
 from slotwise.wire.sizes import PIECE
 from slotwise.wire.stream import RECONNECT, BundledStream
 
-from tests.support.startd_host import until
+from tests.support.waiting import LIMIT_S, until
 
 Request: TypeAlias = startd_pb2.ClaimRequest
 Event: TypeAlias = startd_pb2.ClaimEvent
@@ -253,7 +253,7 @@ async def test_who_sends_pieces_waits_for_a_slow_peer_and_hears_of_the_break(tar
         peer.reads.set()
         await until(lambda: sent >= before + 8, "it goes on once the peer reads")
         peer.say.put_nowait(None)
-        assert await asyncio.wait_for(sender, 10), "the sender hears of the break"
+        assert await asyncio.wait_for(sender, LIMIT_S), "the sender hears of the break"
         assert not stream.connected
 
 

@@ -24,6 +24,7 @@ from slotwise.wire.server import listen, make_server
 
 from tests.support.configured import configured
 from tests.support.serving import authenticator, metadata
+from tests.support.waiting import LIMIT_S
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")
 
@@ -70,7 +71,7 @@ async def call(knobs: Config, client: Config | None) -> grpc.StatusCode:
         async with channel.open_async(f"localhost:{tcp.rpartition(':')[2]}") as opened:
             stub = collector_pb2_grpc.CollectorStub(opened)
             try:
-                async for _ in stub.Query(common_pb2.AdQuery(), metadata=metadata("READ"), timeout=5):
+                async for _ in stub.Query(common_pb2.AdQuery(), metadata=metadata("READ"), timeout=LIMIT_S):
                     pass
             except grpc.aio.AioRpcError as error:
                 return error.code()
@@ -199,7 +200,7 @@ async def test_a_key_in_an_address_is_verified_in_place_of_a_name(tmp_path: Path
         async with channel.open_async(target) as opened:
             stub = collector_pb2_grpc.CollectorStub(opened)
             with pytest.raises(grpc.aio.AioRpcError) as raised:
-                async for _ in stub.Query(common_pb2.AdQuery(), metadata=metadata("READ"), timeout=10):
+                async for _ in stub.Query(common_pb2.AdQuery(), metadata=metadata("READ"), timeout=LIMIT_S):
                     pass
             return raised.value.code()
 

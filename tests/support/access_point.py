@@ -6,6 +6,7 @@ import asyncio
 import os
 import pwd
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.keys import PoolSecrets, public_text
 from slotwise.wire.server import listen, make_server
 
+from tests.support import waiting
 from tests.support.ads import number_of
 
 
@@ -200,16 +202,12 @@ class RunningAccessPoint:
                 found += unpack_ads(chunk.data)
         return found
 
-    async def until(self, true: Any, timeout_s: float = 10.0) -> None:
-        """Wait until ``await true()`` holds."""
-        deadline = time.monotonic() + timeout_s
-        while not await true():
-            if time.monotonic() > deadline:
-                raise AssertionError(f"not reached: {await self.jobs()}")
-            await asyncio.sleep(0.01)
+    async def until(self, true: Callable[..., Any], what: str = "") -> None:
+        """Wait until ``true()`` or ``await true()`` holds."""
+        await waiting.until(true, what, told=self.jobs)
 
-    async def until_gone(self, timeout_s: float = 10.0) -> None:
+    async def until_gone(self) -> None:
         async def empty() -> bool:
             return not await self.jobs()
 
-        await self.until(empty, timeout_s)
+        await self.until(empty, "no job is left")

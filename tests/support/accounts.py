@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.patience import PATIENCE
+from tests.support.waiting import LIMIT_S
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class HostUser:
             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(self.home), "LANG": "C.UTF-8"},
             capture_output=True,
             text=True,
-            timeout=60 * PATIENCE,
+            timeout=LIMIT_S,
             check=check,
         )
 

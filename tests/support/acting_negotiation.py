@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from slotwise.wire.gen import (
 from slotwise.wire.server import listen, make_server
 
 from tests.support.serving import authenticator, daemon_context, metadata
+from tests.support.waiting import until
 
 DAEMON = metadata("DAEMON", "NEGOTIATOR")
 #: Advertises ads with the sockets of daemons that have no proof of their host here.
@@ -168,12 +169,6 @@ class Harness:
         before = len(self.schedd.offers)
         await self.negotiator.cycles.run("test")
         return [m for batch in self.schedd.offers[before:] for s in batch.submitters for m in s.matches]
-
-
-async def until(true: Callable[..., Any], timeout_s: float = 10.0) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not true():
-            await asyncio.sleep(0.005)
 
 
 @contextlib.asynccontextmanager

@@ -9,12 +9,12 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from types import TracebackType
 from typing import Any
 
+from tests.support.waiting import block_until
+
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-_PATIENCE_S = 100
 
 
 class Browser:
@@ -96,11 +96,7 @@ class Browser:
 
     def until(self, script: str) -> Any:
         """Wait until the value of an expression is true, and return it."""
-        deadline = time.monotonic() + _PATIENCE_S
-        while not (value := self.run(script)):
-            assert time.monotonic() < deadline, (script, self.run("document.body.innerText"))
-            time.sleep(0.1)
-        return value
+        return block_until(lambda: self.run(script), script, told=lambda: self.run("document.body.innerText"))
 
     def click(self, selector: str, text: str = "") -> None:
         """Click the first element of the selector whose text is or begins with this."""

@@ -12,11 +12,12 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.support.waiting import LIMIT_S, block_until
 
 #: What the script takes for granted of the pool.
 CONFIG = """\
@@ -816,14 +817,9 @@ advertise
 """
 
 
-#: How long one invocation may take, and how long a state is waited for, in seconds.
-_CALL_S, _STATE_S = 30.0, 180.0
-
-
 def play(
     directory: Path,
     env: dict[str, str],
-    patience: float = 1.0,
     at_once: int = 1,
     script: str = "",
     files: Mapping[str, str] = FILES,
@@ -833,7 +829,7 @@ def play(
 
     :param at_once: how many of those that change nothing run beside each other.
     :param run: runs one, in place of a process.
-    :raises TimeoutError: when the jobs do not get into the states that the script looks at.
+    :raises AssertionError: when the jobs do not get into the states that the script looks at.
     """
     for name, text in files.items():
         (directory / name).write_text(text)
@@ -848,7 +844,7 @@ def play(
                 capture_output=True,
                 text=True,
                 errors="replace",
-                timeout=_CALL_S * patience,
+                timeout=LIMIT_S,
             )
         except subprocess.TimeoutExpired as late:
             return Answer(step.words, (late.stdout or b"").decode(), "(waits for ever)", 124, step.stdin)
@@ -868,16 +864,13 @@ def play(
             if step.until is None:
                 yield call(step)
             else:
-                _wait(step, call, patience)
+                _wait(step, call)
         yield from threads.map(call, together)
 
 
-def _wait(step: Step, call: Callable[[Step], Answer], patience: float) -> None:
-    deadline = time.monotonic() + _STATE_S * patience
-    while (answer := call(step)).out != step.until:
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{step.words} prints {answer.out!r} {answer.err!r}, and not {step.until!r}")
-        time.sleep(0.1)
+def _wait(step: Step, call: Callable[[Step], Answer]) -> None:
+    what = f"{step.words} prints {step.until!r}"
+    block_until(lambda: call(step).out == step.until, what, limit_s=3 * LIMIT_S, told=lambda: call(step))
 
 
 #: What differs from pool to pool and moment to moment, in the order in which it is masked.

@@ -10,14 +10,13 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from tests.support.patience import PATIENCE
+from tests.support.waiting import LIMIT_S, block_until
 
 IMAGE = "slotwise/busybox:1"
 _TOOLS = "sh sleep cat echo env id ls true touch head dd mkdir kill tail pwd ps wc hostname stat tr yes grep nc".split()  # noqa: SIM905
@@ -115,13 +114,14 @@ def docker_daemon(*, bridge: bool = False) -> Iterator[Engine]:
     program = shutil.which("docker", path="/usr/bin") or shutil.which("docker", path=_PATH) or ""
     engine = Engine(program, {"DOCKER_HOST": socket}, network_of=daemon.pid if bridge else 0)
     try:
-        deadline = time.monotonic() + 20 * PATIENCE
-        while not (top / "d.sock").exists() or "ServerVersion" not in engine.call(
-            "info", "--format", "{{json .}}", check=False
-        ):
-            if daemon.poll() is not None or time.monotonic() > deadline:
+
+        def answers() -> bool:
+            if daemon.poll() is not None:
                 pytest.skip(f"dockerd does not run here: {(top / 'log').read_text()[-500:]}")
-            time.sleep(0.05)
+            info = ("info", "--format", "{{json .}}")
+            return (top / "d.sock").exists() and "ServerVersion" in engine.call(*info, check=False)
+
+        block_until(answers, "dockerd answers", told=lambda: (top / "log").read_text()[-500:])
         engine.call("import", "-", IMAGE, given=tree)
         yield engine
     finally:
@@ -129,7 +129,7 @@ def docker_daemon(*, bridge: bool = False) -> Iterator[Engine]:
             for name in engine.call("ps", "--all", "--quiet", check=False).split():
                 engine.call("rm", "--force", name, check=False)
             daemon.terminate()
-            daemon.wait(20 * PATIENCE)
+            daemon.wait(LIMIT_S)
         for place in (top / "exec/netns/default", top / "data/overlay2"):
             subprocess.run(["umount", str(place)], capture_output=True, check=False)
         shutil.rmtree(top, ignore_errors=True)
@@ -165,11 +165,13 @@ def podman_socket(engine: Engine) -> Iterator[str]:
         words = [*engine.program.split(), "system", "service", "--time", "0", f"unix://{socket}"]
         service = subprocess.Popen(words, stdin=subprocess.DEVNULL, env={**os.environ, **engine.env})
         try:
-            deadline = time.monotonic() + 20 * PATIENCE
-            while not socket.exists():
-                assert service.poll() is None and time.monotonic() < deadline, "podman's service does not listen"
-                time.sleep(0.05)
+
+            def listens() -> bool:
+                assert service.poll() is None, "podman's service has ended"
+                return socket.exists()
+
+            block_until(listens, "podman's service listens")
             yield str(socket)
         finally:
             service.terminate()
-            service.wait(20 * PATIENCE)
+            service.wait(LIMIT_S)

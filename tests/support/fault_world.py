@@ -19,7 +19,7 @@ from slotwise.schedd.lifecycle import run
 from tests.support.access_point import RunningAccessPoint
 from tests.support.faulty_point import FaultyPoint
 from tests.support.injection import InjectedError, Injection
-from tests.support.patience import PATIENCE
+from tests.support.waiting import until
 
 JOBS = 6
 FAULTS = (
@@ -198,16 +198,19 @@ class World:
         ]
 
     async def settle(self) -> None:
-        deadline = time.monotonic() + 8 * PATIENCE
-        while await self.schedd.jobs() or any(not one.startswith("link") for one in self.left()):
-            if time.monotonic() > deadline:
-                jobs = [
-                    {name: ad.get(name) for name in ("ProcId", "JobStatus", "HoldReason", "JobCoolDownExpiration")}
-                    for ad in await self.schedd.jobs()
-                ]
-                raise AssertionError(f"{jobs} {self.left()} after {self.told}")
+        async def settled() -> bool:
+            if not await self.schedd.jobs() and all(one.startswith("link") for one in self.left()):
+                return True
             await self.schedd.act("RELEASE", "JobStatus == 5")
             await self.tick()
+            return False
+
+        async def told() -> str:
+            names = ("ProcId", "JobStatus", "HoldReason", "JobCoolDownExpiration")
+            jobs = [{name: ad.get(name) for name in names} for ad in await self.schedd.jobs()]
+            return f"{jobs} {self.left()} after {self.told}"
+
+        await until(settled, "all jobs have left, and nothing is left of them", told=told)
         await self.schedd.point.committer._idle.wait()
 
     async def end(self) -> None:

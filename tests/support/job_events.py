@@ -13,10 +13,11 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.support.waiting import LIMIT_S, block_until
 
 #: What pools need for these jobs, besides short intervals.
 KNOBS = {
@@ -165,7 +166,7 @@ def split(text: str) -> list[str]:
     return re.split(r"(?m)^\.\.\.\n", text)[:-1]
 
 
-def drive(jobs: Sequence[Job], command: Command, work: Path, timeout_s: float) -> dict[str, list[str]]:
+def drive(jobs: Sequence[Job], command: Command, work: Path) -> dict[str, list[str]]:
     """Submit the jobs, do to them what is to be done, and give their whole logs, event by event.
 
     :param command: runs a command of the pool, its name first, in ``work``; gives what it printed.
@@ -177,9 +178,9 @@ def drive(jobs: Sequence[Job], command: Command, work: Path, timeout_s: float) -
         ids[job.name] = command(["submit", "-terse", f"{job.name}.sub"]).split()[0]
     left = {job.name: list(job.acts) for job in jobs}
     logs: dict[str, list[str]] = {job.name: [] for job in jobs}
-    deadline = time.monotonic() + timeout_s
     open_jobs = list(jobs)
-    while open_jobs and time.monotonic() < deadline:
+
+    def all_ended() -> bool:
         for job in list(open_jobs):
             path = work / f"{job.name}.log"
             events = logs[job.name] = split(path.read_text()) if path.exists() else []
@@ -189,9 +190,12 @@ def drive(jobs: Sequence[Job], command: Command, work: Path, timeout_s: float) -
                 command([*words, ids[job.name]])
             elif not left[job.name] and job.last in numbers:
                 open_jobs.remove(job)
-        time.sleep(0.05)
-    if open_jobs:
-        raise TimeoutError(f"no end of {[(job.name, [event[:3] for event in logs[job.name]]) for job in open_jobs]}")
+        return not open_jobs
+
+    def told() -> str:
+        return f"no end of {[(job.name, [event[:3] for event in logs[job.name]]) for job in open_jobs]}"
+
+    block_until(all_ended, "all jobs have ended", limit_s=3 * LIMIT_S, told=told)
     return logs
 
 
@@ -237,7 +241,7 @@ def main() -> None:
             sys.stderr.write(f"{name} {words[1:]}: {done.stdout}{done.stderr}\n")
         return done.stdout
 
-    logs = drive(JOBS, command, work, 180)
+    logs = drive(JOBS, command, work)
     user = os.environ.get("USER") or subprocess.run(["id", "-un"], capture_output=True, text=True).stdout.strip()
     whole = {name: [normalised(event, work, user) for event in events] for name, events in logs.items()}
     json.dump(whole, sys.stdout, indent=1)

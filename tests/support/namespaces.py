@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from tests.support.patience import PATIENCE
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S
 
 #: What the tests need that the host lacks.
 MISSING = [name for name in ("ip", "openssl", "unshare", "mount") if shutil.which(name) is None]
@@ -54,12 +54,18 @@ class Host(Pool):
         return [*inside, f"{self.name}.example", *who, sys.executable]
 
     def run(
-        self, *words: str, check: bool = True, timeout: float = 100, cwd: Path | None = None, **env: str
+        self, *words: str, check: bool = True, timeout: float = 2 * LIMIT_S, cwd: Path | None = None, **env: str
     ) -> subprocess.CompletedProcess[str]:
         return self.run_by([], *words, check=check, timeout=timeout, cwd=cwd, **env)
 
     def run_by(
-        self, who: list[str], *words: str, check: bool = True, timeout: float = 100, cwd: Path | None = None, **env: str
+        self,
+        who: list[str],
+        *words: str,
+        check: bool = True,
+        timeout: float = 2 * LIMIT_S,
+        cwd: Path | None = None,
+        **env: str,
     ) -> subprocess.CompletedProcess[str]:
         """Run ``slotwise`` on the host, behind the words of a command that makes somebody else of root."""
         done = subprocess.run(
@@ -69,7 +75,7 @@ class Host(Pool):
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=timeout * PATIENCE,
+            timeout=timeout,
         )
         assert not check or done.returncode == 0, f"{self.name}: {words}: {done.stdout}{done.stderr}\n{self.logs()}"
         return done

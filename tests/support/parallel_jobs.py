@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from slotwise.schedd.claims.records import ClaimTable
@@ -19,28 +18,21 @@ def table(schedd: RunningAccessPoint) -> ClaimTable:
     return schedd.point.claiming.claim_table
 
 
-async def until(schedd: RunningAccessPoint, true: Callable[[], Any], timeout_s: float = 10.0) -> None:
-    async def holds() -> bool:
-        return bool(true())
-
-    await schedd.until(holds, timeout_s)
-
-
 async def gathered(schedd: RunningAccessPoint, claims: int) -> None:
-    await until(schedd, lambda: len(table(schedd).idle()) == claims)
+    await schedd.until(lambda: len(table(schedd).idle()) == claims)
 
 
 async def executes(schedd: RunningAccessPoint, nodes: int) -> None:
-    await until(schedd, lambda: sum(run.executing_at > 0 for run in table(schedd).runs.values()) == nodes)
+    await schedd.until(lambda: sum(run.executing_at > 0 for run in table(schedd).runs.values()) == nodes)
 
 
 async def slots_wanted(schedd: RunningAccessPoint) -> None:
-    await until(schedd, schedd.point.claiming.dedicated.idle_count)
+    await schedd.until(schedd.point.claiming.dedicated.idle_count)
 
 
 async def finished(schedd: RunningAccessPoint) -> None:
     """All jobs have left, and the event log says so."""
-    await schedd.until_gone(30)
+    await schedd.until_gone()
     await schedd.point.committer._idle.wait()
 
 

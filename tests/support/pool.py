@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from slotwise.daemon import lock, process
 from slotwise.daemon.registry import DAEMONS
 from slotwise.home import PoolHome
 
-from tests.support.patience import PATIENCE
+from tests.support.waiting import LIMIT_S, block_until
 
 _PACKAGE_PATH = str(Path(slotwise.__file__).parent.parent)
 # The command as users have it: a running pool's command server takes it, a process of its own does without one.
@@ -49,11 +48,10 @@ class Pool:
         if "benchmark" not in config.lower():
             # They take two seconds of a core, which each pool would take from the tests beside it.
             self.env["_CONDOR_RUNBENCHMARKS"] = "False"
-        if PATIENCE > 1:
-            self.env["_CONDOR_SLOTWISE_START_TIMEOUT"] = f"{30 * PATIENCE:g}"
+        self.env["_CONDOR_SLOTWISE_START_TIMEOUT"] = f"{LIMIT_S:g}"
 
     def run(
-        self, *words: str, check: bool = True, timeout: float = 100, cwd: Path | None = None, **env: str
+        self, *words: str, check: bool = True, timeout: float = 2 * LIMIT_S, cwd: Path | None = None, **env: str
     ) -> subprocess.CompletedProcess[str]:
         """Run ``slotwise`` with ``words``; fails the test when it does and ``check`` is set."""
         done = subprocess.run(
@@ -63,7 +61,7 @@ class Pool:
             capture_output=True,
             text=True,
             errors="surrogateescape",
-            timeout=timeout * PATIENCE,
+            timeout=timeout,
         )
         if check and done.returncode:
             raise AssertionError(f"slotwise {' '.join(words)}: exit {done.returncode}\n{done.stdout}\n{done.stderr}")
@@ -103,7 +101,7 @@ class Pool:
         pid = self.pid(daemon)
         assert pid is not None, f"no {daemon} lives"
         os.kill(pid, signal.SIGKILL)
-        assert process.wait_gone(pid, 10 * PATIENCE)
+        assert process.wait_gone(pid, LIMIT_S)
         return pid
 
     def stop(self, daemon: str) -> int:
@@ -113,15 +111,9 @@ class Pool:
         os.kill(pid, signal.SIGSTOP)
         return pid
 
-    def until(self, what: str, true: Callable[..., Any], timeout_s: float = 30.0) -> Any:
-        """Poll until ``true()`` gives something; fails the test with the ends of all logs otherwise."""
-        deadline = time.monotonic() + timeout_s * PATIENCE
-        while time.monotonic() < deadline:
-            found = true()
-            if found:
-                return found
-            time.sleep(0.02)
-        raise AssertionError(f"not within {timeout_s:g} s: {what}\n{self.jobs()}\n{self.logs()}")
+    def until(self, what: str, true: Callable[..., Any], *, limit_s: float = LIMIT_S) -> Any:
+        """Wait until ``true()`` gives something; a failure shows the queue and the ends of all logs."""
+        return block_until(true, what, limit_s=limit_s, told=lambda: f"{self.jobs()}\n{self.logs()}")
 
     def answers(self, daemon: str) -> bool:
         """Whether the daemon answers a ping."""
@@ -146,7 +138,7 @@ class Pool:
 
     def destroy(self) -> None:
         """End everything by force, for the end of a test that failed."""
-        self.run("down", "--fast", check=False, timeout=60)
+        self.run("down", "--fast", check=False)
         for pid in self.pids().values():
             process.send(pid, signal.SIGKILL)
         if self.home.execute.parent != self.home.root:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.support.waiting import LIMIT_S
+
 _MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 _CONFIG = "application/vnd.docker.container.image.v1+json"
 _SIF_CONFIG = "application/vnd.sylabs.sif.config.v1+json"
@@ -91,7 +93,7 @@ class Registry:
         if what in self._blobs:
             return 200, form, self._blobs[what]
         self.asked[f"{name}:{what}"] += 1
-        self.open.wait(60)
+        self.open.wait(LIMIT_S)
         return 200, form, self._sif_manifest() if name == "sif" else self._manifest(what)
 
     def _sif_manifest(self) -> bytes:

@@ -11,18 +11,17 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from tests.support import standby_card
-from tests.support.patience import PATIENCE
+from tests.support.waiting import LIMIT_S, block_until
 
 MAC = "52:54:00:12:34:56"
 ADDRESS, HOST_ADDRESS = "10.76.0.2", "10.76.0.1"
 #: Emulation is slow: a start to the login takes 40 s on two cores that have nothing else to do.
-BOOT_S = 240.0
+BOOT_S = 4 * LIMIT_S
 _QEMU = """exec ip netns exec {namespace} qemu-system-x86_64 -accel tcg,thread=multi -cpu max -M pc -m 768 -smp 2 \\
   -display none -nodefaults -vga std -serial file:{work}/console -qmp unix:{work}/monitor,server,nowait \\
   -pidfile {work}/pid -daemonize -kernel {image}/vmlinuz -initrd {image}/initrd.gz \\
@@ -84,7 +83,7 @@ class Guest:
     def power_on(self) -> None:
         """Press its button, and wait until it can be logged in to."""
         subprocess.run(["sh", str(self._start)], check=True)
-        self.until("it can be logged in to", lambda: self.ssh("true", check=False).returncode == 0, BOOT_S)
+        self.until("it can be logged in to", lambda: self.ssh("true", check=False).returncode == 0, limit_s=BOOT_S)
 
     def rouse(self) -> None:
         """Wake it by its monitor or its button, whatever it does."""
@@ -93,7 +92,7 @@ class Guest:
             self.power_on()
         elif state == "suspended":
             standby_card.ask(str(self._work / "monitor"), "system_wakeup")
-        self.until("it can be logged in to", lambda: self.ssh("true", check=False).returncode == 0, BOOT_S)
+        self.until("it can be logged in to", lambda: self.ssh("true", check=False).returncode == 0, limit_s=BOOT_S)
 
     def ssh(self, script: str, *, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a script there, as root."""
@@ -125,14 +124,9 @@ class Guest:
         path = self._work / "console"
         return path.read_text(errors="replace")[-most:] if path.exists() else ""
 
-    def until(self, what: str, true: Callable[..., Any], timeout_s: float) -> Any:
-        """Poll until ``true()`` gives something."""
-        deadline = time.monotonic() + timeout_s * PATIENCE
-        while time.monotonic() < deadline:
-            if found := true():
-                return found
-            time.sleep(0.5)
-        raise AssertionError(f"not within {timeout_s:g} s: {what} (it is {self.state()})\n{self.console()}")
+    def until(self, what: str, true: Callable[..., Any], *, limit_s: float = LIMIT_S) -> Any:
+        """Wait until ``true()`` gives something; a failure shows its state and its console."""
+        return block_until(true, what, limit_s=limit_s, told=lambda: f"it is {self.state()}\n{self.console()}")
 
     def destroy(self) -> None:
         """Pull its plug."""

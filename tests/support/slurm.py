@@ -7,11 +7,10 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from tests.support.patience import PATIENCE
+from tests.support.waiting import LIMIT_S, block_until
 
 #: What a test needs that this host lacks.
 MISSING = [
@@ -109,7 +108,7 @@ def slurm(root: Path, cpus: int = 1, prefix: Sequence[str] = ()) -> Iterator[Slu
     with (root / "output").open("wb") as output, contextlib.ExitStack() as undo:
         for words in commands:
             running = subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-            undo.callback(running.wait, 30 * PATIENCE)
+            undo.callback(running.wait, LIMIT_S)
             undo.callback(running.terminate)
             if words[0] == "munged":
                 _until(lambda: (munge / "socket").exists(), found)
@@ -126,8 +125,5 @@ def _asked(words: list[str], env: dict[str, str]) -> str:
 
 
 def _until(true: Callable[[], bool], slurm: Slurm) -> None:
-    deadline = time.monotonic() + 60 * PATIENCE
-    while not true():
-        output = (slurm.root / "output").read_text(errors="replace")[-1000:]
-        assert time.monotonic() < deadline, f"{output}\n{slurm.logs()}"
-        time.sleep(0.1)
+    output = slurm.root / "output"
+    block_until(true, told=lambda: f"{output.read_text(errors='replace')[-1000:]}\n{slurm.logs()}")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,18 +27,10 @@ from slotwise.wire.server import listen, make_server
 from tests.support.fake_collector import FakeCollector
 from tests.support.fake_starter import FakeStarter
 from tests.support.serving import authenticator, credential, metadata
+from tests.support.waiting import until
 
 START = 1_700_000_000.0
 BASE = "NUM_CPUS = 4\nMEMORY = 8192\nRunBenchmarks = false\n"
-
-
-async def until(condition: Callable[..., Any], what: str = "", patience_s: float = 10.0) -> Any:
-    """Wait for a condition to hold, as long as ``patience_s``."""
-    deadline = time.monotonic() + patience_s
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"never happened: {what or condition}"
-        await asyncio.sleep(0.005)
-    return found
 
 
 class DeafJournal(Journal):

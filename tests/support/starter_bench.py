@@ -25,8 +25,8 @@ from slotwise.wire.credential import PROOF, bearer
 from slotwise.wire.gen import schedd_pb2, starter_pb2
 from slotwise.wire.keys import PoolSecrets, mint
 
-from tests.support.patience import PATIENCE
 from tests.support.starter_neighbours import PretendedShadow, PretendedStartd, ShadowRun
+from tests.support.waiting import LIMIT_S, until
 
 #: Where the package that is tested lies: the starter must be of the same.
 _PYTHON = Path(slotwise.__file__).resolve().parents[1]
@@ -94,7 +94,7 @@ class StarterBench:
                 stdin=subprocess.DEVNULL,
                 stderr=said,
             )
-        await self.eventually(self._answers, "the starter answers", 30)
+        await self.eventually(self._answers, "the starter answers")
         await self.join()
 
     def _as_user(self) -> list[str]:
@@ -156,7 +156,7 @@ class StarterBench:
             await asyncio.sleep(0)
             self.process.terminate()
             try:
-                await asyncio.get_running_loop().run_in_executor(None, self.process.wait, 20)
+                await asyncio.get_running_loop().run_in_executor(None, self.process.wait, LIMIT_S)
                 assert self.process.returncode == 0, (self.root / "stderr").read_text() + self.log()[-2000:]
             except subprocess.TimeoutExpired:
                 self.process.kill()
@@ -215,17 +215,10 @@ class StarterBench:
         self.startd.command(run_id, start=start)
         return run_id
 
-    async def eventually(self, what: Callable[..., Any], words: str, seconds: float = 20) -> Any:
-        """Wait until ``what`` gives something true; looks at every message, and a few times a second."""
-        deadline = asyncio.get_running_loop().time() + seconds * PATIENCE
-        while not (found := what()):
-            left = deadline - asyncio.get_running_loop().time()
-            if left <= 0:
-                raise AssertionError(f"not in {seconds} s: {words}\n{self.log()[-3000:]}")
-            with contextlib.suppress(TimeoutError):
-                async with self.shadow.changed:
-                    await asyncio.wait_for(self.shadow.changed.wait(), min(0.05, left))
-        return found
+    async def eventually(self, what: Callable[..., Any], words: str, *, limit_s: float = LIMIT_S) -> Any:
+        """Wait until ``what`` gives something true; it is looked at after every message, too."""
+        log = self.log
+        return await until(what, words, limit_s=limit_s, told=lambda: log()[-3000:], changed=self.shadow.changed)
 
     async def running(self, run_id: str) -> schedd_pb2.RunStarted:
         """Wait until the job runs."""
@@ -233,9 +226,9 @@ class StarterBench:
         assert isinstance(found, schedd_pb2.RunStarted)
         return found
 
-    async def ended(self, run_id: str, seconds: float = 20) -> schedd_pb2.RunEnded:
+    async def ended(self, run_id: str, *, limit_s: float = LIMIT_S) -> schedd_pb2.RunEnded:
         """Wait for the end of a run."""
-        found = await self.eventually(lambda: self.shadow.runs[run_id].ended, f"{run_id} ends", seconds)
+        found = await self.eventually(lambda: self.shadow.runs[run_id].ended, f"{run_id} ends", limit_s=limit_s)
         assert isinstance(found, schedd_pb2.RunEnded)
         return found
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import LIMIT_S
+
 COOKIE = bytes(range(16))
 
 
@@ -40,4 +42,4 @@ def running_xvfb(cookies: Path) -> Iterator[str]:
         yield number
     finally:
         server.terminate()
-        server.wait(10)
+        server.wait(LIMIT_S)

@@ -13,6 +13,8 @@ from slotwise.client import EventLog
 from slotwise.errors import NotFoundError, SlotwiseError
 from slotwise.model.job_event_reader import UnreadableEventError, event_ad, parse
 
+from tests.support.waiting import LIMIT_S
+
 SUBMITTED = "000 (012.003.000) 2026-11-22 13:01:24 Job submitted from host: <192.0.2.1:9618>\n...\n"
 HELD = (
     "012 (012.003.000) 2026-11-22 13:01:30 Job was held.\n\tvia condor_hold (by user alice)\n\tCode 1 Subcode 0\n...\n"
@@ -48,7 +50,7 @@ def test_it_waits_for_an_event_that_another_process_writes(tmp_path: Path) -> No
         waiting = threading.Event()
 
         def write() -> None:
-            waiting.wait(30)
+            waiting.wait(LIMIT_S)
             with path.open("a") as stream:
                 stream.write(HELD)
 

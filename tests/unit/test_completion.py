@@ -13,6 +13,8 @@ from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.main import dispatch
 from slotwise.cli.registry import COMMANDS
 
+from tests.support.waiting import LIMIT_S
+
 #: What is typed, and words that are offered then.
 TYPED = [
     (["slotwise", "su"], {"submit", "suspend"}),
@@ -33,7 +35,7 @@ def script(shell: str) -> str:
 def answer(shell: str, program: str, *words: str) -> str:
     if shutil.which(shell) is None:
         pytest.skip(f"needs {shell}")
-    done = subprocess.run([shell, "-c", program, *words], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([shell, "-c", program, *words], capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -82,5 +84,5 @@ def test_each_command_has_a_man_page_that_groff_takes(tmp_path: Path) -> None:
         assert page.read_text().startswith(".TH "), page.name
     if shutil.which("groff") is not None:
         words = ["groff", "-man", "-Tutf8", "-ww", "-z", *(str(page) for page in pages)]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=2 * LIMIT_S, check=True)
         assert done.stderr == ""

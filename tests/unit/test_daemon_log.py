@@ -26,6 +26,8 @@ from slotwise.observe.log import (
     start_log,
 )
 
+from tests.support.waiting import block_until
+
 
 @pytest.mark.parametrize(
     ("text", "expected"),
@@ -188,10 +190,7 @@ def test_lines_are_written_without_being_asked_for(tmp_path: Path, configured: C
     configured(f"SCHEDD_LOG = {where}\n")
     for n in range(5):  # each time anew: the writer goes to sleep in between
         logging.getLogger("x").info("line %d", n)
-        deadline = time.monotonic() + 20
-        while f"line {n}" not in where.read_text():
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        block_until(lambda line=f"line {n}": line in where.read_text(), f"line {n} is written")
     logging.getLogger("x").warning("of note")
     assert "WARNING: of note" in where.read_text()
 

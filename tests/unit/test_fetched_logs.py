@@ -14,6 +14,8 @@ from slotwise.daemon import fetched_logs, privileges
 from slotwise.errors import NotFoundError, UsageError
 from slotwise.home import PoolHome
 
+from tests.support.waiting import LIMIT_S
+
 
 def _files(tmp_path: Path, name: str, **knobs: str) -> list[str]:
     home = PoolHome(tmp_path)
@@ -122,7 +124,7 @@ def test_a_call_that_ends_while_its_log_is_opened_leaves_no_descriptor(
 
     def slow(path: Path) -> tuple[int, int]:
         opens.set()
-        may_open.wait(10)
+        may_open.wait(LIMIT_S)
         opened.append(real(path))
         return opened[-1]
 
@@ -130,7 +132,7 @@ def test_a_call_that_ends_while_its_log_is_opened_leaves_no_descriptor(
 
     async def cancelled() -> None:
         reading = asyncio.ensure_future(anext(aiter(fetched_logs.pieces(log))))
-        await asyncio.to_thread(opens.wait, 10)
+        await asyncio.to_thread(opens.wait, LIMIT_S)
         reading.cancel()
         with pytest.raises(asyncio.CancelledError):
             await reading

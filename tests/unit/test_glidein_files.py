@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,7 +21,7 @@ from slotwise.cli.pool.demand import shape_of_text
 from slotwise.config import load
 from slotwise.wire import address
 
-from tests.support.patience import PATIENCE
+from tests.support.waiting import LIMIT_S, block_until
 
 FILES = Path(__file__).resolve().parents[2] / "packaging" / "glideins"
 MANIFESTS = sorted((FILES / "kubernetes").glob("*.yaml"))
@@ -165,7 +164,7 @@ def test_the_deployment_follows_the_demand(cluster: int, tmp_path: Path, needed:
         },
         capture_output=True,
         text=True,
-        timeout=60 * PATIENCE,
+        timeout=LIMIT_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -186,12 +185,14 @@ def test_the_batch_script_hands_signals_on_and_ends_as_the_glide_in_does(tmp_pat
     running = subprocess.Popen(
         [bash, FILES / "slotwise-glidein.sbatch", "--cpus", "3"], env=env, cwd=tmp_path, stdout=subprocess.PIPE
     )
-    deadline = time.monotonic() + 30 * PATIENCE
-    while not (tmp_path / "ready").exists():
-        assert time.monotonic() < deadline and running.poll() is None
-        time.sleep(0.02)
+
+    def ready() -> bool:
+        assert running.poll() is None
+        return (tmp_path / "ready").exists()
+
+    block_until(ready)
     running.send_signal(signal.SIGTERM)
-    output, _ = running.communicate(timeout=30 * PATIENCE)
+    output, _ = running.communicate(timeout=LIMIT_S)
     assert (output, running.returncode) == (b"told\n", 7)
     words = (tmp_path / "args").read_text().split()
     assert words[0] == "glidein" and words[-2:] == ["--cpus", "3"] and words[words.index("--site") + 1] == "big"

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import LIMIT_S
+
 _OURS = Path(__file__).resolve().parents[2] / "compat" / "src"
 
 pytestmark = pytest.mark.skipif(not _OURS.exists(), reason="needs the sources of compat")
@@ -18,6 +20,10 @@ def test_graphs_and_their_drivers() -> None:
     path = os.pathsep.join([str(_OURS), *filter(None, [os.environ.get("PYTHONPATH")])])
     words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", str(Path(__file__).with_name("htcondor2_dags.py"))]
     done = subprocess.run(
-        [sys.executable, *words], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, timeout=100
+        [sys.executable, *words],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=2 * LIMIT_S,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -13,6 +13,7 @@ from slotwise.daemon import process
 from slotwise.master.watchdog import HangTimeout, end_hung, until_silent
 
 from tests.support.configured import configured
+from tests.support.waiting import LIMIT_S
 
 
 def test_a_daemons_own_timeout_counts_before_the_common_one() -> None:
@@ -61,7 +62,7 @@ async def test_a_hung_daemon_leaves_its_stacks_before_it_is_killed(tmp_path: Pat
     ):
         assert hung.stdout is not None and hung.stdout.readline() == b"spins\n"
         await end_hung("spinner", hung.pid, 5.0, want_core=want_core)
-        assert hung.wait(10) == (-signal.SIGABRT if want_core else -signal.SIGKILL)
+        assert hung.wait(LIMIT_S) == (-signal.SIGABRT if want_core else -signal.SIGKILL)
     assert "turns_for_ever" in errors.read_text()
 
 
@@ -70,4 +71,4 @@ async def test_a_stopped_daemon_is_killed_without_a_word(tmp_path: Path) -> None
         assert stopped.stdout is not None and stopped.stdout.readline() == b"spins\n"
         process.send(stopped.pid, signal.SIGSTOP)
         await end_hung("sleeper", stopped.pid, 5.0, want_core=True)
-        assert stopped.wait(10) == -signal.SIGKILL
+        assert stopped.wait(LIMIT_S) == -signal.SIGKILL

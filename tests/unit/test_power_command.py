@@ -12,6 +12,8 @@ from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.pool import power
 from slotwise.errors import SlotwiseError, UsageError
 
+from tests.support.waiting import LIMIT_S
+
 CARD = "02:00:00:00:00:7f"
 PACKET = b"\xff" * 6 + bytes.fromhex(CARD.replace(":", "")) * 16
 
@@ -20,7 +22,7 @@ PACKET = b"\xff" * 6 + bytes.fromhex(CARD.replace(":", "")) * 16
 def listener() -> Iterator[socket.socket]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as opened:
         opened.bind(("127.0.0.1", 0))
-        opened.settimeout(10)
+        opened.settimeout(LIMIT_S)
         yield opened
 
 

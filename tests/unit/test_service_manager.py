@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 from slotwise.daemon import service_manager
 
+from tests.support.waiting import LIMIT_S
+
 
 def listening(path: Path) -> socket.socket:
     found = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     found.bind(str(path))
-    found.settimeout(5)
+    found.settimeout(LIMIT_S)
     return found
 
 
@@ -30,7 +32,7 @@ def test_a_socket_in_the_abstract_namespace_is_found() -> None:
     name = f"slotwise-test-{os.getpid()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(b"\0" + name.encode())
-        manager.settimeout(5)
+        manager.settimeout(LIMIT_S)
         service_manager.report({"NOTIFY_SOCKET": f"@{name}"}, READY="1")
         assert manager.recv(4096) == b"READY=1"
 

@@ -12,6 +12,8 @@ import pytest
 from slotwise.classad import ClassAd
 from slotwise.cli.common import written_file
 
+from tests.support.waiting import LIMIT_S
+
 
 def _picture(path: Path) -> None:
     pytest.importorskip("matplotlib")
@@ -63,5 +65,5 @@ def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
     reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()))
     reader.start()
     written_file.write(pipe, "through")
-    reader.join(30)
+    reader.join(LIMIT_S)
     assert got == [b"through"] and stat.S_ISFIFO(pipe.stat().st_mode)

@@ -21,7 +21,7 @@ from slotwise.cli.jobs.x11.frames import Frame, FrameError, Reader, packed
 from slotwise.cli.jobs.x11.setup import Display, Setup, cookie_listed, display_named
 from slotwise.errors import UsageError
 
-from tests.support.patience import PATIENCE
+from tests.support.waiting import LIMIT_S
 
 SHOWN, REAL = bytes(range(16)), bytes(range(16, 32))
 FRAMES = st.one_of(
@@ -137,9 +137,9 @@ def two_ends(connect: Callable[[], tuple[socket.socket, Callable[[bytes], bytes]
             # The near end hears the end of what it reads, as when the visit is over; then the far end does.
             spare = os.open(os.devnull, os.O_WRONLY)
             os.dup2(spare, far_out)
-            threads[1].join(PATIENCE)
+            threads[1].join(LIMIT_S)
             os.dup2(spare, near_out)
-            threads[0].join(PATIENCE)
+            threads[0].join(LIMIT_S)
             for fd in (far_in, near_out, near_in, far_out, spare):
                 os.close(fd)
             assert not any(thread.is_alive() for thread in threads)
@@ -157,7 +157,7 @@ def test_a_connection_that_is_not_read_holds_up_no_other() -> None:
         slow.send(b"s")
         quick.sendall(b"q")
         for end in (slow, quick):
-            end.settimeout(PATIENCE)
+            end.settimeout(LIMIT_S)
         while len(held) < 2:
             threading.Event().wait(0.01)
         first = {end.recv(1): end for end in held}
@@ -171,7 +171,7 @@ def test_a_connection_that_is_not_read_holds_up_no_other() -> None:
         received = 0
         while received < 8 * frames.WINDOW:
             received += len(first[b"s"].recv(65536))
-        sender.join(PATIENCE)
+        sender.join(LIMIT_S)
         assert received == 8 * frames.WINDOW
         slow.close()
         assert first[b"s"].recv(1) == b""
@@ -190,8 +190,8 @@ def test_connections_that_show_no_cookie_make_way_for_others() -> None:
     with server, two_ends(connect) as place, contextlib.ExitStack() as stack:
         idle = [stack.enter_context(socket.create_connection(place)) for _ in range(MOST)]
         with socket.create_connection(place) as late:
-            idle[0].settimeout(PATIENCE)
+            idle[0].settimeout(LIMIT_S)
             assert idle[0].recv(1) == b""
-            late.settimeout(PATIENCE)
+            late.settimeout(LIMIT_S)
             late.sendall(setup("<", REAL))
             assert b"not the cookie of this session" in late.recv(1000)

@@ -17,6 +17,7 @@ from slotwise.table import pack_ads, survey_pack
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.access_point import RunningAccessPoint
+from tests.support.waiting import until
 
 AD = {"Cmd": "/bin/true", "Iwd": "/", "JobUniverse": 5, "Requirements": True}
 
@@ -121,8 +122,7 @@ async def test_bytes_of_a_submission_are_bounded(tmp_path: Path) -> None:
         # Streams that are not committed: the second one of ann, then those of everybody.
         for user in ("ann", "bob"):
             calls.append(schedd.stub.Submit(parts(blob, 5, stall=True), metadata=schedd.as_user(user)))
-            while intake.held(f"{user}@here") < 5_000_000:
-                await asyncio.sleep(0.01)
+            await until(lambda user=user: intake.held(f"{user}@here") >= 5_000_000)
             if user == "ann":
                 second = schedd.stub.Submit(parts(blob, 5), metadata=schedd.as_user("ann"))
                 await refused(second, "of ann@here that are under way hold . MiB.*exceed SLOTWISE_MAX_SUBMISSION_MB")
@@ -132,8 +132,7 @@ async def test_bytes_of_a_submission_are_bounded(tmp_path: Path) -> None:
     finally:
         for call in calls:
             call.cancel()
-        while intake.total:
-            await asyncio.sleep(0.01)
+        await until(lambda: not intake.total)
         await schedd.stop()
 
 

@@ -265,7 +265,7 @@ async def test_claims_beyond_a_share_go_when_their_jobs_end_and_the_others_go_on
     await schedd.until(three_went)
     assert len(point.claims) == 1
     assert await schedd.jobs(), "they did not wait for the last job"
-    await schedd.until_gone(20)
+    await schedd.until_gone()
     assert len(point.history) == jobs
 
     async def all_went() -> bool:

@@ -17,6 +17,7 @@ from slotwise.errors import DeniedError, PeerUnavailableError, SubmitError, Usag
 
 from tests.support.access_point import Doom, RunningAccessPoint
 from tests.support.ads import number_of, text_of
+from tests.support.waiting import LIMIT_S
 
 T = TypeVar("T")
 JOB = {"executable": "/bin/true", "transfer_executable": False}
@@ -155,7 +156,7 @@ async def test_submissions_under_way_when_the_schedd_dies_are_queued_once(
             break
         await schedd.kill()
         await schedd.start()
-    made = await asyncio.wait_for(working, 30)
+    made = await asyncio.wait_for(working, LIMIT_S)
     clusters = {ad["ClusterId"]: ad for ad in await schedd.jobs("ProcId == 0")}
     assert sorted(ad["JobBatchName"] for ad in clusters.values()) == sorted(["first", *(name for _, name in made)])
     assert {cluster: clusters[cluster]["JobBatchName"] for cluster, _ in made} == dict(made)
@@ -173,7 +174,7 @@ async def test_the_asyncio_client_sends_again_what_a_dead_schedd_did_not_answer(
         await doom.dead.wait()
         await schedd.kill()
         await schedd.start()
-        made = await asyncio.wait_for(asyncio.gather(*some), 30)
+        made = await asyncio.wait_for(asyncio.gather(*some), LIMIT_S)
         ads = {ad["ClusterId"]: ad["JobBatchName"] for ad in await client.query("JobBatchName isnt undefined")}
     assert ads == {one.cluster: f"b{i}" for i, one in enumerate(made)}
 

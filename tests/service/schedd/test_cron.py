@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from slotwise.config import load
 
 from tests.support.access_point import RunningAccessPoint
+from tests.support.waiting import until
 
 
 def program(path: Path, text: str) -> Path:
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     return path
-
-
-async def until(true: Callable[[], object], why: str) -> None:
-    async with asyncio.timeout(20):
-        while not true():
-            await asyncio.sleep(0.02)
-    assert true(), why
 
 
 async def begin(root: Path, **knobs: str) -> RunningAccessPoint:

@@ -53,9 +53,12 @@ async def test_jobs_are_made_as_others_leave(schedd: RunningAccessPoint, point: 
     assert ad["TotalSubmitProcs"] == 12
     assert ad["JobMaterializeDate"] >= ad["QDate"]
     await schedd.negotiate(point.address)
-    while schedd.point.queue.clusters:
-        await asyncio.sleep(0.01)
+
+    async def all_left() -> bool:
         await schedd.negotiate(point.address)
+        return not schedd.point.queue.clusters
+
+    await schedd.until(all_left)
     assert max(seen) == 3, "never more than max_materialize in the queue"
     history = await schedd.history()
     assert sorted(ad["ProcId"] for ad in history) == list(range(12))

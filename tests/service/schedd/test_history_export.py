@@ -15,6 +15,7 @@ from slotwise.schedd.history import history_files, past_ads
 
 from tests.service.schedd.test_commands import run
 from tests.support.access_point import RunningAccessPoint
+from tests.support.waiting import LIMIT_S
 
 RECORDED = Path(__file__).parents[2] / "conformance" / "history-banners.json"
 
@@ -208,7 +209,7 @@ async def test_the_file_is_written_apart_from_commits(
     append, let = history_file.append, threading.Event()
 
     def slow(*args: Any) -> None:
-        assert let.wait(30)
+        assert let.wait(LIMIT_S)
         append(*args)
 
     monkeypatch.setattr(history_file, "append", slow)

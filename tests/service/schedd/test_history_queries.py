@@ -14,6 +14,7 @@ from slotwise.schedd.history.query import HistoryQuery
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.access_point import RunningAccessPoint
+from tests.support.waiting import LIMIT_S
 
 NOW = 1_800_000_000
 
@@ -23,7 +24,7 @@ async def some_past(schedd: RunningAccessPoint, count: int = 40) -> int:
     cluster = await schedd.submit(count)
     await schedd.act("REMOVE", "true")
     await schedd.until_gone()
-    with contextlib.closing(sqlite3.connect(schedd.point.store.path, timeout=30)) as database, database:
+    with contextlib.closing(sqlite3.connect(schedd.point.store.path, timeout=LIMIT_S)) as database, database:
         database.execute(
             "UPDATE history SET owner = CASE proc % 2 WHEN 0 THEN 'ann' ELSE 'Bob' END, status = 4,"
             " completed = ? - 60 * (? - proc), changes = json_set(changes, '$.Owner',"

@@ -61,7 +61,7 @@ async def test_entries_are_those_of_htcondor(world: World, case: dict[str, Any])
         async def executes() -> bool:
             return "\n001 (" in world.text("job.log")
 
-        await world.schedd.until(executes, 30)
+        await world.schedd.until(executes)
     if case["case"] in ACTIONS:
         await world.schedd.act(ACTIONS[case["case"]], "true")
 
@@ -70,5 +70,5 @@ async def test_entries_are_those_of_htcondor(world: World, case: dict[str, Any])
             world.schedd.point.periodic.evaluate()
         return len(entries(world.text("job.log"), world.user)) >= len(wanted)
 
-    await world.schedd.until(logged, 30)
+    await world.schedd.until(logged)
     assert entries(world.text("job.log"), world.user) == wanted

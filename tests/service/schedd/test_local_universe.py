@@ -65,14 +65,14 @@ class World:
         async def there() -> bool:
             return self.text(name).count("\n") >= lines
 
-        await self.schedd.until(there, 30)
+        await self.schedd.until(there)
 
     async def until_status(self, status: int) -> dict[str, Any]:
         async def so() -> bool:
             jobs = await self.schedd.jobs()
             return bool(jobs) and all(job["JobStatus"] == status for job in jobs)
 
-        await self.schedd.until(so, 30)
+        await self.schedd.until(so)
         return dict((await self.schedd.jobs())[0])
 
     async def logged(self) -> list[int]:
@@ -96,7 +96,7 @@ async def world() -> AsyncIterator[World]:
 @pytest.mark.parametrize("universe", [SCHEDULER, LOCAL])
 async def test_a_job_runs_to_its_end(world: World, universe: int) -> None:
     await world.submit("echo hello; echo oops >&2; exit 3", universe)
-    await world.schedd.until_gone(30)
+    await world.schedd.until_gone()
     (ad,) = await world.schedd.history()
     assert (ad["JobStatus"], ad["ExitCode"], ad["ExitBySignal"]) == (4, 3, False)
     assert (ad["NumJobStarts"], ad["JobRunCount"], "RemoteHost" in ad) == (1, 1, False)
@@ -122,11 +122,11 @@ async def test_a_users_limit_holds_for_each_of_the_two_universes_by_itself(world
     async def both_run() -> bool:
         return all((world.work / f"busy{universe}").exists() for universe in (SCHEDULER, LOCAL))
 
-    await world.schedd.until(both_run, 30)
+    await world.schedd.until(both_run)
     running = [job["JobUniverse"] for job in await world.schedd.jobs("JobStatus == 2")]
     assert sorted(running) == [SCHEDULER, LOCAL]
     (world.work / "go").touch()
-    await world.schedd.until_gone(30)
+    await world.schedd.until_gone()
     assert (world.text("done").count("\n"), world.text("overlap")) == (4, "")
 
 
@@ -134,7 +134,7 @@ async def test_nothing_of_the_schedd_is_in_a_jobs_hands(world: World, monkeypatc
     """No variable of its environment, no open file, no group or right of root's."""
     monkeypatch.setenv("SECRET_OF_SCHEDD", "x")
     await world.submit('env; ls /proc/self/fd | tr -d "[:space:]"; echo; id -u; id -G; ulimit -n', Environment="A=b")
-    await world.schedd.until_gone(30)
+    await world.schedd.until_gone()
     lines = world.text("out").splitlines()
     names = {line.partition("=")[0] for line in lines if "=" in line}
     assert names <= {"A", "CONDOR_ID", "_CONDOR_JOB_AD", "SLOTWISE_HOME", "CONDOR_CONFIG", "_SLOTWISE_FAMILY", "PWD"}
@@ -155,12 +155,12 @@ async def test_its_ad_is_for_its_owner_alone(world: World) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o400
     assert path.stat().st_uid == pwd.getpwnam(world.user).pw_uid
     await world.schedd.act("REMOVE", "true")
-    await world.schedd.until_gone(30)
+    await world.schedd.until_gone()
 
     async def cleared() -> bool:
         return not path.parent.exists()
 
-    await world.schedd.until(cleared, 10)
+    await world.schedd.until(cleared)
 
 
 @pytest.mark.parametrize("owner", ["root", "daemon"])
@@ -198,7 +198,7 @@ async def test_killed_at_a_commit(world: World, after: int, commit_last: bool) -
     await asyncio.wait([asyncio.ensure_future(doom.dead.wait())], timeout=2)
     await world.schedd.kill()
     await world.schedd.start()
-    await world.schedd.until_gone(30)
+    await world.schedd.until_gone()
     (ad,) = await world.schedd.history()
     assert (ad["JobStatus"], ad["ExitCode"]) == (4, 0)
     assert world.text("ran") == "run\nend\n"
@@ -214,14 +214,14 @@ async def test_a_job_that_ends_while_the_schedd_is_away_is_found(world: World) -
     assert list(root.glob("dir_*"))
     await asyncio.sleep(0.3)
     await world.schedd.start()
-    await world.schedd.until_gone(30)
+    await world.schedd.until_gone()
     (ad,) = await world.schedd.history()
     assert (ad["ExitCode"], world.text("ran")) == (4, "run\n")
 
     async def cleared() -> bool:
         return not list(root.glob("dir_*"))
 
-    await world.schedd.until(cleared, 10)
+    await world.schedd.until(cleared)
 
 
 async def test_removed_while_the_schedd_is_away_from_its_keeper(world: World) -> None:
@@ -233,7 +233,7 @@ async def test_removed_while_the_schedd_is_away_from_its_keeper(world: World) ->
     await world.schedd.act("REMOVE", "true")
     await world.schedd.kill()
     await world.schedd.start()
-    await world.schedd.until_gone(30)
+    await world.schedd.until_gone()
     assert world.text("got") == "usr1\n"
     assert await world.logged() == [0, 1, 4, 9]
 
@@ -251,13 +251,13 @@ async def test_held_released_vacated_suspended(world: World) -> None:
     async def over() -> bool:
         return not world.schedd.point.local.runs
 
-    await world.schedd.until(over, 30)
+    await world.schedd.until(over)
     await world.schedd.act("RELEASE", "true")
     await world.until_file("ran", 2)
     await world.schedd.act("VACATE", "true")
     await world.until_file("ran", 3)
     await world.schedd.act("REMOVE", "true")
-    await world.schedd.until_gone(30)
+    await world.schedd.until_gone()
     assert await world.logged() == [0, 1, 10, 11, 4, 12, 13, 1, 4, 1, 4, 9]
 
 
@@ -267,12 +267,12 @@ async def test_removed_by_force_the_family_is_ended_all_the_same(world: World) -
     pid = int(world.text("ran"))
     await world.schedd.act("REMOVE", "true")
     await world.schedd.act("REMOVE_FORCE", "true")
-    await world.schedd.until_gone(30)
+    await world.schedd.until_gone()
 
     async def dead() -> bool:
         return not Path(f"/proc/{pid}").exists()
 
-    await world.schedd.until(dead, 20)
+    await world.schedd.until(dead)
 
 
 async def test_a_keeper_that_is_killed_takes_its_family_along_and_the_job_runs_again(world: World) -> None:
@@ -289,9 +289,9 @@ async def test_a_keeper_that_is_killed_takes_its_family_along_and_the_job_runs_a
         """Killed it is; who is its parent now takes a moment to collect it."""
         return not Path(f"/proc/{first}").exists()
 
-    await world.schedd.until(reaped, 20)
+    await world.schedd.until(reaped)
     await world.schedd.act("REMOVE", "true")
-    await world.schedd.until_gone(30)
+    await world.schedd.until_gone()
 
 
 async def test_policies_and_exit_rules(world: World) -> None:
@@ -306,7 +306,7 @@ async def test_policies_and_exit_rules(world: World) -> None:
     async def over() -> bool:
         return not world.schedd.point.local.runs
 
-    await world.schedd.until(over, 30)
+    await world.schedd.until(over)
     assert await world.logged() == [0, 1, 4, 12]
 
 
@@ -319,7 +319,7 @@ async def test_a_scheduler_job_that_fails_cools_down(world: World) -> None:
         (ad,) = await world.schedd.jobs()
         return bool(ad["JobStatus"] == 1 and "JobCoolDownExpiration" in ad)
 
-    await world.schedd.until(cools, 30)
+    await world.schedd.until(cools)
     (ad,) = await world.schedd.jobs()
     assert 290 < ad["JobCoolDownExpiration"] - ad["EnteredCurrentStatus"] <= 301
     assert world.text("ran") == "run\n"
@@ -355,7 +355,7 @@ async def test_how_many_run(world: World) -> None:
     await world.schedd.act("REMOVE", "JobStatus == 2 && JobUniverse == 7")
     await world.until_file("ran", 3)
     await world.schedd.act("REMOVE", "true")
-    await world.schedd.until_gone(30)
+    await world.schedd.until_gone()
 
 
 async def test_those_that_depend_on_a_job_go_with_it(world: World) -> None:
@@ -374,7 +374,7 @@ async def test_those_that_depend_on_a_job_go_with_it(world: World) -> None:
     async def left() -> bool:
         return {job["ClusterId"] for job in await world.schedd.jobs()} == {4, 5}
 
-    await world.schedd.until(left, 30)
+    await world.schedd.until(left)
     reasons = {ad["ClusterId"]: ad["RemoveReason"] for ad in await world.schedd.history()}
     assert reasons[2] == (
         "removed because <OtherJobRemoveRequirements = DAGManJobId =?= 1> fired when job (1.0) was removed"
@@ -394,7 +394,7 @@ async def test_the_log_that_condor_dagman_reads(world: World) -> None:
     await world.submit("exit 1", OnExitHold=True, UserLog="nodes.log", **told)
     await world.until_status(5)
     await world.schedd.act("REMOVE", "true")
-    await world.schedd.until_gone(30)
+    await world.schedd.until_gone()
     assert await world.logged() == [0, 1, 5]
     entries = [line[:9] for line in world.text("nodes.log").splitlines() if line[:1] == "0"]
     by_job = {number: [entry[:3] for entry in entries if entry[5:] == f"{number:03d}."] for number in (1, 2, 3)}
@@ -441,7 +441,7 @@ async def test_no_job_runs_where_others_may_write(world: World, caplog: pytest.L
     async def told() -> bool:
         return f"{shared} is not a directory of the schedd's" in caplog.text
 
-    await world.schedd.until(told, 30)
+    await world.schedd.until(told)
     await world.submit("echo x > ran", UserLog="")
     await world.until_status(1)
     assert theirs.exists() and not (world.work / "ran").exists()
@@ -453,9 +453,9 @@ async def test_a_signal_that_does_not_exist_holds_its_job_alone(world: World, un
     ad = await world.until_status(5)
     assert "there is no signal 9999999999" in ad["HoldReason"]
     await world.schedd.act("REMOVE", "true")
-    await world.schedd.until_gone(30)
+    await world.schedd.until_gone()
     await world.submit("exit 3", universe)
-    await world.schedd.until_gone(30)
+    await world.schedd.until_gone()
     assert {ad.get("ExitCode") for ad in await world.schedd.history()} == {3, None}
     assert not (world.work / "ran").exists()
 
@@ -466,14 +466,14 @@ async def test_a_specification_that_nobody_can_read_keeps_no_others_from_their_r
     root = world.schedd.point.local.directories.root
     assert root is not None
     await world.schedd.act("REMOVE", "true")
-    await world.schedd.until_gone(30)
+    await world.schedd.until_gone()
     await world.schedd.stop()
     stray = root / "dir_9.9_1"
     stray.mkdir(parents=True)
     (stray / "spec").write_bytes(b"kill_signal=9999999999\n")
     await world.schedd.start()
     await world.submit("exit 3")
-    await world.schedd.until_gone(30)
+    await world.schedd.until_gone()
     assert not stray.exists()
 
 
@@ -487,6 +487,6 @@ async def test_an_end_stands_though_its_job_is_not_understood_any_more(world: Wo
     await world.schedd.kill()
     world.schedd = world.point()
     await world.schedd.start()
-    await world.schedd.until_gone(30)
+    await world.schedd.until_gone()
     (ad,) = await world.schedd.history()
     assert ad["ExitCode"] == 7 and world.text("ran") == "run\n"

@@ -32,6 +32,7 @@ from slotwise.wire.gen import schedd_pb2
 from tests.support.access_point import RunningAccessPoint
 from tests.support.certificates import Authority
 from tests.support.execution_point import ExecutionPoint, Script
+from tests.support.waiting import until
 
 ALWAYS, COMPLETE, ERROR, START = 1, 2, 3, 4
 #: Writes its words, environment and input beside itself, as one file for each mail.
@@ -59,10 +60,8 @@ class MailProgram:
         return [json.loads(file.read_text()) for file in sorted(self.box.glob("*.mail"))]
 
     async def until(self, count: int) -> list[dict[str, Any]]:
-        async with asyncio.timeout(20):
-            while len(found := self.mails()) < count:
-                await asyncio.sleep(0.02)
-        return found
+        await until(lambda: len(self.mails()) >= count, f"{count} mails are sent")
+        return self.mails()
 
 
 class SmtpServer(socketserver.ThreadingTCPServer):
@@ -402,7 +401,7 @@ async def test_a_server_that_does_not_answer_holds_nothing_up(
         async def logged() -> bool:
             return any("could not send mail" in r.getMessage() for r in caplog.records)
 
-        await world.schedd.until(logged, timeout_s=20)
+        await world.schedd.until(logged)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a program as another account")
@@ -424,9 +423,7 @@ async def test_mail_programs_run_as_the_daemons_account(monkeypatch: pytest.Monk
         sending.settings = MailSettings(host="here", program=str(path))
         task = asyncio.create_task(sending.run())
         sending.post(Mail(("ann@x.org",), "[Condor] s", "text\n"))
-        async with asyncio.timeout(20):
-            while not (box / "mail").exists():
-                await asyncio.sleep(0.02)
+        await until((box / "mail").exists, "the mail is sent")
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         uid, gid = nobody.pw_uid, nobody.pw_gid

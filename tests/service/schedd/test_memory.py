@@ -9,7 +9,6 @@ from slotwise.wire.gen import schedd_pb2
 
 from tests.support.access_point import RunningAccessPoint
 from tests.support.execution_point import ExecutionPoint, Script
-from tests.support.patience import PATIENCE
 
 
 async def test_tables_shrink_and_keep_what_is_left(
@@ -32,7 +31,7 @@ async def test_tables_shrink_and_keep_what_is_left(
     async def few_are_left() -> bool:
         return len(await schedd.jobs()) == 6
 
-    await schedd.until(few_are_left, 60 * PATIENCE)  # an action on so many jobs goes on after its answer
+    await schedd.until(few_are_left)  # an action on so many jobs goes on after its answer
     memory.look()
     memory.look()
     assert looks.count(True) == 1, "once is enough"

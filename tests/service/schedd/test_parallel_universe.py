@@ -14,7 +14,7 @@ from slotwise.wire.gen import schedd_pb2, startd_pb2
 
 from tests.support.access_point import RunningAccessPoint
 from tests.support.execution_point import ExecutionPoint, Script
-from tests.support.parallel_jobs import entries, executes, finished, gathered, slots_wanted, submit, table, until
+from tests.support.parallel_jobs import entries, executes, finished, gathered, slots_wanted, submit, table
 
 
 def waits(ad: Any) -> Script:
@@ -126,9 +126,9 @@ async def test_what_is_done_to_the_job_is_done_to_all_nodes(
     await executes(schedd, 3)
     await schedd.act(action, "true")
     if action == "VACATE":
-        await until(schedd, lambda: len(point.history) == 6)  # it starts again, with the claims that it has
+        await schedd.until(lambda: len(point.history) == 6)  # it starts again, with the claims that it has
         return
-    await until(schedd, lambda: not table(schedd).gangs)
+    await schedd.until(lambda: not table(schedd).gangs)
     (job,) = await schedd.jobs()
     assert (job["JobStatus"], job["CurrentHosts"]) == (status, 0)
     assert [number for number, _ in entries(schedd)][-2:] == [4, 12]
@@ -152,7 +152,7 @@ async def test_a_node_whose_machine_is_taken_ends_the_others_and_the_job_starts_
     del point.claims[victim.claim_id]
     point.tell(startd_pb2.ClaimEvent(claim_id=victim.claim_id, ended=startd_pb2.ClaimEnded(reason="preempted")))
     victim.killed.set()
-    await until(schedd, lambda: not table(schedd).gangs)
+    await schedd.until(lambda: not table(schedd).gangs)
     (job,) = await schedd.jobs()
     assert job["JobStatus"] == 1 and job["VacateReason"]
     assert (4, 0) in entries(schedd)
@@ -168,7 +168,7 @@ async def test_a_node_that_cannot_start_sends_the_job_back(schedd: RunningAccess
     await submit(schedd, 3)
     await slots_wanted(schedd)
     await schedd.negotiate(point.address)
-    await until(schedd, lambda: len(point.history) >= 2 and not table(schedd).gangs)
+    await schedd.until(lambda: len(point.history) >= 2 and not table(schedd).gangs)
     (job,) = await schedd.jobs()
     assert job["JobStatus"] == 1
     await slots_wanted(schedd)
@@ -195,7 +195,7 @@ async def test_the_end_of_a_node_is_kept_while_others_go_on(schedd: RunningAcces
     await submit(schedd, 2, ParallelShutdownPolicy="WAIT_FOR_ALL")
     await slots_wanted(schedd)
     await schedd.negotiate(point.address)
-    await until(schedd, lambda: (15, 0) in entries(schedd))
+    await schedd.until(lambda: (15, 0) in entries(schedd))
     await schedd.kill()
     await schedd.start()
     await finished(schedd)
@@ -212,7 +212,7 @@ async def test_an_unused_claim_is_given_back_after_its_time(tmp_path: Path) -> N
         await submit(schedd, 3)
         await slots_wanted(schedd)
         await schedd.negotiate(point.address, slots=2)
-        await until(schedd, lambda: len(point.releases) == 2)
+        await schedd.until(lambda: len(point.releases) == 2)
         assert not point.history and not table(schedd).claims
         await slots_wanted(schedd)
         assert await schedd.negotiate(point.address) == 3
@@ -231,7 +231,7 @@ async def test_jobs_start_in_order_and_claims_that_are_in_the_way_are_given_back
     await schedd.negotiate(point.address)
     await submit(schedd, 4)
     await submit(schedd, 1)
-    await until(schedd, lambda: len(point.releases) == 2)  # claims of another submitter
+    await schedd.until(lambda: len(point.releases) == 2)  # claims of another submitter
     await slots_wanted(schedd)
     assert await schedd.negotiate(point.address) == 4
     await finished(schedd)

@@ -52,8 +52,8 @@ async def finish(root: Path, point: ExecutionPoint) -> RunningAccessPoint:
     async def written() -> bool:
         return len(await running.history()) == 8
 
-    await running.until(done, 30)
-    await running.until(written, 5)
+    await running.until(done)
+    await running.until(written)
     await running.point.committer._idle.wait()
     return running
 
@@ -75,20 +75,20 @@ async def test_thousands_of_running_jobs_are_taken_up_again(home: Path, tmp_path
     await schedd.submit(jobs, UserLog="job.log")
     for point in points:
         await schedd.negotiate(point.address, slots=jobs // 6)
-    await schedd.until(spoken, 60)
+    await schedd.until(spoken)
     await schedd.kill()
     await schedd.start(MAX_JOBS_RUNNING=str(jobs))
-    await schedd.until(spoken, 60)
+    await schedd.until(spoken)
     assert [len(point.history) for point in points] == [jobs // 6] * 6, "none was started again"
     assert not any(point.releases for point in points)
     await schedd.act("REMOVE", "true")
-    await schedd.until_gone(60)
+    await schedd.until_gone()
     assert [len(set(point.releases)) for point in points] == [jobs // 6] * 6
 
     async def all_logged() -> bool:  # jobs are gone from the queue a moment before their removal is durable
         return (home / "job.log").read_text().count("\n009 (") == jobs
 
-    await schedd.until(all_logged, 20)
+    await schedd.until(all_logged)
     seen = events_of(home / "job.log")
     assert len(seen) == jobs
     assert {tuple(numbers) for numbers in seen.values()} == {(0, 1, 22, 23, 4, 9)}
@@ -109,7 +109,7 @@ async def test_killed_at_a_commit(home: Path, tmp_path: Path, after: int, commit
         cluster = await first.submit(8, UserLog="job.log")
         doom = Doom(first.point.store, after, commit_last=commit_last)
         await first.negotiate(point.address)
-        waits = [asyncio.ensure_future(doom.dead.wait()), asyncio.ensure_future(first.until_gone(20))]
+        waits = [asyncio.ensure_future(doom.dead.wait()), asyncio.ensure_future(first.until_gone())]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
             wait.cancel()
@@ -150,7 +150,7 @@ async def test_running_jobs_are_attached_again(home: Path, tmp_path: Path) -> No
         await first.until(running)
         await first.kill()
         second = await started(home)
-        await second.until_gone(20)
+        await second.until_gone()
 
         async def all_logged() -> bool:
             return [events[-1:] for events in events_of(home / "job.log").values()] == [[5], [5]]
@@ -181,7 +181,7 @@ async def test_a_break_is_told_once_however_often_the_schedd_dies(home: Path, tm
         for _ in range(3):
             await schedd.kill()
             schedd = await started(home)
-        await schedd.until_gone(20)
+        await schedd.until_gone()
         await schedd.point.committer._idle.wait()
         numbers = events_of(home / "job.log")[(cluster, 0)]
         assert numbers[:2] == [0, 1]
@@ -219,11 +219,11 @@ async def test_a_claim_that_is_gone_sends_the_job_back(home: Path, tmp_path: Pat
                     run.state = replace(run.state, silence=run.state.silence.at_most(1.0))
             return len(await second.jobs("JobStatus == 1")) == 1
 
-        await second.until(idle, 20)
+        await second.until(idle)
         await second.point.committer._idle.wait()
         assert events_of(home / "job.log")[(cluster, 0)][-2:] == [24, 4]
         await second.negotiate(fresh.address)
-        await second.until_gone(20)
+        await second.until_gone()
     finally:
         await second.stop()
         await fresh.stop()
@@ -367,7 +367,7 @@ async def test_a_host_that_was_reset_untold_has_lost_its_run(home: Path, tmp_pat
             await schedd.negotiate(point.address)
             return not await schedd.jobs()
 
-        await schedd.until(done, 20)
+        await schedd.until(done)
         await schedd.point.committer._idle.wait()
         assert events_of(home / "job.log")[(cluster, 0)] == [0, 1, 22, 24, 4, 1, 5]
     finally:

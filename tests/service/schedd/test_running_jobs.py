@@ -62,11 +62,11 @@ async def test_many_activations_travel_in_frames_that_the_startd_takes(
     async def executing() -> bool:
         return sum(run.executing_at > 0 for run in schedd.point.claiming.claim_table.runs.values()) == 400
 
-    await schedd.until(executing, 30)
+    await schedd.until(executing)
     assert len(point.history) == 400
     assert not point.overlaps
     await schedd.act("REMOVE", "true")
-    await schedd.until_gone(30)
+    await schedd.until_gone()
     assert len(set(point.releases)) == 400
 
 

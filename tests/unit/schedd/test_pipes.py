@@ -20,7 +20,6 @@ from slotwise.schedd.userlog import writer
 from slotwise.schedd.userlog.planned_text import PlannedText
 from slotwise.schedd.userlog.writer import LogSizes
 
-pytestmark = pytest.mark.timeout(20)
 ME = getpass.getuser()
 
 

@@ -13,6 +13,8 @@ from slotwise.schedd.jobs.decision import Kill
 from slotwise.schedd.transfer.disk_throttle import DiskThrottle, DiskThrottleSettings, parse_limits
 from slotwise.schedd.transfer.transfer_queue import TransferQueue
 
+from tests.support.waiting import LIMIT_S
+
 
 def test_starts_are_spread_over_periods() -> None:
     rate = StartThrottle(count=3, delay_s=10)
@@ -121,7 +123,7 @@ async def test_a_turn_given_to_a_transfer_that_is_cancelled_goes_to_the_next() -
     cancelled.cancel()
     await asyncio.gather(cancelled, return_exceptions=True)
     assert cancelled.cancelled()
-    await asyncio.wait_for(following, 5)
+    await asyncio.wait_for(following, LIMIT_S)
     queue.leave("eve")
     assert not queue.must_wait("ann")
 
@@ -163,7 +165,7 @@ async def test_transfers_of_both_directions_wait_for_the_disk() -> None:
     assert downloads.waiting == 1
     throttle.most = 2
     downloads.admit()
-    await asyncio.wait_for(waiting, 5)
+    await asyncio.wait_for(waiting, LIMIT_S)
     assert downloads.active == 1
 
 

@@ -11,6 +11,8 @@ from slotwise.home import PoolHome
 from slotwise.startd.starter_link import StarterLink
 from slotwise.wire.gen import starter_pb2
 
+from tests.support.waiting import LIMIT_S
+
 REPAIRED = starter_pb2.JobEvent(run_id="1.0#1", repaired=starter_pb2.JobRepaired())
 GONE = starter_pb2.JobEvent(run_id="2.0#1", gone=starter_pb2.JobGone())
 LIST = starter_pb2.JobEvent(jobs=starter_pb2.JobList())
@@ -49,5 +51,5 @@ async def test_a_starter_is_left_to_the_master_where_there_is_one(tmp_path: Path
         await asyncio.wait_for(spawned.wait(), 0.5)
     master.stdin.close()
     await master.wait()
-    await asyncio.wait_for(spawned.wait(), 10)
+    await asyncio.wait_for(spawned.wait(), LIMIT_S)
     waiting.cancel()

@@ -6,13 +6,14 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from slotwise.startd.fingerprint import idle
 from slotwise.startd.fingerprint.x_input import Connection, XProbe, entries
 
+from tests.support.waiting import block_until
 from tests.support.xvfb import COOKIE, authority, running_xvfb
 
 
@@ -39,20 +40,12 @@ def press(number: str) -> None:
         x.extension(b"XTEST")  # an answer: what was sent before has been handled
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Until it holds."""
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def test_keys_at_an_x_server_are_seen(xvfb: str, tmp_path: Path) -> None:
     probe = XProbe({"XAUTHORITY": str(tmp_path / "cookies")}, linked(tmp_path / "root", xvfb))
     press(xvfb)
     first = probe.last_input(time.time())
     assert first is not None and time.time() - first < 10
-    wait_for(lambda: time.time() - (probe.last_input(time.time()) or 0) > 0.5)
+    block_until(lambda: time.time() - (probe.last_input(time.time()) or 0) > 0.5)
     press(xvfb)
     again = probe.last_input(time.time())
     assert again is not None and again > first + 0.3
@@ -120,7 +113,7 @@ def test_a_server_that_is_none_gives_no_fact_and_is_left_alone_for_a_while(
     callers = serve(tmp_path / "tmp/.X11-unix/X0", answer)
     probe = XProbe({}, tmp_path)
     assert probe.last_input(1000) is None
-    wait_for(lambda: len(callers) == 1)
+    block_until(lambda: len(callers) == 1)
     assert probe.last_input(1030) is None and len(callers) == 1
     assert probe.last_input(1061) is None
-    wait_for(lambda: len(callers) == 2)
+    block_until(lambda: len(callers) == 2)

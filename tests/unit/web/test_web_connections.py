@@ -10,6 +10,8 @@ import uvicorn
 from slotwise.web.server import Connection
 from uvicorn.server import ServerState
 
+from tests.support.waiting import LIMIT_S
+
 
 async def _app(scope: Any, receive: Any, send: Any) -> None:
     """Answers when it has the whole request, a little later."""
@@ -49,7 +51,7 @@ def test_a_request_has_to_come_in_time(sent: bytes, answers: int) -> None:
             reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
             writer.write(sent)
             try:
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(LIMIT_S):
                     return await reader.read()
             except ConnectionResetError:
                 return b""
