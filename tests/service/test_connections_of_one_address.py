@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import socket
@@ -18,7 +17,7 @@ from slotwise.wire.connections import ConnectionBounds
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc
 
 from tests.support.serving import authenticator, metadata
-from tests.support.waiting import LIMIT_S
+from tests.support.waiting import LIMIT_S, until
 
 
 class _Answers(collector_pb2_grpc.CollectorServicer):
@@ -37,6 +36,13 @@ def lives(one: socket.socket) -> bool:
     except OSError:
         pass
     return False
+
+
+def accepted(path: str, port: int) -> int:
+    """How many connections to a socket and a port of this process it has taken."""
+    bounds = ConnectionBounds(path, [port], of_user=0, of_address=0, exempt=frozenset())
+    bounds._learn([int(name.name) for name in Path("/proc/self/fd").iterdir()])
+    return sum(bool(who) for _, who in bounds._known.values())
 
 
 @contextlib.contextmanager
@@ -62,19 +68,20 @@ async def test_an_address_has_so_many_connections_and_no_more() -> None:
     bounds = ConnectionBounds("", [port], of_user=1, of_address=5, exempt=frozenset({os.getuid()}))
     try:
         with crowd(port, "127.0.0.7", "127.0.0.8", each=4) as few:
-            for _ in range(20):  # gRPC accepts them
-                await asyncio.sleep(0.01)
+            await until(lambda: accepted("", port) >= 8, "gRPC has accepted them")
             assert not bounds.look()
             with crowd(port, "127.0.0.7", each=20) as many:
                 closed = 0
-                async with asyncio.timeout(LIMIT_S):
-                    while closed < 19:
-                        found = bounds.look()
-                        assert set(found) <= {"<127.0.0.7>"}
-                        closed += found["<127.0.0.7>"]
-                        await asyncio.sleep(0.01)
-                    while sum(map(lives, many["127.0.0.7"])) > 1:
-                        await asyncio.sleep(0.01)
+
+                def those_beyond_are_closed() -> bool:
+                    nonlocal closed
+                    found = bounds.look()
+                    assert set(found) <= {"<127.0.0.7>"}
+                    closed += found["<127.0.0.7>"]
+                    return closed >= 19
+
+                await until(those_beyond_are_closed)
+                await until(lambda: sum(map(lives, many["127.0.0.7"])) <= 1)
                 assert all(map(lives, [*few["127.0.0.7"], *few["127.0.0.8"]])), "these were there before"
                 async with channel.open_async(address) as opened:
                     stub = collector_pb2_grpc.CollectorStub(opened)
@@ -98,7 +105,7 @@ async def test_accounts_that_are_exempt_and_no_bound_at_all() -> None:
                     one = stack.enter_context(socket.socket(socket.AF_UNIX))
                     one.connect(path)
                     local.append(one)
-                await asyncio.sleep(0.2)
+                await until(lambda: accepted(path, port) >= 12, "gRPC has accepted them")
                 exempt = ConnectionBounds(path, [port], of_user=3, of_address=3, exempt=frozenset({os.getuid()}))
                 assert not exempt.look()
                 assert not ConnectionBounds(path, [port], of_user=0, of_address=0, exempt=frozenset()).look()

@@ -70,6 +70,24 @@ async def seen(host: Host, collector: Collector, **wanted: Any) -> None:
     await until(lambda: all(collector.public.value(name, key) == value for key, value in wanted.items()), str(wanted))
 
 
+async def looked(host: Host) -> None:
+    """Until it has looked at HIBERNATE at the present time of the clock, and done what followed."""
+    hibernation, looks = host.startd.hibernation, 0
+    look = hibernation._look
+
+    def counted() -> Any:
+        nonlocal looks
+        looks += 1
+        return look()
+
+    def looked_twice() -> bool:  # the second look comes after what the first one led to
+        hibernation._changed.set()
+        return looks >= 2
+
+    hibernation._look = counted  # type: ignore[method-assign]
+    await until(looked_twice)
+
+
 async def test_claims_end_first_then_the_collector_knows_then_the_machine_sleeps(tmp_path: Path) -> None:
     async with machine(tmp_path) as (host, schedd, collector):
         claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id
@@ -83,13 +101,15 @@ async def test_claims_end_first_then_the_collector_knows_then_the_machine_sleeps
         assert (ad["HibernationState"], ad["HibernationLevel"]) == ("S3", 3)
         collector.acknowledge.set()
         await until((tmp_path / "slept").exists, "it sleeps")
+        await until(lambda: isinstance(host.startd.hibernation.stage, Awake), "it is awake again")
         await seen(host, collector, HibernationState="NONE", HibernationLevel=0)
         assert (tmp_path / "slept").read_text() == "set S3\n"
         assert (await schedd.claim(before)).refused.code == 1034, "ids of before are void"
         assert (await schedd.claim(host.capability())).granted.slots, "and the new ones are not"
         host.clock.advance(3000)
-        await asyncio.sleep(1.2)
-        assert (tmp_path / "slept").read_text() == "set S3\n", "an hour awake at least"
+        await looked(host)
+        assert isinstance(host.startd.hibernation.stage, Awake), "an hour awake at least"
+        assert (tmp_path / "slept").read_text() == "set S3\n"
 
 
 async def test_a_claim_that_arrives_while_the_collector_is_told_wins(tmp_path: Path) -> None:
@@ -141,7 +161,7 @@ async def test_a_startd_that_ends_with_its_machine_leaves_the_offline_ads_where_
 async def test_reconfig_switches_it_on_and_off(tmp_path: Path) -> None:
     async with machine(tmp_path, "HIBERNATE_CHECK_INTERVAL = 0\n") as (host, _, collector):
         host.clock.advance(500)
-        await asyncio.sleep(0.1)
+        await looked(host)
         assert isinstance(host.startd.hibernation.stage, Awake) and not collector.offline
         assert not isinstance(host.startd.hibernation.stage, Clearing)
         ad = collector.public.get(next(iter(collector.public.keys())))
@@ -173,7 +193,7 @@ async def test_a_partitionable_slot_was_idle_as_long_as_nothing_was_claimed(tmp_
         await schedd.send(claim_id, release=startd_pb2.ReleaseClaim())
         await until(lambda: host.startd.hibernation.attributes()["UnclaimedSince"], "the claim has ended")
         host.clock.advance(590)
-        await asyncio.sleep(1.2)
+        await looked(host)
         assert not collector.offline, "its slot has been Unclaimed for an hour, the machine for less than ten minutes"
         host.clock.advance(20)
         await until(lambda: collector.offline, "the machine goes to sleep")

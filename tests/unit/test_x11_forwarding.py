@@ -21,7 +21,7 @@ from slotwise.cli.jobs.x11.frames import Frame, FrameError, Reader, packed
 from slotwise.cli.jobs.x11.setup import Display, Setup, cookie_listed, display_named
 from slotwise.errors import UsageError
 
-from tests.support.waiting import LIMIT_S
+from tests.support.waiting import LIMIT_S, block_until
 
 SHOWN, REAL = bytes(range(16)), bytes(range(16, 32))
 FRAMES = st.one_of(
@@ -158,8 +158,7 @@ def test_a_connection_that_is_not_read_holds_up_no_other() -> None:
         quick.sendall(b"q")
         for end in (slow, quick):
             end.settimeout(LIMIT_S)
-        while len(held) < 2:
-            threading.Event().wait(0.01)
+        block_until(lambda: len(held) >= 2)
         first = {end.recv(1): end for end in held}
         # More than all buffers hold: the sender is slowed down, and the other connection goes on.
         sender = threading.Thread(target=slow.sendall, args=(b"x" * 8 * frames.WINDOW,))

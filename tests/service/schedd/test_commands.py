@@ -16,6 +16,7 @@ from slotwise.wire.gen import schedd_pb2
 from tests.support.access_point import RunningAccessPoint
 from tests.support.command import Result, command
 from tests.support.execution_point import ExecutionPoint, Script
+from tests.support.waiting import LIMIT_S
 
 
 async def run(schedd: RunningAccessPoint, *words: str, user: str | None = None) -> Result:
@@ -254,7 +255,7 @@ async def test_wait_follows_the_log(schedd: RunningAccessPoint, point: Execution
     early = await run(schedd, "wait", "-wait", "0", "all.log")
     assert early.status == 1
     await schedd.negotiate(point.address)
-    done = await run(schedd, "wait", "-wait", "20", "all.log")
+    done = await run(schedd, "wait", "-wait", f"{LIMIT_S:g}", "all.log")
     assert (done.status, done.out) == (0, "All jobs done.\n")
 
 

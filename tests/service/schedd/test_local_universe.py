@@ -195,7 +195,11 @@ async def test_killed_at_a_commit(world: World, after: int, commit_last: bool) -
     """However the schedd dies, the job runs once and its end is found."""
     doom = Doom(world.schedd.point.store, after + 1, commit_last=commit_last)
     await world.submit("echo run >> ran; sleep 0.3; echo end >> ran")
-    await asyncio.wait([asyncio.ensure_future(doom.dead.wait())], timeout=2)
+    waits = [asyncio.ensure_future(doom.dead.wait()), asyncio.ensure_future(world.schedd.until_gone())]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()
+    await asyncio.gather(*waits, return_exceptions=True)
     await world.schedd.kill()
     await world.schedd.start()
     await world.schedd.until_gone()

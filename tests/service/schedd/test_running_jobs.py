@@ -348,10 +348,12 @@ async def test_jobs_are_stopped_at_the_rate_given(tmp_path: Path, caplog: pytest
 
 
 async def test_a_job_that_waits_for_its_moment_and_loses_its_slot_is_matched_again(tmp_path: Path) -> None:
-    schedd = await RunningAccessPoint(tmp_path / "pool").start(JOB_START_DELAY="1")
+    schedd = RunningAccessPoint(tmp_path / "pool")
+    schedd.clock = clock = ManualClock(time.time())
+    await schedd.start(JOB_START_DELAY="1000")
     point = ExecutionPoint(tmp_path / "ep.sock", schedd.daemon_token)
     # The claim of the first job is not free for the second one meanwhile.
-    point.script = lambda ad: Script(run_s=2.5 if ad["ProcId"] == 0 else 0)
+    point.script = lambda ad: Script(until_killed=ad["ProcId"] == 0)
     await point.start()
     try:
         await schedd.submit(2, RequestMemory=200)
@@ -368,6 +370,16 @@ async def test_a_job_that_waits_for_its_moment_and_loses_its_slot_is_matched_aga
             return await schedd.negotiate(point.address) == 1
 
         await schedd.until(again)
+        await schedd.until(waits)
+        clock.advance(2000)
+        (claim,) = [claim for claim in schedd.point.claiming.claim_table.claims.values() if claim.reserved]
+        schedd.point.claiming.starting._start_reserved(claim)
+
+        async def it_has_run() -> bool:
+            return [ad["ProcId"] for ad in await schedd.jobs()] == [0]
+
+        await schedd.until(it_has_run)
+        await schedd.act("REMOVE", "true")
         await schedd.until_gone()
         assert len(point.history) == 2
     finally:
