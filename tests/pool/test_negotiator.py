@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S
 
 
 def queue(pool: Pool, text: str) -> None:
@@ -129,7 +130,7 @@ def test_a_slot_of_a_quiet_pool_can_be_claimed_after_many_lifetimes_of_its_ad(ma
     pool.until("its ad was renewed", lambda: [ad for ad in pool.json("status") if ad["LastHeardFrom"] > first + 8])
     words = ("executable=/bin/true", "transfer_executable=false", "log=quiet.log", "-queue", "1")
     pool.run("submit", *words)
-    assert "All jobs done" in pool.run("wait", "-wait", "30", "quiet.log").stdout
+    assert "All jobs done" in pool.run("wait", "-wait", f"{LIMIT_S:g}", "quiet.log").stdout
 
 
 def test_a_ceiling_outlives_the_negotiator_and_the_jobs_that_wait_for_it_say_so(
@@ -178,8 +179,9 @@ def test_users_who_may_preempt_each_other_do_so_once_an_interval(make_pool: Call
         return sum(log.read_text().count("\n004 (") for log in logs if log.exists())
 
     pool.until("both have preempted the other", lambda: evictions() > 2 * cores)
-    cycles = (time.monotonic() - began) / gap_s + 1
-    assert evictions() <= cores * cycles
+    # So many take at least so long.
+    found = evictions()
+    assert found <= cores * ((time.monotonic() - began) / gap_s + 1)
 
 
 def ended(pool: Pool, user: str) -> int:
@@ -209,11 +211,16 @@ def test_a_user_who_comes_later_gets_a_share_of_reused_claims_without_a_preempti
 ) -> None:
     pool = make_pool(f"NUM_CPUS = 8\nMEMORY = 8192\n{slots}")
     two_users(pool, 400, 0.5)
-    pool.until("the second user's jobs end", lambda: ended(pool, "ben") > 16)
+
+    def claims() -> dict[str, int]:
+        groups = [ad.get("AccountingGroup", "") for ad in pool.json("status", "-constraint", 'State == "Claimed"')]
+        return {user: sum(group.startswith(f"{user}.") for group in groups) for user in ("ann", "ben")}
+
+    halves = {"ann": 4, "ben": 4}
+    pool.until("each has half of the cores", lambda: claims() == halves)
     first, later = ended(pool, "ann"), ended(pool, "ben")
-    pool.until("more have ended", lambda: ended(pool, "ann") + ended(pool, "ben") >= first + later + 80)
-    mine, other = ended(pool, "ann") - first, ended(pool, "ben") - later
-    assert 0.7 <= mine / other <= 1.4
+    pool.until("more of both have ended", lambda: ended(pool, "ann") >= first + 30 and ended(pool, "ben") >= later + 30)
+    pool.until("each has half of them still", lambda: claims() == halves)
     assert "\n004 (" not in (pool.root / "ann.log").read_text(), "nobody was evicted"
     given_back = (pool.home.log / "SchedLog").read_text().count("and others wait")
     assert given_back <= 8, "claims go to and fro"
@@ -282,7 +289,7 @@ def test_two_large_jobs_get_the_machines_one_after_the_other(
     pool.until("small jobs end", lambda: ended(pool, "ann") > 8)
     for user in others:
         queue(pool, f"arguments = 1\nrequest_cpus = 2\n{USER.format(user)}queue\n")
-    pool.until("both large jobs have started", lambda: sum(starts(pool, user) for user in set(others)) == 2)
+    pool.until("both large jobs have started", lambda: sum(starts(pool, user) for user in set(others)) >= 2)
     assert "\n004 (" not in (pool.root / "ann.log").read_text(), "nobody was evicted"
 
 
