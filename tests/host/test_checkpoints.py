@@ -47,7 +47,7 @@ async def test_the_job_waits_until_its_checkpoint_is_safe() -> None:
         # The starter is killed while it waits; the next one sends the checkpoint again.
         await bench.kill_9()
         await bench.start()
-        await bench.eventually(lambda: len(bench.shadow.runs[run].checkpoints) == 2, "it is there once more")
+        await bench.eventually(lambda: len(bench.shadow.runs[run].checkpoints) >= 2, "it is there once more")
         assert [files["n"] for files in bench.shadow.runs[run].checkpoints] == [b"1\n", b"1\n"]
         bench.shadow.keeps_checkpoints = True
         await bench.shadow.checkpoint_kept(run)

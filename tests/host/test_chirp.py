@@ -93,7 +93,7 @@ async def test_a_restarted_starter_listens_again(talking: tuple[StarterBench, st
     bench, run, config = talking
     await bench.kill_9()
     await bench.start()
-    await bench.eventually(lambda: bench.shadow.runs[run].accepted == 2, "the run says hello again")
+    await bench.eventually(lambda: bench.shadow.runs[run].accepted >= 2, "the run says hello again")
     assert await say(config, "get_job_attr", "Owner") == "ann\n"
 
 

@@ -159,7 +159,7 @@ def test_hosts_join_run_a_job_over_tls_and_are_removed(hosts: dict[str, Host]) -
     _joined_by_approval(cm, ep, "--role", "ep", "--join", "cm.example", "--fingerprint", fingerprint)
     ap.until("it is back", lambda: "Machine" in _kinds(ap))
     assert _run_job(ap, "third") == "ep.example\n"
-    ap.until("the job runs again", lambda: (ap.root / "long.log").read_text().count("Job executing") == 2)
+    ap.until("the job runs again", lambda: (ap.root / "long.log").read_text().count("Job executing") >= 2)
     ap.run("rm", "-all")
 
     # The end: each host is as it was, but for its queue and logs.

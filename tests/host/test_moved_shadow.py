@@ -38,14 +38,14 @@ async def test_jobs_follow_their_schedd_and_a_restarted_starter_knows_where_it_i
             await bench.running(run)
         back = await killed_and_back_elsewhere(bench)
         move(bench, *runs, "9.0#1")
-        await bench.eventually(lambda: all(bench.shadow.runs[run].accepted == 2 for run in runs), "the runs are back")
+        await bench.eventually(lambda: all(bench.shadow.runs[run].accepted >= 2 for run in runs), "the runs are back")
         assert back.listed == runs, "all are in the first list, or those that are missing would be lost"
 
         await bench.kill_9()
         records = [json.loads(path.read_text()) for path in bench.execute.glob("dir_*/htcondor/run.json")]
         assert [record["shadow_address"] for record in records] == [back.address] * 2
         await bench.start()
-        await bench.eventually(lambda: all(bench.shadow.runs[run].accepted == 3 for run in runs), "the runs are back")
+        await bench.eventually(lambda: all(bench.shadow.runs[run].accepted >= 3 for run in runs), "the runs are back")
         startd = bench.startd
         assert startd is not None
         startd.command(list={})
@@ -88,7 +88,7 @@ async def test_a_schedd_that_still_answers_at_the_former_address_hears_no_more_o
         try:
             bench.shadow = back
             move(bench, run)
-            await bench.eventually(lambda: back.runs[run].accepted == 1, "the run is at the new address")
+            await bench.eventually(lambda: back.runs[run].accepted >= 1, "the run is at the new address")
             (scratch,) = bench.execute.glob("dir_*/scratch")
             (scratch / "stop").touch()
             await bench.ended(run)

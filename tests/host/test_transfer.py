@@ -268,7 +268,8 @@ async def test_usage_is_measured_and_told() -> None:
     }
     async with starter_bench(**knobs) as bench:
         script = (
-            "i=0; while [ ! -e stop ]; do i=$((i+1)); done; dd if=/dev/zero of=f bs=1k count=300 2>/dev/null; sleep 2"
+            "i=0; while [ ! -e stop ]; do i=$((i+1)); done; dd if=/dev/zero of=f bs=1k count=300 2>/dev/null; "
+            "while [ ! -e end ]; do sleep 0.05; done"
         )
         run = bench.submit(SH, "-c", script)
         updates = bench.shadow.runs[run].updates
@@ -276,8 +277,10 @@ async def test_usage_is_measured_and_told() -> None:
             lambda: any(number_of(ad, "RemoteUserCpu") > 0.1 and number_of(ad, "NumPids") >= 1 for ad in updates),
             "it computes",
         )
-        next(iter(bench.execute.glob("dir_*/scratch"))).joinpath("stop").touch()
+        scratch = next(iter(bench.execute.glob("dir_*/scratch")))
+        (scratch / "stop").touch()
         await bench.eventually(lambda: any(number_of(ad, "DiskUsage") >= 300 for ad in updates), "the file is seen")
+        (scratch / "end").touch()
         ended = await bench.ended(run)
         assert ended.how == EXITED
         end = bench.shadow.runs[run].end_ad

@@ -147,7 +147,7 @@ async def test_a_volume_outlives_the_starter_and_goes_with_its_job(knobs: dict[s
             await bench.start()
         if killed == "starter":
             # The new starter is where the mount is: it can see and end the job, and take its files.
-            await bench.eventually(lambda: bench.shadow.runs[run].accepted == 2, "the run says hello again")
+            await bench.eventually(lambda: bench.shadow.runs[run].accepted >= 2, "the run says hello again")
             job = bench.shadow.runs[run].started
             assert job is not None
             Path(f"/proc/{job.pid}/root/{control.parent}/scratch/in2").touch()

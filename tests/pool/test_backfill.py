@@ -51,11 +51,11 @@ def test_filler_work_makes_room_for_jobs_and_ends_with_its_startd(make_pool: Cal
     said = {name: (home / name).read_text().splitlines()[0] for name in ("out", "err")}
     assert said == {"out": "--attach here seti", "err": "no luck"}
     log = submit(pool, 100)
-    pool.until("a job takes one slot", lambda: events(log, "001") == 1)
+    pool.until("a job takes one slot", lambda: events(log, "001") >= 1)
     pool.until("the other stays filled", lambda: len(slots(pool, State="Backfill", Activity="Busy")) == 1)
     assert len(living(home)) == 2
     log = submit(pool, 100)
-    pool.until("another job takes the other", lambda: events(log, "001") == 2)
+    pool.until("another job takes the other", lambda: events(log, "001") >= 2)
     pool.until("the client has gone", lambda: not living(home))
     pool.run("rm", "-all")
     pool.until("filled again once they are gone", lambda: len(slots(pool, State="Backfill", Activity="Busy")) == 2)

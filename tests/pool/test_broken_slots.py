@@ -41,7 +41,7 @@ def test_a_scratch_directory_that_cannot_be_removed_breaks_the_slot(
     pool = make_pool(BASE)
     pool.up()
     log = submit(pool, 3)
-    pool.until("it runs", lambda: events(log, "001") == 1)
+    pool.until("it runs", lambda: events(log, "001") >= 1)
     scratch = re.search(r'CondorScratchDir = "(.+)"', log.read_text())
     assert scratch is not None
     fix_in_place(Path(scratch[1]) / "kept")
@@ -68,7 +68,7 @@ def test_what_can_be_removed_later_repairs_the_slot(
     pool = make_pool(BASE + "STARTD_CLEANUP_REMINDER_TIMER_INTERVAL = 1\nAGGRESSIVE_CLEANUP_REMINDER = true\n")
     pool.up()
     log = submit(pool, 2)
-    pool.until("it runs", lambda: events(log, "001") == 1)
+    pool.until("it runs", lambda: events(log, "001") >= 1)
     scratch = re.search(r'CondorScratchDir = "(.+)"', log.read_text())
     assert scratch is not None
     kept = Path(scratch[1]) / "kept"
@@ -114,7 +114,7 @@ def test_a_killed_startd_goes_on_draining(make_pool: Callable[[str], Pool]) -> N
     pool = make_pool(BASE + "MaxJobRetirementTime = 3600\n")
     pool.up()
     log = submit(pool, 60, 2)
-    pool.until("two jobs run", lambda: events(log, "001") == 2)
+    pool.until("two jobs run", lambda: events(log, "001") >= 2)
     host = str(slots(pool)[0]["Machine"])
     pool.run("drain", "-reason", "kernel", host)
     pool.until("jobs retire", lambda: len(slots(pool, State="Claimed", Activity="Retiring")) == 2)

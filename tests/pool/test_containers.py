@@ -47,7 +47,7 @@ def submitted(pool: Pool, directory: Path, *lines: str) -> str:
 def test_an_image_file_goes_with_the_job(pool: Pool, tmp_path: Path) -> None:
     shutil.copy(pool.root.parent / "image.sif", tmp_path)
     submitted(pool, tmp_path, "container_image = image.sif")
-    pool.run("wait", "-wait", "60", "log", cwd=tmp_path)
+    pool.run("wait", "-wait", f"{LIMIT_S:g}", "log", cwd=tmp_path)
     assert (tmp_path / "out").read_text() == "made by the test\n", (tmp_path / "err").read_text()
 
 
@@ -60,7 +60,7 @@ def test_the_manuals_job_that_brings_its_image_with_its_files(pool: Pool, tmp_pa
         "log = log\noutput = out.$(PROCESS)\nerror = err.$(PROCESS)\nqueue 1\n"
     )
     pool.run("submit", "c.sub", cwd=tmp_path)
-    pool.run("wait", "-wait", "60", "log", cwd=tmp_path)
+    pool.run("wait", "-wait", f"{LIMIT_S:g}", "log", cwd=tmp_path)
     assert (tmp_path / "out.0").read_text() == "made by the test\n", (tmp_path / "err.0").read_text()
 
 
@@ -69,7 +69,7 @@ def test_a_pull_is_told_in_the_ad_and_the_event_log(pool: Pool, tmp_path: Path) 
     try:
         name = f"docker://{registry.address}/image:1"
         job = submitted(pool, tmp_path, f"container_image = {name}", "leave_in_queue = true")
-        pool.run("wait", "-wait", "60", "log", cwd=tmp_path)
+        pool.run("wait", "-wait", f"{LIMIT_S:g}", "log", cwd=tmp_path)
         assert (tmp_path / "out").read_text() == "made by the test\n", (tmp_path / "err").read_text()
         log = (tmp_path / "log").read_text()
         assert f"pulling {name} on slot1_1@" in log and f"pulled {name}, " in log
@@ -85,7 +85,7 @@ def test_an_image_file_of_a_registry_with_the_jobs_directory_where_the_job_says(
     try:
         image = f"container_image = oras://{registry.address}/sif:1"
         submitted(pool, tmp_path, image, "container_target_dir = /target", "executable = /bin/sh", _WHERE)
-        pool.run("wait", "-wait", "60", "log", cwd=tmp_path)
+        pool.run("wait", "-wait", f"{LIMIT_S:g}", "log", cwd=tmp_path)
         assert (tmp_path / "out").read_text() == "made by the test\n/target/scratch\n", (tmp_path / "err").read_text()
     finally:
         registry.close()
@@ -107,7 +107,7 @@ def test_a_visit_inside_and_shared_memory_of_its_own(pool: Pool, tmp_path: Path)
         pool, tmp_path, image, "executable = /bin/ls", "arguments = /dev/shm", "log = other", "output = o"
     )
     assert other
-    pool.run("wait", "-wait", "60", "other", cwd=tmp_path)
+    pool.run("wait", "-wait", f"{LIMIT_S:g}", "other", cwd=tmp_path)
     assert (tmp_path / "o").read_text() == ""
     inside = subprocess.run(
         [sys.executable, "-m", "slotwise", "ssh-to-job", job, f"cat /etc/image {_SHARED}; pwd; touch over"],
@@ -115,7 +115,7 @@ def test_a_visit_inside_and_shared_memory_of_its_own(pool: Pool, tmp_path: Path)
     )  # fmt: skip
     said = inside.stdout.splitlines()
     assert said[:2] == ["made by the test", "mine"] and said[2].endswith("/scratch"), inside.stderr
-    pool.run("wait", "-wait", "60", "log", cwd=tmp_path)
+    pool.run("wait", "-wait", f"{LIMIT_S:g}", "log", cwd=tmp_path)
     assert (tmp_path / "out").read_text() == "out\nmine\n", (tmp_path / "err").read_text()
 
 

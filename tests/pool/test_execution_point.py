@@ -45,8 +45,8 @@ def test_a_drained_machine_keeps_its_jobs_for_their_retirement_and_takes_no_new_
 ) -> None:
     pool = make_pool(BASE + "MaxJobRetirementTime = 3600\n")
     pool.up()
-    log = submit(pool, 60, 2)
-    pool.until("two jobs run", lambda: events(log, "001") == 2)
+    log = submit(pool, 600, 2)
+    pool.until("two jobs run", lambda: events(log, "001") >= 2)
     host = str(slots(pool)[0]["Machine"])
     assert "Sent request to drain the startd" in pool.run("drain", "-reason", "kernel", host).stdout
     pool.until("jobs retire", lambda: len(slots(pool, State="Claimed", Activity="Retiring")) == 2)
@@ -59,7 +59,7 @@ def test_a_drained_machine_keeps_its_jobs_for_their_retirement_and_takes_no_new_
         assert refused.returncode == 1 and "no machine or slot" in refused.stderr
     assert "there is no slot 'slot9' here" in pool.run("vacate", "slot9", check=False).stderr
     pool.run("vacate", "-fast")
-    pool.until("both were evicted and run again", lambda: events(log, "004") == 2 and events(log, "001") == 4)
+    pool.until("both were evicted and run again", lambda: events(log, "004") >= 2 and events(log, "001") >= 4)
     pool.run("rm", "-all")
 
 
@@ -95,13 +95,13 @@ def test_a_job_that_the_machine_likes_better_takes_the_slot(make_pool: Callable[
     one_slot = "NUM_CPUS = 1\nNUM_SLOTS = 1\nRunBenchmarks = false\nNEGOTIATOR_INTERVAL = 2\n"
     pool = make_pool(one_slot + "RANK = (TARGET.Fancy =?= true) * 10\n")
     pool.up()
-    log = submit(pool, 60)
-    pool.until("the plain job runs", lambda: events(log, "001") == 1)
+    log = submit(pool, 600)
+    pool.until("the plain job runs", lambda: events(log, "001") >= 1)
     submit(pool, 0.2, 1, "+Fancy = true")
     pool.until("the fancy job has run", lambda: events(log, "005") == 1)
     text = log.read_text()
     assert "Job was evicted. Code 1018" in text
-    pool.until("the plain one runs again", lambda: events(log, "001") == 3)
+    pool.until("the plain one runs again", lambda: events(log, "001") >= 3)
     pool.run("rm", "-all")
 
 
@@ -113,8 +113,8 @@ def test_a_preempt_that_is_true_while_suspended_only_holds_the_job(make_pool: Ca
     )
     pool = make_pool(BASE + policy)
     pool.up()
-    log = submit(pool, 60, 1, "+Probe = true")
-    pool.until("the job is held", lambda: events(log, "012") == 1)
+    log = submit(pool, 600, 1, "+Probe = true")
+    pool.until("the job is held", lambda: events(log, "012") >= 1)
     (job,) = pool.json("q")
     assert (job["JobStatus"], job["HoldReasonCode"], job["HoldReasonSubCode"], job["NumJobStarts"]) == (5, 21, 77, 1)
     assert "the owner wants it" in job["HoldReason"]
@@ -125,7 +125,7 @@ def test_jobs_live_through_the_death_of_the_startd(make_pool: Callable[[str], Po
     pool = make_pool(BASE)
     pool.up()
     log = submit(pool, 3, 4)
-    pool.until("all run", lambda: events(log, "001") == 4)
+    pool.until("all run", lambda: events(log, "001") >= 4)
     pool.kill("startd")
     pool.until("all have ended", lambda: events(log, "005") == 4)
     assert (events(log, "001"), events(log, "004")) == (4, 0)
@@ -135,27 +135,29 @@ def test_jobs_live_through_the_death_of_the_startd(make_pool: Callable[[str], Po
 def test_a_startd_is_turned_off_in_each_way_and_on_again(make_pool: Callable[[str], Pool]) -> None:
     pool = make_pool(BASE + "MaxJobRetirementTime = 3600\n")
     pool.up()
-    log = submit(pool, 4)
-    pool.until("it runs", lambda: events(log, "001") == 1)
+    log = submit(pool, 0, 1, "executable = /bin/sh", """arguments = "-c 'until test -e go; do sleep 0.1; done'" """)
+    pool.until("it runs", lambda: events(log, "001") >= 1)
     pool.run("off", "-peaceful", "-startd")
     start_log = pool.home.log / "StartLog"
     pool.until("it retires", lambda: "Claimed/Busy -> Claimed/Retiring" in start_log.read_text())
+    for scratch in pool.home.execute.glob("dir_*/scratch"):
+        (scratch / "go").touch()
     pool.until("the startd ends when the job has", lambda: pool.pid("startd") is None)
     assert (events(log, "005"), events(log, "004")) == (1, 0)
     pool.until("its ads have gone", lambda: not slots(pool))
 
     assert json.loads(pool.run("on", "-startd", "-json").stdout)[0]["Daemons"] == ["startd"]
     pool.until("it is back", lambda: slots(pool, State="Unclaimed"))
-    log = submit(pool, 60)
-    pool.until("the next one runs", lambda: events(log, "001") == 2)
+    log = submit(pool, 600)
+    pool.until("the next one runs", lambda: events(log, "001") >= 2)
     pool.run("off", "-graceful", "-startd")
     pool.until("retirement is honoured", lambda: slots(pool, State="Claimed", Activity="Retiring"))
     pool.run("off", "-fast", "-startd", "-wait")  # a harder way takes the place of the softer
     assert pool.pid("startd") is None and pool.pid("master") is not None
-    pool.until("the job was evicted", lambda: events(log, "004") == 1)
+    pool.until("the job was evicted", lambda: events(log, "004") >= 1)
 
     pool.run("on")
-    pool.until("it runs again", lambda: events(log, "001") == 3)
+    pool.until("it runs again", lambda: events(log, "001") >= 3)
     pool.run("off", "-peaceful", "-startd")
     pool.until("it retires again", lambda: slots(pool, State="Claimed", Activity="Retiring"))
     pool.run("on", "-startd")  # changed their mind: the startd that ends is started again
@@ -195,9 +197,12 @@ def ad_file(directory: Path, text: str) -> Path:
 
 
 def test_a_machine_that_nobody_wants_shuts_down(make_pool: Callable[[str], Pool]) -> None:
-    pool = make_pool(BASE + "STARTD_NOCLAIM_SHUTDOWN = 10\nPOLLING_INTERVAL = 1\n")
+    pool = make_pool(BASE + "POLLING_INTERVAL = 1\n")
     pool.up()
     log = submit(pool, 3)
+    pool.until("the job runs", lambda: events(log, "001") >= 1)
+    pool.config_file.write_text(pool.config_file.read_text() + "STARTD_NOCLAIM_SHUTDOWN = 2\n")
+    pool.run("reconfig")
     pool.until("the job has ended", lambda: events(log, "005") == 1)
     pool.until("all have ended", lambda: not pool.pids())
 

@@ -28,6 +28,7 @@ from slotwise.wire.keys import PoolSecrets
 from slotwise.wire.token import DAEMON_LEVELS, OWNER_LEVELS
 
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S
 
 CALLS = int(os.environ.get("SLOTWISE_FUZZ_CALLS", "300"))
 SEED = int(os.environ.get("SLOTWISE_FUZZ_SEED", "1"))
@@ -196,7 +197,7 @@ def test_daemons_survive_whatever_is_sent(make_pool: Callable[[str], Pool]) -> N
         request: Any = iter(messages) if streams_in else messages[0]
         try:
             # A stream that a daemon keeps open, because it has nothing against it, is left.
-            answer = method(request, metadata=shown, timeout=0.5 if streams_out else 20)
+            answer = method(request, metadata=shown, timeout=0.5 if streams_out else LIMIT_S)
             for _ in answer if streams_out else ():
                 pass
         except grpc.RpcError as error:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S
 
 #: Pools of tests lie below /tmp, which jobs otherwise have one of their own of.
 BASE = "NUM_CPUS = 2\nRunBenchmarks = false\nNEGOTIATOR_INTERVAL = 2\nMOUNT_UNDER_SCRATCH =\n"
@@ -64,8 +65,8 @@ def test_a_job_evicted_after_a_checkpoint_goes_on_from_it(make_pool: Callable[[s
     log = submit(pool, COUNTER.format(flag=flag, block=block), *lines)
     pool.until("it runs behind its checkpoint", flag.exists)
     pool.run("vacate-job", "-all")
-    pool.until("it was evicted", lambda: events(log, "004") == 1)
-    pool.until("it runs again", lambda: events(log, "001") == 2)
+    pool.until("it was evicted", lambda: events(log, "004") >= 1)
+    pool.until("it runs again", lambda: events(log, "001") >= 2)
     block.unlink()
     pool.until("it has ended", lambda: events(log, "005") == 1)
     assert "return value 7" in log.read_text()
@@ -88,7 +89,7 @@ def test_nothing_stays_of_a_removed_job_that_would_have_been_kept_for_its_next_r
     log = submit(pool, script, "when_to_transfer_output = ON_EXIT_OR_EVICT")
     pool.until("it runs", lambda: "began" in pool.run("tail", "1", check=False).stdout)
     pool.run("rm", "1")
-    pool.until("it was removed", lambda: events(log, "009") == 1)
+    pool.until("it was removed", lambda: events(log, "009") >= 1)
     kept = pool.home.spool / "jobs"
     pool.until("it has left the slot", lambda: not list(pool.home.execute.glob("dir_*")))
     assert not list(kept.glob("*/*"))
@@ -166,7 +167,7 @@ def test_inputs_and_results_that_are_urls(make_pool: Callable[[str], Pool], open
         'transfer_output_remaps = "made = shelf://kept"\nqueue\n'
     )
     pool.run("submit", "s.sub", cwd=place)
-    pool.run("wait", "-wait", "60", "l", cwd=place)
+    pool.run("wait", "-wait", f"{LIMIT_S:g}", "l", cwd=place)
     assert (shelf / "kept").read_text() == "from the shelf\n"
     assert (place / "stays").read_text() == "here\n" and not (place / "made").exists()
     epochs = ("history", "-epochs", "-forwards", "-type", "ALL")

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.pool import Pool
 from tests.support.starter_bench import job_python
+from tests.support.waiting import LIMIT_S
 
 #: Numbered lines, as many as the argument says, then it waits until a file is there.
 COUNT = """import os, sys, time
@@ -81,7 +82,7 @@ def test_output_is_complete_whatever_is_killed_meanwhile(pool: Pool, where: Path
     pool.kill("starter")
     arrives(pool, where / "out", "299")
     finish(pool)
-    pool.run("wait", "-wait", "60", "log", cwd=where)
+    pool.run("wait", "-wait", f"{LIMIT_S:g}", "log", cwd=where)
     assert (where / "out").read_text() == whole(300)
 
 
@@ -92,9 +93,10 @@ def test_a_job_that_starts_again_begins_anew_unless_it_appends(kept: bool, pool:
     arrives(pool, where / "out", "4")
     pool.run("hold", job)
     pool.until("it is held", lambda: pool.run("q", job, "-af", "JobStatus").stdout == "5\n")
+    pool.until("its directory is gone", lambda: not list(pool.home.execute.glob("dir_*")))
     pool.run("release", job)
     finish(pool)
-    pool.run("wait", "-wait", "60", "log", cwd=where)
+    pool.run("wait", "-wait", f"{LIMIT_S:g}", "log", cwd=where)
     assert (where / "out").read_text() == ("0\n1\n2\n3\n4\n" if kept else "") + whole(5)
 
 
@@ -102,7 +104,7 @@ def test_streams_follow_remaps_and_leave_other_outputs_alone(pool: Pool, where: 
     submitted(pool, where, 3, 'transfer_output_remaps = "out = moved"', "stream_error = true")
     arrives(pool, where / "moved", "2")
     finish(pool)
-    pool.run("wait", "-wait", "60", "log", cwd=where)
+    pool.run("wait", "-wait", f"{LIMIT_S:g}", "log", cwd=where)
     assert (where / "moved").read_text() == whole(3) and (where / "err").read_text() == ""
     assert not (where / "out").exists()
 

@@ -84,7 +84,7 @@ def test_daemons_that_are_started_one_by_one_make_a_pool(make_pool: Callable[[st
         pool.until(f"{name} answers", lambda name=name: pool.answers(name))
     (tmp_path / "s.sub").write_text("executable = /bin/true\nlog = l\nqueue\n")
     pool.run("submit", "s.sub", cwd=tmp_path)
-    pool.run("wait", "-wait", "60", "l", cwd=tmp_path)
+    pool.run("wait", "-wait", f"{LIMIT_S:g}", "l", cwd=tmp_path)
     pool.down()
     assert [process.wait(LIMIT_S) for process in processes] == [0] * len(names)
 
@@ -302,7 +302,7 @@ def test_nothing_listens_beyond_the_machine_in_clear_text(make_pool: Callable[[s
 
 
 def test_a_daemon_that_hangs_is_killed_and_started_again(make_pool: Callable[[str], Pool]) -> None:
-    pool = make_pool(SMALL + "COLLECTOR_NOT_RESPONDING_TIMEOUT = 2\n")
+    pool = make_pool(SMALL + "COLLECTOR_NOT_RESPONDING_TIMEOUT = 4\n")
     pool.up()
     before = pool.stop("collector")
     pool.until("a new collector answers", lambda: pool.pid("collector") != before and pool.answers("collector"))

@@ -100,7 +100,7 @@ def test_the_death_of_a_starter_sends_the_whole_job_back(pool: Pool) -> None:
     (job,) = pool.json("q", "-all")
     pool.run("vacate", "-fast", job["AllRemoteHosts"].split(",")[2])
     pool.until("it was evicted", lambda: ("004", "000") in heads(log))
-    pool.until("all nodes execute again", lambda: heads(log).count(("001", "000")) == 2)
+    pool.until("all nodes execute again", lambda: heads(log).count(("001", "000")) >= 2)
     gate.touch()
     ends(pool, log)
     assert heads(log).count(("004", "000")) == 1

@@ -115,8 +115,11 @@ def test_a_rooster_that_dies_in_a_call_calls_again_and_no_job_is_lost(
     (tmp_path / "tools/killed").touch()
     pool.kill("collector")
     pool.until("the job has run", lambda: events(log, "005"))
-    assert (tmp_path / "tools/calls").read_text().split() == ["called", "called"]
-    assert not asleep(pool)
+    # Once by the former rooster, and again by this one, each time after the call before was given up.
+    calls = (tmp_path / "tools/calls").read_text().split()
+    given_up = (pool.home.log / "RoosterLog").read_text().count("has not come within 2 s of call ")
+    assert 2 <= len(calls) <= 1 + given_up
+    pool.until("it is awake", lambda: not asleep(pool))
 
 
 def test_a_startd_that_dies_while_jobs_leave_is_awake_again_and_the_job_runs_once_more(
@@ -130,7 +133,8 @@ def test_a_startd_that_dies_while_jobs_leave_is_awake_again_and_the_job_runs_onc
     pool.up()
     pool.run("submit", "s")
     log = pool.root / "l"
-    pool.until("the job has to leave", lambda: slots(pool, State="Preempting"))
+    start_log = pool.home.log / "StartLog"
+    pool.until("the job has to leave", lambda: "-> Preempting/" in start_log.read_text())
     pool.config_file.write_text(pool.config_file.read_text() + 'HIBERNATE = "NONE"\n')
     pool.kill("startd")
     (pool.root / "job").write_text("#!/bin/sh\nexit 0\n")

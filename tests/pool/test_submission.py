@@ -261,13 +261,13 @@ def test_names_of_files_need_not_be_utf8(pool: Pool, tmp_path: Path) -> None:
         "transfer_output_files = tree\nqueue\n"
     )
     pool.run("submit", "s.sub", cwd=tmp_path)
-    pool.run("wait", "l", "-wait", "60", cwd=tmp_path)
+    pool.run("wait", "l", "-wait", f"{LIMIT_S:g}", cwd=tmp_path)
     assert (tmp_path / "tree" / odd).read_text() == "coffee\n"
     (tmp_path / "all.sub").write_text(
         "executable = prog\ntransfer_input_files = in\nlog = l2\nshould_transfer_files = yes\nqueue\n"
     )
     pool.run("submit", "all.sub", cwd=tmp_path)
-    pool.run("wait", "l2", "-wait", "60", cwd=tmp_path)
+    pool.run("wait", "l2", "-wait", f"{LIMIT_S:g}", cwd=tmp_path)
     assert (tmp_path / latin).read_text() == "coffee\n"
 
 
@@ -302,7 +302,7 @@ def test_descriptions_need_not_be_utf8(pool: Pool, tmp_path: Path) -> None:
         b'environment = "X=\xdf"\ntransfer_input_files = in\xfc\noutput = $(x).out\nqueue x in (\xe4 \xc3\xa4)\n'
     )
     job = pool.run("submit", "-terse", "s.sub", cwd=tmp_path).stdout.split()[0]
-    pool.run("wait", "l", "-wait", "60", cwd=tmp_path)
+    pool.run("wait", "l", "-wait", f"{LIMIT_S:g}", cwd=tmp_path)
     for name in (b"\xe4.out", b"\xc3\xa4.out"):
         assert (tmp_path / os.fsdecode(name)).read_bytes() == b"input\nb\xf6se \xdf\n"
     shown = subprocess.run(
@@ -333,7 +333,7 @@ def test_output_that_is_not_transferred_leaves_the_file_as_it_is(pool: Pool, tmp
     )
     said = pool.run("submit", "j.sub", cwd=tmp_path)
     assert "WARNING" not in said.stderr
-    pool.run("wait", "-wait", "60", "l", cwd=tmp_path)
+    pool.run("wait", "-wait", f"{LIMIT_S:g}", "l", cwd=tmp_path)
     found = {path.name: path.read_text() for path in tmp_path.iterdir() if path.name in ("keep.txt", "e", "made")}
     assert found == {"keep.txt": "OLD\n", "e": "err\n", "made": "x\n"}
 
@@ -345,7 +345,7 @@ def test_files_that_are_to_be_encrypted_stay_on_this_machine_or_go_over_tls(pool
         "encrypt_input_files = in.txt\nencrypt_output_files = o\ndont_encrypt_input_files = other\nqueue\n"
     )
     pool.run("submit", "j.sub", cwd=tmp_path)
-    pool.run("wait", "-wait", "60", "l", cwd=tmp_path)
+    pool.run("wait", "-wait", f"{LIMIT_S:g}", "l", cwd=tmp_path)
     assert (tmp_path / "o").read_text() == "secret\n"
 
 
