@@ -50,11 +50,11 @@ def test_filler_work_makes_room_for_jobs_and_ends_with_its_startd(make_pool: Cal
     pool.until("one client and its child run for both slots", lambda: len(living(home)) == 2)
     said = {name: (home / name).read_text().splitlines()[0] for name in ("out", "err")}
     assert said == {"out": "--attach here seti", "err": "no luck"}
-    log = submit(pool, 100)
+    log = submit(pool, 600)
     pool.until("a job takes one slot", lambda: events(log, "001") >= 1)
     pool.until("the other stays filled", lambda: len(slots(pool, State="Backfill", Activity="Busy")) == 1)
     assert len(living(home)) == 2
-    log = submit(pool, 100)
+    log = submit(pool, 600)
     pool.until("another job takes the other", lambda: events(log, "001") >= 2)
     pool.until("the client has gone", lambda: not living(home))
     pool.run("rm", "-all")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pool.test_execution_point import BASE, events, slots, submit
+from tests.pool.test_execution_point import BASE, UNTIL_GO, events, slots, submit
 from tests.support.pool import Pool
 from tests.support.unkillable import deaf_file_system
 
@@ -40,13 +40,14 @@ def test_a_scratch_directory_that_cannot_be_removed_breaks_the_slot(
 ) -> None:
     pool = make_pool(BASE)
     pool.up()
-    log = submit(pool, 3)
+    log = submit(pool, 0, 1, *UNTIL_GO)
     pool.until("it runs", lambda: events(log, "001") >= 1)
     scratch = re.search(r'CondorScratchDir = "(.+)"', log.read_text())
     assert scratch is not None
     fix_in_place(Path(scratch[1]) / "kept")
     for victim in victims:
         pool.kill(victim)
+    (Path(scratch[1]) / "go").touch()
     pool.until("the job has ended", lambda: events(log, "005") == 1)
     broken = pool.until("the slot has lost a core", lambda: slots(pool, BrokenSlotCpus=1))
     assert (broken[0]["Cpus"], broken[0]["TotalSlotCpus"], broken[0]["Name"].partition("@")[0]) == (3, 3, "slot1")
@@ -67,12 +68,13 @@ def test_what_can_be_removed_later_repairs_the_slot(
 ) -> None:
     pool = make_pool(BASE + "STARTD_CLEANUP_REMINDER_TIMER_INTERVAL = 1\nAGGRESSIVE_CLEANUP_REMINDER = true\n")
     pool.up()
-    log = submit(pool, 2)
+    log = submit(pool, 0, 1, *UNTIL_GO)
     pool.until("it runs", lambda: events(log, "001") >= 1)
     scratch = re.search(r'CondorScratchDir = "(.+)"', log.read_text())
     assert scratch is not None
     kept = Path(scratch[1]) / "kept"
     fix_in_place(kept)
+    (Path(scratch[1]) / "go").touch()
     pool.until("the slot has lost a core", lambda: slots(pool, BrokenSlotCpus=1))
     if victim != "nobody":
         pool.kill(victim)
@@ -113,7 +115,7 @@ def own_ads(pool: Pool) -> list[dict[str, object]]:
 def test_a_killed_startd_goes_on_draining(make_pool: Callable[[str], Pool]) -> None:
     pool = make_pool(BASE + "MaxJobRetirementTime = 3600\n")
     pool.up()
-    log = submit(pool, 60, 2)
+    log = submit(pool, 600, 2)
     pool.until("two jobs run", lambda: events(log, "001") >= 2)
     host = str(slots(pool)[0]["Machine"])
     pool.run("drain", "-reason", "kernel", host)

@@ -16,6 +16,10 @@ from tests.support.pool import Pool
 BASE = "NUM_CPUS = 4\nRunBenchmarks = false\nNEGOTIATOR_INTERVAL = 2\n"
 
 
+#: Lines of a job that runs until the file ``go`` is in its scratch directory.
+UNTIL_GO = ("executable = /bin/sh", """arguments = "-c 'until test -e go; do sleep 0.1; done'" """)
+
+
 def submit(pool: Pool, seconds: float, count: int = 1, *extra: str) -> Path:
     """Queue jobs that sleep; the path of their event log."""
     pool.root.parent.chmod(0o755)  # jobs run as another user
@@ -28,6 +32,12 @@ def submit(pool: Pool, seconds: float, count: int = 1, *extra: str) -> Path:
     description.write_text("\n".join(lines) + "\n")
     pool.run("submit", str(description))
     return log
+
+
+def let_go(pool: Pool) -> None:
+    """Let the jobs that run now come to their end."""
+    for scratch in pool.home.execute.glob("dir_*/scratch"):
+        (scratch / "go").touch()
 
 
 def events(log: Path, kind: str) -> int:
@@ -124,9 +134,10 @@ def test_a_preempt_that_is_true_while_suspended_only_holds_the_job(make_pool: Ca
 def test_jobs_live_through_the_death_of_the_startd(make_pool: Callable[[str], Pool]) -> None:
     pool = make_pool(BASE)
     pool.up()
-    log = submit(pool, 3, 4)
+    log = submit(pool, 0, 4, *UNTIL_GO)
     pool.until("all run", lambda: events(log, "001") >= 4)
     pool.kill("startd")
+    let_go(pool)
     pool.until("all have ended", lambda: events(log, "005") == 4)
     assert (events(log, "001"), events(log, "004")) == (4, 0)
     pool.until("the machine is whole again", lambda: [ad["Cpus"] for ad in slots(pool)] == [4])
@@ -135,13 +146,12 @@ def test_jobs_live_through_the_death_of_the_startd(make_pool: Callable[[str], Po
 def test_a_startd_is_turned_off_in_each_way_and_on_again(make_pool: Callable[[str], Pool]) -> None:
     pool = make_pool(BASE + "MaxJobRetirementTime = 3600\n")
     pool.up()
-    log = submit(pool, 0, 1, "executable = /bin/sh", """arguments = "-c 'until test -e go; do sleep 0.1; done'" """)
+    log = submit(pool, 0, 1, *UNTIL_GO)
     pool.until("it runs", lambda: events(log, "001") >= 1)
     pool.run("off", "-peaceful", "-startd")
     start_log = pool.home.log / "StartLog"
     pool.until("it retires", lambda: "Claimed/Busy -> Claimed/Retiring" in start_log.read_text())
-    for scratch in pool.home.execute.glob("dir_*/scratch"):
-        (scratch / "go").touch()
+    let_go(pool)
     pool.until("the startd ends when the job has", lambda: pool.pid("startd") is None)
     assert (events(log, "005"), events(log, "004")) == (1, 0)
     pool.until("its ads have gone", lambda: not slots(pool))
@@ -222,11 +232,12 @@ def test_what_a_monitor_measures_of_a_device_is_in_the_ads_of_slot_and_job(make_
     )
     pool.config_file.write_text(pool.config_file.read_text() + knobs)
     pool.up()
-    log = submit(pool, 4, 1, "request_Dev = 1")
+    log = submit(pool, 0, 1, "request_Dev = 1", *UNTIL_GO)
     pool.until(
         "the slot tells of its job's device",
         lambda: any(0.1 < float(str(ad.get("DevAverageUsage", 0))) < 1 for ad in slots(pool, State="Claimed")),
     )
+    let_go(pool)
     pool.until("the job has ended", lambda: events(log, "005") == 1)
     (job,) = pool.json("history")
     assert 0.1 < job["DevAverageUsage"] < 1 and job["DevMemoryUsage"] == 7

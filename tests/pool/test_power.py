@@ -88,7 +88,7 @@ def test_a_machine_sleeps_through_a_crash_of_the_collector_and_wakes_for_a_job(
     assert "Offline = true" in told and "MachineLastMatchTime = " in told and "HardwareAddress" in told
     assert len(slots(pool)) == 2 and not asleep(pool), "the machine's own ads are back"
     assert len((tmp_path / "tools/sleeps").read_text().splitlines()) == 1, "it stays awake for a while"
-    one = pool.until("its record is written", lambda: not (found := record())["sleeps_now"] and found)
+    one = pool.until("its record is written", lambda: (found := record()) and not found["sleeps_now"] and found)
     assert one["sleeps"] == 1 and 0 < one["hours_asleep"] < 1
     assert one["kwh_saved"] == pytest.approx(one["hours_asleep"] * 0.088, abs=1e-3)
     assert one["machine"] in pool.run("power", "report").stdout
