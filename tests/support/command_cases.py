@@ -886,6 +886,7 @@ _MASKS = [
         (r"\d\d/\d\d/\d\d(?:\d\d)? \d\d:\d\d(?::\d\d)?", "TIME"),
         (r"\d\d\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d", "TIME"),
         (r"\b\d{1,2}/\d{1,2} +\d\d:\d\d(?::\d\d)?", "TIME"),
+        (r"(?m)\b\d{1,2}/\d{0,2}$", "TIME"),  # cut by -wide
         (r"\b25\.14\.\d+(?:\.PackageID:)?", "RELEASE"),
         (r"\b[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\b", "TIME"),
         (r"\d+\+\d\d:\d\d(?::-?\d+)?", "SPAN"),
