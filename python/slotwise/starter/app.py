@@ -14,6 +14,7 @@ from slotwise.errors import ConfigError, HostError
 from slotwise.execution.control_dir import control_root
 from slotwise.execution.launcher import holder
 from slotwise.starter.enforcement.gpu_hiding import find_gpus
+from slotwise.starter.enforcement.privilege import may_make_namespaces
 from slotwise.starter.host.capabilities import Enforcement, assess, cgroups_for
 from slotwise.starter.host.java_probe import look_for_java
 from slotwise.starter.host.job_host import JobHost
@@ -104,6 +105,7 @@ def probe_host(settings: StarterSettings) -> tuple[Enforcement, Volumes]:
         gpus=bool(find_gpus()),
         absent=absent,
         encrypts=bool(volumes.encryption),
+        namespaces=may_make_namespaces(),
     )
     for gap in enforcement.gaps:
         _log.warning("not enforced on this host: %s", gap)

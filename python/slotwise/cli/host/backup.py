@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import copy
 import io
 import json
 import os
@@ -224,12 +225,18 @@ def read(source: Path, home: PoolHome) -> tuple[int, Manifest]:
         with tarfile.open(source, "r:gz") as archive:
             manifest = _manifest(archive, source)
             members = [_checked(member, source) for member in archive if member.name != _MANIFEST]
+            # They are what is extracted, on every Python: before 3.11.4 there are no filters, and from 3.14 on one that
+            # takes files from their owners unless another is named.
+            archive.extraction_filter = _unchanged
             home.root.mkdir(parents=True, exist_ok=True)
             # Directories last: until all is there, nobody else decides what is in them.
             for member in sorted(members, key=lambda one: one.isdir()):
                 part, *rest = PurePosixPath(member.name).parts
-                below = member.replace(name=str(PurePosixPath(*rest)), deep=False)
-                archive.extract(below, _place(home, part), numeric_owner=True, filter=_kept)
+                below = copy.copy(member)
+                below.name = str(PurePosixPath(*rest))
+                # Owner and mode stay, but for bits that make programs another's.
+                below.mode &= 0o777
+                archive.extract(below, _place(home, part), numeric_owner=True)
     except (tarfile.TarError, EOFError, OSError) as error:
         raise HostError(f"cannot restore {source}: {error}", path=str(source)) from None
     finally:
@@ -237,9 +244,8 @@ def read(source: Path, home: PoolHome) -> tuple[int, Manifest]:
     return sum(member.isreg() for member in members), manifest
 
 
-def _kept(member: tarfile.TarInfo, place: str) -> tarfile.TarInfo:
-    """Owner and mode stay, but for bits that make programs another's."""
-    return member.replace(mode=member.mode & 0o777, deep=False)
+def _unchanged(member: tarfile.TarInfo, place: str) -> tarfile.TarInfo:
+    return member
 
 
 def _manifest(archive: tarfile.TarFile, source: Path) -> Manifest:

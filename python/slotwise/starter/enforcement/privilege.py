@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,15 @@ from pathlib import Path
 from slotwise.daemon.file_rights import file_rights
 from slotwise.daemon.user_paths import open_path
 from slotwise.execution.keeper_spec import Identity
+
+#: CAP_SYS_ADMIN, as a bit of a set of capabilities.
+_SYS_ADMIN = 1 << 21
+
+
+def may_make_namespaces(status: Path = Path("/proc/self/status")) -> bool:
+    """Whether the starter has the capability for namespaces; root in a container usually lacks it."""
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", status.read_text(), re.MULTILINE)
+    return found is not None and bool(int(found[1], 16) & _SYS_ADMIN)
 
 
 @contextlib.contextmanager

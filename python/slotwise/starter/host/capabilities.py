@@ -26,6 +26,8 @@ class Enforcement:
     private_mounts: bool
     pid_namespace: bool
     gaps: tuple[str, ...]
+    #: Whether jobs can have namespaces of their own.
+    namespaces: bool = True
     #: Methods of URLs that plugins here serve.
     url_methods: str = ""
     #: Whether a scratch volume can be encrypted.
@@ -102,20 +104,24 @@ def assess(
     gpus: bool = False,
     absent: tuple[str, ...] = (),
     encrypts: bool = False,
+    namespaces: bool = True,
 ) -> Enforcement:
     """What holds for jobs under these settings. ``volumes``: lvm, loop, or empty when there are none. ``gpus``: the
     host has some. ``absent``: directories of MOUNT_UNDER_SCRATCH that the host does not have. ``encrypts``: volumes can
-    be encrypted."""
+    be encrypted. ``namespaces``: root may make some; where it may not, as in most containers, jobs do without, as in
+    HTCondor."""
     gaps = list(cgroups.problems)
     if not root:
         gaps.append("jobs run as the daemons' own user: the daemons are not root")
+    if not (isolates := root and namespaces):
+        why = "root lacks CAP_SYS_ADMIN" if root else "the daemons are not root"
         if settings.mounts:
-            gaps.append("MOUNT_UNDER_SCRATCH has no effect: the daemons are not root")
+            gaps.append(f"MOUNT_UNDER_SCRATCH has no effect: {why}")
         if settings.private_shm or settings.private_ipc:
-            gaps.append("jobs share /dev/shm and System V memory with all others: the daemons are not root")
+            gaps.append(f"jobs share /dev/shm and System V memory with all others: {why}")
         if settings.pid_namespace:
-            gaps.append("USE_PID_NAMESPACES has no effect: the daemons are not root")
-    if root and absent:
+            gaps.append(f"USE_PID_NAMESPACES has no effect: {why}")
+    if isolates and absent:
         gaps.append(f"MOUNT_UNDER_SCRATCH: there is no directory {', '.join(absent)}")
     gaps += settings.misread + _memory_gaps(settings, cgroups)
     if not cgroups.has("cpu"):
@@ -144,8 +150,9 @@ def assess(
         cgroups=cgroups,
         disk=disk,
         tracking=tracking,
-        private_mounts=root and bool(settings.mounts),
-        pid_namespace=root and settings.pid_namespace,
+        private_mounts=isolates and bool(settings.mounts),
+        pid_namespace=isolates and settings.pid_namespace,
+        namespaces=isolates,
         encrypts=encrypts and not settings.encryption.forbidden,
         gaps=tuple(gaps),
     )

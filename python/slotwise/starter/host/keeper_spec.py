@@ -155,7 +155,7 @@ def _limits(context: JobContext, settings: StarterSettings, cgroups: CgroupHost)
 
 
 def _isolation(context: JobContext, settings: StarterSettings, program: str) -> Isolation:
-    if not context.root:
+    if not (context.root and context.namespaces):
         return Isolation()
     directory = context.directory
     used = [] if context.transfers else [context.job.iwd, *_streams(context, context.job.iwd)]

@@ -262,6 +262,7 @@ class Preparation:
             hidden=self._hidden(assignment),
             cores=cores,
             in_image=job.choice.runtime != NONE,
+            namespaces=self._machine.enforcement.namespaces,
         )
 
     def _cores_for(self, run: Run) -> tuple[int, ...]:

@@ -29,3 +29,5 @@ class JobContext:
     cores: tuple[int, ...] = ()
     #: The job's program is looked up in an image: a path that is not transferred is none of this host.
     in_image: bool = False
+    #: Root may make namespaces for the job.
+    namespaces: bool = True
