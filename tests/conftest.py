@@ -5,13 +5,20 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support import host
 from tests.support.waiting import PATIENCE
+
+#: Sockets of pools lie in temporary directories, and their paths have a bound: where TMPDIR is longer, it is not used.
+_LONGEST = 48
+if len(os.fsencode(tempfile.gettempdir())) > _LONGEST:
+    tempfile.tempdir = "/tmp"
 
 settings.register_profile(
     "fixed", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
@@ -25,6 +32,24 @@ def pytest_configure(config: pytest.Config) -> None:
     """The limit of a test as a whole, too, is longer where tests are to be patient."""
     if config.getoption("timeout") is None:
         config.option.timeout = float(config.getini("timeout")) * PATIENCE
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip tests that need what this host lacks."""
+    for mark in item.iter_markers("needs"):
+        host.need(*mark.args)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Name the skipped test and not the line that has skipped it, which is that of a fixture for many."""
+    report = yield
+    if report.skipped and isinstance(report.longrepr, tuple):
+        path, line, _ = item.reportinfo()
+        report.longrepr = (str(path), (line or 0) + 1, report.longrepr[2])
+    return report
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 import slotwise
 
+from tests.support import host
 from tests.support.pool import Pool
 from tests.support.waiting import LIMIT_S
 
@@ -77,8 +77,7 @@ def _account() -> int | None:
 @pytest.fixture(scope="session")
 def run_client() -> Iterator[RunClient]:
     """One pool for all clients that run in this process."""
-    if not Path(sys.executable).with_name("slotwise").exists():
-        pytest.skip("needs the launcher beside the interpreter (an installed package)")
+    host.need(host.launcher)
     with tempfile.TemporaryDirectory(prefix="sw-", ignore_cleanup_errors=True) as text:
         directory = Path(text)
         directory.chmod(0o755)

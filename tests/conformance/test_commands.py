@@ -15,7 +15,6 @@ import re
 import shlex
 import shutil
 import socket
-import sys
 import tempfile
 from collections.abc import Iterator
 from functools import cache
@@ -25,6 +24,7 @@ from typing import Any
 import pytest
 
 from tests.support import command_cases, command_variants
+from tests.support.host import launcher, need
 from tests.support.pool import Pool
 
 HERE = Path(__file__).parent
@@ -63,8 +63,7 @@ Ours = tuple[str, list[tuple[str, str, int]]]
 def ours(request: pytest.FixtureRequest) -> Iterator[Ours]:
     """A script, and what it prints on a pool of ours, masked."""
     script, files = SCRIPTS[request.param]
-    if not Path(sys.executable).with_name("slotwise").exists():
-        pytest.skip("needs the launcher beside the interpreter (an installed package)")
+    need(launcher)
     with tempfile.TemporaryDirectory(prefix="sw-", ignore_cleanup_errors=True) as directory:
         pool = Pool(Path(directory) / "p", command_cases.CONFIG)
         try:

@@ -17,7 +17,8 @@ from slotwise.starter.runtimes.apptainer import innermost
 from slotwise.starter.sessions import launch
 from slotwise.wire.gen import schedd_pb2
 
-from tests.support.images import apptainer, image_directory, image_file, tree_of
+from tests.support import host
+from tests.support.images import apptainer, image_directory, image_file, open_to_all, tree_of
 from tests.support.registry import Registry
 from tests.support.starter_bench import StarterBench, groups_of, processes_below, starter_bench
 from tests.support.waiting import LIMIT_S
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.host
 
 @pytest.fixture(scope="module")
 def program() -> str:
+    host.need(host.image_directories)
     return apptainer()
 
 
@@ -46,6 +48,7 @@ def image(place: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def sif(program: str, image: Path, place: Path) -> Path:
+    host.need(host.image_files)
     return image_file(program, image, place / "image.sif")
 
 
@@ -66,9 +69,9 @@ async def ready(bench: StarterBench) -> None:
 @pytest.fixture(params=["root", "user"])
 def as_user(request: pytest.FixtureRequest) -> int | None:
     """The account of the starter; None: root."""
-    if os.geteuid() != 0:
-        if request.param == "root":
-            pytest.skip("needs root")
+    if request.param == "root":
+        host.need(host.root)
+    elif host.root():
         return None
     return 65534 if request.param == "user" else None
 
@@ -127,6 +130,7 @@ async def test_a_missing_image_holds_the_job_with_the_words_of_the_runtime(progr
 async def test_the_administrator_puts_jobs_into_containers(program: str, image: Path, place: Path) -> None:
     (place / "shared").mkdir(exist_ok=True)
     (place / "shared" / "data").write_text("shared\n")
+    open_to_all(place / "shared")
     knobs: dict[str, Any] = {
         "SINGULARITY": program,
         "SINGULARITY_JOB": "!isUndefined(TARGET.SingularityImage)",
@@ -157,8 +161,8 @@ def broken(image: Path, place: Path) -> Path:
     found = place / "broken"
     shutil.copytree(image, found, symlinks=True)
     (found / ".singularity.d/actions").mkdir(parents=True)
-    (test := found / ".singularity.d/actions/test").write_text("#!/bin/sh\necho unfit >&2\nexit 3\n")
-    test.chmod(0o755)
+    (found / ".singularity.d/actions/test").write_text("#!/bin/sh\necho unfit >&2\nexit 3\n")
+    open_to_all(found)
     return found
 
 
@@ -172,6 +176,7 @@ async def test_what_knobs_change_of_the_call(program: str, image: Path, broken: 
     """SINGULARITY_RUN_TEST_BEFORE_JOB, _VERBOSITY, _IGNORE_MISSING_BIND_TARGET, _USE_LAUNCHER."""
     (place / "shared").mkdir(exist_ok=True)
     (place / "shared" / "data").write_text("shared\n")
+    open_to_all(place / "shared")
     knobs: dict[str, Any] = {
         "SINGULARITY": program,
         "SINGULARITY_RUN_TEST_BEFORE_JOB": False,
@@ -257,6 +262,8 @@ async def test_nothing_is_left_of_a_container_whose_keeper_is_killed(program: st
 
 
 async def test_a_visitor_enters_the_container(program: str, image: Path, as_user: int | None) -> None:
+    if os.geteuid() == 0 and as_user is None:
+        host.need(host.process_namespaces)
     async with starter_bench(as_user, SINGULARITY=program) as bench:
         run = in_container(bench, image, "echo ready; while [ ! -e go ]; do sleep 0.1; done", Environment="COLOR=red")
         started = await bench.running(run)
@@ -270,11 +277,12 @@ async def test_a_visitor_enters_the_container(program: str, image: Path, as_user
         script = "cat /etc/image; echo $COLOR; pwd; id -u; touch go"
         visit = [*words, "1", str(Path(f"/proc/{job}/cwd").readlink()), script]
         said = subprocess.run(visit, capture_output=True, text=True, check=False)
-        expected = ["made by the test", "red", f"{directory}/scratch", "65534"]
+        expected = ["made by the test", "red", f"{directory}/scratch", str(os.geteuid() or 65534)]
         assert said.stdout.splitlines() == expected, said.stderr
         await bench.ended(run)
 
 
+@host.needs(host.image_pulls)
 async def test_jobs_of_one_image_pull_it_once(program: str, image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("APPTAINER_NOHTTPS", "1")
     registry = Registry(tree_of(image))
@@ -299,6 +307,7 @@ def pulls(bench: StarterBench) -> list[Path]:
     return list(bench.execute.glob(".images/pull.*"))
 
 
+@host.needs(host.image_pulls)
 async def test_nothing_is_left_of_a_pull_that_is_given_up(
     program: str, image: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

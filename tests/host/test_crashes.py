@@ -16,6 +16,7 @@ from slotwise.starter.links.leftovers import NAME
 from slotwise.starter.messages import RunList
 from slotwise.wire.gen import schedd_pb2, starter_pb2
 
+from tests.support import host
 from tests.support.starter_bench import (
     StarterBench,
     groups_of,
@@ -166,6 +167,7 @@ async def test_the_family_of_a_killed_keeper_is_ended(root: None, knobs: dict[st
         await nothing_left(bench)
 
 
+@host.needs(host.process_namespaces)
 async def test_the_first_process_of_a_namespace_dies_with_its_keeper(root: None) -> None:
     async with starter_bench(USE_PID_NAMESPACES="true") as bench:
         run = bench.submit(job_python(), "-S", "-c", FAMILY)

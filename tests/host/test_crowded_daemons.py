@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import host
 from tests.support.accounts import HostUser, host_users
 from tests.support.open_installation import opened
 from tests.support.pool import Pool
@@ -60,8 +61,7 @@ def _drop(user: HostUser) -> list[str]:
 @pytest.fixture
 def place() -> Iterator[tuple[Pool, HostUser, HostUser]]:
     with host_users("eve", "ann") as (eve, ann):
-        if opened() is None:
-            pytest.skip("the installation is closed to other accounts, and no mount namespace can be made")
+        host.need(host.open_installation)
         with tempfile.TemporaryDirectory(prefix="slotwise-crowd-", dir="/var/tmp") as name:
             top = Path(name)
             top.chmod(0o755)

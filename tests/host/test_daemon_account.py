@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from slotwise.daemon.registry import DAEMONS
 
+from tests.support import host
 from tests.support.accounts import HostUser, host_users
 from tests.support.certificates import Authority
 from tests.support.open_installation import opened
@@ -136,8 +137,7 @@ class _Open:
 @pytest.fixture
 def place() -> Iterator[_Open]:
     with host_users("daemon", "user") as (daemon, user):
-        if opened() is None:
-            pytest.skip("the installation is closed to other accounts, and no mount namespace can be made")
+        host.need(host.open_installation)
         with tempfile.TemporaryDirectory(prefix="slotwise-account-", dir="/var/tmp") as name:
             top = Path(name)
             top.chmod(0o755)
@@ -274,8 +274,7 @@ def test_programs_of_the_administrator_have_no_rights_of_roots(place: _Open) -> 
     ],
 )
 def test_ids_that_cannot_be_stop_the_start(ids: str, why: str, tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root")
+    host.need(host.root)
     pool = Pool(tmp_path, f"CONDOR_IDS = {ids}\n")
     done = pool.run("up", check=False)
     assert done.returncode != 0

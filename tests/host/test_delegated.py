@@ -12,6 +12,7 @@ import pytest
 from slotwise.execution.cgroup.probe import V1_WANTED, CgroupHost
 from slotwise.wire.gen import schedd_pb2
 
+from tests.support import host
 from tests.support.ads import number_of, texts_of
 from tests.support.hiding import HIDER, hidden_pid, let_go
 from tests.support.starter_bench import StarterBench, is_alive, job_python, processes_below, starter_bench
@@ -54,8 +55,8 @@ def _remove(group: Path) -> None:
 def delegated(root: None, cgroups: CgroupHost) -> Iterator[tuple[Path, ...]]:
     """A subtree of each hierarchy that belongs to an ordinary account."""
     name = f"delegated-{uuid.uuid4().hex[:8]}"
-    if not cgroups.has("memory"):
-        pytest.skip("needs a memory cgroup")
+    host.need(host.cgroup("memory", cgroups.version))
+    assert cgroups.has("memory"), cgroups.problems
     tops = [MOUNT] if cgroups.version == 2 else [MOUNT / c for c in V1_WANTED if c in cgroups.controllers]
     made: list[Path] = []
     try:

@@ -15,6 +15,7 @@ from slotwise.execution.cgroup.probe import probe
 from slotwise.execution.keeper_spec import Identity, KeeperResult, KeeperSpec, read_result
 from slotwise.execution.launcher import Launcher
 
+from tests.support.host import cgroup, device_programs, need
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.host
@@ -50,9 +51,9 @@ async def finished(launcher: Launcher, control: Path, spec: KeeperSpec) -> Keepe
 
 @pytest.mark.parametrize("version", ["1", "2"])
 async def test_a_denied_device_cannot_be_opened(launcher: Launcher, place: Path, version: str) -> None:
+    need(device_programs if version == "2" else cgroup("devices", 1))
     host = probe("slotwise-test", is_root=True, version=version)
-    if not host.version or (version == "1" and "devices" not in host.bases):
-        pytest.skip(f"needs cgroup version {version} with control of devices")
+    assert host.version == int(version), host.problems
     number = FULL.stat().st_rdev
     said: dict[bool, list[str]] = {}
     for denied in (True, False):
@@ -67,8 +68,7 @@ async def test_a_denied_device_cannot_be_opened(launcher: Launcher, place: Path,
         )  # fmt: skip
         result = await finished(launcher, place / f"control-{denied}", spec)
         assert (result.how, result.code) == ("exited", 0), result
-        if any("devices" in limit for limit in result.unenforced):
-            pytest.skip(f"needs a kernel with programs for devices of cgroups: {result.unenforced}")
+        assert not any("devices" in limit for limit in result.unenforced), result.unenforced
         said[denied] = out.read_text().split()
         assert not any(Path(path).exists() for path in groups.make)
     assert said == {True: ["other"], False: ["open", "other"]}

@@ -19,6 +19,7 @@ from slotwise.starter.runtimes.docker import launch
 from slotwise.starter.runtimes.docker.create_body import create_body
 from slotwise.wire.gen import schedd_pb2
 
+from tests.support import host
 from tests.support.ads import number_of
 from tests.support.containers import IMAGE, Engine, busybox_tree, docker_daemon
 from tests.support.registry import Registry
@@ -30,6 +31,7 @@ EXITED, SIGNALED, HELD = schedd_pb2.RunEnded.EXITED, schedd_pb2.RunEnded.SIGNALE
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
+    host.need(host.docker)
     with docker_daemon() as found:
         yield found
 
@@ -543,8 +545,6 @@ async def test_docker_is_offered_once_a_test_container_has_run(docker: Engine) -
 
 
 async def test_an_ordinary_account_that_may_use_the_daemon_runs_jobs_which_docker_limits(docker: Engine) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root, to start a daemon that another account may use")
     socket = Path(docker.env["DOCKER_HOST"].removeprefix("unix://"))
     socket.parent.chmod(0o755)
     socket.chmod(0o666)

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from slotwise.execution.exit_status import SCRATCH_DIR_ERROR
-from slotwise.starter.enforcement.host_programs import installed
 from slotwise.starter.enforcement.host_programs import run as tool
 from slotwise.starter.scratch.encryption import DM_CRYPT, FSCRYPT, open_labels
 from slotwise.starter.scratch.volumes import Volumes
 from slotwise.starter.settings import VolumeSettings
 from slotwise.wire.gen import schedd_pb2
 
+from tests.support import host
 from tests.support.starter_bench import StarterBench, starter_bench
 
 pytestmark = pytest.mark.host
@@ -24,10 +24,10 @@ SECRET, NAME = "what-nobody-else-reads", "the-name-of-the-file"
 
 def way_of(store: Path) -> str:
     """How this host encrypts volumes in files; skips where it cannot."""
+    host.need(host.encryption)
     volumes = Volumes(VolumeSettings(wanted="loop"), store)
     volumes.probe(root=True)
-    if not volumes.encryption:
-        pytest.skip(f"needs dm-crypt or fscrypt: {volumes.no_encryption}")
+    assert volumes.encryption == (FSCRYPT if host.dm_crypt() else DM_CRYPT), volumes.no_encryption
     return volumes.encryption
 
 
@@ -38,8 +38,7 @@ def knobs(request: pytest.FixtureRequest, loop_mounts: None, tmp_path: Path) -> 
         way_of(tmp_path / "probe")
         return {**found, "SLOTWISE_SCRATCH_VOLUMES": "loop"}
     request.getfixturevalue("lvm")
-    if not installed("cryptsetup"):
-        pytest.skip("needs cryptsetup")
+    host.need(host.dm_crypt)
     backing = {"LVM_BACKING_FILE": tmp_path / "backing.img", "LVM_BACKING_FILE_SIZE_MB": 200}
     return {**found, "SLOTWISE_SCRATCH_VOLUMES": "lvm", **backing}
 

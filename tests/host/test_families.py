@@ -11,6 +11,7 @@ import pytest
 from slotwise.execution.cgroup.probe import probe
 from slotwise.wire.gen import schedd_pb2
 
+from tests.support import host
 from tests.support.ads import nested_in
 from tests.support.hiding import HIDER, hidden_pid, let_go
 from tests.support.starter_bench import StarterBench, job_python, segments, starter_bench
@@ -113,13 +114,13 @@ def _elapsed(seconds: float) -> bool:
     return time.monotonic() - _began[0] >= seconds
 
 
+@host.needs(host.root, host.any_cgroup)
 async def test_groups_that_somebody_has_removed_are_made_again(root: None) -> None:
     """systemd removes the empty group of a unit whose main process has ended (Type=oneshot)."""
     base = f"slotwise-removed-{os.getpid()}"
     async with starter_bench(BASE_CGROUP=base) as bench:
         groups = probe(base, is_root=True).bases.values()
-        if not groups:
-            pytest.skip("needs cgroups")
+        assert groups
         for _ in range(2):
             run = bench.submit("/bin/cat", "/proc/self/cgroup")
             assert (await bench.ended(run)).how == schedd_pb2.RunEnded.EXITED
@@ -213,6 +214,7 @@ async def test_a_bomb_of_sessions_is_ended_without_a_limit_on_processes(root: No
         assert not _processes_of(bench)
 
 
+@host.needs(host.process_namespaces)
 async def test_segments_and_files_in_shared_memory_end_with_the_job(root: None) -> None:
     before = segments()
     async with starter_bench(SLOTWISE_CONTROL_DIR="/var/tmp") as bench:
@@ -228,6 +230,7 @@ async def test_segments_and_files_in_shared_memory_end_with_the_job(root: None) 
     assert segments() == before and not Path("/dev/shm/mine").exists()
 
 
+@host.needs(host.process_namespaces)
 async def test_private_temporary_directories(root: None) -> None:
     async with starter_bench() as bench:
         run = bench.submit(
@@ -245,6 +248,7 @@ async def test_private_temporary_directories(root: None) -> None:
         assert not list(Path("/tmp").glob("mine_*"))
 
 
+@host.needs(host.process_namespaces)
 async def test_a_process_namespace_shows_only_the_job(root: None) -> None:
     async with starter_bench(USE_PID_NAMESPACES="true") as bench:
         run = bench.submit("/bin/sh", "-c", "ls -d /proc/[0-9]* | wc -l; cat /proc/1/comm; kill -9 -1; echo alive")

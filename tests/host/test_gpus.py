@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import host
 from tests.support.pool import Pool
 
 SOURCES = Path(__file__).parent.parent / "support" / "gpus"
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler makes the pretended driver")
+pytestmark = host.needs(host.programs("cc"))
 
 
 @pytest.fixture(scope="module")

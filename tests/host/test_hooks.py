@@ -16,6 +16,7 @@ from slotwise.ids import job_of_run
 from slotwise.wire.gen import schedd_pb2
 
 from tests.host.test_plugins import with_shelf
+from tests.support import host
 from tests.support.ads import number_of
 from tests.support.starter_bench import StarterBench, starter_bench
 
@@ -349,7 +350,7 @@ def of_the_jobs_account(hook: Path) -> None:
         (no_program, "is not executable"),
         pytest.param(
             of_the_jobs_account, "may be written by the account that the job runs as",
-            marks=pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+            marks=host.needs(host.root),
         ),
     ],
 )  # fmt: skip

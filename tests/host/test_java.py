@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from slotwise.wire.gen import schedd_pb2
 
+from tests.support import host
 from tests.support.starter_bench import starter_bench
 
 pytestmark = pytest.mark.host
@@ -54,9 +55,9 @@ async def test_a_java_job_runs_under_the_program_that_java_names() -> None:
 
 
 async def test_a_class_runs_under_a_real_virtual_machine(tmp_path: Path) -> None:
+    host.need(host.programs("java", "javac"))
     java, javac = shutil.which("java"), shutil.which("javac")
-    if java is None or javac is None:
-        pytest.skip("needs a JDK")
+    assert java is not None and javac is not None
     source = tmp_path / "Main.java"
     source.write_text(
         "public class Main { public static void main(String[] a) throws Exception {"

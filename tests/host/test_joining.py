@@ -14,15 +14,14 @@ import pytest
 from slotwise.wire import authority
 from slotwise.wire.address import lookup
 
-from tests.support.namespaces import MISSING, Host, namespaces_work, wired
+from tests.support.host import needs, network_namespaces
+from tests.support.namespaces import Host, wired
 from tests.support.waiting import LIMIT_S, PATIENCE
 
 pytestmark = [
     pytest.mark.host,
     pytest.mark.timeout(500 * PATIENCE),
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
-    pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}"),
-    pytest.mark.skipif(os.geteuid() == 0 and not MISSING and not namespaces_work(), reason="needs network namespaces"),
+    needs(network_namespaces),
 ]
 
 _ASK = """

@@ -11,6 +11,7 @@ import pytest
 from slotwise.execution.cgroup.probe import CgroupHost
 from slotwise.wire.gen import schedd_pb2
 
+from tests.support import host
 from tests.support.ads import number_of, texts_of
 from tests.support.starter_bench import job_python, processes_below, starter_bench
 
@@ -133,8 +134,8 @@ async def test_a_job_that_others_memory_killed_goes_back_to_idle(memory_cgroup: 
 
 
 async def test_a_fork_bomb_is_contained_and_ended(root: None, cgroups: Any) -> None:
-    if not cgroups.has("pids"):
-        pytest.skip("needs a pids cgroup")
+    host.need(host.cgroup("pids", cgroups.version))
+    assert cgroups.has("pids"), cgroups.problems
     async with starter_bench(SLOTWISE_JOB_MAX_PROCESSES=50) as bench:
         bomb = "import os, time\nwhile True:\n  try: os.fork()\n  except OSError: time.sleep(0.01)"
         run = bench.submit(job_python(), "-S", "-c", bomb)
@@ -176,10 +177,8 @@ while True:
     ids=["root", "ordinary", "pid-namespace"],
 )
 async def test_without_a_pids_cgroup_the_account_is_limited(root: None, account: str, knobs: dict[str, Any]) -> None:
-    try:
-        uid = pwd.getpwnam(account).pw_uid
-    except KeyError:
-        pytest.skip(f"needs an account {account}, as Debian has")
+    host.need(host.account(account))
+    uid = pwd.getpwnam(account).pw_uid
     user = None if knobs else uid
     async with starter_bench(user, SLOTWISE_JOB_MAX_PROCESSES=40, BASE_CGROUP="", **knobs) as bench:
         assert any("limited for the account" in gap for gap in texts_of(await bench.facts(), "EnforcementGaps"))
@@ -198,8 +197,8 @@ async def test_without_a_pids_cgroup_the_account_is_limited(root: None, account:
 
 async def test_jobs_share_processors_by_the_cores_of_their_slots(root: None, cgroups: CgroupHost) -> None:
     """The kernel gives groups beside each other time by these numbers, however busy the host is."""
-    if not cgroups.has("cpu"):
-        pytest.skip("needs a cpu cgroup")
+    host.need(host.cgroup("cpu", cgroups.version))
+    assert cgroups.has("cpu"), cgroups.problems
     controller, file = ("cpu", "cpu.shares") if cgroups.version == 1 else ("", "cpu.weight")
     async with starter_bench() as bench:
         runs = [bench.submit("/bin/sleep", "600", slot={"Cpus": cpus}) for cpus in (4, 1)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,18 +11,16 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.host.test_several_hosts import _join, _kinds, hosts
-from tests.support.namespaces import MISSING, Host, namespaces_work
+from tests.support.host import firewall, need, needs, network_namespaces, programs
+from tests.support.namespaces import Host
 from tests.support.waiting import LIMIT_S
 
 __all__ = ["hosts"]
 
-_LACKS = [*MISSING, *(name for name in ("nft",) if shutil.which(name) is None)]
 
 pytestmark = [
     pytest.mark.host,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
-    pytest.mark.skipif(bool(_LACKS), reason=f"needs {', '.join(_LACKS)}"),
-    pytest.mark.skipif(os.geteuid() == 0 and not _LACKS and not namespaces_work(), reason="needs network namespaces"),
+    needs(network_namespaces, programs("nft")),
 ]
 
 FIREWALL = """
@@ -82,9 +79,9 @@ def _inside(host: Host, *words: str, input: str = "") -> subprocess.CompletedPro
 
 
 def _nft(host: Host, rules: str) -> None:
+    need(firewall(rules))
     done = _inside(host, "nft", "-f", "-", input=rules)
-    if done.returncode:
-        pytest.skip(f"nft does not work in a namespace here: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
 
 
 def _guard(host: Host, port: int | None, beside: str = "") -> None:
@@ -140,9 +137,8 @@ def _behind_a_router(*inside: Host) -> Iterator[None]:
         (root / "hosts").write_text(listed)
         enter = ["ip", "netns", "exec", router]
         subprocess.run([*enter, "sysctl", "-qw", "net.ipv4.ip_forward=1"], check=True)
-        done = subprocess.run([*enter, "nft", "-f", "-"], input=MASQUERADE, text=True, capture_output=True)
-        if done.returncode:
-            pytest.skip(f"nft does not masquerade in a namespace here: {done.stderr.strip()}")
+        need(firewall(MASQUERADE))
+        subprocess.run([*enter, "nft", "-f", "-"], input=MASQUERADE, text=True, check=True)
         yield
     finally:
         ip("netns", "del", router)

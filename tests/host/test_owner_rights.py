@@ -10,23 +10,16 @@ from pathlib import Path
 import pytest
 from slotwise.schedd.user_files.owner_rights import account, as_owner
 
+from tests.support import host
 from tests.support.waiting import LIMIT_S
 
 pytestmark = [
     pytest.mark.host,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+    host.needs(host.root),
 ]
 
 
-def _have_nobody() -> bool:
-    try:
-        pwd.getpwnam("nobody")
-    except KeyError:
-        return False
-    return True
-
-
-@pytest.mark.skipif(not _have_nobody(), reason="needs an account nobody")
+@host.needs(host.account("nobody"))
 def test_files_are_made_by_the_owner_and_secrets_stay_secret(tmp_path: Path) -> None:
     open_dir, secret = Path("/tmp") / f"rights-{os.getpid()}", tmp_path / "secret"
     open_dir.mkdir()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import host
 from tests.support.accounts import HostUser, host_users
 from tests.support.open_installation import opened
 from tests.support.pool import Pool
@@ -42,11 +41,8 @@ request_disk = 1000
 queue
 """
 pytestmark = [
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root runs jobs as their users"),
-    pytest.mark.skipif(
-        shutil.which("ssh") is None or shutil.which("sshd", path="/usr/sbin:/usr/bin") is None,
-        reason="needs ssh and sshd",
-    ),
+    host.needs(host.root),
+    host.needs(host.host_programs("ssh", "sshd")),
 ]
 
 
@@ -85,8 +81,7 @@ class Place:
 
 @pytest.fixture
 def place() -> Iterator[Place]:
-    if opened() is None:
-        pytest.skip("the installation is closed to other accounts, and no mount namespace can be made")
+    host.need(host.open_installation)
     with host_users("par") as (user,), tempfile.TemporaryDirectory(prefix="sw-", dir="/var/tmp") as name:
         Path(name).chmod(0o755)
         pool = Pool(Path(name) / "p", CONFIG)
@@ -136,7 +131,7 @@ int main(int argc, char **argv) {
 """
 
 
-@pytest.mark.skipif(shutil.which("mpicc") is None or shutil.which("mpirun") is None, reason="needs Open MPI")
+@host.needs(host.programs("mpicc", "mpirun"))
 def test_an_mpi_program_runs_over_all_nodes(place: Place) -> None:
     home = place.user.home
     (home / "sum.c").write_text(MPI)

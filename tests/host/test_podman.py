@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from slotwise.wire.gen import schedd_pb2
 
+from tests.support import host
 from tests.support.ads import number_of
 from tests.support.containers import IMAGE, Engine, podman, podman_socket
 from tests.support.starter_bench import StarterBench, groups_of, starter_bench
@@ -23,6 +24,7 @@ EXITED, HELD = schedd_pb2.RunEnded.EXITED, schedd_pb2.RunEnded.HELD
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
+    host.need(host.podman)
     with podman() as found:
         yield found
 
@@ -36,7 +38,9 @@ def knobs(request: pytest.FixtureRequest, engine: Engine, monkeypatch: pytest.Mo
     if request.param == "program":
         yield {"DOCKER": engine.program, **rules}
         return
-    docker = shutil.which("docker", path="/usr/bin:/usr/local/bin") or pytest.skip("needs Docker's program")
+    host.need(host.host_programs("docker"))
+    docker = shutil.which("docker", path="/usr/bin:/usr/local/bin")
+    assert docker is not None
     if Path(docker).read_bytes()[:2] == b"#!":
         pytest.skip("needs Docker's own program: here it is podman's")
     with podman_socket(engine) as socket:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support import host
 from tests.support.accounts import host_users
 from tests.support.starter_bench import starter_bench
 
 pytestmark = pytest.mark.host
 
 
+@host.needs(host.process_namespaces)
 async def test_another_user_neither_reads_nor_plants_files(root: None) -> None:
     with host_users("mallory") as (mallory,):
         async with starter_bench() as bench:

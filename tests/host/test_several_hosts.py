@@ -14,15 +14,14 @@ from typing import Any
 import pytest
 
 from tests.support.accounts import HostUser, host_users
-from tests.support.namespaces import MISSING, Host, namespaces_work, wired
+from tests.support.host import needs, network_namespaces
+from tests.support.namespaces import Host, wired
 from tests.support.open_installation import opened
 from tests.support.waiting import LIMIT_S
 
 pytestmark = [
     pytest.mark.host,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
-    pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}"),
-    pytest.mark.skipif(os.geteuid() == 0 and not MISSING and not namespaces_work(), reason="needs network namespaces"),
+    needs(network_namespaces),
 ]
 
 COMMON = """

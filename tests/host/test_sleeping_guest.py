@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,19 +18,18 @@ from pathlib import Path
 import pytest
 
 from tests.host.test_several_hosts import COMMON, _certificates
+from tests.support import host
 from tests.support.namespaces import Host
 from tests.support.sleeping_guest import ADDRESS, BOOT_S, HOST_ADDRESS, MAC, Guest
 from tests.support.waiting import LIMIT_S, PATIENCE
 
 _IMAGE = os.environ.get("SLOTWISE_POWER_GUEST", "")
-_MISSING = [name for name in ("ip", "openssl", "qemu-system-x86_64", "qemu-img", "ssh") if shutil.which(name) is None]
 pytestmark = [
     pytest.mark.host,
     pytest.mark.slow,
     pytest.mark.timeout(900 * PATIENCE),
     pytest.mark.skipif(not _IMAGE, reason="needs the emulated guest of `make test-guest`"),
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
-    pytest.mark.skipif(bool(_MISSING), reason=f"needs {', '.join(_MISSING)}"),
+    host.needs(host.root, host.programs("ip", "openssl", "qemu-system-x86_64", "qemu-img", "ssh")),
 ]
 
 #: The policy is in a file of its own, which a machine that was off does not have any more.

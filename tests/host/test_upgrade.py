@@ -13,16 +13,13 @@ from pathlib import Path
 import pytest
 import slotwise
 
-from tests.support.namespaces import MISSING, Host, namespaces_work, wired
+from tests.support.host import needs, network_namespaces, programs
+from tests.support.namespaces import Host, wired
 from tests.support.waiting import LIMIT_S
-
-_LACKS = [*MISSING, *(name for name in ("dpkg-deb",) if shutil.which(name) is None)]
 
 pytestmark = [
     pytest.mark.host,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
-    pytest.mark.skipif(bool(_LACKS), reason=f"needs {', '.join(_LACKS)}"),
-    pytest.mark.skipif(os.geteuid() == 0 and not _LACKS and not namespaces_work(), reason="needs network namespaces"),
+    needs(network_namespaces, programs("dpkg-deb")),
 ]
 
 #: Takes a host and a command line, as ssh does. What "installs" there is that commands and daemons are of NEW from then

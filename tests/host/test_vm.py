@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import struct
 import subprocess
@@ -22,6 +21,7 @@ import pytest
 from slotwise.starter.runtimes.vm.saved_state import FACTS, STATE
 from slotwise.wire.gen import schedd_pb2
 
+from tests.support import host
 from tests.support.pool import Pool
 from tests.support.starter_bench import StarterBench, is_alive, starter_bench
 from tests.support.vm_guest import FOREVER, GuestNotes, disk, notes
@@ -29,7 +29,7 @@ from tests.support.waiting import LIMIT_S, until
 
 pytestmark = [
     pytest.mark.host,
-    pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None, reason="needs qemu-system-x86_64"),
+    host.needs(host.virtual_machines),
 ]
 EXITED, EVICTED, HELD = schedd_pb2.RunEnded.EXITED, schedd_pb2.RunEnded.EVICTED, schedd_pb2.RunEnded.HELD
 NAME = "disk.img"
@@ -60,8 +60,7 @@ async def offers(bench: StarterBench, **expected: object) -> dict[str, object]:
         facts = await bench.facts()
         found.clear()
         found.update((name, facts.eval(name)) for name in facts if name.startswith(("VM", "HasVM")))
-        if isinstance(reason := found.get("VMOfflineReason"), str):
-            pytest.skip(f"this host starts no virtual machine: {reason}")
+        assert "VMOfflineReason" not in found, found
         return {"HasVM": True, **expected}.items() <= found.items()
 
     await until(offered, f"{expected} is offered", told=lambda: f"{found}: {bench.log()[-2000:]}")
@@ -207,7 +206,7 @@ def on_the_bridge() -> str:
     ).stdout
 
 
-@pytest.mark.skipif(not (HELPER.exists() and shutil.which("ip")), reason=f"needs {HELPER} and ip")
+@host.needs(host.programs(str(HELPER), "ip"))
 async def test_a_machine_has_a_place_on_the_bridge(root: None, request: pytest.FixtureRequest) -> None:
     if not in_network(request, BRIDGED, NETWORK):
         return
@@ -332,8 +331,7 @@ async def test_a_host_that_cannot_start_one_says_why() -> None:
         assert "virtual machine" in ended.reason
 
 
-@pytest.mark.skipif(shutil.which("virsh") is None, reason="needs virsh")
-@pytest.mark.skipif(shutil.which("libvirtd") is None, reason="needs libvirtd")
+@host.needs(host.programs("virsh", "libvirtd"))
 async def test_libvirt_runs_suspends_and_ends_a_machine() -> None:
     """In a libvirt of the job's own (``qemu:///session``), under the job's account."""
     async with vm_bench(SLOTWISE_VM_DRIVER="libvirt") as bench:
@@ -389,8 +387,7 @@ def pool() -> Iterator[Pool]:
             words = ("status", "-af", "HasVM", "VMOfflineReason")
             made.until("the slot is advertised", lambda: made.json("status"))
             said = made.until("the probe is over", lambda: _over(made.run(*words, check=False).stdout))
-            if not said.startswith("true"):
-                pytest.skip(f"this host starts no virtual machine: {said}")
+            assert said.startswith("true"), said
             yield made
         finally:
             made.destroy()
@@ -444,8 +441,7 @@ def _domains() -> list[str]:
 def host_libvirt() -> Iterator[None]:
     """A libvirt of the host: the one that runs, or one that is started for these tests. It sees no KVM: where that only
     interprets, libvirt tries it for minutes."""
-    if os.geteuid() != 0 or not all(shutil.which(name) for name in ("virsh", "libvirtd", "virtlogd", "unshare")):
-        pytest.skip("needs root, virsh, libvirtd and virtlogd")
+    host.need(host.root, host.programs("virsh", "libvirtd", "virtlogd", "unshare"))
     answers = ["virsh", "-q", "-c", SYSTEM, "version"]
     if subprocess.run(answers, capture_output=True, check=False).returncode == 0:
         yield
@@ -499,9 +495,7 @@ virsh -q -c qemu:///system domcapabilities --virttype qemu >/dev/null
 
 async def test_a_machine_is_in_libvirts_own_network(root: None, request: pytest.FixtureRequest) -> None:
     """VM_NETWORKING_TYPE = nat through the libvirt of a host is its network ``default``."""
-    for name in ("virsh", "libvirtd", "virtlogd", "dnsmasq", "iptables", "ip", "unshare"):
-        if shutil.which(name, path=f"/usr/sbin:/sbin:{os.environ['PATH']}") is None:
-            pytest.skip(f"needs {name}")
+    host.need(host.host_programs("virsh", "libvirtd", "virtlogd", "dnsmasq", "iptables", "ip", "unshare"))
     if not in_network(request, OWN_NETWORKS, LIBVIRT_NETWORK):
         return
     virsh = ["virsh", "-q", "-c", SYSTEM]

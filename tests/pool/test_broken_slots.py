@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.pool.test_execution_point import BASE, UNTIL_GO, events, slots, submit
+from tests.support import host
 from tests.support.pool import Pool
 from tests.support.unkillable import deaf_file_system
 
@@ -22,9 +22,7 @@ def fix_in_place() -> Iterator[Callable[[Path], None]]:
 
     def fix(path: Path) -> None:
         path.touch()
-        done = subprocess.run(["chattr", "+i", str(path)], capture_output=True, text=True)
-        if done.returncode:
-            pytest.skip(f"the file system below {path.parent} has no immutable files: {done.stderr.strip()}")
+        subprocess.run(["chattr", "+i", str(path)], check=True)
         made.append(path)
 
     yield fix
@@ -33,7 +31,7 @@ def fix_in_place() -> Iterator[Callable[[Path], None]]:
             subprocess.run(["chattr", "-i", str(path)], check=True)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file immutable")
+@host.needs(host.immutable_files)
 @pytest.mark.parametrize("victims", [["startd"], ["startd", "starter"]], ids=" and ".join)
 def test_a_scratch_directory_that_cannot_be_removed_breaks_the_slot(
     make_pool: Callable[[str], Pool], fix_in_place: Callable[[Path], None], victims: list[str]
@@ -61,7 +59,7 @@ def test_a_scratch_directory_that_cannot_be_removed_breaks_the_slot(
     pool.until("what is left still works", lambda: events(log, "005") == 7)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file immutable")
+@host.needs(host.immutable_files)
 @pytest.mark.parametrize("victim", ["nobody", "starter", "startd"])
 def test_what_can_be_removed_later_repairs_the_slot(
     make_pool: Callable[[str], Pool], fix_in_place: Callable[[Path], None], victim: str
@@ -85,7 +83,7 @@ def test_what_can_be_removed_later_repairs_the_slot(
     assert not kept.exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount what nobody gets an answer from")
+@host.needs(host.root, host.fuse)
 def test_processes_that_cannot_be_killed_break_the_slot_until_the_startd_starts_again(
     make_pool: Callable[[str], Pool],
 ) -> None:

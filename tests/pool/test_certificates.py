@@ -11,18 +11,11 @@ from typing import Any
 import pytest
 from slotwise.wire import address
 
+from tests.support import host
 from tests.support.certificates import Authority, full_name
 from tests.support.pool import Pool
 
-
-def _reaches_itself() -> bool:
-    try:
-        return bool(socket.getaddrinfo(full_name(), 0))
-    except OSError:
-        return False
-
-
-pytestmark = pytest.mark.skipif(not _reaches_itself(), reason="needs a name service that knows this host")
+pytestmark = host.needs(host.own_name)
 
 SERVER = """
 UID_DOMAIN = example.org

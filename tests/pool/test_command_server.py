@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import host
 from tests.support.accounts import host_users
 from tests.support.pool import Pool
 from tests.support.waiting import LIMIT_S
@@ -20,8 +21,7 @@ from tests.support.waiting import LIMIT_S
 @pytest.fixture
 def launcher() -> str:
     path = Path(sys.executable).with_name("slotwise")
-    if not path.exists():
-        pytest.skip("needs the launcher beside the interpreter (an installed package)")
+    host.need(host.launcher)
     return str(path)
 
 

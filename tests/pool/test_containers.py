@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import host
 from tests.support.images import apptainer, image_directory, image_file, tree_of
 from tests.support.pool import Pool
 from tests.support.registry import Registry
@@ -19,11 +20,12 @@ from tests.support.waiting import LIMIT_S
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[Pool]:
+    host.need(host.image_directories)
     program = apptainer()
     with tempfile.TemporaryDirectory(prefix="sw-", dir="/var/tmp", ignore_cleanup_errors=True) as directory:
         top = Path(directory)
         top.chmod(0o755)
-        image_file(program, image_directory(top / "image"), top / "image.sif")
+        image_directory(top / "image")
         # As the manual has it ("Apptainer and Singularity Support"): the job may name an image.
         image = "TARGET.SingularityImage"
         chosen = f"SINGULARITY_JOB = !isUndefined({image})\nSINGULARITY_IMAGE_EXPR = {image}\n"
@@ -36,23 +38,38 @@ def pool() -> Iterator[Pool]:
             made.destroy()
 
 
+@pytest.fixture(scope="module")
+def sif(pool: Pool) -> Path:
+    host.need(host.image_files)
+    return image_file(apptainer(), pool.root.parent / "image", pool.root.parent / "image.sif")
+
+
 def submitted(pool: Pool, directory: Path, *lines: str) -> str:
     """A job of the container universe that prints what only its image has."""
     program = ["executable = /bin/cat", "arguments = /etc/image", "transfer_executable = false", "output = out"]
-    text = ["universe = container", *program, "error = err", "log = log", "request_memory = 32M", *lines, "queue"]
+    text = [
+        "universe = container",
+        *program,
+        "error = err",
+        "log = log",
+        "request_memory = 32M",
+        "should_transfer_files = yes",
+        *lines,
+        "queue",
+    ]
     (directory / "c.sub").write_text("\n".join(text) + "\n")
     return pool.run("submit", "-terse", "c.sub", cwd=directory).stdout.split()[0]
 
 
-def test_an_image_file_goes_with_the_job(pool: Pool, tmp_path: Path) -> None:
-    shutil.copy(pool.root.parent / "image.sif", tmp_path)
+def test_an_image_file_goes_with_the_job(pool: Pool, sif: Path, tmp_path: Path) -> None:
+    shutil.copy(sif, tmp_path)
     submitted(pool, tmp_path, "container_image = image.sif")
     pool.run("wait", "-wait", f"{LIMIT_S:g}", "log", cwd=tmp_path)
     assert (tmp_path / "out").read_text() == "made by the test\n", (tmp_path / "err").read_text()
 
 
-def test_the_manuals_job_that_brings_its_image_with_its_files(pool: Pool, tmp_path: Path) -> None:
-    shutil.copy(pool.root.parent / "image.sif", tmp_path / "image")
+def test_the_manuals_job_that_brings_its_image_with_its_files(pool: Pool, sif: Path, tmp_path: Path) -> None:
+    shutil.copy(sif, tmp_path / "image")
     (tmp_path / "c.sub").write_text(
         'executable = /bin/cat\ntransfer_executable = false\narguments = /etc/image\n+SingularityImage = "image"\n'
         "Requirements = HasSingularity\nRequest_Disk = 1024\nRequest_Memory = 1024\nRequest_cpus = 1\n"
@@ -64,6 +81,7 @@ def test_the_manuals_job_that_brings_its_image_with_its_files(pool: Pool, tmp_pa
     assert (tmp_path / "out.0").read_text() == "made by the test\n", (tmp_path / "err.0").read_text()
 
 
+@host.needs(host.image_pulls)
 def test_a_pull_is_told_in_the_ad_and_the_event_log(pool: Pool, tmp_path: Path) -> None:
     registry = Registry(tree_of(pool.root.parent / "image"))
     try:
@@ -80,8 +98,10 @@ def test_a_pull_is_told_in_the_ad_and_the_event_log(pool: Pool, tmp_path: Path) 
         registry.close()
 
 
-def test_an_image_file_of_a_registry_with_the_jobs_directory_where_the_job_says(pool: Pool, tmp_path: Path) -> None:
-    registry = Registry(b"", sif=(pool.root.parent / "image.sif").read_bytes())
+def test_an_image_file_of_a_registry_with_the_jobs_directory_where_the_job_says(
+    pool: Pool, sif: Path, tmp_path: Path
+) -> None:
+    registry = Registry(b"", sif=sif.read_bytes())
     try:
         image = f"container_image = oras://{registry.address}/sif:1"
         submitted(pool, tmp_path, image, "container_target_dir = /target", "executable = /bin/sh", _WHERE)

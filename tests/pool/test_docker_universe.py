@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import host
 from tests.support.containers import IMAGE, Engine, docker_daemon
 from tests.support.pool import Pool
 from tests.support.waiting import LIMIT_S
@@ -34,6 +35,7 @@ queue
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
+    host.need(host.docker_with_network)
     with docker_daemon(bridge=True) as found:
         yield found
 

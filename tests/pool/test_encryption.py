@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
-import pytest
-
 from tests.pool.test_execution_point import BASE, events, slots, submit
+from tests.support import host
 from tests.support.pool import Pool
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes scratch volumes")
+@host.needs(host.loop_mounts, host.encryption)
 def test_a_job_that_asks_for_encryption_runs_where_there_is_some(make_pool: Callable[[str], Pool]) -> None:
     pool = make_pool(BASE + "STARTD_ENFORCE_DISK_LIMITS = true\nSLOTWISE_SCRATCH_VOLUMES = loop\n")
     pool.up()
     pool.until("the starter has said what it can", lambda: slots(pool, EnforcesDisk="volume"))
-    if not slots(pool, HasEncryptExecuteDirectory=True):
-        pytest.skip("needs dm-crypt or fscrypt")
+    assert slots(pool, HasEncryptExecuteDirectory=True)
     mounts = ["executable = /bin/cat", "arguments = /proc/self/mountinfo", "output = mounts.txt"]
     log = submit(pool, 0, 1, "encrypt_execute_directory = true", *mounts)
     pool.until("it has ended", lambda: events(log, "005") == 1)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.pool.test_execution_point import slots
+from tests.support import host
 from tests.support.pool import Pool
 from tests.support.waiting import LIMIT_S
 from tests.support.work_queue import WorkQueue
@@ -73,7 +74,7 @@ def log_of(place: Path, name: str) -> Counter[str]:
     return Counter(entry[:3] for entry in entries)
 
 
-needs_python = pytest.mark.skipif(not Path("/usr/bin/python3").exists(), reason="needs /usr/bin/python3")
+needs_python = host.needs(host.programs("/usr/bin/python3"))
 
 
 @needs_python

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from slotwise.daemon import process
 
+from tests.support import host
 from tests.support.accounts import HostUser, host_users
 from tests.support.certificates import Authority
 from tests.support.open_installation import opened
@@ -105,8 +106,7 @@ def user() -> Iterator[HostUser | None]:
     if os.geteuid() != 0:
         yield None
         return
-    if opened() is None:
-        pytest.skip("other accounts do not reach this installation")
+    host.need(host.open_installation)
     with host_users("glide") as (made,):
         yield made
 

@@ -9,19 +9,18 @@ import tempfile
 import time
 from pathlib import Path
 
-import pytest
-
 from tests.pool.test_glidein import place, pool, status_of, submit, token, user
+from tests.support import host
 from tests.support.accounts import HostUser
 from tests.support.open_installation import opened
 from tests.support.pool import Pool
-from tests.support.slurm import MISSING, slurm
+from tests.support.slurm import PROGRAMS, slurm
 
 __all__ = ["place", "pool", "token", "user"]
 
 pytestmark = [
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
-    pytest.mark.skipif(bool(MISSING), reason=f"needs Slurm: {', '.join(MISSING)}"),
+    host.needs(host.root),
+    host.needs(host.host_programs(*PROGRAMS)),
 ]
 SCRIPT = Path(__file__).resolve().parents[2] / "packaging" / "glideins" / "slotwise-glidein.sbatch"
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from slotwise.execution.control_dir import control_root
 from slotwise.execution.launcher import holder
 
+from tests.support import host
 from tests.support.pool import Pool
 from tests.support.starter_bench import groups_of
 from tests.support.waiting import LIMIT_S
@@ -49,8 +48,7 @@ def jobs_below(execute: Path) -> list[str]:
 
 
 def test_nothing_is_left_whoever_is_killed(make_pool: Callable[[str], Pool]) -> None:
-    if os.geteuid() != 0 or shutil.which("losetup") is None:
-        pytest.skip("needs root and loop devices")
+    host.need(host.loop_mounts)
     chance = random.Random(7)
     pool = make_pool(CONFIG)
     pool.up()

@@ -50,6 +50,7 @@ def submitted(pool: Pool, where: Path, lines: int, *more: str) -> str:
     (where / "count.py").write_text(COUNT)
     text = f"executable = {job_python()}\ntransfer_executable = false\narguments = count.py {lines} go\n"
     text += "transfer_input_files = count.py\noutput = out\nstream_output = true\nerror = err\nlog = log\n"
+    text += "should_transfer_files = yes\n"
     (where / "j.sub").write_text(text + "".join(f"{line}\n" for line in more) + "queue\n")
     done = pool.run("submit", "-terse", "j.sub", cwd=where)
     assert "WARNING" not in done.stderr

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from tests.pool.test_web import DAEMONS, Caller
+from tests.support import host
 from tests.support.pool import Pool
 from tests.support.waiting import LIMIT_S
 
@@ -23,7 +24,7 @@ MONITORING = Path(__file__).resolve().parents[2] / "packaging" / "monitoring"
 PROMETHEUS, PROMTOOL = shutil.which("prometheus"), shutil.which("promtool")
 
 
-@pytest.mark.skipif(PROMTOOL is None, reason="needs promtool")
+@host.needs(host.programs("promtool"))
 def test_promtool_accepts_rules_and_configuration() -> None:
     for kind, name in (("rules", "slotwise.rules.yml"), ("config", "prometheus.yml")):
         done = subprocess.run(
@@ -84,7 +85,7 @@ def prometheus(tmp_path: Path) -> Iterator[Callable[[str], Prometheus]]:
         one.process.wait(LIMIT_S)
 
 
-@pytest.mark.skipif(PROMETHEUS is None, reason="needs prometheus")
+@host.needs(host.programs("prometheus"))
 def test_every_rule_loads_and_every_panel_of_the_dashboard_has_data(
     make_pool: Callable[[str], Pool], prometheus: Callable[[str], Prometheus]
 ) -> None:

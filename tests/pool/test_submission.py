@@ -357,7 +357,7 @@ def test_a_proxy_goes_with_the_job(spooled: list[str], pool: Pool, tmp_path: Pat
     script = "echo $X509_USER_PROXY; stat -c %a $X509_USER_PROXY; cat $X509_USER_PROXY"
     (tmp_path / "j.sub").write_text(
         f"executable = /bin/sh\narguments = \"-c '{script}'\"\nlog = l\noutput = o\nerror = e\n"
-        "x509userproxy = user.pem\nleave_in_queue = true\nqueue\n"
+        "x509userproxy = user.pem\nshould_transfer_files = yes\nleave_in_queue = true\nqueue\n"
     )
     said = pool.run("submit", *spooled, "-terse", "j.sub", cwd=tmp_path)
     assert "WARNING" not in said.stderr

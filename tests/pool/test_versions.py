@@ -12,20 +12,12 @@ import pytest
 from slotwise.daemon import process
 from slotwise.wire import address
 
-from tests.support import former
+from tests.support import former, host
 from tests.support.certificates import Authority, full_name
 from tests.support.former import PoolOf
 
-
-def _reaches_itself() -> bool:
-    try:
-        return bool(socket.getaddrinfo(full_name(), 0))
-    except OSError:
-        return False
-
-
 pytestmark = [
-    pytest.mark.skipif(not _reaches_itself(), reason="needs a name service that knows this host"),
+    host.needs(host.own_name),
 ]
 
 COMMON = """

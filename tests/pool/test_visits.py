@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import pty
-import shutil
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import host
 from tests.support.pool import Pool
 from tests.support.waiting import LIMIT_S
 from tests.support.xvfb import COOKIE, running_xvfb
@@ -25,9 +25,12 @@ transfer_executable = false
 output = out
 error = err
 environment = "COLOUR=blue"
+should_transfer_files = yes
 request_memory = 16M
 queue
 """
+#: What sftp talks to beside the job, and scp since it speaks the same.
+_SFTP_SERVER = "/usr/lib/openssh/sftp-server"
 #: One pool has jobs in process namespaces of their own, which visitors must join.
 _CONFIGS = {"plain": "", "namespaces": 'USE_PID_NAMESPACES = True\nMOUNT_UNDER_SCRATCH = "/tmp"\n'}
 
@@ -36,8 +39,8 @@ _CONFIGS = {"plain": "", "namespaces": 'USE_PID_NAMESPACES = True\nMOUNT_UNDER_S
 def pool(request: pytest.FixtureRequest) -> Iterator[Pool]:
     import tempfile
 
-    if request.param != "plain" and os.geteuid() != 0:
-        pytest.skip("namespaces of processes need root")
+    if request.param != "plain":
+        host.need(host.process_namespaces)
     with tempfile.TemporaryDirectory(prefix="sw-", ignore_cleanup_errors=True) as directory:
         made = Pool(Path(directory) / "p", "NUM_CPUS = 6\n" + _CONFIGS[request.param])
         (made.root / "job.sub").write_text(_JOB)
@@ -202,9 +205,8 @@ def _sleepers(mark: str) -> list[Path]:
 
 @pytest.mark.parametrize("client", ["scp -q", "rsync"])
 def test_clients_of_ssh_copy_files_to_and_from_a_job(pool: Pool, job: str, client: str) -> None:
-    if shutil.which(client.split()[0]) is None:
-        pytest.skip(f"needs {client.split()[0]}")
     name = client.split()[0]
+    host.need(host.programs(name, *([_SFTP_SERVER] if name == "scp" else [])))
     fetched = _visit(pool, "ssh-to-job", "-ssh", client, job, "remote:d/x", f"{name}.got")
     assert fetched.returncode == 0, fetched.stderr
     assert (pool.root / f"{name}.got").read_text() == "inner\n"
@@ -214,8 +216,7 @@ def test_clients_of_ssh_copy_files_to_and_from_a_job(pool: Pool, job: str, clien
 
 
 def test_sftp_runs_beside_a_job(pool: Pool, job: str) -> None:
-    if shutil.which("sftp") is None or not Path("/usr/lib/openssh/sftp-server").exists():
-        pytest.skip("needs sftp and its server")
+    host.need(host.programs("sftp", _SFTP_SERVER))
     done = _visit(pool, "ssh-to-job", "-ssh", "sftp -b -", job, said="cd d\nls\nget x sftp.got\n")
     assert done.returncode == 0, done.stderr
     assert (pool.root / "sftp.got").read_text() == "inner\n"
@@ -223,8 +224,7 @@ def test_sftp_runs_beside_a_job(pool: Pool, job: str) -> None:
 
 def test_rsync_reaches_a_job_as_a_host(pool: Pool, job: str, tmp_path: Path) -> None:
     """The form of HTCondor's manual: ``rsync -e condor_ssh_to_job 32.0:outputfile.dat .``, and whole directories."""
-    if shutil.which("rsync") is None:
-        pytest.skip("needs rsync")
+    host.need(host.programs("rsync"))
     names = Path(pool.run("condor-names", "--in", str(tmp_path / "names")).stdout.strip())
 
     def rsync(*words: str) -> subprocess.CompletedProcess[str]:
@@ -258,8 +258,7 @@ def test_other_clients_of_ssh_are_refused(pool: Pool, job: str) -> None:
 
 
 def test_programs_beside_a_job_use_the_display_of_the_visitor(pool: Pool, job: str, tmp_path: Path) -> None:
-    if shutil.which("xauth") is None or shutil.which("xprop") is None:
-        pytest.skip("needs xauth and xprop")
+    host.need(host.programs("xauth", "xprop"))
     with running_xvfb(tmp_path / "cookies") as number:
         env = {"DISPLAY": f":{number}", "XAUTHORITY": str(tmp_path / "mine")}
         subprocess.run(["xauth", "-qf", env["XAUTHORITY"], "add", env["DISPLAY"], ".", COOKIE.hex()], check=True)

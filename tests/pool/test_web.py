@@ -19,6 +19,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from slotwise.classad import ClassAd
 from slotwise.client import Collector, Schedd
 
+from tests.support import host
 from tests.support.browser import BROWSER, Browser
 from tests.support.pool import Pool
 from tests.support.waiting import LIMIT_S
@@ -195,7 +196,7 @@ class Curl:
         return reply.json
 
 
-@pytest.mark.skipif(CURL is None, reason="needs curl")
+@host.needs(host.programs("curl"))
 def test_curl_alone_takes_a_job_through_its_life(make_pool: Callable[[str], Pool]) -> None:
     pool = make_pool(DAEMONS)
     pool.up()

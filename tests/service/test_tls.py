@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -22,11 +21,12 @@ from slotwise.wire.credential import require_safe
 from slotwise.wire.gen import collector_pb2_grpc, common_pb2
 from slotwise.wire.server import listen, make_server
 
+from tests.support import host
 from tests.support.configured import configured
 from tests.support.serving import authenticator, metadata
 from tests.support.waiting import LIMIT_S
 
-pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")
+pytestmark = host.needs(host.programs("openssl"))
 
 
 def openssl(directory: Path, *words: str) -> None:

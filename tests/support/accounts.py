@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
+from tests.support import host
 from tests.support.waiting import LIMIT_S
 
 
@@ -44,11 +43,7 @@ class HostUser:
 @contextlib.contextmanager
 def host_users(*names: str) -> Iterator[tuple[HostUser, ...]]:
     """Make an account for each name, and remove them with their processes and homes."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root")
-    for tool in ("useradd", "userdel", "setpriv"):
-        if shutil.which(tool) is None:
-            pytest.skip(f"needs {tool}")
+    host.need(host.accounts)
     made: list[HostUser] = []
     homes = Path(tempfile.mkdtemp(prefix="slotwise-homes-", dir="/var/tmp"))
     homes.chmod(0o755)

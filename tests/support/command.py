@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +34,7 @@ async def command(
     env = {"SLOTWISE_HOME": str(home), "HOME": str(home), **(more_env or {})}
     if token is not None:
         env["SLOTWISE_TOKEN_FILE"] = str(token)
-    inv = Invocation(cwd or home, env, io.StringIO(), out, err)
+    inv = Invocation(cwd or home, env, io.StringIO(), out, err, uid=os.geteuid())
     try:
         status = await asyncio.to_thread(dispatch, list(words), inv)
     finally:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,17 +14,8 @@ from typing import IO
 from tests.support.pool import Pool
 from tests.support.waiting import LIMIT_S
 
-#: What the tests need that the host lacks.
-MISSING = [name for name in ("ip", "openssl", "unshare", "mount") if shutil.which(name) is None]
 #: Within a namespace of its own: host names, the host's own name, then the command.
 _INSIDE = 'mount --bind "$1" /etc/hosts && hostname "$2" && shift 2 && exec "$@"'
-
-
-def namespaces_work() -> bool:
-    """Whether this host lets root make network namespaces."""
-    name = f"swp{os.getpid()}"
-    made = subprocess.run(["ip", "netns", "add", name], capture_output=True).returncode == 0
-    return made and subprocess.run(["ip", "netns", "del", name], capture_output=True).returncode == 0
 
 
 class Host(Pool):

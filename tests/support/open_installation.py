@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import shutil
 import subprocess
@@ -20,6 +21,17 @@ mkdir -p "$needed"
 mount --move "$hold" "$needed" 2>/dev/null || mount --bind "$hold" "$needed"
 exec "$@"
 """
+
+
+def interpreter() -> str:
+    """An interpreter that every account may start: the one that runs the tests may lie in a closed home. Empty where
+    there is none."""
+    for path in ("/usr/bin/python3", "/usr/local/bin/python3", sys.executable):
+        with contextlib.suppress(OSError):
+            real = Path(path).resolve(strict=True)
+            if all(place.stat().st_mode & 0o001 for place in (real, *real.parents)):
+                return path
+    return ""
 
 
 @functools.cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import socket
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -12,12 +11,8 @@ from pathlib import Path
 
 from tests.support.waiting import LIMIT_S, block_until
 
-#: What a test needs that this host lacks.
-MISSING = [
-    name
-    for name in ("munged", "slurmctld", "slurmd", "sbatch", "scontrol")
-    if shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin") is None
-]
+#: Its programs.
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol")
 
 #: Files of munge, by option.
 _MUNGE = {"socket": "socket", "key-file": "key", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}

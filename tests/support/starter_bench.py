@@ -15,7 +15,6 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 import slotwise
 from slotwise.classad import ClassAd
 from slotwise.home import PoolHome
@@ -25,6 +24,8 @@ from slotwise.wire.credential import PROOF, bearer
 from slotwise.wire.gen import schedd_pb2, starter_pb2
 from slotwise.wire.keys import PoolSecrets, mint
 
+from tests.support import host
+from tests.support.open_installation import interpreter
 from tests.support.starter_neighbours import PretendedShadow, PretendedStartd, ShadowRun
 from tests.support.waiting import LIMIT_S, until
 
@@ -34,13 +35,9 @@ _TESTS = Path(__file__).resolve().parents[2]
 
 
 def job_python() -> str:
-    """An interpreter that every account may start; the one that runs the tests may lie in a closed home."""
-    for path in ("/usr/bin/python3", "/usr/local/bin/python3", sys.executable):
-        with contextlib.suppress(OSError):
-            real = Path(path).resolve(strict=True)
-            if all(place.stat().st_mode & 0o001 for place in (real, *real.parents)):
-                return path
-    pytest.skip("needs a Python interpreter that every account may start")
+    """An interpreter that every account may start."""
+    host.need(host.open_python)
+    return interpreter()
 
 
 class StarterBench:
@@ -100,8 +97,7 @@ class StarterBench:
     def _as_user(self) -> list[str]:
         """A command that runs the rest as the user, to whom the pool's directory is given. The interpreter of the
         tests may lie in a closed home, so the right to read anything is kept; no right to write is."""
-        if shutil.which("setpriv") is None:
-            pytest.skip("needs setpriv")
+        host.need(host.programs("setpriv"))
         self._give_away()
         return self.as_account()
 

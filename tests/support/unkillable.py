@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import pytest
-
 _INIT, _GETATTR = 26, 3
 _FORCE, _DETACH = 1, 2
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -22,20 +20,21 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 @contextmanager
 def deaf_file_system() -> Iterator[Path]:
-    """A directory that is one; who looks up a name in it waits until the block ends. Skips where FUSE is missing."""
-    try:
-        device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
-    except OSError as error:
-        pytest.skip(f"needs /dev/fuse: {error.strerror}")
+    """A directory that is one; who looks up a name in it waits until the block ends.
+
+    :raises OSError: where FUSE is missing.
+    """
+    device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
     top = Path(tempfile.mkdtemp(prefix="deaf-"))  # every account gets there
     top.chmod(0o755)
     at = top / "fs"
     at.mkdir()
     options = f"fd={device},rootmode=40755,user_id=0,group_id=0,allow_other".encode()
     if _LIBC.mount(b"deaf", str(at).encode(), b"fuse", 0, options) != 0:
+        refused = OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), "mount of /dev/fuse")
         os.close(device)
         shutil.rmtree(top)
-        pytest.skip(f"cannot mount FUSE: {os.strerror(ctypes.get_errno())}")
+        raise refused
     threading.Thread(target=_answer, args=(device,), daemon=True).start()
     try:
         yield at

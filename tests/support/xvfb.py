@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
+from tests.support import host
 from tests.support.waiting import LIMIT_S
 
 COOKIE = bytes(range(16))
@@ -26,8 +24,7 @@ def authority(display: str, cookie: bytes = COOKIE) -> bytes:
 @contextlib.contextmanager
 def running_xvfb(cookies: Path) -> Iterator[str]:
     """The number of a display that wants `COOKIE`; ``cookies`` becomes its Xauthority file."""
-    if shutil.which("Xvfb") is None:
-        pytest.skip("no Xvfb here")
+    host.need(host.programs("Xvfb"))
     cookies.write_bytes(authority(""))
     reading, writing = os.pipe()
     server = subprocess.Popen(

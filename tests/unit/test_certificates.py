@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import time
 from collections.abc import Iterable
@@ -22,6 +21,7 @@ from slotwise.wire.certificates import identity, subject_text
 from slotwise.wire.map_file import UserMap
 from slotwise.wire.token import Identity
 
+from tests.support import host
 from tests.support.certificates import Authority, common_name
 from tests.support.configured import configured
 
@@ -50,7 +50,7 @@ def test_subjects_are_written_as_htcondor_writes_them() -> None:
     assert subject_text(common_name("host/ap.example.org")) == "/CN=host/ap.example.org"
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl writes subjects as HTCondor does")
+@host.needs(host.programs("openssl"))
 def test_subjects_are_written_as_openssl_writes_them(tmp_path: Path) -> None:
     oids = [oid for oid in vars(NameOID).values() if isinstance(oid, x509.ObjectIdentifier)]
     parts = [(oid, "DE" if "ountry" in oid._name else f"value {place}") for place, oid in enumerate(oids)]

@@ -13,6 +13,7 @@ from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.main import dispatch
 from slotwise.cli.registry import COMMANDS
 
+from tests.support import host
 from tests.support.waiting import LIMIT_S
 
 #: What is typed, and words that are offered then.
@@ -33,8 +34,7 @@ def script(shell: str) -> str:
 
 
 def answer(shell: str, program: str, *words: str) -> str:
-    if shutil.which(shell) is None:
-        pytest.skip(f"needs {shell}")
+    host.need(host.programs(shell))
     done = subprocess.run([shell, "-c", program, *words], capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -15,6 +15,8 @@ from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.host import condor_names
 from slotwise.errors import HostError
 
+from tests.support import host
+
 
 def run(tmp_path: Path, *words: str, **env: str) -> tuple[int, str, str]:
     out, err = io.StringIO(), io.StringIO()
@@ -85,8 +87,7 @@ def test_removing_the_links_removes_nothing_else(tmp_path: Path) -> None:
 
 def test_the_launcher_hands_its_name_on(tmp_path: Path) -> None:
     launcher = Path(sys.executable).with_name("slotwise")
-    if not launcher.exists():
-        pytest.skip("needs the launcher beside the interpreter (an installed package)")
+    host.need(host.launcher)
     (tmp_path / "condor_version").symlink_to(launcher)
     (tmp_path / "htcondor").symlink_to(launcher)
     (tmp_path / "other").symlink_to(launcher)

@@ -11,6 +11,8 @@ from slotwise.config import load, root_file
 from slotwise.errors import ConfigError
 from slotwise.home import PoolHome
 
+from tests.support import host
+
 
 def write(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -155,7 +157,7 @@ def _another_text(path: Path) -> None:
         (_written_by_others, "may be written by others"),
         (_a_link, "cannot be read"),
         (_a_fifo, "not a regular file"),
-        pytest.param(_of_another_user, "another user", marks=pytest.mark.skipif(os.getuid() != 0, reason="needs root")),
+        pytest.param(_of_another_user, "another user", marks=host.needs(host.root)),
         (_another_text, "does not hold the path"),
     ],
 )

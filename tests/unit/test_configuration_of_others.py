@@ -9,7 +9,9 @@ import pytest
 from slotwise.config import load
 from slotwise.errors import ConfigError
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+from tests.support import host
+
+pytestmark = host.needs(host.root)
 
 
 @pytest.mark.parametrize("place", ["root", "included", "local", "directory"])

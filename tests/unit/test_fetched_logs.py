@@ -14,6 +14,7 @@ from slotwise.daemon import fetched_logs, privileges
 from slotwise.errors import NotFoundError, UsageError
 from slotwise.home import PoolHome
 
+from tests.support import host
 from tests.support.waiting import LIMIT_S
 
 
@@ -146,7 +147,7 @@ def test_a_call_that_ends_while_its_log_is_opened_leaves_no_descriptor(
         os.fstat(opened[0][0])
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights that the daemons' account lacks")
+@host.needs(host.root)
 def test_what_the_daemons_account_cannot_read_is_not_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     secrets = tmp_path / "secrets"
     secrets.mkdir(0o700)

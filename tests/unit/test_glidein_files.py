@@ -21,6 +21,7 @@ from slotwise.cli.pool.demand import shape_of_text
 from slotwise.config import load
 from slotwise.wire import address
 
+from tests.support import host
 from tests.support.waiting import LIMIT_S, block_until
 
 FILES = Path(__file__).resolve().parents[2] / "packaging" / "glideins"
@@ -177,9 +178,9 @@ def test_the_deployment_follows_the_demand(cluster: int, tmp_path: Path, needed:
 
 
 def test_the_batch_script_hands_signals_on_and_ends_as_the_glide_in_does(tmp_path: Path) -> None:
+    host.need(host.programs("bash"))
     bash = shutil.which("bash")
-    if bash is None:
-        pytest.skip("needs bash")
+    assert bash is not None
     script = 'echo "$@" > args; trap "echo told; exit 7" TERM; echo ready > ready; while :; do sleep 0.05; done'
     env = {"PATH": acting_slotwise(tmp_path / "bin", script), "HOME": str(tmp_path), "SLURM_CLUSTER_NAME": "big"}
     running = subprocess.Popen(

@@ -11,6 +11,8 @@ from slotwise.config import load
 from slotwise.daemon import preflight
 from slotwise.home import PoolHome
 
+from tests.support import host
+
 
 def told(tmp_path: Path, text: str, **env: str) -> list[str]:
     file = tmp_path / "condor_config"
@@ -67,7 +69,7 @@ def test_transforms_with_which_no_schedd_starts_are_errors(tmp_path: Path) -> No
     assert f"{tmp_path}/condor_config:3: error: JOB_TRANSFORM_Odd:1: SETT is not a valid transform keyword" in odd
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+@host.needs(host.root)
 def test_an_account_that_cannot_reach_the_home_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "home" / "run").mkdir(parents=True)
     (tmp_path / "home").chmod(0o700)

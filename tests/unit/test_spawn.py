@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 import resource
 import subprocess
 import sys
@@ -12,6 +11,8 @@ from pathlib import Path
 import pytest
 import slotwise
 from slotwise.daemon import spawn
+
+from tests.support import host
 
 SOURCES = Path(slotwise.__file__).parent
 #: The only modules that fork: before there is gRPC in the process, or in a program of their own that has none.
@@ -56,7 +57,7 @@ def test_what_would_fork_is_seen(tmp_path: Path) -> None:
     assert set(forking(source)) == found
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may change users")
+@host.needs(host.root)
 def test_a_program_runs_as_another_account() -> None:
     words = [*spawn.as_account(65534, 65534, (1234,)), *spawn.program(["id"])]
     said = subprocess.run(words, capture_output=True, text=True, check=True).stdout

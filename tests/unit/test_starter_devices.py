@@ -14,6 +14,7 @@ from slotwise.execution.job_view import SlotView
 from slotwise.home import PoolHome
 from slotwise.starter.enforcement.accounts import Account, UserRules, account_problems
 from slotwise.starter.enforcement.gpu_hiding import assigned_uuids, find_gpus, hidden
+from slotwise.starter.enforcement.privilege import may_make_namespaces
 from slotwise.starter.host.capabilities import assess
 from slotwise.starter.settings import StarterSettings, for_slot, read_settings
 
@@ -114,6 +115,26 @@ def test_private_directories_that_are_not_there_are_told(tmp_path: Path) -> None
     assert usual.fixed_mounts == ("/tmp", "/nowhere")
     gaps = assess(usual, V2, root=True, volumes="", absent=("/nowhere",)).gaps
     assert gaps == ("MOUNT_UNDER_SCRATCH: there is no directory /nowhere",)
+
+
+def test_what_root_cannot_isolate_is_told(tmp_path: Path) -> None:
+    """Root in most containers, which has no CAP_SYS_ADMIN."""
+    usual = settings(tmp_path, "MOUNT_UNDER_SCRATCH = /tmp\nUSE_PID_NAMESPACES = true")
+    here = assess(usual, V2, root=True, volumes="", absent=("/nowhere",), namespaces=False)
+    assert here.attributes()["HasPrivateTmp"] is False is here.attributes()["HasPidNamespaces"]
+    assert here.attributes()["HasUserSwitch"] is True
+    assert [gap.partition(":")[0] for gap in here.gaps] == [
+        "MOUNT_UNDER_SCRATCH has no effect",
+        "jobs share /dev/shm and System V memory with all others",
+        "USE_PID_NAMESPACES has no effect",
+    ]
+    assert all(gap.endswith("root lacks CAP_SYS_ADMIN") for gap in here.gaps)
+
+
+def test_the_capability_for_namespaces_is_read(tmp_path: Path) -> None:
+    for held, told in (("000001fffeffffff", True), ("00000000a80425fb", False)):
+        (tmp_path / "status").write_text(f"Name:\tx\nCapEff:\t{held}\nCapBnd:\t{held}\n")
+        assert may_make_namespaces(tmp_path / "status") is told
 
 
 def test_an_expression_for_mounts_must_give_text(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import tempfile
 from dataclasses import replace
@@ -35,6 +34,8 @@ from slotwise.starter.runtimes.docker.images import Image
 from slotwise.starter.runtimes.docker.rules import DockerRules, HostVolume, read_docker
 from slotwise.starter.runtimes.images import is_host_failure
 from slotwise.starter.runtimes.runtime import ContainerJob
+
+from tests.support import host
 
 RUN = RunDirectory(Path("/execute/dir_1_1"), Path("/control/dir_1_1"))
 SCRATCH = "/execute/dir_1_1/scratch"
@@ -281,7 +282,7 @@ def test_the_daemon_gets_the_directory_that_was_there_when_its_user_was_asked_fo
         assert launched(top, (f"{top}/mine", 65534, 65534, ())) == ("mine\n", "")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may use the rights of others")
+@host.needs(host.root)
 def test_the_daemon_gets_no_directory_that_the_user_cannot_reach() -> None:
     with tempfile.TemporaryDirectory(prefix="sw-", dir="/var/tmp") as name:
         top = Path(name)
@@ -385,7 +386,7 @@ def test_names_of_images(name: str, normal: str) -> None:
     assert images.original(normal) == ""
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may use the rights of others")
+@host.needs(host.root)
 @pytest.mark.parametrize(("directory", "held"), [("closed/open", True), ("open", False), ("open:ro", True)])
 def test_the_daemon_mounts_no_directory_that_the_jobs_user_cannot_reach(directory: str, *, held: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="sw-", dir="/var/tmp") as name:

@@ -15,7 +15,9 @@ from slotwise.starter.hooks.hook_rules import HookRules
 from slotwise.starter.hooks.hooks import HookOutput, _fault, parse_output, prepare_verdict
 from slotwise.starter.job.usage import exit_attributes
 
-ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+from tests.support import host
+
+ROOT = host.needs(host.root)
 ANN = Identity(uid=4001, gid=4002, groups=(4003,))
 
 

@@ -17,6 +17,8 @@ from slotwise.starter.io_proxy.rules import ChirpRules
 from slotwise.starter.job.run_job import RunJob
 from slotwise.starter.scratch.lvm import PoolUse
 
+from tests.support import host
+
 
 def test_a_small_text_is_read_up_to_its_limit(tmp_path: Path) -> None:
     (tmp_path / "said").write_bytes(b"abc\xffdef")
@@ -33,7 +35,7 @@ def test_links_pipes_and_directories_are_not_read(tmp_path: Path) -> None:
             read_small(tmp_path / name, Identity(), 100)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+@host.needs(host.root)
 def test_rights_that_the_kernel_does_not_give_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     from slotwise.daemon import file_rights
 

@@ -24,6 +24,8 @@ from slotwise.wire.keys import PoolSecrets, PoolTrust, SigningKey, mint, public_
 from slotwise.wire.security import METHOD_SCOPES, Authenticator, required_levels, revoked_by
 from slotwise.wire.token import find_token, peek, token_directories, with_implied, write_secret
 
+from tests.support import host
+
 KEY, HOST, OTHER = SigningKey.generate(), SigningKey.generate(), SigningKey.generate()
 TRUST = PoolTrust("here", {KEY.kid: KEY.public})
 SOCKET = "unix:/run/schedd.sock"
@@ -230,7 +232,7 @@ def test_no_token_is_sent_to_a_socket_that_another_user_may_replace(tmp_path: Pa
             TokenCredential("secret").metadata(f"unix:{place}/s")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="gives a socket to another user")
+@host.needs(host.root)
 def test_no_token_is_sent_to_another_users_socket(tmp_path: Path) -> None:
     import socket
 

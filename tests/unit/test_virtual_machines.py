@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import struct
 import subprocess
 import tempfile
@@ -47,6 +46,7 @@ from slotwise.starter.runtimes.vm.records import VmRecord, VmRecords
 from slotwise.starter.runtimes.vm.rules import VmRules, read_vm_rules
 from slotwise.starter.runtimes.vm.saved_state import decode_facts, facts_of, obstacle
 
+from tests.support import host
 from tests.support.manual.features import FEATURES
 
 RULES = VmRules(kind="kvm", memory_mib=1024, networks=("nat", "bridge"), default_network="nat", bridge="br0")
@@ -166,7 +166,7 @@ def descriptions() -> dict[str, str]:
     return found
 
 
-@pytest.mark.skipif(shutil.which("xmllint") is None, reason="needs xmllint")
+@host.needs(host.programs("xmllint"))
 @pytest.mark.skipif(not SCHEMA.exists(), reason=f"needs {SCHEMA}, which libvirt brings")
 @pytest.mark.parametrize(("name", "text"), descriptions().items(), ids=list(descriptions()))
 def test_libvirts_schema_takes_what_machines_are_described_as(name: str, text: str) -> None:
@@ -384,7 +384,7 @@ def open_path() -> Iterator[Path]:
         yield Path(directory)
 
 
-by_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may use the rights of others")
+by_root = host.needs(host.root)
 
 
 @by_root

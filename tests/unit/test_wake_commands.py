@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import ssl
 import subprocess
 import threading
@@ -16,6 +15,8 @@ from pathlib import Path
 import pytest
 from slotwise.classad import ClassAd
 from slotwise.rooster.waking import wake
+
+from tests.support import host
 
 GUIDE = Path(__file__).parents[2] / "docs/guides/power.md"
 #: Notes its arguments, and says what it is told to say.
@@ -100,8 +101,7 @@ class Controller:
 @pytest.fixture
 def controller(tmp_path: Path) -> Iterator[Controller]:
     """The part of Redfish that a reset needs, over TLS."""
-    if shutil.which("curl") is None or shutil.which("openssl") is None:
-        pytest.skip("needs curl and openssl")
+    host.need(host.programs("curl", "openssl"))
     words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
     words += ["-addext", "subjectAltName=DNS:localhost", "-keyout", "bmc.key", "-out", "bmc.pem"]
     subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)

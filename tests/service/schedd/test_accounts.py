@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pwd
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,10 @@ from slotwise.starter.enforcement.accounts import Account, UserRules, choose
 from slotwise.table import pack_ads
 from slotwise.wire.gen import schedd_pb2
 
+from tests.support import host
 from tests.support.access_point import RunningAccessPoint
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+as_root = host.needs(host.root)
 
 
 def submission(**more: Any) -> schedd_pb2.SubmitBundle:

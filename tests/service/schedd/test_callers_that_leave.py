@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import sqlite3
 from collections.abc import AsyncIterator, Coroutine
+from pathlib import Path
 from typing import Any
 
 from slotwise.classad import ClassAd
@@ -46,8 +47,9 @@ async def abandoned(schedd: RunningAccessPoint, asked: Coroutine[Any, Any, Any])
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_submission_that_is_durable_is_in_the_queue(schedd: RunningAccessPoint) -> None:
-    ad = ClassAd({"Cmd": "/bin/true", "Iwd": "/tmp", "JobUniverse": 5, "Requirements": True, "UserLog": "job.log"})
+async def test_a_submission_that_is_durable_is_in_the_queue(schedd: RunningAccessPoint, tmp_path: Path) -> None:
+    job = {"Cmd": "/bin/true", "Iwd": str(tmp_path), "JobUniverse": 5, "Requirements": True, "UserLog": "job.log"}
+    ad = ClassAd(job)
     cluster = schedd_pb2.ClusterSubmission(cluster_ad=pack_ads([ad]), procs=schedd_pb2.ProcBatch(count=2))
     submissions = schedd.point.submissions
     await abandoned(schedd, submissions.submit(schedd.owner, [submitted_cluster(cluster)], key=b"mine"))

@@ -137,7 +137,7 @@ async def test_attributes_of_a_set_are_those_that_were_given_last(schedd: Runnin
         assert [ad["JobSetId"] for ad in await sets(schedd, "-constraint", "Size == 7")] == [1]
         await schedd.kill()
         await schedd.start(USE_JOBSETS="true")
-    await schedd.act("REMOVE", 'JobSetName == "alpha"')
+    assert (await command(schedd.home.root, "rm", "-constraint", 'JobSetName == "alpha"')).status == 0
     done = await submit("jobset = Alpha")
     assert done.status == 0
     *_, alpha = await sets(schedd)

@@ -29,6 +29,7 @@ from slotwise.mail.message import Mail
 from slotwise.mail.settings import MailSettings
 from slotwise.wire.gen import schedd_pb2
 
+from tests.support import host
 from tests.support.access_point import RunningAccessPoint
 from tests.support.certificates import Authority
 from tests.support.execution_point import ExecutionPoint, Script
@@ -417,7 +418,7 @@ async def test_a_server_that_does_not_answer_holds_nothing_up(
         await world.schedd.until(logged)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a program as another account")
+@host.needs(host.root)
 async def test_mail_programs_run_as_the_daemons_account(monkeypatch: pytest.MonkeyPatch) -> None:
     nobody = pwd.getpwnam("nobody")
     monkeypatch.setattr(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import shutil
 import struct
 import subprocess
 from pathlib import Path
@@ -35,6 +34,7 @@ from slotwise.model.power.levels import level_of, levels_in, listed, name_of
 from slotwise.startd.power import methods, wake_on_lan
 from slotwise.startd.slot import events as ev
 
+from tests.support import host
 from tests.support.configured import configured
 from tests.support.startd_point import T0, Point, knobs_of_point
 
@@ -233,7 +233,7 @@ def test_a_plug_in_speaks_for_itself(tmp_path: Path) -> None:
         assert not methods.find(configured("STARTD", HIBERNATION_PLUGIN=broken)).levels
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+@host.needs(host.root)
 def test_a_plug_in_that_root_would_run_is_roots_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Whoever could write it, or exchange it, was root a moment later."""
     ran = tmp_path / "ran"
@@ -313,12 +313,10 @@ def test_bits_of_a_card_come_by_ethtool(monkeypatch: pytest.MonkeyPatch) -> None
     assert wake_on_lan.read("eth7") == wake_on_lan.WakeOnLan(0x2F, 0x20)
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("ip") is None, reason="needs root and ip")
+@host.needs(host.virtual_cards)
 def test_a_card_that_wakes_nobody_says_so_in_the_ad() -> None:
     name = f"sww{os.getpid()}"
-    made = subprocess.run(["ip", "link", "add", name, "type", "veth", "peer", "name", f"{name}p"], capture_output=True)
-    if made.returncode:
-        pytest.skip("needs virtual network cards")
+    subprocess.run(["ip", "link", "add", name, "type", "veth", "peer", "name", f"{name}p"], check=True)
     try:
         found = wake_on_lan.read(name).attributes()
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,8 @@ from slotwise.starter.runtimes.apptainer import Apptainer, ApptainerSettings, fi
 from slotwise.starter.runtimes.context import JobContext
 from slotwise.starter.runtimes.images import CacheSettings, ImageCache, Pull
 from slotwise.starter.runtimes.runtime import ContainerJob, Progress
+
+from tests.support import host
 
 _PLACE = Path("/nowhere")
 _RUN = "/execute/dir_1_1"
@@ -168,7 +169,7 @@ def test_a_program_that_is_not_there_is_not_replaced_by_another(tmp_path: Path) 
     assert find_program(str(program)) == ""
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may change users")
+@host.needs(host.root)
 def test_nothing_runs_as_root_with_the_jobs_variables() -> None:
     with tempfile.TemporaryDirectory(prefix="sw-", dir="/var/tmp") as directory:
         top = Path(directory)

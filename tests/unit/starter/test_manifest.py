@@ -16,6 +16,8 @@ from slotwise.execution.keeper_spec import Identity
 from slotwise.starter.transfer.manifest import MOST_LEVELS, record_environment, record_files
 from slotwise.starter.transfer.transfer import choose
 
+from tests.support import host
+
 JOB = Identity(uid=None, gid=None)
 
 
@@ -99,7 +101,7 @@ def open_directory() -> Iterator[Path]:
         yield Path(directory)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: the job is another user")
+@host.needs(host.root)
 def test_only_what_the_job_may_read_is_looked_into(open_directory: Path) -> None:
     scratch = open_directory / "scratch"
     (scratch / "closed" / "below").mkdir(parents=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import tempfile
 from pathlib import Path
 
@@ -20,8 +19,10 @@ from slotwise.starter.runtimes.runtime import ContainerJob
 from slotwise.starter.runtimes.vm.driver import VirtualMachines
 from slotwise.starter.runtimes.vm.rules import VmRules
 
+from tests.support import host
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may use the rights of others")
+
+@host.needs(host.root)
 @pytest.mark.parametrize("name", ["Kernel", "Initrd"])
 def test_root_reads_no_file_that_the_job_may_not(name: str) -> None:
     with tempfile.TemporaryDirectory(prefix="sw-", dir="/var/tmp") as directory:
