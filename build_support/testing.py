@@ -3,7 +3,7 @@
     python build_support/testing.py                 # rust, then quick, then real
     python build_support/testing.py --stage quick   # one of them (may be repeated)
     python build_support/testing.py --steady 10     # the tests of processes ten times, half of them beside busy loops
-    python build_support/testing.py TESTS...        # these alone, by pytest's names, one after the other
+    python build_support/testing.py TESTS...        # these alone, by pytest's names; with --workers several at a time
 
 ``rust`` has the tests of the crates, ``quick`` what computes in its own process (unit, property, conformance and
 service tests; one a core), ``real`` what starts daemons and uses the host (pools, hosts, clients). A Python test that
@@ -30,6 +30,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "build" / "test-results"
 CORES = len(os.sched_getaffinity(0))
+#: Tests of pools wait more than they compute, but each starts a dozen processes.
+_WORKERS = CORES + CORES // 2
 #: Tests of conformance that start pools.
 _POOLS = ("tests/conformance/test_commands.py", "tests/conformance/test_verb_noun.py")
 STAGES: dict[str, tuple[str, ...]] = {
@@ -250,7 +252,7 @@ def main() -> int:
     """Run what the command line names; returns the exit status."""
     parser = argparse.ArgumentParser(description="Run the tests in stages.")
     parser.add_argument("--stage", action="append", choices=("rust", *STAGES), help="this stage (may be repeated)")
-    parser.add_argument("--workers", type=int, default=CORES + CORES // 2, help="tests of pools and hosts at a time")
+    parser.add_argument("--workers", type=int, metavar="N", help=f"tests of pools and hosts at a time ({_WORKERS})")
     parser.add_argument("--steady", type=int, metavar="N", help="the tests of processes N times")
     parser.add_argument("tests", nargs="*", metavar="TEST", help="these alone, by pytest's names")
     options = parser.parse_args()
@@ -258,16 +260,16 @@ def main() -> int:
     for old in OUT.iterdir():
         old.unlink()
     if options.steady:
-        return steady(options.steady, options.tests or _STEADY, options.workers)
+        return steady(options.steady, options.tests or _STEADY, options.workers or _WORKERS)
     if options.tests:
-        stages = [pytest("chosen", options.tests, 0)]
-        return tell(stages, {})
+        chosen = [pytest("chosen", options.tests, options.workers or 0)]
+        return tell(chosen, again(chosen) if options.workers else {})
     stages = []
     for name in options.stage or ("rust", *STAGES):
         if name == "rust":
             stages.append(rust())
         else:
-            stages.append(pytest(name, STAGES[name], CORES if name == "quick" else options.workers))
+            stages.append(pytest(name, STAGES[name], CORES if name == "quick" else options.workers or _WORKERS))
         if stages[-1].broken:
             break
     return tell(stages, again(stages))
