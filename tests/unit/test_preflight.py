@@ -67,6 +67,8 @@ def test_transforms_with_which_no_schedd_starts_are_errors(tmp_path: Path) -> No
     )
     assert f"{tmp_path}/condor_config:2: error: JOB_TRANSFORM_Old: the transform is a ClassAd" in old
     assert f"{tmp_path}/condor_config:3: error: JOB_TRANSFORM_Odd:1: SETT is not a valid transform keyword" in odd
+    (own,) = told(tmp_path, 'JOB_TRANSFORM_NAMES = Names, Own, Own, Absent\nJOB_TRANSFORM_Own = SET Owner "root"\n')
+    assert f"{tmp_path}/condor_config:2: error: JOB_TRANSFORM_Own, line 1: a transform may not change Owner" in own
 
 
 @host.needs(host.root)

@@ -14,7 +14,7 @@ from slotwise.config.daemon_account import KNOB, NAMES, DaemonAccount, daemon_ac
 from slotwise.daemon import privileges
 from slotwise.errors import ConfigError
 from slotwise.home import PoolHome
-from slotwise.transform import read_rules
+from slotwise.transform import knob_of, read_job_transform, rule_names
 from slotwise.wire import issuers, map_file, tls
 
 
@@ -45,12 +45,10 @@ def problems(config: Config, home: PoolHome, env: Mapping[str, str]) -> Iterator
 
 def _transform_problems(config: Config) -> Iterator[Problem]:
     """The job transforms with which no schedd starts."""
-    for name in config.get_list("JOB_TRANSFORM_NAMES"):
-        knob = f"JOB_TRANSFORM_{name}"
-        if not (text := (config.raw(knob) or "").strip()):
-            continue
+    for name in rule_names(config, "JOB_TRANSFORM_NAMES"):
+        knob = knob_of(name)
         try:
-            read_rules(knob, text)
+            read_job_transform(config, name)
         except ConfigError as error:
             message = error.message if error.message.startswith(knob) else f"{knob}: {error.message}"
             yield Problem("error", "config-refused", knob, message, config.origin(knob), error.hint or "")

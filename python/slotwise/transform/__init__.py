@@ -5,6 +5,17 @@ Transforms", and the condor_transform_ads page.
 """
 
 from slotwise._native import Transformed, TransformedJobs
+from slotwise.transform.job_transforms import knob_of, read_job_transform, rule_names
 from slotwise.transform.rules import Row, Transforms, read_rules, rows
 
-__all__ = ["Row", "Transformed", "TransformedJobs", "Transforms", "read_rules", "rows"]
+__all__ = [
+    "Row",
+    "Transformed",
+    "TransformedJobs",
+    "Transforms",
+    "knob_of",
+    "read_job_transform",
+    "read_rules",
+    "rows",
+    "rule_names",
+]

@@ -11,78 +11,14 @@ from dataclasses import dataclass
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.config import Config
 from slotwise.errors import AdSyntaxError, DeniedError, UsageError
-from slotwise.model.ownership import OWNER_ATTRIBUTES
+from slotwise.model.protected_attributes import COUNTED, NEVER_EDITED, OWN
 from slotwise.schedd.jobs.ads import plain
 from slotwise.schedd.jobs.values import Changes, Expr
 
-#: Attributes that nobody edits.
-_NEVER = OWNER_ATTRIBUTES | frozenset(
-    (
-        "clusterid",
-        "jobsetid",
-        "procid",
-        "mytype",
-        "targettype",
-        "jobuniverse",
-        "globaljobid",
-        "jobstatus",
-    )
-)
-#: Attributes that only the schedd and queue superusers set.
-_OWN = frozenset(
-    (
-        "x509userproxysubject",
-        "x509userproxyexpiration",
-        "x509userproxyemail",
-        "lastjobstatus",
-        "enteredcurrentstatus",
-        "qdate",
-        "autoclusterid",
-        "numjobstarts",
-        "numshadowstarts",
-        "publicclaimid",
-        "remotehost",
-        "holdreasoncode",
-        "holdreasonsubcode",
-        "numholds",
-        "numvacates",
-        "scheduler",
-    )
-)
-
-
 #: What a submission may set for jobs that start on hold.
 _SUBMITTED_HELD = frozenset(("jobstatus", "holdreasoncode"))
-#: What the schedd counts for each job, in lower case.
-COUNTED = frozenset(
-    (
-        "numjobstarts",
-        "numjobcompletions",
-        "numshadowstarts",
-        "numjobmatches",
-        "numholds",
-        "numholdsbyreason",
-        "numvacates",
-        "numsystemholds",
-        "jobruncount",
-        "currenthosts",
-        "remotewallclocktime",
-        "remoteusercpu",
-        "remotesyscpu",
-        "cumulativeremoteusercpu",
-        "cumulativeremotesyscpu",
-        "cumulativesuspensiontime",
-        "totalsuspensions",
-        "committedtime",
-        "committedsuspensiontime",
-        "completiondate",
-        "exitstatus",
-    )
-)
 #: Attributes that no job of a submission may set for itself, in lower case: they are laid over the ad of its cluster.
-_NOT_SUBMITTED = (_NEVER | _OWN | COUNTED) - _SUBMITTED_HELD
-#: Attributes that no transform of the administrator changes, in lower case.
-NOT_TRANSFORMED = (_NEVER | _OWN | COUNTED) - {"jobuniverse", "scheduler"}
+_NOT_SUBMITTED = (NEVER_EDITED | OWN | COUNTED) - _SUBMITTED_HELD
 
 
 def check_submitted(names: Iterable[str]) -> None:
@@ -148,10 +84,10 @@ class AttributeLocks:
             if not name.replace("_", "").isalnum() or name[0].isdigit():
                 raise UsageError(f"{name!r} is not an attribute name")
             lower = name.lower()
-            for kind, locked in (("immutable", self.immutable | _NEVER), ("secure", self.secure)):
+            for kind, locked in (("immutable", self.immutable | NEVER_EDITED), ("secure", self.secure)):
                 if lower in locked:
                     raise UsageError(f'Update of {kind} attribute "{name}" is not allowed.')
-            if not superuser and (lower in _OWN or lower in self.protected):
+            if not superuser and (lower in OWN or lower in self.protected):
                 hint = "PROTECTED_JOB_ATTRS: queue superusers may" if lower in self.protected else None
                 raise UsageError(f"the attribute {name} may not be changed", hint=hint)
             try:

@@ -18,12 +18,13 @@ from slotwise._native import jobs_that_fail
 from slotwise.classad import ClassAd, ExprTree, SpecialValue
 from slotwise.config import Config
 from slotwise.errors import ConfigError, DeniedError
+from slotwise.model.protected_attributes import NOT_TRANSFORMED
 from slotwise.schedd.jobs.ads import native, plain
-from slotwise.schedd.jobs.protected_attrs import NOT_TRANSFORMED, AttributeLocks, literal_of
+from slotwise.schedd.jobs.protected_attrs import AttributeLocks, literal_of
 from slotwise.schedd.jobs.values import Expr, Value
 from slotwise.schedd.submission.new_cluster import NewJobs, redescribe
 from slotwise.table import Allowance
-from slotwise.transform import Transformed, Transforms, read_rules
+from slotwise.transform import Transformed, Transforms, knob_of, read_job_transform, rule_names
 
 #: Attributes in which the jobs of any cluster differ; in lower case.
 _EACH_JOB = frozenset(("procid", "globaljobid"))
@@ -91,28 +92,19 @@ class SubmitRules:
         """
         notes: list[str] = []
         rules = []
-        for name in _names(config, "JOB_TRANSFORM_NAMES"):
-            knob = f"JOB_TRANSFORM_{name}"
-            text = (config.raw(knob) or "").strip()
-            if not text:
+        for name in rule_names(config, "JOB_TRANSFORM_NAMES"):
+            knob = knob_of(name)
+            rule = read_job_transform(config, name, str(config.origin(knob) or ""))
+            if rule is None:
                 notes.append(f"{knob} is not defined: the transform is left out")
                 continue
-            rule = read_rules(knob, text, str(config.origin(knob) or ""))
-            for line, attribute in rule.writes():
-                if attribute.lower() in NOT_TRANSFORMED:
-                    raise ConfigError(
-                        f"{knob}, line {line}: a transform may not change {attribute}",
-                        origin=str(config.origin(knob)),
-                        key=knob,
-                        hint="the access point gives this attribute; leave it out",
-                    )
             if rule.universe is not None:
                 notes.append(f"{knob}: UNIVERSE has no effect in a job transform")
             if rule.iterates is not None:
                 notes.append(f"{knob}: TRANSFORM with items has no effect in a job transform")
             rules.append(rule)
         requirements = []
-        for name in _names(config, "SUBMIT_REQUIREMENT_NAMES"):
+        for name in rule_names(config, "SUBMIT_REQUIREMENT_NAMES"):
             knob = f"SUBMIT_REQUIREMENT_{name}"
             expression = config.get_escaped_expr(knob)
             if expression is None:
@@ -263,10 +255,6 @@ def without(deltas: Iterable[ClassAd], edited: object, names: set[str]) -> set[s
 def _told(warnings: list[str]) -> list[str]:
     """Each text once, the last first, in HTCondor's order."""
     return list(dict.fromkeys(reversed(warnings)))
-
-
-def _names(config: Config, knob: str) -> list[str]:
-    return [name for name in dict.fromkeys(config.get_list(knob)) if name.upper() != "NAMES"]
 
 
 def _reads(expressions: Iterable[ExprTree], job: ClassAd) -> set[str] | None:
