@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DISTRO_PYTHON ?= 3.11
+
 # Properties are tried on the same examples every time, so that a run tells about the change and not about luck;
 # `make search` looks further afield.
 SEED ?= 20260101

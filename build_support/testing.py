@@ -30,8 +30,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "build" / "test-results"
 CORES = len(os.sched_getaffinity(0))
-#: Tests of pools wait more than they compute, but each starts a dozen processes.
-_WORKERS = CORES + CORES // 2
+#: Tests of pools wait more than they compute, but each starts a dozen processes: half as many again as there are cores,
+#: twelve at most.
+_WORKERS = min(CORES, 8) * 3 // 2
 #: Tests of conformance that start pools.
 _POOLS = ("tests/conformance/test_commands.py", "tests/conformance/test_verb_noun.py")
 STAGES: dict[str, tuple[str, ...]] = {
@@ -140,18 +141,18 @@ def _read(results: Path, stage: Stage) -> None:
         if "begins" in row:
             begun[row["begins"]] = None
         elif "broken" in row:
-            stage.broken.append(f"{row['broken']}: {_last_line(row['why'])}")
+            stage.broken.append(f"{row['broken']}: {_reason(row['why'])}")
         else:
             begun.pop(row["test"], None)
             stage.tests[row["test"]] = row
     stage.unfinished = list(begun)
 
 
-def _last_line(text: str) -> str:
-    """The line of a failure that says most: the last that pytest marks as the error, else the last."""
+def _reason(text: str) -> str:
+    """The line of a failure that says most: the first that pytest marks as the error, else the last."""
     lines = [line for line in text.splitlines() if line.strip()]
-    errors = [line[1:].strip() for line in lines if line.startswith("E ")]
-    return (errors or [line.strip() for line in lines] or [""])[0][:300]
+    errors = [line[1:] for line in lines if line.startswith("E ")]
+    return (errors or lines[-1:] or [""])[0].strip()[:300]
 
 
 def again(stages: Sequence[Stage]) -> dict[str, str]:
@@ -166,7 +167,7 @@ def again(stages: Sequence[Stage]) -> dict[str, str]:
         name = test if test.endswith("]") else test.rpartition("@")[0] or test
         tried = pytest(f"again-{number}", [name], 0)
         if tried.with_outcome("passed") and not tried.with_outcome("failed") and not tried.broken:
-            flaky[test] = _last_line(stage.tests[test]["why"])
+            flaky[test] = _reason(stage.tests[test]["why"])
             stage.tests[test]["outcome"] = "passed"
     return flaky
 
@@ -187,7 +188,7 @@ def tell(stages: Sequence[Stage], flaky: dict[str, str]) -> int:
         say(f"flaky: {test} ({why})")
     failed = [row for row in rows if row["outcome"] == "failed"]
     for row in failed:
-        say(f"FAILED {row['test']}: {_last_line(row['why'])}")
+        say(f"FAILED {row['test']}: {_reason(row['why'])}")
     broken = [f"{stage.name}: {why}" for stage in stages for why in stage.broken]
     for line in broken:
         say(f"ERROR {line}")
@@ -234,7 +235,7 @@ def steady(rounds: int, words: Sequence[str], workers: int) -> int:
         with busy_loops(loops):
             stage = pytest(f"steady-{number}", words, workers)
         for test in stage.with_outcome("failed"):
-            failures[test].append(f"round {number}: {_last_line(stage.tests[test]['why'])}")
+            failures[test].append(f"round {number}: {_reason(stage.tests[test]['why'])}")
         broken += [f"round {number}: {why}" for why in stage.broken]
         failed = len(stage.with_outcome("failed"))
         say(f"round {number}: {len(stage.tests)} tests, {failed} failed, {stage.seconds:.0f} s")

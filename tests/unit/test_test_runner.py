@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -18,7 +19,7 @@ def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     spec = importlib.util.spec_from_file_location("testing", _RUNNER)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(__import__("sys").modules, "testing", module)
+    monkeypatch.setitem(sys.modules, "testing", module)
     spec.loader.exec_module(module)
     monkeypatch.setattr(module, "OUT", tmp_path)
     monkeypatch.setattr(module, "ROOT", tmp_path)
