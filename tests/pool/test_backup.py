@@ -62,6 +62,7 @@ def test_spool_names_the_directory_of_the_queue_and_of_files_sent_with_jobs(
     with Schedd(env=pool.env) as schedd:
         schedd.submit(held)
         pool.until("the end of job 2", lambda: schedd.history("ClusterId == 2"))
+    pool.until("the history's file is written", (spool / "history").exists)
     for name in ("schedd.sqlite", "accounting.db", "startd.sqlite", "history", "sandboxes"):
         assert (spool / name).exists(), name
         assert not (pool.home.root / "spool" / name).exists(), name

@@ -17,6 +17,7 @@ from slotwise.daemon import lock, process
 from slotwise.daemon.registry import DAEMONS
 from slotwise.home import PoolHome
 
+from tests.support import nursery
 from tests.support.waiting import LIMIT_S, block_until
 
 _PACKAGE_PATH = str(Path(slotwise.__file__).parent.parent)
@@ -63,9 +64,21 @@ class Pool:
             errors="surrogateescape",
             timeout=timeout,
         )
-        if check and done.returncode:
+        return self._checked(done, words) if check else done
+
+    def _checked(
+        self, done: subprocess.CompletedProcess[str], words: Sequence[str]
+    ) -> subprocess.CompletedProcess[str]:
+        if done.returncode:
             raise AssertionError(f"slotwise {' '.join(words)}: exit {done.returncode}\n{done.stdout}\n{done.stderr}")
         return done
+
+    def _run_warm(self, *words: str) -> None:
+        """Run ``slotwise`` with ``words`` without the start of an interpreter, where the installation allows it."""
+        if self.command == Pool.command:
+            self._checked(nursery.run(words, self.env, self.root, 2 * LIMIT_S), words)
+        else:
+            self.run(*words)
 
     def begin(self, *words: str) -> subprocess.Popen[bytes]:
         """Start ``slotwise`` with ``words`` and let it run; its output is dropped."""
@@ -79,11 +92,11 @@ class Pool:
 
     def up(self) -> None:
         """Start the pool."""
-        self.run("up")
+        self._run_warm("up")
 
     def down(self) -> None:
         """Stop the pool, fast, and see that no daemon is left."""
-        self.run("down", "--fast")
+        self._run_warm("down", "--fast")
         left = self.pids()
         assert not left, f"daemons left after `down`: {left}"
 

@@ -66,9 +66,7 @@ def fork_spawner(env: Mapping[str, str], config_file: str | None) -> tuple[socke
 
 def _preload() -> None:
     """Import what the daemons will import, so that forked daemons share those pages."""
-    for name in ("runtime", "advertise"):
-        with contextlib.suppress(ImportError):
-            importlib.import_module(f"slotwise.daemon.{name}")
+    importlib.import_module("slotwise.daemon.runtime")
     for name in START_ORDER:
         with contextlib.suppress(Exception):  # a daemon that cannot be imported says so in its own log when started
             importlib.import_module(DAEMONS[name])
