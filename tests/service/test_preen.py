@@ -47,7 +47,7 @@ async def startd(schedd: RunningAccessPoint) -> AsyncIterator[_Startd]:
     answering = _Startd()
     server = make_server(security.Authenticator(Trust(schedd.secrets), family=schedd.secrets.host_key().public))
     startd_pb2_grpc.add_StartdServicer_to_server(answering, server)
-    tcp, path = listen(server, socket=address.socket_path(schedd.home, "startd"))
+    tcp, path = listen(server, socket=address.socket_file(schedd.home, "startd"))
     await server.start()
     address.publish(schedd.home, DaemonAddress("startd", os.getpid(), tcp, path))
     yield answering

@@ -81,6 +81,7 @@ async def test_a_job_runs_again_and_again_or_once(tmp_path: Path) -> None:
 async def test_a_job_that_hangs_is_killed_when_it_is_due_again(tmp_path: Path) -> None:
     program = script(tmp_path / "hangs", f"echo $$ >> {tmp_path}/pids; sleep 1000")
     text = "STARTD_CRON_JOBLIST = hangs\n" + knobs("hangs", program, PERIOD="1", KILL="true")
+    (tmp_path / "pids").touch()
     async with startd_host(tmp_path / "home", text):
         pids = await until(lambda: found if len(found := (tmp_path / "pids").read_text().split()) >= 2 else None)
         with pytest.raises(ProcessLookupError):

@@ -1,8 +1,8 @@
 """Starts pools from a process that has imported the daemons already.
 
-An interpreter that has imported what a pool needs costs a second of a core, three of them do at each start of a pool, and
-a whole run starts hundreds. One process for each process of pytest has imported it all; each start, and each stop, is a
-fork of it that runs the command as its own interpreter would. What is left out is the interpreter's start alone, which
+An interpreter that has imported what a pool needs costs a third of a second of a core, each start of a pool has three,
+and a whole run starts hundreds of pools. A process beside that of pytest has imported it all: each start and stop is
+a fork of it that runs the command as its own interpreter would: only the start of the interpreter is left out, which
 the tests of `up` itself, of upgrades and of installed packages have.
 """
 
@@ -60,7 +60,7 @@ class Forked:
 
     #: What a module calls that has imported ``subprocess``.
     @classmethod
-    def Popen(cls, *args: Any, **options: Any) -> Forked:  # noqa: N802
+    def Popen(cls, *args: Any, **options: Any) -> Forked:
         """Start it."""
         return cls(*args, **options)
 
@@ -107,7 +107,7 @@ def main() -> None:
         importlib.import_module(module)
     gc.collect()
     gc.freeze()
-    startup.subprocess = Forked  # type: ignore[assignment]
+    vars(startup)["subprocess"] = Forked
     while True:
         data, descriptors, _, _ = socket.recv_fds(channel, 1 << 20, 2)
         if not data:
@@ -173,9 +173,7 @@ class Nursery:
 _own: list[Nursery] = []
 
 
-def run(
-    words: Sequence[str], env: Mapping[str, str], cwd: Path, timeout: float
-) -> subprocess.CompletedProcess[str]:
+def run(words: Sequence[str], env: Mapping[str, str], cwd: Path, timeout: float) -> subprocess.CompletedProcess[str]:
     """What ``slotwise`` with ``words`` does, run by the nursery of this process of pytest."""
     if not _own:
         _own.append(Nursery())

@@ -26,7 +26,7 @@ from slotwise.command_server.request import CommandRequest, receive
 from slotwise.config import Config
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import HostError
-from slotwise.wire.address import MAX_SOCKET_PATH
+from slotwise.wire import socket_path
 
 _log = logging.getLogger(__name__)
 _THREADS = 32
@@ -55,12 +55,12 @@ class CommandServer:
     def open(self) -> None:
         """Bind the socket (mode 0600) and begin to accept.
 
-        :raises HostError: when the path is too long or not writable.
+        :raises HostError: when the path is not writable.
         """
         with contextlib.suppress(FileNotFoundError):
             self._path.unlink()
         try:
-            self._listener.bind(str(self._path))
+            self._listener.bind(socket_path.usable(self._path))
         except OSError as error:
             raise HostError(f"cannot listen on {self._path}: {error}", path=str(self._path)) from None
         self._path.chmod(0o600)
@@ -145,7 +145,7 @@ class CommandServer:
 class Front:
     """The running daemon."""
 
-    def __init__(self, server: CommandServer | None) -> None:
+    def __init__(self, server: CommandServer) -> None:
         self._server = server
 
     async def reconfig(self, config: Config) -> list[str]:
@@ -154,16 +154,12 @@ class Front:
 
     async def stop(self, mode: str) -> None:
         """Stop accepting calls."""
-        if self._server is not None:
-            self._server.close()
+        self._server.close()
 
 
 async def start(context: DaemonContext) -> Front:
     """Open the command server of the pool."""
     path = context.home.run / "commands.sock"
-    if len(os.fsencode(path)) > MAX_SOCKET_PATH:
-        _log.warning("%s is too long for a socket path: commands run without the command server", path)
-        return Front(None)
     server = CommandServer(path)
     server.open()
     return Front(server)

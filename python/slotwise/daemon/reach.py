@@ -18,7 +18,6 @@ from slotwise.errors import ConfigError
 from slotwise.home import PoolHome
 from slotwise.model.knobs import Knobs
 from slotwise.wire import contact, tls
-from slotwise.wire.address import MAX_SOCKET_PATH
 from slotwise.wire.contact import Contact
 from slotwise.wire.keys import SigningKey
 
@@ -225,15 +224,5 @@ def contact_of(name: str, full_name: str, config: Config, shared: SharedPort, ho
 
 
 def forward_socket(home: PoolHome, sock: str) -> Path:
-    """The socket by which the shared port passes connections on to the daemon ``sock`` of this host.
-
-    :raises ConfigError: when its path is longer than the system allows.
-    """
-    path = home.run / f"{sock}.shared"
-    if len(str(path).encode()) > MAX_SOCKET_PATH:
-        raise ConfigError(
-            f"{path} is too long a path for a socket (at most {MAX_SOCKET_PATH} bytes)",
-            hint="name a shorter home with SLOTWISE_HOME, or set USE_SHARED_PORT = false",
-            key="USE_SHARED_PORT",
-        )
-    return path
+    """The socket by which the shared port passes connections on to the daemon ``sock`` of this host."""
+    return home.run / f"{sock}.shared"

@@ -19,7 +19,6 @@ import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Protocol
 
 import grpc
@@ -52,7 +51,7 @@ from slotwise.home import PoolHome
 from slotwise.model.publication import Publication
 from slotwise.observe.log import flush_logs, start_log
 from slotwise.table import limit_evaluations
-from slotwise.wire import address, audit, call, channel, contact, issuers, map_file, security, tls
+from slotwise.wire import address, audit, call, channel, contact, issuers, map_file, security, socket_path, tls
 from slotwise.wire.address import DaemonAddress, configured_collector
 from slotwise.wire.address_key import AddressKey
 from slotwise.wire.connections import ConnectionBounds
@@ -494,7 +493,7 @@ async def _context(
             server,
             host=hosts[0],
             port=port,
-            socket=_socket(home, name, config, has_tls=credentials is not None),
+            socket=address.socket_file(home, name),
             tls=credentials,
         )
         port = int(tcp.rpartition(":")[2])
@@ -578,10 +577,11 @@ def _connection_bounds(home: PoolHome, me: DaemonAddress) -> ConnectionBounds:
     ports = {int(me.tcp.rpartition(":")[2])}
     behind = []
     if me.sock:
-        behind = [str(reach.forward_socket(home, sock)) for sock in (me.sock, f"{me.sock}{CERTIFICATE}")]
+        behind = [socket_path.usable(reach.forward_socket(home, sock)) for sock in (me.sock, f"{me.sock}{CERTIFICATE}")]
     elif me.certificate_port:
         ports.add(me.certificate_port)
-    return ConnectionBounds(me.socket, ports, of_user=0, of_address=0, exempt=exempt, behind=behind)
+    own = socket_path.usable(me.socket)
+    return ConnectionBounds(own, ports, of_user=0, of_address=0, exempt=exempt, behind=behind)
 
 
 def _bound_peers(bounds: ConnectionBounds, context: DaemonContext) -> None:
@@ -667,22 +667,6 @@ def _port(knob: str, config: Config) -> int:
     if not text.isdigit() or int(text) > 65535:
         raise ConfigError(f"{knob} = {text} is not a port", hint="a number from 0 to 65535", key=knob)
     return int(text)
-
-
-def _socket(home: PoolHome, name: str, config: Config, *, has_tls: bool) -> Path | None:
-    """The path of the daemon's socket; None where it would be too long and is not needed.
-
-    :raises ConfigError: where it would be too long and nobody could authenticate without it.
-    """
-    found = address.socket_path(home, name)
-    if found is None and not has_tls and not config.get_bool("SLOTWISE_ALLOW_CLEARTEXT"):
-        path = home.run / f"{name}.sock"
-        raise ConfigError(
-            f"{path} is too long a path for a socket ({len(os.fsencode(path))} bytes, at most "
-            f"{address.MAX_SOCKET_PATH}), and without TLS nobody can authenticate to a daemon any other way",
-            hint="name a shorter home with SLOTWISE_HOME",
-        )
-    return found
 
 
 def _take_signals(context: DaemonContext, reload: Reload) -> None:

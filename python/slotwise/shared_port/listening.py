@@ -17,7 +17,7 @@ from slotwise.errors import ConfigError, HostError
 from slotwise.home import PoolHome
 from slotwise.shared_port.request import LONGEST, Request, read_request, reply
 from slotwise.shared_port.splice import splice
-from slotwise.wire import call, origin
+from slotwise.wire import call, origin, socket_path
 
 _log = logging.getLogger(__name__)
 
@@ -244,8 +244,9 @@ class Passage:
         try:
             opened.setblocking(False)
             opened.bind(origin.name_for(caller.host, caller.port, caller.broker))
+            path = socket_path.usable(reach.forward_socket(self._home, sock))
             async with asyncio.timeout(_CONNECT_S):
-                await asyncio.get_running_loop().sock_connect(opened, str(reach.forward_socket(self._home, sock)))
+                await asyncio.get_running_loop().sock_connect(opened, path)
         except BaseException:
             opened.close()
             raise

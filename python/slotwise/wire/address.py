@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -13,15 +12,12 @@ from slotwise.home import PoolHome
 from slotwise.model.knobs import Knobs
 from slotwise.wire import contact
 
-#: Longest path a UNIX socket may have on Linux, less the closing zero byte.
-MAX_SOCKET_PATH = 107
-
 
 @dataclass(frozen=True)
 class DaemonAddress:
     """Where a daemon answers.
 
-    ``tcp`` is ``host:port`` as bound; ``socket`` the path of a UNIX socket, empty when the path would be too long;
+    ``tcp`` is ``host:port`` as bound; ``socket`` the path of a UNIX socket, empty where there is none;
     ``reach`` is the address for other machines (:mod:`slotwise.wire.contact`), empty when the daemon listens on the
     loopback only; ``certificate_port`` the port that requires a certificate of its callers, 0 where none does.
     """
@@ -70,10 +66,9 @@ class DaemonAddress:
 _FIELDS = frozenset(field.name for field in fields(DaemonAddress))
 
 
-def socket_path(home: PoolHome, daemon: str) -> Path | None:
-    """Path of the daemon's UNIX socket, or None when it would exceed what the system allows."""
-    path = home.run / f"{daemon}.sock"
-    return path if len(os.fsencode(path)) <= MAX_SOCKET_PATH else None
+def socket_file(home: PoolHome, daemon: str) -> Path:
+    """Path of the daemon's UNIX socket."""
+    return home.run / f"{daemon}.sock"
 
 
 def address_file(home: PoolHome, daemon: str) -> Path:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import grpc
 import grpc.experimental
 
-from slotwise.wire import address_key
+from slotwise.wire import address_key, socket_path
 from slotwise.wire.contact import key_of, way_to
 from slotwise.wire.context import Metadata, Request
 from slotwise.wire.credential import Credential, places
@@ -82,7 +82,7 @@ def _opening(target: str) -> tuple[str, grpc.ChannelCredentials | None, list[tup
     if way.via:
         options = [(name, value) for name, value in options if name != "grpc.enable_http_proxy"]
         options += [("grpc.http_proxy", f"http://{way.via}"), ("grpc.enable_http_proxy", 1)]
-    return way.target, credentials, options
+    return socket_path.usable_target(way.target), credentials, options
 
 
 def open_async(target: str) -> grpc.aio.Channel:

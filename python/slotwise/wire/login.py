@@ -16,6 +16,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slotwise.wire import socket_path
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -51,7 +53,7 @@ def obtain(grpc_socket: str) -> str | None:
             return known[2]
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(_TIMEOUT_S)
-            connection.connect(path)
+            connection.connect(socket_path.usable(path))
             if peer_uid(connection) not in (0, account):
                 return None
             data = b""
@@ -85,7 +87,7 @@ class LoginServer:
         with contextlib.suppress(FileNotFoundError):
             Path(self._path).unlink()
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-        listening.bind(self._path)
+        listening.bind(socket_path.usable(self._path))
         Path(self._path).chmod(0o666)
         listening.listen(128)
         self._socket = listening

@@ -11,6 +11,7 @@ import grpc
 
 from slotwise.authorization.authorizer import Authorizer
 from slotwise.errors import HostError
+from slotwise.wire import socket_path
 from slotwise.wire.channel import MAX_MESSAGE
 from slotwise.wire.security import Authenticator, TokenInterceptor
 from slotwise.wire.sizes import REQUEST_MOST
@@ -69,17 +70,18 @@ def listen(
     if socket is not None:
         with contextlib.suppress(FileNotFoundError):
             socket.unlink()
-        server.add_insecure_port(f"unix:{socket}")
+        server.add_insecure_port(f"unix:{socket_path.usable(socket)}")
         socket.chmod(0o666)  # all may connect; what they may do is another matter
     return f"{host}:{bound}", str(socket or "")
 
 
 def bind_socket(server: grpc.aio.Server, path: Path, credentials: grpc.ServerCredentials | None) -> None:
     """Bind a UNIX socket whose callers are as those of a port."""
+    target = f"unix:{socket_path.usable(path)}"
     if credentials is None:
-        server.add_insecure_port(f"unix:{path}")
+        server.add_insecure_port(target)
     else:
-        server.add_secure_port(f"unix:{path}", credentials)
+        server.add_secure_port(target, credentials)
 
 
 def bind(server: grpc.aio.Server, host: str, port: int, tls: grpc.ServerCredentials | None) -> int:

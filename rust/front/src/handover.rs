@@ -6,9 +6,11 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -22,7 +24,7 @@ pub enum Answer {
 
 /// Hands the call to the server at `socket` and waits for its end.
 pub fn call(socket: &Path, arguments: &[OsString]) -> Answer {
-    let Ok(mut stream) = UnixStream::connect(socket) else {
+    let Ok(mut stream) = connect(socket) else {
         return Answer::NotServed;
     };
     // The environment may hold secrets, and the server's words are taken for the command's: never another user's server.
@@ -44,6 +46,24 @@ pub fn call(socket: &Path, arguments: &[OsString]) -> Answer {
             Err(_) => Answer::Exit(70),
         },
         _ => Answer::NotServed,
+    }
+}
+
+/// Longest path a UNIX socket may have, less the closing zero byte.
+const LONGEST: usize = 107;
+
+/// Connects to the socket, by way of a descriptor of its directory where its path is too long for the system.
+fn connect(socket: &Path) -> io::Result<UnixStream> {
+    match (socket.parent(), socket.file_name()) {
+        (Some(directory), Some(name)) if socket.as_os_str().len() > LONGEST => {
+            let opened = OpenOptions::new()
+                .read(true)
+                .custom_flags(libc::O_PATH | libc::O_DIRECTORY)
+                .open(directory)?;
+            let through = format!("/proc/self/fd/{}", opened.as_raw_fd());
+            UnixStream::connect(Path::new(&through).join(name))
+        }
+        _ => UnixStream::connect(socket),
     }
 }
 

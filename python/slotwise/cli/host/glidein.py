@@ -26,7 +26,6 @@ from slotwise.glidein.plan import Settings
 from slotwise.glidein.sweep import end_daemons, kill_descendants
 from slotwise.home import PoolHome
 from slotwise.wire import contact
-from slotwise.wire.address import MAX_SOCKET_PATH
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -40,8 +39,6 @@ pod, or a plain shell. Its home is made in the work directory and removed again.
 _TOKEN_VARIABLE = "SLOTWISE_GLIDEIN_TOKEN"
 _PORT = 9618
 _UNITS_MIB = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
-#: The longest name of a socket in a home.
-_LONGEST_SOCKET = "run/negotiator.sock.login"
 
 
 def main(args: list[str], inv: Invocation) -> int:
@@ -137,7 +134,7 @@ def _given(options: Namespace, inv: Invocation) -> Pass:
 def _home(options: Namespace, inv: Invocation) -> Path:
     """A new directory that nobody else can enter.
 
-    :raises HostError: it cannot be made, or the path is too long for sockets.
+    :raises HostError: it cannot be made.
     """
     above = inv.path(options.workdir) if options.workdir else Path(inv.env.get("TMPDIR") or "/tmp")
     try:
@@ -145,9 +142,6 @@ def _home(options: Namespace, inv: Invocation) -> Path:
     except OSError as error:
         why = f"cannot make a directory in {above}: {error.strerror}"
         raise HostError(why, hint="name another: --workdir") from None
-    if len(os.fsencode(made / HOME / _LONGEST_SOCKET)) > MAX_SOCKET_PATH:
-        made.rmdir()
-        raise HostError(f"{above} is too long a path for sockets", hint="name a shorter one: --workdir /tmp")
     if os.geteuid() == 0:
         made.chmod(0o711)  # jobs are other users then
     return made
