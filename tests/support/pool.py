@@ -74,8 +74,8 @@ class Pool:
         return done
 
     def _run_warm(self, *words: str) -> None:
-        """Run ``slotwise`` with ``words`` without the start of an interpreter, where the installation allows it."""
-        if self.command == Pool.command:
+        """Run ``slotwise`` with ``words`` without the start of an interpreter, unless others run it elsewhere."""
+        if self.command == Pool.command and type(self).run is Pool.run:
             self._checked(nursery.run(words, self.env, self.root, 2 * LIMIT_S), words)
         else:
             self.run(*words)

@@ -245,7 +245,7 @@ def test_names_that_the_administrator_makes_are_recognized(tmp_path: Path) -> No
     text = (
         "STARTD_ATTRS = Color\nColor = 1\nSLOT2_Color = 2\nSLOT_TYPE_1_Color = 3\nSTARTD_CRON_JOBLIST = Probe\n"
         "STARTD_CRON_Probe_EXECUTABLE = /bin/true\nSTARTD_CRON_Probe_PERIOD = 1m\nSLOT_TYPE_1 = 50%\nFOO_HOOK_PREPARE_JOB = /a\n"
-        "GROUP_NAMES = group_a.b\nGROUP_QUOTA_group_a.b = 3\nlicense_LIMIT = 4\nMINE = 1\nSTART = $(MINE)\n"
+        "GROUP_NAMES = group_a, group_a.b\nGROUP_QUOTA_group_a.b = 3\nlicense_LIMIT = 4\nMINE = 1\nSTART = $(MINE)\n"
         "DAEMON_LIST = MASTER MYD\nMYD = /bin/x\nMYD_ARGS = -f\nMYD_LOG = /x\nENVIRONMENT_FOR_AssignedGPUs = A\n"
     )
     found = {name: str(problem) for name, problem in told(tmp_path, text).items() if name != "DAEMON_LIST"}

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 import pwd
+import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from slotwise.config import load
+from slotwise.config import detect, load
 from slotwise.daemon import preflight
 from slotwise.home import PoolHome
 
 from tests.support import host
+from tests.support.certificates import Authority
 
 
 def told(tmp_path: Path, text: str, **env: str) -> list[str]:
     file = tmp_path / "condor_config"
     file.write_text(text)
     config = load(str(file), subsystem="MASTER", env=env)
-    return [str(problem) for problem in preflight.problems(config, PoolHome(tmp_path / "home"), env)]
+    return [str(problem) for problem in preflight.problems(config, PoolHome(tmp_path / "home"), env, time.time())]
 
 
 @pytest.mark.parametrize(
@@ -77,3 +80,43 @@ def test_an_account_that_cannot_reach_the_home_is_an_error(tmp_path: Path) -> No
     (tmp_path / "home").chmod(0o700)
     problems = told(tmp_path, "CONDOR_IDS = 65534.65534\n")
     assert len(problems) == 1 and "CONDOR_IDS names" in problems[0] and "cannot reach" in problems[0]
+
+
+def tls(certificate: Path, key: Path | None = None) -> str:
+    key = key or certificate.with_suffix(".key")
+    return f"AUTH_SSL_SERVER_CERTFILE = {certificate}\nAUTH_SSL_SERVER_KEYFILE = {key}\n"
+
+
+def test_a_certificate_that_is_not_of_this_host_or_its_key_or_this_time_is_an_error(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "ca")
+    mine = authority.issue("mine", ends=timedelta(days=90))
+    assert told(tmp_path, tls(mine)) == []
+    (problem,) = told(tmp_path, tls(mine, authority.issue("other").with_suffix(".key")))
+    assert "is not the key of the certificate in" in problem and ":2: error: " in problem
+    (problem,) = told(tmp_path, f"AUTH_SSL_SERVER_CERTFILE = {mine}\n")
+    assert "AUTH_SSL_SERVER_KEYFILE is missing" in problem
+    (problem,) = told(tmp_path, tls(authority.issue("short", ends=timedelta(days=3, hours=1))))
+    assert "ends in 3 days" in problem and "warning" in problem
+    (problem,) = told(tmp_path, tls(authority.issue("past", ends=timedelta(seconds=-1))))
+    assert "ended 0 days ago" in problem and "error" in problem
+
+
+def test_a_certificate_of_another_host_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = Authority(tmp_path / "ca").issue("mine", ends=timedelta(days=90))
+    monkeypatch.setattr(detect, "host_names", lambda: ("ep7", "ep7.elsewhere.example"))
+    (problem,) = told(tmp_path, tls(mine))
+    assert "is a certificate of" in problem and "this host is ep7.elsewhere.example" in problem and "error" in problem
+
+
+def test_an_open_port_without_tls_is_an_error(tmp_path: Path) -> None:
+    (problem,) = told(tmp_path, "SLOTWISE_LISTEN = 0.0.0.0\nSLOTWISE_ADDRESS_KEY = False\n")
+    assert "SLOTWISE_LISTEN = 0.0.0.0 reaches beyond this machine without TLS" in problem and ":1: error: " in problem
+    assert told(tmp_path, "SLOTWISE_LISTEN = 0.0.0.0\nSLOTWISE_ADDRESS_KEY = True\n") == []
+
+
+def test_a_central_manager_without_an_address_is_an_error(tmp_path: Path) -> None:
+    (problem,) = told(tmp_path, "CONDOR_HOST = cm.nowhere.invalid\n")
+    assert "CONDOR_HOST names cm.nowhere.invalid, and this host finds no address for it" in problem
+    (problem,) = told(tmp_path, "COLLECTOR_HOST = cm.nowhere.invalid:9618\n")
+    assert problem.startswith(f"{tmp_path}/condor_config:1: error: COLLECTOR_HOST names cm.nowhere.invalid")
+    assert told(tmp_path, "CONDOR_HOST = 127.0.0.1\n") == []

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from slotwise.authorization import entries as authorization
-from slotwise.config import debug
+from slotwise.config import coherence, debug
 from slotwise.config.table import Knob, find_knob, knobs, similar_knobs
 from slotwise.config.unsupported import Effect, Rule, promises, rule_of
 from slotwise.config.view import Config, Origin
@@ -115,6 +115,11 @@ def check(config: Config, *, notes: bool = False) -> list[Problem]:
     for name, _, origin in settings:
         found = [_name_problem(config, name, origin, names), _value_problem(config, name, origin)]
         problems += [problem for problem in found if problem is not None and (notes or problem.severity != NOTE)]
+    faulty = {problem.name.lower() for problem in problems if problem.severity == ERROR}
+    for refused, code, name, message, hint in coherence.doubts(config, names.mentioned):
+        if name.lower() not in faulty:
+            severity = ERROR if refused else WARNING
+            problems.append(Problem(severity, code, name, message, config.origin(name), hint))
     return problems
 
 

@@ -11,21 +11,27 @@ from collections.abc import Callable, Iterator, Mapping
 from slotwise.authorization import settings
 from slotwise.config import Config, Problem
 from slotwise.config.daemon_account import KNOB, NAMES, DaemonAccount, daemon_account
-from slotwise.daemon import privileges
+from slotwise.daemon import preflight_network, privileges, reach
 from slotwise.errors import ConfigError
 from slotwise.home import PoolHome
 from slotwise.transform import knob_of, read_job_transform, rule_names
 from slotwise.wire import issuers, map_file, tls
 
 
-def problems(config: Config, home: PoolHome, env: Mapping[str, str]) -> Iterator[Problem]:
-    """What daemons of this configuration would refuse. Files that this user may not read are left to those who may."""
+def problems(config: Config, home: PoolHome, env: Mapping[str, str], now: float) -> Iterator[Problem]:
+    """What daemons of this configuration would refuse. Files that this user may not read are left to those who may.
+
+    :param now: epoch seconds, for certificates.
+    """
+    doubts: list[Problem] = []
     checks: tuple[Callable[[], object], ...] = (
         lambda: work_as(config, home, env),
         lambda: settings.read(config, str(config.subsystem or "MASTER")),
         lambda: map_file.read(config),
         lambda: issuers.read(config),
         lambda: tls.server_credentials(config),
+        lambda: _require_encryption(config),
+        lambda: doubts.extend(preflight_network.problems(config, now)),
         lambda: tls.client_credentials(config),
     )
     told = set()
@@ -40,7 +46,14 @@ def problems(config: Config, home: PoolHome, env: Mapping[str, str]) -> Iterator
             told.add(error.message)
             origin = config.origin(error.key) if error.key else None
             yield Problem("error", "config-refused", error.key or "", error.message, origin, error.hint or "")
+    yield from doubts
     yield from _transform_problems(config)
+
+
+def _require_encryption(config: Config) -> None:
+    hosts = [place.host for place in reach.listen_places(config)]
+    has_certificate = config.is_set("AUTH_SSL_SERVER_CERTFILE") and bool(config.get("AUTH_SSL_SERVER_CERTFILE"))
+    tls.require_encryption(config, hosts, encrypted=has_certificate or config.get_bool("SLOTWISE_ADDRESS_KEY"))
 
 
 def _transform_problems(config: Config) -> Iterator[Problem]:

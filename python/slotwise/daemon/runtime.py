@@ -624,13 +624,7 @@ def _credentials(hosts: Sequence[str], config: Config, key: AddressKey | None) -
     """
     credentials = _shown(config, key)
     _trust_daemons(config)
-    beyond = ", ".join(host for host in hosts if not tls.is_loopback(host))
-    if credentials is None and beyond and not config.get_bool("SLOTWISE_ALLOW_CLEARTEXT"):
-        raise ConfigError(
-            f"SLOTWISE_LISTEN = {beyond} reaches beyond this machine without TLS",
-            hint="set AUTH_SSL_SERVER_CERTFILE and AUTH_SSL_SERVER_KEYFILE, or SLOTWISE_ADDRESS_KEY = True",
-            key="SLOTWISE_LISTEN",
-        )
+    tls.require_encryption(config, hosts, encrypted=credentials is not None)
     return credentials
 
 

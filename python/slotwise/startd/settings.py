@@ -18,6 +18,7 @@ from slotwise.classad.evaluate import (
     number,
 )
 from slotwise.config import Config
+from slotwise.config.slot_shares import parse_shares
 from slotwise.config.view import DEFAULT
 from slotwise.daemon import duty_cycle
 from slotwise.errors import ConfigError
@@ -31,7 +32,6 @@ from slotwise.startd.policy.slot_knobs import CHILD_ATTRS, JOB_ATTRS, SlotKnobs
 from slotwise.startd.slot_types.custom import CustomResource
 from slotwise.startd.slot_types.devices import Choice, device_attribute
 from slotwise.startd.slot_types.layout import SlotType, default_types
-from slotwise.startd.slot_types.shares import parse_shares
 
 _log = logging.getLogger(__name__)
 

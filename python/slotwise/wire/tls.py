@@ -20,6 +20,7 @@ import ipaddress
 import logging
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,11 +50,13 @@ _HASHED = re.compile(r"[0-9a-f]{8}\.[0-9]+")
 def server_credentials(config: Knobs) -> grpc.ServerCredentials | None:
     """What the daemons show, or None when no certificate is configured.
 
-    :raises ConfigError: when a file is missing or unreadable, or only one of certificate and key is named.
+    :raises ConfigError: when a file is missing or unreadable, only one of certificate and key is named, or the one is
+        not of the other.
     """
     pair = _pair(config, "AUTH_SSL_SERVER")
     if pair is None:
         return None
+    _require_match(config, *pair)
     required = config.get_bool("AUTH_SSL_REQUIRE_CLIENT_CERTIFICATE")
     authorities = _authorities(config, "AUTH_SSL_SERVER") if required else None
     if required and authorities is None:
@@ -62,6 +65,33 @@ def server_credentials(config: Knobs) -> grpc.ServerCredentials | None:
             key="AUTH_SSL_SERVER_CAFILE",
         )
     return _renewable(config, pair, authorities, required)
+
+
+def _require_match(config: Knobs, key: bytes, certificate: bytes) -> None:
+    from slotwise.wire import authority
+
+    if not authority.is_of(certificate, key):
+        files = [config.get(f"AUTH_SSL_SERVER_{kind}FILE") for kind in ("KEY", "CERT")]
+        raise ConfigError(
+            f"AUTH_SSL_SERVER_KEYFILE: {files[0]} is not the key of the certificate in {files[1]}",
+            hint="name the key that the certificate was requested with",
+            key="AUTH_SSL_SERVER_KEYFILE",
+        )
+
+
+def require_encryption(config: Knobs, hosts: Iterable[str], *, encrypted: bool) -> None:
+    """See that tokens do not go over a network for all to read.
+
+    :param hosts: where daemons listen.
+    :raises ConfigError: when others could listen to tokens on their way.
+    """
+    beyond = ", ".join(host for host in hosts if not is_loopback(host))
+    if not encrypted and beyond and not config.get_bool("SLOTWISE_ALLOW_CLEARTEXT"):
+        raise ConfigError(
+            f"SLOTWISE_LISTEN = {beyond} reaches beyond this machine without TLS",
+            hint="set AUTH_SSL_SERVER_CERTFILE and AUTH_SSL_SERVER_KEYFILE, or SLOTWISE_ADDRESS_KEY = True",
+            key="SLOTWISE_LISTEN",
+        )
 
 
 def server_files(config: Knobs) -> tuple[Path, Path] | None:
@@ -247,7 +277,8 @@ def audiences(config: Knobs, me: DaemonAddress, full_name: str, *, is_default: b
     :param is_default: callers of the host's shared port who name no daemon mean this one.
     """
     bound, _, port = me.tcp.rpartition(":")
-    names = {full_name, bound, *_names(_file(config, "AUTH_SSL_SERVER_CERTFILE"))}
+    certificate = _file(config, "AUTH_SSL_SERVER_CERTFILE")
+    names = {full_name, bound, *(name for name in certificate_names(certificate) if "*" not in name)}
     if is_loopback(bound) or bound in ("0.0.0.0", "[::]", "*"):
         names |= {"localhost", "127.0.0.1"}
     found = {join(name.strip("[]"), int(port)) for name in names} | ({f"unix:{me.socket}"} if me.socket else set())
@@ -259,7 +290,8 @@ def audiences(config: Knobs, me: DaemonAddress, full_name: str, *, is_default: b
     return {each.lower() for each in found}
 
 
-def _names(certificate: bytes | None) -> set[str]:
+def certificate_names(certificate: bytes | None) -> set[str]:
+    """The hosts that a certificate (PEM) is for: names, patterns of names (``*.example``), addresses."""
     if certificate is None:
         return set()
     from cryptography import x509
@@ -269,8 +301,7 @@ def _names(certificate: bytes | None) -> set[str]:
         names = found.get_extension_for_class(x509.SubjectAlternativeName).value
     except (ValueError, x509.ExtensionNotFound):
         return set()
-    own = {name for name in names.get_values_for_type(x509.DNSName) if "*" not in name}
-    return own | {str(ip) for ip in names.get_values_for_type(x509.IPAddress)}
+    return {*names.get_values_for_type(x509.DNSName)} | {str(ip) for ip in names.get_values_for_type(x509.IPAddress)}
 
 
 def is_loopback(host: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from slotwise.config.slot_shares import Amount, Auto, Fraction, Minimal, parse_shares
 from slotwise.errors import ConfigError
 from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind
@@ -12,7 +13,6 @@ from slotwise.startd.monitor import sampler
 from slotwise.startd.settings import machine_resources, slot_types
 from slotwise.startd.slot_types.custom import CustomResource, amount_or_devices, custom_resources, parse_inventory
 from slotwise.startd.slot_types.layout import PlannedSlot, plan
-from slotwise.startd.slot_types.shares import Amount, Auto, Fraction, Minimal, parse_shares
 
 from tests.support.configured import configured
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import time
 from typing import TYPE_CHECKING, TypedDict
 
 from slotwise.cli.host import config_changes, daemon_config
@@ -237,7 +238,7 @@ def check(args: list[str], inv: Invocation) -> int:
     config = load_for(options, inv)
     home = PoolHome.from_env(inv.env)
     problems = check_config(config, notes=True)
-    refused = list(preflight.problems(config, home, inv.env))
+    refused = list(preflight.problems(config, home, inv.env, time.time()))
     problems += refused
     if not options.notes:
         problems = [

@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from slotwise.config.slot_shares import Amount, Auto, Fraction, Minimal, Share, Shares
 from slotwise.errors import ConfigError
 from slotwise.model.resources import Resources
 from slotwise.model.slot import BrokenCode, SlotKind
-from slotwise.startd.slot_types.shares import Amount, Auto, Fraction, Minimal, Share, Shares
 
 _log = logging.getLogger(__name__)
 

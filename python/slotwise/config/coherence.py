@@ -1,0 +1,89 @@
+"""Looks for settings that fit their knob, and neither each other nor what there is: accounting groups that nothing
+names, shares of slot types that no slot can have, expressions about attributes that no ad has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from difflib import get_close_matches
+
+import slotwise._native as _native
+from slotwise.config.slot_shares import parse_shares
+from slotwise.config.table import find_knob
+from slotwise.config.view import Config
+from slotwise.errors import ConfigError
+from slotwise.model.attribute_names import KNOWN
+
+#: What is set for one accounting group, whose name may have dots.
+_OF_GROUP = re.compile(
+    r"(?:\w+\.)?(GROUP_(?:QUOTA_DYNAMIC|QUOTA|PRIO_FACTOR|ACCEPT_SURPLUS|AUTOREGROUP)_(.+))", re.IGNORECASE
+)
+_SPELLED = {name.lower(): name for name in KNOWN}
+#: How alike a name without a meaning and an attribute's must be, and how long a name: short ones are alike by chance.
+_ALIKE, _SHORTEST = 0.88, 6
+
+#: A doubt about a setting: whether the daemon refuses it, its code, the knob, what is wrong, the remedy.
+Doubt = tuple[bool, str, str, str, str]
+
+
+def doubts(config: Config, mentioned: Collection[str]) -> Iterator[Doubt]:
+    """All of them.
+
+    :param mentioned: names, in lower case, that values refer to and that lists of attributes contain.
+    """
+    yield from _groups(config)
+    yield from _slot_types(config)
+    yield from _attributes(config, mentioned)
+
+
+def _groups(config: Config) -> Iterator[Doubt]:
+    names = {name.lower(): name for name in config.get_list("GROUP_NAMES")}
+    for lowered, name in names.items():
+        parent = lowered.rpartition(".")[0]
+        if parent and parent not in names:
+            message = f"GROUP_NAMES has {name} without its parent {parent}: the negotiator ignores the group"
+            yield False, "config-no-such-group", "GROUP_NAMES", message, _group_hint(parent, names)
+    for knob, _, _ in config.settings():
+        found = _OF_GROUP.fullmatch(knob)
+        known = find_knob(found[1]) if found else None
+        if found is None or found[2].lower() in names or (known is not None and "<" not in known.name):
+            continue
+        message = f"{knob} has no effect: GROUP_NAMES does not name the group {found[2]}"
+        yield False, "config-no-such-group", knob, message, _group_hint(found[2], names)
+
+
+def _group_hint(group: str, names: dict[str, str]) -> str:
+    alike = [name for name in names if name.count(".") == group.count(".")]
+    near = get_close_matches(group.lower(), alike, n=1, cutoff=0.75)
+    return f"did you mean {names[near[0]]}?" if near else f"add {group} to GROUP_NAMES"
+
+
+def _slot_types(config: Config) -> Iterator[Doubt]:
+    tags = {tag for family in ("", "INVENTORY_") for _, tag in config.members(f"MACHINE_RESOURCE_{family}<RESOURCE>")}
+    tags |= {"GPUs", *config.get_list("MACHINE_RESOURCE_NAMES")}  # GPUs are found when the startd begins
+    for knob, _ in config.members("SLOT_TYPE_<N>"):
+        text = config.get(knob)
+        try:
+            parse_shares("auto" if text is None else text, tags, key=knob)
+        except ConfigError as error:
+            yield True, "config-bad-slot-type", knob, error.message, error.hint or ""
+
+
+def _attributes(config: Config, mentioned: Collection[str]) -> Iterator[Doubt]:
+    own = {name.rpartition(".")[2].lower() for name, _, _ in config.settings()}
+    for name, _, origin in config.settings():
+        knob = find_knob(name)
+        if knob is None or knob.type != "expression" or not knob.used or origin.template is not None:
+            continue
+        try:
+            read = _native.ExprTree(config.get(name) or "", old=True).references()
+        except (ConfigError, SyntaxError, ValueError):
+            continue  # it has a problem of its own
+        for attribute in sorted({*read.my, *read.target, *read.bare}):
+            lowered = attribute.lower()
+            if len(attribute) < _SHORTEST or lowered in _SPELLED or lowered in own or lowered in mentioned:
+                continue
+            if near := get_close_matches(lowered, _SPELLED, n=1, cutoff=_ALIKE):
+                message = f"{name} asks for {attribute}, which no ad has unless somebody adds it"
+                yield False, "config-unknown-attribute", name, message, f"did you mean {_SPELLED[near[0]]}?"

@@ -1,0 +1,87 @@
+"""What keeps the daemons of a configuration from being reached, or believed: a certificate of another host, or one that
+has ended; a central manager whose name means nothing. ``slotwise config check`` asks before anything starts.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import socket
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from slotwise.config import Config, Problem
+from slotwise.errors import UsageError
+from slotwise.wire import contact, tls
+from slotwise.wire.address import configured_collector
+
+#: How long a name service may take, in seconds.
+_LOOK_UP_S = 5.0
+#: A certificate that nothing renews and that ends so soon is worth a word, in seconds.
+_SOON_S = 14 * 86400.0
+
+
+def problems(config: Config, now: float) -> Iterator[Problem]:
+    """All of them.
+
+    :param now: epoch seconds.
+    :raises ConfigError: when a file of the configuration cannot be read.
+    """
+    yield from _certificate(config, now)
+    yield from _central_manager(config)
+
+
+def _certificate(config: Config, now: float) -> Iterator[Problem]:
+    from slotwise.wire import authority
+
+    files = tls.server_files(config)
+    if files is None:
+        return
+    path, key = files[0], "AUTH_SSL_SERVER_CERTFILE"
+    text = path.read_bytes()
+
+    def found(severity: str, code: str, message: str, hint: str) -> Problem:
+        return Problem(severity, code, key, f"{key}: {message}", config.origin(key), hint)
+
+    try:
+        ends = authority.ends_at(text)
+    except UsageError as error:
+        yield found("error", "config-bad-certificate", f"{path}: {error.message}", "name a PEM file")
+        return
+    host = str(config.get("FULL_HOSTNAME") or socket.gethostname())
+    called = {host.lower(), *(str(config.get(name) or "").lower() for name in ("TCP_FORWARDING_HOST",))} - {""}
+    names = tls.certificate_names(text)
+    if not any(fnmatchcase(own, name.lower()) for own in called for name in names):
+        message = f"{path} is a certificate of {', '.join(sorted(names)) or 'no host'}, and this host is {host}"
+        hint = f"get one for {host}; with several names, those of its subject alternative names count"
+        yield found("error", "config-foreign-certificate", message, hint)
+    if ends < now:
+        days = int((now - ends) / 86400)
+        yield found("error", "config-ended-certificate", f"{path} ended {days} days ago", "renew it")
+    elif ends - now < _SOON_S:
+        days = int((ends - now) / 86400)
+        yield found("warning", "config-ending-certificate", f"{path} ends in {days} days", "renew it")
+
+
+def _central_manager(config: Config) -> Iterator[Problem]:
+    target = configured_collector(config)
+    at = None if target is None else contact.parse(target)
+    if at is None or at.broker or _is_known(at.host):
+        return
+    key = "COLLECTOR_HOST" if config.is_set("COLLECTOR_HOST") else "CONDOR_HOST"
+    message = f"{key} names {at.host}, and this host finds no address for it"
+    hint = "correct the name, or add it to the name service or to /etc/hosts"
+    yield Problem("error", "config-unknown-host", key, message, config.origin(key), hint)
+
+
+def _is_known(host: str) -> bool:
+    """Whether the name service of this host finds an address; one that does not answer is not the name's fault."""
+    pool = concurrent.futures.ThreadPoolExecutor(1)
+    looked_up = pool.submit(socket.getaddrinfo, host, None)
+    pool.shutdown(wait=False)
+    try:
+        looked_up.result(_LOOK_UP_S)
+    except (socket.gaierror, UnicodeError):
+        return False
+    except TimeoutError:
+        pass
+    return True

@@ -1,0 +1,85 @@
+"""Settings that fit their knob, and neither each other nor what there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from slotwise.config import check, load
+
+
+def told(tmp_path: Path, text: str) -> list[str]:
+    file = tmp_path / "condor_config"
+    file.write_text(text)
+    config = load(str(file), env={})
+    return [str(problem).removeprefix(f"{file}:") for problem in check(config)]
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("GROUP_QUOTA_fysics = 10", "did you mean physics?"),
+        ("GROUP_QUOTA_physics.cms.prod = 10", "add physics.cms.prod to GROUP_NAMES"),
+        ("GROUP_QUOTA_DYNAMIC_chem.x = 0.3", "add chem.x to GROUP_NAMES"),
+        ("GROUP_ACCEPT_SURPLUS_phisics.cms = true", "did you mean physics.cms?"),
+        ("GROUP_AUTOREGROUP_bio = true", "add bio to GROUP_NAMES"),
+        ("NEGOTIATOR.GROUP_PRIO_FACTOR_bio = 3", "add bio to GROUP_NAMES"),
+    ],
+)
+def test_what_is_set_for_a_group_that_is_none_is_told(tmp_path: Path, line: str, hint: str) -> None:
+    (problem,) = told(tmp_path, f"GROUP_NAMES = physics, physics.cms\n{line}\n")
+    name = line.partition(" ")[0]
+    assert problem.startswith(f"2: warning: {name} has no effect: GROUP_NAMES does not name the group ")
+    assert problem.endswith(f"({hint})")
+
+
+def test_groups_that_are_there_and_knobs_about_all_groups_are_right(tmp_path: Path) -> None:
+    text = "GROUP_NAMES = a, a.b\nGROUP_QUOTA_A.B = 3\nGROUP_QUOTA_ROUND_ROBIN_RATE = 2\nGROUP_ACCEPT_SURPLUS = true\n"
+    assert told(tmp_path, text + "GROUP_QUOTA_MAX_ALLOCATION_ROUNDS = 3\nGROUP_AUTOREGROUP_a = True\n") == []
+
+
+def test_a_group_without_its_parent_is_told(tmp_path: Path) -> None:
+    (problem,) = told(tmp_path, "GROUP_NAMES = physics, fysics.cms\n")
+    assert problem.startswith("1: warning: GROUP_NAMES has fysics.cms without its parent fysics")
+    assert problem.endswith("(did you mean physics?)")
+
+
+@pytest.mark.parametrize(
+    ("shares", "why"),
+    [
+        ("memory=oops", "'oops' is not a share"),
+        ("cpus=half", "'half' is not a share"),
+        ("swapp=3, cpus=1", "'swapp', which the machine does not have"),
+        ("50", "'50' alone names no resource"),
+        ("cpus=1/0", "divides by zero"),
+        ("memory=2GX", "'2GX' is not a share"),
+    ],
+)
+def test_a_share_that_no_slot_can_have_is_an_error(tmp_path: Path, shares: str, why: str) -> None:
+    (problem,) = told(tmp_path, f"NUM_SLOTS_TYPE_1 = 1\nSLOT_TYPE_1 = {shares}\n")
+    assert problem.startswith("2: error: SLOT_TYPE_1") and why in problem
+
+
+def test_shares_of_what_the_host_may_have_are_right(tmp_path: Path) -> None:
+    text = "MACHINE_RESOURCE_licences = 4\nSLOT_TYPE_1 = cpus=2, mem=25%, licences=1, gpus=1\nSLOT_TYPE_2 = 1/4\n"
+    assert told(tmp_path, text + "NUM_SLOTS_TYPE_1 = 1\nNUM_SLOTS_TYPE_2 = 1\n") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("START = KeyboardIdl > 900", "KeyboardIdle"),
+        ("START = TARGET.RequestMemmory < 1000", "RequestMemory"),
+        ("PREEMPT = MY.LoadAvgg > 2", "LoadAvg"),
+        ("PREEMPTION_REQUIREMENTS = MY.RemoteUserPriio > 3", "RemoteUserPrio"),
+    ],
+)
+def test_an_attribute_that_is_nearly_a_known_one_is_told(tmp_path: Path, line: str, meant: str) -> None:
+    (problem,) = told(tmp_path, f"{line}\n")
+    assert problem.startswith(f"1: warning: {line.partition(' ')[0]} asks for ")
+    assert problem.endswith(f"(did you mean {meant}?)")
+
+
+def test_attributes_that_the_configuration_makes_are_right(tmp_path: Path) -> None:
+    text = "KeyboardIdles = 3\nSTARTD_ATTRS = KeyboardIdles\nSTART = KeyboardIdles > 1 && Keyboard =?= undefined\n"
+    assert told(tmp_path, text + "STARTD_JOB_ATTRS = JobUniversum\nPREEMPT = TARGET.JobUniversum == 3\n") == []
