@@ -223,6 +223,8 @@ class AccessPoint:
             claims.limits,
             claims.next_job,
             settings.new_autoclusters(),
+            claims.refusals,
+            clock,
             schedd_name=name,
             host=settings.host,
             address=target,

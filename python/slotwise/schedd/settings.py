@@ -64,6 +64,7 @@ class Settings:
     next_start_delay_most_s: float = 600.0
     dedicated_fifo: bool = True
     unused_claim_s: int = 600
+    refused_match_s: float = 20.0
     stop_count: int = 1
     stop_delay_s: float = 0.0
     now_vacate_s: float = 20.0
@@ -124,6 +125,7 @@ class Settings:
             next_start_delay_most_s=self.next_start_delay_most_s,
             dedicated_fifo=self.dedicated_fifo,
             unused_claim_s=self.unused_claim_s,
+            refused_match_s=self.refused_match_s,
         )
 
     def for_admission(self) -> AdmissionSettings:
@@ -196,6 +198,7 @@ def read_settings(config: Config, host: str, execute: Path) -> Settings:
         next_start_delay_most_s=number("MAX_NEXT_JOB_START_DELAY"),
         dedicated_fifo=boolean("DEDICATED_SCHEDULER_USE_FIFO"),
         unused_claim_s=max(0, config.get_int("UNUSED_CLAIM_TIMEOUT")),
+        refused_match_s=max(0.0, config.get_float("SLOTWISE_REFUSED_MATCH_DELAY")),
         stop_count=max(1, config.get_int("JOB_STOP_COUNT")),
         stop_delay_s=max(0.0, number("JOB_STOP_DELAY")),
         now_vacate_s=max(0.0, number("SCHEDD_NOW_JOB_VACATE_TIMEOUT")),

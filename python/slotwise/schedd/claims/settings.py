@@ -26,6 +26,8 @@ class ClaimSettings:
     start_delay_s: float = 0.0
     #: MAX_NEXT_JOB_START_DELAY (seconds).
     next_start_delay_most_s: float = 600.0
+    #: SLOTWISE_REFUSED_MATCH_DELAY (seconds).
+    refused_match_s: float = 20.0
     #: DEDICATED_SCHEDULER_USE_FIFO.
     dedicated_fifo: bool = True
     #: UNUSED_CLAIM_TIMEOUT (seconds).

@@ -31,6 +31,7 @@ from slotwise.schedd.jobs.end_attrs import (
     hold_of,
     vacate_attributes,
 )
+from slotwise.schedd.jobs.failed_starts import failed_start
 from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.jobs.job_index import JobIndex
 from slotwise.schedd.jobs.log_lines import run_ended, slot_of
@@ -431,6 +432,8 @@ class Queue(JobIndex):
             return
         reason = end.reason or VACATE_NAMES.get(code, "The job was evicted")
         changes = vacate_attributes(job, reason, code, end.reason_subcode, decision.now)
+        if end.how == RunOutcome.NOT_STARTED and code != Vacate.SCHEDD_VACATE:
+            changes.update(failed_start(job, slot_of(job), reason, decision.now))
         if end.failed or (end.how == RunOutcome.EVICTED and code == Vacate.STARTER_ERROR):
             # Without a cool-down it would most likely fail again at once, many times a second.
             job.failures += 1

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from slotwise.classad import ClassAd, ExprTree
+from slotwise.clock import Clock
+from slotwise.schedd.claims.matching.refusals import Refusals
 from slotwise.schedd.claims.records import ClaimTable, reserved
 from slotwise.schedd.claims.starts.next_job import NextJob
 from slotwise.schedd.claims.starts.start_limits import StartLimits
@@ -48,6 +50,8 @@ class Requests:
         limits: StartLimits,
         next_job: NextJob,
         autoclusters: Autoclusters,
+        refusals: Refusals,
+        clock: Clock,
         *,
         schedd_name: str,
         host: str,
@@ -58,6 +62,8 @@ class Requests:
         self._claim_table = claim_table
         self._limits = limits
         self._next_job = next_job
+        self._refusals = refusals
+        self._clock = clock
         self.autoclusters = autoclusters
         self._name = schedd_name
         self._host = host
@@ -86,6 +92,7 @@ class Requests:
         for cluster in self._queue.clusters.values():
             cluster.autocluster = None
         self._next_job.forget_fits(self._claim_table)
+        self._refusals.forget_autoclusters()
         self._ads.autoclusters_renewed()
 
     def assign(self) -> None:
@@ -176,6 +183,7 @@ class Requests:
             }
         )
         self._limits.constrain(request.first, ad)
+        self._refusals.constrain(ad, (request.autocluster, request.first.key), self._clock.monotonic())
         return ad
 
     # ---- submitters
