@@ -106,7 +106,7 @@ class Requests:
     def _assign(self, waiting: Sequence[Job]) -> bool:
         """True when the significant set grew and all must be done again."""
         names = self.autoclusters.significant
-        lower = {name.lower() for name in names}
+        lower = self.autoclusters.watched
         every_job = "procid" in lower
         alike: dict[int, bool] = {}
         alone: list[Job] = []
@@ -118,25 +118,29 @@ class Requests:
             if not shared or (job.changes and any(name.lower() in lower for name in job.changes)):
                 alone.append(job)
             elif cluster.autocluster is not None:
-                self._queue.runnable.clustered(job, cluster.autocluster)
+                self._clustered(job, cluster.autocluster)
             else:
                 found = self._numbers([job], names)
                 if found is None:
                     return True
                 cluster.autocluster = found[0]
-                self._queue.runnable.clustered(job, found[0])
+                self._clustered(job, found[0])
         if alone:
             numbers = self._numbers(alone, names)
             if numbers is None:
                 return True
             for job, number in zip(alone, numbers, strict=True):
-                self._queue.runnable.clustered(job, number)
+                self._clustered(job, number)
         return False
+
+    def _clustered(self, job: Job, number: int) -> None:
+        self._queue.runnable.clustered(job, number)
+        self._ads.set(job.key, {"AutoClusterId": number, "AutoClusterAttrs": self.autoclusters.attrs_of(number)})
 
     def _numbers(self, jobs: Sequence[Job], names: Sequence[str]) -> list[int] | None:
         """Autoclusters of the jobs; None when they refer to attributes that were not significant before."""
         texts, mentioned = self._ads.signatures(jobs, names)
-        if self.autoclusters.learn(mentioned):
+        if self.autoclusters.refer(mentioned):
             self._renew()
             return None
         return [self.autoclusters.id_of(text) for text in texts]
