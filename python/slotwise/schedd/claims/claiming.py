@@ -299,6 +299,7 @@ class Claiming:
         self.limits.policy = settings.start_vanilla
         self.refusals.delay_s = settings.refused_match_s
         self.refusals.clear()
+        self.run_ends.cool_down = settings.cool_down
         self.limits.jobs_running_most = settings.jobs_running_most
         self.requests.lease_s = settings.lease_s
         self.requests.want_leftovers = settings.want_leftovers
