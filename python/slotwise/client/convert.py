@@ -62,7 +62,8 @@ class SubmitResult:
 
 @dataclass(frozen=True)
 class ActResult:
-    """Number of jobs by result: ``success``, ``not_found``, ``permission_denied``, ``bad_status``, ``already_done``."""
+    """Number of jobs by result: ``success``, ``not_found``, ``permission_denied``, ``bad_status``, ``already_done``,
+    ``limit_exceeded``."""
 
     totals: dict[str, int] = field(default_factory=dict)
 

@@ -121,7 +121,7 @@ RULES: tuple[Rule, ...] = (
     _policy("MAX_TRANSFER_(QUEUE_AGE|LIFETIME)|STARTER_(FILE_XFER_STALL|UPLOAD)_TIMEOUT", "ends no transfer"),
     _policy("NEGOTIATE_ALL_JOBS_IN_CLUSTER|CURB_MATCHMAKING|CLAIM_RECYCLING_CONSIDER_LIMITS", "has no effect"),
     _policy("PERIODIC_CHECKPOINT|WALL_CLOCK_CKPT_INTERVAL|DEFAULT_NUM_EXTRA_CHECKPOINTS", "makes no checkpoint"),
-    _policy("KEEP_DATA_CLAIM_IDLE|SYSTEM_ON_VACATE_COOL_DOWN", "has no effect"),
+    _policy("KEEP_DATA_CLAIM_IDLE", "has no effect"),
     _policy("MASTER_[A-Za-z]+_BACKOFF_(CEILING|CONSTANT|FACTOR)|MASTER_[A-Za-z]+_RECOVER_FACTOR", "holds for no daemon", "write it without the daemon's name"),
     _service("CCB_SERVER_MAX_STREAMING_(SESSIONS|HANDSHAKES)", "bounds nothing", "SHARED_PORT_MAX_FILE_DESCRIPTORS bounds connections", off=("0",)),
     _service("CCB_(SERVER|CLIENT)_STREAMING", "has no effect: a broker always passes on what hosts say", off=("true",)),

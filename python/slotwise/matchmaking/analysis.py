@@ -10,6 +10,7 @@ from slotwise.matchmaking import kept_machines
 from slotwise.matchmaking.clauses import distinct
 from slotwise.matchmaking.dedicated import as_request, is_parallel, words
 from slotwise.matchmaking.engine import CycleOutcome, Engine
+from slotwise.matchmaking.failed_starts import FailedStart, failed_start
 from slotwise.matchmaking.fit import Obstacle, obstacle
 from slotwise.matchmaking.hints import hints
 from slotwise.matchmaking.rows import Group, JobExplanation, KeptMachine, Rejection, Submitter
@@ -35,7 +36,7 @@ def analyze(given: CycleInput, job: ClassAd, engine: Engine | None = None) -> di
     view = engine.explain(given.slots, given.requests, job, given.knobs, given.accounting, given.now)
     name = f"{job.eval('ClusterId')}.{job.eval('ProcId')}"
     prospects = _prospects(given.run(engine), job, name, view.submitter)
-    status = _status(job)
+    status, failed = _status(job), failed_start(job)
     return {
         "job": name,
         "submitter": view.submitter,
@@ -69,7 +70,14 @@ def analyze(given: CycleInput, job: ClassAd, engine: Engine | None = None) -> di
         "submitter_limits": prospects.limits and prospects.limits.as_dict(),
         "group": prospects.group and prospects.group.as_dict(),
         "parallel": words(job, _dedicated(view)) if is_parallel(job) else "",
-        "verdict": _verdict(status, view, prospects),
+        "failed_start": failed
+        and {
+            "slot": failed.slot,
+            "reason": failed.reason,
+            "time": failed.at,
+            "count": failed.count,
+        },
+        "verdict": _verdict(status, view, prospects, failed),
     }
 
 
@@ -145,9 +153,18 @@ def _prospects(outcome: CycleOutcome, job: ClassAd, name: str, submitter: str) -
     )
 
 
-def _verdict(status: str, view: JobExplanation, prospects: _Prospects) -> str:
+def _verdict(status: str, view: JobExplanation, prospects: _Prospects, failed: FailedStart | None) -> str:
     if status != "idle":
         return f"The job is {status}."
+    if failed is None:
+        return _of_cycle(view, prospects)
+    if prospects.would_match and failed.is_of(prospects.would_match):
+        text = failed.words()
+        return f"{text[0].upper()}{text[1:]} By its ad that slot suits it, and is the one that a cycle would choose."
+    return f"{_of_cycle(view, prospects)} But {failed.words()}"
+
+
+def _of_cycle(view: JobExplanation, prospects: _Prospects) -> str:
     if prospects.would_match:
         return f"The next cycle would give it {prospects.would_match}."
     if (kept := prospects.reservation) is not None:

@@ -223,6 +223,8 @@ class AccessPoint:
             claims.limits,
             claims.next_job,
             settings.new_autoclusters(),
+            claims.refusals,
+            clock,
             schedd_name=name,
             host=settings.host,
             address=target,
@@ -439,6 +441,7 @@ class AccessPoint:
         self.queue.cool_down_s = settings.cool_down_s
         self.local.configure(settings.local)
         self.periodic.system = settings.system
+        self.actions.max_releases = settings.system.max_releases
         self.periodic.interval_s = settings.periodic_interval_s
         self.proxies.interval_s = settings.proxy_interval_s
         self.periodic.timeslice = settings.periodic_timeslice

@@ -27,6 +27,7 @@ from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.local.keeper_spec import LocalLimits
 from slotwise.schedd.local.settings import LocalSettings
 from slotwise.schedd.local.start_rules import StartRules
+from slotwise.schedd.policy.cool_down import CoolDown
 from slotwise.schedd.policy.expressions import SystemPolicy
 from slotwise.schedd.policy.start import StartPolicy
 from slotwise.schedd.publish.statistics import StatisticsSettings
@@ -64,6 +65,9 @@ class Settings:
     next_start_delay_most_s: float = 600.0
     dedicated_fifo: bool = True
     unused_claim_s: int = 600
+    refused_match_s: float = 20.0
+    #: SYSTEM_ON_VACATE_COOL_DOWN and SYSTEM_COOLDOWN_DURATION.
+    vacate_cool_down: CoolDown = field(default_factory=CoolDown)
     stop_count: int = 1
     stop_delay_s: float = 0.0
     now_vacate_s: float = 20.0
@@ -124,6 +128,8 @@ class Settings:
             next_start_delay_most_s=self.next_start_delay_most_s,
             dedicated_fifo=self.dedicated_fifo,
             unused_claim_s=self.unused_claim_s,
+            refused_match_s=self.refused_match_s,
+            cool_down=self.vacate_cool_down,
         )
 
     def for_admission(self) -> AdmissionSettings:
@@ -196,6 +202,10 @@ def read_settings(config: Config, host: str, execute: Path) -> Settings:
         next_start_delay_most_s=number("MAX_NEXT_JOB_START_DELAY"),
         dedicated_fifo=boolean("DEDICATED_SCHEDULER_USE_FIFO"),
         unused_claim_s=max(0, config.get_int("UNUSED_CLAIM_TIMEOUT")),
+        vacate_cool_down=CoolDown(
+            config.get_expr("SYSTEM_ON_VACATE_COOL_DOWN"), max(0.0, number("SYSTEM_COOLDOWN_DURATION"))
+        ),
+        refused_match_s=max(0.0, config.get_float("SLOTWISE_REFUSED_MATCH_DELAY")),
         stop_count=max(1, config.get_int("JOB_STOP_COUNT")),
         stop_delay_s=max(0.0, number("JOB_STOP_DELAY")),
         now_vacate_s=max(0.0, number("SCHEDD_NOW_JOB_VACATE_TIMEOUT")),

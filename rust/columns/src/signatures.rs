@@ -10,7 +10,7 @@ use crate::table::AdTable;
 
 /// Attributes that every job of a cluster has for itself, or that tell what happened to it. An expression that may read
 /// any attribute does not make jobs different by these: one that means them has to name them.
-const OF_ONE_JOB: [&str; 36] = [
+const OF_ONE_JOB: [&str; 40] = [
     "ClusterId",
     "ProcId",
     "GlobalJobId",
@@ -37,6 +37,10 @@ const OF_ONE_JOB: [&str; 36] = [
     "LastRejMatchTime",
     "LastRejMatchReason",
     "LastRejMatchNegotiator",
+    "LastFailedStartTime",
+    "LastFailedStartSlot",
+    "LastFailedStartReason",
+    "NumFailedStarts",
     "NumJobMatches",
     "NumJobStarts",
     "NumShadowStarts",
@@ -60,18 +64,30 @@ pub fn is_of_one_job(name: &Name) -> bool {
 pub struct Signatures {
     /// For each key asked for the number of its signature; none for keys without an ad.
     pub of: Vec<Option<u32>>,
-    /// The signatures: a line `Name=value` for each attribute in order, unset ones as `undefined`.
+    /// The signatures: a line `Name=value` for each attribute in order, unset ones as `undefined`; then those that
+    /// expressions read.
     pub texts: Vec<Vec<u8>>,
     /// Attributes of the table that expressions in the signatures may look up in their own ad.
     pub mentioned: Vec<Name>,
 }
 
+/// What rows with the same cells in the asked attributes have in common.
+struct Shared {
+    text: Vec<u8>,
+    /// Attributes that the expressions in these cells read of their own ad, besides those asked for.
+    read: Vec<Name>,
+    /// Their signature, when nothing else is read.
+    number: Option<u32>,
+}
+
 impl AdTable {
-    /// The signatures of the ads of `keys` in `names`.
+    /// The signatures of the ads of `keys` in `names`, and in what the expressions there read of the ad itself.
+    #[must_use]
     pub fn signatures(&self, keys: &[&[u8]], names: &[Name]) -> Signatures {
         let columns: Vec<_> = names.iter().map(|name| self.column_id(name)).collect();
         let mut found = Signatures::default();
-        let mut numbers: FxHashMap<Box<[Cell]>, u32> = FxHashMap::default();
+        let mut shared: FxHashMap<Box<[Cell]>, Shared> = FxHashMap::default();
+        let mut numbers: FxHashMap<Vec<u8>, u32> = FxHashMap::default();
         let mut tuple = Vec::with_capacity(names.len());
         for key in keys {
             let Some(row) = self.row_of(key) else {
@@ -84,16 +100,18 @@ impl AdTable {
                     .iter()
                     .map(|id| id.map_or(Cell::MISSING, |id| self.cell(row, id))),
             );
-            let number = match numbers.get(tuple.as_slice()) {
-                Some(number) => *number,
-                None => {
-                    let number = found.texts.len() as u32;
-                    numbers.insert(tuple.as_slice().into(), number);
-                    let text = self.signature_text(names, &tuple, &mut found);
-                    found.texts.push(text);
-                    number
+            if !shared.contains_key(tuple.as_slice()) {
+                let mut new = self.shared(names, &tuple, &mut found.mentioned);
+                if new.read.is_empty() {
+                    new.number = Some(numbered(new.text.clone(), &mut numbers, &mut found.texts));
                 }
-            };
+                shared.insert(tuple.as_slice().into(), new);
+            }
+            let of_all = &shared[tuple.as_slice()];
+            let number = of_all.number.unwrap_or_else(|| {
+                let text = self.with_reads(row, names, of_all, &mut found.mentioned);
+                numbered(text, &mut numbers, &mut found.texts)
+            });
             found.of.push(Some(number));
         }
         found.mentioned.sort_unstable_by(|a, b| a.print_cmp(b));
@@ -101,32 +119,84 @@ impl AdTable {
         found
     }
 
-    fn signature_text(&self, names: &[Name], tuple: &[Cell], found: &mut Signatures) -> Vec<u8> {
+    fn shared(&self, names: &[Name], tuple: &[Cell], mentioned: &mut Vec<Name>) -> Shared {
         let mut text = Vec::new();
+        let mut read = Vec::new();
         for (name, cell) in names.iter().zip(tuple) {
-            text.extend_from_slice(&name.as_bytes().to_ascii_lowercase());
-            text.push(b'=');
-            match self.cell_expr(*cell) {
-                None => text.extend_from_slice(b"undefined"),
-                Some(expr) => {
-                    text.extend_from_slice(&canonical_text(&expr));
-                    if cell.expr_id().is_some() {
-                        let reads = Reads::of(&expr);
-                        if reads.unbounded {
-                            let all = self.column_ids().map(|column| self.column_name(column));
-                            let all = all.filter(|name| !is_of_one_job(name));
-                            found.mentioned.extend(all.cloned());
-                        }
-                        let known = reads.of_my().filter_map(|name| self.column_id(name));
-                        let known = known.map(|id| self.column_name(id).clone());
-                        found.mentioned.extend(known);
-                    }
+            self.line(&mut text, name, *cell);
+            for other in self.reads_of(*cell, mentioned) {
+                if !names.contains(&other) && !read.contains(&other) {
+                    read.push(other);
                 }
             }
-            text.push(b'\n');
+        }
+        Shared {
+            text,
+            read,
+            number: None,
+        }
+    }
+
+    /// The signature of a row, with what its expressions read of the ad itself, to any depth.
+    fn with_reads(
+        &self,
+        row: u32,
+        names: &[Name],
+        shared: &Shared,
+        mentioned: &mut Vec<Name>,
+    ) -> Vec<u8> {
+        let mut text = shared.text.clone();
+        let mut read = shared.read.clone();
+        let mut next = 0;
+        while let Some(name) = read.get(next).cloned() {
+            next += 1;
+            let column = self.column_id(&name);
+            let cell = column.map_or(Cell::MISSING, |id| self.cell(row, id));
+            self.line(&mut text, &name, cell);
+            for other in self.reads_of(cell, mentioned) {
+                if !names.contains(&other) && !read.contains(&other) {
+                    read.push(other);
+                }
+            }
         }
         text
     }
+
+    fn line(&self, text: &mut Vec<u8>, name: &Name, cell: Cell) {
+        text.extend_from_slice(&name.as_bytes().to_ascii_lowercase());
+        text.push(b'=');
+        match self.cell_expr(cell) {
+            None => text.extend_from_slice(b"undefined"),
+            Some(expr) => text.extend_from_slice(&canonical_text(&expr)),
+        }
+        text.push(b'\n');
+    }
+
+    /// The attributes of the table that the expression in a cell names in its own ad. What it may read without naming
+    /// it is mentioned, too.
+    fn reads_of(&self, cell: Cell, mentioned: &mut Vec<Name>) -> Vec<Name> {
+        let expr = cell.expr_id().and_then(|_| self.cell_expr(cell));
+        let Some(expr) = expr else {
+            return Vec::new();
+        };
+        let reads = Reads::of(&expr);
+        if reads.unbounded {
+            let all = self.column_ids().map(|column| self.column_name(column));
+            mentioned.extend(all.filter(|name| !is_of_one_job(name)).cloned());
+        }
+        let known = reads.of_my().filter_map(|name| self.column_id(name));
+        let named: Vec<Name> = known.map(|id| self.column_name(id).clone()).collect();
+        mentioned.extend(named.iter().cloned());
+        named
+    }
+}
+
+fn numbered(text: Vec<u8>, numbers: &mut FxHashMap<Vec<u8>, u32>, texts: &mut Vec<Vec<u8>>) -> u32 {
+    let next = texts.len() as u32;
+    *numbers.entry(text).or_insert_with_key(|text| {
+        texts.push(text.clone());
+        next
+    })
 }
 
 #[cfg(test)]
@@ -159,6 +229,21 @@ mod tests {
             ]
         );
         assert!(found.mentioned.is_empty());
+    }
+
+    #[test]
+    fn what_an_expression_reads_of_its_own_ad_tells_ads_apart_to_any_depth() {
+        let table = table(&[
+            "[R = MY.Used * 2; Used = Kib / 1024; Kib = 1; Free = 1]",
+            "[R = MY.Used * 2; Used = Kib / 1024; Kib = 2; Free = 1]",
+            "[R = MY.Used * 2; Used = Kib / 1024; Kib = 1; Free = 2]",
+            "[R = 3; Used = Kib / 1024; Kib = 1]",
+            "[R = 3; Used = Kib / 1024; Kib = 2]",
+        ]);
+        let keys: Vec<&[u8]> = vec![b"0", b"1", b"2", b"3", b"4"];
+        let found = table.signatures(&keys, &[Name::from("R")]);
+        assert_eq!(found.of, [Some(0), Some(1), Some(0), Some(2), Some(2)]);
+        assert!(found.texts[0].ends_with(b"used=Kib / 1024\nkib=1\n"));
     }
 
     #[test]

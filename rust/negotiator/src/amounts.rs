@@ -140,13 +140,15 @@ pub fn carve_amounts(asked: &[(Name, f64, f64)], class: &SlotClass) -> Option<Ve
     out.iter().any(|a| *a > 0.0).then_some(out)
 }
 
-/// The job as a consumption policy sees it: what it asks for replaced by what it would take.
+/// The job as a consumption policy sees it: what it asks for replaced by what it would take, and kept as
+/// `_cp_orig_Request<R>`, by which slots tell that the policy has been applied.
 #[must_use]
 pub fn with_consumption(job: &Ad, class: &SlotClass, amounts: &[f64]) -> Ad {
     let mut out = job.clone();
     for ((name, _), amount) in class.resources.iter().zip(amounts) {
         let wanted = format!("Request{}", name.to_text());
-        if out.get_str(&wanted).is_some() {
+        if let Some(asked) = job.get_str(&wanted) {
+            out.set(&format!("_cp_orig_{wanted}"), asked.clone());
             out.set(&wanted, amount_expr(*amount));
         }
     }

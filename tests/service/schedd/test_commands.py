@@ -302,3 +302,35 @@ async def test_a_job_tells_why_it_was_not_matched(schedd: RunningAccessPoint) ->
     assert told.out == "no match found central\nundefined undefined\n"
     job, _ = await schedd.jobs()
     assert job["LastRejMatchTime"] >= job["QDate"]
+
+
+@pytest.mark.parametrize("background", ["10000", "1"])
+async def test_jobs_that_were_held_too_often_are_released_by_superusers_alone(tmp_path: Path, background: str) -> None:
+    """HTCondor: "cannot be released again, has reached SYSTEM_PERIODIC_RELEASES limit"; it counts the holds."""
+    running = await RunningAccessPoint(tmp_path / "pool").start(
+        SYSTEM_MAX_RELEASES="1", QUEUE_SUPER_USERS="boss@here", SLOTWISE_BACKGROUND_ACTION_JOBS=background
+    )
+    try:
+        await running.submit(2)
+
+        async def act(action: str, *, boss: bool = False, ids: tuple[str, ...] = ("1",)) -> schedd_pb2.ActReply:
+            request = schedd_pb2.ActRequest(action=action)
+            request.jobs.ids.extend(ids)
+            metadata = running.as_user("boss") if boss else running.user
+            return await running.stub.Act(request, metadata=metadata)
+
+        async def all_are(status: int) -> bool:
+            return all(ad["JobStatus"] == status for ad in await running.jobs())
+
+        for _ in range(2):
+            await act("HOLD")
+            await running.until(lambda: all_are(5))
+            reply = await act("RELEASE")
+            if "success" in reply.totals:
+                await running.until(lambda: all_are(1))
+        assert dict(reply.totals) == {"limit_exceeded": 2}
+        assert [one.result for one in (await act("RELEASE", ids=("1.0",))).jobs] == ["limit_exceeded"]
+        assert dict((await act("RELEASE", boss=True)).totals) == {"success": 2}
+        await running.until(lambda: all_are(1))
+    finally:
+        await running.stop()

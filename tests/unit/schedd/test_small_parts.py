@@ -59,15 +59,34 @@ def test_machine_attributes_move_up() -> None:
 
 def test_autoclusters_are_void_when_the_significant_attributes_grow() -> None:
     clusters = Autoclusters()
-    first = clusters.id_of(("a",))
-    assert clusters.id_of(("a",)) == first
+    first = clusters.id_of("a")
+    assert clusters.id_of("a") == first
     assert not clusters.learn(["requirements", "RANK"])
     assert clusters.learn(["Extra"])
     assert "Extra" in clusters.significant
-    assert clusters.id_of(("a",)) > first
+    assert clusters.id_of("a") > first
     fixed = Autoclusters(replaced=["Rank"], removed=["Rank"])
     assert fixed.significant == []
     assert not fixed.learn(["Extra"])
+
+
+def test_what_is_not_significant_by_itself_tells_apart_the_jobs_that_refer_to_it() -> None:
+    """HTCondor's AutoClusterAttrs end in "...,MemoryUsage,ResidentSetSize" for RequestMemory over MemoryUsage."""
+    clusters = Autoclusters(removed=["MemoryUsage", "ResidentSetSize"])
+    assert not clusters.learn(["MemoryUsage"])  # a negotiator's word does not make it significant
+    assert "memoryusage" not in clusters.watched
+    first = clusters.id_of("a")
+    assert clusters.refer(["MemoryUsage", "Extra"])
+    assert "MemoryUsage" not in clusters.significant and "Extra" in clusters.significant
+    assert {"memoryusage", "extra", "requestmemory"} <= clusters.watched
+    lines = "".join(f"{name.lower()}=1\n" for name in [*clusters.significant, "MemoryUsage"])
+    number = clusters.id_of(lines)
+    assert number > first
+    assert clusters.attrs_of(number) == ",".join([*clusters.significant, "MemoryUsage"])
+    assert not clusters.refer(["memoryusage", "extra", "RequestMemory"])
+    fixed = Autoclusters(replaced=["RequestMemory"])
+    assert fixed.refer(["MemoryUsage"]) and not fixed.refer(["MemoryUsage", "RequestMemory"])
+    assert fixed.significant == ["RequestMemory"] and "memoryusage" in fixed.watched
 
 
 def test_values_as_text_and_back() -> None:

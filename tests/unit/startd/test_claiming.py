@@ -73,12 +73,19 @@ def test_k_slots_come_in_one_answer_as_far_as_they_fit() -> None:
     assert p["slot1"].free.cpus == 0
 
 
-def test_requirements_of_both_sides_are_checked() -> None:
+def test_the_machines_requirements_are_checked_and_the_jobs_are_the_negotiators_business() -> None:
     p = point(START='TARGET.Owner == "bob"')
     assert isinstance(p.request(), Refused)
     assert isinstance(p.request(wanted=job(Owner="bob")), Granted)
     picky = job(Owner="bob", Requirements=ExprTree('TARGET.Arch == "PPC"'))
-    assert "job's Requirements" in p.request(wanted=picky).reason
+    assert isinstance(p.request(wanted=picky), Granted)
+
+
+def test_what_the_machine_says_of_the_carved_slot_leaves_nothing_behind() -> None:
+    p = point(START="DynamicSlot =!= true")
+    refused = p.request()
+    assert isinstance(refused, Refused) and "Requirements" in refused.reason
+    assert not p.has("slot1_1") and p["slot1"].free == p["slot1"].total
 
 
 def test_devices_are_handed_out_in_order_and_by_constraint() -> None:
@@ -115,7 +122,7 @@ def test_devices_that_are_free_are_a_list_of_ads() -> None:
         taken.append(str(p.ad(f"slot1_{number}").lookup("AvailableGPUs")))
     assert taken == ["{ GPUs_GPU_d9f2 }", "{ GPUs_c }"]
     assert "GPUs_b" not in p.ad("slot1_1") and "GPUs_c" in p.ad("slot1")
-    assert "Requirements" in p.request(wanted=wanted).reason  # the one that is left is too old
+    assert "devices suit" in p.request(wanted=wanted).reason  # the one that is left is too old
     p.claim(wanted=job(RequestGPUs=1))
     assert p.ad("slot1").eval("AvailableGPUs") == []
 
@@ -316,6 +323,21 @@ def test_a_consumption_policy_decides_what_is_taken() -> None:
     p.claim(wanted=job(RequestCpus=4, RequestMemory=1))
     assert (p["slot1_1"].total.cpus, p["slot1_1"].total.memory_mib) == (1, 512)
     assert p.ad("slot1")["ConsumptionMemory"] == 512
+
+
+def test_a_consumption_that_is_no_amount_is_refused_with_its_knob() -> None:
+    p = point(CONSUMPTION_POLICY="true", CONSUMPTION_MEMORY="TARGET.NoSuch * 2")
+    refused = p.request()
+    assert isinstance(refused, Refused)
+    assert "CONSUMPTION_MEMORY is not an amount" in refused.reason
+    nothing = point(CONSUMPTION_POLICY="true", CONSUMPTION_CPUS="0", CONSUMPTION_MEMORY="0", CONSUMPTION_DISK="0")
+    assert nothing.request().reason == "the consumption policy takes nothing for the job"
+
+
+def test_a_static_slot_has_no_consumption_policy() -> None:
+    p = point(CONSUMPTION_POLICY="true", CONSUMPTION_CPUS="TARGET.RequestCpus * 2", NUM_SLOTS="4")
+    assert "ConsumptionCpus" not in p.ad("slot1")
+    p.run("slot1")
 
 
 def test_swap_follows_memory_when_told_to() -> None:

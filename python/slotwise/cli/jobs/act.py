@@ -51,7 +51,15 @@ COMMON = [
 _REASON = Option("reason", 3, 1)
 _HELD = [Option("held", 3), Option("hold", 3, stands_for="held")]
 
-_RESULTS_IN_ORDER = ("error", "success", "not_found", "bad_status", "already_done", "permission_denied")
+_RESULTS_IN_ORDER = (
+    "error",
+    "success",
+    "not_found",
+    "bad_status",
+    "already_done",
+    "permission_denied",
+    "limit_exceeded",
+)
 #: Words of ``-totals``.
 _RESULTS = {
     "success": "Succeeded",
@@ -60,8 +68,12 @@ _RESULTS = {
     "bad_status": "Bad Status",
     "already_done": "Already Done",
     "permission_denied": "Permission Denied",
+    "limit_exceeded": "Limit Exceeded",
 }
 
+
+#: In HTCondor's words; the knob's name is SYSTEM_MAX_RELEASES.
+_RELEASED_ENOUGH = "cannot be released again, has reached SYSTEM_PERIODIC_RELEASES limit"
 
 _PLACES = """-totals (counts by result), -long (the result as an ad),
            -name SCHEDD, -pool HOST:PORT, -address ADDRESS (another access point)"""
@@ -378,6 +390,7 @@ def _why_not(result: str, verb: Verb) -> str:
         "permission_denied": ": permission denied",
         "bad_status": f": none is {_state_for(verb)}",
         "already_done": f": already {verb.past}",
+        "limit_exceeded": f": {_RELEASED_ENOUGH}",
     }.get(result, "")
 
 
@@ -394,6 +407,8 @@ def _failure(job: str, result: str, verb: Verb, *, as_htcondor: bool = False) ->
     if result == "bad_status":
         state = "running" if as_htcondor and verb is _CONTINUE else _state_for(verb)
         return f"Job {job} not {state} to be {verb.past}"
+    if result == "limit_exceeded":
+        return f"Job {job} {_RELEASED_ENOUGH}"
     return f"Job {job}: {result}"
 
 

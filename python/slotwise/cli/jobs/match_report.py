@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.values import Value, number, whole
 from slotwise.matchmaking.clauses import bare, clauses_of
+from slotwise.matchmaking.failed_starts import failed_start
 from slotwise.matchmaking.fit import Fit, Obstacle, ReverseFit, Step
 from slotwise.matchmaking.rows import JsonObject
 
@@ -36,6 +37,8 @@ def state(job: ClassAd, name: str, alike: ClassAd | None = None) -> str:
     else:
         lines = [f"Job {name} is idle."]
     lines.append("")
+    if (start := failed_start(job)) is not None:
+        lines += start.lines()
     failed, matched = job.get("LastRejMatchTime"), job.get("LastMatchTime")
     lines.append(f"Last successful match: {_moment(matched)}" if matched else "No successful match recorded.")
     if not (failed and number(failed) > number(matched)) and alike is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.values import number, whole
+from slotwise.matchmaking.failed_starts import failed_start
 from slotwise.matchmaking.numbered_clauses import Count, Step, judge, steps_of
 from slotwise.matchmaking.slot_verdicts import Priorities, Verdict, Verdicts
 
@@ -276,6 +277,8 @@ def totals_here(job: ClassAd, schedd: ClassAd) -> str:
 def matches(job: ClassAd, said: str, alike: Alike | None) -> str:
     """The job's state, and when it was matched and turned away last."""
     parts = [f"\n{name_of(job)}:  {said}\n\n"] if said else []
+    if (failed := failed_start(job)) is not None:
+        parts += [f"{line}\n" for line in failed.lines()]
     matched, rejected = whole(job.get("LastMatchTime")), whole(job.get("LastRejMatchTime"))
     if matched:
         parts.append(f"Last successful match: {time.ctime(matched)}\n")

@@ -96,6 +96,9 @@ class _Selected(NamedTuple):
 class Actions:
     """Carries out what callers ask."""
 
+    #: SYSTEM_MAX_RELEASES; negative: no limit.
+    max_releases = -1
+
     def __init__(
         self,
         queue: Queue,
@@ -147,6 +150,8 @@ class Actions:
             return outcome
 
         def act(job: Job, decision: Decision) -> ActionResult:
+            if self._released_enough(job, action, superuser=superuser):
+                return ActionResult.LIMIT_EXCEEDED
             self.background.settle(job, decision)
             return self._act(job, action, reason, request.subcode, decision)
 
@@ -173,8 +178,10 @@ class Actions:
                 result = ActionResult.BAD_STATUS
             else:
                 result = ActionResult.SUCCESS if allowed else ActionResult.DENIED
+                if allowed and self._released_enough(job, action, superuser=superuser):
+                    result = ActionResult.LIMIT_EXCEEDED
                 outcome.count(result)
-                if allowed:
+                if result is ActionResult.SUCCESS:
                     yield job
             if name and results.get(name) is not ActionResult.SUCCESS:
                 results[name] = result
@@ -199,6 +206,12 @@ class Actions:
             factories.pause(self._queue, cluster, reason, decision)
         elif action == Action.RELEASE:
             factories.resume(self._queue, cluster, reason, decision)
+
+    def _released_enough(self, job: Job, action: Action, *, superuser: bool) -> bool:
+        """Whether the job has been held so often that only a queue superuser may release it again."""
+        if action is not Action.RELEASE or superuser or self.max_releases < 0:
+            return False
+        return job.status == Status.HELD and job.number("NumHolds") > self.max_releases
 
     def _act(self, job: Job, action: Action, reason: str, subcode: int, decision: Decision) -> ActionResult:
         queue = self._queue

@@ -57,6 +57,8 @@ class ActionResult(StrEnum):
     BAD_STATUS = "bad_status"
     ALREADY_DONE = "already_done"
     DENIED = "permission_denied"
+    #: SYSTEM_MAX_RELEASES.
+    LIMIT_EXCEEDED = "limit_exceeded"
 
 
 @dataclass

@@ -13,6 +13,7 @@ from slotwise.schedd.claims.ends.removed_hosts import RemovedHosts
 from slotwise.schedd.claims.ends.run_ends import RunEnds
 from slotwise.schedd.claims.faults.faults import Faults
 from slotwise.schedd.claims.faults.sweep import Sweep
+from slotwise.schedd.claims.matching.refusals import Refusals
 from slotwise.schedd.claims.matching.requesting import ClaimRequests
 from slotwise.schedd.claims.reconnecting.reconnect import Reconnects
 from slotwise.schedd.claims.reconnecting.reconnect_events import ReconnectEvents
@@ -108,6 +109,7 @@ class Claiming:
         self.links = StartdLinks(credential, lambda: self.reports)
         self.starters = StarterLists(committer, clock)
         self.limits = StartLimits(queue, ads, table, own_ad=own_ad, running=running)
+        self.refusals = Refusals()
         self.next_job = NextJob(queue, ads, clock, self.limits, durations, assign_autoclusters)
         # The two life cycles: what follows from a step is carried out by parts that are built below.
         self.claims = claims = ClaimTransitions(table, lambda: self._claim_effects)
@@ -206,6 +208,7 @@ class Claiming:
             limits=self.limits,
             reserved=self.reserved,
             failures=failures,
+            refusals=self.refusals,
             assign_autoclusters=assign_autoclusters,
         )
         self.requests.dedicated = self.dedicated
@@ -236,6 +239,7 @@ class Claiming:
                 apply=claims.apply,
                 apply_to_run=runs.apply,
                 on_starter=self.starters.starter_at,
+                refusals=self.refusals,
             ),
             compare=self.reconnects.known,
             failures=failures,
@@ -293,6 +297,9 @@ class Claiming:
     def configure(self, settings: ClaimSettings) -> None:
         """Hand the settings that a reconfig may change to the parts."""
         self.limits.policy = settings.start_vanilla
+        self.refusals.delay_s = settings.refused_match_s
+        self.refusals.clear()
+        self.run_ends.cool_down = settings.cool_down
         self.limits.jobs_running_most = settings.jobs_running_most
         self.requests.lease_s = settings.lease_s
         self.requests.want_leftovers = settings.want_leftovers

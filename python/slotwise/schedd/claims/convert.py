@@ -68,7 +68,7 @@ def startd_message(event: startd_pb2.ClaimEvent) -> said.StartdMessage | None:
                 event.serial, event.claim_id, slots, granted.leftover_claim_id, granted.leftover_slot_ad
             )
         case "refused":
-            return said.ClaimRefused(event.serial, event.claim_id, event.refused.reason)
+            return said.ClaimRefused(event.serial, event.claim_id, event.refused.reason, event.refused.code)
         case "known":
             return said.ClaimsKnown(
                 {one.claim_id: said.KnownClaim(one.run_id, one.activity, one.slot_ad) for one in event.known.claims}

@@ -56,6 +56,14 @@ class Claim:
             self._slot = JobAds.parse(self.slot_ad)
         return self._slot
 
+    @property
+    def matched_name(self) -> str:
+        """The name of the slot that it was matched with: of a dynamic slot, that of its partitionable one."""
+        if self.slot.get("DynamicSlot") is not True:
+            return self.slot_name
+        local, at, host = self.slot_name.partition("@")
+        return local.rpartition("_")[0] + at + host
+
     def renew_slot(self, slot_ad: bytes) -> None:
         """Replace the slot's ad: which jobs fit is no longer known."""
         self.slot_ad, self._slot, self.alike = slot_ad, None, None

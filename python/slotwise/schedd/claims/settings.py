@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from slotwise.schedd.policy.cool_down import CoolDown
 from slotwise.schedd.policy.start import StartPolicy
 
 
@@ -26,6 +27,10 @@ class ClaimSettings:
     start_delay_s: float = 0.0
     #: MAX_NEXT_JOB_START_DELAY (seconds).
     next_start_delay_most_s: float = 600.0
+    #: SLOTWISE_REFUSED_MATCH_DELAY (seconds).
+    refused_match_s: float = 20.0
+    #: SYSTEM_ON_VACATE_COOL_DOWN.
+    cool_down: CoolDown = field(default_factory=CoolDown)
     #: DEDICATED_SCHEDULER_USE_FIFO.
     dedicated_fifo: bool = True
     #: UNUSED_CLAIM_TIMEOUT (seconds).

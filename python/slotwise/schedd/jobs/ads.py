@@ -40,6 +40,11 @@ def plain(value: object) -> Value:
     return None
 
 
+def ranks_jobs(slot: ClassAd) -> bool:
+    """Whether the machine ranks jobs: its Rank is more than a number."""
+    return "Rank" in slot and not isinstance(slot["Rank"], (bool, int, float))
+
+
 def kept(ad: ClassAd) -> Changes:
     """All attributes of an ad as changes."""
     changes: Changes = {}
@@ -224,6 +229,13 @@ class JobAds:
     def matches(self, job: Job, slot: ClassAd) -> bool:
         """Whether job and slot satisfy each other's Requirements."""
         return bool(self.ad(job).symmetric_match(slot))
+
+    def ranked_no_lower(self, job: Job, slot: ClassAd) -> bool:
+        """Whether the machine ranks the job at least as high as the one that the slot was claimed for."""
+        if not ranks_jobs(slot):
+            return True
+        rank, current = plain(slot.eval("Rank", self.ad(job))), plain(slot.eval("CurrentRank"))
+        return not isinstance(rank, (int, float)) or not isinstance(current, (int, float)) or rank >= current
 
     def evaluator(self, job: Job, overlay: Mapping[str, Value], now: float) -> Evaluate:
         """An evaluator of the job's attributes, with ``overlay`` over them."""

@@ -148,6 +148,8 @@ class RunEnd:
     executed_s: float = 0.0
     #: Outcome of the exit policy; None unless the job ended by itself.
     verdict: Verdict | None = None
+    #: SYSTEM_ON_VACATE_COOL_DOWN for this end, seconds; 0: none.
+    cool_down_s: float = 0.0
 
     @property
     def is_vacate(self) -> bool:

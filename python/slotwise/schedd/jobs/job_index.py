@@ -168,7 +168,10 @@ class JobIndex:
             cluster.counts[job.status] += 1
             self._total(cluster, job.status, 1)
             if job.status == Status.IDLE and not job.run:
-                self.runnable.add(job)
+                if job.cool_until:
+                    self.cooling.add(job)
+                else:
+                    self.runnable.add(job)
             self._count(job, 1)
         self.owned[cluster.user] = self.owned.get(cluster.user, 0) + len(jobs)
 

@@ -31,6 +31,7 @@ from slotwise.schedd.jobs.end_attrs import (
     hold_of,
     vacate_attributes,
 )
+from slotwise.schedd.jobs.failed_starts import failed_start
 from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.jobs.job_index import JobIndex
 from slotwise.schedd.jobs.log_lines import run_ended, slot_of
@@ -282,7 +283,7 @@ class Queue(JobIndex):
         elif end.how.by_itself:
             self._exited(job, end, decision)
         elif end.how == RunOutcome.UNFIT or (
-            end.how in (RunOutcome.HELD, RunOutcome.NOT_STARTED) and not end.is_vacate
+            end.how in (RunOutcome.HELD, RunOutcome.NOT_STARTED) and not end.is_vacate and not end.cool_down_s
         ):
             self._held_by_execution_point(job, end, decision)
         else:
@@ -354,14 +355,17 @@ class Queue(JobIndex):
             decision.log(job, job_events.evicted(frame, usage=end.usage, reason=verdict.reason, requeued=requeued))
             requeue: Changes = {"LastVacateTime": int(decision.now)}
             if job.cluster.universe == Universe.SCHEDULER and end.how == RunOutcome.EXITED and end.code != 0:
-                requeue.update(self._cool(job, self.cool_down_s, decision))
+                requeue.update(self._cool(job, max(self.cool_down_s, end.cool_down_s), decision))
+            elif end.cool_down_s:
+                requeue.update(self._cool(job, end.cool_down_s, decision))
             self.move(job, Status.IDLE, decision, requeue)
             decision.note("%s: requeued: %s", job.key, verdict.reason)
 
     @staticmethod
     def _cool(job: Job, seconds: float, decision: Decision) -> Changes:
-        """Start a cool-down of the job after a failed start."""
+        """Start a cool-down of the job."""
         job.cool_until = decision.now + seconds
+        decision.note("%s: in cool-down for %.0f s", job.key, seconds)
         return {
             "JobCoolDownExpiration": int(job.cool_until),
             "NumJobCoolDowns": int(job.number("NumJobCoolDowns")) + 1,
@@ -415,7 +419,7 @@ class Queue(JobIndex):
         A cool-down that ends later than any possible one dates from before the clock was set back.
         """
         most_s = max(_COOL_MOST_S, self.cool_down_s)
-        due = [job for job in self.cooling if not now < job.cool_until <= now + most_s]
+        due = [job for job in self.cooling if not _cools(job, now, most_s)]
         for job in due:
             self.cooling.discard(job)
             if job.status == Status.IDLE and not job.run:
@@ -431,13 +435,17 @@ class Queue(JobIndex):
             return
         reason = end.reason or VACATE_NAMES.get(code, "The job was evicted")
         changes = vacate_attributes(job, reason, code, end.reason_subcode, decision.now)
+        if end.how == RunOutcome.NOT_STARTED and code != Vacate.SCHEDD_VACATE:
+            changes.update(failed_start(job, slot_of(job), reason, decision.now))
         if end.failed or (end.how == RunOutcome.EVICTED and code == Vacate.STARTER_ERROR):
             # Without a cool-down it would most likely fail again at once, many times a second.
             job.failures += 1
             wait_s = min(_COOL_MOST_S, _COOL_FIRST_S * 2.0 ** min(job.failures - 1, 20))
-            changes.update(self._cool(job, wait_s, decision))
+            changes.update(self._cool(job, max(wait_s, end.cool_down_s), decision))
         else:
             job.failures = 0
+            if end.cool_down_s:
+                changes.update(self._cool(job, end.cool_down_s, decision))
         if end.how == RunOutcome.FAILED:
             changes["NumShadowExceptions"] = int(job.number("NumShadowExceptions")) + 1
         if end.how in (RunOutcome.NOT_STARTED, RunOutcome.FAILED):
@@ -460,6 +468,13 @@ def _notify_held(job: Job, reason: str, code: int, decision: Decision) -> None:
     """Mail the user of a hold that ended a run; of the scheduler universe, HTCondor mails exits alone."""
     if job.cluster.universe != Universe.SCHEDULER:
         decision.notices.append(Notice(job, NoticeKind.HELD, reason, code))
+
+
+def _cools(job: Job, now: float, most_s: float) -> bool:
+    """Whether a cool-down goes on: one that is longer than ``most_s`` when it began before now."""
+    if now >= job.cool_until:
+        return False
+    return job.cool_until <= now + most_s or job.number("EnteredCurrentStatus") <= now
 
 
 def _notice_of_exit(job: Job, kind: NoticeKind, end: RunEnd) -> Notice:

@@ -16,7 +16,7 @@ from slotwise.schedd.claims.turn import Turn, Turns
 from slotwise.schedd.history.epochs import RunHistory, RunRecord, record_of
 from slotwise.schedd.jobs.ads import JobAds, native
 from slotwise.schedd.jobs.codes import Status
-from slotwise.schedd.jobs.decision import RunEnd, RunOutcome, Verdict
+from slotwise.schedd.jobs.decision import PolicyAction, RunEnd, RunOutcome, Verdict
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.lifecycle.run_events import EndReport
@@ -117,6 +117,8 @@ class JobExits:
             )
         if how in (RunOutcome.HELD, RunOutcome.EVICTED) and (larger := self._transformed(run, end)) is not None:
             end = replace(end, how=RunOutcome.EVICTED, attributes={**end.attributes, **larger})
+        if how in (RunOutcome.HELD, RunOutcome.EVICTED) or (end.verdict and end.verdict.act is PolicyAction.REQUEUE):
+            end = replace(end, cool_down_s=self._run_ends.cool_down.seconds(self._ads.ad(run.job), end, now))
         if run.node is not None:
             self._nodes.ended(run, replace(end, verdict=None), turn)
             if end.failed or how == RunOutcome.LOST:

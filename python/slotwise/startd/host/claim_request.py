@@ -1,4 +1,9 @@
-"""What a schedd asks for when it requests a claim, whether slot and job match, and the claim that it would be."""
+"""What a schedd asks for when it requests a claim, whether the machine accepts the job, and the claim that it would be.
+
+Whether the job accepts the machine is the negotiator's question, and that of the schedd before it reuses a claim: an
+execution point asks only the machine's side, as HTCondor's does. A slot that was carved for a job, claimed, and about
+to run it need not satisfy what the job said of the free one.
+"""
 
 from __future__ import annotations
 
@@ -47,10 +52,8 @@ def new_claim(settings: Settings, record: SlotRecord, request: ClaimRequest, cla
     return Claim(claim_id, terms.schedd_name, now, lease, now, rank, terms.submitter)
 
 
-def why_no_match(slot_ad: ClassAd, job: Job, now: float) -> str | None:
-    """Why slot and job do not match; None when they do."""
-    if not truth(attribute(slot_ad, "Requirements", job.ad, now=now)):
-        return "the machine's Requirements do not accept the job"
-    if "Requirements" in job.ad and not truth(attribute(job.ad, "Requirements", slot_ad, now=now)):
-        return "the job's Requirements do not accept the machine"
-    return None
+def why_no_match(slot_ad: ClassAd, job_ad: ClassAd, now: float) -> str | None:
+    """Why the machine does not accept the job; None when it does."""
+    if truth(attribute(slot_ad, "Requirements", job_ad, now=now)):
+        return None
+    return "the machine's Requirements do not accept the job"

@@ -20,6 +20,7 @@ from slotwise.startd.host.outbox import RefusedRun, ToSchedd
 from slotwise.startd.host.schedd_addresses import ScheddAddresses
 from slotwise.startd.host.slot_ads import SlotAds
 from slotwise.startd.host.transitions import ApplyEvent
+from slotwise.startd.policy.consumption import as_consumed
 from slotwise.startd.records.slot_record import (
     Activation,
     Job,
@@ -95,7 +96,7 @@ class Claims:
         outbox, state = self._host.outbox, record.slot.state
         matched = isinstance(state, Matched)
         my = self._ads.open_to_its_match(record) if matched else record.ad
-        mismatch = why_no_match(my, request.job, now)
+        mismatch = why_no_match(my, request.job.ad, now)
         if mismatch is not None:
             refuse(outbox, request, VacateCode.NO_MATCH, mismatch)
             if matched:
@@ -163,7 +164,12 @@ class Claims:
         knobs = self._host.settings.slot_knobs(record.slot_id, record.type_number)
         if knobs.health and not truth(attribute(record.ad, "Healthy", None, now=now)):
             return VacateCode.UNHEALTHY, "the slot is not healthy"
-        mismatch = why_no_match(record.ad, job, now)
+        how = self._host.settings.requesting(record.slot_id, record.type_number)
+        consumption = how.consumption if record.kind is SlotKind.DYNAMIC else {}
+        asking = as_consumed(consumption, record.ad, job.ad, now)
+        if isinstance(asking, str):
+            return VacateCode.NO_MATCH, asking
+        mismatch = why_no_match(record.ad, asking, now)
         return None if mismatch is None else (VacateCode.NO_MATCH, mismatch)
 
     def run_gone(

@@ -21,7 +21,7 @@ from slotwise.startd.host.policy_evaluation import PolicyEvaluation
 from slotwise.startd.host.slot_ads import SlotAds
 from slotwise.startd.host.transitions import ApplyEvent
 from slotwise.startd.host.withheld_amounts import numbers_in_use
-from slotwise.startd.policy.consumption import requested
+from slotwise.startd.policy.consumption import as_consumed, requested
 from slotwise.startd.records.slot_record import Job, SlotRecord
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.retirement import own_remaining
@@ -86,13 +86,12 @@ class DynamicSlots:
             self._return(record, part, now)
         self._ads.show(record, now)
         self._ads.show_amounts(record, pool)
-        mismatch = partial(why_no_match, record.ad, request.job, now)
+        mismatch = partial(why_no_match, record.ad, request.job.ad, now)
         taken = self._amounts(record, request.job, now, mismatch, of=pool)
-        child = self._claimed_child(record, taken, request, now) if not isinstance(taken, str) else None
+        child = self._claimed_child(record, taken, request, now) if not isinstance(taken, str) else taken
         self._ads.show(record, now)
-        if child is None:
-            reason = taken if isinstance(taken, str) else _AT_ONCE
-            refuse(outbox, request, VacateCode.NO_MATCH, reason)
+        if isinstance(child, str):
+            refuse(outbox, request, VacateCode.NO_MATCH, child)
             return
         outbox.schedds.append(ToSchedd(request.terms.schedd, request.serial, request.claim_id, Granted((child,))))
 
@@ -151,13 +150,13 @@ class DynamicSlots:
         granted: list[tuple[str, str]] = []
         reason = ""
         for _ in range(count):
-            taken = self._amounts(record, request.job, now, lambda: why_no_match(record.ad, request.job, now))
+            taken = self._amounts(record, request.job, now, lambda: why_no_match(record.ad, request.job.ad, now))
             if isinstance(taken, str):
                 reason = taken
                 break
             child = self._claimed_child(record, taken, request, now)
-            if child is None:
-                reason = _AT_ONCE
+            if isinstance(child, str):
+                reason = child
                 break
             granted.append(child)
             self._ads.show_amounts(record, open_to(self._host.slots, record))
@@ -202,17 +201,25 @@ class DynamicSlots:
 
     def _claimed_child(
         self, record: SlotRecord, taken: Resources, request: ClaimRequest, now: float
-    ) -> tuple[str, str] | None:
-        """Carve one dynamic slot and claim it: claim id and name. None when the policy would end the claim."""
+    ) -> tuple[str, str] | str:
+        """Carve one dynamic slot and claim it: claim id and name, or why it cannot be.
+
+        The machine is asked once more, now of what was carved: START may tell dynamic slots from others.
+        """
         child = self._add_child(record, taken, now)
         name, claim_id = child.name, child.ids.current
-        child.request, child.terms = request.job, request.terms
-        claim = new_claim(self._host.settings, child, request, claim_id, now)
-        self._apply(child, ev.ClaimRequested(claim), now, quiet=True)
-        if child.slot.claim is None:
+        how = self._host.settings.requesting(record.slot_id, record.type_number)
+        asking = as_consumed(how.consumption, record.ad, request.job.ad, now)
+        unfit = asking if isinstance(asking, str) else why_no_match(child.ad, asking, now)
+        if unfit is None:
+            child.request, child.terms = request.job, request.terms
+            claim = new_claim(self._host.settings, child, request, claim_id, now)
+            self._apply(child, ev.ClaimRequested(claim), now, quiet=True)
+            unfit = None if child.slot.claim is not None else _AT_ONCE
+        if unfit is not None:
             if name in self._host.slots:
                 self._apply(child, ev.Evaluate(), now)
-            return None
+            return unfit
         self._host.outbox.touch(record.name)
         self._ads.show(child, now)
         return claim_id, name

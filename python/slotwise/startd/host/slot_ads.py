@@ -164,8 +164,9 @@ class SlotAds:
         result["MachineMaxVacateTime"] = settings.expression(policy.texts["MACHINEMAXVACATETIME"])
         result["Unhibernate"] = settings.expression(policy.unhibernate)
         result["SlotWeight"] = settings.expression(knobs.slot_weight)
-        result["WithinResourceLimits"] = slot_ad.within_limits(record, knobs.consumption)
-        for tag, text in knobs.consumption.items():
+        consumption = knobs.consumption if record.kind is not SlotKind.STATIC else {}
+        result["WithinResourceLimits"] = slot_ad.within_limits(record, consumption)
+        for tag, text in consumption.items():
             result[f"Consumption{tag}"] = settings.expression(text)
         result["Requirements"] = slot_ad.requirements(
             record,

@@ -32,8 +32,13 @@ def within_limits(record: SlotRecord, consumption: Mapping[str, str]) -> Expr:
     """WithinResourceLimits: whether a job's requests fit. A request that is not there makes it UNDEFINED: no match."""
     custom = list(record.total.tags)
     if consumption:
-        terms = [f"MY.{tag} >= MY.Consumption{tag}" for tag in ("Cpus", "Memory", "Disk", *record.total.custom)]
-        return Expr(" && ".join(f"({term})" for term in terms))
+        # A job that has been given what the policy takes as its requests (_cp_orig_...) is not charged a second time.
+        terms = [
+            f"ifThenElse(TARGET._cp_orig_Request{tag} =!= undefined,"
+            f" TARGET.Request{tag} <= MY.{tag}, MY.Consumption{tag} <= MY.{tag})"
+            for tag in ("Cpus", "Memory", "Disk", *record.total.custom)
+        ]
+        return Expr(" && ".join(terms))
     terms = []
     for tag in ("Cpus", "Memory", "Disk"):
         fits = f"TARGET.Request{tag} <= MY.{tag}"
@@ -145,9 +150,7 @@ def identity(record: SlotRecord) -> Attributes:
         "Name": record.name,
         "SlotID": record.slot_id,
         "SlotType": str(record.kind),
-        "SlotTypeID": -record.type_number
-        if record.kind is SlotKind.DYNAMIC and record.type_number
-        else record.type_number,
+        "SlotTypeID": max(1, record.type_number),  # slots of no configured type count as of the first
         "PartitionableSlot": True if record.kind is SlotKind.PARTITIONABLE else None,
         "DynamicSlot": True if record.kind is SlotKind.DYNAMIC else None,
         "BackfillSlot": True if record.backfill else None,
@@ -155,7 +158,6 @@ def identity(record: SlotRecord) -> Attributes:
     if record.kind is SlotKind.DYNAMIC:
         attributes["DSlotId"] = record.dslot_id
         attributes["ParentSlotId"] = record.slot_id
-        attributes["SlotTypeID"] = -max(1, record.type_number)
     return attributes
 
 

@@ -12,6 +12,7 @@ mod roots;
 use roots::{Roots, condition_roots, fact_roots, ordering_roots};
 
 pub use granularity::Granularity;
+pub(crate) use resolve::expressions;
 pub use resolve::{Resolver, each_distinct};
 
 use crate::config::CycleConfig;

@@ -33,7 +33,7 @@ pub fn each_distinct(table: &AdTable, column: ColumnId, mut visit: impl FnMut(Ce
     table.column(column).for_each_value(&mut once);
 }
 
-fn expressions(table: &AdTable, column: ColumnId) -> Vec<u32> {
+pub(crate) fn expressions(table: &AdTable, column: ColumnId) -> Vec<u32> {
     let mut ids: Vec<u32> = Vec::new();
     each_distinct(table, column, |cell| ids.extend(cell.expr_id()));
     ids.sort_unstable();

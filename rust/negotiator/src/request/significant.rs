@@ -1,9 +1,11 @@
 //! Which attributes tell jobs apart.
 
 use crate::config::CycleConfig;
-use crate::dependencies::{Dependencies, JOB_FACTS};
+use crate::dependencies::{Dependencies, JOB_FACTS, expressions};
+use classad::analysis::Reads;
 use classad::{Context, Expr, Name, Value, evaluate};
 use columns::AdTable;
+use rustc_hash::FxHashSet;
 
 /// Attributes that never make jobs different (they change all the time or mean nothing to a match).
 const NEVER_SIGNIFICANT: [&str; 16] = [
@@ -45,8 +47,27 @@ pub(super) fn significant(
         }
     }
     names.retain(|name| jobs.column_id(name).is_some());
+    add_own_reads(&mut names, jobs);
     names.sort_by(Name::print_cmp);
     names
+}
+
+/// Adds what the jobs' own expressions in these attributes read of their ads, to any depth: whatever is taken out by its
+/// name, a request that grows with MemoryUsage differs from job to job with it.
+fn add_own_reads(names: &mut Vec<Name>, jobs: &AdTable) {
+    let mut known: FxHashSet<Name> = names.iter().cloned().collect();
+    let mut next = 0;
+    while let Some(column) = names.get(next).and_then(|name| jobs.column_id(name)) {
+        next += 1;
+        for id in expressions(jobs, column) {
+            let reads = Reads::of(jobs.exprs().get(id));
+            for name in reads.of_my().filter(|name| jobs.column_id(name).is_some()) {
+                if known.insert(name.clone()) {
+                    names.push(name.clone());
+                }
+            }
+        }
+    }
 }
 
 /// Whether an attribute is taken out of the significant ones: always, by name, or by pattern.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from slotwise.clock import Clock
 from slotwise.schedd.claims.records import ClaimTable, Run
@@ -16,10 +17,14 @@ from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.lifecycle import claim_events, run_events
 from slotwise.schedd.lifecycle.run_instructions import GiveUp
 from slotwise.schedd.parallel.gang_ends import NodeEnded
+from slotwise.schedd.policy.cool_down import CoolDown
 
 
 class RunEnds:
     """Ends runs, and passes their claims on."""
+
+    #: SYSTEM_ON_VACATE_COOL_DOWN.
+    cool_down = CoolDown()
 
     def __init__(
         self,
@@ -71,6 +76,8 @@ class RunEnds:
             wall_s=max(0.0, now - run.born_at),
             executed_s=max(0.0, now - run.executing_at) if run.executing_at else 0.0,
         )
+        if self._ads.has(run.job):
+            end = replace(end, cool_down_s=self.cool_down.seconds(self._ads.ad(run.job), end, now))
         with self._turns.deciding(turn):
             if run.node is not None:
                 self._node_ended(run, end, turn.decision, turn.batch)

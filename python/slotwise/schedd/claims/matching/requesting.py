@@ -14,6 +14,7 @@ from slotwise.ids import job_of_run
 from slotwise.model.reason_codes import Hold
 from slotwise.schedd.claims.faults.failures import Failures
 from slotwise.schedd.claims.matching.matches import Match
+from slotwise.schedd.claims.matching.refusals import Refusals
 from slotwise.schedd.claims.records import Claim, ClaimRequestPending, ClaimTable
 from slotwise.schedd.claims.startds.startd_link import ClaimAsk
 from slotwise.schedd.claims.startds.startd_links import StartdLinks
@@ -24,6 +25,7 @@ from slotwise.schedd.claims.transitions import ClaimTransitions
 from slotwise.schedd.claims.turn import Turn, Turns
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.decision import Decision
+from slotwise.schedd.jobs.failed_starts import failed_start
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.lifecycle import claim_events
@@ -70,6 +72,7 @@ class ClaimRequests:
         limits: StartLimits,
         reserved: ReservedJobs,
         failures: Failures,
+        refusals: Refusals,
         assign_autoclusters: Callable[[], None],
     ) -> None:
         """
@@ -86,6 +89,7 @@ class ClaimRequests:
         self._limits = limits
         self._reserved = reserved
         self._failures = failures
+        self._refusals = refusals
         self._assign_autoclusters = assign_autoclusters
 
     # ---- matches
@@ -271,13 +275,34 @@ class ClaimRequests:
         if pending is not None:
             names = " ".join([job.key for job in pending.jobs]) or f"{pending.nodes} nodes of a parallel job"
             _log.info("%s: %s at %s refused the claim: %s", names, *pending.where, refused.reason)
+            self._failed(pending, refused.reason, refused.code)
             self._claims.withdraw(pending)
             if pending.coalesced:
                 self._release_all(pending.coalesced, refused.reason)
 
+    def unanswered(self, pending: ClaimRequestPending, reason: str) -> None:
+        """Withdraw a request whose answer is lost, or whose startd cannot be asked."""
+        names = " ".join([job.key for job in pending.jobs]) or f"{pending.nodes} nodes of a parallel job"
+        _log.info("%s: %s at %s could not be claimed: %s", names, *pending.where, reason)
+        self._failed(pending, reason, 0)
+        self._claims.withdraw(pending)
+
+    def _failed(self, pending: ClaimRequestPending, reason: str, code: int) -> None:
+        """Have the ads of the jobs tell why they do not start; a slot that refuses again and again is left out."""
+        jobs = [job for job in pending.jobs if self._queue.has(job)]
+        decision = Decision(self._clock.now())
+        with self._committer.deciding(decision):
+            for job in jobs:
+                decision.set(job, failed_start(job, pending.slot_name, reason, decision.now))
+        if decision.changed:
+            self._committer.commit(decision)
+        if jobs:
+            kinds: list[int | str] = [pending.autocluster, *(job.key for job in jobs)]
+            self._refusals.note(kinds, pending.slot_name, reason, code, self._clock.monotonic())
+
 
 def _claim_on(slot: GrantedSlot, pending: ClaimRequestPending) -> Claim:
-    claim = Claim(
+    return Claim(
         slot.claim_id,
         pending.startd,
         slot.slot_name,
@@ -288,8 +313,6 @@ def _claim_on(slot: GrantedSlot, pending: ClaimRequestPending) -> Claim:
         dedicated=pending.part is not None,
         match_id=pending.match_id,
     )
-    claim.fits[pending.autocluster] = True
-    return claim
 
 
 def _row(claim: Claim) -> StoredClaim:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from slotwise.classad import ClassAd, ExprTree
+from slotwise.clock import Clock
+from slotwise.schedd.claims.matching.refusals import Refusals
 from slotwise.schedd.claims.records import ClaimTable, reserved
 from slotwise.schedd.claims.starts.next_job import NextJob
 from slotwise.schedd.claims.starts.start_limits import StartLimits
@@ -48,6 +50,8 @@ class Requests:
         limits: StartLimits,
         next_job: NextJob,
         autoclusters: Autoclusters,
+        refusals: Refusals,
+        clock: Clock,
         *,
         schedd_name: str,
         host: str,
@@ -58,6 +62,8 @@ class Requests:
         self._claim_table = claim_table
         self._limits = limits
         self._next_job = next_job
+        self._refusals = refusals
+        self._clock = clock
         self.autoclusters = autoclusters
         self._name = schedd_name
         self._host = host
@@ -86,6 +92,7 @@ class Requests:
         for cluster in self._queue.clusters.values():
             cluster.autocluster = None
         self._next_job.forget_fits(self._claim_table)
+        self._refusals.forget_autoclusters()
         self._ads.autoclusters_renewed()
 
     def assign(self) -> None:
@@ -99,7 +106,7 @@ class Requests:
     def _assign(self, waiting: Sequence[Job]) -> bool:
         """True when the significant set grew and all must be done again."""
         names = self.autoclusters.significant
-        lower = {name.lower() for name in names}
+        lower = self.autoclusters.watched
         every_job = "procid" in lower
         alike: dict[int, bool] = {}
         alone: list[Job] = []
@@ -111,25 +118,29 @@ class Requests:
             if not shared or (job.changes and any(name.lower() in lower for name in job.changes)):
                 alone.append(job)
             elif cluster.autocluster is not None:
-                self._queue.runnable.clustered(job, cluster.autocluster)
+                self._clustered(job, cluster.autocluster)
             else:
                 found = self._numbers([job], names)
                 if found is None:
                     return True
                 cluster.autocluster = found[0]
-                self._queue.runnable.clustered(job, found[0])
+                self._clustered(job, found[0])
         if alone:
             numbers = self._numbers(alone, names)
             if numbers is None:
                 return True
             for job, number in zip(alone, numbers, strict=True):
-                self._queue.runnable.clustered(job, number)
+                self._clustered(job, number)
         return False
+
+    def _clustered(self, job: Job, number: int) -> None:
+        self._queue.runnable.clustered(job, number)
+        self._ads.set(job.key, {"AutoClusterId": number, "AutoClusterAttrs": self.autoclusters.attrs_of(number)})
 
     def _numbers(self, jobs: Sequence[Job], names: Sequence[str]) -> list[int] | None:
         """Autoclusters of the jobs; None when they refer to attributes that were not significant before."""
         texts, mentioned = self._ads.signatures(jobs, names)
-        if self.autoclusters.learn(mentioned):
+        if self.autoclusters.refer(mentioned):
             self._renew()
             return None
         return [self.autoclusters.id_of(text) for text in texts]
@@ -176,6 +187,7 @@ class Requests:
             }
         )
         self._limits.constrain(request.first, ad)
+        self._refusals.constrain(ad, (request.autocluster, request.first.key), self._clock.monotonic())
         return ad
 
     # ---- submitters

@@ -6,7 +6,8 @@ import logging
 from collections.abc import Callable
 
 from slotwise.clock import Clock
-from slotwise.schedd.claims.records import Claim, ClaimTable
+from slotwise.schedd.claims.matching.refusals import Refusals
+from slotwise.schedd.claims.records import Claim, ClaimTable, Run
 from slotwise.schedd.claims.startds.startd_messages import ActivationRefused, ClaimTaken, RunActivated, SlotChanged
 from slotwise.schedd.claims.transitions import ApplyToClaim, ApplyToRun
 from slotwise.schedd.claims.turn import Turns
@@ -33,6 +34,7 @@ class ClaimReports:
         apply: ApplyToClaim,
         apply_to_run: ApplyToRun,
         on_starter: Callable[[str, str], None],
+        refusals: Refusals,
     ) -> None:
         """
         :param on_starter: called with the addresses of a startd and of the starter that it uses.
@@ -45,6 +47,7 @@ class ClaimReports:
         self._apply = apply
         self._apply_to_run = apply_to_run
         self._on_starter = on_starter
+        self._refusals = refusals
 
     def take(self, claim: Claim, report: RunActivated | SlotChanged | ClaimTaken) -> None:
         """Take a report on a claim that the schedd holds."""
@@ -60,6 +63,7 @@ class ClaimReports:
         run = self._claim_table.runs.get(report.run_id)
         if run is not None:
             run.starter = report.starter
+            self._refusals.accepted(_kinds(run), run.claim.matched_name)
             self._apply_to_run(run, run_events.Activated())
             self._on_starter(claim.startd, report.starter)
 
@@ -69,6 +73,9 @@ class ClaimReports:
         if run is not None:
             run.claim.failures += 1
             _log.info("%s: %s refused to activate run %s: %s", run.key, run.claim.slot_name, run.id, report.reason)
+            self._refusals.note(
+                _kinds(run), run.claim.matched_name, report.reason, report.code, self._clock.monotonic()
+            )
             refused = run_events.ActivationRefused(self._clock.monotonic(), report.reason, report.code)
             self._apply_to_run(run, refused)
 
@@ -102,3 +109,8 @@ class ClaimReports:
             self._apply_to_run(run, run_events.SlotFreed(self._clock.monotonic()))
         if decision.changed:
             self._committer.commit(decision)
+
+
+def _kinds(run: Run) -> tuple[int | str, ...]:
+    """By what a slot remembers the job of a run: its autocluster, if it is known, and itself."""
+    return (run.key,) if run.job.autocluster is None else (run.job.autocluster, run.key)

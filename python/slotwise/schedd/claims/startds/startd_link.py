@@ -69,8 +69,8 @@ class LinkOwner(Protocol):
         """:meth:`on_message` has raised: end what the message is about."""
         ...
 
-    def on_break(self, startd: str) -> None:
-        """The stream broke; requests without an answer are lost."""
+    def on_break(self, startd: str, why: str) -> None:
+        """The stream broke, or could not be opened; requests without an answer are lost."""
         ...
 
 
@@ -84,6 +84,7 @@ class StartdLink(BundledStream[startd_pb2.ClaimRequest, startd_pb2.ClaimEvent]):
         self._credential = credential
         #: The stream that broke last had got as far as the startd's answer to hello.
         self.heard = False
+        self._why = ""
 
     def send(self, message: startd_pb2.ClaimRequest) -> None:
         """Say something; it is lost if the stream breaks before."""
@@ -169,7 +170,12 @@ class StartdLink(BundledStream[startd_pb2.ClaimRequest, startd_pb2.ClaimEvent]):
             if attempt.failed and what == "known":
                 raise SlotwiseError("the claims that the startd knows could not be compared with those held")
 
+    def broke(self, why: str) -> None:
+        """Remember why, for whoever waits for an answer."""
+        self._why = why
+        super().broke(why)
+
     def lost(self, *, was_connected: bool) -> None:
         """Requests without an answer are lost."""
         self.heard = was_connected
-        self._owner.on_break(self.address)
+        self._owner.on_break(self.address, self._why)

@@ -35,6 +35,7 @@ class ClaimRefused:
     serial: int
     claim_id: str
     reason: str
+    code: int = 0
 
 
 @dataclass(frozen=True, slots=True)

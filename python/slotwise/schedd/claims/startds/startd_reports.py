@@ -90,7 +90,7 @@ class StartdReports:
                 if claim := self._claim_table.claims.get(message.claim_id):
                     self._reports.take(claim, message)
 
-    def on_break(self, startd: str) -> None:
+    def on_break(self, startd: str, why: str) -> None:
         """Requests without an answer are lost; claims stay until the startd says otherwise.
 
         A stream on which the startd has answered is opened once more even without claims: the startd may not have heard
@@ -103,7 +103,7 @@ class StartdReports:
                 self._claims.apply(claim, claim_events.LinkLost(), turn)
         for pending in self._claim_table.pending_at(startd):
             with contained(_log, f"withdrawing a request to {startd}", partial(self._failures.request, pending, None)):
-                self._claims.withdraw(pending)
+                self._requests.unanswered(pending, f"its startd cannot be reached: {why}")
         if not self._claim_table.at(startd):
             self._links.stop_unheard(startd)
 

@@ -1,4 +1,9 @@
-"""Which job a claim serves next."""
+"""Which job a claim serves next.
+
+The job that a slot was claimed for starts on it, whatever it would say of the slot now; each job that follows has to
+match the slot as it was claimed, both ways, and the machine has to rank it no lower. Source: FindRunnableJob of
+HTCondor's schedd.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,7 @@ from slotwise.clock import Clock
 from slotwise.schedd.claims.records import Claim, ClaimTable
 from slotwise.schedd.claims.starts.slot_equivalence import Alike, SlotEquivalence
 from slotwise.schedd.claims.starts.start_limits import StartLimits
-from slotwise.schedd.jobs.ads import JobAds
+from slotwise.schedd.jobs.ads import JobAds, ranks_jobs
 from slotwise.schedd.jobs.durations import Durations
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.queue import Queue
@@ -52,7 +57,8 @@ class NextJob:
             return None
         self._assign_autoclusters()
         runnable = self._queue.runnable
-        alike = self._alike(claim) if runnable.kinds(claim.submitter) >= _KINDS_TO_SHARE else None
+        shares = runnable.kinds(claim.submitter) >= _KINDS_TO_SHARE and not ranks_jobs(claim.slot)
+        alike = self._alike(claim) if shares else None
         added = runnable.added.get(claim.submitter, 0)
         if alike is not None and alike.tried.get(claim.submitter) == added:
             return None  # none fitted a slot like this one, and none has come since
@@ -97,6 +103,7 @@ class NextJob:
         if known is not None:
             return known
         fits = self._ads.text(job, "ConcurrencyLimits") == claim.limits and self._ads.matches(job, claim.slot)
+        fits = fits and self._ads.ranked_no_lower(job, claim.slot)
         learned = alike is not None and self._likeness.learn(self._ads.ad(job))
         if alike is not None and learned and alike.generation == self._likeness.generation:
             alike.fits[autocluster] = fits

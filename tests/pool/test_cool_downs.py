@@ -1,0 +1,59 @@
+"""SYSTEM_ON_VACATE_COOL_DOWN and SYSTEM_MAX_RELEASES on a live pool; the figures are those of HTCondor 25.14.1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.support.pool import Pool
+
+SLEEPS = "executable = /bin/sleep\narguments = 3600\n"
+
+
+def submit(pool: Pool, text: str) -> None:
+    (pool.root / "it.sub").write_text(f"{text}\nrequest_memory = 10\nqueue\n")
+    pool.run("submit", str(pool.root / "it.sub"))
+
+
+def jobs(pool: Pool) -> dict[int, dict[str, Any]]:
+    return {ad["ClusterId"]: ad for ad in pool.json("q")}
+
+
+def test_a_job_that_did_not_come_to_its_end_cools_down_for_as_long_as_the_administrator_says(
+    make_pool: Callable[[str], Pool],
+) -> None:
+    pool = make_pool("NUM_CPUS = 4\nNEGOTIATOR_INTERVAL = 1\nSYSTEM_ON_VACATE_COOL_DOWN = CoolFor\n")
+    pool.up()
+    for text in (
+        f"{SLEEPS}my.CoolFor = 3000",
+        f"{SLEEPS}my.CoolFor = 5",
+        SLEEPS,
+        "executable = /bin/true\ntransfer_output_files = nosuch\nmy.CoolFor = 2500",  # would be held: code 12
+        "executable = /bin/false\non_exit_remove = ExitCode == 0\nmy.CoolFor = 2500",
+    ):
+        submit(pool, text)
+    pool.until("three execute", lambda: sum(ad["JobStatus"] == 2 for ad in jobs(pool).values()) == 3)
+    pool.run("vacate-job", "1", "2", "3")
+    pool.until("four were sent back", lambda: sum("JobCoolDownExpiration" in ad for ad in jobs(pool).values()) == 4)
+    found = jobs(pool)
+    length = {number: ad["JobCoolDownExpiration"] - ad["LastVacateTime"] for number, ad in found.items() if number != 3}
+    assert length == {1: 3000, 2: 20, 4: 2500, 5: 2500}
+    assert [found[number]["NumJobCoolDowns"] for number in (1, 2, 4, 5)] == [1, 1, 1, 1]
+    assert (found[4]["JobStatus"], found[4]["VacateReasonCode"]) == (1, 12)
+    assert not found[4].get("NumHolds")
+    assert "Ic" in pool.run("q", "-nobatch", "1").stdout
+    pool.run("restart", "--keep", "schedd")
+    pool.until("the queue is back", lambda: len(jobs(pool)) == 5)
+    assert jobs(pool)[1]["JobStatus"] == 1 and jobs(pool)[1]["NumShadowStarts"] == 1
+
+
+def test_a_job_starts_again_when_its_cool_down_is_over(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool(
+        "NUM_CPUS = 1\nNEGOTIATOR_INTERVAL = 1\nSYSTEM_COOLDOWN_DURATION = 1\n"
+        "SYSTEM_ON_VACATE_COOL_DOWN = NumJobCoolDowns =?= undefined ? 1 : 0\n"
+    )
+    pool.up()
+    submit(pool, "executable = /bin/false\non_exit_remove = NumJobCompletions > 1")
+    pool.until("it has run twice", lambda: not pool.json("q"))
+    (ad,) = pool.json("history")
+    assert (ad["NumJobCoolDowns"], ad["NumJobStarts"]) == (1, 2)
