@@ -180,8 +180,18 @@ def _fmt(words: list[str], options: dict[str, str], inv: Invocation) -> int:
     if "--jsonl" in options:
         return _jsonl(lambda case: conformance.fmt_case(case, "--strict" in options), inv)
     for text in words or (line for line in inv.stdin if line.strip()):
+        if _is_file(text, inv):
+            raise UsageError(f"{text} is a file", hint=f"fmt takes expressions: slotwise classad fmt < {text}")
         inv.out(str(ExprTree(text, strict="--strict" in options)))
     return 0
+
+
+def _is_file(word: str, inv: Invocation) -> bool:
+    """Whether somebody may have meant a file; a plain name is that of an attribute."""
+    try:
+        return not word.isidentifier() and inv.path(word).is_file()
+    except OSError:  # too long a name
+        return False
 
 
 def _match(words: list[str], options: dict[str, str], inv: Invocation) -> int:
