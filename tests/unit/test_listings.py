@@ -241,3 +241,17 @@ def test_a_width_is_kept_by_cells_and_passed_by_headings() -> None:
 def test_a_format_without_an_attribute_is_printed_for_each_ad(tmp_path: Path) -> None:
     assert printed("-format", "\\n", "", ads=[job(1), job(2)], tmp_path=tmp_path) == "\n\n"
     assert printed("-format", "%d", "", ads=[job(1)], tmp_path=tmp_path) == ""
+
+
+def test_nodes_stand_below_their_own_dag() -> None:
+    def of(cluster: int, dag: int = 0, proc: int = 0) -> ClassAd:
+        ad = ClassAd({"ClusterId": cluster, "ProcId": proc})
+        if dag:
+            ad["DAGManJobId"] = dag
+        return ad
+
+    ads = [of(3), of(4), of(5), of(6, 5), of(7, 3), of(8, 5, 1), of(8, 5), of(9), of(10, 3), of(11, 10), of(12, 99)]
+    shown = [f"{ad['ClusterId']}.{ad['ProcId']}" for ad in jobviews.below_their_dags(ads)]
+    assert shown == ["3.0", "7.0", "10.0", "11.0", "4.0", "5.0", "6.0", "8.0", "8.1", "9.0", "12.0"]
+    circle = [of(1, 2), of(2, 1)]
+    assert len(jobviews.below_their_dags(circle)) == 2

@@ -369,7 +369,10 @@ class _Listing:
             return
         layout = jobviews.VIEWS["dag" if parsed.has("dag") else "nobatch"].with_items(self._form.more)
         names = None if self._form.more else _reads(layout)
-        self._layout(layout, names, layout.chosen)
+        if parsed.has("dag"):
+            self._layout(layout, names, lambda ads, scene: jobviews.below_their_dags(layout.chosen(ads, scene)))
+        else:
+            self._layout(layout, names, layout.chosen)
 
     def _ready_made(self, batches: bool) -> None:
         """Tables that the schedd makes: it need not send every ad."""
