@@ -108,6 +108,7 @@ generate: build ## Write everything anew that is generated from other sources: m
 	PYTHONPATH=python $(BIN)/python -m slotwise.wire.generate
 	$(BIN)/python -m slotwise.config.document docs/reference
 	$(BIN)/python -m slotwise.submit.document docs/reference
+	$(BIN)/python -m slotwise.classad.places docs/reference
 	$(BIN)/python -m slotwise.cli.document docs/reference
 	PYTHONPATH=python $(BIN)/python -m slotwise.wire.document docs/reference
 	$(BIN)/python -m slotwise.schedd.lifecycle.diagram docs/reference

@@ -1,7 +1,7 @@
 """Types of the native module. Its packages wrap it in typed Python of their own."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Literal, NoReturn, Self, TypedDict, final, type_check_only
 
 from typing_extensions import disjoint_base
@@ -47,6 +47,7 @@ __all__ = [
     "TransformedJobs",
     "Waiting",
     "__version__",
+    "answer_in_thread",
     "begin_allowance",
     "complete_prefix",
     "config_templates",
@@ -220,6 +221,7 @@ class MapFile:
     def lookup(self, method: str, principal: str) -> str | None: ...
 
 def forget_user_maps() -> None: ...
+def answer_in_thread(reader: Callable[[], None] | None) -> None: ...
 def enable_user_home(enabled: bool) -> None: ...
 def keep_debug_lines(keep: bool) -> None: ...
 def take_debug_lines() -> list[str]: ...

@@ -1,10 +1,7 @@
 """Transforms of ads that HTCondor 25.14's condor_transform_ads made (transforms.jsonl).
 
-Made by tests/support/transform_cases.py. Where ours differs on purpose:
-
-- HTCondor breaks a transform off at an `if` whose expression is false; here the `else` is taken.
-- HTCondor evaluates the beginning of a text that is not an expression as a whole (`EVALSET A a b`); here the statement
-  has no effect and is reported.
+Made by tests/support/transform_cases.py. Ours differs on purpose in one thing: HTCondor breaks a transform off at an
+`if` whose expression is false; here the `else` is taken.
 """
 
 import json

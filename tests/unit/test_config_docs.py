@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import slotwise
+from slotwise.classad.places import page as expressions_page
 from slotwise.cli.document import commands_page
 from slotwise.config import find_knob, knobs, similar_knobs, templates
 from slotwise.config.document import configuration_page
@@ -26,12 +27,13 @@ FACTS = {"FULL_HOSTNAME"}
         ("configuration.md", configuration_page, "config"),
         ("submit.md", submit_page, "submit"),
         ("commands.md", commands_page, "cli"),
+        ("expressions.md", expressions_page, "classad"),
         ("protos.md", lambda: protos_page(DOCS.parents[1] / "proto"), "wire"),
     ],
 )
 def test_pages_are_up_to_date(name: str, page: Callable[[], str], module: str) -> None:
     written = (DOCS / name).read_text(encoding="utf-8")
-    assert written == page(), f"run python -m slotwise.{module}.document docs/reference"
+    assert written == page(), f"run make generate: {name} is not what slotwise.{module} has"
 
 
 def test_the_table_describes_each_knob_once() -> None:

@@ -13,13 +13,14 @@ import pytest
 from slotwise.config import load
 from slotwise.config.checking import check
 from slotwise.config.debug import CATEGORIES, DebugFlags
+from slotwise.config.log_limits import limit_of
+from slotwise.errors import ConfigError
 from slotwise.home import PoolHome
 from slotwise.observe.log import (
     ALSO_ALWAYS,
     LogFile,
     category,
     flush_logs,
-    limit_of,
     log_all,
     log_file,
     one_line,
@@ -43,12 +44,28 @@ from tests.support.waiting import block_until
         ("2 Days", (0, 172800)),
         ("1 week", (0, 604800)),
         ("0", (0, 0)),
-        ("plenty", (10 << 20, 0)),
+        ("100MiB", (100 << 20, 0)),
+        ("100 KiB", (100 << 10, 0)),
+        ("5 Mi", (0, 300)),
+        ("", (10 << 20, 0)),
         (None, (10 << 20, 0)),
     ],
 )
 def test_limits_have_htcondors_units(text: str | None, expected: tuple[int, int]) -> None:
     assert limit_of(text) == expected
+
+
+@pytest.mark.parametrize("text", ["plenty", "10 parsecs", "-5", "1.5 Mb", "10 Mx", "10 Mb each", "ten"])
+def test_a_limit_that_is_none_is_refused(text: str, tmp_path: Path, log_kept: None) -> None:
+    with pytest.raises(ValueError, match=r"neither a size nor an age|no unit"):
+        limit_of(text)
+    home, knobs = PoolHome(tmp_path / "home"), tmp_path / "knobs"
+    home.create()
+    knobs.write_text(f"MAX_SCHEDD_LOG = {text}\n")
+    config = load(str(knobs), subsystem="SCHEDD", env={}, home=home)
+    assert [problem.code for problem in check(config)] == ["config-log-limit"]
+    with pytest.raises(ConfigError, match="MAX_SCHEDD_LOG"):
+        start_log(home, "schedd", config, again=True)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_knobs(tmp_path: Path, machine: str, fits: bool) -> None:
     ad = ClassAd({"Machine": machine})
     start = config.get_expr("START")
     assert start is not None and start.eval(ad) is fits
-    assert ExprTree(Policy(SlotConfig(config, 1), Timers()).texts["START"]).eval(ad) is fits
+    assert ExprTree(Policy(SlotConfig(config, 1), Timers()).texts["START"], old=True).eval(ad) is fits
 
 
 def test_functions_of_the_configuration(tmp_path: Path) -> None:

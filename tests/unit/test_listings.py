@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
+import time
 from pathlib import Path
 
 import pytest
-from slotwise.classad import ClassAd, ExprTree
+from slotwise.classad import ClassAd, ExprTree, parse_ads
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import parse
 from slotwise.cli.render import jobviews, output_format
@@ -107,7 +109,7 @@ def test_a_table_with_headings_widths_and_functions() -> None:
           ProcId DESCENDING
         SUMMARY NONE"""
     assert table(text, [job(0), job(1), job(2, JobStatus=5)]) == (
-        " ID      OWNER  ST WHAT Cmd\n   7.2   ann    H  ???? sleep 60\n   7.1   ann    I  ???? sleep 60\n"
+        " ID      OWNER  ST WHAT Cmd\n   7.2   ann    H  [??] sleep 60\n   7.1   ann    I  [??] sleep 60\n"
     )
 
 
@@ -200,3 +202,56 @@ def test_hold_codes_show_the_first_job_of_each_kind() -> None:
 def test_jobs_whose_requests_come_to_different_amounts_are_not_alike() -> None:
     queue = [ClassAd(f"[ClusterId = 1; ProcId = {proc}; RequestMemory = 2000 + ProcId % 2]") for proc in range(4)]
     assert [ad["JobIds"] for ad in jobviews.by_autocluster(queue)] == ["1.0, 1.2", "1.1, 1.3"]
+
+
+#: Ads that print-formats.jsonl shows, as HTCondor's tool has read them: the newest first.
+SHOWN_ADS = list(
+    parse_ads(
+        'Name = "two"\nCpus = 12\nCmd = "/bin/a"\nOwner = "bobby"\nQDate = 1795738668\nReal = 2.5\nYes = false\n'
+        "List = { 1 }\nWeight = Cpus * 3\n\n"
+        'Name = "one"\nCpus = 1\nCmd = "/bin/sleep"\nOwner = "ann"\nQDate = 1795738668\nReal = 1048576.0\nYes = true\n'
+        'List = { Cpus,"x" }\nWeight = Cpus * 3\n'
+    )
+)
+PRINT_FORMATS = [
+    json.loads(line)
+    for line in (Path(__file__).parents[1] / "conformance" / "print-formats.jsonl").read_text().splitlines()
+]
+
+
+@pytest.mark.parametrize("case", PRINT_FORMATS, ids=lambda case: case["format"].split("\n")[1].strip())
+def test_columns_are_cut_and_filled_as_by_condor_history(case: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers of HTCondor 25.14.1 to ``condor_history -file FILE -print-format FILE``. Its columns without a width, or
+    that are to FIT, are as wide as what came before; here they stand below each other, so blanks are not compared."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+
+    def squeezed(text: str) -> list[str]:
+        return [" ".join(line.split()) for line in text.splitlines()]
+
+    assert squeezed(table(case["format"], SHOWN_ADS)) == squeezed(case["out"])
+
+
+def test_a_width_is_kept_by_cells_and_passed_by_headings() -> None:
+    columns = ("Cpus AS CLUSTER WIDTH 4", "Cmd AS C WIDTH -4", "Nope AS N WIDTH 6 PRINTF %d OR ??", "Name AS N")
+    text = "\n".join(("SELECT", *columns, "SUMMARY NONE\n"))
+    assert table(text, SHOWN_ADS) == "CLUSTER C    N      N\n  12 /bin [????] two\n   1 /bin [????] one\n"
+
+
+def test_a_format_without_an_attribute_is_printed_for_each_ad(tmp_path: Path) -> None:
+    assert printed("-format", "\\n", "", ads=[job(1), job(2)], tmp_path=tmp_path) == "\n\n"
+    assert printed("-format", "%d", "", ads=[job(1)], tmp_path=tmp_path) == ""
+
+
+def test_nodes_stand_below_their_own_dag() -> None:
+    def of(cluster: int, dag: int = 0, proc: int = 0) -> ClassAd:
+        ad = ClassAd({"ClusterId": cluster, "ProcId": proc})
+        if dag:
+            ad["DAGManJobId"] = dag
+        return ad
+
+    ads = [of(3), of(4), of(5), of(6, 5), of(7, 3), of(8, 5, 1), of(8, 5), of(9), of(10, 3), of(11, 10), of(12, 99)]
+    shown = [f"{ad['ClusterId']}.{ad['ProcId']}" for ad in jobviews.below_their_dags(ads)]
+    assert shown == ["3.0", "7.0", "10.0", "11.0", "4.0", "5.0", "6.0", "8.0", "8.1", "9.0", "12.0"]
+    circle = [of(1, 2), of(2, 1)]
+    assert len(jobviews.below_their_dags(circle)) == 2

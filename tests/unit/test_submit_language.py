@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,34 @@ def test_matching_files_and_directories(tmp_path: Path) -> None:
     assert made.count == 3
     assert len([w for w in made.warnings if "duplicate" in w]) == 1
     assert len([w for w in made.warnings if "does not match" in w]) == 1
+
+
+QUEUE_PATTERNS = [
+    json.loads(line)
+    for line in (Path(__file__).parents[1] / "conformance" / "queue-patterns.jsonl").read_text().splitlines()
+]
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory beside others, with files whose names are like patterns."""
+    root = tmp_path_factory.mktemp("tree")
+    for name in ("in", "sub/deep", "a.d"):
+        (root / name).mkdir(parents=True)
+    for name in ("a", "b", "1", "12", "A", "x y", ".hid", "[x]"):
+        (root / "in" / f"{name}.dat").touch()
+    for name in ("sub/c.dat", "sub/deep/d.dat", "top.dat", ".top.dat", "we*ird", "back\\slash", "t.sub"):
+        (root / name).touch()
+    (root / "link").symlink_to("in")
+    return root / "sub"
+
+
+@pytest.mark.parametrize("case", QUEUE_PATTERNS, ids=lambda case: case["pattern"])
+def test_patterns_match_the_files_that_they_match_in_htcondor(case: dict[str, Any], tree: Path) -> None:
+    """Answers of HTCondor 25.14.1's condor_submit -dry-run, in such a directory."""
+    made = read(EXE + f"arguments = $(x)\nqueue 1 x matching {case['pattern']}\n", cwd=str(tree))
+    jobs = [cluster.job(proc) for cluster in made.clusters for proc in range(cluster.count)]
+    assert [job["Args"] for job in jobs] == case["names"]
 
 
 def test_automatic_variables() -> None:

@@ -1,7 +1,9 @@
 """Statements of transforms that recorded cases do not have: refusals, and what is known without HTCondor."""
 
+from pathlib import Path
+
 import pytest
-from slotwise.classad import ClassAd
+from slotwise.classad import ClassAd, parse_ads
 from slotwise.errors import ConfigError
 from slotwise.transform import Row, Transforms, read_rules, rows
 
@@ -78,3 +80,43 @@ def test_a_transform_makes_an_ad_for_each_item() -> None:
     made = [Transforms([rules]).apply(ClassAd(), now=1, seed=1, row=row).ad["A"] for row in found]
     assert made == ["12-0-0-0", "12-0-1-1", "34-1-0-2", "34-1-1-3"]
     assert rows(read_rules("t", "SET A 1\nTRANSFORM 1"), None, cwd="/", environment={}, seed=1) == [Row()]
+
+
+IMAGES = Path(__file__).parents[1] / "conformance" / "image-transforms"
+
+
+def test_images_are_qualified_as_by_htcondor() -> None:
+    """Rules in the manner of a large site's, with back references and a bracket too many, and what HTCondor 25.14.1's
+    condor_transform_ads made of seven ads, each file of rules applied to what the one before left."""
+    names = ("singularity", "one", "norepo", "noreg", "registry")
+    rules = [read_rules(name, (IMAGES / f"{name}.xfm").read_text()) for name in names]
+    made = [Transforms(rules).apply(ad, now=1, seed=1) for ad in parse_ads((IMAGES / "ads").read_bytes())]
+    assert [done.ad for done in made] == list(parse_ads((IMAGES / "out").read_bytes()))
+    told = {problem for done in made for problem in done.problems}
+    assert told == {'singularity, line 6: EVALMACRO IsSIF: ignored ")" behind the expression'}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (r'EVALSET C size("\\a")', 2),
+        (r'EVALSET C "\t"', "\t"),
+        (r'EVALSET C regexps("^(.)", Owner, "<\\1>")', "<a>"),
+        ("EVALSET C 1 + 2 junk", 3),
+        ('EVALSET C 1 + 2 "never closed', 3),
+        ("EVALSET C (1 + 2)) * 5", 3),
+        ("EVALMACRO M 4 5\nSET C $(M)", 4),
+        (r'SET C size("\\a")', 3),
+        (r'DEFAULT C size("\\a")', 3),
+    ],
+)
+def test_evaluated_statements_read_the_new_syntax_and_stop_where_an_expression_ends(text: str, value: object) -> None:
+    done = Transforms([read_rules("t", text)]).apply(ClassAd('[ Owner = "ann" ]'), now=1, seed=1)
+    assert done.ad.eval("C") == value
+    assert bool(done.problems) == ("junk" in text or "never" in text or ") *" in text or "4 5" in text)
+
+
+def test_an_attribute_in_a_macro_is_in_the_syntax_that_it_is_read_in_again() -> None:
+    ad = ClassAd(r'[ Requirements = regexp("\\.org$", TARGET.Machine) ]')
+    done = Transforms([read_rules("t", "SET Requirements $(MY.Requirements) && true")]).apply(ad, now=1, seed=1)
+    assert str(done.ad.lookup("Requirements")) == r'regexp("\\.org$",TARGET.Machine) && true'

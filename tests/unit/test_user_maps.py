@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from slotwise.classad import UNDEFINED, ExprTree
-from slotwise.classad.machine import enable_user_home, forget_user_maps, keep_debug_lines, take_debug_lines
+from slotwise.classad import UNDEFINED, ExprTree, define_user_map
+from slotwise.classad.machine import (
+    answer_in_thread,
+    enable_user_home,
+    forget_user_maps,
+    keep_debug_lines,
+    take_debug_lines,
+)
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.main import dispatch
 from slotwise.config import load
@@ -143,3 +150,53 @@ def test_debug_tells_references_and_calls_only_to_listeners() -> None:
         "(x + 1 > strcat(y)) ?: a.b --> UNDEFINED",
     ]
     assert take_debug_lines() == []
+
+
+def test_commands_know_user_maps_wherever_an_expression_stands(tmp_path: Path) -> None:
+    """Answers of HTCondor 25.14.1 to the same files."""
+    (tmp_path / "knobs").write_text(
+        "TOOL_CLASSAD_USER_MAP_NAMES = t\nCLASSAD_USER_MAPDATA_t = * ann staff\n"
+        "XFORM_CLASSAD_USER_MAP_NAMES = x\nCLASSAD_USER_MAPDATA_x = * ann xstaff\n"
+    )
+    owner = 'Owner = "ann"\nOfTool = userMap("t", Owner)\nOfXform = userMap("x", Owner)\n'
+    (tmp_path / "jobs").write_text(f"ClusterId = 1\nProcId = 0\nJobStatus = 1\n{owner}")
+    (tmp_path / "slots").write_text(f'MyType = "Machine"\nName = "a"\n{owner}')
+    (tmp_path / "cpf").write_text('SELECT BARE\nOfTool\nuserMap("t", Owner) PRINTF "%s"\nWHERE OfTool == "staff"\n')
+    rules = 'REQUIREMENTS OfXform == "xstaff"\nSET A userMap("x", Owner)\nEVALSET B userMap("x", Owner)\n'
+    (tmp_path / "rules").write_text(rules + 'EVALSET C userMap("t", Owner)\nEVALMACRO m OfXform\nSET D "$(m)"\n')
+
+    def told(*words: str) -> list[str]:
+        out = io.StringIO()
+        inv = Invocation(tmp_path, {"CONDOR_CONFIG": str(tmp_path / "knobs")}, io.StringIO(), out, io.StringIO())
+        assert dispatch(list(words), inv) == 0, inv.stderr
+        return out.getvalue().split("\n")
+
+    assert told("q", "-jobads", "jobs", "-af", "OfTool", "OfXform") == ["staff undefined", ""]
+    assert told("q", "-jobads", "jobs", "-constraint", 'OfTool == "staff"', "-af", "ClusterId") == ["1", ""]
+    assert told("q", "-jobads", "jobs", "-print-format", "cpf")[-2] == "staff staff"
+    assert told("status", "-ads", "slots", "-sort", "OfTool", "-af", "OfTool") == ["staff", ""]
+    made = told("transform-ads", "-rules", "rules", "-long", "jobs")
+    assert [line for line in made if line[:3] in ("A =", "B =", "C =", "D =")] == [
+        'A = userMap("x",Owner)', 'B = "xstaff"', "C = undefined", 'D = "xstaff"'
+    ]  # fmt: skip
+
+
+def test_a_thread_that_runs_a_command_leaves_the_maps_of_others_alone() -> None:
+    asked: list[str] = []
+
+    def read() -> None:
+        asked.append("asked")
+        define_user_map("own", "* ann mine")
+
+    define_user_map("own", "* ann everyones")
+    answer_in_thread(read)
+    try:
+        assert not asked
+        assert value('userMap("own", "ann")') == "mine"
+        assert value('userMap("own", "bob")') is UNDEFINED
+        with ThreadPoolExecutor(1) as other:
+            assert other.submit(value, 'userMap("own", "ann")').result() == "everyones"
+        assert asked == ["asked"]
+    finally:
+        answer_in_thread(None)
+    assert value('userMap("own", "ann")') == "everyones"

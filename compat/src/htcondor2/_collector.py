@@ -14,6 +14,7 @@ from slotwise.model.ad_kinds import COMMAND_WORDS, GENERIC, MY_TYPES
 from htcondor2 import _pool
 from htcondor2._enums import AdType, DaemonType
 from htcondor2._errors import HTCondorException
+from htcondor2._expressions import as_read
 from htcondor2._security import SecurityContext
 
 
@@ -59,7 +60,7 @@ class Collector:
         if kind is None:
             raise HTCondorException(f"this collector shows no ads of the type {ad_type.name}")
         with _pool.calling("the collector"):
-            found = self._client().query(kind, "" if constraint is None else str(constraint), projection or ())
+            found = self._client().query(kind, as_read(constraint), projection or ())
         return [ClassAd._of(ad) for ad in found]
 
     def directQuery(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from classad2 import ClassAdException, ExprTree
 
+from htcondor2._expressions import as_read
+
 
 def constraint_text(constraint: str | ExprTree | None) -> str:
     """The text of a constraint; empty for none.
@@ -16,7 +18,7 @@ def constraint_text(constraint: str | ExprTree | None) -> str:
         ExprTree(str(constraint))
     except ClassAdException:
         raise ValueError("invalid constraint") from None
-    return str(constraint)
+    return as_read(constraint)
 
 
 def since_text(since: object) -> str:
@@ -26,8 +28,6 @@ def since_text(since: object) -> str:
     """
     if since is None:
         return ""
-    if isinstance(since, int | ExprTree):
-        return str(since)
-    if not isinstance(since, str):
+    if not isinstance(since, int | str | ExprTree):
         raise TypeError("since must be an int, string, or ExprTree")
-    return since
+    return as_read(since)

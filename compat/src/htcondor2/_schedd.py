@@ -21,6 +21,7 @@ from htcondor2 import _past, _pool
 from htcondor2._collector import Collector
 from htcondor2._enums import AdType, JobAction, QueryOpt, TransactionFlag
 from htcondor2._errors import HTCondorException
+from htcondor2._expressions import as_read
 from htcondor2._submit import DEFAULT_ITEMS, Submit, SubmitResult
 
 _ACTIONS = {
@@ -78,16 +79,17 @@ class Schedd:
         if wanted & QueryOpt.IncludeClusterAd:
             raise HTCondorException("this schedd shows no ads of clusters: each job's ad has all of its attributes")
         mine = bool(wanted & QueryOpt.DefaultMyJobsOnly)
+        text = as_read(constraint)
         with _pool.calling("the schedd"):
             if wanted & QueryOpt.SummaryOnly:
-                return _each([_summary(self._client().totals(str(constraint), mine=mine))], callback)
+                return _each([_summary(self._client().totals(text, mine=mine))], callback)
             if wanted & QueryOpt.GroupBy:
-                jobs = self._client().query(str(constraint), [*projection, "ClusterId", "ProcId"], mine=mine)
+                jobs = self._client().query(text, [*projection, "ClusterId", "ProcId"], mine=mine)
                 return _each([ClassAd._of(ad) for ad in groups(jobs, projection)], callback)
             if wanted & QueryOpt.AutoCluster:
-                jobs = self._client().query(str(constraint), [*ALIKE, "ClusterId", "ProcId"], mine=mine)
+                jobs = self._client().query(text, [*ALIKE, "ClusterId", "ProcId"], mine=mine)
                 return _each([ClassAd._of(ad) for ad in groups(jobs, ALIKE, "AutoClusterId")], callback)
-            found = self._client().query(str(constraint), list(projection), limit=max(0, limit), mine=mine)
+            found = self._client().query(text, list(projection), limit=max(0, limit), mine=mine)
             now = int(time.time())
             for ad in found:
                 ad["ServerTime"] = now  # as the answers of HTCondor's schedd have
@@ -204,7 +206,7 @@ class Schedd:
             nonexistent = f"Unable to commit transaction:Modifying attribute {attr} in nonexistent job {missing}"
             raise HTCondorException(nonexistent if "." in missing else "Unable to edit jobs matching constraint")
         with _pool.calling("the schedd"):
-            done = self._client().edit(jobs, {attr: NativeExpr(str(value))})
+            done = self._client().edit(jobs, {attr: NativeExpr(str(value), old=True)})
         if not done.totals:
             raise HTCondorException("Unable to edit jobs matching constraint")
         return done.succeeded
@@ -276,7 +278,7 @@ class Schedd:
     ) -> list[Any]:
         """The records of the access point's users."""
         with _pool.calling("the schedd"):
-            found = [ClassAd._of(ad) for ad in self._client().users(str(constraint), projection)]
+            found = [ClassAd._of(ad) for ad in self._client().users(as_read(constraint), projection)]
         return _each(found[:limit] if limit >= 0 else found, callback)
 
     def queryProjectAds(self, *_: object, **__: object) -> list[Any]:
@@ -430,4 +432,4 @@ def _jobs(spec: object) -> str | list[str]:
             raise ValueError(
                 "The job_spec string must be a clusterID[.procID] or the string form of an ExprTree."
             ) from None
-    return str(spec)
+    return as_read(spec)

@@ -11,6 +11,7 @@ from slotwise.client.startd import SCHEDULES, Completion, Drain, Schedule
 from htcondor2 import _past, _pool
 from htcondor2._enums import CompletionType, DrainType, VacateType
 from htcondor2._errors import HTCondorException
+from htcondor2._expressions import as_read
 
 _SCHEDULES: dict[DrainType, Schedule] = {DrainType(number): name for name, number in SCHEDULES.items()}
 _COMPLETIONS: dict[CompletionType, Completion] = {
@@ -80,7 +81,7 @@ class Startd:
         """
         if match == 0:
             return []
-        wanted = "" if constraint is None else str(constraint)
+        wanted = as_read(constraint)
         ends = _past.since_text(since)
         with _pool.calling("the startd"):
             found = self._client().history(wanted, list(projection), limit=max(0, match), since=ends)

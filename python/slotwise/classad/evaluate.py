@@ -133,7 +133,7 @@ def device_property(text: str) -> bool | int | str:
 
 @lru_cache(maxsize=1024)
 def literal_or_expression(text: str) -> bool | int | Expr:
-    """``True``, numbers and strings as values; the rest as checked expression text."""
+    """``True``, numbers and strings as values; the rest as checked expression text. ``text`` is in the old syntax."""
     text = new_syntax(text)
     tree = ExprTree(text)
     lowered = text.strip().lower()

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
-from slotwise._native import enable_user_home, forget_user_maps, keep_debug_lines, take_debug_lines
+from slotwise._native import (
+    answer_in_thread,
+    enable_user_home,
+    forget_user_maps,
+    keep_debug_lines,
+    take_debug_lines,
+)
 
-__all__ = ["enable_user_home", "forget_user_maps", "keep_debug_lines", "take_debug_lines"]
+__all__ = ["answer_in_thread", "enable_user_home", "forget_user_maps", "keep_debug_lines", "take_debug_lines"]

@@ -60,9 +60,8 @@ def dispatch(argv: list[str], inv: Invocation) -> int:
         if (status := htcondor_words.status_of_help(called, argv[1:])) is not None:
             run_it(argv[1:], replace(inv, stdout=inv.stderr))
             return status
-        if classad_host.asks(argv[1:]):
-            classad_host.take_over_from(inv)
-        return run_it(argv[1:], inv)
+        with classad_host.answering(inv):
+            return run_it(argv[1:], inv)
     except UsageError as error:
         if called:
             return htcondor_words.refuse(error, inv)

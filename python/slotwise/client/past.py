@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from slotwise.classad import ClassAd, ExprTree, parse_ads
 from slotwise.client.call import Call, NewestPieces
+from slotwise.table import AdTable, unpack_ads
 from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
 
 #: As much of a history as is read, in bytes: the newest.
@@ -49,10 +50,10 @@ def chosen(
         if end is not None and end.eval(ad) is True:
             break
         if wanted is None or wanted.eval(ad) is True:
-            found.append(_projected(ad, projection))
+            found.append(ad)
             if len(found) == limit:
                 break
-    return found
+    return unpack_ads(AdTable.of(found).query(None, projection)) if projection else found
 
 
 def request(name: str) -> daemon_pb2.FetchLogRequest:
@@ -75,13 +76,3 @@ def _end(since: str) -> ExprTree | None:
         proc = f" && ProcId == {job[2]}" if job[2] else ""
         return ExprTree(f"ClusterId == {job[1]}{proc}")
     return ExprTree(since)
-
-
-def _projected(ad: ClassAd, names: Sequence[str]) -> ClassAd:
-    if not names:
-        return ad
-    made = ClassAd()
-    for name in names:
-        if name in ad:
-            made[name] = ad.lookup(name)
-    return made

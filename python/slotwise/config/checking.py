@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from slotwise.authorization import entries as authorization
-from slotwise.config import coherence, debug
+from slotwise.config import coherence, debug, log_limits
 from slotwise.config.table import Knob, find_knob, knobs, similar_knobs
 from slotwise.config.unsupported import Effect, Rule, promises, rule_of
 from slotwise.config.view import Config, Origin
@@ -311,6 +311,7 @@ def _value_problem(config: Config, name: str, origin: Origin) -> Problem | None:
     problem = problem or _ignored_problem(name, text, origin) or _member_problem(config, name, origin)
     problem = problem or _extended_problem(config, name, text, origin) or _foreign_problem(config, name, text, origin)
     problem = problem or _type_problem(knob, name, text, origin) or _list_problem(knob, name, text, origin)
+    problem = problem or _log_limit_problem(knob, name, text, origin)
     if not _COMMENT.search(text):
         return problem
     hint = "a comment has a line of its own: behind a value it is part of it"
@@ -318,6 +319,16 @@ def _value_problem(config: Config, name: str, origin: Origin) -> Problem | None:
         return replace(problem, hint=hint)
     message = f"{name} ends in what looks like a comment"
     return Problem(WARNING, "config-comment-in-value", name, message, origin, hint)
+
+
+def _log_limit_problem(knob: Knob, name: str, text: str, origin: Origin) -> Problem | None:
+    if knob.type != "string" or knob.unit != "bytes" or not re.fullmatch("MAX_.*_LOG", knob.name):
+        return None
+    try:
+        log_limits.limit_of(text)
+    except ValueError as error:
+        return Problem(ERROR, "config-log-limit", name, f"{name}: {error}", origin, log_limits.HINT)
+    return None
 
 
 def _list_problem(knob: Knob, name: str, text: str, origin: Origin) -> Problem | None:

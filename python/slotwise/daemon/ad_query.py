@@ -42,8 +42,10 @@ async def answer(
     for table in tables:
         if left == 0:
             break
-        projection = list(request.projection)
-        async for chunks in questions.chunks(table, constraint, projection, left, form, chunk_rows):
+        found = questions.chunks(
+            table, constraint, list(request.projection), left, form, chunk_rows, alone=request.alone
+        )
+        async for chunks in found:
             total += chunks.total
             left = None if left is None else left - chunks.total
             while (piece := await asyncio.to_thread(next, chunks, None)) is not None:

@@ -77,15 +77,23 @@ class Questions:
         limit: int | None,
         form: Form,
         chunk_rows: int,
+        *,
+        alone: bool = False,
     ) -> AsyncIterator[AdChunks]:
-        """Their ads, in pieces.
+        """Their ads, in pieces. ``alone``: of a projection only, not what its expressions read.
 
         :raises UsageError: when it asks for more than 10,000 attributes.
         """
         if len(projection) > _SHOWN_MOST:
             raise UsageError(f"a question asks for at most {_SHOWN_MOST} attributes, not for {len(projection)}")
         slices = table.chunks_in_slices(
-            constraint or None, projection or None, limit, now=self._now(), form=form, chunk_rows=chunk_rows
+            constraint or None,
+            projection or None,
+            limit,
+            now=self._now(),
+            form=form,
+            chunk_rows=chunk_rows,
+            alone=alone,
         )
         async for found in self._in_turn(slices, table):
             if found is not None and found.total:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import threading
 import time
 import weakref
@@ -29,6 +28,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from slotwise.config.debug import CATEGORIES, DebugFlags
+from slotwise.config.log_limits import HINT, limit_of
+from slotwise.errors import ConfigError
 from slotwise.home import PoolHome
 from slotwise.model.knobs import Knobs
 
@@ -45,10 +46,6 @@ _NAMES = {
     "web": "WebLog",
     "shared_port": "SharedPortLog",
 }
-_DEFAULT_BYTES = 10 * 1024 * 1024
-_LIMIT = re.compile(r"\s*(\d+)\s*([a-z]*)\s*", re.IGNORECASE)
-_BYTES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 def log_file(home: PoolHome, daemon: str, config: Knobs | None = None) -> Path:
@@ -75,24 +72,15 @@ def category_file(home: PoolHome, daemon: str, category: str, config: Knobs) -> 
     return Path(own) if own else None
 
 
-def limit_of(text: str | None) -> tuple[int, int]:
-    """The value of a MAX_<SUBSYS>_LOG: (bytes, seconds), one of them 0; (0, 0) is no limit.
+def _limit_in(config: Knobs, knob: str) -> tuple[int, int]:
+    """As :func:`limit_of` of a knob.
 
-    Units as HTCondor has them, by their first letters: bytes, Kb, Mb, Gb, Tb; seconds, minutes, hours, days,
-    weeks. A lone ``m`` is minutes, a lone ``M`` is Mb. Anything else means the default of 10 Mb.
+    :raises ConfigError: it is neither a size nor an age.
     """
-    found = _LIMIT.fullmatch(text or "")
-    if found is None:
-        return _DEFAULT_BYTES, 0
-    number, unit = int(found[1]), found[2]
-    word = unit.lower()
-    if unit == "m" or word.startswith("mi"):
-        return 0, number * _SECONDS["min"]
-    if word[:1] in ("s", "h", "d", "w"):
-        return 0, number * _SECONDS[word[0]]
-    if word[:1] in _BYTES:
-        return number * _BYTES[word[:1]], 0
-    return _DEFAULT_BYTES, 0
+    try:
+        return limit_of(config.get_text(knob))
+    except ValueError as error:
+        raise ConfigError(f"{knob}: {error}", hint=HINT, key=knob) from None
 
 
 #: The level of a category's messages that go into the daemon's log even if the category is not selected.
@@ -423,7 +411,7 @@ def start_log(home: PoolHome, daemon: str, config: Knobs, *, again: bool = False
     def opened(path: Path, name: str, headers: frozenset[str], least: dict[str, int]) -> LogFile:
         return LogFile(
             path,
-            limit=limit_of(config.get_text(f"MAX_{name}_LOG")),
+            limit=_limit_in(config, f"MAX_{name}_LOG"),
             kept=max(1, config.get_int(f"MAX_NUM_{name}_LOG")),
             headers=headers,
             time_format=time_format,

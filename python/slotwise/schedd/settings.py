@@ -318,7 +318,8 @@ def _system(config: Config) -> SystemPolicy:
             expression = read(name)
             if expression and expression.lower() != "false":
                 reason, subcode = read(f"{name}_REASON"), read(f"{name}_SUBCODE")
-                found.append((name, new_syntax(expression), new_syntax(reason), new_syntax(subcode)))
+                # HTCondor evaluates these two as texts, in the new syntax (``EvaluateExpr``).
+                found.append((name, new_syntax(expression), reason, subcode))
         return tuple(found)
 
     return SystemPolicy(

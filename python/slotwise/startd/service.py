@@ -122,7 +122,7 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
     async def UpdateMachineAd(self, request: common_pb2.AdBatch, context: Context) -> common_pb2.Empty:
         """Merge attributes into every slot's ad until the startd restarts."""
         for ad in unpack_ads(request.pack):
-            added = {name: literal_or_expression(str(ad.lookup(name))) for name in ad}
+            added = {name: literal_or_expression(ad.lookup(name).print_old()) for name in ad}
             self._dispatcher.point.ads.added.update(added)
         self._dispatcher.touch_all()
         self._dispatcher.flush()

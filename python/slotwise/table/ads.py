@@ -52,6 +52,8 @@ def _asked(
     target: ClassAd | None,
     now: int,
     rows: tuple[int, int] | None = None,
+    *,
+    alone: bool = False,
 ) -> dict[str, object]:
     return {
         "constraint": constraint,
@@ -60,6 +62,7 @@ def _asked(
         "target": target,
         "now": now,
         "rows": rows,
+        "alone": alone,
     }
 
 
@@ -89,7 +92,8 @@ class AdTable:
     """Ads by key. Safe to use from several threads; long work runs without the interpreter lock.
 
     A *constraint* is an expression or its text (None or empty: every ad), evaluated with the ad as MY and *target*
-    as TARGET; an ad counts when it gives true. A *projection* lists the attributes wanted (None: all). ``now`` is
+    as TARGET; an ad counts when it gives true. A *projection* lists the attributes wanted (None: all); ads have those,
+    too, that the expressions among them read, so that they can be evaluated, unless they are wanted *alone*. ``now`` is
     the time for expressions that read it, in seconds since the epoch. In a daemon, a query whose expressions take too
     much work is refused (BusyError).
     """
@@ -241,9 +245,10 @@ class AdTable:
         target: ClassAd | None = None,
         now: int = 0,
         form: Form = "pack",
+        alone: bool = False,
     ) -> bytes:
         """The matching ads, in one piece."""
-        return _bounded(self.native.select, _asked(constraint, projection, limit, target, now), form)
+        return _bounded(self.native.select, _asked(constraint, projection, limit, target, now, alone=alone), form)
 
     def query_chunks(
         self,
@@ -338,11 +343,13 @@ class AdTable:
         now: int = 0,
         form: Form = "pack",
         chunk_rows: int = 1000,
+        alone: bool = False,
     ) -> Iterator[AdChunks | None]:
         """As :meth:`query_chunks`, in slices, each with pieces of its own."""
 
         def ask(rows: tuple[int, int], left: int | None) -> tuple[AdChunks, int]:
-            found = self.native.select_chunks(_asked(constraint, projection, left, None, now, rows), form, chunk_rows)
+            asked = _asked(constraint, projection, left, None, now, rows, alone=alone)
+            found = self.native.select_chunks(asked, form, chunk_rows)
             return found, found.total
 
         return self._slices(ask, None, limit)
@@ -421,8 +428,9 @@ class AdTable:
         target: ClassAd | None = None,
         now: int = 0,
     ) -> bytes:
-        """The ads as ``Name = value`` lines in the order of names, a blank line after each."""
-        return self.query(constraint, projection, limit, target=target, now=now, form="long")
+        """The ads as ``Name = value`` lines in the order of names, a blank line after each; a projection is taken
+        alone."""
+        return self.query(constraint, projection, limit, target=target, now=now, form="long", alone=True)
 
     def json_text(
         self,
@@ -433,8 +441,9 @@ class AdTable:
         target: ClassAd | None = None,
         now: int = 0,
     ) -> bytes:
-        """The ads as one JSON array of objects."""
-        return b"[" + self.query(constraint, projection, limit, target=target, now=now, form="json") + b"]\n"
+        """The ads as one JSON array of objects; a projection is taken alone."""
+        text = self.query(constraint, projection, limit, target=target, now=now, form="json", alone=True)
+        return b"[" + text + b"]\n"
 
     # ---- data frames
 

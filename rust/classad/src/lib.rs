@@ -44,7 +44,7 @@ pub use externals::Externals;
 pub use name::Name;
 pub use parser::{
     Syntax, parse_ad, parse_ad_spanned, parse_computed, parse_expr, parse_expr_as_reference,
-    parse_expr_spanned,
+    parse_expr_spanned, parse_leading,
 };
 pub use print::{unparse, unparse_text};
 pub use spans::Spans;

@@ -131,7 +131,7 @@ fn text_and_queries(table: &AdTable, spec: &MachineSpec, slots: u64) {
     println!("memory: {} bytes an ad", read.heap_bytes() / slots as usize);
     let mut out = Vec::new();
     let rows: Vec<u32> = table.rows().collect();
-    let all = table.projected(None);
+    let all = table.projected(None, false);
     timed("long form of all", slots as usize, || {
         table.long_text(&rows, &all, &mut out)
     });
@@ -158,7 +158,11 @@ fn text_and_queries(table: &AdTable, spec: &MachineSpec, slots: u64) {
     timed("query with constraint and projection", 1, || {
         let rows = table.select(&query);
         table
-            .pack_rows(&rows, &table.projected(query.projection.as_deref()), false)
+            .pack_rows(
+                &rows,
+                &table.projected(query.projection.as_deref(), false),
+                false,
+            )
             .len()
     });
 }

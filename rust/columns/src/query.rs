@@ -23,6 +23,8 @@ pub struct Query {
     pub target: Option<Ad>,
     /// Attributes wanted; whole ads without it.
     pub projection: Option<Vec<Name>>,
+    /// The projection as it is: not what its expressions read.
+    pub alone: bool,
     /// At most so many ads.
     pub limit: Option<usize>,
     /// Only ads in these rows, and no work for others: a question may be asked piece by piece.

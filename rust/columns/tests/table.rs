@@ -313,7 +313,7 @@ fn an_attribute_for_each_gpu_of_a_large_pool_costs_what_its_text_does() {
     }
     let row = table.row_of(b"m3007").unwrap();
     let mut text = Vec::new();
-    table.long_text(&[row], &table.projected(None), &mut text);
+    table.long_text(&[row], &table.projected(None, false), &mut text);
     let text = String::from_utf8(text).unwrap();
     let names: Vec<&str> = text
         .trim_end()
@@ -415,4 +415,86 @@ fn what_is_remembered_of_one_table_cannot_pass_for_another() {
     let before = cleared.epoch();
     cleared.clear();
     assert!(![before, one.epoch(), two.epoch()].contains(&cleared.epoch()));
+}
+
+/// The names that a projection shows of an ad.
+fn shown(ad: &[(&str, &str)], projection: &[&str], alone: bool) -> Vec<String> {
+    let mut table = AdTable::new();
+    let mut made = Ad::new();
+    for (name, text) in ad {
+        made.insert(
+            Name::from(*name),
+            parse_expr(text.as_bytes(), Syntax::NORMAL).unwrap(),
+        );
+    }
+    table.upsert(b"a", &made, 0.0).unwrap();
+    let row = table.row_of(b"a").unwrap();
+    let names: Vec<Name> = projection.iter().map(|name| Name::from(*name)).collect();
+    let mut text = Vec::new();
+    table.long_text(&[row], &table.projected(Some(&names), alone), &mut text);
+    String::from_utf8(text)
+        .unwrap()
+        .lines()
+        .filter_map(|line| line.split_once(" = ").map(|(name, _)| name.to_owned()))
+        .collect()
+}
+
+#[test]
+fn a_projection_brings_along_what_its_expressions_read_to_any_depth() {
+    let ad = [
+        ("Deep1", "Deep2 + 1"),
+        ("Deep2", "MY.Deep3 * 2"),
+        ("Deep3", "cpus + offset"),
+        ("Cpus", "4"),
+        ("Listed", "{ Deep3,\"x\" }"),
+        ("Nested", "[ a = Cpus; b = a ]"),
+        ("OfOther", "TARGET.Memory"),
+        ("Memory", "8"),
+        ("Loop1", "Loop2"),
+        ("Loop2", "Loop1"),
+        ("Named", "eval(\"Cpus\")"),
+        ("Made", "eval(Which)"),
+        ("Which", "\"Cpus\""),
+    ];
+    assert_eq!(
+        shown(&ad, &["deep1"], false),
+        ["Cpus", "Deep1", "Deep2", "Deep3"]
+    );
+    assert_eq!(shown(&ad, &["Deep1", "Nope"], true), ["Deep1"]);
+    assert_eq!(shown(&ad, &["Cpus"], false), ["Cpus"]);
+    assert_eq!(shown(&ad, &["Listed"], false), ["Cpus", "Deep3", "Listed"]);
+    assert_eq!(shown(&ad, &["Nested"], false), ["Cpus", "Nested"]);
+    assert_eq!(shown(&ad, &["OfOther"], false), ["OfOther"]);
+    assert_eq!(shown(&ad, &["Loop1"], false), ["Loop1", "Loop2"]);
+    assert_eq!(shown(&ad, &["Named"], false), ["Cpus", "Named"]);
+    // It may read anything.
+    assert_eq!(shown(&ad, &["Made"], false).len(), ad.len());
+}
+
+#[test]
+fn what_is_read_is_brought_along_by_those_ads_alone_that_read_it() {
+    let mut table = AdTable::new();
+    for (key, weight) in [("a", "Cpus"), ("b", "Memory"), ("c", "2")] {
+        let mut ad = Ad::new();
+        ad.set(
+            "SlotWeight",
+            parse_expr(weight.as_bytes(), Syntax::NORMAL).unwrap(),
+        );
+        ad.set("Cpus", Expr::Lit(Value::Int(4)));
+        ad.set("Memory", Expr::Lit(Value::Int(8)));
+        table.upsert(key.as_bytes(), &ad, 0.0).unwrap();
+    }
+    let rows: Vec<_> = [b"a", b"b", b"c"]
+        .iter()
+        .map(|key| table.row_of(*key).unwrap())
+        .collect();
+    let names = [Name::from("SlotWeight")];
+    let pack = table.pack_rows(&rows, &table.projected(Some(&names), false), true);
+    let mut mirror = AdTable::new();
+    mirror.apply(&pack, 0.0, None).unwrap();
+    let sizes: Vec<_> = [b"a", b"b", b"c"]
+        .iter()
+        .map(|key| mirror.get(*key).unwrap().iter().count())
+        .collect();
+    assert_eq!(sizes, [2, 2, 1]);
 }

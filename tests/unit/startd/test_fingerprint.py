@@ -135,7 +135,8 @@ def test_the_clock_begins_the_week_on_sunday() -> None:
 
 def test_disk_network_and_benchmarks_of_this_host(tmp_path: Path) -> None:
     assert int(disk.read(tmp_path)["TotalDisk"]) > 0
-    assert disk.read(tmp_path / "nowhere") == {"TotalDisk": 0}
+    assert disk.read(tmp_path / "nowhere") == {"TotalDisk": 0, "DetectedDisk": 0}
+    assert int(disk.read(tmp_path)["DetectedDisk"]) >= int(disk.read(tmp_path)["TotalDisk"])
     assert set(network.read()) <= {"HardwareAddress", "SubnetMask"}
     found = bench.read(seconds=0.02)
     assert found is not None

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from slotwise.cli.common.invocation import Invocation
+from slotwise.errors import SlotwiseError
 
 if TYPE_CHECKING:
     from slotwise.config import Config
 
 
-def asks(texts: Iterable[str]) -> bool:
-    """Whether any of the texts may call a function whose answer the configuration has."""
-    return any("usermap" in lowered or "userhome" in lowered for lowered in (text.lower() for text in texts))
+@contextlib.contextmanager
+def answering(inv: Invocation, subsystem: str = "TOOL") -> Iterator[None]:
+    """Within it, expressions that this thread evaluates know the user maps of the caller's configuration, wherever they
+    stand: on the command line, in an ad, in a print format, in rules."""
+
+    from slotwise.classad.machine import answer_in_thread
+
+    def read() -> None:
+        try:
+            take_over_from(inv, None, subsystem)
+        except SlotwiseError as error:
+            inv.err(f"WARNING: no user maps: {error}")
+
+    answer_in_thread(read)
+    try:
+        yield
+    finally:
+        answer_in_thread(None)
 
 
 def take_over_from(inv: Invocation, config: Config | None = None, subsystem: str = "TOOL") -> None:

@@ -20,7 +20,6 @@ from slotwise.classad import (
     quote,
 )
 from slotwise.classad.machine import keep_debug_lines, take_debug_lines
-from slotwise.cli.common import classad_host
 from slotwise.cli.common.invocation import Invocation
 from slotwise.errors import SlotwiseError, UsageError
 
@@ -157,7 +156,6 @@ def _eval(words: list[str], options: dict[str, str], inv: Invocation) -> int:
         raise UsageError("eval needs an expression", hint="slotwise classad eval 'strcat(\"a\", 1 + 2)'")
     my = _ad(options["--my"], inv) if "--my" in options else ClassAd()
     target = _ad(options["--target"], inv) if "--target" in options else None
-    _facts(inv, [my, target] if target is not None else [my])
     keep_debug_lines("--debug" in options)
     try:
         for word in words:
@@ -170,18 +168,22 @@ def _eval(words: list[str], options: dict[str, str], inv: Invocation) -> int:
     return 0
 
 
-def _facts(inv: Invocation, ads: list[ClassAd]) -> None:
-    """Read the user maps of the configuration if one of the ads asks for them."""
-    if classad_host.asks(repr(ad) for ad in ads):
-        classad_host.take_over_from(inv)
-
-
 def _fmt(words: list[str], options: dict[str, str], inv: Invocation) -> int:
     if "--jsonl" in options:
         return _jsonl(lambda case: conformance.fmt_case(case, "--strict" in options), inv)
     for text in words or (line for line in inv.stdin if line.strip()):
+        if _is_file(text, inv):
+            raise UsageError(f"{text} is a file", hint=f"fmt takes expressions: slotwise classad fmt < {text}")
         inv.out(str(ExprTree(text, strict="--strict" in options)))
     return 0
+
+
+def _is_file(word: str, inv: Invocation) -> bool:
+    """Whether somebody may have meant a file; a plain name is that of an attribute."""
+    try:
+        return not word.isidentifier() and inv.path(word).is_file()
+    except OSError:  # too long a name
+        return False
 
 
 def _match(words: list[str], options: dict[str, str], inv: Invocation) -> int:
@@ -189,7 +191,6 @@ def _match(words: list[str], options: dict[str, str], inv: Invocation) -> int:
         raise UsageError("match needs two files", hint="slotwise classad match job.ad machine.ad")
     texts = [_text(name, inv) for name in words]
     left, right = (_first(text, name) for text, name in zip(texts, words, strict=True))
-    _facts(inv, [left, right])
     found = match(left, right)
     places = [_places(text, side) for text, side in zip(texts, (found.left, found.right), strict=True)]
     if "--json" in options:

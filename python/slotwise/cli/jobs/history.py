@@ -10,7 +10,7 @@ from datetime import datetime
 
 import grpc
 
-from slotwise.classad import ClassAd, ExprTree, SpecialValue
+from slotwise.classad import ClassAd, ExprTree, SpecialValue, new_syntax
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, Parsed, parse
 from slotwise.cli.jobs import queues
@@ -170,7 +170,7 @@ def _query(parsed: Parsed, form: Form) -> schedd_pb2.HistoryQuery:
             query.jobs.owners.append(word)
     clauses = [f"({text})" for text in parsed.expressions("constraint")]
     if form.layout is not None and form.layout.where:
-        clauses.append(f"({form.layout.where})")
+        clauses.append(f"({new_syntax(form.layout.where)})")
     query.query.constraint = " && ".join(clauses)
     query.query.limit = form.limit
     if parsed.has("extract"):
@@ -178,7 +178,7 @@ def _query(parsed: Parsed, form: Form) -> schedd_pb2.HistoryQuery:
             raise UsageError("-extract needs to know which jobs", hint="-constraint EXPR, an id or an owner")
         query.query.limit = _EXTRACTED if parsed.value("limit") is None else form.limit
     query.scan_limit = parsed.number("scanlimit") or 0
-    query.since = parsed.value("since") or ""
+    query.since = new_syntax(parsed.value("since") or "")
     if (when := parsed.value("completedsince")) is not None:
         query.completed_since = _time(when)
     return query
@@ -191,7 +191,7 @@ def _time(text: str) -> int:
     except ValueError:
         pass
     try:
-        value = ExprTree(text).eval(now=int(time.time()))
+        value = ExprTree(text, old=True).eval(now=int(time.time()))
     except AdSyntaxError:
         value = None
     if isinstance(value, int | float) and not isinstance(value, bool) and not isinstance(value, SpecialValue):
@@ -210,6 +210,7 @@ def _show(
     if (form.kind in ("long", "json", "jsonl") and not parsed.has("parquet")) or extract is not None:
         is_long = form.kind == "long" or extract is not None
         query.query.form = common_pb2.AdQuery.LONG if is_long else common_pb2.AdQuery.JSON
+        query.query.alone = True
         query.query.projection.extend(form.attributes)
         pieces = (chunk.data.decode(errors="surrogateescape") for chunk in ask(query))
         if extract is not None:

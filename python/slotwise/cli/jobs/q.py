@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import grpc
 
-from slotwise.classad import ClassAd
+from slotwise.classad import ClassAd, new_syntax
 from slotwise.cli.common import htcondor_words
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Given, Option, Parsed, UnknownOptionError, parse
@@ -154,6 +154,8 @@ def _refused_by_htcondor(parsed: Parsed) -> str:
         return f"{limit} is not a valid for -limit."
     if parsed.has("af") and not any(one.values for one in parsed.all("af")):
         return "-autoformat requires at least one attribute parameter"
+    if parsed.has("batch") and (parsed.has("af") or parsed.has("format")):
+        return "-batch conflicts with -format and -af"
     analyzed = any(parsed.has(name) for name in ("better-analyze", "analyze", "reverse-analyze"))
     if parsed.has("unmatchable") and not analyzed:
         for name, kinds in (("-batch", ("batch", "nobatch")), ("-autocluster", ("autocluster", "group-by"))):
@@ -236,7 +238,7 @@ class _Listing:
             self._queue = queues.OtherAds(queue, self._view)
         layout = form.layout or (jobviews.VIEWS[self._view] if self._view else None)
         if layout is not None and layout.where:
-            clauses = [text for text in (self._query.query.constraint, f"({layout.where})") if text]
+            clauses = [text for text in (self._query.query.constraint, f"({new_syntax(layout.where)})") if text]
             self._query.query.constraint = " && ".join(clauses)
 
     def show(self) -> None:
@@ -367,7 +369,10 @@ class _Listing:
             return
         layout = jobviews.VIEWS["dag" if parsed.has("dag") else "nobatch"].with_items(self._form.more)
         names = None if self._form.more else _reads(layout)
-        self._layout(layout, names, layout.chosen)
+        if parsed.has("dag"):
+            self._layout(layout, names, lambda ads, scene: jobviews.below_their_dags(layout.chosen(ads, scene)))
+        else:
+            self._layout(layout, names, layout.chosen)
 
     def _ready_made(self, batches: bool) -> None:
         """Tables that the schedd makes: it need not send every ad."""

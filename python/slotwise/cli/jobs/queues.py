@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pwd
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -132,6 +133,7 @@ class Live(Queue):
 
     def whole(self, form: str, query: schedd_pb2.JobQuery, inv: Invocation) -> None:
         query.query.form = common_pb2.AdQuery.LONG if form == "long" else common_pb2.AdQuery.JSON
+        query.query.alone = True
         pieces: Iterable[str] = (chunk.data.decode(errors="surrogateescape") for chunk in self.ask(query))
         if shows_server_time(query.query.projection):
             pieces = _stamped(pieces, int(self.now()), as_long=form == "long")
@@ -150,9 +152,10 @@ def _stamped(pieces: Iterable[str], now: int, *, as_long: bool) -> Iterator[str]
     """The text of ads, each with ServerTime as its last attribute."""
     for piece in pieces:
         if as_long:
-            yield piece.replace("\n\n", f"\n{SERVER_TIME} = {now}\n\n")
+            yield re.sub(r"(?m)^\n", f"{SERVER_TIME} = {now}\n\n", piece)
         else:
-            yield piece.replace("\n}", f',\n  "{SERVER_TIME}": {now}\n}}')
+            stamp = f'\n  "{SERVER_TIME}": {now}\n}}'
+            yield re.sub(r"(?<=\{)\n\}", stamp, re.sub(r"(?<!\{)\n\}", "," + stamp, piece))
 
 
 def _as_asked(text: str, names: Sequence[str]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slotwise.cli.common import classad_host
 from slotwise.cli.common.options import Option, Parsed, parse
 from slotwise.errors import ConfigError, NotFoundError, UsageError
 
@@ -64,7 +65,8 @@ def main(args: list[str], inv: Invocation) -> int:
     transforms = _transforms(parsed, inv, config)
     if not inputs:
         raise UsageError("there is nothing to transform", hint="name a file of ads, or - for standard input")
-    return _Run(inv, parsed, transforms, config, variables).all(inputs)
+    with classad_host.answering(inv, "XFORM"):
+        return _Run(inv, parsed, transforms, config, variables).all(inputs)
 
 
 def _variable(word: str) -> tuple[str, str]:

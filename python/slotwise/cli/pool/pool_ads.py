@@ -52,6 +52,7 @@ class PoolAds:
         query = common_pb2.AdQuery()
         query.CopyFrom(self._query)
         query.form = form
+        query.alone = form != common_pb2.AdQuery.PACK  # printed as it comes
         query.projection[:] = projection or ()
         if everything or self._sort:
             query.limit = 0
@@ -77,7 +78,7 @@ class PoolAds:
             found = self._unpacked(projection)
         found.sort(key=pool.natural_key)
         if self._sort:
-            trees = [ExprTree(text) for text in self._sort]
+            trees = [ExprTree(text, old=True) for text in self._sort]
             found.sort(key=lambda ad: tuple(sort_key(tree.eval(ad)) for tree in trees))
             return found[: self._query.limit] if self._query.limit else found
         return found
@@ -98,7 +99,7 @@ class PoolAds:
     @staticmethod
     def key_of(ad: ClassAd, keys: Sequence[str]) -> tuple[tuple[int, float, str], ...]:
         """What makes an ad the same as another."""
-        return tuple(sort_key(ExprTree(text).eval(ad)) for text in keys)
+        return tuple(sort_key(ExprTree(text, old=True).eval(ad)) for text in keys)
 
     def whole(self, form: Form) -> None:
         """Print whole ads: straight from the collector's text unless an order is asked for."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import grpc
 
-from slotwise.classad import ClassAd, ExprTree, quote
+from slotwise.classad import ClassAd, ExprTree, new_syntax, quote
 from slotwise.cli.common import htcondor_words
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, Parsed, parse
@@ -64,7 +64,7 @@ Which, and in which order
 Forms
 {output_format.USAGE}
   -totals               totals only
-  -wide                 names are not shortened
+  -wide                 names are not shortened on a terminal
   -parquet FILE         a table for analysis"""
 
 
@@ -162,7 +162,7 @@ def constraint(parsed: Parsed, form: Form, view: View) -> str:
     clauses += [f"({text})" for text in parsed.expressions("constraint")]
     clauses += [f"AnnexName =?= {quote(one.values[0])}" for one in parsed.all("annex-name")]
     if form.layout is not None and form.layout.where:
-        clauses.append(f"({form.layout.where})")
+        clauses.append(f"({new_syntax(form.layout.where)})")
     words = [*parsed.words, *(given.values[0] for given in parsed.all("name"))]
     if words:
         named = [f"Name == {quote(word)} || Machine == {quote(word)}" for word in words]
@@ -199,10 +199,10 @@ def _show(parsed: Parsed, form: Form, name: str, source: PoolAds, inv: Invocatio
         return 0
     if parsed.has("compact") and not parsed.has("nocompact") and name in compact.VIEWS:
         found = source.ads(compact.ATTRIBUTES)
-        _table(compact.compact_text(found, name), view, found, inv, by_system=bool(inv.called))
+        _table(compact.compact_text(found, name, shorten=inv.is_terminal), view, found, inv, by_system=bool(inv.called))
         return 0
     wide = parsed.has("wide")
-    layout = view.shown(wide=wide, width=inv.width)
+    layout = view.shown(wide=wide, width=inv.width, terminal=inv.is_terminal)
     names = None if form.more else layout.reads()
     found = source.ads(None if names is None else ["Name", "Machine", *names, *pool.READS.get(view.totals, ())])
     if found:
@@ -216,7 +216,7 @@ def _health(source: PoolAds, parsed: Parsed, scene: Scene, inv: Invocation) -> N
     view = VIEWS["startd-healthy"]
     ads = source.ads(None)
     failing = chosen(ads, view.constraint, None)
-    layout = view.shown(wide=parsed.has("wide"), width=inv.width)
+    layout = view.shown(wide=parsed.has("wide"), width=inv.width, terminal=inv.is_terminal)
     heading, _, rows = layout.text(failing, scene).partition("\n")
     inv.stdout.write(f"{heading}\n\n{rows}\n" + pool.totals_text("health", ads) + "\n")
 
@@ -244,7 +244,7 @@ def _merge(source: PoolAds, view: View, file: str, parsed: Parsed, inv: Invocati
         (f"In the pool and in {file}", [ad for key, ad in ours.items() if key in theirs]),
         (f"Only in {file}", [ad for key, ad in theirs.items() if key not in ours]),
     )
-    layout: Layout = view.shown(wide=parsed.has("wide"))
+    layout: Layout = view.shown(wide=parsed.has("wide"), terminal=inv.is_terminal)
     for title, ads in parts:
         inv.out(f"{title}: {len(ads)}")
         if ads:

@@ -182,22 +182,33 @@ class PrintfColumn:
 
     @classmethod
     def parse(cls, form: str, attribute: str) -> PrintfColumn:
-        r"""From the two words; ``\n`` and ``\t`` in the format are understood.
+        r"""From the two words; ``\n`` and ``\t`` in the format are understood. With an attribute without a name the
+        format is printed as it is, for each ad.
 
         :raises AdSyntaxError: when the attribute is not an expression.
         """
-        return cls(unescaped(form), _tree(attribute), attribute)
+        return cls(unescaped(form), _tree(attribute or "undefined"), attribute)
 
     def text(self, ad: ClassAd) -> str:
         """The text for one ad; blanks as wide as the field when the value is undefined or of the wrong kind."""
+        found = self._conversion()
+        told = self.converted(ad)
+        return " " * _width(found.group(0) if found else "") if told is None else told
+
+    def _conversion(self) -> re.Match[str] | None:
         found = _CONVERSION.search(self.form)
         while found is not None and found.group(1) == "%":
             found = _CONVERSION.search(self.form, found.end())
+        return found
+
+    def converted(self, ad: ClassAd) -> str | None:
+        """As :meth:`text`; None when the value is undefined or of the wrong kind."""
+        found = self._conversion()
         if found is None:
             return self.form  # HTCondor's tools do not look for doubled percent signs then
         one = self._converted(found.group(0), found.group(1), ad)
         if one is None:
-            return " " * _width(found.group(0))
+            return None
         return self.form[: found.start()].replace("%%", "%") + one + self.form[found.end() :].replace("%%", "%")
 
     def _converted(self, spec: str, kind: str, ad: ClassAd) -> str | None:

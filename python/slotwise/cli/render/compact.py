@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slotwise.classad import ClassAd
 from slotwise.cli.render.autoformat import text_of
@@ -123,13 +123,17 @@ _SHOWN: dict[str, Callable[[Group], bool]] = {
 _SHOWN["run"] = _SHOWN["claimed"]
 
 
-def compact_text(ads: Sequence[ClassAd], view: str = "slots") -> str:
-    """One line for each partitionable slot with its dynamic slots, and one for the static slots of a machine."""
+def compact_text(ads: Sequence[ClassAd], view: str = "slots", *, shorten: bool = False) -> str:
+    """One line for each partitionable slot with its dynamic slots, and one for the static slots of a machine.
+
+    :param shorten: long names of machines are cut.
+    """
     cells = [_CELLS[name] for name in VIEWS[view]]
     shown = _SHOWN.get(view)
     found = [group for group in groups(ads) if shown is None or shown(group)]
     rows = [[cell(group) for _, cell in cells] for group in found]
-    return table([column for column, _ in cells], rows) if rows else ""
+    columns = [column if shorten else replace(column, most=0) for column, _ in cells]
+    return table(columns, rows) if rows else ""
 
 
 def groups(ads: Iterable[ClassAd]) -> list[Group]:

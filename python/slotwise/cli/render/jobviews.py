@@ -118,6 +118,23 @@ def of_htcondors_history(*, named: bool) -> Layout:
     return replace(usual, items=(Item("ClusterId", " ID", "JOB_ID", width=12, left=True), *usual.items[2:-1], command))
 
 
+def below_their_dags(ads: Iterable[ClassAd]) -> list[ClassAd]:
+    """Jobs by cluster and proc, each DAG followed by the jobs of its nodes, those of DAGs within it among them."""
+    found = list(ads)
+    drivers = {whole(ad.get("ClusterId")): whole(ad.get("DAGManJobId") or 0) for ad in found}
+
+    def place(ad: ClassAd) -> tuple[list[int], int]:
+        cluster = whole(ad.get("ClusterId"))
+        path = [cluster]
+        driver = drivers[cluster]
+        while driver in drivers and driver not in path:
+            path.append(driver)
+            driver = drivers[driver]
+        return path[::-1], whole(ad.get("ProcId"))
+
+    return sorted(found, key=place)
+
+
 def by_hold_code(ads: Iterable[ClassAd]) -> list[ClassAd]:
     """The first held job of each owner and kind of reason, with the number of those like it."""
     found: dict[tuple[str, ...], ClassAd] = {}

@@ -19,8 +19,9 @@ from slotwise.cli.render.printas import FUNCTIONS, READS, Scene
 class Item:
     """A column.
 
-    ``width`` 0 means as wide as its widest cell or heading; ``most`` cuts cells beyond it. ``instead`` stands for a
-    value that is not there; doubled it fills the column, and ``[?`` fills it in brackets.
+    ``expression`` is in the old syntax of ClassAds, as people write it; those of a :class:`Layout` are, too. ``width``
+    0 means as wide as its widest cell or heading; ``most`` cuts cells beyond it. ``instead`` stands for a value that is
+    not there; doubled it fills the column, and ``[?`` fills it in brackets (``OR ??`` of a print format).
     """
 
     expression: str
@@ -39,7 +40,7 @@ class Item:
     @cached_property
     def tree(self) -> ExprTree:
         """The expression."""
-        return ExprTree(self.expression)
+        return ExprTree(self.expression, old=True)
 
     @cached_property
     def _column(self) -> PrintfColumn:
@@ -50,15 +51,15 @@ class Item:
         if self.printas:
             found = FUNCTIONS[self.printas](self.tree.eval(ad), ad, scene)
         elif self.printf:
-            found = self._column.text(ad) or None
+            found = (self._column.converted(ad) if self.instead else self._column.text(ad)) or None
         else:
             value = self.tree.eval(ad)
-            found = None if value is UNDEFINED and self.instead else text_of(value)
+            found = None if value is UNDEFINED and self.instead else self.tree.display(ad)
         return self._absent() if found is None else found
 
     def _absent(self) -> str:
         if self.instead == "[?":
-            return f"[{'?' * (self.width - 2)}]"
+            return f"[{'?' * (self.width - 2)}]" if self.width > 2 else "?"
         filled = len(self.instead) > 1 and self.instead[0] == self.instead[1]
         return self.instead[0] * max(self.width, 1) if filled and self.width else self.instead[:1] or ""
 
@@ -93,7 +94,7 @@ class Layout:
         names: list[str] = []
         texts = [self.where, *(text for text, _ in self.group_by), *(item.expression for item in self.items)]
         for text in filter(None, texts):
-            found = ExprTree(text).references()
+            found = ExprTree(text, old=True).references()
             if found.unbounded:
                 return None
             names += [*found.my, *found.bare]
@@ -105,10 +106,10 @@ class Layout:
         """The ads shown, in order: WHERE and GROUP BY."""
         found = list(ads)
         if self.where:
-            tree = ExprTree(self.where)
+            tree = ExprTree(self.where, old=True)
             found = [ad for ad in found if tree.eval(ad) is True]
         for text, descending in reversed(self.group_by):
-            tree = ExprTree(text)
+            tree = ExprTree(text, old=True)
             found.sort(key=lambda ad, tree=tree: sort_key(tree.eval(ad)), reverse=descending)  # type: ignore[misc]
         return found
 
@@ -182,7 +183,7 @@ def unique_rows(layout: Layout, ads: Iterable[ClassAd], scene: Scene) -> list[Cl
     own = {"jobcount", "jobids"}
     names = [item.expression for item in layout.items] + [text for text, _ in layout.group_by]
     names = list(dict.fromkeys(name for name in names if name.lower() not in own))
-    trees = [(name, ExprTree(name)) for name in names]
+    trees = [(name, ExprTree(name, old=True)) for name in names]
     groups: dict[tuple[str, ...], Grouping] = {}
     for ad in ads:
         values = [(name, tree.eval(ad)) for name, tree in trees]

@@ -94,7 +94,8 @@ class Form:
             if inv.called and not inv.path(name).exists():
                 raise NoFormatError(f"Can't open select file: {name}\nError: invalid select file {name}")
             warn = (lambda unknown: inv.err(f"Unknown argument {unknown} for PRINTAS")) if inv.called else None
-            layout = read(inv.path(name), warn).with_items(appended(more))
+            # In the tables of condor_status cells are wider than their columns unless TRUNCATE is said.
+            layout = read(inv.path(name), warn, cuts=inv.called != "condor_status").with_items(appended(more))
             if inv.called and parsed.has("af"):  # HTCondor's tools put these behind the table's own columns
                 layout = replace(layout.with_items(appended(_chosen_words(parsed))), title=False)
                 return cls("layout", names, max(0, limit), layout=layout)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from slotwise.cli.render.layout import Item, Layout
 
-#: Names longer than this are shortened unless the table is wide.
+#: On a terminal, names longer than this are shortened unless the table is wide.
 _MOST = 34
 
 
@@ -19,9 +19,10 @@ class View:
     constraint: str = ""
     totals: str = ""
 
-    def shown(self, *, wide: bool, width: int = 80) -> Layout:
-        """Its columns; when wide, names are whole; the last heading is written out where there is room."""
-        items = [replace(item, most=0) if wide else item for item in self.layout.items]
+    def shown(self, *, wide: bool, width: int = 80, terminal: bool = True) -> Layout:
+        """Its columns; when wide, and on no terminal, names are whole; the last heading is written out where there is
+        room."""
+        items = [replace(item, most=0) if wide or not terminal else item for item in self.layout.items]
         if wide or width >= 100:
             items = [
                 replace(item, heading="ActivityTime", prefix=True) if item.heading == "ActvtyTime" else item

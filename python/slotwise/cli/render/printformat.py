@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from slotwise.classad import ExprTree, new_syntax
+from slotwise.classad import ExprTree
 from slotwise.cli.render.autoformat import unescaped
 from slotwise.cli.render.layout import Item, Layout
 from slotwise.cli.render.printas import FUNCTIONS
@@ -25,9 +25,10 @@ _FILLS = " ?*.-_#0"
 _PRINTF_WIDTH = re.compile(r"%(-?)[+ #0]*(\d+)")
 
 
-def read(path: Path, warn: Callable[[str], None] | None = None) -> Layout:
+def read(path: Path, warn: Callable[[str], None] | None = None, *, cuts: bool = True) -> Layout:
     """The table that a file describes.
 
+    :param cuts: cells are cut to a WIDTH; without it, where TRUNCATE says so alone.
     :param warn: is told of functions that there are not, and the plain value is shown; None: they are refused.
     :raises UsageError: when the file cannot be read, or is not a print-format table; names the line.
     """
@@ -35,20 +36,23 @@ def read(path: Path, warn: Callable[[str], None] | None = None) -> Layout:
         text = path.read_text()
     except OSError as error:
         raise UsageError(f"cannot read the print format {path}: {error.strerror}") from None
-    return parse(text, str(path), warn)
+    return parse(text, str(path), warn, cuts=cuts)
 
 
-def parse(text: str, name: str = "print format", warn: Callable[[str], None] | None = None) -> Layout:
-    """The table that ``text`` describes; ``warn`` as of :func:`read`.
+def parse(
+    text: str, name: str = "print format", warn: Callable[[str], None] | None = None, *, cuts: bool = True
+) -> Layout:
+    """The table that ``text`` describes; ``warn`` and ``cuts`` as of :func:`read`.
 
     :raises UsageError: names the line and the word that is wrong.
     """
-    return _Reader(name, warn).read(text)
+    return _Reader(name, warn, cuts=cuts).read(text)
 
 
 class _Reader:
-    def __init__(self, name: str, warn: Callable[[str], None] | None) -> None:
+    def __init__(self, name: str, warn: Callable[[str], None] | None, *, cuts: bool) -> None:
         self._name = name
+        self._cuts = cuts
         self._warn = warn
         self._line = 0
         self._items: list[Item] = []
@@ -101,7 +105,7 @@ class _Reader:
             ExprTree(expression, old=True)
         except AdSyntaxError as error:
             raise self._bad(f"{expression!r} is not an expression: {error.message}") from None
-        return new_syntax(expression)
+        return expression
 
     @staticmethod
     def _words(text: str) -> list[str]:
@@ -163,7 +167,7 @@ class _Reader:
         words = self._words(line[end:])
         about: dict[str, object] = {"heading": expression, "left": None}
         width: int | None = None
-        cut = False
+        fits = not self._cuts
         while words:
             word = words.pop(0)
             if word == "AS":
@@ -183,13 +187,13 @@ class _Reader:
                 width = int(value)
             elif word in ("LEFT", "RIGHT"):
                 about["left"] = word == "LEFT"
-            elif word == "TRUNCATE":
-                cut = True
+            elif word in ("FIT", "TRUNCATE"):
+                fits = word == "FIT"
             elif word in ("NOPREFIX", "NOSUFFIX"):
                 about[word[2:].lower()] = False
-            elif word not in ("FIT", "ALWAYS"):
+            elif word != "ALWAYS":
                 raise self._bad(f"{word} is unknown behind a column", ", ".join(sorted(_COLUMN_WORDS)))
-        return _item(expression, about, width, cut=cut)
+        return _item(expression, about, width, fits=fits)
 
     def _function(self, name: str) -> str:
         if name.upper() not in FUNCTIONS and self._warn is not None:
@@ -202,11 +206,12 @@ class _Reader:
     def _fill(self, text: str) -> str:
         if not text or text[0] not in _FILLS:
             raise self._bad(f"OR {text!r} is unknown", f"one of the characters {_FILLS!r}, once or twice")
-        return text[:2]
+        return "[?" if text[:2] == "??" else text[:2]
 
 
-def _item(expression: str, about: dict[str, object], width: int | None, *, cut: bool) -> Item:
-    """Columns without a width are as wide as their heading or widest cell; those with one are cut when it says so."""
+def _item(expression: str, about: dict[str, object], width: int | None, *, fits: bool) -> Item:
+    """Columns without a width are as wide as their heading or widest cell; those with one are cut to it unless they are
+    to fit what is in them."""
     left = about.pop("left")
     printf = str(about.get("printf", ""))
     if width is None:
@@ -217,6 +222,6 @@ def _item(expression: str, about: dict[str, object], width: int | None, *, cut: 
     else:
         about["left"] = width < 0 if left is None else left
         about["width"] = abs(width)
-        if width and cut:
+        if width and not fits:
             about |= {"exact": True}
     return Item(expression, **about)  # type: ignore[arg-type]

@@ -97,7 +97,9 @@ class Listing:
         constraint, _ = self.constraint(caller, query)
         form: Form = query.form or "pack"
         table = self._named(query)
-        return self.questions.chunks(table, constraint, query.projection, query.limit or None, form, CHUNK_ROWS)
+        return self.questions.chunks(
+            table, constraint, query.projection, query.limit or None, form, CHUNK_ROWS, alone=query.alone
+        )
 
     def _named(self, query: JobQuery) -> AdTable:
         """The table to ask: where a query names single jobs, one of these alone, so that a queue of a million jobs is

@@ -82,12 +82,14 @@ class JobQuery:
     """Which jobs in the queue a caller asks about, and what it wants to see of them.
 
     ``form``: None to count them. ``limit``: 0 for no limit. ``width``: of the lines of a table, 0 for no limit.
+    ``alone``: the attributes of the projection without those that they read.
     """
 
     jobs: JobSelection = field(default_factory=JobSelection)
     constraint: str = ""
     mine_only: bool = False
     projection: tuple[str, ...] = ()
+    alone: bool = False
     limit: int = 0
     form: Form | None = "pack"
     count_by: tuple[str, ...] = ()

@@ -26,6 +26,7 @@ _PIECE = 500
 class HistoryQuery:
     """Which past jobs a caller asks about, and what it wants to see of them.
 
+    :param alone: the attributes of the projection without those that they read.
     :param limit: most ads in the answer; 0 for no limit.
     :param form: None to count them.
     :param forwards: the oldest first.
@@ -39,6 +40,7 @@ class HistoryQuery:
     jobs: JobSelection = field(default_factory=JobSelection)
     constraint: str = ""
     projection: tuple[str, ...] = ()
+    alone: bool = False
     limit: int = 0
     form: Form | None = "pack"
     forwards: bool = False
@@ -102,7 +104,10 @@ class History:
                 yield b"", count
             else:
                 # In the order of insertion.
-                async for chunks in questions.chunks(table, constraint, query.projection, left, query.form, _PIECE):
+                found_ads = questions.chunks(
+                    table, constraint, query.projection, left, query.form, _PIECE, alone=query.alone
+                )
+                async for chunks in found_ads:
                     left -= chunks.total
                     said = chunks.total
                     while (piece := await loop.run_in_executor(None, next, chunks, None)) is not None:

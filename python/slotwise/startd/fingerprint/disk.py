@@ -1,4 +1,4 @@
-"""Free space where jobs get their scratch directories (KiB), and whether that is a turning disk."""
+"""Space where jobs get their scratch directories (KiB), and whether that is a turning disk."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from slotwise.startd.fingerprint import Attributes
 
 
 def read(execute: Path) -> Attributes:
-    """TotalDisk: what an unprivileged user may still write below ``execute``; 0 when it does not exist."""
+    """TotalDisk: what an unprivileged user may still write below ``execute``; DetectedDisk: the size of its file
+    system. Both are 0 when it does not exist."""
     try:
         space = os.statvfs(execute)
     except OSError:
-        return {"TotalDisk": 0}
-    return {"TotalDisk": space.f_bavail * space.f_frsize // 1024}
+        return {"TotalDisk": 0, "DetectedDisk": 0}
+    return {
+        "TotalDisk": space.f_bavail * space.f_frsize // 1024,
+        "DetectedDisk": space.f_blocks * space.f_frsize // 1024,
+    }
 
 
 def rotational(execute: Path, root: Path = Path("/")) -> Attributes:

@@ -73,10 +73,9 @@ def machine_attributes(
     names = (
         "Arch", "Microarch", "OpSys", "OpSysAndVer", "OpSysLegacy", "OpSysLongName", "OpSysMajorVer", "OpSysName",
         "OpSysShortName", "OpSysVer", "CpuFamily", "CpuModelNumber", "CpuCacheSize", "CpuModel",
-        "DetectedCpus", "DetectedMemory", "HardwareAddress", "SubnetMask",
+        "DetectedCpus", "DetectedDisk", "DetectedMemory", "HardwareAddress", "SubnetMask",
     )  # fmt: skip
     attributes.update({name: facts[name] for name in names if name in facts})
-    attributes["DetectedDisk"] = facts.get("TotalDisk")
     attributes.update({name: value for name, value in facts.items() if name.startswith("has_")})
     return {name: value for name, value in attributes.items() if value is not None}
 

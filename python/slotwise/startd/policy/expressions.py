@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from slotwise.classad import ClassAd, ExprTree, new_syntax
+from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.evaluate import Expression, Value, compiled, number, truth
 from slotwise.model.slot import State
 from slotwise.startd.policy.slot_config import SlotConfig
@@ -70,13 +70,14 @@ class Policy:
 
     def __init__(self, config: SlotConfig, timers: Timers) -> None:
         self.timers = timers
+        #: The knobs as they are written, in the old syntax of ClassAds.
         self.texts: dict[str, str] = {}
         self._compiled: dict[str, Expression] = {}
         written: list[str] = []
         for knob in POLICY_KNOBS:
             name = _FORMER[knob] if knob in _FORMER and (config.get(_FORMER[knob]) or "").strip() else knob
             text = config.get_text(name)
-            self.texts[knob] = new_syntax(text)
+            self.texts[knob] = text
             self._compiled[knob] = compiled(config.full_name(name), text)
             written.append(text)
             for suffix in _UNIVERSES.values():
@@ -91,7 +92,7 @@ class Policy:
             written.append(text)
         text = config.get_text("UNHIBERNATE")
         compiled(config.full_name("UNHIBERNATE"), text)
-        self.unhibernate = new_syntax(text)
+        self.unhibernate = text
         #: Knobs that others read by name (``PREEMPT = SUSPEND && ...``); the slot's ad must have them.
         self.mentioned = _mentioned(self.texts, written)
         #: The owner's PREEMPT says itself what is to be done about conflicts of backfill slots.
@@ -207,7 +208,7 @@ class Policy:
 
 
 def _held_without_reason(want_hold: str) -> str:
-    shown = ClassAd({"WANT_HOLD": ExprTree(want_hold)}).print_old().strip()
+    shown = ClassAd({"WANT_HOLD": ExprTree(want_hold, old=True)}).print_old().strip()
     return f"The startd put this job on hold.  (At preemption time, WANT_HOLD evaluated to true: {shown})"
 
 

@@ -18,7 +18,7 @@ class AdBatch(_message.Message):
     def __init__(self, pack: _Optional[bytes] = ...) -> None: ...
 
 class AdQuery(_message.Message):
-    __slots__ = ("kind", "constraint", "projection", "limit", "form", "count_by")
+    __slots__ = ("kind", "constraint", "projection", "limit", "form", "count_by", "alone")
     class Form(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         PACK: _ClassVar[AdQuery.Form]
@@ -35,13 +35,15 @@ class AdQuery(_message.Message):
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     FORM_FIELD_NUMBER: _ClassVar[int]
     COUNT_BY_FIELD_NUMBER: _ClassVar[int]
+    ALONE_FIELD_NUMBER: _ClassVar[int]
     kind: str
     constraint: str
     projection: _containers.RepeatedScalarFieldContainer[str]
     limit: int
     form: AdQuery.Form
     count_by: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, kind: _Optional[str] = ..., constraint: _Optional[str] = ..., projection: _Optional[_Iterable[str]] = ..., limit: _Optional[int] = ..., form: _Optional[_Union[AdQuery.Form, str]] = ..., count_by: _Optional[_Iterable[str]] = ...) -> None: ...
+    alone: bool
+    def __init__(self, kind: _Optional[str] = ..., constraint: _Optional[str] = ..., projection: _Optional[_Iterable[str]] = ..., limit: _Optional[int] = ..., form: _Optional[_Union[AdQuery.Form, str]] = ..., count_by: _Optional[_Iterable[str]] = ..., alone: _Optional[bool] = ...) -> None: ...
 
 class AdChunk(_message.Message):
     __slots__ = ("data", "done", "total")

@@ -95,6 +95,18 @@ pub fn parse_computed(text: &[u8], syntax: Syntax) -> Result<Expr, ParseError> {
     Ok(expr)
 }
 
+/// Parses the expression at the beginning of `text`; gives it and where what follows it begins. HTCondor reads
+/// so what `ClassAd::EvaluateExpr` is given.
+///
+/// # Errors
+/// [`ParseError`] with the place and a hint, when the text does not begin with an expression.
+pub fn parse_leading(text: &[u8], syntax: Syntax) -> Result<(Expr, usize), ParseError> {
+    let mut parser = Parser::new(text, syntax)?;
+    let expr = parser.expression()?;
+    let end = parser.span_before.end;
+    Ok((expr, end))
+}
+
 /// As [`parse_expr`], with the place of every node in the text.
 ///
 /// # Errors

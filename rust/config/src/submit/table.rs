@@ -118,6 +118,9 @@ impl Table {
     pub fn apply(&self, queue: &mut Queue) -> Result<(), ConfigError> {
         let separator = self.separator.unwrap_or(' ');
         if let Some(header) = self.header {
+            if queue.items.is_empty() {
+                return Ok(());
+            }
             if header >= queue.items.len() {
                 return Err(bad(format!(
                     "row {header} of the table has the headings, but it has {} rows",

@@ -5,9 +5,11 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use classad::analysis::{Reads, reads_in};
+use classad::print::Style;
 use classad::regex::Match;
 use classad::{
-    Ad, Context, Expr, Name, Syntax, Value, parse_computed, parse_expr, print, try_evaluate,
+    Ad, Context, Expr, Name, Syntax, Value, parse_computed, parse_expr, parse_leading, print,
+    try_evaluate,
 };
 use rustc_hash::FxHashSet;
 
@@ -103,6 +105,12 @@ impl Outcome {
     }
 }
 
+const OLD: Style = Style {
+    old: true,
+    indent: false,
+    xml: false,
+};
+
 struct Running<'a> {
     around: &'a Surroundings<'a>,
     iteration: &'a Iteration,
@@ -159,7 +167,8 @@ impl Running<'_> {
             .insert(name.to_ascii_lowercase());
         let text = match self.ad.get_str(name)? {
             Expr::Lit(Value::Str(text)) => bytes::hold(text.as_bytes()).into_owned(),
-            expr => bytes::hold(&print::unparse(expr)).into_owned(),
+            // As SET reads it again: in the old syntax.
+            expr => bytes::hold(&print::unparse_styled(expr, OLD)).into_owned(),
         };
         Some(Cow::Owned(text.replace('$', "$(DOLLAR)")))
     }
@@ -306,7 +315,7 @@ fn run(
                 }
                 match command.verb {
                     Verb::EvalMacro => {
-                        let value = expression(&rest).and_then(|expr| running!().evaluate(&expr));
+                        let value = evaluated(&running!(), command, &rest, &mut problems);
                         match value {
                             Some(value) => {
                                 let text = text_of(&value);
@@ -335,7 +344,7 @@ fn run(
                         )),
                     },
                     Verb::EvalSet => {
-                        let value = expression(&rest).and_then(|expr| running!().evaluate(&expr));
+                        let value = evaluated(&running!(), command, &rest, &mut problems);
                         let text = match &value {
                             Some(value) if explain => text_of(value),
                             _ => String::new(),
@@ -460,6 +469,28 @@ fn told(verb: Verb, name: &str, rest: &str) -> String {
 
 fn expression(text: &str) -> Option<Expr> {
     parse_expr(&bytes::release(text), Syntax::OLD).ok()
+}
+
+/// The value of what stands behind EVALSET and EVALMACRO. HTCondor gives it to `ClassAd::EvaluateExpr`, which reads the new
+/// syntax and stops where an expression is complete: configurations in use end in a bracket too many.
+fn evaluated(
+    running: &Running<'_>,
+    command: &Command,
+    text: &str,
+    problems: &mut Vec<String>,
+) -> Option<Value> {
+    let text = bytes::release(text);
+    let (expr, end) = parse_leading(&text, Syntax::NORMAL).ok()?;
+    let ignored = String::from_utf8_lossy(&text[end..]);
+    if !ignored.trim().is_empty() {
+        problems.push(format!(
+            "{} {}: ignored {:?} behind the expression",
+            command.verb.text(),
+            command.name,
+            ignored.trim()
+        ));
+    }
+    running.evaluate(&expr)
 }
 
 /// Whether the ad has an attribute; that it was asked is noted.

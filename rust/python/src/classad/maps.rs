@@ -1,10 +1,13 @@
 //! What this process answers when a ClassAd function asks about the machine: user maps, home directories, and where
-//! the lines of `debug()` go. One set for the process, as its configuration says.
+//! the lines of `debug()` go. One set for the process, as its configuration says; a thread that runs a command for
+//! somebody has answers of its own, which are read when an expression asks for them first: whose expressions a command
+//! evaluates is not known before, and most ask for none.
 
 use super::convert::with_bytes;
 use ::classad::Externals;
 use ::classad::usermap::{Principals, Reason, UserMaps};
 use pyo3::prelude::*;
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,15 +23,47 @@ static LINES: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
 /// How many lines of `debug()` wait to be taken; older ones are lost.
 const LINES_MAX: usize = 10_000;
 
+/// The answers of a thread.
+struct Own {
+    maps: UserMaps,
+    homes: bool,
+    /// Reads them; taken when it is called.
+    reader: Option<Py<PyAny>>,
+}
+
+thread_local! {
+    static OWN: RefCell<Option<Own>> = const { RefCell::new(None) };
+}
+
 struct Machine;
+
+impl Machine {
+    /// Has the thread's own answers read if they are not yet.
+    fn read() {
+        let reader = OWN.with_borrow_mut(|own| own.as_mut().and_then(|own| own.reader.take()));
+        if let Some(reader) = reader {
+            Python::attach(|py| {
+                if let Err(error) = reader.call0(py) {
+                    error.write_unraisable(py, None);
+                }
+            });
+        }
+    }
+}
 
 impl Externals for Machine {
     fn user_map(&self, map: &[u8], input: &[u8]) -> Option<Vec<u8>> {
-        MAPS.read().ok()?.lookup(map, input)
+        Machine::read();
+        OWN.with_borrow(|own| match own {
+            Some(own) => own.maps.lookup(map, input),
+            None => MAPS.read().ok()?.lookup(map, input),
+        })
     }
 
     fn user_home(&self, user: &[u8]) -> Option<Vec<u8>> {
-        if !HOMES.load(Ordering::Relaxed) {
+        Machine::read();
+        let own = OWN.with_borrow(|own| own.as_ref().map(|own| own.homes));
+        if !own.unwrap_or_else(|| HOMES.load(Ordering::Relaxed)) {
             return None;
         }
         home_of(&CString::new(user).ok()?)
@@ -90,24 +125,52 @@ pub fn define_user_map(
     text: Option<&Bound<'_, PyAny>>,
     prefixes: bool,
 ) -> PyResult<()> {
-    let Ok(mut maps) = MAPS.write() else {
-        return Ok(());
+    let text = match text {
+        Some(text) => Some(with_bytes(text, <[u8]>::to_vec)?),
+        None => None,
     };
-    VERSION.fetch_add(1, Ordering::Relaxed);
-    match text {
-        Some(text) => with_bytes(text, |text| {
+    change(|maps| match &text {
+        Some(text) => {
             let principals = if prefixes {
                 Principals::Prefixes
             } else {
                 Principals::Texts
             };
             maps.define(name.as_bytes(), text, principals);
-        }),
+        }
         None => {
             maps.forget(name.as_bytes());
-            Ok(())
         }
-    }
+    });
+    Ok(())
+}
+
+/// Changes the maps of the thread if it has maps of its own, else those of the process.
+fn change(step: impl FnOnce(&mut UserMaps)) {
+    VERSION.fetch_add(1, Ordering::Relaxed);
+    OWN.with_borrow_mut(|own| match own {
+        Some(own) => step(&mut own.maps),
+        None => {
+            if let Ok(mut maps) = MAPS.write() {
+                step(&mut maps);
+            }
+        }
+    });
+}
+
+/// Gives the thread answers of its own about user maps and homes, which ``reader`` defines when it is called: once, when
+/// an expression asks first. None: it answers as the process again.
+#[pyfunction]
+#[pyo3(signature = (reader))]
+pub fn answer_in_thread(reader: Option<Py<PyAny>>) {
+    VERSION.fetch_add(1, Ordering::Relaxed);
+    let own = reader.map(|reader| Own {
+        maps: UserMaps::default(),
+        homes: true,
+        reader: Some(reader),
+    });
+    let former = OWN.replace(own);
+    drop(former);
 }
 
 /// A map of its own, as CERTIFICATE_MAPFILE is one: lines of ``METHOD PRINCIPAL CANONICAL``, the first that fits wins.
@@ -158,16 +221,16 @@ fn said(reason: Reason) -> &'static str {
 /// Forgets all user maps.
 #[pyfunction]
 pub fn forget_user_maps() {
-    if let Ok(mut maps) = MAPS.write() {
-        VERSION.fetch_add(1, Ordering::Relaxed);
-        maps.clear();
-    }
+    change(UserMaps::clear);
 }
 
 /// Whether ``userHome()`` looks users up (CLASSAD_ENABLE_USER_HOME); else it says undefined or its default.
 #[pyfunction]
 pub fn enable_user_home(enabled: bool) {
-    HOMES.store(enabled, Ordering::Relaxed);
+    OWN.with_borrow_mut(|own| match own {
+        Some(own) => own.homes = enabled,
+        None => HOMES.store(enabled, Ordering::Relaxed),
+    });
     VERSION.fetch_add(1, Ordering::Relaxed);
 }
 

@@ -30,6 +30,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(maps::define_user_map, module)?)?;
     module.add_class::<maps::MapFile>()?;
     module.add_function(wrap_pyfunction!(maps::forget_user_maps, module)?)?;
+    module.add_function(wrap_pyfunction!(maps::answer_in_thread, module)?)?;
     module.add_function(wrap_pyfunction!(maps::enable_user_home, module)?)?;
     module.add_function(wrap_pyfunction!(maps::keep_debug_lines, module)?)?;
     module.add_function(wrap_pyfunction!(maps::take_debug_lines, module)?)?;

@@ -24,6 +24,8 @@ pub(super) struct Asked {
     now: i64,
     #[pyo3(item, default)]
     rows: Option<(usize, usize)>,
+    #[pyo3(item, default)]
+    alone: bool,
 }
 
 impl Asked {
@@ -38,6 +40,7 @@ impl Asked {
                 Some(given) => Some((*ad_from_python(given.bind(py))?).clone()),
             },
             projection: self.projection.clone().map(names),
+            alone: self.alone,
             limit: self.limit,
             rows: self.rows.map(|(first, end)| first..end),
             settings: EvalSettings {
@@ -90,6 +93,7 @@ pub(crate) struct Chunks {
     pub(super) table: Py<PyAdTable>,
     pub(super) rows: Vec<(Row, u32)>,
     pub(super) projection: Option<Vec<Name>>,
+    pub(super) alone: bool,
     pub(super) form: Form,
     pub(super) chunk_rows: usize,
     pub(super) next: std::sync::atomic::AtomicUsize,
@@ -121,7 +125,7 @@ impl Chunks {
                 .filter(still)
                 .map(|entry| entry.0)
                 .collect();
-            let shown = table.projected(self.projection.as_deref());
+            let shown = table.projected(self.projection.as_deref(), self.alone);
             self.form.write(&table, &rows, &shown)
         });
         Some(PyBytes::new(py, &bytes))

@@ -237,8 +237,8 @@ impl PyAdTable {
         let bytes = py.detach(|| {
             let table = self.read();
             let rows = table.select(&query);
-            let columns = table.projected(query.projection.as_deref());
-            form.write(&table, &rows, &columns)
+            let shown = table.projected(query.projection.as_deref(), query.alone);
+            form.write(&table, &rows, &shown)
         });
         Ok(PyBytes::new(py, &bytes))
     }
@@ -266,6 +266,7 @@ impl PyAdTable {
             table: slf,
             rows,
             projection: query.projection,
+            alone: query.alone,
             form,
             chunk_rows: chunk_rows.max(1),
             next: std::sync::atomic::AtomicUsize::new(0),
