@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from slotwise.classad.values import whole
 from slotwise.model.slot import State
 
-#: The attributes by which :func:`machines` wants slots counted.
+#: The attributes by which :func:`machines_of` wants slots counted.
 MACHINE_ATTRIBUTES = ("Machine", "State", "Cpus", "SlotBrokenReason", "Offline")
 _LABELS = {str(state): state.lower() for state in State}
 
@@ -23,7 +23,7 @@ class Cell:
     cores: dict[str, int] = field(default_factory=dict)
 
 
-def machines(counted: Iterable[Mapping[str, object]]) -> list[Cell]:
+def machines_of(counted: Iterable[Mapping[str, object]]) -> list[Cell]:
     """A cell for each machine, by name, of slots counted (``Count``) by :data:`MACHINE_ATTRIBUTES`.
 
     What is left of a partitionable slot counts as unclaimed cores, and a slot that is broken or offline under
@@ -31,20 +31,34 @@ def machines(counted: Iterable[Mapping[str, object]]) -> list[Cell]:
     """
     found: dict[str, Cell] = {}
     for ad in counted:
-        name, state, cpus = str(ad.get("Machine")), ad.get("State"), ad.get("Cpus")
-        label = _LABELS.get(str(state), "other")
-        if "SlotBrokenReason" in ad and isinstance(ad["SlotBrokenReason"], str):
-            label = "broken"
-        elif ad.get("Offline") is True:
-            label = "offline"
+        name = str(ad.get("Machine"))
+        label = _label(ad)
         cell = found.get(name)
         if cell is None:
             cell = found[name] = Cell(name, 1)
-        slots = whole(ad.get("Count"))
-        cell.slots += slots
-        cores = slots * int(cpus) if isinstance(cpus, int) and cpus > 0 else 0
-        cell.cores[label] = cell.cores.get(label, 0) + cores
+        cell.slots += whole(ad.get("Count"))
+        cell.cores[label] = cell.cores.get(label, 0) + _cores(ad)
     return [found[name] for name in sorted(found)]
+
+
+def cores_by_state(counted: Iterable[Mapping[str, object]]) -> dict[str, int]:
+    """Cores of all slots by the labels of :func:`machines_of`."""
+    found: dict[str, int] = {}
+    for ad in counted:
+        label = _label(ad)
+        found[label] = found.get(label, 0) + _cores(ad)
+    return found
+
+
+def _label(ad: Mapping[str, object]) -> str:
+    if isinstance(ad.get("SlotBrokenReason"), str):
+        return "broken"
+    return "offline" if ad.get("Offline") is True else _LABELS.get(str(ad.get("State")), "other")
+
+
+def _cores(ad: Mapping[str, object]) -> int:
+    cpus = ad.get("Cpus")
+    return whole(ad.get("Count")) * cpus if isinstance(cpus, int) and cpus > 0 else 0
 
 
 def gathered(cells: list[Cell], most: int) -> list[Cell]:
