@@ -67,6 +67,7 @@ def test_ids_are_in_the_order_of_their_numbers_and_other_keys_behind_them() -> N
     for key in ("10.0", "9.10", "9.9", "slot1@b", "2.0", "a.b"):
         table.upsert(key, ClassAd({"A": 1}))
     assert pages(table, "", 2) == ["2.0", "9.9", "9.10", "10.0", "a.b", "slot1@b"]
+    assert pages(table, "", 2, descending=True) == ["10.0", "9.10", "9.9", "2.0", "slot1@b", "a.b"]
 
 
 def test_expressions_are_in_the_order_of_what_they_give_and_conditions_hold() -> None:

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 from slotwise.errors import UsageError
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+#: The name of an attribute.
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
 
 @dataclass(frozen=True)
 class Order:
     """An order of ads: by the values of an attribute, or by key where that is empty, and the place behind which it
-    begins. Numbers come before texts, and ads without either last, in both directions."""
+    begins. Numbers come before texts, and ads without either last, in both directions; ads that are alike are in the
+    order of their keys."""
 
     by: str = ""
     descending: bool = False
@@ -25,7 +27,7 @@ class Order:
 
         :raises UsageError: when it names no attribute, or no place.
         """
-        if by and not _NAME.fullmatch(by):
+        if by and not NAME.fullmatch(by):
             raise UsageError(f"{by[:40]!r} is not the name of an attribute", hint="pages are in the order of one")
         try:
             place = bytes.fromhex(after) if after else None

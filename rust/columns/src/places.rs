@@ -19,7 +19,8 @@ const TEXT_MAX: usize = 64;
 pub struct Order {
     /// The expression; empty for the order of keys alone.
     pub by: String,
-    /// The largest first. Rows that are alike are in the order of their keys all the same.
+    /// The largest first, and by keys alone the last. Rows with values that are alike are in the
+    /// order of their keys all the same.
     pub descending: bool,
     /// Only rows behind this place.
     pub after: Option<Vec<u8>>,
@@ -37,13 +38,14 @@ impl AdTable {
             self.evaluate_columns(std::slice::from_ref(&order.by), query)?
                 .pop()
         };
+        let turns_keys = values.is_none() && order.descending;
         let mut found: Vec<(Vec<u8>, Row)> = Vec::new();
         for row in self.matching(query).iter() {
             let mut place = Vec::with_capacity(26);
             if let Some(values) = &values {
                 push_value(values.get(row as Row), order.descending, &mut place);
             }
-            push_key(self.key(row as Row), &mut place);
+            push_key(self.key(row as Row), turns_keys, &mut place);
             if order.after.as_ref().is_none_or(|after| place > *after) {
                 found.push((place, row as Row));
             }
@@ -94,7 +96,8 @@ fn push_value(value: &Value, descending: bool, place: &mut Vec<u8>) {
 }
 
 /// Keys such as `12.3` are in the order of their numbers, and come before others.
-fn push_key(key: &[u8], place: &mut Vec<u8>) {
+fn push_key(key: &[u8], descending: bool, place: &mut Vec<u8>) {
+    let turn = if descending { 0xff } else { 0 };
     let numbers = std::str::from_utf8(key)
         .ok()
         .and_then(|text| text.split_once('.'))
@@ -102,12 +105,16 @@ fn push_key(key: &[u8], place: &mut Vec<u8>) {
     match numbers {
         Some((head, tail)) => {
             place.push(0);
-            place.extend(head.to_be_bytes());
-            place.extend(tail.to_be_bytes());
+            let ids = [head, tail];
+            place.extend(
+                ids.iter()
+                    .flat_map(|id| id.to_be_bytes())
+                    .map(|byte| byte ^ turn),
+            );
         }
         None => {
             place.push(1);
-            place.extend(key);
+            place.extend(key.iter().map(|byte| byte ^ turn));
         }
     }
 }
