@@ -117,7 +117,7 @@ OPERATIONS = (
     Operation("GET", f"{PREFIX}/trend", "Cores by state of slots and jobs by state, over the last day.", of_pool.trend),
     Operation("GET", f"{PREFIX}/machines",
               "Machines with their slots and cores by state, several in one cell where there are more than the limit.",
-              of_pool.machines, (_CONSTRAINT, _MOST)),
+              of_pool.machines, (_CONSTRAINT, _MOST, Parameter("group", "An attribute that groups machines."))),
     Operation("POST", f"{PREFIX}/machines/{{machine}}/drain", "Drain a machine.", of_pool.drain, (_MACHINE,),
               {"schedule": f"How jobs end: {', '.join(SCHEDULES)}.", "reason": "Why."}),
     Operation("DELETE", f"{PREFIX}/machines/{{machine}}/drain", "Take a machine that drains back into service.",

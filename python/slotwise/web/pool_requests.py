@@ -13,6 +13,7 @@ from slotwise.classad import ClassAd
 from slotwise.client import AsyncCollector
 from slotwise.client.startd import SCHEDULES, Drain, Schedule
 from slotwise.errors import NotFoundError, UsageError
+from slotwise.table.order import NAME
 from slotwise.web.access import COOKIE
 from slotwise.web.asked import Asked, Handler, ads_response, streamed
 from slotwise.web.exposition import merged, rendered
@@ -63,10 +64,16 @@ async def trend(asked: Asked) -> Response:
 
 
 async def machines(asked: Asked) -> Response:
+    by = asked.text("group")
+    if by and not NAME.fullmatch(by):
+        raise UsageError(
+            f"{by[:40]!r} is not the name of an attribute", hint="machines are grouped by one of their slots'"
+        )
+    attributes = (*MACHINE_ATTRIBUTES, by) if by and by not in MACHINE_ATTRIBUTES else MACHINE_ATTRIBUTES
     async with asked.pool.collector() as collector:
-        counted = await collector.count_by("startd", MACHINE_ATTRIBUTES, asked.text("constraint"))
+        counted = await collector.count_by("startd", attributes, asked.text("constraint"))
     # A large pool is a second of work here, in which others are to be answered.
-    found = await asyncio.to_thread(lambda: gathered(machines_of(counted), asked.limit()))
+    found = await asyncio.to_thread(lambda: gathered(machines_of(counted, by), asked.limit()))
     return JSONResponse({"whole": asdict(whole_pool(found)), "cells": [asdict(cell) for cell in found]})
 
 
