@@ -10,9 +10,11 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, disable_created_metrics
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+# When a counter began is no use to a graph, and in the older text format a gauge beside every counter.
+disable_created_metrics()  # type: ignore[no-untyped-call]
 #: Everything that is counted as it happens, in this process.
 REGISTRY = CollectorRegistry(auto_describe=False)
 ProcessCollector(namespace="slotwise", registry=REGISTRY)

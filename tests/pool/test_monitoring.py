@@ -96,6 +96,11 @@ def test_every_rule_loads_and_every_panel_of_the_dashboard_has_data(
         f"{job}output = out\nshould_transfer_files = YES\nqueue 2\nrequirements = Memory > 10000000\nqueue\n"
     )
     pool.run("submit", "jobs.sub")
+    said = Caller(pool)("GET", "/metrics").body
+    assert b"_created" not in said and b"slotwise_slot_memory_bytes" in said
+    if PROMTOOL is not None:
+        checked = subprocess.run([PROMTOOL, "check", "metrics"], input=said, capture_output=True, timeout=LIMIT_S)
+        assert checked.returncode == 0, checked.stdout + checked.stderr
     server = prometheus(Caller(pool).base.removeprefix("http://"))
     pool.until("a scrape", lambda: server.has("slotwise_scrape_up == 1"))
     rules = pool.until("the rules", lambda: (server.ask("rules") or {}).get("groups"))[0]["rules"]

@@ -18,6 +18,7 @@ from prometheus_client.core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from slotwise.classad import ClassAd
 from slotwise.client import Collector, Schedd
+from slotwise.web.api import STATIC
 
 from tests.support import host
 from tests.support.browser import BROWSER, Browser
@@ -318,7 +319,10 @@ def test_the_page_shows_pool_and_jobs_and_takes_no_ad_for_markup(make_pool: Call
     page = anybody("GET", "/")
     assert page.status == 200 and "default-src 'self'" in page.headers["content-security-policy"]
     for name in ("page.js", "page.css", "icon.svg"):
-        assert f"/static/{name}".encode() in page.body and anybody("GET", f"/static/{name}").status == 200
+        assert f"/static/{name}".encode() in page.body
+    for file in STATIC.iterdir():
+        if file.suffix != ".html":
+            assert anybody("GET", f"/static/{file.name}").body == file.read_bytes()
     for name in ("index.html", "../api.py", "..%2fapi.py"):
         assert anybody("GET", f"/static/{name}").status == 404
     if BROWSER is None:
@@ -331,13 +335,15 @@ def test_the_page_shows_pool_and_jobs_and_takes_no_ad_for_markup(make_pool: Call
         schedd.submit({**unmet, "batch_name": HOSTILE})
     pool.until("the negotiator's view", lambda: anybody("GET", "/api/v1/jobs/1.0/analyze").status == 200)
     pool.until("both machines", lambda: len(anybody("GET", "/api/v1/machines").json["cells"]) == 2)
-    texts = {place: shown(f"{anybody.base}/#/{place}") for place in ("pool", "jobs", "job/1.0", "users", "cycle")}
+    places = ("pool", "jobs", "job/1.0", "users", "cycle", "events", "history", "submit")
+    texts = {place: shown(f"{anybody.base}/#/{place}") for place in places}
     assert "cores in use" in texts["pool"] and texts["pool"].count('href="#/machine/') == 2
     assert 'href="#/job/1.0"' in texts["jobs"] and "idle 1" in texts["jobs"]
     assert "Memory &gt; 10000000" in texts["job/1.0"] and "Why it does not run" in texts["job/1.0"]
     for text in texts.values():
         assert "<img" not in text and "That did not work" not in text
-    assert "&lt;img" in texts["jobs"]
+    assert "&lt;img" in texts["jobs"] and "&lt;img" in texts["events"]
+    assert "Sign in to submit" in texts["submit"] and "No job has left the queue" in texts["history"]
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs chromium")
@@ -376,6 +382,7 @@ def test_who_signs_in_on_the_page_follows_jobs_and_drains_machines(make_pool: Ca
         page.click("#signing button.primary")
         # Of the jobs of two clusters in the queue: the third has left it.
         page.until("document.querySelector('main').innerText.includes('Your batches')")
+        page.until(f"document.getElementById('who').textContent === {json.dumps(job['User'])}")
         page.until("[...document.querySelectorAll('.bar')].some((one) => one.title === '1 running, 1 idle')")
         page.click("main button", "show jobs")
         page.until("document.querySelector('main').innerText.includes('2 jobs')")
@@ -392,11 +399,108 @@ def test_who_signs_in_on_the_page_follows_jobs_and_drains_machines(make_pool: Ca
         page.run("location.hash = '#/pool'")
         page.until("document.querySelector('main').innerText.includes('Unmet demand')")
         page.run("document.querySelector('.grid a').click()")
-        page.reply = "new disks"
-        page.click("button.danger", "drain")
+        page.click("main button.danger", "drain")
+        page.run("document.getElementById('answer').value = 'new disks'")
+        page.click("dialog button.danger", "Drain")
         page.until("document.querySelector('main').innerText.includes('new disks')")
         assert anybody("GET", "/api/v1/slots").json[0]["DrainReason"] == "new disks"
         page.click("main button", "take back into service")
         page.until("document.querySelector('main').innerText.includes('in service')")
         page.click("#sign", "Sign out")
         page.until("document.querySelector('button.danger')?.disabled")
+
+
+def test_lists_come_in_pages_and_a_bad_cursor_is_said(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool(DAEMONS)
+    pool.up()
+    anybody = Caller(pool)
+    with Schedd(env=pool.env) as schedd:
+        idle = {"executable": "/bin/true", "transfer_executable": False, "requirements": "false"}
+        schedd.submit({**idle, "priority": "$(Process)"}, count=7)
+        schedd.submit({**idle, "priority": "3"})
+    pool.until("the schedd's ad", lambda: anybody("GET", "/api/v1/schedds").json)
+
+    def pages(path: str) -> list[list[str]]:
+        found = []
+        while path:
+            reply = anybody("GET", path)
+            assert reply.status == 200, reply
+            found.append([f"{job['ClusterId']}.{job['ProcId']}" for job in reply.json])
+            link = re.fullmatch('<(.*)>; rel="next"', reply.headers.get("link", ""))
+            path = link[1] if link else ""
+        return found
+
+    ids = "projection=ClusterId,ProcId&limit=3"
+    assert pages(f"/api/v1/jobs?order=-JobPrio&{ids}") == [["1.6", "1.5", "1.4"], ["1.3", "2.0", "1.2"], ["1.1", "1.0"]]
+    assert pages(f"/api/v1/jobs?order=id&constraint=ProcId%3C2&{ids}") == [["1.0", "1.1", "2.0"]]
+    for wrong in ("order=1%2B1", "order=id&after=nonsense", "order=id&limit=5000"):
+        refused = anybody("GET", f"/api/v1/jobs?{wrong}")
+        assert (refused.status, refused.json["title"]) == (400, "usage"), wrong
+    assert anybody("GET", "/api/v1/jobs?mine=1").status == 401
+    with Schedd(env=pool.env) as schedd:
+        assert schedd.act("remove", "true").succeeded == 8
+    pool.until("the history", lambda: len(anybody("GET", "/api/v1/history").json) == 8)
+    past = pages(f"/api/v1/history?{ids}")
+    assert [len(page) for page in past] == [3, 3, 2] and len({job for page in past for job in page}) == 8
+    long = anybody("GET", "/api/v1/history?projection=ProcId&limit=100000")
+    assert "link" not in long.headers and len(long.json) == 8
+    samples = pool.until("a look at the pool", lambda: anybody("GET", "/api/v1/trend").json["samples"])
+    assert samples[0]["jobs"].keys() == {"idle", "running", "held"}
+    grouped = anybody("GET", "/api/v1/machines?group=OpSys").json["cells"]
+    assert [cell["group"] for cell in grouped] == ["LINUX"]
+    assert anybody("GET", "/api/v1/machines?group=1%2B1").status == 400
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs chromium")
+def test_jobs_are_submitted_chosen_and_held_on_the_page(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool(DAEMONS)
+    pool.up()
+    anybody = Caller(pool)
+    token = pool.run("token", "fetch").stdout.strip()
+    text = (
+        f"executable = /bin/true\ntransfer_executable = false\ninitialdir = {pool.root}\n"
+        "request_memory = 999T\narguments = $(x)\nqueue x in (a, b, c)\n"
+    )
+    with Browser() as page:
+        said = "document.querySelector('main')?.innerText ?? ''"
+        page.open(f"{anybody.base}/#/jobs")
+        page.until(f"({said}).includes('The queue is empty')")
+        page.click("#sign")
+        page.run(f"document.getElementById('token').value = {json.dumps(token)}")
+        page.click("#signing button.primary")
+        page.click("main a", "Submit jobs")
+
+        def write(description: str) -> None:
+            page.until("!!document.getElementById('description')")
+            field = "document.getElementById('description')"
+            page.run(f"{field}.value = {json.dumps(description)}; {field}.dispatchEvent(new Event('input'))")
+
+        write(text.replace("request_memory", "getenv"))
+        page.click("main button", "Preview")
+        page.until("document.getElementById('found').innerText.includes('line 4')")
+        page.until("getSelection().toString().startsWith('getenv') || document.activeElement.selectionStart > 0")
+        write(text)
+        page.click("main button", "Preview")
+        page.until("document.getElementById('found').innerText.includes('This queues 3 jobs')")
+        page.until("document.getElementById('found').innerText.includes('largest is')")
+        page.click("main button", "Submit")
+        page.until("document.querySelectorAll('input[data-job]').length === 3")
+        assert [job["Args"] for job in anybody("GET", "/api/v1/jobs").json] == ["a", "b", "c"]
+
+        page.click("th button.sort", "Job")
+        page.until("location.hash.includes('order=-id') && !!document.querySelector('th[aria-sort=descending]')")
+        rows = "[...document.querySelectorAll('input[data-job]')]"
+        page.until(f"{rows}.map((one) => one.dataset.job).join() === '1.2,1.1,1.0'")
+        page.run(f"{rows}.slice(0, 2).forEach((one) => one.click())")
+        page.click("main button[data-act=hold]")
+        page.run("document.getElementById('answer').value = 'wait for data'")
+        page.click("dialog button.primary", "hold")
+        page.until(f"({said}).includes('wait for data')")
+        held = anybody("GET", "/api/v1/jobs?order=id&constraint=JobStatus%3D%3D5&projection=ProcId").json
+        assert [job["ProcId"] for job in held] == [1, 2]
+        page.run("document.getElementById('whole').click()")
+        page.click("main button[data-act=remove]")
+        page.click("dialog button.danger", "remove")
+        page.until(f"({said}).includes('No jobs')")
+        page.run("location.hash = '#/history'")
+        page.until(f"({said}).includes('3 jobs on this page')")

@@ -90,5 +90,26 @@ def text(rpc: str, query: Message) -> Call[bytes]:
     return Call(rpc, query, lambda pieces: b"".join(piece.data for piece in pieces), many=True, timeout_s=None)
 
 
+@dataclass(frozen=True)
+class JsonPage:
+    """A page of a list.
+
+    :param text: its ads as one JSON array.
+    :param next: what the call for the next page takes as ``after``; empty: there is none.
+    """
+
+    text: bytes
+    next: str
+
+
+def page(rpc: str, query: Message) -> Call[JsonPage]:
+    """A query for a page of ads as JSON."""
+
+    def result(pieces: list[Any]) -> JsonPage:
+        return JsonPage(b"".join(piece.data for piece in pieces), pieces[-1].next if pieces else "")
+
+    return Call(rpc, query, result, many=True, timeout_s=None)
+
+
 def nothing(_: Message) -> None:
     """The meaning of a reply that only says that the call succeeded."""

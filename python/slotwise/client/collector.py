@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 
 from slotwise.classad import ClassAd, quote
@@ -12,7 +12,7 @@ from slotwise.client.locate import local_targets
 from slotwise.errors import NotFoundError, SlotwiseError
 from slotwise.model.ad_kinds import GENERIC, MY_TYPES
 from slotwise.table import PackBuilder, pack_ads
-from slotwise.wire.gen import collector_pb2, collector_pb2_grpc, common_pb2
+from slotwise.wire.gen import collector_pb2, collector_pb2_grpc, common_pb2, daemon_pb2, daemon_pb2_grpc
 
 #: The attributes that say where a daemon answers.
 LOCATING = ("MyAddress", "AddressV1", "CondorVersion", "CondorPlatform", "Name", "Machine", "MyType")
@@ -40,6 +40,18 @@ class Location:
             return value if isinstance(value, str) else ""
 
         return cls(text("Name"), text("Machine"), text("MyAddress"), ad)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who calls.
+
+    :param identity: ``user@domain``; empty without a valid token.
+    :param scopes: what the caller may do: READ, WRITE, ADMINISTRATOR ...
+    """
+
+    identity: str
+    scopes: tuple[str, ...]
 
 
 def ad_query(kind: str, constraint: str, projection: Sequence[str], limit: int = 0) -> common_pb2.AdQuery:
@@ -131,6 +143,15 @@ class CollectorCalls(Client):
         return text("Query", query)
 
     @calls
+    def caller(self) -> Call[Caller]:
+        """Who the caller is to the pool."""
+
+        def result(reply: daemon_pb2.PingReply) -> Caller:
+            return Caller(reply.identity, tuple(reply.scopes))
+
+        return Call("Ping", daemon_pb2.PingRequest(), result, service=daemon_pb2_grpc.DaemonStub)
+
+    @calls
     def count_by(self, kind: str, attributes: Sequence[str], constraint: str = "") -> Call[list[ClassAd]]:
         """Numbers of ads by the values of attributes: these and ``Count`` for each combination that there is."""
         query = ad_query(kind, constraint, ())
@@ -178,3 +199,9 @@ class Collector(CollectorCalls, BlockingClient):
 
 class AsyncCollector(CollectorCalls, AsyncClient):
     """As :class:`Collector`, in coroutines. Make it inside a running event loop."""
+
+    def query_pieces(self, kind: str, constraint: str, projection: Sequence[str], limit: int) -> AsyncIterator[bytes]:
+        """As :meth:`CollectorCalls.query_json`, in pieces as they come."""
+        query = ad_query(kind, constraint, projection, limit)
+        query.form = common_pb2.AdQuery.JSON
+        return self._pieces(text("Query", query))

@@ -63,9 +63,13 @@ class SubmitResult:
 @dataclass(frozen=True)
 class ActResult:
     """Number of jobs by result: ``success``, ``not_found``, ``permission_denied``, ``bad_status``, ``already_done``,
-    ``limit_exceeded``."""
+    ``limit_exceeded``.
+
+    :param jobs: the result of each id that was named, as far as the schedd says it.
+    """
 
     totals: dict[str, int] = field(default_factory=dict)
+    jobs: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def succeeded(self) -> int:
@@ -190,7 +194,7 @@ def job_query(
 
 def acted(reply: schedd_pb2.ActReply) -> ActResult:
     """The numbers of a reply."""
-    return ActResult(dict(reply.totals))
+    return ActResult(dict(reply.totals), {one.id: one.result for one in reply.jobs})
 
 
 def users_query(constraint: str, projection: Sequence[str]) -> common_pb2.AdQuery:

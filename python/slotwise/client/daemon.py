@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from pathlib import Path
 from types import MethodType
 from typing import ClassVar, Concatenate, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
@@ -138,6 +138,19 @@ class AsyncClient(Client):
         """Close the connection."""
         await self._channel.close()
         self._at.pool.close()
+
+    async def _pieces(self, call: Call[bytes]) -> AsyncIterator[bytes]:
+        """The text of a call as it comes: the daemon makes a piece when the one before has been taken."""
+        rpc = getattr(call.service(self._channel) if call.service else self._stub, call.rpc)
+        reply = rpc(call.request, metadata=self._at.metadata(), timeout=call.timeout_s)
+        try:
+            async for piece in reply:
+                if piece.data:
+                    yield piece.data
+        except grpc.RpcError as failure:
+            raise to_error(failure, peer=self._at.peer) from None
+        finally:
+            reply.cancel()
 
     async def __aenter__(self) -> Self:
         return self

@@ -14,7 +14,7 @@ import grpc
 
 from slotwise.classad import ClassAd, ExprTree, Value
 from slotwise.client import convert, past, spool
-from slotwise.client.call import TIMEOUT_S, Call, ads, ads_of, nothing, text
+from slotwise.client.call import TIMEOUT_S, Call, JsonPage, ads, ads_of, nothing, page, text
 from slotwise.client.cluster_ids import ReservedIds
 from slotwise.client.convert import ActResult, Jobs, Sending, SubmitResult
 from slotwise.client.daemon import AsyncClient, BlockingClient, Client, Where, calls
@@ -78,6 +78,24 @@ class ScheddCalls(Client):
         return text("Query", query)
 
     @calls
+    def page_json(
+        self,
+        constraint: str = "",
+        projection: Sequence[str] = (),
+        *,
+        limit: int,
+        order_by: str = "",
+        descending: bool = False,
+        after: str = "",
+        mine: bool = False,
+    ) -> Call[JsonPage]:
+        """The first ``limit`` jobs (up to 9,999) in the order of an attribute, or of their ids, behind ``after``."""
+        query = convert.job_query(constraint, projection, limit, mine)
+        query.query.form = common_pb2.AdQuery.JSON
+        query.page.CopyFrom(common_pb2.Page(order_by=order_by, descending=descending, after=after))
+        return page("Query", query)
+
+    @calls
     def count_by(self, attributes: Sequence[str], constraint: str = "", *, mine: bool = False) -> Call[list[ClassAd]]:
         """Numbers of jobs by the values of attributes: these and ``Count`` for each combination that there is."""
         query = convert.job_query(constraint, (), mine=mine)
@@ -112,6 +130,16 @@ class ScheddCalls(Client):
         query = convert.history_query(constraint, projection, limit, since)
         query.query.form = common_pb2.AdQuery.JSON
         return text("History", query)
+
+    @calls
+    def history_page_json(
+        self, constraint: str = "", projection: Sequence[str] = (), *, limit: int, after: str = ""
+    ) -> Call[JsonPage]:
+        """The newest ``limit`` jobs (up to 9,999) of those that have left the queue, behind ``after``."""
+        query = convert.history_query(constraint, projection, limit, "")
+        query.query.form = common_pb2.AdQuery.JSON
+        query.page.CopyFrom(common_pb2.Page(after=after))
+        return page("History", query)
 
     @calls
     def runs(
@@ -321,6 +349,27 @@ class AsyncSchedd(ScheddCalls, AsyncClient):
         """Close the connection."""
         await self._stream.close()
         await super().close()
+
+    def query_pieces(self, constraint: str, projection: Sequence[str], limit: int) -> AsyncIterator[bytes]:
+        """As :meth:`ScheddCalls.query_json`, in pieces as they come."""
+        query = convert.job_query(constraint, projection, limit)
+        query.query.form = common_pb2.AdQuery.JSON
+        return self._pieces(text("Query", query))
+
+    def history_pieces(
+        self, constraint: str, projection: Sequence[str], limit: int, since: str
+    ) -> AsyncIterator[bytes]:
+        """As :meth:`ScheddCalls.history_json`, in pieces as they come."""
+        query = convert.history_query(constraint, projection, limit, since)
+        query.query.form = common_pb2.AdQuery.JSON
+        return self._pieces(text("History", query))
+
+    def read(self, description: Description, count: int | None, options: ReadOptions = USUAL) -> Submission:
+        """What :meth:`submit` would queue.
+
+        :raises SubmitError: it would queue nothing.
+        """
+        return self._reader.read(description, count, options=options)
 
     async def tail(self, job: str, file: OutputFile = "stdout", most: int = 64 * 1024) -> bytes:
         """The end of a running job's standard output or error, ``most`` bytes of it, at most a megabyte.

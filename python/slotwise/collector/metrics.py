@@ -1,4 +1,4 @@
-"""What the collector measures for Prometheus: slots and cores by state, ads by kind, queries and updates."""
+"""What the collector measures for Prometheus: slots and what they have by state, ads by kind, queries and updates."""
 
 from __future__ import annotations
 
@@ -19,8 +19,14 @@ _KINDS = (
     "Defrag", "Rooster",
 )  # fmt: skip
 
-#: Cores that a slot counts for at most.
-_CORES_MOST = 100_000
+#: What slots have, by attribute: the family, what it says, its unit in that of the attribute, and the amount that one
+#: slot counts for at most, as whoever may advertise may write any number.
+_AMOUNTS = {
+    "Cpus": ("slotwise_slot_cores", "Cores", 1, 100_000),
+    "Memory": ("slotwise_slot_memory_bytes", "Memory", 1024 * 1024, 1 << 30),
+    "Disk": ("slotwise_slot_disk_bytes", "Scratch space", 1024, 1 << 44),
+    "GPUs": ("slotwise_slot_gpus", "GPUs", 1, 10_000),
+}
 _SLOT_KINDS, _STATES, _ACTIVITIES = frozenset(SlotKind), frozenset(State), frozenset(Activity)
 
 
@@ -34,7 +40,7 @@ class CollectorMetrics:
     def __call__(self) -> Iterator[Metric]:
         """All families."""
         yield self._slots()
-        yield self._cores()
+        yield from self._amounts()
         ads = GaugeMetricFamily("slotwise_ads", "Ads that the collector has, by kind.", labels=["kind"])
         for kind in _KINDS:
             ads.add_metric([kind], len(self._store.table(kind)))
@@ -58,17 +64,17 @@ class CollectorMetrics:
             family.add_metric(list(labels), sum(count for _, count in rows))
         return family
 
-    def _cores(self) -> Metric:
-        family = GaugeMetricFamily(
-            "slotwise_slot_cores",
-            "Cores of the pool by the state of their slots; what is left of partitionable slots is unclaimed.",
-            labels=["state"],
-        )
-        cores: dict[str, int] = {}
-        for state, cpus, count in self._store.table(SLOTS).count_by(["State", "Cpus"]):
-            label = known(state, _STATES)
-            # Whoever may advertise may write any number.
-            cores[label] = cores.get(label, 0) + min(_CORES_MOST, max(0, whole(cpus))) * whole(count)
-        for state, count in sorted(cores.items()):
-            family.add_metric([state], count)
-        return family
+    def _amounts(self) -> Iterator[Metric]:
+        for attribute, (name, what, unit, most) in _AMOUNTS.items():
+            family = GaugeMetricFamily(
+                name,
+                f"{what} of the pool by the state of slots; what is left of partitionable slots is unclaimed.",
+                labels=["state"],
+            )
+            found: dict[str, int] = {}
+            for state, amount, count in self._store.table(SLOTS).count_by(["State", attribute]):
+                label = known(state, _STATES)
+                found[label] = found.get(label, 0) + unit * min(most, max(0, whole(amount))) * whole(count)
+            for state, total in sorted(found.items()):
+                family.add_metric([state], total)
+            yield family

@@ -17,7 +17,7 @@ from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.values import Value, whole
 from slotwise.clock import Clock
 from slotwise.errors import UsageError
-from slotwise.table import SLICE_STEPS, AdChunks, AdTable, Allowance, Form, question_most, too_much
+from slotwise.table import SLICE_STEPS, AdChunks, AdTable, Allowance, Form, Order, question_most, too_much
 from slotwise.wire import call
 
 T = TypeVar("T")
@@ -27,6 +27,8 @@ Constraint = ExprTree | str | None
 _SHORT_S = 0.001
 #: Attributes by whose values one question counts, and those that it asks to see: their number is work for every ad.
 _COUNTED_MOST, _SHOWN_MOST = 32, 10_000
+#: Ads of a page.
+_PAGE_MOST = 10_000
 
 
 class Questions:
@@ -47,6 +49,20 @@ class Questions:
         """
         slices = table.keys_in_slices(constraint or None, limit, now=self._now())
         return [key async for found in self._in_turn(slices, table) for key in found]
+
+    async def firsts(self, table: AdTable, constraint: Constraint, order: Order, limit: int) -> list[tuple[bytes, str]]:
+        """Places and keys of the ads that come first in an order, ``limit`` of them at most.
+
+        :raises UsageError: when more than 10,000 are wanted: the ads of a page are in memory together.
+        """
+        if not 0 < limit <= _PAGE_MOST:
+            raise UsageError(f"a page has from 1 to {_PAGE_MOST} ads, not {limit}")
+        first: list[tuple[bytes, str]] = []
+        slices = table.firsts_in_slices(order, limit, constraint or None, now=self._now())
+        async for found in self._in_turn(slices, table):
+            if found:
+                first = sorted(first + found)[:limit]
+        return first
 
     async def count(self, table: AdTable, constraint: Constraint) -> int:
         """How many there are."""

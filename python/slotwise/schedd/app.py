@@ -360,7 +360,14 @@ class AccessPoint:
             counts_here=self.local.counts.total,
             found_by_cron=lambda: self.cron.attributes(),
         )
-        context.metrics += (ScheddMetrics(self.own_ads.scheduler, self.requests.submitter_ads), COMMIT_DURATION.collect)
+        measured = ScheddMetrics(
+            self.own_ads.scheduler,
+            self.requests.submitter_ads,
+            self.queue.clusters.values,
+            self.ads.table,
+            clock,
+        )
+        context.metrics += (measured, COMMIT_DURATION.collect)
         self.negotiator = NegotiatorCall(lambda: negotiator_target(context), context.credential, name)
         self.publisher = ScheddPublisher(lambda: collector_target(context), context.credential, self.own_ads.advertised)
         self.cron = Cron(self.own_ads.without_cron, clock, context.env, self.publisher.publish)

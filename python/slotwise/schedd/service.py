@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from slotwise.clock import Clock
@@ -39,7 +39,7 @@ from slotwise.schedd.submission.transaction import SubmitTransactions
 from slotwise.schedd.transfer import convert as files
 from slotwise.schedd.transfer.spooling import Spooling
 from slotwise.schedd.users.superusers import SuperUsers
-from slotwise.table import Form, pack_ads
+from slotwise.table import AdTable, Form, pack_ads
 from slotwise.wire import audit
 from slotwise.wire.call import peer_of
 from slotwise.wire.context import Context, StreamContext
@@ -52,6 +52,8 @@ _log = logging.getLogger(__name__)
 Starters: TypeAlias = StreamContext[schedd_pb2.StarterMessage, schedd_pb2.ShadowMessage]
 #: User records in one message.
 _USERS = 1000
+#: Ads of a page in one message.
+_PAGE_PIECE = 100
 
 
 class Matches(Protocol):
@@ -224,6 +226,10 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
             yield common_pb2.AdChunk(data=pack_ads(rows), done=True, total=len(rows))
         elif query.form is None:
             yield common_pb2.AdChunk(done=True, total=await self._listing.count(caller, query))
+        elif query.page is not None:
+            table, following = await self._listing.page(caller, query, query.page)
+            async for chunk in _chunks(_of_page(table, query.projection, query.form), query.form, following):
+                yield chunk
         else:
             async for chunk in _chunks(self._ads(caller, query), query.form):
                 yield chunk
@@ -263,6 +269,11 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         """List jobs that have left the queue."""
         query = convert.history_query(request)
         await self._history.settled()  # a job that left the queue a moment ago is found
+        if query.page_after is not None and query.form is not None:
+            table, following = await self._history.page(self._listing.questions, query)
+            async for chunk in _chunks(_of_page(table, query.projection, query.form), query.form, following):
+                yield chunk
+            return
         async for chunk in _chunks(self._history.answer(self._listing.questions, query), query.form):
             yield chunk
 
@@ -370,7 +381,9 @@ def _note(line: LogLine) -> None:
     audit.note(*line)
 
 
-async def _chunks(pieces: AsyncIterator[tuple[bytes, int]], form: Form | None) -> AsyncIterator[common_pb2.AdChunk]:
+async def _chunks(
+    pieces: AsyncIterator[tuple[bytes, int]], form: Form | None, following: str = ""
+) -> AsyncIterator[common_pb2.AdChunk]:
     """The answer to a query: pieces, each with the number of ads that it adds; as one list where the form is JSON."""
     is_json, total = form == "json", 0
     opening = b"[\n" if is_json else b""
@@ -380,7 +393,16 @@ async def _chunks(pieces: AsyncIterator[tuple[bytes, int]], form: Form | None) -
             yield common_pb2.AdChunk(data=opening + piece)
             opening = b",\n" if is_json else b""
     closing = b"" if not is_json else (b"\n]\n" if total else b"[\n]\n")
-    yield common_pb2.AdChunk(data=closing, done=True, total=total)
+    yield common_pb2.AdChunk(data=closing, done=True, total=total, next=following)
+
+
+async def _of_page(table: AdTable, projection: Sequence[str], form: Form) -> AsyncIterator[tuple[bytes, int]]:
+    """The ads of a page in pieces."""
+    chunks = table.query_chunks(projection=projection or None, form=form, chunk_rows=_PAGE_PIECE)
+    count = len(table)
+    while (piece := await asyncio.to_thread(next, chunks, None)) is not None:
+        yield piece, count
+        count = 0
 
 
 def pack_submitters(ads: Mapping[str, Changes]) -> bytes:

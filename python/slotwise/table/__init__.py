@@ -25,6 +25,7 @@ from slotwise.table.ads import (
     too_much,
 )
 from slotwise.table.allowance import Allowance, limit_evaluations, question_most
+from slotwise.table.order import Order
 from slotwise.table.packs import (
     PackBuilder,
     PackKeys,
@@ -48,6 +49,7 @@ __all__ = [
     "ArrowStream",
     "Form",
     "LoadReport",
+    "Order",
     "PackBuilder",
     "PackKeys",
     "Picked",

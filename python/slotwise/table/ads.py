@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from slotwise._native import ClauseCount
     from slotwise.classad import ClassAd, ExprTree
     from slotwise.classad.values import Value
+    from slotwise.table.order import Order
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -318,6 +319,25 @@ class AdTable:
             return found, len(found)
 
         return self._slices(ask, [], limit)
+
+    def firsts_in_slices(
+        self,
+        order: Order,
+        limit: int,
+        constraint: ExprTree | str | None = None,
+        *,
+        now: int = 0,
+    ) -> Iterator[list[tuple[bytes, str]]]:
+        """The places and keys of the ads that come first, in slices, each of at most ``limit`` ads.
+
+        Of two ads, whatever their slices, the one with the lesser place comes first.
+        """
+
+        def ask(rows: tuple[int, int], _: int | None) -> tuple[list[tuple[bytes, str]], int]:
+            asked = _asked(constraint, None, limit, None, now, rows)
+            return self.native.select_firsts(order.by, order.descending, order.after, asked), 0
+
+        return self._slices(ask, [], None)
 
     def counts_in_slices(self, constraint: ExprTree | str | None = None, *, now: int = 0) -> Iterator[int]:
         """As :meth:`count`, in slices."""

@@ -7,7 +7,10 @@ it allows.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import ipaddress
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,6 +34,9 @@ class Access:
 
     credential: Credential
     signed_in: bool
+    #: Tells callers apart, for what each of them may have at a time, once a daemon has found the token good; empty
+    #: without one.
+    caller: str = ""
 
 
 class Gate:
@@ -49,16 +55,17 @@ class Gate:
         """
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         if token and kind.lower() == "bearer":
-            return Access(_shown(token), True)
+            return _of(token)
         if token := self.sessions.token(request.cookies.get(COOKIE, "")):
             if request.method not in _READING and CHANGES_HEADER not in request.headers:
                 raise DeniedError(
                     "a change with a cookie alone may come from another site", hint=f"send the header {CHANGES_HEADER}"
                 )
-            return Access(_shown(token), True)
+            return _of(token)
         if request.method not in _READING:
             raise UnauthenticatedError(
-                "changes need a token", hint="send `Authorization: Bearer TOKEN`; `slotwise token create` makes one"
+                "changes need a token",
+                hint="sign in, or send `Authorization: Bearer TOKEN`; `slotwise token fetch` gives you one",
             )
         if self.readers == "all" or (self.readers == "loopback" and _is_local(request)):
             return Access(self._own, False)
@@ -68,12 +75,22 @@ class Gate:
         )
 
 
-def _shown(token: str) -> TokenCredential:
+def _of(token: str) -> Access:
     """:raises UnauthenticatedError: when it is no token, and could not be sent on."""
     token = token.strip()
     if not (token.isascii() and token.isprintable()):
-        raise UnauthenticatedError("that is not a token", hint="`slotwise token create` makes one")
-    return TokenCredential(token)
+        raise UnauthenticatedError("that is not a token", hint="`slotwise token fetch` gives you one")
+    return Access(TokenCredential(token), True, _whose(token))
+
+
+def _whose(token: str) -> str:
+    """Whose the token says it is, which nobody has verified yet; of one that does not say it, its digest."""
+    try:
+        body = token.split(".")[1]
+        found = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))["sub"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        found = None
+    return found if isinstance(found, str) and found else hashlib.sha256(token.encode()).hexdigest()
 
 
 def _is_local(request: Request) -> bool:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
-from slotwise.errors import BusyError, SlotwiseError
+from slotwise.errors import SlotwiseError
 
 #: How often the queue is looked at, in seconds, and after how many looks without a change a comment keeps the
 #: connection alive.
@@ -25,29 +24,6 @@ def difference(before: States, after: States) -> list[tuple[str, int | None]]:
     """Jobs whose state has changed, with the new one; None: the job has left the queue."""
     changed: list[tuple[str, int | None]] = [(job, state) for job, state in after.items() if before.get(job) != state]
     return [*changed, *((job, None) for job in before if job not in after)]
-
-
-class StreamBounds:
-    """How many streams there are at a time: each asks its access point once a second."""
-
-    def __init__(self, most: int = 100, most_without_token: int = 20) -> None:
-        self._most = {True: most, False: most_without_token}
-        self._open = {True: 0, False: 0}
-
-    def require_room(self, *, signed_in: bool) -> None:
-        """:raises BusyError: when there are as many as may be."""
-        if self._open[signed_in] >= self._most[signed_in]:
-            hint = None if signed_in else "streams with a token have bounds of their own"
-            raise BusyError(f"{self._open[signed_in]} streams of events are open", hint=hint, retry_after_s=10.0)
-
-    @contextmanager
-    def one(self, *, signed_in: bool) -> Iterator[None]:
-        """Count a stream while it lasts."""
-        self._open[signed_in] += 1
-        try:
-            yield
-        finally:
-            self._open[signed_in] -= 1
 
 
 async def changes(

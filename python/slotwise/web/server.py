@@ -21,7 +21,9 @@ from slotwise.errors import HostError
 from slotwise.web.access import Gate
 from slotwise.web.api import application
 from slotwise.web.exposition import Scraper
+from slotwise.web.pool_client import PoolClient
 from slotwise.web.settings import WebSettings
+from slotwise.web.trend import Trend, watch
 
 _log = logging.getLogger(__name__)
 #: How long requests under way may take when the service ends, in seconds.
@@ -30,14 +32,18 @@ _GRACE_S = 2
 _IDLE_S = 30
 #: How long a caller may take to send a request, head and body, in seconds.
 _REQUEST_S = 30
+#: How long a caller may take nothing of an answer that is sent to it, in seconds.
+_STALL_S = 60
 
 
 class Connection(H11Protocol):
     """A connection that ends when its caller does not send a request in time: connections are counted, and those that
-    say nothing would keep others out."""
+    say nothing, or read nothing, would keep others out."""
 
     request_s: float = _REQUEST_S
+    stall_s: float = _STALL_S
     _due: asyncio.TimerHandle | None = None
+    _stalled: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Expect a request."""
@@ -49,9 +55,25 @@ class Connection(H11Protocol):
         super().on_response_complete()
         self._expect(self.timeout_keep_alive + self.request_s)
 
+    def pause_writing(self) -> None:
+        """The caller does not take what is sent: end unless it goes on soon, as daemons wait for it, too."""
+        super().pause_writing()
+        self._stalled = self.loop.call_later(self.stall_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """It goes on."""
+        self._goes_on()
+        super().resume_writing()
+
+    def _goes_on(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Expect nothing more."""
         self._expect(None)
+        self._goes_on()
         super().connection_lost(exc)
 
     def _expect(self, seconds: float | None) -> None:
@@ -79,7 +101,9 @@ class Web:
     def __init__(self, context: DaemonContext, settings: WebSettings) -> None:
         self._gate = Gate(context.credential, settings.readers)
         self._scraper = Scraper(context.home, DAEMONS)
-        app = application(context.env, self._gate, self._scraper, settings.serves)
+        self._trend = Trend()
+        app = application(context.env, self._gate, self._scraper, self._trend, settings.serves)
+        self._pool = PoolClient(context.env, context.credential) if settings.serves == "all" else None
         self._server = _Server(
             uvicorn.Config(
                 app,
@@ -99,6 +123,7 @@ class Web:
             )
         )
         self._serving: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Listen.
@@ -118,6 +143,8 @@ class Web:
         port = listener.getsockname()[1]
         scheme = "https" if config.is_ssl else "http"
         self._serving = asyncio.create_task(self._server.serve([listener]), name="http")
+        if self._pool is not None:
+            self._watching = asyncio.create_task(watch(self._pool, self._trend), name="trend")
         _log.info("serving %s://%s:%d/", scheme, config.host, port)
 
     async def reconfig(self, config: Config) -> list[str]:
@@ -128,6 +155,8 @@ class Web:
     async def stop(self, mode: str) -> None:
         """Answer what is under way, and end."""
         self._server.should_exit = True
+        if self._watching is not None:
+            self._watching.cancel()
         if self._serving is not None:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._serving

@@ -8,7 +8,7 @@ and are used there with the rights of the jobs' owner.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from slotwise.errors import SubmitError, UsageError
 
@@ -33,6 +33,84 @@ _NAME = re.compile(r"(?:\+|my\.)?[a-z_][a-z0-9_.]*", re.IGNORECASE | re.ASCII)
 _MACRO = re.compile(r"(\$+)\s*(\w*)\s*\((?:\s*(\w+)\s*\))?")
 _NUMBERS = frozenset(("cluster", "clusterid", "process", "procid", "step", "row"))
 _JOBS_MOST = 100_000
+#: Bytes of the text of a description, and its lines.
+_TEXT_MOST = 64 * 1024
+_STATEMENT = re.compile(r"\s*((?:\+|my\.)?[a-z_][a-z0-9_.]*)\s*=(?!=)\s*(.*?)\s*", re.IGNORECASE | re.ASCII)
+_QUEUE = re.compile(
+    r"\s*queue(?:\s+(?P<count>[0-9]{1,9}))?(?:\s+(?:(?P<name>[a-z_][a-z0-9_]*)\s+)?in\s*\((?P<items>[^()]*)\))?\s*",
+    re.IGNORECASE | re.ASCII,
+)
+_ITEM = re.compile(r"[\w./:@%+=~-]+", re.ASCII)
+
+
+def submission(body: Mapping[str, object]) -> tuple[str | dict[str, object], int | None]:
+    """What a request submits: ``{"description": {...}, "count": 3}``, or ``{"text": "executable = ...\\nqueue 3"}``.
+
+    :returns: a description and the number of its jobs; None: the text says it.
+    :raises UsageError: when the request is not of that form.
+    :raises SubmitError: when a statement is not taken here.
+    """
+    text = body.get("text")
+    if text is None:
+        return statements(body)
+    if not isinstance(text, str) or len(text) > _TEXT_MOST:
+        raise UsageError(f"the text is not a string of at most {_TEXT_MOST} characters")
+    return _checked(text), None
+
+
+def _checked(text: str) -> str:
+    """The text of a description whose statements are all taken, line by line as it was."""
+    kept: list[str] = []
+    seen: dict[str, object] = {}
+    names: tuple[str, ...] = ()
+    queued = False
+    for number, line in enumerate(text.splitlines(), 1):
+        place = f"line {number}"
+        if not line.strip() or line.lstrip().startswith("#"):
+            kept.append("")
+            continue
+        if queued:
+            raise SubmitError("nothing may follow the queue statement", hint="submit twice", origin=place)
+        if queue := _QUEUE.fullmatch(line):
+            names, queued = _queued(queue, place), True
+            kept.append(line)
+        elif statement := _STATEMENT.fullmatch(line):
+            name, value = statement.groups()
+            if name.lower() in seen:
+                raise SubmitError(f"{name} is given twice", hint="take one out", origin=place, key=name)
+            seen[name.lower()] = value
+            kept.append(f"{name} = {value}")
+        else:
+            raise SubmitError(
+                f"{line.strip()[:60]!r} is not taken over HTTP",
+                hint="lines are `name = value`, and at the end `queue`, `queue 10` or `queue x in (a, b)`",
+                origin=place,
+            )
+    for number, line in enumerate(kept, 1):
+        name, is_statement, value = line.partition(" = ")
+        if is_statement and not _QUEUE.fullmatch(line):
+            _check(name, value, names, origin=f"line {number}")
+    if not queued:
+        raise SubmitError("there is no queue statement", hint="end with `queue`, or `queue 10` for ten jobs")
+    _require_directory(seen)
+    return "\n".join(kept) + "\n"
+
+
+def _queued(queue: re.Match[str], place: str) -> tuple[str, ...]:
+    """The macros that a queue statement makes.
+
+    :raises SubmitError: when it queues too much, or an item could be more than a word.
+    """
+    items = (queue["items"] or "").replace(",", " ").split()
+    wrong = next((item for item in items if not _ITEM.fullmatch(item)), None)
+    if wrong is not None:
+        raise SubmitError(f"the item {wrong[:60]!r} is not a plain word", hint="leave it out", origin=place)
+    if not 0 < int(queue["count"] or 1) * max(1, len(items)) <= _JOBS_MOST:
+        raise SubmitError(f"not from 1 to {_JOBS_MOST} jobs are queued", hint="submit several times", origin=place)
+    name = (queue["name"] or "item").lower()
+    if name in _TAKEN or name.startswith(_PREFIXES):
+        raise SubmitError(f"{name} is a command, too", hint="choose another name for the items", origin=place)
+    return (name, "item", "itemindex") if items else ()
 
 
 def statements(body: Mapping[str, object]) -> tuple[dict[str, object], int]:
@@ -55,23 +133,31 @@ def statements(body: Mapping[str, object]) -> tuple[dict[str, object], int]:
     lower = {name.lower(): str(value) for name, value in found.items()}
     if len(lower) < len(found):
         raise SubmitError("a command is given twice", hint="case does not count in their names")
-    if not lower.get("initialdir", "").startswith("/"):
-        raise SubmitError(
-            "initialdir is not an absolute path", hint="name a directory of the access point", key="initialdir"
-        )
+    _require_directory(lower)
     return found, count
 
 
-def _check(name: str, value: object) -> None:
+def _require_directory(lower: Mapping[str, object]) -> None:
+    if not str(lower.get("initialdir", "")).startswith("/"):
+        raise SubmitError(
+            "initialdir is not an absolute path", hint="name a directory of the access point", key="initialdir"
+        )
+
+
+def _check(name: str, value: object, macros: Collection[str] = (), origin: str = "") -> None:
     lower = name.lower()
     if not _NAME.fullmatch(name) or (lower not in _TAKEN and not lower.startswith(_PREFIXES)):
-        raise SubmitError(f"{name[:60]!r} is not taken over HTTP", hint="use `slotwise submit` for it", key=name[:60])
+        raise SubmitError(
+            f"{name[:60]!r} is not taken over HTTP", hint="use `slotwise submit` for it", origin=origin, key=name[:60]
+        )
     if not isinstance(value, str | int | float | bool):
-        raise SubmitError(f"{name}: its value is neither text nor a number", key=name)
+        raise SubmitError(f"{name}: its value is neither text nor a number", origin=origin, key=name)
     text = str(value)
     if any(character in text for character in "\n\r\0") or text.rstrip().endswith("\\"):
-        raise SubmitError(f"{name}: its value has more than one line", key=name)
+        raise SubmitError(f"{name}: its value has more than one line", origin=origin, key=name)
     for macro in _MACRO.finditer(text):
         dollars, function, inside = macro.groups(default="")
-        if function or not (dollars == "$$" or (dollars == "$" and inside.lower() in _NUMBERS)):
-            raise SubmitError(f"{name}: {macro[0]} would be the service's own", hint="write the value", key=name)
+        if function or not (dollars == "$$" or (dollars == "$" and inside.lower() in (*_NUMBERS, *macros))):
+            raise SubmitError(
+                f"{name}: {macro[0]} would be the service's own", hint="write the value", origin=origin, key=name
+            )

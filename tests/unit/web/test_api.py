@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from typing import Any, cast
 
 import pytest
 from slotwise.errors import BusyError, DeniedError, NotFoundError, UnauthenticatedError, UsageError
 from slotwise.web.access import CHANGES_HEADER, COOKIE, Gate
-from slotwise.web.api import OPERATIONS, Asked, _constraint_of, _jobs_of, openapi
+from slotwise.web.api import OPERATIONS, openapi
+from slotwise.web.asked import Asked
+from slotwise.web.bounds import ANYBODY, Bound, ServiceBounds
 from slotwise.web.exposition import Scraper
-from slotwise.web.job_events import StreamBounds
+from slotwise.web.job_requests import constraint_of, jobs_of
 from slotwise.web.pool_client import PoolClient
 from slotwise.web.problems import problem
 from slotwise.web.sessions import LASTS_S
 from slotwise.web.settings import Readers
+from slotwise.web.trend import Sample, Trend, jobs_by_state
 from slotwise.wire.credential import Metadata, TokenCredential
 from starlette.requests import Request
 
@@ -107,20 +111,22 @@ def test_a_body_that_is_no_object_of_text_is_refused(body: bytes) -> None:
     access = gate.access(request())
     with pytest.raises(UsageError, match="the request is not"):
         asyncio.run(
-            Asked(asked, access, PoolClient({}, access.credential), scraper, gate.sessions, StreamBounds()).body()
+            Asked(
+                asked, access, PoolClient({}, access.credential), scraper, gate.sessions, ServiceBounds(), Trend()
+            ).body()
         )
 
 
 @pytest.mark.parametrize("job", ["", "1.", ".1", "1.0.0", "-1", "true", "1 || true", "\u0661"])
 def test_a_job_is_named_by_its_id_alone(job: str) -> None:
     with pytest.raises(UsageError, match="not the id of a job"):
-        _constraint_of(job)
+        constraint_of(job)
 
 
 def test_jobs_are_named_by_ids_or_by_a_constraint_and_never_by_both() -> None:
-    assert _constraint_of("12.3") == "ClusterId == 12 && ProcId == 3"
-    assert _jobs_of({"jobs": ["12.3", "4"]}) == ["12.3", "4"]
-    assert _jobs_of({"constraint": "true"}) == "true"
+    assert constraint_of("12.3") == "ClusterId == 12 && ProcId == 3"
+    assert jobs_of({"jobs": ["12.3", "4"]}) == ["12.3", "4"]
+    assert jobs_of({"constraint": "true"}) == "true"
     refused: list[dict[str, object]] = [
         {},
         {"jobs": []},
@@ -130,7 +136,7 @@ def test_jobs_are_named_by_ids_or_by_a_constraint_and_never_by_both() -> None:
     ]
     for wrong in refused:
         with pytest.raises(UsageError):
-            _jobs_of(wrong)
+            jobs_of(wrong)
 
 
 def test_errors_have_a_status_a_code_and_the_remedy() -> None:
@@ -168,10 +174,36 @@ def test_a_session_ends_by_itself_and_by_signing_out_and_its_name_is_no_token() 
         gate.access(request("POST", cookie=f"{COOKIE}={other}", **{CHANGES_HEADER: "1"}))
 
 
-def test_streams_are_bounded_and_those_of_strangers_keep_nobody_else_out() -> None:
-    bounds = StreamBounds(most=1, most_without_token=1)
-    with bounds.one(signed_in=False):
-        with pytest.raises(BusyError, match="streams of events"):
-            bounds.require_room(signed_in=False)
-        bounds.require_room(signed_in=True)
-    bounds.require_room(signed_in=False)
+def test_nobody_keeps_others_out_neither_strangers_nor_one_user_with_several_tokens() -> None:
+    bound = Bound("long lists", most=3, most_each=1)
+    with bound.one(ANYBODY):
+        with pytest.raises(BusyError, match="1 long lists without a token"):
+            bound.require_room(ANYBODY)
+        with bound.one("alice"), pytest.raises(BusyError, match="of yours"):
+            bound.require_room("alice")
+        with bound.one("alice"), bound.one("bob"), pytest.raises(BusyError, match="3 long lists are open"):
+            bound.require_room("carol")
+    bound.require_room(ANYBODY)
+
+
+def test_whose_a_token_is_comes_from_the_token_itself_and_odd_ones_are_told_apart() -> None:
+    def caller(token: str) -> str:
+        return Gate(Own(), "none").access(request(authorization=f"Bearer {token}")).caller
+
+    def token(body: object) -> str:
+        return f"x.{base64.urlsafe_b64encode(json.dumps(body).encode()).decode().rstrip('=')}.y"
+
+    assert caller(token({"sub": "alice@here"})) == caller(token({"sub": "alice@here", "iat": 7})) == "alice@here"
+    odd = ["x", "a.b.c", token([1]), token({"sub": 7}), token({"sub": ""})]
+    assert len({caller(one) for one in odd} | {"", "alice@here"}) == len(odd) + 2
+
+
+def test_the_trend_is_bounded_and_its_newest_sample_is_always_told() -> None:
+    trend = Trend()
+    assert trend.told() == {"every_s": 60.0, "samples": []}
+    for at in range(2000):
+        trend.add(Sample(at, {"claimed": at}, {"idle": 0}))
+    told: Any = trend.told()
+    assert told["samples"][-1] == {"at": 1999, "cores": {"claimed": 1999}, "jobs": {"idle": 0}}
+    assert (len(told["samples"]), told["every_s"], told["samples"][0]["at"]) == (360, 240.0, 1999 - 4 * 359)
+    assert jobs_by_state([{"TotalIdleJobs": 3}, {"TotalIdleJobs": 4, "TotalHeldJobs": "many"}])["idle"] == 7

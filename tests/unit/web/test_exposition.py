@@ -8,8 +8,14 @@ from collections.abc import Iterable
 
 from prometheus_client.core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from slotwise.classad import ClassAd
+from slotwise.clock import ManualClock
 from slotwise.matchmaking.reasons import reason_label
 from slotwise.metrics import OTHER, FromAttribute, families_of, known
+from slotwise.model.reason_codes import HOLD_NAMES
+from slotwise.schedd.jobs.job import Cluster
+from slotwise.schedd.publish.metrics import ScheddMetrics, waits
+from slotwise.table import AdTable
 from slotwise.web.exposition import Scrape, merged, rendered
 from slotwise.wire.gen import daemon_pb2
 
@@ -80,3 +86,45 @@ def test_reasons_of_rejections_have_a_bounded_set_of_labels() -> None:
 def test_clients_do_not_load_what_daemons_count_with() -> None:
     code = "import slotwise.client.schedd, slotwise.client.collector, sys; print('prometheus_client' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
+
+
+def test_counters_have_no_samples_of_when_they_began() -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import slotwise.metrics as m; print([s.name for f in m.collect(()) for s in f.samples])",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "slotwise_event_loop_lag_seconds_bucket" in done.stdout and "_created" not in done.stdout
+
+
+def cluster(qdate: int, idle: int, universe: int = 5, held: int = 0) -> Cluster:
+    found = Cluster(1, "a", "a@d", "a@d", qdate, {}, universe=universe)
+    found.counts[1], found.counts[5] = idle, held
+    return found
+
+
+def test_waiting_times_of_idle_jobs_are_a_histogram_of_those_that_are_matched() -> None:
+    clusters = [cluster(950, 3), cluster(400, 2), cluster(0, 0), cluster(0, 7, universe=12), cluster(2000, 1)]
+    text, _ = rendered([waits(clusters, 1000.0)], "")
+    lines = dict(line.rsplit(" ", 1) for line in text.decode().splitlines() if not line.startswith("#"))
+    name = "slotwise_idle_job_wait_seconds"
+    assert lines[f'{name}_bucket{{le="60.0"}}'] == "4.0" and lines[f'{name}_bucket{{le="900.0"}}'] == "6.0"
+    assert lines[f'{name}_bucket{{le="+Inf"}}'] == lines[f"{name}_gcount"] == "6.0"
+    assert lines[f"{name}_gsum"] == str(3 * 50.0 + 2 * 600.0)
+
+
+def test_held_jobs_are_counted_by_code_and_odd_codes_together() -> None:
+    table = AdTable()
+    for number, code in enumerate([34, 34, 1, 999, "x"]):
+        table.upsert(f"1.{number}", ClassAd({"JobStatus": 5, "HoldReasonCode": code}))
+    table.upsert("1.9", ClassAd({"JobStatus": 1, "HoldReasonCode": 34}))
+    measured = ScheddMetrics(dict, dict, lambda: [cluster(0, 1, held=5)], table, ManualClock(1000.0))
+    held = {family.name: family for family in measured()}["slotwise_held_jobs"]
+    assert {sample.labels["reason"]: sample.value for sample in held.samples} == {
+        HOLD_NAMES[34]: 2, "UserRequest": 1, OTHER: 2,
+    }  # fmt: skip

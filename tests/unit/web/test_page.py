@@ -8,7 +8,8 @@ from html.parser import HTMLParser
 import pytest
 from slotwise.web.access import Gate
 from slotwise.web.api import STATIC, application
-from slotwise.web.machines import gathered, machines, whole_pool
+from slotwise.web.machines import cores_by_state, gathered, machines_of, whole_pool
+from slotwise.web.trend import Trend
 
 from tests.unit.web.test_api import Own
 
@@ -63,7 +64,7 @@ def test_the_page_has_a_language_landmarks_a_way_past_the_menu_and_labels() -> N
 
 
 def test_nothing_of_the_page_makes_markup_from_text_or_asks_other_hosts() -> None:
-    script = (STATIC / "page.js").read_text()
+    script = "".join(file.read_text() for file in STATIC.glob("*.js"))
     for way in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "http://", "https://"):
         assert way not in script, way
 
@@ -76,16 +77,16 @@ def test_a_map_has_no_more_cells_than_are_asked_for_and_loses_no_core() -> None:
     slots = [slot(f"m{number:03}", "Claimed", number % 4) for number in range(250)]
     slots += [slot("m000", "Unclaimed", 3), slot("m001", "Strange", "many"), slot("m002", "Claimed", 8, Offline=True)]
     slots += [slot("m003", "Claimed", 2, SlotBrokenReason="x"), slot("m004", "Backfill", 3, Count=5)]
-    each = machines(slots)
+    each = machines_of(slots)
     assert (len(each), each[0].machine, each[0].cores) == (250, "m000", {"claimed": 0, "unclaimed": 3})
     assert each[1].cores["other"] == 0 and each[2].cores["offline"] == 8 and each[3].cores["broken"] == 2
     assert each[4].cores["backfill"] == 15 and each[4].slots == 6
     few = gathered(each, 100)
     assert len(few) == 84 and few[0].machines == 3
-    assert whole_pool(few).cores == whole_pool(each).cores
+    assert whole_pool(few).cores == whole_pool(each).cores == cores_by_state(slots)
     assert whole_pool(few).slots == len(slots) + 4 and whole_pool([]).machines == 0
 
 
 def test_a_service_for_metrics_has_nothing_else() -> None:
-    app = application({}, Gate(Own(), "all"), None, "metrics")  # type: ignore[arg-type]
+    app = application({}, Gate(Own(), "all"), None, Trend(), "metrics")  # type: ignore[arg-type]
     assert {getattr(route, "path", "") for route in app.routes} == {"/metrics"}

@@ -61,3 +61,37 @@ def test_a_request_has_to_come_in_time(sent: bytes, answers: int) -> None:
                 writer.close()
 
     assert asyncio.run(talk()).count(b"200 OK") == answers
+
+
+def test_a_caller_that_takes_nothing_of_its_answer_is_let_go() -> None:
+    async def much(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while not gone.done():
+            await send({"type": "http.response.body", "body": b"x" * 65536, "more_body": True})
+
+    gone: asyncio.Future[bool]
+
+    async def talk() -> None:
+        nonlocal gone
+        gone = asyncio.get_running_loop().create_future()
+        config = uvicorn.Config(much, http=Connection, lifespan="off", log_config=None)
+        config.load()
+
+        class Watched(Connection):
+            stall_s = 0.1
+
+            def connection_lost(self, exc: Exception | None) -> None:
+                super().connection_lost(exc)
+                gone.set_result(True)
+
+        server = await asyncio.get_running_loop().create_server(
+            lambda: Watched(config, ServerState(), {}), "127.0.0.1", 0
+        )
+        async with server:
+            _, writer = await asyncio.open_connection(*server.sockets[0].getsockname(), limit=1)
+            writer.write(_WHOLE)
+            async with asyncio.timeout(LIMIT_S):
+                assert await gone
+            writer.close()
+
+    asyncio.run(talk())

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from slotwise.errors import SubmitError
-from slotwise.web.submission import statements
+from slotwise.errors import SubmitError, UsageError
+from slotwise.web.submission import statements, submission
 
 _PLAIN: dict[str, object] = {"executable": "/bin/true", "initialdir": "/tmp"}
 
@@ -38,3 +38,54 @@ def test_numbers_of_the_job_and_attributes_of_the_match_are_taken() -> None:
 def test_a_command_is_given_once() -> None:
     with pytest.raises(SubmitError, match="twice"):
         statements({"description": {**_PLAIN, "InitialDir": "relative"}})
+
+
+_TEXT = "executable = /bin/true\ninitialdir = /tmp\n"
+
+
+def test_a_text_is_taken_line_by_line_with_its_comments_gone_and_its_lines_where_they_were() -> None:
+    text = f'# mine\n{_TEXT}\n+Told = "a = b"\narguments = $(file) $(Process)\nQueue 2 file in (a.dat, /b/c-1.dat)\n'
+    taken, count = submission({"text": text})
+    assert isinstance(taken, str) and count is None
+    assert taken.splitlines() == [
+        "", "executable = /bin/true", "initialdir = /tmp", "", '+Told = "a = b"', "arguments = $(file) $(Process)",
+        "Queue 2 file in (a.dat, /b/c-1.dat)",
+    ]  # fmt: skip
+    assert submission({"text": _TEXT + "queue"}) == (_TEXT + "queue\n", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("include : /etc/passwd\n", "line 3: 'include : /etc/passwd' is not taken"),
+        ("include command : id\n", "line 3: .* is not taken"),
+        ("getenv = true\nqueue", "line 3: 'getenv' is not taken"),
+        ("arguments = $ENV(HOME)\nqueue", "line 3: .*the service's own"),
+        ("arguments = $(nosuch)\nqueue", "line 3: .*the service's own"),
+        ("arguments = $(file)\nqueue", "line 3: .*the service's own"),
+        ("arguments = a \\\nqueue", "line 3: .*more than one line"),
+        ("+a @=end\n", "line 3: .* is not taken"),
+        ("if true\n", "line 3: .* is not taken"),
+        ("queue file from /etc/passwd", "line 3: .* is not taken"),
+        ("queue file matching *", "line 3: .* is not taken"),
+        ("queue file in ($(x))", "line 3: .* is not taken"),
+        ("queue file in (a$ENV)", "line 3: the item 'a.ENV'"),
+        ("queue executable in (a)", "line 3: executable is a command"),
+        ("queue request_cpus in (a)", "line 3: request_cpus is a command"),
+        ("queue 0", "line 3: not from 1"),
+        ("queue 100000 x in (a, b)", "line 3: not from 1"),
+        ("queue\nqueue", "line 4: nothing may follow"),
+        ("Executable = /bin/false\nqueue", "line 3: Executable is given twice"),
+        ("", "no queue statement"),
+    ],
+)
+def test_a_text_is_refused_with_its_place(text: str, said: str) -> None:
+    with pytest.raises(SubmitError, match=said):
+        submission({"text": _TEXT + text})
+
+
+def test_a_text_is_bounded_and_needs_a_directory() -> None:
+    with pytest.raises(UsageError, match="at most"):
+        submission({"text": "#" * 70_000})
+    with pytest.raises(SubmitError, match="initialdir"):
+        submission({"text": "executable = /bin/true\nqueue"})

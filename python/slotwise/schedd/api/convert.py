@@ -13,9 +13,9 @@ from slotwise.schedd.api.requests import (
     UsersEdit,
     UsersEdited,
 )
-from slotwise.schedd.history.query import HistoryQuery
+from slotwise.schedd.history.query import NEWEST, HistoryQuery
 from slotwise.schedd.jobs.selection import JobSelection, require_few
-from slotwise.table import Form
+from slotwise.table import Form, Order
 from slotwise.wire.gen import common_pb2, schedd_pb2
 
 _ACTIONS: dict[int, Action] = {
@@ -98,7 +98,12 @@ def job_query(message: schedd_pb2.JobQuery) -> JobQuery:
         form=_FORMS.get(message.query.form, "pack"),
         count_by=tuple(message.query.count_by),
         width=message.width,
+        page=_order(message.page) if message.HasField("page") else None,
     )
+
+
+def _order(page: common_pb2.Page) -> Order:
+    return Order.of(page.order_by, page.after, descending=page.descending)
 
 
 def history_query(message: schedd_pb2.HistoryQuery) -> HistoryQuery:
@@ -119,7 +124,19 @@ def history_query(message: schedd_pb2.HistoryQuery) -> HistoryQuery:
         completed_since=message.completed_since,
         runs=message.runs,
         kinds=frozenset(kind.upper() for kind in message.kinds),
+        page_after=_left_before(message.page) if message.HasField("page") else None,
     )
+
+
+def _left_before(page: common_pb2.Page) -> int:
+    """:raises UsageError: when a page of past jobs is wanted that there cannot be."""
+    if page.order_by or page.descending:
+        raise UsageError("past jobs come in the order in which they left", hint="leave the order out")
+    if not page.after:
+        return NEWEST
+    if not (page.after.isascii() and page.after.isdigit() and len(page.after) < 19):
+        raise UsageError(f"{page.after[:40]!r} is not where a page ended", hint="give what the page before said")
+    return int(page.after)
 
 
 def users_edit(message: schedd_pb2.UsersEdit) -> UsersEdit:

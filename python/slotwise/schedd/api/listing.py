@@ -15,6 +15,7 @@ from slotwise.classad import ClassAd
 from slotwise.classad.values import Value, whole
 from slotwise.clock import Clock
 from slotwise.daemon.questions import Questions
+from slotwise.errors import UsageError
 from slotwise.model.durations import days_and_time
 from slotwise.model.ownership import owner_of, same_user
 from slotwise.schedd.api.requests import JobQuery
@@ -26,7 +27,7 @@ from slotwise.schedd.jobs.job_sets import JobSets
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.selection import constraint_of, parse_id
 from slotwise.schedd.jobs.values import quoted
-from slotwise.table import AdChunks, AdTable, Form
+from slotwise.table import AdChunks, AdTable, Form, Order
 from slotwise.wire.token import Identity
 
 #: Ads in one piece of an answer.
@@ -100,6 +101,22 @@ class Listing:
         return self.questions.chunks(
             table, constraint, query.projection, query.limit or None, form, CHUNK_ROWS, alone=query.alone
         )
+
+    async def page(self, caller: Identity, query: JobQuery, order: Order) -> tuple[AdTable, str]:
+        """The first of the selected ads in an order, as many as the query's limit, and where the next page begins;
+        empty: nowhere.
+
+        :raises UsageError: when the limit is none that a page may have.
+        """
+        if query.limit < 1:
+            raise UsageError("a page needs a limit", hint="say how many jobs it has at most")
+        constraint, _ = self.constraint(caller, query)
+        found = await self.questions.firsts(self._named(query), constraint, order, query.limit + 1)
+        shown, first = AdTable(), found[: query.limit]
+        for _, key in first:
+            if (ad := self._ads.table.get(key)) is not None:  # it may have left meanwhile
+                shown.upsert(key, ad)
+        return shown, first[-1][0].hex() if len(found) > len(first) else ""
 
     def _named(self, query: JobQuery) -> AdTable:
         """The table to ask: where a query names single jobs, one of these alone, so that a queue of a million jobs is

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from slotwise.schedd.jobs.selection import JobSelection
-from slotwise.table import Form
+from slotwise.table import Form, Order
 
 
 class Action(StrEnum):
@@ -83,6 +83,7 @@ class JobQuery:
 
     ``form``: None to count them. ``limit``: 0 for no limit. ``width``: of the lines of a table, 0 for no limit.
     ``alone``: the attributes of the projection without those that they read.
+    ``page``: the first ``limit`` of them in this order are wanted.
     """
 
     jobs: JobSelection = field(default_factory=JobSelection)
@@ -94,6 +95,7 @@ class JobQuery:
     form: Form | None = "pack"
     count_by: tuple[str, ...] = ()
     width: int = 0
+    page: Order | None = None
 
     def of_everyone(self) -> JobQuery:
         """The same about everyone's jobs."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from slotwise.clock import Clock
 from slotwise.daemon.history_file import parts_of, read_ads
 from slotwise.daemon.questions import Questions
-from slotwise.errors import AdSyntaxError, HostError, NotFoundError
+from slotwise.errors import AdSyntaxError, HostError, NotFoundError, UsageError
 from slotwise.schedd.history.bounds import Bounds, bounds_of
 from slotwise.schedd.history.past_ads import COLUMNS, PastAds, PastJob
 from slotwise.schedd.jobs.selection import JobSelection, constraint_of, parse_id
@@ -20,6 +20,10 @@ from slotwise.schedd.storage.store import Batch, Store
 from slotwise.table import AdTable, Form
 
 _PIECE = 500
+#: Where the first page of past jobs begins; they are numbered as they leave.
+NEWEST = 1 << 62
+#: Ads of a page at most.
+_PAGE_MOST = 10_000
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,7 @@ class HistoryQuery:
     :param completed_since: only jobs that completed at that time or later, in epoch seconds.
     :param runs: the ads of runs (JOB_EPOCH_HISTORY) instead of past jobs.
     :param kinds: with ``runs``, only ads of these kinds, in upper case; empty for all.
+    :param page_after: the number of the job at which the page before ended; None: all are wanted, not a page of them.
     """
 
     jobs: JobSelection = field(default_factory=JobSelection)
@@ -49,6 +54,7 @@ class HistoryQuery:
     completed_since: int = 0
     runs: bool = False
     kinds: frozenset[str] = frozenset()
+    page_after: int | None = None
 
 
 class History:
@@ -116,6 +122,32 @@ class History:
             if left <= 0 or last:
                 return
 
+    async def page(self, questions: Questions, query: HistoryQuery) -> tuple[AdTable, str]:
+        """The first jobs behind ``page_after``, as many as the limit, and where the next page begins; empty: nowhere.
+
+        :raises UsageError: for a page of runs, or one that is too large.
+        """
+        if not 0 < query.limit < _PAGE_MOST or query.runs:
+            raise UsageError(
+                f"a page has from 1 to {_PAGE_MOST - 1} past jobs", hint="give a limit, and no kinds of runs"
+            )
+        loop = asyncio.get_running_loop()
+        parts = (query.constraint, query.jobs.constraint)
+        constraint = constraint_of(
+            query.jobs.ids, query.jobs.owners, " && ".join(f"({part})" for part in parts if part)
+        )
+        pieces = self._pieces(query, bounds_of(constraint, int(self._clock.now())))
+        shown, last = AdTable(), ""
+        while (found := await loop.run_in_executor(None, next, pieces, None)) is not None:
+            table, _ = found
+            for key in await questions.keys(table, constraint):
+                if len(shown) == query.limit:
+                    return shown, last
+                if (ad := table.get(key)) is not None:
+                    shown.upsert(key, ad)
+                    last = key
+        return shown, ""
+
     def _runs(self, query: HistoryQuery) -> Iterator[tuple[AdTable, bool]]:
         """As :meth:`_pieces`, of the ads of runs."""
         path = self._runs_file()
@@ -180,6 +212,9 @@ def _where(query: HistoryQuery, bounds: Bounds, connection: sqlite3.Connection) 
         ).fetchone()
         clauses.append("seq BETWEEN ? AND ? AND completed BETWEEN ? AND ?")
         values += [first or 0, last or 0, since, until]
+    if query.page_after is not None:
+        clauses.append("seq < ?")
+        values.append(query.page_after)
     ids = [parse_id(name) for name in query.jobs.ids]
     if ids:
         clauses.append(f"({' OR '.join('cluster=?' if proc is None else '(cluster=? AND proc=?)' for _, proc in ids)})")

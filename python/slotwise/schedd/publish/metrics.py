@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import accumulate
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import GaugeHistogramMetricFamily, GaugeMetricFamily, Metric
 
 from slotwise.classad.values import whole
+from slotwise.clock import Clock
 from slotwise.metrics import OTHER, FromAttribute, families_of
+from slotwise.model.reason_codes import HOLD_NAMES, Hold
+from slotwise.schedd.jobs.codes import Status
+from slotwise.schedd.jobs.job import Cluster
 from slotwise.schedd.jobs.values import Changes
+from slotwise.table import AdTable
 
 #: Submitters with labels of their own: those with the most jobs. The others are counted together.
 _SUBMITTERS_MOST = 50
@@ -59,20 +66,68 @@ _ROWS = (
     FromAttribute("slotwise_transfer_bytes", "FileTransferUploadBytes", {"direction": "input"}, counts=True),
     FromAttribute("slotwise_transfer_bytes", "FileTransferDownloadBytes", {"direction": "output"}, counts=True),
 )  # fmt: skip
+#: Upper bounds of the buckets of waiting times: from a minute to a month.
+_WAITS_S = (60, 300, 900, 3600, 4 * 3600, 12 * 3600, 86400, 3 * 86400, 7 * 86400, 30 * 86400)
 _OF_SUBMITTER = {"idle": "IdleJobs", "running": "RunningJobs", "held": "HeldJobs"}
 
 
-class ScheddMetrics:
-    """Reads the families. ``submitters``: their ads by key."""
+def waits(clusters: Iterable[Cluster], now: float) -> Metric:
+    """How long the idle jobs of clusters have waited since they were submitted, as a histogram at present."""
+    counts = [0] * (len(_WAITS_S) + 1)
+    total = 0.0
+    for cluster in clusters:
+        idle = 0 if cluster.runs_here else cluster.counts[Status.IDLE]
+        if idle:
+            waited = max(0.0, now - cluster.qdate)
+            counts[bisect_left(_WAITS_S, waited)] += idle
+            total += idle * waited
+    bounds = [*(str(float(bound)) for bound in _WAITS_S), "+Inf"]
+    family = GaugeHistogramMetricFamily(
+        "slotwise_idle_job_wait_seconds", "How long jobs that are idle now have waited since they were submitted."
+    )
+    family.add_metric([], list(zip(bounds, accumulate(counts), strict=True)), total)
+    return family
 
-    def __init__(self, own_ad: Callable[[], Changes], submitters: Callable[[], Mapping[str, Changes]]) -> None:
+
+class ScheddMetrics:
+    """Reads the families.
+
+    :param submitters: their ads by key.
+    :param table: the ads of all jobs.
+    """
+
+    def __init__(
+        self,
+        own_ad: Callable[[], Changes],
+        submitters: Callable[[], Mapping[str, Changes]],
+        clusters: Callable[[], Iterable[Cluster]],
+        table: AdTable,
+        clock: Clock,
+    ) -> None:
         self._own_ad = own_ad
         self._submitters = submitters
+        self._clusters = clusters
+        self._table = table
+        self._clock = clock
 
     def __call__(self) -> Iterator[Metric]:
         """All families."""
         yield from families_of(_ROWS, self._own_ad(), _DOCUMENTS)
         yield self._jobs_of_submitters()
+        clusters = list(self._clusters())
+        yield waits(clusters, self._clock.now())
+        yield self._held(any(cluster.counts[Status.HELD] for cluster in clusters))
+
+    def _held(self, there_are: bool) -> Metric:
+        family = GaugeMetricFamily("slotwise_held_jobs", "Jobs on hold by HoldReasonCode.", labels=["reason"])
+        found = {HOLD_NAMES[Hold.USER_REQUEST]: 0}
+        held = f"JobStatus == {int(Status.HELD)}"
+        for code, count in self._table.count_by(["HoldReasonCode"], held) if there_are else ():
+            label = HOLD_NAMES.get(whole(code), OTHER)
+            found[label] = found.get(label, 0) + whole(count)
+        for label, count in sorted(found.items()):
+            family.add_metric([label], count)
+        return family
 
     def _jobs_of_submitters(self) -> Metric:
         counts = {

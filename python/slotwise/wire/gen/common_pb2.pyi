@@ -45,15 +45,27 @@ class AdQuery(_message.Message):
     alone: bool
     def __init__(self, kind: _Optional[str] = ..., constraint: _Optional[str] = ..., projection: _Optional[_Iterable[str]] = ..., limit: _Optional[int] = ..., form: _Optional[_Union[AdQuery.Form, str]] = ..., count_by: _Optional[_Iterable[str]] = ..., alone: _Optional[bool] = ...) -> None: ...
 
+class Page(_message.Message):
+    __slots__ = ("order_by", "descending", "after")
+    ORDER_BY_FIELD_NUMBER: _ClassVar[int]
+    DESCENDING_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    order_by: str
+    descending: bool
+    after: str
+    def __init__(self, order_by: _Optional[str] = ..., descending: _Optional[bool] = ..., after: _Optional[str] = ...) -> None: ...
+
 class AdChunk(_message.Message):
-    __slots__ = ("data", "done", "total")
+    __slots__ = ("data", "done", "total", "next")
     DATA_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
     TOTAL_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
     data: bytes
     done: bool
     total: int
-    def __init__(self, data: _Optional[bytes] = ..., done: _Optional[bool] = ..., total: _Optional[int] = ...) -> None: ...
+    next: str
+    def __init__(self, data: _Optional[bytes] = ..., done: _Optional[bool] = ..., total: _Optional[int] = ..., next: _Optional[str] = ...) -> None: ...
 
 class ErrorDetail(_message.Message):
     __slots__ = ("kind", "code", "message", "hint", "retry_after_s", "path", "errno", "origin", "key", "line", "column", "source")

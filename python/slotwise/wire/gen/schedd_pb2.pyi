@@ -251,7 +251,7 @@ class ActReply(_message.Message):
     def __init__(self, jobs: _Optional[_Iterable[_Union[ActReply.One, _Mapping]]] = ..., totals: _Optional[_Mapping[str, int]] = ..., background: _Optional[int] = ...) -> None: ...
 
 class JobQuery(_message.Message):
-    __slots__ = ("query", "jobs", "mine_only", "batches", "totals_only", "view", "width")
+    __slots__ = ("query", "jobs", "mine_only", "batches", "totals_only", "view", "width", "page")
     QUERY_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
     MINE_ONLY_FIELD_NUMBER: _ClassVar[int]
@@ -259,6 +259,7 @@ class JobQuery(_message.Message):
     TOTALS_ONLY_FIELD_NUMBER: _ClassVar[int]
     VIEW_FIELD_NUMBER: _ClassVar[int]
     WIDTH_FIELD_NUMBER: _ClassVar[int]
+    PAGE_FIELD_NUMBER: _ClassVar[int]
     query: _common_pb2.AdQuery
     jobs: JobSelection
     mine_only: bool
@@ -266,10 +267,11 @@ class JobQuery(_message.Message):
     totals_only: bool
     view: str
     width: int
-    def __init__(self, query: _Optional[_Union[_common_pb2.AdQuery, _Mapping]] = ..., jobs: _Optional[_Union[JobSelection, _Mapping]] = ..., mine_only: _Optional[bool] = ..., batches: _Optional[bool] = ..., totals_only: _Optional[bool] = ..., view: _Optional[str] = ..., width: _Optional[int] = ...) -> None: ...
+    page: _common_pb2.Page
+    def __init__(self, query: _Optional[_Union[_common_pb2.AdQuery, _Mapping]] = ..., jobs: _Optional[_Union[JobSelection, _Mapping]] = ..., mine_only: _Optional[bool] = ..., batches: _Optional[bool] = ..., totals_only: _Optional[bool] = ..., view: _Optional[str] = ..., width: _Optional[int] = ..., page: _Optional[_Union[_common_pb2.Page, _Mapping]] = ...) -> None: ...
 
 class HistoryQuery(_message.Message):
-    __slots__ = ("query", "jobs", "forwards", "scan_limit", "since", "completed_since", "runs", "kinds")
+    __slots__ = ("query", "jobs", "forwards", "scan_limit", "since", "completed_since", "runs", "kinds", "page")
     QUERY_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
     FORWARDS_FIELD_NUMBER: _ClassVar[int]
@@ -278,6 +280,7 @@ class HistoryQuery(_message.Message):
     COMPLETED_SINCE_FIELD_NUMBER: _ClassVar[int]
     RUNS_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
+    PAGE_FIELD_NUMBER: _ClassVar[int]
     query: _common_pb2.AdQuery
     jobs: JobSelection
     forwards: bool
@@ -286,7 +289,8 @@ class HistoryQuery(_message.Message):
     completed_since: int
     runs: bool
     kinds: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, query: _Optional[_Union[_common_pb2.AdQuery, _Mapping]] = ..., jobs: _Optional[_Union[JobSelection, _Mapping]] = ..., forwards: _Optional[bool] = ..., scan_limit: _Optional[int] = ..., since: _Optional[str] = ..., completed_since: _Optional[int] = ..., runs: _Optional[bool] = ..., kinds: _Optional[_Iterable[str]] = ...) -> None: ...
+    page: _common_pb2.Page
+    def __init__(self, query: _Optional[_Union[_common_pb2.AdQuery, _Mapping]] = ..., jobs: _Optional[_Union[JobSelection, _Mapping]] = ..., forwards: _Optional[bool] = ..., scan_limit: _Optional[int] = ..., since: _Optional[str] = ..., completed_since: _Optional[int] = ..., runs: _Optional[bool] = ..., kinds: _Optional[_Iterable[str]] = ..., page: _Optional[_Union[_common_pb2.Page, _Mapping]] = ...) -> None: ...
 
 class SpoolPart(_message.Message):
     __slots__ = ("jobs", "file", "commit")

@@ -6,7 +6,7 @@
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use ::classad::Name;
-use ::columns::{AdTable, Notes, TextLoader};
+use ::columns::{AdTable, Notes, Order, TextLoader};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList};
@@ -283,6 +283,38 @@ impl PyAdTable {
                 .map(|row| text(table.key(row)))
                 .collect()
         }))
+    }
+
+    /// The first rows of a question in an order: the place of each, and its key.
+    #[pyo3(signature = (by, descending, after, asked))]
+    fn select_firsts<'py>(
+        &self,
+        py: Python<'py>,
+        by: String,
+        descending: bool,
+        after: Option<Vec<u8>>,
+        asked: Asked,
+    ) -> PyResult<Vec<(Bound<'py, PyBytes>, String)>> {
+        let query = asked.query(py)?;
+        let order = Order {
+            by,
+            descending,
+            after,
+        };
+        let found = py
+            .detach(|| {
+                let table = self.read();
+                let firsts = table.firsts(&order, &query)?;
+                Ok(firsts
+                    .into_iter()
+                    .map(|(place, row)| (place, text(table.key(row))))
+                    .collect::<Vec<_>>())
+            })
+            .map_err(|error| refused(py, &error))?;
+        Ok(found
+            .into_iter()
+            .map(|(place, key)| (PyBytes::new(py, &place), key))
+            .collect())
     }
 
     /// The keys of the rows for which the constraint is anything but true.

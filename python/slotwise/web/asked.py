@@ -1,0 +1,164 @@
+"""A request to the API with what it may do, and how lists of ads are answered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass
+from typing import TypeVar
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from slotwise.classad import ClassAd
+from slotwise.client.call import JsonPage
+from slotwise.errors import UnauthenticatedError, UsageError
+from slotwise.table import AdTable
+from slotwise.web.access import Access
+from slotwise.web.bounds import ServiceBounds
+from slotwise.web.exposition import Scraper
+from slotwise.web.pool_client import PoolClient
+from slotwise.web.sessions import Sessions
+from slotwise.web.trend import Trend
+
+#: Ads of one answer, unless the request says otherwise, and at most.
+LIMIT, LIMIT_MOST = 1000, 100_000
+#: Bytes of a request's body.
+_BODY_MOST = 4 * 1024 * 1024
+Client = TypeVar("Client")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request with what it may do."""
+
+    request: Request
+    access: Access
+    pool: PoolClient
+    scraper: Scraper
+    sessions: Sessions
+    bounds: ServiceBounds
+    trend: Trend
+
+    def words(self, name: str) -> list[str]:
+        """A parameter that is a list."""
+        return [word.strip() for word in self.request.query_params.get(name, "").split(",") if word.strip()]
+
+    def text(self, name: str) -> str:
+        """A parameter, empty without it."""
+        return self.request.query_params.get(name, "")
+
+    def limit(self) -> int:
+        """The number of ads that are wanted.
+
+        :raises UsageError: when it is not a number in range.
+        """
+        said = self.text("limit")
+        if not said:
+            return LIMIT
+        if not said.isascii() or not said.isdigit() or not 0 < int(said[:9]) <= LIMIT_MOST:
+            raise UsageError(f"limit={said[:20]} is not a number from 1 to {LIMIT_MOST}")
+        return int(said)
+
+    @property
+    def schedd(self) -> str | None:
+        """The access point that is meant; None: this host's."""
+        return self.text("schedd") or None
+
+    @property
+    def mine(self) -> bool:
+        """Whether the caller's own are meant alone.
+
+        :raises UnauthenticatedError: when nobody has signed in.
+        """
+        mine = self.text("mine").lower() in ("1", "true", "yes")
+        if mine and not self.access.signed_in:
+            raise UnauthenticatedError("only who shows a token has jobs here", hint="leave mine out for everybody's")
+        return mine
+
+    async def body(self) -> dict[str, object]:
+        """The JSON object of the request.
+
+        :raises UsageError: when there is none.
+        """
+        size, pieces = 0, []
+        async for piece in self.request.stream():
+            size += len(piece)
+            if size > _BODY_MOST:
+                raise UsageError(f"the request is larger than {_BODY_MOST} bytes")
+            pieces.append(piece)
+        try:
+            found = json.loads(b"".join(pieces))
+            json.dumps(found, ensure_ascii=False).encode()  # half a pair of surrogates is no text that can be sent on
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"the request is not JSON: {error}") from None
+        if not isinstance(found, dict):
+            raise UsageError("the request is not a JSON object")
+        return found
+
+
+Handler = Callable[[Asked], Awaitable[Response]]
+
+
+def ads_response(ads: Sequence[ClassAd]) -> Response:
+    """A list of ads."""
+    return Response(AdTable.of(ads).json_text(None, None), media_type="application/json")
+
+
+async def streamed(
+    asked: Asked,
+    opened: AbstractAsyncContextManager[Client],
+    pieces: Callable[[Client], AsyncIterator[bytes]],
+) -> Response:
+    """A list that a daemon writes piece by piece, each when the caller has taken the one before: however long the list,
+    the service keeps no more of it than that.
+
+    :raises BusyError: when the caller reads as many long lists as one may.
+    """
+    stack = AsyncExitStack()
+    try:
+        limit = asked.limit()
+        written = pieces(await stack.enter_async_context(opened))
+        # What is wrong with the request, or its token, is said before the answer begins.
+        first = await anext(written, b"[]")
+        if limit > LIMIT:
+            stack.enter_context(asked.bounds.lists.one(asked.access.caller))
+    except BaseException:
+        await stack.aclose()
+        raise
+
+    async def rest() -> AsyncIterator[bytes]:
+        try:
+            yield first
+            async for piece in written:
+                yield piece
+        finally:
+            await stack.aclose()
+
+    return _Streamed(rest(), stack)
+
+
+class _Streamed(StreamingResponse):
+    """A stream that gives back what it holds even when nothing of it was read."""
+
+    def __init__(self, content: AsyncIterator[bytes], held: AsyncExitStack) -> None:
+        super().__init__(content, media_type="application/json")
+        self._held = held
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._held.aclose()
+
+
+def paged(asked: Asked, page: JsonPage) -> Response:
+    """A page of a list, with a link to the next one (RFC 8288)."""
+    response = Response(page.text, media_type="application/json")
+    if page.next:
+        words = {**asked.request.query_params, "after": page.next}
+        response.headers["link"] = f'<{asked.request.url.path}?{urlencode(words)}>; rel="next"'
+    return response

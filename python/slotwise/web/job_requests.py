@@ -1,0 +1,280 @@
+"""Requests about jobs: in the queue, in its history, and those that are to be."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import asdict
+from functools import partial
+
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from slotwise.classad import ClassAd, ExprTree
+from slotwise.classad.values import whole
+from slotwise.client import AsyncSchedd
+from slotwise.client.descriptions import ReadOptions
+from slotwise.errors import NotFoundError, SlotwiseError, UsageError
+from slotwise.model import batches as by_batch
+from slotwise.table import AdTable
+from slotwise.web.asked import LIMIT, Asked, ads_response, paged, streamed
+from slotwise.web.job_events import changes
+from slotwise.web.submission import submission
+
+#: Jobs that one stream of events follows.
+_FOLLOWED_MOST = 10_000
+#: Runs of one answer at most, and what is told of each unless the request says otherwise.
+_RUNS_MOST = 200
+_RUN_ATTRIBUTES = (
+    "ClusterId", "ProcId", "RunInstanceID", "EpochWriteDate", "JobStatus", "JobCurrentStartDate", "LastRemoteHost",
+    "LastRemoteWallClockTime", "VacateReason", "HoldReason", "ExitCode", "ExitSignal", "NumShadowStarts",
+)  # fmt: skip
+#: Where the API is.
+PREFIX = "/api/v1"
+#: What may be done to jobs.
+ACTIONS = ("hold", "release", "remove", "remove_force", "suspend", "continue", "vacate", "vacate_fast")
+#: Characters of a reason, and jobs that are named in one request.
+REASON_MOST = 1000
+_NAMED_MOST = 1000
+
+
+async def jobs(asked: Asked) -> Response:
+    """The queue: with ``order`` a page of it in that order, else as its daemon has it."""
+    constraint, projection, order = asked.text("constraint"), asked.words("projection"), asked.text("order")
+    if not (order or asked.text("after") or asked.mine):
+        return await streamed(
+            asked,
+            asked.pool.schedd(asked.schedd),
+            lambda schedd: schedd.query_pieces(constraint, projection, asked.limit()),
+        )
+    by = order.removeprefix("-")
+    async with asked.pool.schedd(asked.schedd) as schedd:
+        page = await schedd.page_json(
+            constraint,
+            projection,
+            limit=_page_limit(asked),
+            order_by="" if by == "id" else by,
+            descending=order.startswith("-"),
+            after=asked.text("after"),
+            mine=asked.mine,
+        )
+    return paged(asked, page)
+
+
+def _page_limit(asked: Asked) -> int:
+    """:raises UsageError: when a page is to have more ads than a request without a limit gets."""
+    limit = asked.limit()
+    if limit > LIMIT:
+        raise UsageError(
+            f"a page has at most {LIMIT} ads, not {limit}", hint="leave order and after out for a long list"
+        )
+    return limit
+
+
+async def job(asked: Asked) -> Response:
+    """A job, or those of a cluster."""
+    constraint = constraint_of(asked.request.path_params["job"])
+    async with asked.pool.schedd(asked.schedd) as schedd:
+        ids = [asked.request.path_params["job"]]
+        ads = await schedd.query("", asked.words("projection"), limit=asked.limit(), ids=ids)
+        if not ads:
+            ads = await schedd.history(constraint, asked.words("projection"), limit=asked.limit())
+    if not ads:
+        raise NotFoundError(f"there is no job {asked.request.path_params['job']}, nor was there one of late")
+    return ads_response(ads)
+
+
+async def history(asked: Asked) -> Response:
+    """Newest first: a page, or with ``since`` or a higher limit all of them."""
+    constraint, projection, since = asked.text("constraint"), asked.words("projection"), asked.text("since")
+    if since or (asked.limit() > LIMIT and not asked.text("after")):
+        return await streamed(
+            asked,
+            asked.pool.schedd(asked.schedd),
+            lambda schedd: schedd.history_pieces(constraint, projection, asked.limit(), since),
+        )
+    async with asked.pool.schedd(asked.schedd) as schedd:
+        page = await schedd.history_page_json(
+            constraint, projection, limit=_page_limit(asked), after=asked.text("after")
+        )
+    return paged(asked, page)
+
+
+async def runs(asked: Asked) -> Response:
+    """Newest first."""
+    constraint = constraint_of(asked.request.path_params["job"])
+    projection = asked.words("projection") or list(_RUN_ATTRIBUTES)
+    limit = min(asked.limit(), _RUNS_MOST)
+    async with asked.pool.schedd(asked.schedd) as schedd:
+        return ads_response(await schedd.runs(constraint, projection, limit=limit))
+
+
+async def act(asked: Asked) -> Response:
+    body = await asked.body()
+    action, reason = body.get("action"), body.get("reason", "")
+    if action not in ACTIONS:
+        raise UsageError(f"there is no action {action!r}", hint=f"one of {', '.join(ACTIONS)}")
+    if not isinstance(reason, str):
+        raise UsageError("the reason is not a string")
+    if len(reason) > REASON_MOST:
+        raise UsageError(f"the reason has more than {REASON_MOST} characters")
+    async with asked.pool.schedd(asked.schedd) as schedd:
+        result = await schedd.act(str(action), jobs_of(body), reason=reason)
+    return JSONResponse({**result.totals, "jobs": result.jobs} if body.get("results") is True else result.totals)
+
+
+async def edit(asked: Asked) -> Response:
+    body = await asked.body()
+    attributes = body.get("attributes")
+    if not isinstance(attributes, dict) or not attributes:
+        raise UsageError("no attributes are given", hint='send {"jobs": ["1.0"], "attributes": {"JobPrio": "5"}}')
+    values = {str(name): ExprTree(str(text)) for name, text in attributes.items()}
+    async with asked.pool.schedd(asked.schedd) as schedd:
+        result = await schedd.edit(jobs_of(body), values)
+    return JSONResponse(result.totals)
+
+
+def jobs_of(body: Mapping[str, object]) -> str | list[str]:
+    """The jobs that a request names: ids, or a constraint.
+
+    :raises UsageError: when it names none, or both.
+    """
+    ids, constraint = body.get("jobs"), body.get("constraint")
+    if isinstance(ids, list) and ids and constraint is None:
+        if len(ids) > _NAMED_MOST:
+            raise UsageError(f"{len(ids)} jobs are named, and {_NAMED_MOST} may be", hint="send a constraint")
+        for each in ids:
+            constraint_of(str(each))
+        return [str(each) for each in ids]
+    if isinstance(constraint, str) and constraint and ids is None:
+        return constraint
+    raise UsageError("either jobs or a constraint is wanted", hint='{"jobs": ["1.0", "2"]} or {"constraint": "..."}')
+
+
+def constraint_of(job: str) -> str:
+    """The expression that is true for a job, or for the jobs of a cluster.
+
+    :raises UsageError: when it is not an id.
+    """
+    cluster, dot, proc = job.partition(".")
+    if not (cluster.isascii() and cluster.isdigit() and len(cluster) < 12):
+        raise UsageError(f"{job[:40]!r} is not the id of a job", hint="`12.0`, or `12` for a cluster")
+    if not dot:
+        return f"ClusterId == {int(cluster)}"
+    if not (proc.isascii() and proc.isdigit() and len(proc) < 12):
+        raise UsageError(f"{job[:40]!r} is not the id of a job", hint="`12.0`, or `12` for a cluster")
+    return f"ClusterId == {int(cluster)} && ProcId == {int(proc)}"
+
+
+async def submit(asked: Asked) -> Response:
+    """Queue jobs."""
+    description, count = submission(await asked.body())
+    async with asked.pool.schedd(asked.schedd) as schedd:
+        result = await schedd.submit(description, count, ReadOptions(elsewhere=True))
+    told = {"cluster": result.cluster, "count": result.count, "warnings": list(result.warnings)}
+    return JSONResponse(told, 201, {"location": f"{PREFIX}/jobs/{result.cluster}"})
+
+
+async def preview(asked: Asked) -> Response:
+    """What a description would queue, and what the pool says to the first of these jobs."""
+    description, count = submission(await asked.body())
+    async with asked.pool.schedd(asked.schedd) as schedd:
+        found = schedd.read(description, count, ReadOptions(elsewhere=True))
+        user = (await schedd.totals("false")).user
+    first = found.clusters[0].job(0)
+    told = {"count": found.count, "warnings": list(found.warnings), "verdict": "", "hints": []}
+    first.update({"ClusterId": 1, "ProcId": 0, "JobStatus": 1, "User": user, "Owner": user.partition("@")[0]})
+    try:
+        async with asked.pool.negotiator() as negotiator:
+            report = await negotiator.analyze(first)
+    except SlotwiseError:  # a preview without a negotiator is one all the same
+        pass
+    else:
+        told |= {"verdict": report.get("verdict", ""), "requirements": report.get("requirements")}
+    text = json.loads(AdTable.of([first]).json_text(None, None))
+    return JSONResponse({**told, "ad": text[0]})
+
+
+async def _one_job(asked: Asked) -> ClassAd:
+    """The ad of the job that is named, in the queue."""
+    name = asked.request.path_params["job"]
+    constraint_of(name)
+    async with asked.pool.schedd(asked.schedd) as schedd:
+        ads = await schedd.query(limit=1, ids=[name])
+    if not ads:
+        raise NotFoundError(f"there is no job {name} in the queue")
+    return ads[0]
+
+
+async def analyze(asked: Asked) -> Response:
+    job = await _one_job(asked)
+    async with asked.pool.negotiator() as negotiator:
+        return JSONResponse(await negotiator.analyze(job))
+
+
+async def tail(asked: Asked) -> Response:
+    name, file = asked.request.path_params["job"], asked.request.path_params["file"]
+    if file not in ("stdout", "stderr"):
+        raise NotFoundError(f"a job has no file {file!r} here", hint="stdout or stderr")
+    constraint_of(name)
+    async with asked.pool.schedd(asked.schedd) as schedd:
+        data = await schedd.tail(name if "." in name else f"{name}.0", file)
+    return Response(data, media_type="text/plain; charset=utf-8")
+
+
+async def totals(asked: Asked) -> Response:
+    async with asked.pool.schedd(asked.schedd) as schedd:
+        totals = await schedd.totals(asked.text("constraint"))
+    return JSONResponse({"schedd": totals.schedd, "selected": asdict(totals.query), "all": asdict(totals.everyone)})
+
+
+async def events(asked: Asked) -> Response:
+    """Changes of jobs, as server-sent events: each job when its state changes, and those that have left."""
+    constraint = asked.text("constraint")
+
+    async def look(schedd: AsyncSchedd) -> dict[str, int]:
+        ads = await schedd.query(constraint, ("ClusterId", "ProcId", "JobStatus"), limit=_FOLLOWED_MOST)
+        return {f"{ad.get('ClusterId')}.{ad.get('ProcId')}": whole(ad.get("JobStatus")) for ad in ads}
+
+    async with asked.pool.schedd(asked.schedd) as schedd:
+        first = await look(schedd)  # what is wrong with the request is said before the stream begins
+
+    async def follow() -> AsyncIterator[str]:
+        with asked.bounds.events.one(asked.access.caller):
+            async with asked.pool.schedd(asked.schedd) as schedd:
+                async for text in changes(first, partial(look, schedd), asked.request.is_disconnected):
+                    yield text
+
+    asked.bounds.events.require_room(asked.access.caller)
+    return StreamingResponse(follow(), media_type="text/event-stream")
+
+
+async def batches(asked: Asked) -> Response:
+    """Of everybody, or with ``mine`` of whoever has signed in; counted by the schedd.
+
+    How many were submitted is told of the caller's own alone: it takes a number for each cluster, of which the queue of
+    all users may have a million.
+    """
+    mine = asked.mine
+    async with asked.pool.schedd(asked.schedd) as schedd:
+        counted = by_batch.PROGRESS_ATTRIBUTES if mine else ("User", *by_batch.BATCH_ATTRIBUTES)
+        rows = await schedd.count_by(counted, asked.text("constraint"), mine=mine)
+    # The clusters of a large queue are counted in a thread, so that others are answered meanwhile.
+    found = await asyncio.to_thread(by_batch.batches, rows)
+    told = [
+        {
+            "name": batch.name,
+            "user": batch.user,
+            "jobs": batch.jobs,
+            "submitted": batch.submitted,
+            "done": batch.done,
+            "counts": {str(status): count for status, count in sorted(batch.counts.items())},
+        }
+        for batch in found[: asked.limit()]
+    ]
+    return JSONResponse({"batches": told, "left_out": len(found) - len(told)})
+
+
+async def users(asked: Asked) -> Response:
+    async with asked.pool.schedd(asked.schedd) as schedd:
+        return ads_response((await schedd.users(asked.text("constraint"), asked.words("projection")))[: asked.limit()])
