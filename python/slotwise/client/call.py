@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterable, Callable, Iterable, MutableSequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from google.protobuf.message import Message
 
 from slotwise.classad import ClassAd
 from slotwise.table import unpack_ads
+
+if TYPE_CHECKING:
+    from slotwise.wire.gen import common_pb2
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -105,7 +108,7 @@ class JsonPage:
 def page(rpc: str, query: Message) -> Call[JsonPage]:
     """A query for a page of ads as JSON."""
 
-    def result(pieces: list[Any]) -> JsonPage:
+    def result(pieces: list[common_pb2.AdChunk]) -> JsonPage:
         return JsonPage(b"".join(piece.data for piece in pieces), pieces[-1].next if pieces else "")
 
     return Call(rpc, query, result, many=True, timeout_s=None)
