@@ -160,3 +160,30 @@ def test_a_setting_is_read_by_tools_of_other_users_whatever_the_umask(tmp_path: 
     directory = tmp_path / "home" / "config.d"
     assert directory.stat().st_mode & 0o777 == 0o755
     assert (directory / "all.persistent").stat().st_mode & 0o777 == 0o644
+
+
+def test_trace_shows_what_was_set_before(tmp_path: Path) -> None:
+    """HTCondor's answers (25.14.1)."""
+    main = f"LOCAL_CONFIG_FILE = {tmp_path}/local\nFOO = 1\nBAR = a\nFOO = $(FOO) 2\nMASTER.FOO = 7\nif true\n"
+    main += " FOO = 3\nendif\nHERE @=end\n one\n@end\n"
+    (tmp_path / "local").write_text("FOO = 4\nBAR = b\nHERE @=end\n two\n three\n@end\nMASTER.FOO = 8\n")
+
+    def was(name: str, value: str, line: int) -> str:
+        return f" # trace: {name}\n  # was: {value}\n  # set at: {tmp_path}/main, line {line}\n"
+
+    def trace(*words: str) -> str:
+        (tmp_path / "main").write_text(main)
+        out, err = io.StringIO(), io.StringIO()
+        env = {"CONDOR_CONFIG": str(tmp_path / "main"), "HOME": str(tmp_path)}
+        inv = Invocation(cwd=tmp_path, env=env, stdin=io.StringIO(), stdout=out, stderr=err)
+        dispatch(["condor_config_val", *words], inv)
+        return out.getvalue() + err.getvalue()
+
+    foo = was("FOO", "1", 2) + was("FOO", "1 2", 4) + was("FOO", "3", 7)
+    assert trace("-trace", "foo") == f"{foo}4\n"
+    assert trace("FOO", "BAR", "-tr") == f"{foo}{was('BAR', 'a', 3)}4\nb\n"
+    assert trace("-trace", "-subsystem", "master", "FOO") == f"{foo}8\n"
+    assert trace("-trace", "MASTER.FOO") == f"{was('MASTER.FOO', '7', 5)}8\n"
+    assert trace("-trace", "HERE") == f"{was('HERE', 'one', 11)}two\nthree\n"
+    assert trace("-trace", "NOSUCH") == "Not defined: NOSUCH\n"
+    assert trace("-trace", "-dump", "FOO").startswith(f"{foo}{was('MASTER.FOO', '7', 5)}# Configuration from machine: ")

@@ -192,6 +192,10 @@ class Config:
         """All settings without defaults: name, raw text, origin."""
         return [(name, raw, Origin(file, line, template)) for name, raw, file, line, template in self._data.settings()]
 
+    def replaced(self) -> list[tuple[str, str, Origin]]:
+        """Values that others have replaced while the configuration was read, in that order: name, raw text, origin."""
+        return [(name, raw, Origin(file, line, template)) for name, raw, file, line, template in self._data.replaced()]
+
     def members(self, family: str) -> list[tuple[str, str]]:
         """The members of a family that are set, as (name, what the administrator chose): for ``SLOT<N>_USER``
         ``("SLOT2_USER", "2")``. Several parts are joined by ``_``. A prefix such as ``STARTER.`` is omitted."""

@@ -29,8 +29,17 @@ pub struct Entry {
     pub raw: Box<str>,
     /// Where the present value comes from.
     pub origin: Origin,
-    /// Where the value before it came from, if this one replaced another.
-    pub replaced: Option<Origin>,
+}
+
+/// A value that another one has replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replaced {
+    /// The name as first written.
+    pub name: Box<str>,
+    /// The value before expansion.
+    pub raw: Box<str>,
+    /// Where it came from.
+    pub origin: Origin,
 }
 
 /// Values the daemon finds out itself.
@@ -45,6 +54,7 @@ pub const RUNTIME: u32 = 2;
 pub struct MacroSet {
     index: FxHashMap<Box<str>, u32>,
     entries: Vec<Entry>,
+    replaced: Vec<Replaced>,
     prefixes: FxHashSet<Box<str>>,
     overlay: FxHashMap<Box<str>, Box<str>>,
     sources: Vec<String>,
@@ -55,6 +65,7 @@ impl Default for MacroSet {
         Self {
             index: FxHashMap::default(),
             entries: Vec::new(),
+            replaced: Vec::new(),
             prefixes: FxHashSet::default(),
             overlay: FxHashMap::default(),
             sources: vec![
@@ -116,13 +127,22 @@ impl MacroSet {
         &self.entries
     }
 
+    /// Values that others have replaced, in the order in which that happened.
+    #[must_use]
+    pub fn replaced(&self) -> &[Replaced] {
+        &self.replaced
+    }
+
     /// Sets a raw value.
     pub fn insert(&mut self, name: &str, raw: &str, origin: Origin) {
         let key = folded(name);
         if let Some(&at) = self.index.get(&*key) {
             let entry = &mut self.entries[at as usize];
-            entry.raw = raw.into();
-            entry.replaced = Some(std::mem::replace(&mut entry.origin, origin));
+            self.replaced.push(Replaced {
+                name: entry.name.clone(),
+                raw: std::mem::replace(&mut entry.raw, raw.into()),
+                origin: std::mem::replace(&mut entry.origin, origin),
+            });
             return;
         }
         let at = self.entries.len() as u32;
@@ -134,7 +154,6 @@ impl MacroSet {
             name: name.into(),
             raw: raw.into(),
             origin,
-            replaced: None,
         });
     }
 

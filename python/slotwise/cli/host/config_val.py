@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import re
@@ -36,6 +37,7 @@ _OPTIONS = [
         ("set", 2), ("unset", 3), ("rset", 3), ("runset", 5), ("mixedcase", 2), ("raw", 3), ("default", 3),
         ("config", 2), ("verbose", 1), ("dump", 1), ("expanded", 2), ("macro", 3), ("evaluate", 2), ("unused", 4),
         ("used", 2), ("summary", 3), ("debug", 2), ("help", 2), ("version", 3), ("diagnostic", 3),
+        ("trace", 2),
     )),
 ]  # fmt: skip
 USAGE = """usage: condor_config_val [options] NAME ...
@@ -43,6 +45,7 @@ USAGE = """usage: condor_config_val [options] NAME ...
 Values
   -raw, -default        before macros are expanded; the built-in default
   -verbose              with file and line, raw text, and default
+  -trace                first each value that another has replaced, with file and line
   -evaluate             of a daemon: evaluated
   -macro[:path]         the words are texts, and macros in them are expanded
 Many values
@@ -163,6 +166,8 @@ def _answer(parsed: Parsed, inv: Invocation) -> int:
     if change or parsed.has("name") or parsed.has("address"):
         daemon = daemon or "master"
     config = _load(parsed, inv, parsed.value("subsystem") or (daemon or "TOOL").upper())
+    if parsed.has("trace") and parsed.words:
+        _trace(parsed, config, inv)
     if parsed.has("config"):
         _sources(config, inv)
     if (condition := parsed.value("check-if")) is not None:
@@ -189,6 +194,18 @@ def _answer(parsed: Parsed, inv: Invocation) -> int:
         elif not _value(parsed, word, config, inv):
             status = 1
     return status
+
+
+def _trace(parsed: Parsed, config: Config, inv: Invocation) -> None:
+    """``-trace``: what was set before, of names as they stand, and with ``-dump`` of those that match."""
+    names = {word.lower() for word in parsed.words}
+    patterns = []
+    for word in parsed.words if parsed.has("dump") else []:
+        with contextlib.suppress(re.error):  # -dump says so
+            patterns.append(re.compile(word, re.IGNORECASE))
+    for name, raw, origin in config.replaced():
+        if name.lower() in names or any(pattern.search(name) for pattern in patterns):
+            inv.out(f" # trace: {name}\n  # was: {raw}\n  # set at: {_place(origin)}")
 
 
 def _value(parsed: Parsed, word: str, config: Config, inv: Invocation) -> bool:

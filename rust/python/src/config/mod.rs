@@ -152,6 +152,22 @@ impl ConfigData {
         set.entries().iter().map(row).collect()
     }
 
+    /// Values that others have replaced, in that order: name, raw text, file, line, template.
+    fn replaced(&self) -> Vec<(String, String, String, u32, Option<String>)> {
+        let set = &self.loaded.set;
+        let row = |former: &::config::set::Replaced| {
+            let (file, line, template) = origin_tuple(set, &former.origin);
+            (
+                former.name.to_string(),
+                former.raw.to_string(),
+                file,
+                line,
+                template,
+            )
+        };
+        set.replaced().iter().map(row).collect()
+    }
+
     /// Text with all macros expanded as in a value.
     fn expand(&self, text: &str) -> PyResult<String> {
         ::config::Expander::new(&self.view())
