@@ -93,7 +93,7 @@ def set_shutdown(args: list[str], inv: Invocation) -> int:
 def _run(verb: str, args: list[str], inv: Invocation) -> int:
     parsed = parse(args, _OPTIONS)
     if parsed.has("help"):
-        htcondor_words.usage(inv)
+        inv.err(_help(verb, inv.called))
         return 0
     if parsed.has("version"):
         return htcondor_words.version(inv)
@@ -139,6 +139,44 @@ def _run(verb: str, args: list[str], inv: Invocation) -> int:
     if missing:
         inv.err("Perhaps you need to query another pool.")
     return 1 if missing else status
+
+
+#: What each name does, and the options that it alone has, or not all.
+_DOES = {
+    "off": "Stops all daemons but the master, or the one that is named; -daemon master: the master, too.",
+    "on": "Starts all daemons that were stopped, or the one that is named.",
+    "restart": "Restarts all daemons, or the one that is named.",
+    "reconfig": "Has all daemons read the configuration again, or the one that is named.",
+    "set_shutdown": "Has the master run the program of MASTER_SHUTDOWN_<NAME> when it ends.",
+}
+_HOW = {
+    "off": """  -graceful             running jobs are vacated (as without an option)
+  -fast                 running jobs are killed
+  -peaceful             running jobs come to their end first
+  -force-graceful       the same as -graceful, also where -peaceful was ordered before
+""",
+    "restart": """  -graceful, -fast, -peaceful
+                        running jobs are vacated, killed, or come to their end first
+""",
+    "set_shutdown": "  -exec NAME            the program\n",
+}
+_DRAIN = """  -drain                drain the machine before; with -quick, -reason TEXT, -check EXPR, -start EXPR
+"""
+_WHICH = """Which hosts (without one: this host)
+  NAME, -name NAME, -addr ADDRESS
+  -all                  all of the pool
+  -constraint EXPR      those whose daemon's ad satisfies it
+  -pool HOST:PORT       of another pool
+"""
+
+
+def _help(verb: str, called: str) -> str:
+    how = _HOW.get(verb, "") + (_DRAIN if verb in _AFTER_DRAIN else "")
+    daemon = (
+        "" if verb == "set_shutdown" else f"Which daemon\n  -daemon NAME, {', '.join(f'-{kind}' for kind in _KINDS)}\n"
+    )
+    text = f"Usage: {called} [options] [HOST ...]\n{_DOES[verb]}\n"
+    return text + (f"How\n{how}" if how else "") + f"{_WHICH}{daemon}Others\n  -version, -debug"
 
 
 def _order(verb: str, parsed: Parsed, inv: Invocation) -> _Order:
