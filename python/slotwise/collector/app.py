@@ -24,6 +24,7 @@ from slotwise.config import Config
 from slotwise.daemon import broker_counts, privileges
 from slotwise.daemon.ad import daemon_ad, statistics_window
 from slotwise.daemon.host_tls import HostTls
+from slotwise.daemon.pause import pause
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.observe.log import listed
 from slotwise.wire.authority import Authority
@@ -149,7 +150,7 @@ class Collector:
 
     async def _keep_house(self) -> None:
         while True:
-            await asyncio.sleep(self.expiry.interval_s)
+            await pause(lambda: self.expiry.interval_s)
             self.refresh_own_ad()  # peaks of which nobody asks count as well
             if self.expiry.due(self._context.clock.now()):
                 self.expire()

@@ -43,6 +43,7 @@ from slotwise.daemon import (
     start_progress,
 )
 from slotwise.daemon.lock import DaemonLock
+from slotwise.daemon.pause import reconsider
 from slotwise.daemon.process import STACKS_SIGNAL
 from slotwise.daemon.registry import DAEMONS, SUBSYSTEMS
 from slotwise.daemon.vitals import vitals
@@ -383,6 +384,7 @@ async def _serve(
             _limit_tokens(context.authenticator, fresh)
             context.authenticator.forget()
             warnings = doubts + await daemon.reconfig(fresh)
+            reconsider()
             warnings += context.authorizer.follow(lists)
             context.authenticator.issuers, context.authenticator.users = trusted, users
             context.authenticator.forget()

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
+from slotwise.daemon.pause import pause
 from slotwise.model.reason_codes import Hold
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import Status
@@ -91,9 +92,14 @@ class Periodic:
 
     async def run(self) -> None:
         """Evaluate until cancelled, within the timeslice and without blocking the event loop."""
-        wait_s = self.interval_s
+        spent = 0.0
+
+        def wait_s() -> float:
+            most_s = min(spent / self.timeslice, self.interval_most_s) if self.timeslice > 0 else 0.0
+            return max(self.interval_s, most_s)
+
         while True:
-            await asyncio.sleep(wait_s)
+            await pause(wait_s)
             spent = 0.0
             try:
                 slices = self.slices()
@@ -106,9 +112,6 @@ class Periodic:
                     await asyncio.sleep(0)
             except Exception:
                 _log.exception("error while evaluating periodic policies")
-            wait_s = self.interval_s
-            if self.timeslice > 0:
-                wait_s = max(wait_s, min(spent / self.timeslice, self.interval_most_s))
 
     def evaluate(self) -> int:
         """Evaluate once; returns the number of jobs that were acted on."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from slotwise.clock import Clock
+from slotwise.daemon.pause import pause
 from slotwise.daemon.questions import Questions
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import RUN_HERE, Status
@@ -36,7 +35,7 @@ class UsageMeter:
     async def run(self) -> None:
         """Look at every interval."""
         while True:
-            await asyncio.sleep(self.interval_s)
+            await pause(lambda: self.interval_s)
             await self.look()
 
     async def look(self) -> None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Iterable
 
 from slotwise.config import Config
+from slotwise.daemon.pause import pause
 from slotwise.errors import ConfigError
 from slotwise.startd.dispatcher import Dispatcher
 from slotwise.startd.monitor import sampler
@@ -58,10 +60,12 @@ class DeviceCheck:
 
     async def _keep(self) -> None:
         while True:
-            interval_s = self._config.get_float("SLOTWISE_DEVICE_CHECK_INTERVAL")
-            await asyncio.sleep(interval_s if interval_s > 0 else 60.0)
-            if interval_s > 0:
-                await self.look()
+            await pause(lambda: self._interval_s() or math.inf)
+            await self.look()
+
+    def _interval_s(self) -> float:
+        """SLOTWISE_DEVICE_CHECK_INTERVAL; 0: never."""
+        return max(0.0, self._config.get_float("SLOTWISE_DEVICE_CHECK_INTERVAL"))
 
     async def look(self) -> None:
         """Ask once."""

@@ -11,9 +11,11 @@ import asyncio
 import contextlib
 import json
 import logging
+import math
 from collections.abc import Callable
 from pathlib import Path
 
+from slotwise.daemon.pause import pause
 from slotwise.starter.job.directories import RunDirectory
 
 _log = logging.getLogger(__name__)
@@ -68,13 +70,11 @@ class CleanupRetry:
 
     async def _keep_trying(self, interval_s: Callable[[], float], eager: Callable[[], bool]) -> None:
         while True:
-            pause_s = interval_s()
-            await asyncio.sleep(pause_s if pause_s > 0 else 60)
-            if pause_s > 0:
-                try:
-                    await self.try_all(eager=eager())
-                except Exception:
-                    _log.exception("error while removing leftovers")
+            await pause(lambda: found if (found := interval_s()) > 0 else math.inf)
+            try:
+                await self.try_all(eager=eager())
+            except Exception:
+                _log.exception("error while removing leftovers")
 
     async def try_all(self, *, eager: bool = False) -> None:
         """Try what is due."""
