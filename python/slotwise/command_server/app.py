@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import logging
 import os
 import socket
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -30,6 +32,8 @@ from slotwise.wire import socket_path
 
 _log = logging.getLogger(__name__)
 _THREADS = 32
+#: The wait after the system had no descriptor for another call, seconds.
+_BREATH_S = 0.2
 _NOT_SERVED = b"N"
 _libc = ctypes.CDLL(None, use_errno=True)
 _CLONE_FS = 0x200
@@ -80,8 +84,11 @@ class CommandServer:
         while True:
             try:
                 connection, _ = self._listener.accept()
-            except OSError:
-                return
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED):
+                    time.sleep(_BREATH_S)
+                    continue
+                return  # closed
             self._pool.submit(self._serve, connection)
 
     def _serve(self, connection: socket.socket) -> None:

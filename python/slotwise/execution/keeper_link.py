@@ -26,6 +26,8 @@ _log = logging.getLogger(__name__)
 
 #: How long a keeper that has left its result may take to be gone, seconds.
 _GONE_S = 5.0
+#: The wait before a result that could not be read is read again, seconds.
+_READ_AGAIN_S = 1.0
 #: File with what former starts of the job in this place have used.
 _SPENT = "spent"
 
@@ -88,6 +90,7 @@ class KeeperLink:
         self.result: KeeperResult | None = None
         self._watch: int | None = None
         self._closed = False
+        self._unread = False
         #: Checkpoints so far, and the CPU time of the starts that ended with them.
         self.checkpoints = 0
         self._spent = (0.0, 0.0)
@@ -137,8 +140,16 @@ class KeeperLink:
         """Read the result, if there is one that has not been read yet."""
         if self.result is not None or self._closed:
             return
-        with self._rights():
-            result = read_result(self._control)
+        try:
+            with self._rights():
+                result = read_result(self._control)
+        except OSError as error:
+            # It stays where it is: what keeps this daemon from reading it now may pass.
+            if not self._unread:
+                _log.warning("run %s: its result cannot be read yet: %s", self._run_id, error)
+            self._unread = True
+            asyncio.get_running_loop().call_later(_READ_AGAIN_S, self.take_result)
+            return
         if result is None:
             return
         self.result = result

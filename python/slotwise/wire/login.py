@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 #: How long such a token holds, in seconds; streams end with it.
 LIFETIME_S = 86400
 _TIMEOUT_S = 5.0
+#: The wait after the system had no descriptor for another connection, seconds.
+_BREATH_S = 0.5
 _CREDENTIALS = struct.Struct("3i")
 #: Tokens obtained by this process: socket -> (its identity on disk, the account that asked, token, when to renew).
 _known: dict[str, tuple[tuple[int, int], int, str, float]] = {}
@@ -105,11 +107,28 @@ class LoginServer:
             with contextlib.suppress(OSError):
                 Path(self._path).unlink()
 
+    def _pause(self) -> None:
+        import asyncio
+
+        assert self._socket is not None
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._socket.fileno())
+        loop.call_later(_BREATH_S, self._go_on, self._socket)
+
+    def _go_on(self, listening: socket.socket) -> None:
+        import asyncio
+
+        if self._socket is listening:
+            asyncio.get_running_loop().add_reader(listening.fileno(), self._accept)
+
     def _accept(self) -> None:
         assert self._socket is not None
         try:
             connection, _ = self._socket.accept()
+        except BlockingIOError:
+            return
         except OSError:
+            self._pause()  # out of descriptors: the caller stays in the queue, and would wake the loop at once
             return
         with connection:
             try:

@@ -129,6 +129,7 @@ class Claiming:
             node_ended=self.gang_ends.node_ended,
             on_given_up=lambda run: shadow().given_up(run),
             on_over=lambda run: self._run_over(run, shadow()),
+            refusals=self.refusals,
         )
         self.sweep = Sweep(queue, ads, committer, clock, turns, table, claims=claims, runs_here=runs_here)
         self.failures = failures = Faults(
@@ -280,6 +281,7 @@ class Claiming:
             claims=claims,
             abandon=failures.end,
             shadow=lambda run, instruction: shadow().carry_out(run, instruction),
+            refusals=self.refusals,
         )
         self.restoration = Restoration(
             queue,

@@ -156,6 +156,11 @@ class Run:
         """``cluster.proc`` of the job."""
         return job_of_run(self.id)
 
+    @property
+    def kinds(self) -> tuple[int | str, ...]:
+        """By what it is remembered that its slot has refused the job: the autocluster, if it is known, and the job."""
+        return (self.key,) if self.job.autocluster is None else (self.job.autocluster, self.key)
+
     def row(self) -> StoredRun | StoredNode:
         """Its row in the store."""
         row = StoredRun(

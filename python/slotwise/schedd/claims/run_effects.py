@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slotwise.schedd.claims.ends.run_ends import RunEnds
+from slotwise.schedd.claims.matching.refusals import Refusals
 from slotwise.schedd.claims.reconnecting.reconnect_events import ReconnectEvents
 from slotwise.schedd.claims.records import Run
 from slotwise.schedd.claims.startds.startd_links import StartdLinks
@@ -29,6 +30,7 @@ class RunEffects:
         claims: ClaimTransitions,
         abandon: Callable[[Run, str], None],
         shadow: Callable[[Run, ShadowInstruction], None],
+        refusals: Refusals,
     ) -> None:
         """
         :param abandon: ends a run that the access point failed at, for a reason; its job runs again.
@@ -42,6 +44,7 @@ class RunEffects:
         self._claims = claims
         self._abandon = abandon
         self._shadow = shadow
+        self._refusals = refusals
 
     def carry_out(self, run: Run, instruction: RunInstruction) -> None:
         """Carry out one instruction."""
@@ -68,5 +71,8 @@ class RunEffects:
                 turn = self._turns.begin()
                 self._claims.release(run.claim, turn, reason)
                 self._turns.commit(turn)
+            case do.LogExecuting():
+                self._refusals.accepted(run.kinds, run.claim.matched_name)
+                self._shadow(run, instruction)
             case _:
                 self._shadow(run, instruction)

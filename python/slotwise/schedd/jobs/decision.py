@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from slotwise.model.job_events import Usage
-from slotwise.model.reason_codes import ends_in_hold
+from slotwise.model.reason_codes import Vacate, ends_in_hold
 from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.jobs.values import Changes
 
@@ -159,9 +159,10 @@ class RunEnd:
     @property
     def failed(self) -> bool:
         """Whether the job could not run there, so that it would most likely fail there again at once: also one that
-        goes back to Idle by the subcode of a hold, before it executed."""
+        goes back to Idle by the subcode of a hold, or for a fault of the starter, before it executed."""
         if self.how == RunOutcome.EVICTED:
-            return 0 < self.reason_code < _VACATE_CODES and not self.executed_s
+            of_the_host = self.reason_code == Vacate.STARTER_ERROR
+            return (0 < self.reason_code < _VACATE_CODES or of_the_host) and not self.executed_s
         return self.how in (RunOutcome.NOT_STARTED, RunOutcome.FAILED)
 
 

@@ -110,6 +110,7 @@ class Job:
         "bucket",
         "changes",
         "cluster",
+        "cool_from",
         "cool_until",
         "counted",
         "failures",
@@ -139,8 +140,9 @@ class Job:
         self.bucket: Bucket | None = None
         #: The id of its current run, or "".
         self.run = ""
-        #: Consecutive starts that failed through no fault of the job, and the end of the cool-down that follows.
+        #: Consecutive starts that failed through no fault of the job, and when its last cool-down begins and ends.
         self.failures = 0
+        self.cool_from = 0.0
         self.cool_until = 0.0
 
     @property

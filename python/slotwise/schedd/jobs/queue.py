@@ -364,7 +364,7 @@ class Queue(JobIndex):
     @staticmethod
     def _cool(job: Job, seconds: float, decision: Decision) -> Changes:
         """Start a cool-down of the job."""
-        job.cool_until = decision.now + seconds
+        job.cool_from, job.cool_until = decision.now, decision.now + seconds
         decision.note("%s: in cool-down for %.0f s", job.key, seconds)
         return {
             "JobCoolDownExpiration": int(job.cool_until),
@@ -416,10 +416,9 @@ class Queue(JobIndex):
     def wake(self, now: float) -> bool:
         """Make jobs runnable whose cool-down is over; returns whether there are any.
 
-        A cool-down that ends later than any possible one dates from before the clock was set back.
+        A cool-down that begins in the future dates from before the clock was set back.
         """
-        most_s = max(_COOL_MOST_S, self.cool_down_s)
-        due = [job for job in self.cooling if not _cools(job, now, most_s)]
+        due = [job for job in self.cooling if not job.cool_from <= now < job.cool_until]
         for job in due:
             self.cooling.discard(job)
             if job.status == Status.IDLE and not job.run:
@@ -435,7 +434,7 @@ class Queue(JobIndex):
             return
         reason = end.reason or VACATE_NAMES.get(code, "The job was evicted")
         changes = vacate_attributes(job, reason, code, end.reason_subcode, decision.now)
-        if end.how == RunOutcome.NOT_STARTED and code != Vacate.SCHEDD_VACATE:
+        if end.failed and end.how != RunOutcome.FAILED and code != Vacate.SCHEDD_VACATE:
             changes.update(failed_start(job, slot_of(job), reason, decision.now))
         if end.failed or (end.how == RunOutcome.EVICTED and code == Vacate.STARTER_ERROR):
             # Without a cool-down it would most likely fail again at once, many times a second.
@@ -468,13 +467,6 @@ def _notify_held(job: Job, reason: str, code: int, decision: Decision) -> None:
     """Mail the user of a hold that ended a run; of the scheduler universe, HTCondor mails exits alone."""
     if job.cluster.universe != Universe.SCHEDULER:
         decision.notices.append(Notice(job, NoticeKind.HELD, reason, code))
-
-
-def _cools(job: Job, now: float, most_s: float) -> bool:
-    """Whether a cool-down goes on: one that is longer than ``most_s`` when it began before now."""
-    if now >= job.cool_until:
-        return False
-    return job.cool_until <= now + most_s or job.number("EnteredCurrentStatus") <= now
 
 
 def _notice_of_exit(job: Job, kind: NoticeKind, end: RunEnd) -> Notice:

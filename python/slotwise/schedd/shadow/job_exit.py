@@ -122,7 +122,7 @@ class JobExits:
         if run.node is not None:
             self._nodes.ended(run, replace(end, verdict=None), turn)
             if end.failed or how == RunOutcome.LOST:
-                run.claim.failures += 1
+                self._run_ends.failed_there(run, end)
             self._hand_claim_on(run, self.record(run), turn)
             return
         if not run.executing_at and how.by_itself:
@@ -131,7 +131,7 @@ class JobExits:
         if run.job.status == Status.COMPLETED and not self._ads.stays(run.job, decision.now):
             self._queue.leave(run.job, decision)
         if end.failed or how == RunOutcome.LOST:
-            run.claim.failures += 1
+            self._run_ends.failed_there(run, end)
         self._hand_claim_on(run, self.record(run), turn)
 
     def _hand_claim_on(self, run: Run, record: RunRecord | None, turn: Turn) -> None:

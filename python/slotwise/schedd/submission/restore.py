@@ -135,7 +135,7 @@ def _jobs(
         changes = decode(row[4])
         if changes:
             job.changes = changes
-            job.cool_until = job.number("JobCoolDownExpiration")
+            job.cool_from, job.cool_until = job.number("LastVacateTime"), job.number("JobCoolDownExpiration")
             ads.set(job.key, changes)
         names = {name.lower() for name in changes} | {name.lower() for name in delta}
         if names & _VARIES:

@@ -144,7 +144,8 @@ class JobHost:
             return directories.create(parent, self.control, nested=self.machine.settings.nested), None
         except OSError as error:
             name = f"none_{ids.secret(32)}"
-            return RunDirectory(self.machine.settings.execute / name, self.control / name), scratch_failure(error)
+            nowhere = RunDirectory(self.machine.settings.execute / name, self.control / name)
+            return nowhere, scratch_failure(error, at_start=True)
 
     async def _with_volume(self, run: Run) -> None:
         """Give the run a file system of its own, then let it speak to its shadow."""

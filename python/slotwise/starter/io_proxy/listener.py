@@ -11,6 +11,7 @@ import contextlib
 import errno
 import itertools
 import logging
+import socket
 from collections.abc import Callable
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -32,6 +33,10 @@ _PATIENCE_S = 300.0
 #: The longest text of a delayed attribute.
 _LONGEST = 993
 _FILE = ".chirp.config"
+#: Connections at a time, and those of them that have not said a job's secret.
+_SESSIONS_MOST, _STRANGERS_MOST = 512, 16
+#: The wait after the system had no descriptor for another connection, and how often that is logged at most, seconds.
+_BREATH_S, _TELL_S = 1.0, 60.0
 
 
 class JobIoProxy:
@@ -117,8 +122,11 @@ class IoProxyListener:
 
     def __init__(self) -> None:
         self._jobs: dict[str, JobIoProxy] = {}
-        self._server: asyncio.Server | None = None
+        self._socket: socket.socket | None = None
+        self._accepting: asyncio.Task[None] | None = None
         self._sessions: set[asyncio.Task[None]] = set()
+        #: Those of them that have not said a secret, the oldest first: any process of the host may connect.
+        self._strangers: dict[asyncio.Task[None], None] = {}
 
     async def admit(
         self, assignment: Assignment, job: RunJob, rules: ChirpRules, request: Callable[[RemoteIo], None]
@@ -130,10 +138,11 @@ class IoProxyListener:
         """
         if not (rules.delayed or _wants(job)):
             return None
-        if self._server is None:
-            self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=1024 * 1024)
+        if self._socket is None:
+            self._listen()
+        assert self._socket is not None
         proxy = self._jobs[assignment.run_id] = JobIoProxy(job, rules, request)
-        port = self._server.sockets[0].getsockname()[1]
+        port = self._socket.getsockname()[1]
         text = f"127.0.0.1 {port} {proxy.secret}\n"
         who = job.identity
         owner = None if who.uid is None or who.gid is None else (who.uid, who.gid)
@@ -151,20 +160,75 @@ class IoProxyListener:
                 found = proxy
         return found
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._sessions.add(task)
+    def _listen(self) -> None:
+        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            listening.bind(("127.0.0.1", 0))
+            listening.listen(128)
+            listening.setblocking(False)
+        except OSError:
+            listening.close()
+            raise
+        self._socket = listening
+        self._accepting = asyncio.get_running_loop().create_task(self._accept(listening))
+
+    async def _accept(self, listening: socket.socket) -> None:
+        """Take connections for ever, no more than there may be.
+
+        asyncio's own servers write a hundred lines to the log each second while the process is out of descriptors.
+        """
+        loop = asyncio.get_running_loop()
+        tell_at = loop.time()
+        while True:
+            try:
+                taken, _ = await loop.sock_accept(listening)
+            except OSError as error:
+                if error.errno not in (errno.ECONNABORTED, errno.EPROTO):
+                    if loop.time() >= tell_at:
+                        _log.error("no connections of jobs can be taken: %s", error.strerror)
+                        tell_at = loop.time() + _TELL_S
+                    await asyncio.sleep(_BREATH_S)
+                continue
+            if len(self._strangers) >= _STRANGERS_MOST:
+                oldest = next(iter(self._strangers))  # who means to ask says its secret at once
+                del self._strangers[oldest]
+                oldest.cancel()
+            if len(self._sessions) >= _SESSIONS_MOST:
+                taken.close()
+                continue
+            task = loop.create_task(self._serve(taken))
+            self._sessions.add(task)
+            self._strangers[task] = None
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._sessions.discard(task)
+        self._strangers.pop(task, None)
+
+    async def _serve(self, taken: socket.socket) -> None:
+        try:
+            reader, writer = await asyncio.open_connection(sock=taken, limit=1024 * 1024)
+        except OSError:
+            taken.close()
+            return
         try:
             with contextlib.suppress(ConnectionError):
-                await Session(self._find, reader, writer).serve()
+                await Session(self._known_caller, reader, writer).serve()
         finally:
-            self._sessions.discard(task)
             writer.close()
+
+    def _known_caller(self, cookie: str) -> Asker | None:
+        found = self._find(cookie)
+        task = asyncio.current_task()
+        if found is not None and task is not None:
+            self._strangers.pop(task, None)
+        return found
 
     async def close(self) -> None:
         """Hang up."""
-        if self._server is not None:
-            self._server.close()
+        if self._accepting is not None:
+            self._accepting.cancel()
+        if self._socket is not None:
+            self._socket.close()
         for task in list(self._sessions):
             task.cancel()

@@ -31,11 +31,32 @@ class LaunchRefusedError(SlotwiseError):
         self.end = end
 
 
-def scratch_failure(error: OSError) -> End:
-    """What becomes of a run whose scratch directory the file system refuses: on hold, with the reason."""
+#: Errors of the host, or of the starter on it, whatever the job does: descriptors and memory of the daemon, disks and
+#: file systems that fail or are gone.
+_OF_THE_HOST = frozenset(
+    {
+        errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EAGAIN, errno.EIO, errno.EROFS, errno.ESTALE,
+        errno.ENODEV, errno.ENXIO, errno.ENOTCONN, errno.EUCLEAN, errno.EREMOTEIO,
+    }
+)  # fmt: skip
+
+
+def is_of_the_host(number: int | None) -> bool:
+    """Whether an errno says that the host is at fault, so that the job is to run elsewhere and not to be held."""
+    return number in _OF_THE_HOST
+
+
+def scratch_failure(error: OSError, *, at_start: bool = False) -> End:
+    """What becomes of a run whose scratch directory the file system refuses: on hold, with the reason; back to the
+    queue where the host is at fault.
+
+    :param at_start: there is nothing of the job in it yet, so that no error can be the job's.
+    """
     number = error.errno or errno.EIO
     where = error.filename or "the scratch directory"
     reason = f"Cannot write to {where}: {os.strerror(number)} (errno {number})"
+    if at_start or is_of_the_host(number):
+        return End(How.EVICTED, reason=reason, reason_code=STARTER_ERROR, reason_subcode=number)
     if number in (errno.ENOSPC, errno.EDQUOT):
         return held(reason, OUT_OF_RESOURCES, OUT_OF_DISK_SUBCODE)
     return held(reason, IWD_ERROR, number)

@@ -31,7 +31,7 @@ from slotwise.starter.io_proxy.listener import JobIoProxy
 from slotwise.starter.job.ads import pack_one, unpack_one
 from slotwise.starter.job.assignment import Assignment
 from slotwise.starter.job.choice import NONE
-from slotwise.starter.job.failures import NO_JOB, LaunchRefusedError, failure
+from slotwise.starter.job.failures import NO_JOB, LaunchRefusedError, failure, is_of_the_host
 from slotwise.starter.job.run_job import RunJob
 from slotwise.starter.links.leftovers import CANNOT_CLEAN, CANNOT_CLEAN_VOLUME
 from slotwise.starter.links.shadow_connection import ShadowConnection
@@ -322,6 +322,9 @@ class Run:
         try:
             inbox.take(piece)
         except OSError as error:
+            if is_of_the_host(error.errno):
+                self.on(events.Failed(failure(error)))
+                return
             reason = outputs.input_failure(self.assignment, self.job, os.fsdecode(piece.name), error)
             self.on(events.InputsDone(reason, TRANSFER_INPUT_ERROR, error.errno or 0))
         except SlotwiseError as error:

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from slotwise.clock import Clock
+from slotwise.schedd.claims.matching.refusals import Refusals
 from slotwise.schedd.claims.records import ClaimTable, Run
 from slotwise.schedd.claims.starts.now_jobs import NowJobs
 from slotwise.schedd.claims.transitions import ApplyToRun, ClaimTransitions
 from slotwise.schedd.claims.turn import Turn, Turns
 from slotwise.schedd.jobs.ads import JobAds
-from slotwise.schedd.jobs.decision import RunEnd
+from slotwise.schedd.jobs.decision import RunEnd, RunOutcome
 from slotwise.schedd.jobs.durations import Durations
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.lifecycle import claim_events, run_events
@@ -41,6 +42,7 @@ class RunEnds:
         node_ended: NodeEnded,
         on_given_up: Callable[[Run], None],
         on_over: Callable[[Run], None],
+        refusals: Refusals,
     ) -> None:
         """
         :param node_ended: takes over the end of a parallel job's node.
@@ -59,6 +61,7 @@ class RunEnds:
         self._node_ended = node_ended
         self._on_given_up = on_given_up
         self._on_over = on_over
+        self._refusals = refusals
 
     def give_up(self, run: Run, what: GiveUp) -> None:
         """End a run without a word of its starter; its claim is given back."""
@@ -87,6 +90,13 @@ class RunEnds:
             self._claims.release(run.claim, turn, what.reason)
             self._on_given_up(run)
             self._turns.commit(turn)
+
+    def failed_there(self, run: Run, end: RunEnd) -> None:
+        """A run failed through no fault of the job: its claim serves few more, and its slot is asked less and less."""
+        run.claim.failures += 1
+        if end.how is not RunOutcome.FAILED and end.how is not RunOutcome.LOST:
+            why = f"the execution point could not run it (code {end.reason_code}, subcode {end.reason_subcode})"
+            self._refusals.note(run.kinds, run.claim.matched_name, why, end.reason_code, self._clock.monotonic())
 
     def forget(self, run: Run) -> None:
         """Remove the run from memory; its claim has yet to hear that it is over."""

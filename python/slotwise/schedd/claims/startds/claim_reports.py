@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from slotwise.clock import Clock
 from slotwise.schedd.claims.matching.refusals import Refusals
-from slotwise.schedd.claims.records import Claim, ClaimTable, Run
+from slotwise.schedd.claims.records import Claim, ClaimTable
 from slotwise.schedd.claims.startds.startd_messages import ActivationRefused, ClaimTaken, RunActivated, SlotChanged
 from slotwise.schedd.claims.transitions import ApplyToClaim, ApplyToRun
 from slotwise.schedd.claims.turn import Turns
@@ -63,7 +63,6 @@ class ClaimReports:
         run = self._claim_table.runs.get(report.run_id)
         if run is not None:
             run.starter = report.starter
-            self._refusals.accepted(_kinds(run), run.claim.matched_name)
             self._apply_to_run(run, run_events.Activated())
             self._on_starter(claim.startd, report.starter)
 
@@ -73,9 +72,7 @@ class ClaimReports:
         if run is not None:
             run.claim.failures += 1
             _log.info("%s: %s refused to activate run %s: %s", run.key, run.claim.slot_name, run.id, report.reason)
-            self._refusals.note(
-                _kinds(run), run.claim.matched_name, report.reason, report.code, self._clock.monotonic()
-            )
+            self._refusals.note(run.kinds, run.claim.matched_name, report.reason, report.code, self._clock.monotonic())
             refused = run_events.ActivationRefused(self._clock.monotonic(), report.reason, report.code)
             self._apply_to_run(run, refused)
 
@@ -109,8 +106,3 @@ class ClaimReports:
             self._apply_to_run(run, run_events.SlotFreed(self._clock.monotonic()))
         if decision.changed:
             self._committer.commit(decision)
-
-
-def _kinds(run: Run) -> tuple[int | str, ...]:
-    """By what a slot remembers the job of a run: its autocluster, if it is known, and itself."""
-    return (run.key,) if run.job.autocluster is None else (run.job.autocluster, run.key)

@@ -1,0 +1,66 @@
+"""Faults of an execution point are not held against the jobs that meet them."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.support.pool import Pool
+
+QUICK = "NUM_CPUS = 4\nNEGOTIATOR_INTERVAL = 1\nSLOTWISE_REFUSED_MATCH_DELAY = 1\n"
+
+
+def submit(pool: Pool, count: int) -> None:
+    (pool.root / "it.sub").write_text(
+        f"executable = /bin/sleep\narguments = 0\nrequest_memory = 10\nlog = it.log\nqueue {count}\n"
+    )
+    pool.run("submit", str(pool.root / "it.sub"))
+
+
+def jobs(pool: Pool) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pool.json("q")
+    return found
+
+
+def test_a_starter_out_of_descriptors_sends_jobs_back_to_the_queue(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool(QUICK)
+    pool.up()
+    pool.until("the slot is advertised", lambda: pool.json("status"))
+    starter = pool.pid("starter")
+    assert starter is not None
+    former = resource.prlimit(starter, resource.RLIMIT_NOFILE)
+    open_now = len(list(Path(f"/proc/{starter}/fd").iterdir()))
+    resource.prlimit(starter, resource.RLIMIT_NOFILE, (open_now + 1, former[1]))
+    submit(pool, 4)
+
+    def tried() -> bool:
+        return all(ad.get("NumFailedStarts") for ad in jobs(pool))
+
+    pool.until("each has failed to start, or has run", tried)
+    assert all(ad["JobStatus"] != 5 for ad in jobs(pool))
+    assert all("Too many open files" in ad["LastFailedStartReason"] for ad in jobs(pool))
+    resource.prlimit(starter, resource.RLIMIT_NOFILE, former)
+    assert len((pool.home.log / "StarterLog").read_text().splitlines()) < 1000
+
+
+def test_jobs_wait_while_execute_is_no_directory(make_pool: Callable[[str], Pool], open_directory: Path) -> None:
+    execute = open_directory / "execute"
+    pool = make_pool(f"{QUICK}EXECUTE = {execute}\n")
+    pool.up()
+    pool.until("the slot is advertised", lambda: pool.json("status"))
+    execute.rename(open_directory / "aside")
+    execute.write_text("")
+    submit(pool, 1)
+
+    def waits() -> bool:  # its start failed, or the machine has seen that it has no disk
+        return any(ad.get("NumFailedStarts") or ad.get("LastRejMatchReason") for ad in jobs(pool))
+
+    pool.until("it could not start", waits)
+    (ad,) = jobs(pool)
+    assert ad["JobStatus"] != 5 and not ad.get("NumHolds")
+    assert str(execute) in ad.get("LastFailedStartReason", str(execute))
+    execute.unlink()
+    (open_directory / "aside").rename(execute)
+    pool.until("it has run", lambda: not jobs(pool))
