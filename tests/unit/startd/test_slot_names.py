@@ -56,7 +56,7 @@ def test_a_slot_without_a_type_has_the_general_prefix(tmp_path: Path) -> None:
 
 def test_what_no_slot_is_called_is_told(tmp_path: Path) -> None:
     config = config_of(
-        tmp_path, "STARTD_RESOURCE_PREFIX = vm\nSLOT1_START = true\nVM2_START = tru e\nVM3_START = false\n"
+        tmp_path, "STARTD_RESOURCE_PREFIX = vm\nSLOT1_START = true\nVM2_START = Cpus >\nVM3_START = false\n"
     )
     found = {problem.name.upper(): (problem.code, problem.hint) for problem in check(config)}
     assert found["SLOT1_START"] == ("config-slot-name", "write VM1_START")
