@@ -51,11 +51,15 @@ def ours() -> Iterator[dict[str, tuple[str, str | None]]]:
             pool.destroy()
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_texts_are_read_as_by_htcondor(ours: dict[str, tuple[str, str | None]]) -> None:
     theirs = {place: row["told"] for place, row in recorded().items()}
     assert {place: told for place, (told, _) in ours.items()} == theirs
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_what_is_no_expression_as_a_whole_is_refused_where_htcondor_refuses_it(
     ours: dict[str, tuple[str, str | None]],
 ) -> None:

@@ -85,3 +85,18 @@ def test_slots_weigh_what_they_weigh(pool: Pool) -> None:
         (slot,) = collector.query("startd", projection=["SlotWeight"])
     assert slot.eval("SlotWeight") == 6
     assert set(slot) == {"SlotWeight", "Cpus"}
+
+
+def test_the_time_of_the_answer_is_an_attribute_like_others(pool: Pool) -> None:
+    (pool.root / "b.sub").write_text("executable = /bin/true\nhold = true\nqueue 2\n")
+    pool.run("submit", "b.sub")
+    cluster = pool.run("q", "-constraint", "TotalSubmitProcs == 2 && ProcId == 1", "-af", "ClusterId").stdout.strip()
+    for ad in json.loads(pool.run("q", cluster, "-json", "-attributes", "ServerTime").stdout):
+        assert list(ad) == ["ServerTime"]
+    both = json.loads(pool.run("q", f"{cluster}.1", "-json", "-attributes", "ProcId,ServerTime").stdout)
+    assert [list(ad) for ad in both] == [["ProcId", "ServerTime"]]
+    lines = pool.run("q", cluster, "-long", "-attributes", "ServerTime").stdout.splitlines()
+    assert [line.partition(" ")[0] for line in lines] == ["ServerTime", "", "ServerTime", ""]
+    assert pool.run("q", cluster, "-af", "ServerTime >= QDate").stdout == "true\ntrue\n"
+    refused = pool.run("condor_q", "-batch", "-af", "ClusterId", check=False)
+    assert (refused.returncode, refused.stderr) == (1, "Error: -batch conflicts with -format and -af\n")

@@ -84,7 +84,7 @@ FILES = {
     "printf.cpf": f"SELECT BARE\n{_VALUE} PRINTF \"%s\"\nSUMMARY NONE\n",
     "where_old.cpf": f"SELECT BARE\n\"old\"\nWHERE {_OLD}\nSUMMARY NONE\n",
     "where_new.cpf": f"SELECT BARE\n\"new\"\nWHERE {_NEW}\nSUMMARY NONE\n",
-    "group.cpf": f"SELECT BARE\nName\nGROUP BY ifThenElse({_OLD}, Name == \"a\", Name == \"b\")\nSUMMARY NONE\n",
+    "past.ads": 'ClusterId = 1\nProcId = 0\n*** Offset = 0 ClusterId = 1 ProcId = 0 Owner = "ann" CompletionDate = 1\n',
     "two.ads": 'MyType = "Machine"\nName = "a"\n\nMyType = "Machine"\nName = "b"\n',
     "requirements.xfm": f"REQUIREMENTS {_OLD}\nSET X \"old\"\n",
     "set.xfm": f"SET X {_VALUE}\n",
@@ -190,6 +190,9 @@ PROBES: dict[str, str] = {
     "condor_history -constraint": _either("condor_history 3 -constraint 'CONDITION'"),
     "condor_history -since": "condor_history -since 'OLD' -af '\"new\"' | tail -1; condor_history -since 'NEW' -af '\"old\"' | tail -1",
     "condor_history -print-format, column": "condor_history 3 -print-format column.cpf | tail -1",
+    "condor_history -format": "condor_history 3 -format '%s\\n' 'VALUE'",
+    "condor_history -file -constraint": _either("condor_history -file past.ads -constraint 'CONDITION'"),
+    "condor_status -schedd -constraint": _either("condor_status -schedd -constraint 'CONDITION'"),
     "condor_hold -constraint": "condor_submit idle.sub >/dev/null; "
     + "; ".join(
         f"condor_hold -constraint 'Probe == \"idle\" && {text}' 2>&1 | sed -n 's/.*have been held.*/{name}/p'"

@@ -232,6 +232,20 @@ def test_columns_are_cut_and_filled_as_by_condor_history(case: dict[str, str], m
     assert squeezed(table(case["format"], SHOWN_ADS)) == squeezed(case["out"])
 
 
+def test_condor_status_cuts_where_it_is_told_to_alone_and_shows_nothing_for_undefined() -> None:
+    """As HTCondor 25.14.1: ``condor_status -ads FILE -print-format FILE``."""
+    columns = (
+        "Nope AS NO WIDTH 6",
+        "Owner AS OWN WIDTH -2",
+        "Cmd AS CC WIDTH -4",
+        "Cmd AS CT WIDTH 4 TRUNCATE",
+        "Name AS N",
+    )
+    layout = parse_format("\n".join(("SELECT NOHEADER", *columns, "SUMMARY NONE\n")), cuts=False)
+    rows = [line.split() for line in layout.text(SHOWN_ADS, SCENE).splitlines()]
+    assert rows == [["bobby", "/bin/a", "/bin", "two"], ["ann", "/bin/sleep", "/bin", "one"]]
+
+
 def test_a_width_is_kept_by_cells_and_passed_by_headings() -> None:
     columns = ("Cpus AS CLUSTER WIDTH 4", "Cmd AS C WIDTH -4", "Nope AS N WIDTH 6 PRINTF %d OR ??", "Name AS N")
     text = "\n".join(("SELECT", *columns, "SUMMARY NONE\n"))

@@ -55,6 +55,9 @@ GROUPS: tuple[tuple[str, tuple[Place, ...]], ...] = (
             old condor_history -constraint
             old condor_history -since
             old condor_history -print-format, column
+            old condor_history -format
+            old condor_history -file -constraint
+            old condor_status -schedd -constraint
             old condor_hold -constraint
             old condor_qedit, value
             old condor_qedit -constraint

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from slotwise.authorization import entries as authorization
-from slotwise.config import coherence, debug, log_limits
+from slotwise.config import coherence, debug, log_limits, slot_names
 from slotwise.config.table import Knob, find_knob, knobs, similar_knobs
 from slotwise.config.unsupported import Effect, Rule, promises, rule_of
 from slotwise.config.view import Config, Origin
@@ -27,6 +27,7 @@ _AUTOMATIC = "AUTO_USE_"
 #: Lists of names of attributes or expressions, whose values are in knobs of these names.
 _NAME_LISTS = re.compile(r"_(NAMES|JOBLIST|ATTRS|EXPRS|CLAUSES)$|^APPEND_RANK$", re.IGNORECASE)
 _SLOT_FORM = re.compile(r"SLOT(?:_TYPE_)?\d+_(\w+)", re.IGNORECASE)
+_ONE_SLOT = re.compile(r"SLOT(\d+_\w+)", re.IGNORECASE)
 #: A family of knobs with a name in the middle.
 _MEMBER = re.compile(r"([A-Z_]+_)<[A-Z]+>_([A-Z_]+)")
 _RESOURCES = ("cpus", "cpu", "memory", "ram", "disk", "swap", "gpus", "gpu")
@@ -111,9 +112,14 @@ def check(config: Config, *, notes: bool = False) -> list[Problem]:
     """
     settings = [entry for entry in config.settings() if not _is_own(entry[2])]
     names = _Names.of(config)
+    prefixes = slot_names.prefixes(config)
     problems = [Problem(WARNING, "config-warning", "", text, origin) for origin, text in config.warnings]
-    for name, _, origin in settings:
-        found = [_name_problem(config, name, origin, names), _value_problem(config, name, origin)]
+    for written, _, origin in settings:
+        name = slot_names.usual_form(written, prefixes)
+        if name == written and (problem := _slot_form_problem(name, origin, prefixes)) is not None:
+            problems.append(problem)
+            continue
+        found = [_name_problem(config, name, origin, names), _value_problem(config, written, origin, name)]
         problems += [problem for problem in found if problem is not None and (notes or problem.severity != NOTE)]
     faulty = {problem.name.lower() for problem in problems if problem.severity == ERROR}
     for refused, code, name, message, hint in coherence.doubts(config, names.mentioned):
@@ -121,6 +127,16 @@ def check(config: Config, *, notes: bool = False) -> list[Problem]:
             severity = ERROR if refused else WARNING
             problems.append(Problem(severity, code, name, message, config.origin(name), hint))
     return problems
+
+
+def _slot_form_problem(name: str, origin: Origin, prefixes: frozenset[str]) -> Problem | None:
+    """A knob of one slot by a name that no slot has."""
+    if slot_names.USUAL in prefixes or (form := _ONE_SLOT.fullmatch(name)) is None:
+        return None
+    (prefix, *_) = sorted(prefixes)
+    hint = f"write {prefix.upper()}{form[1]}"
+    message = f"{name} has no effect: slots are not called slot<N>, but {' or '.join(sorted(prefixes))}<N>"
+    return Problem(WARNING, "config-slot-name", name, message, origin, hint)
 
 
 def _is_own(origin: Origin) -> bool:
@@ -293,7 +309,8 @@ def _universe_forms() -> tuple[str, ...]:
     return tuple(form for form in forms if (knob := find_knob(form)) is not None and knob.used)
 
 
-def _value_problem(config: Config, name: str, origin: Origin) -> Problem | None:
+def _value_problem(config: Config, name: str, origin: Origin, usual: str) -> Problem | None:
+    """``usual``: the name as it would be where slots have their usual names."""
     try:
         text = config.data.seen_by(None, None).text(name)
     except ValueError:
@@ -302,7 +319,7 @@ def _value_problem(config: Config, name: str, origin: Origin) -> Problem | None:
         except ConfigError as error:
             return Problem(ERROR, error.code, name, error.message.split(": ", 1)[-1], origin, error.hint or "")
         return None
-    knob = find_knob(name)
+    knob = find_knob(usual)
     if text is None or knob is None:
         return None
     if not knob.used:

@@ -18,6 +18,7 @@ from slotwise.classad.evaluate import (
     number,
 )
 from slotwise.config import Config
+from slotwise.config.slot_names import prefix_of
 from slotwise.config.slot_shares import parse_shares
 from slotwise.config.view import DEFAULT
 from slotwise.daemon import duty_cycle
@@ -192,12 +193,10 @@ class Settings:
         found = self._fetching.get((slot_id, type_number))
         if found is None:
             config, own = self.config, SlotConfig(self.config, slot_id, type_number)
-            keyword = config.get_str(f"SLOT{slot_id}_JOB_HOOK_KEYWORD").strip()
-            if type_number and not keyword:
-                keyword = config.get_str(f"SLOT_TYPE_{type_number}_JOB_HOOK_KEYWORD").strip()
-            keyword = keyword or config.get_str("STARTD_JOB_HOOK_KEYWORD").strip()
-            text = own.get_text("FetchWorkDelay")
-            delay = compiled(own.full_name("FetchWorkDelay"), text) if text else None
+            keywords = [*own.forms("JOB_HOOK_KEYWORD"), "STARTD_JOB_HOOK_KEYWORD"]
+            keyword = next((text for knob in keywords if (text := config.get_str(knob).strip())), "")
+            every = own.get_text("FetchWorkDelay")
+            delay = compiled(own.full_name("FetchWorkDelay"), every) if every else None
             found = self._fetching[slot_id, type_number] = Fetching(keyword, delay)
         return found
 
@@ -254,16 +253,15 @@ class Settings:
     def _read_knobs(self, slot_id: int, type_number: int) -> SlotKnobs:
         config, own = self.config, SlotConfig(self.config, slot_id, type_number)
         names = config.get_list("SYSTEM_STARTD_ATTRS") + config.get_list("STARTD_ATTRS")
-        names += config.get_list(f"SLOT{slot_id}_STARTD_ATTRS")
-        if type_number:
-            names += config.get_list(f"SLOT_TYPE_{type_number}_STARTD_ATTRS")
+        for knob in own.forms("STARTD_ATTRS"):
+            names += config.get_list(knob)
         attrs: dict[str, Value] = {}
         for name in config.get_list("STARTD_EXPRS"):  # as in HTCondor, the value is that of the whole machine
             if text := config.get_str(name).strip():
                 attrs[name] = knob_expression(name, text)
         for name in dict.fromkeys(names):
             text = (own.get(name) or "").strip()
-            taken_out = {f"SLOT{slot_id}_{name}".upper(), f"SLOT_TYPE_{type_number}_{name}".upper()} & self._empty
+            taken_out = {form.upper() for form in own.forms(name)} & self._empty
             if text and (own.full_name(name) != name or not taken_out):
                 attrs[name] = knob_expression(own.full_name(name), text)
         health = health_attributes(own)
@@ -359,7 +357,6 @@ def slot_types(config: Config, resources: Resources) -> list[SlotType]:
             raise ConfigError(f"{knob} may not be set", hint="types begin with 1", key=knob)
     types = []
     most = config.get_int("MAX_SLOT_TYPES")
-    prefix = config.get_text("STARTD_RESOURCE_PREFIX")
     for type_number in range(1, most + 1):
         text = config.get(f"SLOT_TYPE_{type_number}")
         count = config.get(f"NUM_SLOTS_TYPE_{type_number}")
@@ -379,7 +376,7 @@ def slot_types(config: Config, resources: Resources) -> list[SlotType]:
                 _how_many(config, f"NUM_SLOTS_TYPE_{type_number}"),
                 shares,
                 config.get_bool(f"SLOT_TYPE_{type_number}_PARTITIONABLE"),
-                (config.get(f"SLOT_TYPE_{type_number}_NAME_PREFIX") or prefix).strip(),
+                prefix_of(config, type_number),
                 config.get_bool(f"SLOT_TYPE_{type_number}_BACKFILL"),
             )
         )
@@ -394,7 +391,9 @@ def slot_types(config: Config, resources: Resources) -> list[SlotType]:
         several = int(resources.cpus)
     plain = default_types(several, resources.cpus)
     return [
-        replace(slot_type, prefix=prefix, partitionable=slot_type.partitionable if whole is None else whole)
+        replace(
+            slot_type, prefix=prefix_of(config, 0), partitionable=slot_type.partitionable if whole is None else whole
+        )
         for slot_type in plain
     ]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from slotwise.classad.evaluate import Value
 from slotwise.config import Config
+from slotwise.config.slot_names import prefix_of
+from slotwise.startd.policy.slot_config import SlotConfig
 from slotwise.startd.records.slot_record import SlotRecord
 
 #: Knobs whose values travel with each run, so that a slot may have its own (SLOT<N>_..., SLOT_TYPE_<N>_...).
@@ -39,16 +41,16 @@ def limits_of(record: SlotRecord, config: Config, known: dict[str, dict[str, Val
 
 
 def _knobs_of(record: SlotRecord, config: Config) -> dict[str, Value]:
-    slot_user = config.get(f"SLOT{record.slot_id}_{record.dslot_id}_USER") if record.dslot_id else None
-    slot_user = slot_user or config.get(f"SLOT{record.slot_id}_USER") or config.get("SLOT_USER")
+    own = SlotConfig(config, record.slot_id, record.type_number)
+    name = f"{prefix_of(config, record.type_number)}{record.slot_id}".upper()
+    slot_user = config.get(f"{name}_{record.dslot_id}_USER") if record.dslot_id else None
+    slot_user = slot_user or config.get(f"{name}_USER") or config.get("SLOT_USER")
     attributes: dict[str, Value] = {"KillingTimeout": config.get_int("KILLING_TIMEOUT")}
     if slot_user:
         attributes["SlotUser"] = slot_user.strip()
     for knob in _COPIED:
-        value = config.get(f"SLOT{record.slot_id}_{knob}")
-        if value is None and record.type_number:
-            value = config.get(f"SLOT_TYPE_{record.type_number}_{knob}")
-        value = value if value is not None else config.get(knob)
+        forms = (config.get(form) for form in (*own.forms(knob), knob))
+        value = next((found for found in forms if found is not None), None)
         if value is not None and value.strip():
             attributes[knob] = value.strip()
     return attributes

@@ -78,6 +78,8 @@ pub struct Transformed {
     read: Option<Vec<String>>,
     /// Statements that could not be carried out.
     problems: Vec<String>,
+    /// Statements of which a part was ignored.
+    doubts: Vec<String>,
     /// Statements as they were carried out, when asked for.
     steps: Vec<String>,
     /// Macros as they are now: names and raw values.
@@ -163,6 +165,7 @@ fn transform_ad(
         changed: names,
         read,
         problems: outcome.problems,
+        doubts: outcome.doubts,
         steps: outcome.steps,
         variables: variables
             .iter()
@@ -274,7 +277,7 @@ pub struct TransformedJobs {
     deltas: Vec<Py<PyAd>>,
     /// Attributes that were set or removed in any of them, sorted.
     changed: Vec<String>,
-    /// Statements that could not be carried out, each once.
+    /// Statements that could not be carried out, and those of which a part was ignored, each once.
     problems: Vec<String>,
 }
 
@@ -322,7 +325,7 @@ fn transform_jobs(
         let delta = cluster.differing(at, &ad, &outcome.changed);
         made.push(Py::new(py, PyAd::of(Arc::new(delta)))?);
         changed.extend(outcome.changed);
-        for problem in outcome.problems {
+        for problem in outcome.problems.into_iter().chain(outcome.doubts) {
             if known.insert(problem.clone()) {
                 problems.push(problem);
             }

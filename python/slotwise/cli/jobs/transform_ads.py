@@ -156,6 +156,7 @@ class _Run:
             seed=secrets.randbits(63),
         )
         self._failed = False
+        self._told: set[str] = set()
 
     def all(self, inputs: list[tuple[str, str]]) -> int:
         """Transform the ads of all inputs, and write them."""
@@ -209,6 +210,10 @@ class _Run:
             for problem in done.problems:
                 self._failed = True
                 self._inv.err(f"ERROR: {problem}")
+            for doubt in done.doubts:
+                if doubt not in self._told:  # once, and not for every ad
+                    self._told.add(doubt)
+                    self._inv.err(f"WARNING: {doubt}")
             yield done.ad
 
     def _texts(self, ads: Iterator[ClassAd]) -> Iterator[str]:

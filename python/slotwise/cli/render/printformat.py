@@ -28,7 +28,7 @@ _PRINTF_WIDTH = re.compile(r"%(-?)[+ #0]*(\d+)")
 def read(path: Path, warn: Callable[[str], None] | None = None, *, cuts: bool = True) -> Layout:
     """The table that a file describes.
 
-    :param cuts: cells are cut to a WIDTH; without it, where TRUNCATE says so alone.
+    :param cuts: cells are cut to a WIDTH; without it, where TRUNCATE says so alone, and undefined values are blank.
     :param warn: is told of functions that there are not, and the plain value is shown; None: they are refused.
     :raises UsageError: when the file cannot be read, or is not a print-format table; names the line.
     """
@@ -193,6 +193,8 @@ class _Reader:
                 about[word[2:].lower()] = False
             elif word != "ALWAYS":
                 raise self._bad(f"{word} is unknown behind a column", ", ".join(sorted(_COLUMN_WORDS)))
+        if width and not self._cuts and not about.keys() & {"printf", "printas"}:
+            about.setdefault("instead", " ")
         return _item(expression, about, width, fits=fits)
 
     def _function(self, name: str) -> str:

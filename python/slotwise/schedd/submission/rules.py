@@ -155,7 +155,7 @@ class SubmitRules:
         redescribe(new)
         whole = _shared(new)
         whole.update({"ProcId": 0, "JobFactoryId": number})
-        return _told(self._faults(schedd, whole, now)), done.problems
+        return _told(self._faults(schedd, whole, now)), done.problems + done.doubts
 
     def _change(self, new: NewJobs, now: int, seed: int, *, late: bool) -> list[str]:
         if not self.transforms or not new.jobs:
@@ -170,7 +170,7 @@ class SubmitRules:
                 else:
                     _write_cluster(new, changed)
                 redescribe(new, late=late)
-            return first.problems
+            return first.problems + first.doubts
         with _as_refusals():
             done = self.transforms.apply_to_jobs(
                 shared, _jobs(new), new.deltas, now=now, seed=seed, macros=_macros(cluster_ad=False, late=late)

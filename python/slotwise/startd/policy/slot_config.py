@@ -1,10 +1,15 @@
-"""The configuration as one slot reads it: ``SLOT<N>_X``, then ``SLOT_TYPE_<N>_X``, then ``X``."""
+"""The configuration as one slot reads it: ``SLOT<N>_X``, then ``SLOT_TYPE_<N>_X``, then ``X``.
+
+The first is spelled with the slot's name, as in HTCondor: where slots are called ``vm1``, ``VM1_X`` counts and
+``SLOT1_X`` does not.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from slotwise.config import Config
+from slotwise.config.slot_names import prefix_of
 
 
 @dataclass(frozen=True)
@@ -18,10 +23,14 @@ class SlotConfig:
     slot_id: int
     type_number: int = 0
 
+    def forms(self, name: str) -> list[str]:
+        """The knobs of the slot, and of its type, that come before ``name``."""
+        own = f"{prefix_of(self.config, self.type_number).upper()}{self.slot_id}_{name}"
+        return [own, *([f"SLOT_TYPE_{self.type_number}_{name}"] if self.type_number else [])]
+
     def full_name(self, name: str) -> str:
         """The knob that has the value, which is the one to name in errors."""
-        prefixes = [f"SLOT{self.slot_id}_", *([f"SLOT_TYPE_{self.type_number}_"] if self.type_number else [])]
-        return next((full for prefix in prefixes if self.config.get_str(full := prefix + name).strip()), name)
+        return next((full for full in self.forms(name) if self.config.get_str(full).strip()), name)
 
     def get(self, name: str) -> str | None:
         """See :meth:`Config.get`."""

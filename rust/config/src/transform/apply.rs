@@ -91,6 +91,8 @@ pub struct Outcome {
     pub unbounded: bool,
     /// Statements that could not be carried out, in words.
     pub problems: Vec<String>,
+    /// Statements of which a part was ignored, in words.
+    pub doubts: Vec<String>,
     /// What was done, statement by statement, when it was asked for.
     pub steps: Vec<String>,
 }
@@ -304,7 +306,7 @@ fn run(
                     let rest = expander.expand(&command.rest).map_err(broken)?;
                     (rest, expander.complaints())
                 };
-                let mut problems = complaints;
+                let (mut problems, mut doubts) = (complaints, Vec::new());
                 let explained = |step: &dyn Fn() -> String| {
                     if explain {
                         outcome.borrow_mut().steps.push(step());
@@ -315,7 +317,7 @@ fn run(
                 }
                 match command.verb {
                     Verb::EvalMacro => {
-                        let value = evaluated(&running!(), command, &rest, &mut problems);
+                        let value = evaluated(&running!(), command, &rest, &mut doubts);
                         match value {
                             Some(value) => {
                                 let text = text_of(&value);
@@ -344,7 +346,7 @@ fn run(
                         )),
                     },
                     Verb::EvalSet => {
-                        let value = evaluated(&running!(), command, &rest, &mut problems);
+                        let value = evaluated(&running!(), command, &rest, &mut doubts);
                         let text = match &value {
                             Some(value) if explain => text_of(value),
                             _ => String::new(),
@@ -374,6 +376,7 @@ fn run(
                 let mut outcome = outcome.borrow_mut();
                 let at = |text| format!("{}, line {line}: {text}", rules.name);
                 outcome.problems.extend(problems.into_iter().map(at));
+                outcome.doubts.extend(doubts.into_iter().map(at));
             }
         }
     }
@@ -477,13 +480,13 @@ fn evaluated(
     running: &Running<'_>,
     command: &Command,
     text: &str,
-    problems: &mut Vec<String>,
+    doubts: &mut Vec<String>,
 ) -> Option<Value> {
     let text = bytes::release(text);
     let (expr, end) = parse_leading(&text, Syntax::NORMAL).ok()?;
     let ignored = String::from_utf8_lossy(&text[end..]);
     if !ignored.trim().is_empty() {
-        problems.push(format!(
+        doubts.push(format!(
             "{} {}: ignored {:?} behind the expression",
             command.verb.text(),
             command.name,
