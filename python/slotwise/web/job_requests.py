@@ -14,7 +14,7 @@ from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.values import whole
 from slotwise.client import AsyncSchedd
 from slotwise.client.descriptions import ReadOptions
-from slotwise.errors import NotFoundError, SlotwiseError, UsageError
+from slotwise.errors import DeniedError, NotFoundError, SlotwiseError, UsageError
 from slotwise.model import batches as by_batch
 from slotwise.table import AdTable
 from slotwise.web.asked import LIMIT, Asked, ads_response, paged, streamed
@@ -120,6 +120,8 @@ async def act(asked: Asked) -> Response:
         raise UsageError(f"the reason has more than {REASON_MOST} characters")
     async with asked.pool.schedd(asked.schedd) as schedd:
         result = await schedd.act(str(action), jobs_of(body), reason=reason)
+    if result.totals.keys() == {"permission_denied"} and body.get("results") is not True:
+        raise DeniedError("none of these jobs is yours", hint="a queue superuser may act on the jobs of others")
     return JSONResponse({**result.totals, "jobs": result.jobs} if body.get("results") is True else result.totals)
 
 
@@ -182,7 +184,7 @@ async def preview(asked: Asked) -> Response:
         found = schedd.read(description, count, ReadOptions(elsewhere=True))
         user = (await schedd.totals("false")).user
     first = found.clusters[0].job(0)
-    told = {"count": found.count, "warnings": list(found.warnings), "verdict": "", "hints": []}
+    told = {"count": found.count, "warnings": list(found.warnings), "verdict": ""}
     first.update({"ClusterId": 1, "ProcId": 0, "JobStatus": 1, "User": user, "Owner": user.partition("@")[0]})
     try:
         async with asked.pool.negotiator() as negotiator:
