@@ -437,6 +437,14 @@ def test_lists_come_in_pages_and_a_bad_cursor_is_said(make_pool: Callable[[str],
         refused = anybody("GET", f"/api/v1/jobs?{wrong}")
         assert (refused.status, refused.json["title"]) == (400, "usage"), wrong
     assert anybody("GET", "/api/v1/jobs?mine=1").status == 401
+    nothing = anybody("GET", "/api/v1/jobs/1.0/stdout")
+    assert (nothing.status, nothing.json["hint"]) == (404, "it has not run yet")
+    bob = Caller(pool, pool.run("token", "create", "-identity", "bob@elsewhere", "-authz", "WRITE").stdout.strip())
+    denied = bob("POST", "/api/v1/jobs/act", {"action": "hold", "jobs": ["1.0"]})
+    assert (denied.status, denied.json["title"]) == (403, "denied")
+    each = bob("POST", "/api/v1/jobs/act", {"action": "hold", "jobs": ["1.0", "77.0"], "results": True}).json
+    assert each["jobs"] == {"1.0": "permission_denied", "77.0": "not_found"}
+    assert bob("GET", "/api/v1/jobs?mine=1").json == [] and bob("GET", "/api/v1/pool").json["user"] == "bob@elsewhere"
     with Schedd(env=pool.env) as schedd:
         assert schedd.act("remove", "true").succeeded == 8
     pool.until("the history", lambda: len(anybody("GET", "/api/v1/history").json) == 8)
