@@ -185,7 +185,8 @@ async def preview(asked: Asked) -> Response:
     description, count = submission(await asked.body())
     async with asked.pool.schedd(asked.schedd) as schedd:
         found = schedd.read(description, count, _READ)
-        user = (await schedd.totals("false")).user
+    async with asked.pool.collector() as collector:
+        user = (await collector.caller()).identity
     first = found.clusters[0].job(0)
     told = {"count": found.count, "warnings": list(found.warnings), "verdict": ""}
     first.update({"ClusterId": 1, "ProcId": 0, "JobStatus": 1, "User": user, "Owner": user.partition("@")[0]})
