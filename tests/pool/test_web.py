@@ -437,6 +437,14 @@ def test_lists_come_in_pages_and_a_bad_cursor_is_said(make_pool: Callable[[str],
         refused = anybody("GET", f"/api/v1/jobs?{wrong}")
         assert (refused.status, refused.json["title"]) == (400, "usage"), wrong
     assert anybody("GET", "/api/v1/jobs?mine=1").status == 401
+    nothing = anybody("GET", "/api/v1/jobs/1.0/stdout")
+    assert (nothing.status, nothing.json["hint"]) == (404, "it has not run yet")
+    bob = Caller(pool, pool.run("token", "create", "-identity", "bob@elsewhere", "-authz", "WRITE").stdout.strip())
+    denied = bob("POST", "/api/v1/jobs/act", {"action": "hold", "jobs": ["1.0"]})
+    assert (denied.status, denied.json["title"]) == (403, "denied")
+    each = bob("POST", "/api/v1/jobs/act", {"action": "hold", "jobs": ["1.0", "77.0"], "results": True}).json
+    assert each["jobs"] == {"1.0": "permission_denied", "77.0": "not_found"}
+    assert bob("GET", "/api/v1/jobs?mine=1").json == [] and bob("GET", "/api/v1/pool").json["user"] == "bob@elsewhere"
     with Schedd(env=pool.env) as schedd:
         assert schedd.act("remove", "true").succeeded == 8
     pool.until("the history", lambda: len(anybody("GET", "/api/v1/history").json) == 8)
@@ -504,3 +512,43 @@ def test_jobs_are_submitted_chosen_and_held_on_the_page(make_pool: Callable[[str
         page.until(f"({said}).includes('No jobs')")
         page.run("location.hash = '#/history'")
         page.until(f"({said}).includes('3 jobs on this page')")
+
+
+#: What the page makes of values: the function of words.js, its arguments, and the text.
+WORDS: list[tuple[str, list[Any], str]] = [
+    ("duration", [0], "0 s"), ("duration", [59.9], "59 s"), ("duration", [3725], "1 h 2 min"),
+    ("duration", [86400 * 3 + 5], "3 d"), ("bytes", [1536], "1.5 KiB"), ("bytes", [0], "0 B"),
+    ("mebibytes", [10485760], "10 TiB"), ("valueOf", ["JobStatus", 5], "on hold"),
+    ("valueOf", ["RequestMemory", 2048], "2 GiB"), ("valueOf", ["DiskUsage", 35], "35 KiB"),
+    ("valueOf", ["RequestDisk", "/Expr(MAX({ 1024,(Size + 1) * 1.250000000000000E+00 }) * 1024)/"],
+     "MAX({ 1024,(Size + 1) * 1.25 }) * 1024"),
+    ("valueOf", ["RemoteWallClockTime", 90], "1 min 30 s"), ("valueOf", ["ExitBySignal", False], "no"),
+    ("reason", [{"JobStatus": 5, "HoldReason": "no input"}], "no input"),
+    ("reason", [{"JobStatus": 2, "RemoteHost": "slot1@a"}], "on slot1@a"),
+    ("reason", [{"JobStatus": 1, "QDate": 9}, {}], "waits for the next negotiation cycle"),
+    ("reason", [{"JobStatus": 1, "QDate": 9, "EnteredCurrentStatus": 9, "User": "a@d"},
+                {"started_at": 10, "rejections": [{"submitter": "a@d", "reason": "no match found"}]}],
+     "no match found"),
+    ("reason", [{"JobStatus": 1, "QDate": 9, "EnteredCurrentStatus": 9, "User": "b@d"},
+                {"started_at": 10, "rejections": [{"submitter": "a@d", "reason": "no match found"}]}],
+     "waits for a slot"),
+    ("reason", [{"JobStatus": 1, "LastRejMatchReason": "old", "LastRejMatchTime": 3, "EnteredCurrentStatus": 9,
+                 "NumJobStarts": 1, "LastVacateReason": "preempted"}], "waits again: preempted"),
+    ("ended", [{"ExitCode": 3, "ExitBySignal": False}], "exit code 3"), ("ended", [{"ExitSignal": 9}],
+                                                                          "ended by signal 9"),
+    ("quoted", ['a "b" \\'], '"a \\"b\\" \\\\"'), ("words", ["surplusPolicy_s"], "surplus policy"),
+]  # fmt: skip
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs chromium")
+def test_values_are_shown_in_words_and_units(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool(DAEMONS)
+    pool.up()
+    with Browser() as page:
+        page.open(f"{Caller(pool).base}/#/events")
+        page.until("!!document.querySelector('main h1')")
+        calls = json.dumps([[name, arguments] for name, arguments, _ in WORDS])
+        shown = page.run(
+            f"import('/static/words.js').then((words) => {calls}.map(([name, all]) => String(words[name](...all))))"
+        )
+    assert shown == [text for _, _, text in WORDS]

@@ -24,12 +24,14 @@ class ReadOptions:
     :param method: JobSubmitMethod of its jobs; below 0: that of submissions from Python.
     :param elsewhere: it is another's: no file or variable of this process is looked at.
     :param one_cluster: a second queue statement is an error.
+    :param name: what messages call it, before the number of the line.
     """
 
     spool: bool = False
     method: int = -1
     one_cluster: bool = False
     elsewhere: bool = False
+    name: str = "<python>"
 
 
 #: Input files stay where they are.
@@ -62,7 +64,7 @@ class DescriptionReader:
         text, queue = text_of(description, count)
         submission = parse(
             text,
-            filename="<python>",
+            filename=options.name,
             cwd=os.getcwd(),  # noqa: PTH109 - many times a second
             env=self._env,
             config=self.config,

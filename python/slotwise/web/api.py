@@ -7,7 +7,6 @@ commas) and ``limit``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -16,16 +15,16 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from slotwise import __version__
 from slotwise.client.startd import SCHEDULES
 from slotwise.errors import NotFoundError, SlotwiseError
 from slotwise.web import job_requests as of_jobs
 from slotwise.web import pool_requests as of_pool
 from slotwise.web.access import Gate
-from slotwise.web.asked import LIMIT, LIMIT_MOST, Asked, Handler
+from slotwise.web.asked import LIMIT, LIMIT_MOST, Asked
 from slotwise.web.bounds import ServiceBounds
 from slotwise.web.exposition import Scraper
 from slotwise.web.job_requests import PREFIX
+from slotwise.web.openapi import Member, Operation, Parameter, described
 from slotwise.web.pool_client import PoolClient
 from slotwise.web.pool_requests import of_kind
 from slotwise.web.problems import HEADERS, on_error
@@ -33,16 +32,6 @@ from slotwise.web.settings import Serves
 from slotwise.web.trend import Trend
 
 _METRICS = "/metrics"
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A parameter of an operation, in its query or its path."""
-
-    name: str
-    about: str
-    place: str = "query"
-    type: str = "string"
 
 
 _CONSTRAINT = Parameter("constraint", "A ClassAd expression that is true for the ads that are wanted.")
@@ -62,118 +51,101 @@ STATIC = Path(__file__).with_name("static")
 STATIC_FILES = frozenset(file.name for file in STATIC.iterdir() if file.suffix in (".js", ".css", ".svg"))
 
 
-@dataclass(frozen=True)
-class Operation:
-    """One thing that the API does."""
-
-    method: str
-    path: str
-    about: str
-    handle: Handler
-    parameters: tuple[Parameter, ...] = ()
-    #: The members of the JSON object that it takes, with what each is.
-    body: Mapping[str, str] | None = None
-
-
 async def _describe(asked: Asked) -> Response:
     return JSONResponse(openapi())
 
 
+_COUNT = {"type": "integer"}
+_IDS = {"type": "array", "items": {"type": "string"}}
 _DESCRIPTION = {
-    "description": "Statements of the submit language; initialdir is a directory of the access point.",
-    "count": "Number of jobs; 1 unless given.",
-    "text": "In place of both: a description with its queue statement, as text.",
+    "description": Member(
+        "Statements of the submit language; initialdir is a directory of the access point.",
+        {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}},
+    ),
+    "count": Member("Number of jobs; 1 unless given.", _COUNT),
+    "text": Member("In place of both: a description with its queue statement, as text."),
 }
-_TO_JOBS = {"jobs": "Ids of jobs or clusters.", "constraint": "In place of ids: a ClassAd expression."}
+_TO_JOBS = {
+    "jobs": Member("Ids of jobs or clusters.", _IDS),
+    "constraint": Member("In place of ids: a ClassAd expression."),
+}
 OPERATIONS = (
-    Operation("GET", f"{PREFIX}/pool", "The pool at a glance.", of_pool.pool),
-    Operation("GET", f"{PREFIX}/slots", "Slots.", of_kind("startd"), _LIST),
-    Operation("GET", f"{PREFIX}/schedds", "Access points.", of_kind("schedd"), _LIST),
-    Operation("GET", f"{PREFIX}/submitters", "Submitters and numbers of their jobs.", of_kind("submitter"), _LIST),
-    Operation("GET", f"{PREFIX}/masters", "The hosts' masters.", of_kind("master"), _LIST),
+    Operation("GET", f"{PREFIX}/pool", "The pool at a glance, and who asks.", of_pool.pool, "Pool"),
+    Operation("GET", f"{PREFIX}/slots", "Slots.", of_kind("startd"), "Ads", _LIST),
+    Operation("GET", f"{PREFIX}/schedds", "Access points.", of_kind("schedd"), "Ads", _LIST),
+    Operation("GET", f"{PREFIX}/submitters", "Submitters and numbers of their jobs.", of_kind("submitter"), "Ads",
+              _LIST),
+    Operation("GET", f"{PREFIX}/masters", "The hosts' masters.", of_kind("master"), "Ads", _LIST),
     Operation("GET", f"{PREFIX}/accounting",
               "Priorities and usage of groups and submitters; if not all, those that use most.", of_pool.accounting,
-              (_MOST,)),
-    Operation("GET", f"{PREFIX}/groups", "Accounting groups with their quotas and what they use.", of_pool.groups),
-    Operation("GET", f"{PREFIX}/users", "Records of the users of an access point.", of_jobs.users, (_SCHEDD, *_LIST)),
+              "Ads", (_MOST,)),
+    Operation("GET", f"{PREFIX}/groups", "Accounting groups with their quotas and what they use.", of_pool.groups,
+              "Ads"),
+    Operation("GET", f"{PREFIX}/users", "Records of the users of an access point.", of_jobs.users, "Ads",
+              (_SCHEDD, *_LIST)),
     Operation("GET", f"{PREFIX}/negotiators", "Negotiators, with figures of their last cycles.",
-              of_kind("negotiator"), _LIST),
-    Operation("GET", f"{PREFIX}/cycle", "The last negotiation cycle.", of_pool.cycle),
+              of_kind("negotiator"), "Ads", _LIST),
+    Operation("GET", f"{PREFIX}/cycle", "The last negotiation cycle.", of_pool.cycle, "Cycle"),
     Operation("GET", f"{PREFIX}/demand",
               "What idle jobs ask for that the last cycle could not give them, by cores, memory, disk, GPUs.",
-              of_pool.demand),
+              of_pool.demand, "Demand"),
     Operation("GET", f"{PREFIX}/batches",
               "Batches with jobs by state, those with the most running first; of the caller's own, how many are done.",
-              of_jobs.batches, (_SCHEDD, _CONSTRAINT, _MINE, _MOST)),
+              of_jobs.batches, "Batches", (_SCHEDD, _CONSTRAINT, _MINE, _MOST)),
     Operation("GET", f"{PREFIX}/jobs", "Jobs in the queue of an access point; in pages with order, after or mine.",
-              of_jobs.jobs, (_SCHEDD, *_LIST, _MINE, _AFTER,
-                             Parameter("order", "An attribute, or `id`; with `-` before it the largest first."))),
-    Operation("POST", f"{PREFIX}/jobs", "Submit jobs.", of_jobs.submit, (_SCHEDD,), _DESCRIPTION),
+              of_jobs.jobs, "Ads",
+              (_SCHEDD, *_LIST, _MINE, _AFTER,
+               Parameter("order", "An attribute, or `id`; with `-` before it the largest first.")), has_pages=True),
+    Operation("POST", f"{PREFIX}/jobs", "Submit jobs.", of_jobs.submit, "Submitted", (_SCHEDD,), _DESCRIPTION, 201),
     Operation("POST", f"{PREFIX}/jobs/preview",
               "What a description would queue, the ad of the first of these jobs, and what slots say to it.",
-              of_jobs.preview, (_SCHEDD,), _DESCRIPTION),
-    Operation("GET", f"{PREFIX}/totals", "Numbers of jobs by state: those that are selected, and all.", of_jobs.totals,
-              (_SCHEDD, _CONSTRAINT)),
-    Operation("GET", f"{PREFIX}/trend", "Cores by state of slots and jobs by state, over the last day.", of_pool.trend),
+              of_jobs.preview, "Preview", (_SCHEDD,), _DESCRIPTION),
+    Operation("GET", f"{PREFIX}/totals", "Numbers of jobs by state: those that are selected, and all.",
+              of_jobs.totals, "Totals", (_SCHEDD, _CONSTRAINT)),
+    Operation("GET", f"{PREFIX}/trend", "Cores by state of slots and jobs by state, over the last day.",
+              of_pool.trend, "Trend"),
     Operation("GET", f"{PREFIX}/machines",
               "Machines with their slots and cores by state, several in one cell where there are more than the limit.",
-              of_pool.machines, (_CONSTRAINT, _MOST, Parameter("group", "An attribute that groups machines."))),
-    Operation("POST", f"{PREFIX}/machines/{{machine}}/drain", "Drain a machine.", of_pool.drain, (_MACHINE,),
-              {"schedule": f"How jobs end: {', '.join(SCHEDULES)}.", "reason": "Why."}),
+              of_pool.machines, "Machines",
+              (_CONSTRAINT, _MOST, Parameter("group", "An attribute that groups machines."))),
+    Operation("POST", f"{PREFIX}/machines/{{machine}}/drain", "Drain a machine.", of_pool.drain, "Drain", (_MACHINE,),
+              {"schedule": Member("How jobs end.", {"type": "string", "enum": list(SCHEDULES)}),
+               "reason": Member("Why.")}),
     Operation("DELETE", f"{PREFIX}/machines/{{machine}}/drain", "Take a machine that drains back into service.",
-              of_pool.cancel_drain, (_MACHINE, Parameter("request", "Only if this request drains it."))),
+              of_pool.cancel_drain, "Cancelled",
+              (_MACHINE, Parameter("request", "Only if this request drains it."))),
     Operation("GET", f"{PREFIX}/events", "Changes of jobs as server-sent events.", of_jobs.events,
-              (_SCHEDD, _CONSTRAINT)),
-    Operation("GET", f"{PREFIX}/jobs/{{job}}/analyze", "Why a job does not run.", of_jobs.analyze, (_JOB, _SCHEDD)),
+              "text/event-stream", (_SCHEDD, _CONSTRAINT)),
+    Operation("GET", f"{PREFIX}/jobs/{{job}}/analyze", "Why a job does not run.", of_jobs.analyze, "Analysis",
+              (_JOB, _SCHEDD)),
     Operation("GET", f"{PREFIX}/jobs/{{job}}/runs", "The runs of a job that have ended, newest first.", of_jobs.runs,
-              (_JOB, _SCHEDD, _PROJECTION, _MOST)),
-    Operation("GET", f"{PREFIX}/jobs/{{job}}/{{file}}", "The end of a running job's stdout or stderr.",
-              of_jobs.tail, (_JOB, Parameter("file", "stdout or stderr.", "path"), _SCHEDD)),
+              "Ads", (_JOB, _SCHEDD, _PROJECTION, _MOST)),
+    Operation("GET", f"{PREFIX}/jobs/{{job}}/{{file}}", "The end of a running job's stdout or stderr.", of_jobs.tail,
+              "text/plain", (_JOB, Parameter("file", "stdout or stderr.", "path"), _SCHEDD)),
     Operation("GET", f"{PREFIX}/jobs/{{job}}", "A job, or the jobs of a cluster, in the queue or its history.",
-              of_jobs.job, (_JOB, _SCHEDD, _PROJECTION, _MOST)),
-    Operation("POST", f"{PREFIX}/jobs/act", f"Do something to jobs: {', '.join(of_jobs.ACTIONS)}.", of_jobs.act,
-              (_SCHEDD,), {"action": "What is done.", "reason": "Why, for HoldReason and the like.",
-                           "results": "true: also what became of each of the named.", **_TO_JOBS}),
-    Operation("POST", f"{PREFIX}/jobs/edit", "Set attributes of jobs.", of_jobs.edit, (_SCHEDD,),
-              {"attributes": "Names, and values as ClassAd expressions.", **_TO_JOBS}),
+              of_jobs.job, "Ads", (_JOB, _SCHEDD, _PROJECTION, _MOST)),
+    Operation("POST", f"{PREFIX}/jobs/act", "Do something to jobs.", of_jobs.act, "Acted", (_SCHEDD,),
+              {"action": Member("What is done.", {"type": "string", "enum": list(of_jobs.ACTIONS)}, is_required=True),
+               "reason": Member("Why, for HoldReason and the like."),
+               "results": Member("Also what became of each that is named.", {"type": "boolean"}), **_TO_JOBS}),
+    Operation("POST", f"{PREFIX}/jobs/edit", "Set attributes of jobs.", of_jobs.edit, "Acted", (_SCHEDD,),
+              {"attributes": Member("Names, and values as ClassAd expressions.",
+                                    {"type": "object", "additionalProperties": {"type": "string"}}, is_required=True),
+               **_TO_JOBS}),
     Operation("GET", f"{PREFIX}/history", "Jobs that have left the queue, newest first, in pages.", of_jobs.history,
-              (_SCHEDD, *_LIST, _AFTER, Parameter("since", "A job, a cluster or an expression at which to stop."))),
-    Operation("POST", f"{PREFIX}/session", "Keep the token of this request in a cookie.", of_pool.sign_in),
-    Operation("DELETE", f"{PREFIX}/session", "Forget that cookie.", of_pool.sign_out),
-    Operation("GET", f"{PREFIX}/openapi.json", "This description.", _describe),
-    Operation("GET", _METRICS, "Metrics of all daemons of this host, for Prometheus.", of_pool.metrics),
+              "Ads", (_SCHEDD, *_LIST, _AFTER,
+                      Parameter("since", "A job, a cluster or an expression at which to stop.")), has_pages=True),
+    Operation("POST", f"{PREFIX}/session", "Keep the token of this request in a cookie.", of_pool.sign_in, "Who"),
+    Operation("DELETE", f"{PREFIX}/session", "Forget that cookie.", of_pool.sign_out, "Who"),
+    Operation("GET", f"{PREFIX}/openapi.json", "This description.", _describe, "Description"),
+    Operation("GET", _METRICS, "Metrics of all daemons of this host, for Prometheus.", of_pool.metrics,
+              "application/openmetrics-text"),
 )  # fmt: skip
 
 
 def openapi() -> dict[str, object]:
     """The API as OpenAPI 3.1."""
-    paths: dict[str, dict[str, object]] = {}
-    answer = {"200": {"description": "Done."}, "default": {"description": "A problem (application/problem+json)."}}
-    for one in OPERATIONS:
-        described: dict[str, object] = {"summary": one.about, "responses": answer}
-        if one.parameters:
-            described["parameters"] = [
-                {
-                    "name": each.name,
-                    "in": each.place,
-                    "required": each.place == "path",
-                    "description": each.about,
-                    "schema": {"type": each.type},
-                }
-                for each in one.parameters
-            ]
-        if one.body is not None:
-            members = {name: {"description": about} for name, about in one.body.items()}
-            schema = {"type": "object", "properties": members}
-            described["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
-        paths.setdefault(one.path, {})[one.method.lower()] = described
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "Slotwise", "version": __version__},
-        "paths": paths,
-        "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
-        "security": [{"token": []}, {}],
-    }
+    return described(OPERATIONS)
 
 
 def application(

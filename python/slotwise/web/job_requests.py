@@ -14,7 +14,7 @@ from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.values import whole
 from slotwise.client import AsyncSchedd
 from slotwise.client.descriptions import ReadOptions
-from slotwise.errors import NotFoundError, SlotwiseError, UsageError
+from slotwise.errors import DeniedError, NotFoundError, SlotwiseError, UsageError
 from slotwise.model import batches as by_batch
 from slotwise.table import AdTable
 from slotwise.web.asked import LIMIT, Asked, ads_response, paged, streamed
@@ -36,6 +36,9 @@ ACTIONS = ("hold", "release", "remove", "remove_force", "suspend", "continue", "
 #: Characters of a reason, and jobs that are named in one request.
 REASON_MOST = 1000
 _NAMED_MOST = 1000
+_READ = ReadOptions(elsewhere=True, name="description")
+_HAS_OUTPUT = frozenset((2, 6, 7))
+_STATES = {1: "idle", 3: "removed", 4: "completed", 5: "on hold"}
 
 
 async def jobs(asked: Asked) -> Response:
@@ -120,6 +123,8 @@ async def act(asked: Asked) -> Response:
         raise UsageError(f"the reason has more than {REASON_MOST} characters")
     async with asked.pool.schedd(asked.schedd) as schedd:
         result = await schedd.act(str(action), jobs_of(body), reason=reason)
+    if result.totals.keys() == {"permission_denied"} and body.get("results") is not True:
+        raise DeniedError("none of these jobs is yours", hint="a queue superuser may act on the jobs of others")
     return JSONResponse({**result.totals, "jobs": result.jobs} if body.get("results") is True else result.totals)
 
 
@@ -170,7 +175,7 @@ async def submit(asked: Asked) -> Response:
     """Queue jobs."""
     description, count = submission(await asked.body())
     async with asked.pool.schedd(asked.schedd) as schedd:
-        result = await schedd.submit(description, count, ReadOptions(elsewhere=True))
+        result = await schedd.submit(description, count, _READ)
     told = {"cluster": result.cluster, "count": result.count, "warnings": list(result.warnings)}
     return JSONResponse(told, 201, {"location": f"{PREFIX}/jobs/{result.cluster}"})
 
@@ -179,10 +184,11 @@ async def preview(asked: Asked) -> Response:
     """What a description would queue, and what the pool says to the first of these jobs."""
     description, count = submission(await asked.body())
     async with asked.pool.schedd(asked.schedd) as schedd:
-        found = schedd.read(description, count, ReadOptions(elsewhere=True))
-        user = (await schedd.totals("false")).user
+        found = schedd.read(description, count, _READ)
+    async with asked.pool.collector() as collector:
+        user = (await collector.caller()).identity
     first = found.clusters[0].job(0)
-    told = {"count": found.count, "warnings": list(found.warnings), "verdict": "", "hints": []}
+    told = {"count": found.count, "warnings": list(found.warnings), "verdict": ""}
     first.update({"ClusterId": 1, "ProcId": 0, "JobStatus": 1, "User": user, "Owner": user.partition("@")[0]})
     try:
         async with asked.pool.negotiator() as negotiator:
@@ -217,8 +223,20 @@ async def tail(asked: Asked) -> Response:
     if file not in ("stdout", "stderr"):
         raise NotFoundError(f"a job has no file {file!r} here", hint="stdout or stderr")
     constraint_of(name)
+    name = name if "." in name else f"{name}.0"
+    names = ("JobStatus", "Iwd", "Out" if file == "stdout" else "Err")
     async with asked.pool.schedd(asked.schedd) as schedd:
-        data = await schedd.tail(name if "." in name else f"{name}.0", file)
+        found = await schedd.query("", names, ids=[name], limit=1)
+        ad = next(iter(found or await schedd.history(constraint_of(name), names, limit=1)), None)
+        if ad is None:
+            raise NotFoundError(f"there is no job {name}, nor was there one of late")
+        if (status := whole(ad.get("JobStatus"))) not in _HAS_OUTPUT:
+            place = "/".join(str(ad.get(part, "")) for part in names[1:])
+            hint = "it has not run yet" if status == 1 else f"what it has written comes to {place} at the access point"
+            raise NotFoundError(
+                f"job {name} is {_STATES.get(status, 'elsewhere')}: there is no {file} to follow", hint=hint
+            )
+        data = await schedd.tail(name, file)
     return Response(data, media_type="text/plain; charset=utf-8")
 
 

@@ -7,6 +7,7 @@ and are used there with the rights of the jobs' owner.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Collection, Mapping
 
@@ -147,9 +148,9 @@ def _require_directory(lower: Mapping[str, object]) -> None:
 def _check(name: str, value: object, macros: Collection[str] = (), origin: str = "") -> None:
     lower = name.lower()
     if not _NAME.fullmatch(name) or (lower not in _TAKEN and not lower.startswith(_PREFIXES)):
-        raise SubmitError(
-            f"{name[:60]!r} is not taken over HTTP", hint="use `slotwise submit` for it", origin=origin, key=name[:60]
-        )
+        close = difflib.get_close_matches(lower[:60], _TAKEN, 1, 0.8)
+        hint = f"did you mean {close[0]}?" if close else "use `slotwise submit` for it"
+        raise SubmitError(f"{name[:60]!r} is not taken over HTTP", hint=hint, origin=origin, key=name[:60])
     if not isinstance(value, str | int | float | bool):
         raise SubmitError(f"{name}: its value is neither text nor a number", origin=origin, key=name)
     text = str(value)

@@ -32,18 +32,29 @@ impl AdTable {
     /// # Errors
     /// [`TableError::BadQuery`] for an order by what is not an expression.
     pub fn firsts(&self, order: &Order, query: &Query) -> Result<Vec<(Vec<u8>, Row)>, TableError> {
-        let values = if order.by.is_empty() {
+        let rows = self.matching(query);
+        // Plain values are read as they are. Expressions are evaluated by groups of rows that are alike: of values that
+        // differ from row to row that would be many.
+        let column = self.column_named(&order.by);
+        let is_plain = column.is_some_and(|id| {
+            rows.iter()
+                .all(|row| self.cell(row as Row, id).expr_id().is_none())
+        });
+        let values = if order.by.is_empty() || is_plain {
             None
         } else {
             self.evaluate_columns(std::slice::from_ref(&order.by), query)?
                 .pop()
         };
-        let turns_keys = values.is_none() && order.descending;
+        let turns_keys = order.by.is_empty() && order.descending;
         let mut found: Vec<(Vec<u8>, Row)> = Vec::new();
-        for row in self.matching(query).iter() {
+        for row in rows.iter() {
             let mut place = Vec::with_capacity(26);
             if let Some(values) = &values {
                 push_value(values.get(row as Row), order.descending, &mut place);
+            } else if let Some(id) = column {
+                let value = self.cell_value(self.cell(row as Row, id));
+                push_value(&value, order.descending, &mut place);
             }
             push_key(self.key(row as Row), turns_keys, &mut place);
             if order.after.as_ref().is_none_or(|after| place > *after) {

@@ -158,6 +158,23 @@ def test_every_operation_is_described() -> None:
         assert in_path == {each.name for each in one.parameters if each.place == "path"}
 
 
+def test_every_operation_says_what_it_answers_by_a_schema_that_there_is() -> None:
+    described: Any = openapi()
+    schemas = described["components"]["schemas"]
+
+    def named(within: object) -> set[str]:
+        if isinstance(within, dict):
+            own = {str(within["$ref"]).rpartition("/")[2]} if "$ref" in within else set()
+            return own.union(*map(named, within.values()))
+        return set().union(*map(named, within)) if isinstance(within, list) else set()
+
+    assert named(described) <= schemas.keys()
+    assert schemas.keys() - named(described) == set()
+    ids = [one["operationId"] for methods in described["paths"].values() for one in methods.values()]
+    assert len(set(ids)) == len(ids) and all(one.isidentifier() for one in ids)
+    assert "201" in described["paths"]["/api/v1/jobs"]["post"]["responses"]
+
+
 def test_a_session_ends_by_itself_and_by_signing_out_and_its_name_is_no_token() -> None:
     now = 0.0
     gate = Gate(Own(), "all", lambda: now)

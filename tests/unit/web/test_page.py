@@ -40,6 +40,13 @@ def test_text_can_be_read_on_its_ground(theme: dict[str, str], ground: str) -> N
     assert contrast(theme["on-accent"], theme["accent"]) >= 4.5
 
 
+@pytest.mark.parametrize("theme", THEMES, ids=["light", "dark"])
+def test_lines_of_charts_stand_out_from_their_ground(theme: dict[str, str]) -> None:
+    for colour in ("claimed", "preempting"):
+        assert contrast(theme[colour], theme["card"]) >= 2.5, colour
+    assert contrast(theme["claimed"], theme["unclaimed"]) >= 1.3
+
+
 class Elements(HTMLParser):
     def __init__(self) -> None:
         super().__init__()

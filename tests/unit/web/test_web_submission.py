@@ -60,6 +60,7 @@ def test_a_text_is_taken_line_by_line_with_its_comments_gone_and_its_lines_where
         ("include : /etc/passwd\n", "line 3: 'include : /etc/passwd' is not taken"),
         ("include command : id\n", "line 3: .* is not taken"),
         ("getenv = true\nqueue", "line 3: 'getenv' is not taken"),
+        ("transfer_inputs_files = x\nqueue", "line 3: .transfer_inputs_files. .*did you mean transfer_input_files"),
         ("arguments = $ENV(HOME)\nqueue", "line 3: .*the service's own"),
         ("arguments = $(nosuch)\nqueue", "line 3: .*the service's own"),
         ("arguments = $(file)\nqueue", "line 3: .*the service's own"),

@@ -5,7 +5,7 @@ import { confirmed, element, say, table, told } from "./dom.js";
 import { STATUS, duration, ended, mebibytes, now, number, quoted, reason, several, share, when, words as asWords } from "./words.js";
 import { address, go, place, view } from "./view.js";
 
-const COLUMNS = "ClusterId,ProcId,Owner,User,JobStatus,EnteredCurrentStatus,QDate,CompletionDate,Cmd,Args,Arguments,JobBatchName,RequestCpus,RequestMemory,RequestGPUs,RemoteHost,HoldReason,LastRejMatchReason,LastRejMatchTime,LastVacateReason,VacateReason,RemoveReason,NumJobStarts,JobPrio,ExitCode,ExitBySignal,ExitSignal,RemoteWallClockTime,LastRemoteHost";
+const COLUMNS = "ClusterId,ProcId,Owner,User,JobStatus,EnteredCurrentStatus,QDate,CompletionDate,Cmd,Args,Arguments,JobBatchName,RequestCpus,RequestMemory,RequestGPUs,AccountingGroup,RemoteHost,HoldReason,LastRejMatchReason,LastRejMatchTime,LastVacateReason,VacateReason,RemoveReason,NumJobStarts,JobPrio,ExitCode,ExitBySignal,ExitSignal,RemoteWallClockTime,LastRemoteHost";
 const ROWS = 100, BATCHES = 12;
 const RESULTS = { success: "done", not_found: "is not in the queue", permission_denied: "is not yours", bad_status: "is not in a state for it", already_done: "was so already" };
 
@@ -32,7 +32,7 @@ function asked(page, words) {
 const jobLink = (job) => element("a", { href: address("job", {}, `${job.ClusterId}.${job.ProcId}`) }, `${job.ClusterId}.${job.ProcId}`);
 function what(job) {
   const whole = [job.JobBatchName, [String(job.Cmd || "").split("/").pop(), job.Args || job.Arguments || ""].join(" ").trim()].filter(Boolean).join(": ");
-  return whole.length > 60 ? element("span", { title: whole }, `${whole.slice(0, 58)}…`) : whole;
+  return whole.length > 44 ? element("span", { title: whole }, `${whole.slice(0, 42)}…`) : whole;
 }
 const ofRow = (job) => `${job.ClusterId}.${job.ProcId}`;
 
@@ -48,7 +48,6 @@ export async function jobsPage() {
     words.after ? { batches: [], left_out: 0 } : ask(`${API}/batches?${query({ mine: session.signedIn ? "1" : "", limit: BATCHES })}`),
     ask(`${API}/cycle`).catch(() => ({})), // without a negotiator there are jobs all the same
   ]);
-  const rejected = new Map([...(cycle.waiting || []), ...(cycle.rejections || [])].filter((row) => row.schedd === totals.schedd).map((row) => [Number(String(row.autocluster).split(".")[0]), row.reason]));
   const set = (changed) => go("jobs", { ...words, after: "", ...changed });
   const count = mine ? null : totals.selected.jobs;
   const caption = jobs.length ? `${count === null ? "Your jobs" : several(count, "job", "jobs")}${words.after || next ? `, ${number(jobs.length)} on this page` : ""}` : "No jobs";
@@ -58,11 +57,10 @@ export async function jobsPage() {
     { title: "Owner", order: "Owner", value: (job) => job.Owner },
     { title: "State", order: "JobStatus", value: (job) => element("span", {}, element("i", { class: `dot state-${job.JobStatus}` }), STATUS[job.JobStatus] || job.JobStatus) },
     { title: "Since", order: "EnteredCurrentStatus", number: true, value: (job) => duration(now() - (job.EnteredCurrentStatus || job.QDate)) },
-    { title: "Where, or why not", wide: true, value: (job) => reason(job, rejected) },
+    { title: "Where, or why not", wide: true, value: (job) => reason(job, cycle) },
     { title: "Cores", order: "RequestCpus", number: true, value: (job) => number(job.RequestCpus) },
     { title: "Memory", order: "RequestMemory", number: true, value: (job) => mebibytes(job.RequestMemory) },
     { title: "Priority", order: "JobPrio", number: true, value: (job) => number(job.JobPrio) },
-    { title: "Starts", order: "NumJobStarts", number: true, value: (job) => number(job.NumJobStarts || 0) },
     { title: "Submitted", order: "QDate", value: (job) => when(job.QDate) },
     { title: "What", wide: true, value: what },
   ], jobs, { sorted: order, sort: (by) => set({ order: by }) }) : empty();
@@ -146,10 +144,10 @@ function chooseAll(jobs) {
   } } });
 }
 
-function recount() {
-  const told = document.getElementById("chosen");
+function recount(within = document) {
+  const told = within.querySelector("#chosen");
   if (told) told.textContent = chosen.size ? `${several(chosen.size, "job is", "jobs are")} chosen` : "Choose jobs, or all that are selected above";
-  for (const one of document.querySelectorAll("button[data-act]")) one.disabled = Boolean(cannot()) || (!chosen.size && !document.getElementById("whole")?.checked);
+  for (const one of within.querySelectorAll("button[data-act]")) one.disabled = Boolean(cannot()) || (!chosen.size && !within.querySelector("#whole")?.checked);
 }
 
 view.held = () => chosen.size > 0 && place().page === "jobs";
@@ -157,11 +155,11 @@ view.held = () => chosen.size > 0 && place().page === "jobs";
 function bulk(jobs, constraint, count) {
   if (!jobs.length) return null;
   const why = cannot();
-  const whole = element("input", { type: "checkbox", id: "whole", on: { change: recount } });
+  const whole = element("input", { type: "checkbox", id: "whole", on: { change: () => recount() } });
   const made = element("p", { class: "tools bulk", role: "group", "aria-label": "What to do with chosen jobs" }, element("span", { id: "chosen", class: "quiet", role: "status" }),
     ...["hold", "release", "remove"].map((action) => element("button", { type: "button", "data-act": action, class: action === "remove" ? "danger" : null, title: why || null, on: { click: () => actOnMany(action, whole.checked ? constraint || "true" : null, count) } }, action)),
     count === null ? null : element("label", { for: "whole" }, whole, ` all ${number(count)} selected`));
-  queueMicrotask(recount);
+  recount(made);
   return made;
 }
 

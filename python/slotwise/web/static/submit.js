@@ -38,7 +38,7 @@ export async function submitPage() {
 
 function wrong(field, found, error) {
   const line = Number(/(?:line |:)(\d+)(?::|\b)/.exec(error.problem?.origin || error.message)?.[1] || 0);
-  found.replaceChildren(element("p", { class: "bad" }, error.message));
+  found.replaceChildren(element("pre", { class: "bad" }, error.message)); // a caret stands below its place
   if (!line) return;
   const lines = field.value.split("\n");
   const from = lines.slice(0, line - 1).reduce((sum, one) => sum + one.length + 1, 0);

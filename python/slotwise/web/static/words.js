@@ -53,14 +53,14 @@ export function valueOf(name, value) {
 
 // Where a running job is, or why one does not run, in a line.
 //
-// The negotiator says it of the first job of those that are alike; `rejected` has what it said, by cluster.
-export function reason(job, rejected = new Map()) {
+// The negotiator says it of the first job of those that are alike; `cycle` is its last one, for the others.
+export function reason(job, cycle = {}) {
   switch (job.JobStatus) {
     case 1: {
-      const said = job.LastRejMatchReason && (job.LastRejMatchTime || 0) >= (job.EnteredCurrentStatus || 0) ? job.LastRejMatchReason : rejected.get(job.ClusterId);
+      const said = job.LastRejMatchReason && (job.LastRejMatchTime || 0) >= (job.EnteredCurrentStatus || 0) ? job.LastRejMatchReason : saidOfOthers(job, cycle);
       if (said) return said;
       if (job.NumJobStarts && (job.LastVacateReason || job.VacateReason)) return `waits again: ${job.LastVacateReason || job.VacateReason}`;
-      return job.LastRejMatchReason || "waits for the next negotiation cycle";
+      return job.LastRejMatchReason || (cycle.started_at > job.QDate ? "waits for a slot" : "waits for the next negotiation cycle");
     }
     case 2: case 6: case 7: return job.RemoteHost ? `on ${job.RemoteHost}` : "";
     case 3: return job.RemoveReason || "";
@@ -68,6 +68,13 @@ export function reason(job, rejected = new Map()) {
     case 5: return job.HoldReason || "";
     default: return "";
   }
+}
+
+// What the last cycle said of all jobs of its submitter, where that is one thing.
+function saidOfOthers(job, cycle) {
+  const submitter = job.AccountingGroup && job.User ? `${job.AccountingGroup}@${job.User.split("@")[1]}` : job.User;
+  const said = new Set([...(cycle.waiting || []), ...(cycle.rejections || [])].filter((row) => row.submitter === submitter).map((row) => row.reason));
+  return said.size === 1 && cycle.started_at > job.EnteredCurrentStatus ? [...said][0] : "";
 }
 
 export function ended(job) {
