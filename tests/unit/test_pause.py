@@ -37,7 +37,7 @@ async def test_what_has_passed_is_part_of_a_shorter_wait() -> None:
 
 
 async def test_others_have_their_turn_in_a_wait_of_no_length() -> None:
-    turns = []
+    turns: list[int] = []
     asyncio.get_running_loop().call_soon(turns.append, 1)
     await pause(lambda: 0.0)
     assert turns == [1]
