@@ -32,6 +32,10 @@ SCHEDD_ATTRS = $(SCHEDD_ATTRS) ByScheddAttrs
 ByScheddAttrs = {_VALUE}
 START = {_OLD}
 RANK = ifThenElse({_OLD}, 2.0, 1.0)
+SLOT_WEIGHT = ifThenElse({_OLD}, 2, 1)
+MAXJOBRETIREMENTTIME = ifThenElse({_OLD}, 2, 1)
+NEGOTIATOR_JOB_CONSTRAINT = {_OLD}
+NEGOTIATOR_SLOT_CONSTRAINT = {_OLD}
 SUBMIT_ATTRS = BySubmitAttrs
 BySubmitAttrs = {_VALUE}
 SYSTEM_PERIODIC_HOLD = Probe =?= "hold" && {_OLD}
@@ -75,6 +79,8 @@ FILES = {
     "idle.sub": 'executable = /bin/sleep\narguments = 1\nrequirements = false\n+Probe = "idle"\nqueue\n',
     "refuse2.sub": 'executable = /bin/sleep\narguments = 1\nrequirements = false\n+Probe = "refuse2"\nqueue\n',
     "gone.sub": 'executable = /bin/sleep\narguments = 1\nhold = true\n+Probe = "gone"\nqueue\n',
+    "run.sub": f'executable = /bin/sleep\narguments = 600\n+Probe = "run"\nrequirements = {_OLD}\nrank = {_OLD}\n'
+    "request_memory = 64\nqueue\n",
     "old.ads": f"ClusterId = 1\nProcId = 0\nJobStatus = 1\nMyType = \"Job\"\nName = \"a\"\nX = {_VALUE}\n",
     "new.ads": f"[ ClusterId = 1; ProcId = 0; MyType = \"Job\"; Name = \"a\"; X = {_VALUE} ]\n",
     "xml.ads": '<?xml version="1.0"?>\n<!DOCTYPE classads SYSTEM "classads.dtd">\n<classads>\n<c>\n<a n="MyType"><s>Machine</s></a>\n<a n="Name"><s>a</s></a>\n'
@@ -164,6 +170,8 @@ def _transformed(rules: str, attribute: str = "X") -> str:
     return f"condor_transform_ads -rules {rules}.xfm -in old.ads -long | condor_status -ads - -af {attribute}"
 
 
+_RUNS = "condor_q -constraint 'Probe == \"run\"' -af JobStatus | sed 's/2/old/;s/1/new/'"
+
 #: By place: a line of shell in which VALUE, OLD, NEW and REST stand for the expressions, a word behind them included.
 PROBES: dict[str, str] = {
     "condor_q -af": "condor_q 1.0 -af 'VALUE'",
@@ -223,6 +231,8 @@ PROBES: dict[str, str] = {
     "SUBMIT_ATTRS": "condor_q 1.0 -af BySubmitAttrs",
     "START": "condor_status -limit 1 -af Start | sed 's/true/old/;s/false/new/'",
     "RANK": "condor_status -limit 1 -af 'int(Rank)' | sed 's/2/old/;s/1/new/'",
+    "SLOT_WEIGHT": "condor_status -limit 1 -af 'int(SlotWeight)' | sed 's/2/old/;s/1/new/'",
+    "MAXJOBRETIREMENTTIME": "condor_status -limit 1 -af MaxJobRetirementTime | sed 's/2/old/;s/1/new/'",
     "SYSTEM_PERIODIC_HOLD": "condor_q 2.0 -af HoldReasonCode | sed 's/26/old/;s/undefined/new/'",
     "SYSTEM_PERIODIC_HOLD_REASON": "condor_q 2.0 -af HoldReason",
     "SYSTEM_PERIODIC_HOLD_SUBCODE": "condor_q 2.0 -af HoldReasonSubCode | sed 's/2/old/;s/1/new/'",
@@ -246,6 +256,14 @@ PROBES: dict[str, str] = {
     **{what: _python(what) for what in (
         "classad2.ExprTree", "classad2.ClassAd of text", "classad2.parseOne, old", "classad2.parseOne, new")},
 }  # fmt: skip
+#: They are last, since a job that runs changes the slots.
+PROBES |= {
+    "NEGOTIATOR_JOB_CONSTRAINT": "condor_submit run.sub >/dev/null; "
+    'for i in $(seq 300); do test "$(condor_q -constraint \'Probe == "run"\' -af JobStatus)" = 2 && break; sleep 0.1; done; '
+    + _RUNS,
+    "NEGOTIATOR_SLOT_CONSTRAINT": _RUNS,
+    "condor_submit, requirements": _RUNS,
+}
 #: A word behind an expression.
 _REST = " junk"
 

@@ -301,6 +301,9 @@ def test_a_revoked_token_is_nobody() -> None:
 def test_a_revocation_expression_that_cannot_be_read_revokes_all() -> None:
     assert revoked_by("this is (not one", {"sub": "ann@here"})
     assert not revoked_by("nothing == 1", {"sub": "ann@here"})
+    # The old syntax of ClassAds, as HTCondor reads it: a backslash in a string is itself.
+    assert revoked_by(r'regexp("@here\.example$", sub)', {"sub": "ann@here.example"})
+    assert not revoked_by(r'regexp("@here\.example$", sub)', {"sub": "ann@here-example"})
 
 
 def test_a_token_of_a_pool_that_the_host_has_just_joined_counts_at_once() -> None:

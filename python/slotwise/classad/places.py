@@ -80,6 +80,7 @@ GROUPS: tuple[tuple[str, tuple[Place, ...]], ...] = (
             old condor_submit, +Attribute
             old condor_submit, MY.Attribute
             old condor_submit, an expression of a command
+            old condor_submit, requirements
             old condor_submit, $INT()
             old condor_submit, $EVAL()
             old condor_submit -append
@@ -93,6 +94,10 @@ GROUPS: tuple[tuple[str, tuple[Place, ...]], ...] = (
             old SUBMIT_ATTRS
             old START
             old RANK
+            old SLOT_WEIGHT
+            old MAXJOBRETIREMENTTIME
+            old NEGOTIATOR_JOB_CONSTRAINT
+            old NEGOTIATOR_SLOT_CONSTRAINT
             old SYSTEM_PERIODIC_HOLD
             new SYSTEM_PERIODIC_HOLD_REASON
             new SYSTEM_PERIODIC_HOLD_SUBCODE

@@ -138,7 +138,7 @@ def _assign(ad: ClassAd, line: str) -> None:
     name, equals, text = line.partition(" = ")
     if equals and name.isidentifier():
         try:
-            ad[name] = ExprTree(text)
+            ad[name] = ExprTree(text, old=True)
         except AdSyntaxError:
             return
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from slotwise.classad import ExprTree
+from slotwise.classad import ExprTree, new_syntax
 from slotwise.config import Config
 from slotwise.daemon.merging import merge_into_slots
 from slotwise.daemon.runtime import DaemonContext
@@ -74,7 +74,7 @@ class Settings:
         return cls(
             timing=timing,
             name=config.get("NEGOTIATOR_NAME") or host,
-            job_constraint=config.get_str("NEGOTIATOR_JOB_CONSTRAINT"),
+            job_constraint=new_syntax(config.get_str("NEGOTIATOR_JOB_CONSTRAINT")),
             timeout_s=config.get_float("NEGOTIATOR_TIMEOUT"),
             inform_startds=config.get_bool("NEGOTIATOR_INFORM_STARTD"),
             match_exprs={name: text for name, text in exprs.items() if text},

@@ -134,7 +134,7 @@ def _slot_pack(slots: AdTable, slot: str, row: Match, match_exprs: Mapping[str, 
         ad = ClassAd({"Name": slot})
     for name, text in match_exprs.items():
         full = name if name.startswith(_EXPR_PREFIX) else _EXPR_PREFIX + name
-        ad[full] = ExprTree(text)
+        ad[full] = ExprTree(text, old=True)
     if row.limits:
         ad["MatchedConcurrencyLimits"] = row.limits
     group = row.group

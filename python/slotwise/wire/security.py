@@ -476,7 +476,7 @@ def revoked_by(text: str, claims: Claims) -> bool:
     """Whether a revocation expression is true of a token's header and claims; one that cannot be read revokes all."""
     ad = ClassAd({name: value for name, value in claims.items() if isinstance(value, str | int | float)})
     try:
-        return ExprTree(text).eval(ad) is True
+        return ExprTree(text, old=True).eval(ad) is True
     except Exception:
         _log.exception("SEC_TOKEN_REVOCATION_EXPR cannot be evaluated, so that no token is accepted: %s", text)
         return True

@@ -208,7 +208,7 @@ def _expression(text: str) -> str:
     from slotwise.errors import SlotwiseError
 
     try:
-        ExprTree(text)
+        ExprTree(text, old=True)
     except (SlotwiseError, ValueError) as error:
         raise UsageError(f"--start: {error}") from None
     if "\n" in text:

@@ -432,4 +432,6 @@ def reversed_(
 
 def priorities_of(table: Mapping[str, float], requirements_text: str) -> Priorities:
     """Users' priorities with the expression of PREEMPTION_REQUIREMENTS."""
-    return Priorities({name: number(value) for name, value in table.items()}, ExprTree(requirements_text or "false"))
+    return Priorities(
+        {name: number(value) for name, value in table.items()}, ExprTree(requirements_text or "false", old=True)
+    )
