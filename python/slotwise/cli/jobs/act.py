@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import grpc
@@ -70,6 +71,12 @@ _RESULTS = {
     "permission_denied": "Permission Denied",
     "limit_exceeded": "Limit Exceeded",
 }
+
+
+def _counts(totals: Mapping[str, int]) -> str:
+    """The line of ``-totals``. HTCondor's has no count of what exceeded a limit: it is there where there is one."""
+    shown = [key for key in _RESULTS if key != "limit_exceeded" or totals.get(key)]
+    return ", ".join(f"{totals.get(key, 0)} {_RESULTS[key]}" for key in shown)
 
 
 #: In HTCondor's words; the knob's name is SYSTEM_MAX_RELEASES.
@@ -244,7 +251,7 @@ def report(
     if reply.background:
         inv.err(f"{done} jobs: this goes on in the background; `slotwise q -actions` shows how far it is")
     if parsed.has("totals"):
-        inv.out(", ".join(f"{totals.get(key, 0)} {words}" for key, words in _RESULTS.items()))
+        inv.out(_counts(totals))
         return status
     if reply.jobs:
         return _report_ids(verb, reply, inv)
@@ -319,7 +326,7 @@ def _report_as_htcondor(
     if parsed.has("long"):
         inv.out(_result_ad_of_htcondor(verb, reply, _queue_totals(inv, parsed), verb is _RM or verb is _FORCE))
     elif parsed.has("totals"):
-        inv.out(", ".join(f"{totals.get(key, 0)} {words}" for key, words in _RESULTS.items()))
+        inv.out(_counts(totals))
     told: list[str] = []
     failures: list[str] = []
     whole_failures: list[str] = []
