@@ -433,6 +433,10 @@ def test_lists_come_in_pages_and_a_bad_cursor_is_said(make_pool: Callable[[str],
     ids = "projection=ClusterId,ProcId&limit=3"
     assert pages(f"/api/v1/jobs?order=-JobPrio&{ids}") == [["1.6", "1.5", "1.4"], ["1.3", "2.0", "1.2"], ["1.1", "1.0"]]
     assert pages(f"/api/v1/jobs?order=id&constraint=ProcId%3C2&{ids}") == [["1.0", "1.1", "2.0"]]
+    both = "constraint=ProcId%3C2&constraint=ClusterId%3D%3D2%20%7C%7C%20false"
+    assert pages(f"/api/v1/jobs?order=id&{both}&{ids}") == [["2.0"]]
+    single = anybody("GET", "/api/v1/jobs?constraint=ProcId%3D2&constraint=true").json
+    assert "'ProcId=2'" in single["detail"] and single["hint"] == "`==` compares"
     for wrong in ("order=1%2B1", "order=id&after=nonsense", "order=id&limit=5000"):
         refused = anybody("GET", f"/api/v1/jobs?{wrong}")
         assert (refused.status, refused.json["title"]) == (400, "usage"), wrong

@@ -43,7 +43,7 @@ _STATES = {1: "idle", 3: "removed", 4: "completed", 5: "on hold"}
 
 async def jobs(asked: Asked) -> Response:
     """The queue: with ``order`` a page of it in that order, else as its daemon has it."""
-    constraint, projection, order = asked.text("constraint"), asked.words("projection"), asked.text("order")
+    constraint, projection, order = asked.constraint(), asked.words("projection"), asked.text("order")
     if not (order or asked.text("after") or asked.mine):
         return await streamed(
             asked,
@@ -89,7 +89,7 @@ async def job(asked: Asked) -> Response:
 
 async def history(asked: Asked) -> Response:
     """Newest first: a page, or with ``since`` or a higher limit all of them."""
-    constraint, projection, since = asked.text("constraint"), asked.words("projection"), asked.text("since")
+    constraint, projection, since = asked.constraint(), asked.words("projection"), asked.text("since")
     if since or (asked.limit() > LIMIT and not asked.text("after")):
         return await streamed(
             asked,
@@ -242,13 +242,13 @@ async def tail(asked: Asked) -> Response:
 
 async def totals(asked: Asked) -> Response:
     async with asked.pool.schedd(asked.schedd) as schedd:
-        totals = await schedd.totals(asked.text("constraint"))
+        totals = await schedd.totals(asked.constraint())
     return JSONResponse({"schedd": totals.schedd, "selected": asdict(totals.query), "all": asdict(totals.everyone)})
 
 
 async def events(asked: Asked) -> Response:
     """Changes of jobs, as server-sent events: each job when its state changes, and those that have left."""
-    constraint = asked.text("constraint")
+    constraint = asked.constraint()
 
     async def look(schedd: AsyncSchedd) -> dict[str, int]:
         ads = await schedd.query(constraint, ("ClusterId", "ProcId", "JobStatus"), limit=_FOLLOWED_MOST)
@@ -276,7 +276,7 @@ async def batches(asked: Asked) -> Response:
     mine = asked.mine
     async with asked.pool.schedd(asked.schedd) as schedd:
         counted = by_batch.PROGRESS_ATTRIBUTES if mine else ("User", *by_batch.BATCH_ATTRIBUTES)
-        rows = await schedd.count_by(counted, asked.text("constraint"), mine=mine)
+        rows = await schedd.count_by(counted, asked.constraint(), mine=mine)
     # The clusters of a large queue are counted in a thread, so that others are answered meanwhile.
     found = await asyncio.to_thread(by_batch.batches, rows)
     told = [
@@ -295,4 +295,4 @@ async def batches(asked: Asked) -> Response:
 
 async def users(asked: Asked) -> Response:
     async with asked.pool.schedd(asked.schedd) as schedd:
-        return ads_response((await schedd.users(asked.text("constraint"), asked.words("projection")))[: asked.limit()])
+        return ads_response((await schedd.users(asked.constraint(), asked.words("projection")))[: asked.limit()])
