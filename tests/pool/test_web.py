@@ -116,6 +116,8 @@ def test_a_jobs_life_over_http(make_pool: Callable[[str], Pool]) -> None:
     cluster = made.json["cluster"]
     assert (made.status, made.headers["location"]) == (201, f"/api/v1/jobs/{cluster}")
     pool.until("its output", lambda: b"over HTTP" in user("GET", f"/api/v1/jobs/{cluster}.0/stdout").body)
+    strange = anybody("GET", f"/api/v1/jobs/{cluster}.0/stdout")
+    assert strange.status == 401 and "token fetch" in strange.json["hint"]
     with urllib.request.urlopen(f"{user.base}/api/v1/events", timeout=LIMIT_S) as events:
         assert events.readline() == b"event: jobs\n"
         assert {"job": f"{cluster}.0", "status": 2} in json.loads(events.readline().partition(b": ")[2])

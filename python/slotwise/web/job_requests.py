@@ -14,9 +14,10 @@ from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.values import whole
 from slotwise.client import AsyncSchedd
 from slotwise.client.descriptions import ReadOptions
-from slotwise.errors import DeniedError, NotFoundError, SlotwiseError, UsageError
+from slotwise.errors import DeniedError, NotFoundError, SlotwiseError, UnauthenticatedError, UsageError
 from slotwise.model import batches as by_batch
 from slotwise.table import AdTable
+from slotwise.web.access import SIGN_IN
 from slotwise.web.asked import LIMIT, Asked, ads_response, paged, streamed
 from slotwise.web.job_events import changes
 from slotwise.web.submission import submission
@@ -236,6 +237,8 @@ async def tail(asked: Asked) -> Response:
             raise NotFoundError(
                 f"job {name} is {_STATES.get(status, 'elsewhere')}: there is no {file} to follow", hint=hint
             )
+        if not asked.access.signed_in:
+            raise UnauthenticatedError(f"what job {name} writes is its user's", hint=SIGN_IN)
         data = await schedd.tail(name, file)
     return Response(data, media_type="text/plain; charset=utf-8")
 
