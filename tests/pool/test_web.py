@@ -529,6 +529,8 @@ WORDS: list[tuple[str, list[Any], str]] = [
     ("valueOf", ["RequestDisk", "/Expr(MAX({ 1024,(Size + 1) * 1.250000000000000E+00 }) * 1024)/"],
      "MAX({ 1024,(Size + 1) * 1.25 }) * 1024"),
     ("valueOf", ["RemoteWallClockTime", 90], "1 min 30 s"), ("valueOf", ["ExitBySignal", False], "no"),
+    ("valueOf", ["EnforcementGaps", []], "none"), ("valueOf", ["EnforcementGaps", ["memory", "cpu"]], "memory, cpu"),
+    ("valueOf", ["ExpectedMachineGracefulDrainingBadput", 3600], "1 h"),
     ("reason", [{"JobStatus": 5, "HoldReason": "no input"}], "no input"),
     ("reason", [{"JobStatus": 2, "RemoteHost": "slot1@a"}], "on slot1@a"),
     ("reason", [{"JobStatus": 1, "QDate": 9}, {}], "waits for the next negotiation cycle"),
