@@ -116,6 +116,8 @@ def test_a_jobs_life_over_http(make_pool: Callable[[str], Pool]) -> None:
     cluster = made.json["cluster"]
     assert (made.status, made.headers["location"]) == (201, f"/api/v1/jobs/{cluster}")
     pool.until("its output", lambda: b"over HTTP" in user("GET", f"/api/v1/jobs/{cluster}.0/stdout").body)
+    strange = anybody("GET", f"/api/v1/jobs/{cluster}.0/stdout")
+    assert strange.status == 401 and "token fetch" in strange.json["hint"]
     with urllib.request.urlopen(f"{user.base}/api/v1/events", timeout=LIMIT_S) as events:
         assert events.readline() == b"event: jobs\n"
         assert {"job": f"{cluster}.0", "status": 2} in json.loads(events.readline().partition(b": ")[2])
@@ -433,6 +435,10 @@ def test_lists_come_in_pages_and_a_bad_cursor_is_said(make_pool: Callable[[str],
     ids = "projection=ClusterId,ProcId&limit=3"
     assert pages(f"/api/v1/jobs?order=-JobPrio&{ids}") == [["1.6", "1.5", "1.4"], ["1.3", "2.0", "1.2"], ["1.1", "1.0"]]
     assert pages(f"/api/v1/jobs?order=id&constraint=ProcId%3C2&{ids}") == [["1.0", "1.1", "2.0"]]
+    both = "constraint=ProcId%3C2&constraint=ClusterId%3D%3D2%20%7C%7C%20false"
+    assert pages(f"/api/v1/jobs?order=id&{both}&{ids}") == [["2.0"]]
+    single = anybody("GET", "/api/v1/jobs?constraint=ProcId%3D2&constraint=true").json
+    assert "'ProcId=2'" in single["detail"] and single["hint"] == "`==` compares"
     for wrong in ("order=1%2B1", "order=id&after=nonsense", "order=id&limit=5000"):
         refused = anybody("GET", f"/api/v1/jobs?{wrong}")
         assert (refused.status, refused.json["title"]) == (400, "usage"), wrong
@@ -523,6 +529,8 @@ WORDS: list[tuple[str, list[Any], str]] = [
     ("valueOf", ["RequestDisk", "/Expr(MAX({ 1024,(Size + 1) * 1.250000000000000E+00 }) * 1024)/"],
      "MAX({ 1024,(Size + 1) * 1.25 }) * 1024"),
     ("valueOf", ["RemoteWallClockTime", 90], "1 min 30 s"), ("valueOf", ["ExitBySignal", False], "no"),
+    ("valueOf", ["EnforcementGaps", []], "none"), ("valueOf", ["EnforcementGaps", ["memory", "cpu"]], "memory, cpu"),
+    ("valueOf", ["ExpectedMachineGracefulDrainingBadput", 3600], "1 h"),
     ("reason", [{"JobStatus": 5, "HoldReason": "no input"}], "no input"),
     ("reason", [{"JobStatus": 2, "RemoteHost": "slot1@a"}], "on slot1@a"),
     ("reason", [{"JobStatus": 1, "QDate": 9}, {}], "waits for the next negotiation cycle"),

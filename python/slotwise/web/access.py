@@ -25,6 +25,8 @@ from slotwise.wire.credential import Credential, TokenCredential
 COOKIE = "slotwise_session"
 #: What a request that changes something sends besides its cookie: no other site can make a browser send it.
 CHANGES_HEADER = "x-slotwise-request"
+#: What is said to those who show no token.
+SIGN_IN = "sign in, or send `Authorization: Bearer TOKEN`; `slotwise token fetch` gives you one"
 _READING = frozenset({"GET", "HEAD"})
 
 
@@ -65,7 +67,7 @@ class Gate:
         if request.method not in _READING:
             raise UnauthenticatedError(
                 "changes need a token",
-                hint="sign in, or send `Authorization: Bearer TOKEN`; `slotwise token fetch` gives you one",
+                hint=SIGN_IN,
             )
         if self.readers == "all" or (self.readers == "loopback" and _is_local(request)):
             return Access(self._own, False)

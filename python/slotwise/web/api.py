@@ -34,7 +34,7 @@ from slotwise.web.trend import Trend
 _METRICS = "/metrics"
 
 
-_CONSTRAINT = Parameter("constraint", "A ClassAd expression that is true for the ads that are wanted.")
+_CONSTRAINT = Parameter("constraint", "A ClassAd expression that is true for the ads that are wanted; may be repeated.")
 _PROJECTION = Parameter("projection", "Attributes, separated by commas; without it all of them.")
 _MOST = Parameter("limit", f"Ads at most: {LIMIT} unless given, up to {LIMIT_MOST}.", type="integer")
 _SCHEDD = Parameter("schedd", "Name of the access point; without it this host's, or the first of the pool.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
@@ -13,9 +14,9 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from slotwise.classad import ClassAd
+from slotwise.classad import ClassAd, ExprTree
 from slotwise.client.call import JsonPage
-from slotwise.errors import UnauthenticatedError, UsageError
+from slotwise.errors import AdSyntaxError, UnauthenticatedError, UsageError
 from slotwise.table import AdTable
 from slotwise.web.access import Access
 from slotwise.web.bounds import ServiceBounds
@@ -29,6 +30,8 @@ LIMIT, LIMIT_MOST = 1000, 100_000
 #: Bytes of a request's body.
 _BODY_MOST = 4 * 1024 * 1024
 Client = TypeVar("Client")
+#: One `=` where an operator is expected.
+_ASSIGNS = re.compile(r"[^=!<>?]=[^=!?]")
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,21 @@ class Asked:
     def text(self, name: str) -> str:
         """A parameter, empty without it."""
         return self.request.query_params.get(name, "")
+
+    def constraint(self) -> str:
+        """The constraint; of several, that all of them are true.
+
+        :raises UsageError: for one that is no expression, with its place, before anything is put around it.
+        """
+        given = [text for text in self.request.query_params.getlist("constraint") if text.strip()]
+        for text in given:
+            try:
+                ExprTree(text)
+            except AdSyntaxError as error:
+                if _ASSIGNS.search(text):
+                    raise UsageError(f"the condition {text[:200]!r}: {error.message}", hint="`==` compares") from None
+                raise
+        return given[0] if len(given) == 1 else " && ".join(f"({text})" for text in given)
 
     def limit(self) -> int:
         """The number of ads that are wanted.
@@ -159,6 +177,7 @@ def paged(asked: Asked, page: JsonPage) -> Response:
     """A page of a list, with a link to the next one (RFC 8288)."""
     response = Response(page.text, media_type="application/json")
     if page.next:
-        words = {**asked.request.query_params, "after": page.next}
+        words = [(name, text) for name, text in asked.request.query_params.multi_items() if name != "after"]
+        words.append(("after", page.next))
         response.headers["link"] = f'<{asked.request.url.path}?{urlencode(words)}>; rel="next"'
     return response

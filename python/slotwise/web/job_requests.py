@@ -14,9 +14,10 @@ from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.values import whole
 from slotwise.client import AsyncSchedd
 from slotwise.client.descriptions import ReadOptions
-from slotwise.errors import DeniedError, NotFoundError, SlotwiseError, UsageError
+from slotwise.errors import DeniedError, NotFoundError, SlotwiseError, UnauthenticatedError, UsageError
 from slotwise.model import batches as by_batch
 from slotwise.table import AdTable
+from slotwise.web.access import SIGN_IN
 from slotwise.web.asked import LIMIT, Asked, ads_response, paged, streamed
 from slotwise.web.job_events import changes
 from slotwise.web.submission import submission
@@ -43,7 +44,7 @@ _STATES = {1: "idle", 3: "removed", 4: "completed", 5: "on hold"}
 
 async def jobs(asked: Asked) -> Response:
     """The queue: with ``order`` a page of it in that order, else as its daemon has it."""
-    constraint, projection, order = asked.text("constraint"), asked.words("projection"), asked.text("order")
+    constraint, projection, order = asked.constraint(), asked.words("projection"), asked.text("order")
     if not (order or asked.text("after") or asked.mine):
         return await streamed(
             asked,
@@ -89,7 +90,7 @@ async def job(asked: Asked) -> Response:
 
 async def history(asked: Asked) -> Response:
     """Newest first: a page, or with ``since`` or a higher limit all of them."""
-    constraint, projection, since = asked.text("constraint"), asked.words("projection"), asked.text("since")
+    constraint, projection, since = asked.constraint(), asked.words("projection"), asked.text("since")
     if since or (asked.limit() > LIMIT and not asked.text("after")):
         return await streamed(
             asked,
@@ -236,19 +237,21 @@ async def tail(asked: Asked) -> Response:
             raise NotFoundError(
                 f"job {name} is {_STATES.get(status, 'elsewhere')}: there is no {file} to follow", hint=hint
             )
+        if not asked.access.signed_in:
+            raise UnauthenticatedError(f"what job {name} writes is its user's", hint=SIGN_IN)
         data = await schedd.tail(name, file)
     return Response(data, media_type="text/plain; charset=utf-8")
 
 
 async def totals(asked: Asked) -> Response:
     async with asked.pool.schedd(asked.schedd) as schedd:
-        totals = await schedd.totals(asked.text("constraint"))
+        totals = await schedd.totals(asked.constraint())
     return JSONResponse({"schedd": totals.schedd, "selected": asdict(totals.query), "all": asdict(totals.everyone)})
 
 
 async def events(asked: Asked) -> Response:
     """Changes of jobs, as server-sent events: each job when its state changes, and those that have left."""
-    constraint = asked.text("constraint")
+    constraint = asked.constraint()
 
     async def look(schedd: AsyncSchedd) -> dict[str, int]:
         ads = await schedd.query(constraint, ("ClusterId", "ProcId", "JobStatus"), limit=_FOLLOWED_MOST)
@@ -276,7 +279,7 @@ async def batches(asked: Asked) -> Response:
     mine = asked.mine
     async with asked.pool.schedd(asked.schedd) as schedd:
         counted = by_batch.PROGRESS_ATTRIBUTES if mine else ("User", *by_batch.BATCH_ATTRIBUTES)
-        rows = await schedd.count_by(counted, asked.text("constraint"), mine=mine)
+        rows = await schedd.count_by(counted, asked.constraint(), mine=mine)
     # The clusters of a large queue are counted in a thread, so that others are answered meanwhile.
     found = await asyncio.to_thread(by_batch.batches, rows)
     told = [
@@ -295,4 +298,4 @@ async def batches(asked: Asked) -> Response:
 
 async def users(asked: Asked) -> Response:
     async with asked.pool.schedd(asked.schedd) as schedd:
-        return ads_response((await schedd.users(asked.text("constraint"), asked.words("projection")))[: asked.limit()])
+        return ads_response((await schedd.users(asked.constraint(), asked.words("projection")))[: asked.limit()])

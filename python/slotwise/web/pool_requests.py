@@ -28,7 +28,7 @@ def of_kind(kind: str) -> Handler:
     """Answers with the collector's ads of a kind."""
 
     async def handle(asked: Asked) -> Response:
-        constraint, projection = asked.text("constraint"), asked.words("projection")
+        constraint, projection = asked.constraint(), asked.words("projection")
         return await streamed(
             asked,
             asked.pool.collector(),
@@ -71,7 +71,7 @@ async def machines(asked: Asked) -> Response:
         )
     attributes = (*MACHINE_ATTRIBUTES, by) if by and by not in MACHINE_ATTRIBUTES else MACHINE_ATTRIBUTES
     async with asked.pool.collector() as collector:
-        counted = await collector.count_by("startd", attributes, asked.text("constraint"))
+        counted = await collector.count_by("startd", attributes, asked.constraint())
     # A large pool is a second of work here, in which others are to be answered.
     found = await asyncio.to_thread(lambda: gathered(machines_of(counted, by), asked.limit()))
     return JSONResponse({"whole": asdict(whole_pool(found)), "cells": [asdict(cell) for cell in found]})

@@ -3,7 +3,8 @@
 export const API = "/api/v1";
 export const session = { signedIn: false, user: "", may: [] };
 
-export const query = (values) => new URLSearchParams(Object.entries(values).filter(([, value]) => value !== "" && value !== undefined && value !== null)).toString();
+// Values as they stand in an address; of a list each on its own.
+export const query = (values) => new URLSearchParams(Object.entries(values).flatMap(([name, value]) => (Array.isArray(value) ? value : [value]).filter((one) => one !== "" && one !== undefined && one !== null).map((one) => [name, one]))).toString();
 
 async function reply(path, options) {
   const headers = { "x-slotwise-request": "page", ...(options.headers || {}) };

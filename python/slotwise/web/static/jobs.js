@@ -14,12 +14,13 @@ const chosen = new Set();
 let trail = [];
 let of = "";
 
-function constraintOf(words) {
+// One condition each, so that what is wrong with the reader's own is said of that.
+function constraintsOf(words) {
   const parts = [];
   if (words.state) parts.push(`JobStatus == ${Number(words.state) || 0}`);
   if (words.owner) parts.push(words.owner.includes("@") ? `User == ${quoted(words.owner)}` : `Owner == ${quoted(words.owner)}`);
-  if (words.constraint) parts.push(`(${words.constraint})`);
-  return parts.join(" && ");
+  if (words.constraint) parts.push(words.constraint);
+  return parts;
 }
 
 // What was chosen, and the way back, belong to one question.
@@ -39,7 +40,7 @@ const ofRow = (job) => `${job.ClusterId}.${job.ProcId}`;
 export async function jobsPage() {
   const { words } = place();
   asked("jobs", words);
-  const constraint = constraintOf(words);
+  const constraint = constraintsOf(words);
   const order = words.order || "id";
   const mine = words.mine && session.signedIn ? "1" : "";
   const [{ rows: jobs, next }, totals, batches, cycle] = await Promise.all([
@@ -51,7 +52,7 @@ export async function jobsPage() {
   const set = (changed) => go("jobs", { ...words, after: "", ...changed });
   const count = mine ? null : totals.selected.jobs;
   const caption = jobs.length ? `${count === null ? "Your jobs" : several(count, "job", "jobs")}${words.after || next ? `, ${number(jobs.length)} on this page` : ""}` : "No jobs";
-  const shown = jobs.length || constraint || words.after ? table(caption, [
+  const shown = jobs.length || constraint.length || words.after ? table(caption, [
     { title: chooseAll(jobs), value: (job) => choose(job) },
     { title: "Job", order: "id", value: jobLink },
     { title: "Owner", order: "Owner", value: (job) => job.Owner },
@@ -66,7 +67,7 @@ export async function jobsPage() {
   ], jobs, { sorted: order, sort: (by) => set({ order: by }) }) : empty();
   return [
     element("h1", {}, `Jobs at ${totals.schedd}`), ...batchTable(batches), states(words, totals, set), filters(words, set),
-    bulk(jobs, constraint, count), shown, pages("jobs", words, next),
+    bulk(jobs, constraint.map((one) => `(${one})`).join(" && "), count), shown, pages("jobs", words, next),
   ];
 }
 
@@ -77,7 +78,7 @@ function empty() {
 export async function historyPage() {
   const { words } = place();
   asked("history", words);
-  const { rows: jobs, next } = await askPage(`${API}/history?${query({ constraint: constraintOf(words), projection: COLUMNS, limit: ROWS, after: words.after })}`);
+  const { rows: jobs, next } = await askPage(`${API}/history?${query({ constraint: constraintsOf(words), projection: COLUMNS, limit: ROWS, after: words.after })}`);
   const set = (changed) => go("history", { ...words, after: "", ...changed });
   const chips = element("p", { class: "tools", role: "group", "aria-label": "Jobs by how they left" }, ...[["", "all"], ["4", "completed"], ["3", "removed"]].map(([state, name]) => chip(name, (words.state || "") === state, () => set({ state }))));
   return [

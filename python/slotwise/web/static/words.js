@@ -39,15 +39,16 @@ export function valueOf(name, value) {
   if (written !== undefined) return written.replace(/\b(\d+\.\d+)E\+00\b/g, (_, digits) => String(Number(digits)));
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (typeof value === "string") return value;
+  if (Array.isArray(value)) return value.map((one) => valueOf("", one)).join(", ") || "none";
   if (typeof value !== "number") return JSON.stringify(value);
   if (name === "JobStatus" || name === "LastJobStatus") return STATUS[value] || String(value);
   if (name === "JobUniverse") return UNIVERSES[value] || String(value);
   if (name === "JobNotification") return NOTIFICATIONS[value] ?? String(value);
-  if (value > 1e9 && value < 1e11 && /Date|Time|Bday|^Entered|Last.*(Renewal|Heard)|Expiration|^My?CurrentTime/.test(name)) return when(value);
+  if (value > 1e9 && value < 1e11 && /Date|Time|Bday|^Entered|Last.*(Renewal|Heard)|Expiration|DrainingCompletion$/.test(name)) return when(value);
   if (/^(RequestMemory|Memory|MemoryUsage|MemoryProvisioned|TotalMemory|DetectedMemory|TransferInputSizeMB|VirtualMemory)$/.test(name)) return mebibytes(value);
   if (/^(RequestDisk|Disk|DiskUsage|DiskProvisioned|TotalDisk|ImageSize|ExecutableSize|ResidentSetSize|ProportionalSetSizeKb)(_RAW)?$/.test(name)) return bytes(value * 1024);
   if (/Bytes(Sent|Recvd)$/.test(name)) return bytes(value);
-  if (/(WallClockTime|CommittedTime|SlotTime|SuspensionTime|UserCpu|SysCpu|LeaseDuration|RetirementTime|VacateTime|Duration|KeyboardIdle|ConsoleIdle)$/.test(name)) return value ? duration(value) : "0 s";
+  if (/(WallClockTime|CommittedTime|SlotTime|SuspensionTime|UserCpu|SysCpu|LeaseDuration|RetirementTime|VacateTime|Duration|DrainingBadput|KeyboardIdle|ConsoleIdle)$/.test(name)) return value ? duration(value) : "0 s";
   return number(value);
 }
 
