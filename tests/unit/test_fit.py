@@ -261,6 +261,25 @@ def test_constraints_of_the_administrator_are_named_before_any_other_reason() ->
     assert "NEGOTIATOR_SUBMITTER_CONSTRAINT keeps ann@x out" in str(analyze(live, job)["verdict"])
 
 
+def test_a_job_that_nobody_asks_a_slot_for_or_that_cools_down_says_so() -> None:
+    job = ClassAd(_JOB)
+    job["AutoClusterId"] = 7
+    request = ClassAd(_JOB)
+    request.update(AutoClusterId=7, Submitter="ann@x", ScheddName="here", ResourceRequestCount=1)
+    submitter = ClassAd({"Name": "ann@x", "ScheddName": "here", "IdleJobs": 1, "RunningJobs": 0})
+
+    def verdict(*requests: ClassAd) -> str:
+        slots, asked = _by_name(slot("free")), AdTable.of(list(requests))
+        return str(
+            analyze(CycleInput(slots, asked, AdTable.of([submitter]), Knobs(), Accounting(), NOW), job)["verdict"]
+        )
+
+    assert "asks for no slots for ann@x now: START_VANILLA_UNIVERSE" in verdict()
+    assert "asks for no slots" not in verdict(request)
+    job.update(JobCoolDownExpiration=NOW + 60, VacateReason="it was too large")
+    assert verdict().startswith("It is in cool-down until ") and verdict().endswith(": it was too large.")
+
+
 def test_the_last_failed_start_is_part_of_the_verdict() -> None:
     job = ClassAd(_JOB)
     job.update(

@@ -161,8 +161,8 @@ def _verdict(
 ) -> str:
     if status != "idle":
         return f"The job is {status}."
-    if kept is not None and not prospects.would_match:
-        return kept
+    if kept is not None:
+        return kept if failed is None else f"{kept} Besides, {failed.words()}"
     if failed is None:
         return _of_cycle(view, prospects)
     if prospects.would_match and failed.is_of(prospects.would_match):
