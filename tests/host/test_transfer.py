@@ -229,15 +229,15 @@ async def test_renice_umask_core_and_stack_limit(root: None) -> None:
         assert bench.output(run).split() == [str(os.nice(0) + 5), "0022", "0", "2048"]
 
 
-async def test_a_read_only_or_absent_execute_directory_holds_the_job(tmp_path: Path) -> None:
+async def test_a_read_only_or_absent_execute_directory_sends_the_job_back(tmp_path: Path) -> None:
     async with starter_bench(SLOTWISE_CONTROL_DIR=tmp_path) as bench:
         bench.execute.rmdir()
         bench.execute.symlink_to("/proc/1")
         run = bench.submit("/bin/true")
         ended = await bench.ended(run)
-        assert (ended.how, ended.reason_code) == (HELD, 14)
+        assert (ended.how, ended.reason_code) == (schedd_pb2.RunEnded.EVICTED, 1007)
         assert "Cannot write to" in ended.reason
-        assert (await bench.gone(run)).how == "held"
+        assert (await bench.gone(run)).how == "evicted"
         bench.execute.unlink()
         bench.execute.mkdir()
 

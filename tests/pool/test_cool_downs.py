@@ -42,6 +42,7 @@ def test_a_job_that_did_not_come_to_its_end_cools_down_for_as_long_as_the_admini
     assert (found[4]["JobStatus"], found[4]["VacateReasonCode"]) == (1, 12)
     assert not found[4].get("NumHolds")
     assert "Ic" in pool.run("q", "-nobatch", "1").stdout
+    assert "It is in cool-down until " in pool.run("analyze", "1").stdout
     pool.run("restart", "--keep", "schedd")
     pool.until("the queue is back", lambda: len(jobs(pool)) == 5)
     assert jobs(pool)[1]["JobStatus"] == 1 and jobs(pool)[1]["NumShadowStarts"] == 1

@@ -81,3 +81,15 @@ def test_a_slot_that_refuses_twice_is_left_out_and_the_job_says_why(make_pool: C
     pool.config_file.write_text(pool.config_file.read_text().replace("=!= 1", "=!= 7"))
     pool.run("reconfig")
     pool.until("it has run after all", lambda: not pool.json("q"))
+
+
+def test_a_job_that_its_access_point_keeps_back_says_so(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool(f"{QUICK}NUM_CPUS = 2\nSTART_VANILLA_UNIVERSE = JobPrio > 5\n")
+    pool.up()
+    pool.until("the slot is advertised", lambda: pool.json("status"))
+    submit(pool, "arguments = 0\nqueue\n")
+    pool.until("it has an autocluster", lambda: "AutoClusterId" in pool.json("q")[0])
+    told = pool.run("analyze", "1.0").stdout
+    assert "Its access point asks for no slots for " in told and "START_VANILLA_UNIVERSE" in told
+    pool.run("prio", "-p", "7", "1.0")
+    pool.until("it has run", lambda: not pool.json("q"))

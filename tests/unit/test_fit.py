@@ -230,3 +230,68 @@ def test_fits_are_those_that_pairs_of_ads_have(job: ClassAd, slots: list[ClassAd
     assert found.by_job == [name for name, pair in pairs.items() if not pair.left.accepts]
     assert found.by_slot == [name for name, pair in pairs.items() if pair.left.accepts and not pair.right.accepts]
     assert found.matches == sum(map(bool, pairs.values()))
+
+
+def _by_name(*slots: ClassAd) -> AdTable:
+    table = AdTable()
+    for ad in slots:
+        table.upsert(str(ad["Name"]), ad)
+    return table
+
+
+def test_constraints_of_the_administrator_are_named_before_any_other_reason() -> None:
+    job = ClassAd(_JOB)
+    slots = [slot("free", Near=True), slot("small", Memory=100)]
+    submitter = ClassAd({"Name": "ann@x", "ScheddName": "here", "IdleJobs": 1, "RunningJobs": 0})
+
+    def verdict(**knobs: str) -> str:
+        asked = CycleInput(_by_name(*slots), AdTable.of([job]), None, Knobs(knobs), Accounting(), NOW)
+        return str(analyze(asked, job)["verdict"])
+
+    assert verdict() == "The next cycle would give it free."
+    kept = verdict(NEGOTIATOR_SLOT_CONSTRAINT='Name != "free"')
+    assert kept.startswith('NEGOTIATOR_SLOT_CONSTRAINT keeps out all slots that match: Name != "free"')
+    assert "free" in verdict(NEGOTIATOR_SLOT_CONSTRAINT='Name != "small"')
+    kept = verdict(NEGOTIATOR_JOB_CONSTRAINT="RequestMemory < 400")
+    assert kept == "NEGOTIATOR_JOB_CONSTRAINT keeps it out: RequestMemory < 400 is not true for the job."
+    live = CycleInput(
+        _by_name(*slots), AdTable.of([]), AdTable.of([submitter]),
+        Knobs({"NEGOTIATOR_SUBMITTER_CONSTRAINT": 'Name != "ann@x"'}), Accounting(), NOW,
+    )  # fmt: skip
+    assert "NEGOTIATOR_SUBMITTER_CONSTRAINT keeps ann@x out" in str(analyze(live, job)["verdict"])
+
+
+def test_a_job_that_nobody_asks_a_slot_for_or_that_cools_down_says_so() -> None:
+    job = ClassAd(_JOB)
+    job["AutoClusterId"] = 7
+    request = ClassAd(_JOB)
+    request.update(AutoClusterId=7, Submitter="ann@x", ScheddName="here", ResourceRequestCount=1)
+    submitter = ClassAd({"Name": "ann@x", "ScheddName": "here", "IdleJobs": 1, "RunningJobs": 0})
+
+    def verdict(*requests: ClassAd) -> str:
+        slots, asked = _by_name(slot("free")), AdTable.of(list(requests))
+        return str(
+            analyze(CycleInput(slots, asked, AdTable.of([submitter]), Knobs(), Accounting(), NOW), job)["verdict"]
+        )
+
+    assert "asks for no slots for ann@x now: START_VANILLA_UNIVERSE" in verdict()
+    assert "asks for no slots" not in verdict(request)
+    job.update(JobCoolDownExpiration=NOW + 60, VacateReason="it was too large")
+    assert verdict().startswith("It is in cool-down until ") and verdict().endswith(": it was too large.")
+
+
+def test_the_last_failed_start_is_part_of_the_verdict() -> None:
+    job = ClassAd(_JOB)
+    job.update(
+        LastFailedStartTime=NOW - 5, LastFailedStartSlot="free_1@here", LastFailedStartReason="it does not like it",
+        NumFailedStarts=3, LastMatchTime=NOW - 9,
+    )  # fmt: skip
+    asked = CycleInput(_by_name(slot("free@here")), AdTable.of([job]), None, Knobs(), Accounting(), NOW)
+    report: JsonObject = analyze(asked, job)
+    assert report["failed_start"] == {
+        "slot": "free_1@here", "reason": "it does not like it", "time": NOW - 5, "count": 3,
+    }  # fmt: skip
+    assert report["verdict"].startswith("Its last start, on free_1@here at ")
+    assert "failed: it does not like it (3 starts have failed). By its ad that slot suits it" in report["verdict"]
+    job["LastMatchTime"] = NOW  # it has started since
+    assert analyze(asked, job)["verdict"] == "The next cycle would give it free@here."

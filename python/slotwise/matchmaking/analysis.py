@@ -13,6 +13,7 @@ from slotwise.matchmaking.engine import CycleOutcome, Engine
 from slotwise.matchmaking.failed_starts import FailedStart, failed_start
 from slotwise.matchmaking.fit import Obstacle, obstacle
 from slotwise.matchmaking.hints import hints
+from slotwise.matchmaking.kept_out import kept_out
 from slotwise.matchmaking.rows import Group, JobExplanation, KeptMachine, Rejection, Submitter
 from slotwise.matchmaking.snapshot import CycleInput
 
@@ -36,7 +37,7 @@ def analyze(given: CycleInput, job: ClassAd, engine: Engine | None = None) -> di
     view = engine.explain(given.slots, given.requests, job, given.knobs, given.accounting, given.now)
     name = f"{job.eval('ClusterId')}.{job.eval('ProcId')}"
     prospects = _prospects(given.run(engine), job, name, view.submitter)
-    status, failed = _status(job), failed_start(job)
+    status, failed, kept = _status(job), failed_start(job), kept_out(given, job, view)
     return {
         "job": name,
         "submitter": view.submitter,
@@ -77,7 +78,9 @@ def analyze(given: CycleInput, job: ClassAd, engine: Engine | None = None) -> di
             "time": failed.at,
             "count": failed.count,
         },
-        "verdict": _verdict(status, view, prospects, failed),
+        "excluded": view.excluded,
+        "kept_out": kept or "",
+        "verdict": _verdict(status, view, prospects, failed, kept),
     }
 
 
@@ -153,9 +156,13 @@ def _prospects(outcome: CycleOutcome, job: ClassAd, name: str, submitter: str) -
     )
 
 
-def _verdict(status: str, view: JobExplanation, prospects: _Prospects, failed: FailedStart | None) -> str:
+def _verdict(
+    status: str, view: JobExplanation, prospects: _Prospects, failed: FailedStart | None, kept: str | None
+) -> str:
     if status != "idle":
         return f"The job is {status}."
+    if kept is not None:
+        return kept if failed is None else f"{kept} Besides, {failed.words()}"
     if failed is None:
         return _of_cycle(view, prospects)
     if prospects.would_match and failed.is_of(prospects.would_match):

@@ -12,6 +12,7 @@ import pytest
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.lifecycle import run as run_lifecycle
+from slotwise.table import unpack_ads
 from slotwise.wire.gen import schedd_pb2, startd_pb2
 
 from tests.support.access_point import RunningAccessPoint
@@ -371,3 +372,73 @@ async def test_a_transfer_that_fails_after_its_run_leaves_the_next_run_on_the_cl
     await task
     assert list(runs.values()) == [second] and not second.failed
     assert first.claim.id in schedd.point.claiming.claim_table.claims and not point.releases
+
+
+async def requirements_asked(schedd: RunningAccessPoint) -> list[str]:
+    query = schedd_pb2.ResourceRequestsQuery(significant_attributes=["RequestMemory"])
+    found: list[str] = []
+    async for reply in schedd.stub.ResourceRequests(query, metadata=schedd.daemon):
+        found += [str(ad.lookup("Requirements")) for ad in unpack_ads(reply.pack)] if reply.pack else []
+    return found
+
+
+async def test_jobs_tell_that_their_execution_point_cannot_be_reached_and_it_is_left_out(
+    schedd: RunningAccessPoint, tmp_path: Path
+) -> None:
+    await schedd.submit(1)
+
+    async def failed(times: int) -> bool:
+        (ad,) = await schedd.jobs()
+        return int(ad.get("NumFailedStarts", 0)) >= times
+
+    for times in (1, 2):
+        await schedd.negotiate(f"unix:{tmp_path}/nobody.sock")
+        await schedd.until(lambda times=times: failed(times))
+    (ad,) = await schedd.jobs()
+    assert ad["LastFailedStartSlot"] == "slot1@ep"
+    assert ad["LastFailedStartReason"].startswith("its startd cannot be reached: ")
+    (asked,) = await requirements_asked(schedd)
+    assert 'TARGET.Name isnt "slot1@ep"' in asked
+
+
+async def test_a_slot_that_refuses_again_and_again_is_left_out_until_a_reconfig(
+    schedd: RunningAccessPoint, point: ExecutionPoint
+) -> None:
+    point.refuse_claims = True
+    await schedd.submit(1)
+
+    async def refused_twice() -> bool:
+        await schedd.negotiate(point.address)
+        (ad,) = await schedd.jobs()
+        return int(ad.get("NumFailedStarts", 0)) >= 2
+
+    await schedd.until(refused_twice)
+    (asked,) = await requirements_asked(schedd)
+    assert 'TARGET.Name isnt "slot1@ep"' in asked
+    schedd.point.claiming.refusals.clear()  # as a reconfig does
+    (asked,) = await requirements_asked(schedd)
+    assert "slot1@ep" not in asked
+
+
+@pytest.mark.parametrize(("rank", "follows"), [("TARGET.Good ?: 0", False), ("0.0", True), ("TARGET.NoSuch", True)])
+async def test_a_claim_does_not_pass_to_a_job_that_its_machine_ranks_lower(
+    schedd: RunningAccessPoint, point: ExecutionPoint, rank: str, follows: bool
+) -> None:
+    point.slots = 1
+    plain = point.slot_ad
+
+    def ranking(name: str) -> ClassAd:
+        ad = plain(name)
+        ad["Rank"], ad["CurrentRank"] = ExprTree(rank), 5.0 if "Good" in rank else 0.0
+        return ad
+
+    point.slot_ad = ranking  # type: ignore[method-assign]
+    await schedd.submit(1, Good=5)
+    await schedd.submit(1, Good=4)
+    assert await schedd.negotiate(point.address, slots=1) == 1
+
+    async def over() -> bool:
+        return bool(point.releases)
+
+    await schedd.until(over)
+    assert len(await schedd.jobs()) == (0 if follows else 1)

@@ -61,7 +61,7 @@ _RESULTS_IN_ORDER = (
     "permission_denied",
     "limit_exceeded",
 )
-#: Words of ``-totals``.
+#: Words of ``-totals``, which has none for a limit that is exceeded, as in HTCondor.
 _RESULTS = {
     "success": "Succeeded",
     "error": "Failed",
@@ -69,7 +69,6 @@ _RESULTS = {
     "bad_status": "Bad Status",
     "already_done": "Already Done",
     "permission_denied": "Permission Denied",
-    "limit_exceeded": "Limit Exceeded",
 }
 
 
