@@ -254,7 +254,7 @@ def test_daemons_take_descriptors_that_jobs_do_not_get(make_pool: Callable[[str]
     pool = make_pool(BASE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (900, hard))
     try:
-        pool.up()
+        pool.run("up")  # a process of this one
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     wanted = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
