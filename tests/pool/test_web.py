@@ -42,9 +42,10 @@ class Caller:
     """Calls the service of a pool, as curl would."""
 
     def __init__(self, pool: Pool, token: str = "") -> None:
-        log = (pool.home.log / "WebLog").read_text()
-        found = re.findall(r"serving (http://127\.0\.0\.1:\d+)/", log)
-        assert found, log
+        log = pool.home.log / "WebLog"
+        serving = re.compile(r"serving (http://127\.0\.0\.1:\d+)/")
+        # The daemon answers before its pages do.
+        found = pool.until("the service serves", lambda: serving.findall(log.read_text()))
         self.base, self.token = found[-1], token
 
     def __call__(self, method: str, path: str, body: object = None, **headers: str) -> Reply:

@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from slotwise.wire.gen import node_pb2
 
 _SSH = "ssh -o BatchMode=yes"
+#: How long hosts may take to find a collector that has started anew, and how often it is asked, in seconds.
+_HEARD_S, _LOOK_S = 60.0, 0.5
 #: What installs packages, by the ends of their names.
 _TOOLS = {
     ".deb": ["apt-get", "install", "-y", "--reinstall", "--allow-downgrades"],
@@ -125,6 +128,7 @@ def _in_turn(options: Namespace, packages: list[Path], inv: Invocation) -> int:
                 continue
             rolls.upgrade(node, lambda: _install(_own(packages), inv))
             if rest := [each.name for each in todo[done + 1 :]]:
+                _await_ads(rest, min(how.wait_s, _HEARD_S), aimed)
                 # What this process would load from now on is of the new version: that one goes on.
                 return subprocess.run([*_program(inv), *_words(options, rest, inv)], env=inv.env).returncode
         except SlotwiseError as error:
@@ -136,6 +140,13 @@ def _in_turn(options: Namespace, packages: list[Path], inv: Invocation) -> int:
     if absent:
         inv.err(f"passed over, as nothing is heard of them: {', '.join(absent)}")
     return 1 if absent else 0
+
+
+def _await_ads(names: list[str], limit_s: float, inv: Invocation) -> None:
+    """Wait until the collector, which has started anew, has heard of hosts again, as far as they live."""
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline and any(node.state == "absent" for node in _admitted(names, inv)):
+        time.sleep(_LOOK_S)
 
 
 def _own(packages: list[Path]) -> Path:
