@@ -110,6 +110,8 @@ def wired(configs: dict[str, str]) -> Iterator[dict[str, Host]]:
                 undo.callback(ip, "netns", "del", host.namespace)
                 outer = f"sw{os.getpid()}{name}"
                 ip("link", "add", outer, "type", "veth", "peer", "name", "eth0", "netns", host.namespace)
+                # Goes at once, where that of a name space goes with its last process; others may have moved it.
+                undo.callback(subprocess.run, ["ip", "link", "del", outer], capture_output=True)
                 ip("link", "set", outer, "master", bridge, "up")
                 ip("-n", host.namespace, "addr", "add", f"10.77.0.{n}/24", "dev", "eth0")
                 for device in ("eth0", "lo"):

@@ -385,14 +385,15 @@ async def _chunks(
     pieces: AsyncIterator[tuple[bytes, int]], form: Form | None, following: str = ""
 ) -> AsyncIterator[common_pb2.AdChunk]:
     """The answer to a query: pieces, each with the number of ads that it adds; as one list where the form is JSON."""
-    is_json, total = form == "json", 0
+    is_json, total, begun = form == "json", 0, False
     opening = b"[\n" if is_json else b""
     async for piece, count in pieces:
         total += count
         if piece:
             yield common_pb2.AdChunk(data=opening + piece)
-            opening = b",\n" if is_json else b""
-    closing = b"" if not is_json else (b"\n]\n" if total else b"[\n]\n")
+            opening, begun = b",\n" if is_json else b"", True
+    # Jobs that were counted may be gone by the time that their ads are written.
+    closing = b"" if not is_json else (b"\n]\n" if begun else b"[\n]\n")
     yield common_pb2.AdChunk(data=closing, done=True, total=total, next=following)
 
 

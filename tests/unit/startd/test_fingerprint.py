@@ -135,6 +135,7 @@ def test_the_clock_begins_the_week_on_sunday() -> None:
 
 def test_disk_network_and_benchmarks_of_this_host(tmp_path: Path) -> None:
     assert int(disk.read(tmp_path)["TotalDisk"]) > 0
+    assert disk.place_of(tmp_path / "not" / "yet") == disk.place_of(tmp_path) == tmp_path
     assert disk.read(tmp_path / "nowhere") == {"TotalDisk": 0, "DetectedDisk": 0}
     assert int(disk.read(tmp_path)["DetectedDisk"]) >= int(disk.read(tmp_path)["TotalDisk"])
     assert set(network.read()) <= {"HardwareAddress", "SubnetMask"}

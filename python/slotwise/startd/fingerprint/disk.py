@@ -8,6 +8,11 @@ from pathlib import Path
 from slotwise.startd.fingerprint import Attributes
 
 
+def place_of(execute: Path) -> Path:
+    """``execute``; before the starter has made it, the directory that it is to be made in."""
+    return next((path for path in (execute, *execute.parents) if path.exists()), execute)
+
+
 def read(execute: Path) -> Attributes:
     """TotalDisk: what an unprivileged user may still write below ``execute``; DetectedDisk: the size of its file
     system. Both are 0 when it does not exist."""

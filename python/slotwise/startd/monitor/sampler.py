@@ -32,8 +32,9 @@ def host_facts(config: Config, env: Mapping[str, str], execute: Path) -> Facts:
         **platform.read(),
         **cpu.read(count_hyperthreads=config.get_bool("COUNT_HYPERTHREAD_CPUS")),
         **memory.read(),
-        **disk.read(execute),
-        **disk.rotational(execute),
+        # This may come before the starter makes the directory.
+        **disk.read(disk.place_of(execute)),
+        **disk.rotational(disk.place_of(execute)),
     }
     limit = cpu.limit(env)
     facts["DetectedCpus"] = min(int(facts["DetectedCpus"]), limit) if limit else facts["DetectedCpus"]
