@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -14,11 +13,6 @@ from hypothesis import HealthCheck, settings
 
 from tests.support import host
 from tests.support.waiting import PATIENCE
-
-#: Sockets of pools lie in temporary directories, and their paths have a bound: where TMPDIR is longer, it is not used.
-_LONGEST = 48
-if len(os.fsencode(tempfile.gettempdir())) > _LONGEST:
-    tempfile.tempdir = "/tmp"
 
 settings.register_profile(
     "fixed", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]

@@ -103,7 +103,9 @@ def test_jobs_get_gpus_and_are_told_how_much_they_used_them(pool: Pool) -> None:
     # As with HTCondor, a job's use is known where its devices were measured before it began.
     pool.until("the devices are measured", lambda: shown(pool, "DeviceGPUsAverageUsage"))
     go = begin(pool, 1, 1, 2)
-    pool.until("all jobs' use is known", lambda: len(shown(pool, "GPUsMemoryUsage", "DynamicSlot")) == 3)
+    # A slot whose job has not begun yet shows what its devices' peak was without one.
+    busy = 'DynamicSlot && Activity == "Busy"'
+    pool.until("all jobs' use is known", lambda: len(shown(pool, "GPUsMemoryUsage", busy)) == 3)
     # Once more: then the starter has been told of the first time, too, and the jobs' ads will have it.
     first = set(shown(pool, "DeviceGPUsAverageUsage", "DynamicSlot"))
     pool.until("it is known anew", lambda: first.isdisjoint(shown(pool, "DeviceGPUsAverageUsage", "DynamicSlot")))

@@ -17,7 +17,7 @@ from slotwise.config import load
 from slotwise.daemon.membership import Trust
 from slotwise.errors import DeniedError, UnauthenticatedError
 from slotwise.home import PoolHome
-from slotwise.wire import keys, token
+from slotwise.wire import base64url, keys, token
 from slotwise.wire.credential import PROOF, HostCredential, TokenCredential, bearer
 from slotwise.wire.gen import token_pb2
 from slotwise.wire.keys import PoolSecrets, PoolTrust, SigningKey, mint, public_text
@@ -125,6 +125,16 @@ def test_a_tampered_token_is_nobody() -> None:
 def test_an_unknown_scope_is_refused() -> None:
     with pytest.raises(DeniedError, match="unknown scope OWNER"):
         made(scopes=("OWNER",))
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_a_token_that_is_nested_deeply_is_nobody(part: int) -> None:
+    nested = base64url.encoded(b"[" * 3000 + b"]" * 3000)
+    parts = made().split(".")
+    parts[part] = nested
+    for read in (checks().identity, peek):
+        with pytest.raises(UnauthenticatedError):
+            read(".".join(parts))
 
 
 # ---- proofs of hosts

@@ -4,8 +4,9 @@
 Rust (crate ``config``). Rules: HTCondor manual, "Introduction to Configuration".
 """
 
-from slotwise.config.checking import Problem, check, require_sound
+from slotwise.config.checking import check, require_sound
 from slotwise.config.loading import config_file_of, load
+from slotwise.config.problem import Problem
 from slotwise.config.table import Knob, find_knob, knobs, similar_knobs, templates
 from slotwise.config.view import Config, Origin
 

@@ -13,13 +13,12 @@ from functools import lru_cache
 
 from slotwise.authorization import entries as authorization
 from slotwise.config import coherence, debug, log_limits, slot_names
+from slotwise.config.problem import ERROR, NOTE, WARNING, Problem
 from slotwise.config.table import Knob, find_knob, knobs, similar_knobs
 from slotwise.config.unsupported import Effect, Rule, promises, rule_of
 from slotwise.config.view import Config, Origin
 from slotwise.errors import ConfigError
 
-#: Severities, the worst first.
-ERROR, WARNING, NOTE = "error", "warning", "note"
 _REFERENCE = re.compile(r"\$[A-Za-z_]*\(\s*([A-Za-z0-9_./]+)")
 _OWN_SOURCES = frozenset({"<Detected>"})
 #: Knobs that apply a template by default (AUTO_USE_FEATURE_PelicanRetryPolicy).
@@ -73,38 +72,6 @@ _WORDS = {
 }
 
 
-@dataclass(frozen=True)
-class Problem:
-    """A fault or a doubt. ``code`` is stable; ``hint`` is the remedy, or empty."""
-
-    severity: str
-    code: str
-    name: str
-    message: str
-    origin: Origin | None = None
-    hint: str = ""
-
-    def __str__(self) -> str:
-        place = f"{self.origin.file}:{self.origin.line}: " if self.origin and self.origin.line else ""
-        if self.origin and not self.origin.line:
-            place = f"{self.origin.file}: "
-        hint = f" ({self.hint})" if self.hint else ""
-        what, newline, excerpt = self.message.partition("\n")
-        return f"{place}{self.severity}: {what}{hint}{newline}{excerpt}"
-
-    def as_dict(self) -> dict[str, object]:
-        """For programs."""
-        return {
-            "Severity": self.severity,
-            "Code": self.code,
-            "Name": self.name,
-            "Message": self.message,
-            "File": self.origin.file if self.origin else None,
-            "Line": self.origin.line if self.origin else None,
-            "Hint": self.hint or None,
-        }
-
-
 def check(config: Config, *, notes: bool = False) -> list[Problem]:
     """All problems, in the order of the settings.
 
@@ -122,11 +89,8 @@ def check(config: Config, *, notes: bool = False) -> list[Problem]:
         found = [_name_problem(config, name, origin, names), _value_problem(config, written, origin, name)]
         problems += [problem for problem in found if problem is not None and (notes or problem.severity != NOTE)]
     faulty = {problem.name.lower() for problem in problems if problem.severity == ERROR}
-    for refused, code, name, message, hint in coherence.doubts(config, names.mentioned):
-        if name.lower() not in faulty:
-            severity = ERROR if refused else WARNING
-            problems.append(Problem(severity, code, name, message, config.origin(name), hint))
-    return problems
+    doubts = coherence.doubts(config, names.mentioned)
+    return [*problems, *(problem for problem in doubts if problem.name.lower() not in faulty)]
 
 
 def _slot_form_problem(name: str, origin: Origin, prefixes: frozenset[str]) -> Problem | None:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 from difflib import get_close_matches
 
 import slotwise._native as _native
+from slotwise.config.problem import ERROR, WARNING, Problem
 from slotwise.config.slot_shares import parse_shares
 from slotwise.config.table import find_knob
 from slotwise.config.view import Config
@@ -23,11 +24,8 @@ _SPELLED = {name.lower(): name for name in KNOWN}
 #: How alike a name without a meaning and an attribute's must be, and how long a name: short ones are alike by chance.
 _ALIKE, _SHORTEST = 0.88, 6
 
-#: A doubt about a setting: whether the daemon refuses it, its code, the knob, what is wrong, the remedy.
-Doubt = tuple[bool, str, str, str, str]
 
-
-def doubts(config: Config, mentioned: Collection[str]) -> Iterator[Doubt]:
+def doubts(config: Config, mentioned: Collection[str]) -> Iterator[Problem]:
     """All of them.
 
     :param mentioned: names, in lower case, that values refer to and that lists of attributes contain.
@@ -37,29 +35,31 @@ def doubts(config: Config, mentioned: Collection[str]) -> Iterator[Doubt]:
     yield from _attributes(config, mentioned)
 
 
-def _groups(config: Config) -> Iterator[Doubt]:
+def _groups(config: Config) -> Iterator[Problem]:
     names = {name.lower(): name for name in config.get_list("GROUP_NAMES")}
     for lowered, name in names.items():
         parent = lowered.rpartition(".")[0]
         if parent and parent not in names:
             message = f"GROUP_NAMES has {name} without its parent {parent}: the negotiator ignores the group"
-            yield False, "config-no-such-group", "GROUP_NAMES", message, _group_hint(parent, names)
+            yield _group_doubt(config, "GROUP_NAMES", message, parent, names)
     for knob, _, _ in config.settings():
         found = _OF_GROUP.fullmatch(knob)
         known = find_knob(found[1]) if found else None
         if found is None or found[2].lower() in names or (known is not None and "<" not in known.name):
             continue
         message = f"{knob} has no effect: GROUP_NAMES does not name the group {found[2]}"
-        yield False, "config-no-such-group", knob, message, _group_hint(found[2], names)
+        yield _group_doubt(config, knob, message, found[2], names)
 
 
-def _group_hint(group: str, names: dict[str, str]) -> str:
+def _group_doubt(config: Config, knob: str, message: str, group: str, names: dict[str, str]) -> Problem:
+    """``group``: one that GROUP_NAMES lacks; ``names``: those that it has, by their names in lower case."""
     alike = [name for name in names if name.count(".") == group.count(".")]
     near = get_close_matches(group.lower(), alike, n=1, cutoff=0.75)
-    return f"did you mean {names[near[0]]}?" if near else f"add {group} to GROUP_NAMES"
+    hint = f"did you mean {names[near[0]]}?" if near else f"add {group} to GROUP_NAMES"
+    return Problem(WARNING, "config-no-such-group", knob, message, config.origin(knob), hint)
 
 
-def _slot_types(config: Config) -> Iterator[Doubt]:
+def _slot_types(config: Config) -> Iterator[Problem]:
     tags = {tag for family in ("", "INVENTORY_") for _, tag in config.members(f"MACHINE_RESOURCE_{family}<RESOURCE>")}
     tags |= {"GPUs", *config.get_list("MACHINE_RESOURCE_NAMES")}  # GPUs are found when the startd begins
     for knob, _ in config.members("SLOT_TYPE_<N>"):
@@ -67,10 +67,11 @@ def _slot_types(config: Config) -> Iterator[Doubt]:
         try:
             parse_shares("auto" if text is None else text, tags, key=knob)
         except ConfigError as error:
-            yield True, "config-bad-slot-type", knob, error.message, error.hint or ""
+            hint = error.hint or ""
+            yield Problem(ERROR, "config-bad-slot-type", knob, error.message, config.origin(knob), hint)
 
 
-def _attributes(config: Config, mentioned: Collection[str]) -> Iterator[Doubt]:
+def _attributes(config: Config, mentioned: Collection[str]) -> Iterator[Problem]:
     own = {name.rpartition(".")[2].lower() for name, _, _ in config.settings()}
     for name, _, origin in config.settings():
         knob = find_knob(name)
@@ -86,4 +87,5 @@ def _attributes(config: Config, mentioned: Collection[str]) -> Iterator[Doubt]:
                 continue
             if near := get_close_matches(lowered, _SPELLED, n=1, cutoff=_ALIKE):
                 message = f"{name} asks for {attribute}, which no ad has unless somebody adds it"
-                yield False, "config-unknown-attribute", name, message, f"did you mean {_SPELLED[near[0]]}?"
+                hint = f"did you mean {_SPELLED[near[0]]}?"
+                yield Problem(WARNING, "config-unknown-attribute", name, message, origin, hint)

@@ -48,7 +48,7 @@ def _certificate(config: Config, now: float) -> Iterator[Problem]:
         yield found("error", "config-bad-certificate", f"{path}: {error.message}", "name a PEM file")
         return
     host = str(config.get("FULL_HOSTNAME") or socket.gethostname())
-    called = {host.lower(), *(str(config.get(name) or "").lower() for name in ("TCP_FORWARDING_HOST",))} - {""}
+    called = {host.lower(), str(config.get("TCP_FORWARDING_HOST") or host).lower()}
     names = tls.certificate_names(text)
     if not any(fnmatchcase(own, name.lower()) for own in called for name in names):
         message = f"{path} is a certificate of {', '.join(sorted(names)) or 'no host'}, and this host is {host}"

@@ -8,8 +8,6 @@ a host falsely.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import TYPE_CHECKING
 import grpc
 
 from slotwise.errors import DeniedError, PeerUnavailableError
+from slotwise.wire import base64url
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
@@ -68,7 +67,7 @@ class AddressKey:
         from cryptography.hazmat.primitives import serialization
 
         form = (serialization.Encoding.X962, serialization.PublicFormat.CompressedPoint)
-        return base64.urlsafe_b64encode(self._private.public_key().public_bytes(*form)).rstrip(b"=").decode()
+        return base64url.encoded(self._private.public_key().public_bytes(*form))
 
     def credentials(self) -> grpc.ServerCredentials:
         """What a daemon with this key shows to its callers."""
@@ -80,9 +79,8 @@ def _public(text: str) -> EllipticCurvePublicKey:
     from cryptography.hazmat.primitives.asymmetric import ec
 
     try:
-        point = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        return ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), point)
-    except (ValueError, binascii.Error):
+        return ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), base64url.decoded(text))
+    except ValueError:
         raise PeerUnavailableError(
             f"the address names {text[:80]!r}, which is not a key", hint="copy the address with its whole key"
         ) from None

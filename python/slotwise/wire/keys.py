@@ -15,7 +15,6 @@ Several keys of the pool hold at the same time, so that one can be replaced whil
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import fcntl
 import hashlib
@@ -34,6 +33,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from slotwise import ids
 from slotwise.errors import DeniedError, UnauthenticatedError
 from slotwise.home import PoolHome
+from slotwise.wire import base64url
 from slotwise.wire.secret_file import made_once
 from slotwise.wire.token import IMPLIED, LEVELS, Claims, require_private, write_secret
 
@@ -103,8 +103,7 @@ class SigningKey:
 
 def public_text(public: Ed25519PublicKey) -> str:
     """A public key as the member ``x`` of a JWK."""
-    raw = public.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
-    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+    return base64url.encoded(public.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw))
 
 
 def public_key(text: str) -> Ed25519PublicKey:
@@ -113,7 +112,7 @@ def public_key(text: str) -> Ed25519PublicKey:
     :raises UnauthenticatedError: when it is none.
     """
     try:
-        return Ed25519PublicKey.from_public_bytes(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        return Ed25519PublicKey.from_public_bytes(base64url.decoded(text))
     except (ValueError, TypeError):
         raise UnauthenticatedError("this is not an Ed25519 public key") from None
 

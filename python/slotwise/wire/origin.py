@@ -10,11 +10,11 @@ there itself: the name has the broker's own address, too, and lists of hosts hav
 
 from __future__ import annotations
 
-import base64
 import ipaddress
 import secrets
 from urllib.parse import unquote
 
+from slotwise.wire import base64url
 from slotwise.wire.context import Context
 
 _MARK = "slotwise-shared-port/"
@@ -26,7 +26,7 @@ def name_for(host: str, port: int, broker: str = "") -> bytes:
     :param broker: the IP address of the broker that says so; empty where the shared port has seen it itself.
     """
     where = f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
-    by = f"{base64.urlsafe_b64encode(ipaddress.ip_address(broker).packed).decode().rstrip('=')}/" if broker else ""
+    by = f"{base64url.encoded(ipaddress.ip_address(broker).packed)}/" if broker else ""
     return b"\0" + f"{_MARK}{where}/{by}{secrets.token_hex(4)}".encode()
 
 
@@ -46,7 +46,7 @@ def _parts(name: bytes) -> tuple[str, str]:
 
 def _broker(text: str) -> str:
     try:
-        at = ipaddress.ip_address(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        at = ipaddress.ip_address(base64url.decoded(text))
     except ValueError:
         return "ipv4:unknown:0"  # no list allows it
     return f"ipv6:[{at}]:0" if at.version == 6 else f"ipv4:{at}:0"

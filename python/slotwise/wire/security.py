@@ -293,6 +293,12 @@ class Authenticator:
 
     def _verified(self, token: str) -> Identity:
         try:
+            return self._of_token(token)
+        except RecursionError:  # of the JSON parser: anybody may send what is nested deeply
+            raise _invalid("it is nested too deeply") from None
+
+    def _of_token(self, token: str) -> Identity:
+        try:
             header = jwt.get_unverified_header(token)
         except jwt.PyJWTError as error:
             raise _invalid(str(error)) from None

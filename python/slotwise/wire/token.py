@@ -6,7 +6,6 @@ A token is a JWT that names an identity ``user@domain`` and scopes, which are HT
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import stat
@@ -20,6 +19,7 @@ from slotwise.authorization.parts import PARTS_OF_NEGOTIATOR
 from slotwise.errors import DeniedError, UnauthenticatedError
 from slotwise.home import PoolHome
 from slotwise.model.knobs import Knobs
+from slotwise.wire import base64url
 
 #: The header or the claims of a token: JSON of whoever signed it, and of whoever sends it until it is verified.
 #: ``Any``: what a claim holds is checked where it is read.
@@ -151,11 +151,13 @@ def peek(token: str) -> tuple[Claims, Claims]:
     try:
         if len(parts) != 3:
             raise ValueError("it does not have three parts")
-        header, claims = (json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))) for part in parts[:2])
+        header, claims = (json.loads(base64url.decoded(part)) for part in parts[:2])
         if not (isinstance(header, dict) and isinstance(claims, dict)):
             raise ValueError("its parts are not objects")
     except ValueError as error:
         raise UnauthenticatedError(f"not a token: {error}") from None
+    except RecursionError:
+        raise UnauthenticatedError("not a token: its claims are nested too deeply") from None
     return header, claims
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 from typing import Any, cast
 
@@ -20,6 +19,7 @@ from slotwise.web.problems import problem
 from slotwise.web.sessions import LASTS_S
 from slotwise.web.settings import Readers
 from slotwise.web.trend import Sample, Trend, jobs_by_state
+from slotwise.wire import base64url
 from slotwise.wire.credential import Metadata, TokenCredential
 from starlette.requests import Request
 
@@ -208,7 +208,7 @@ def test_whose_a_token_is_comes_from_the_token_itself_and_odd_ones_are_told_apar
         return Gate(Own(), "none").access(request(authorization=f"Bearer {token}")).caller
 
     def token(body: object) -> str:
-        return f"x.{base64.urlsafe_b64encode(json.dumps(body).encode()).decode().rstrip('=')}.y"
+        return f"{base64url.encoded(b'{}')}.{base64url.encoded(json.dumps(body).encode())}.y"
 
     assert caller(token({"sub": "alice@here"})) == caller(token({"sub": "alice@here", "iat": 7})) == "alice@here"
     odd = ["x", "a.b.c", token([1]), token({"sub": 7}), token({"sub": ""})]

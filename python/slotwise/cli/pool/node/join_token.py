@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from dataclasses import dataclass
 
 from slotwise.errors import UsageError
+from slotwise.wire import base64url
 
 _PREFIX = "slotwise-join-"
 
@@ -27,7 +27,7 @@ class JoinToken:
     def text(self) -> str:
         """One word, for a file or a variable."""
         parts = [self.collector, self.fingerprint, self.token_id, self.secret]
-        return _PREFIX + base64.urlsafe_b64encode(json.dumps(parts).encode()).rstrip(b"=").decode()
+        return _PREFIX + base64url.encoded(json.dumps(parts).encode())
 
     @property
     def shown(self) -> str:
@@ -44,10 +44,9 @@ class JoinToken:
         try:
             if not word.startswith(_PREFIX):
                 raise ValueError
-            data = word.removeprefix(_PREFIX)
-            parts = json.loads(base64.urlsafe_b64decode(data + "=" * (-len(data) % 4)))
+            parts = json.loads(base64url.decoded(word.removeprefix(_PREFIX)))
             if len(parts) != 4 or not all(isinstance(part, str) for part in parts):
                 raise ValueError
             return cls(*parts)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             raise UsageError("this is not a join token", hint="`slotwise node token` makes one") from None
