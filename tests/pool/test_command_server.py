@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from slotwise.wire import socket_path
 
 from tests.support import host
 from tests.support.accounts import host_users
@@ -49,7 +50,7 @@ def test_a_server_of_another_user_gets_no_environment(launcher: str, tmp_path: P
         (home / "run").mkdir(parents=True)
         sock = home / "run" / "commands.sock"
         listener = socket.socket(socket.AF_UNIX)
-        listener.bind(str(sock))
+        listener.bind(socket_path.usable(sock))
         listener.listen()
         sock.chmod(0o777)
         heard: list[bytes] = []

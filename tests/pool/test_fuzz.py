@@ -16,6 +16,7 @@ from typing import Any
 import grpc
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.table import pack_ads
+from slotwise.wire import socket_path
 from slotwise.wire.gen import (
     collector_pb2,
     daemon_pb2,
@@ -184,7 +185,8 @@ def test_daemons_survive_whatever_is_sent(make_pool: Callable[[str], Pool]) -> N
     dice = random.Random(SEED)
     channels = {
         daemon: grpc.insecure_channel(
-            f"unix:{pool.home.run / daemon}.sock", options=[("grpc.default_authority", "slotwise")]
+            socket_path.usable_target(f"unix:{pool.home.run / daemon}.sock"),
+            options=[("grpc.default_authority", "slotwise")],
         )
         for daemon in SERVICES
     }

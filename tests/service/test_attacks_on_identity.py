@@ -14,7 +14,7 @@ import grpc
 import pytest
 from slotwise.authorization.authorizer import Authorizer
 from slotwise.config import load
-from slotwise.wire import channel, login
+from slotwise.wire import channel, login, socket_path
 from slotwise.wire.credential import HostCredential, UserCredential, bearer, no_token
 from slotwise.wire.gen import (
     collector_pb2_grpc,
@@ -60,7 +60,7 @@ async def daemon(directory: Path, name: str, checks: Authenticator | None, *serv
         add(servicer, server)
     if checks is None:
         target = f"unix:{directory / name}"
-        server.add_insecure_port(target)
+        server.add_insecure_port(socket_path.usable_target(target))
     else:
         _, path = listen(server, socket=directory / name)
         target = f"unix:{path}"

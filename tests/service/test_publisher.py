@@ -13,6 +13,7 @@ import pytest
 from slotwise.daemon.publish import Publisher, TableSource
 from slotwise.errors import PeerUnavailableError
 from slotwise.table import unpack_ops
+from slotwise.wire import socket_path
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc
 
 from tests.support.fake_collector import FakeCollector
@@ -52,7 +53,7 @@ async def collecting(target: str) -> AsyncIterator[Collector]:
     """A collector at ``target``."""
     collector, server = Collector(), grpc.aio.server()
     collector_pb2_grpc.add_CollectorServicer_to_server(collector, server)
-    server.add_insecure_port(target)
+    server.add_insecure_port(socket_path.usable_target(target))
     await server.start()
     try:
         yield collector

@@ -12,6 +12,7 @@ import grpc
 import pytest
 from slotwise.starter.links.shadow_link import ShadowLink
 from slotwise.starter.messages import Hello
+from slotwise.wire import socket_path
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
 
 from tests.support.waiting import until
@@ -63,7 +64,7 @@ async def test_a_broken_stream_is_opened_again_and_leaves_nothing_behind(
     for breaks in (1, 2):
         schedd, server = Schedd(), grpc.aio.server()
         schedd_pb2_grpc.add_ScheddServicer_to_server(schedd, server)
-        server.add_insecure_port(target)
+        server.add_insecure_port(socket_path.usable_target(target))
         await server.start()
         await until(lambda heard=schedd.heard: heard == ["runs", "hello"], "list and greeting have come")
         await server.stop(0)

@@ -25,7 +25,7 @@ from slotwise.shared_port.broker import Broker
 from slotwise.shared_port.listening import Passage, open_places
 from slotwise.shared_port.outward import Outward
 from slotwise.shared_port.request import connect, status_of
-from slotwise.wire import channel, origin
+from slotwise.wire import channel, origin, socket_path
 from slotwise.wire.connections import ConnectionBounds
 from slotwise.wire.contact import Contact
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc, shared_port_pb2, shared_port_pb2_grpc
@@ -348,7 +348,7 @@ async def test_what_both_sides_say_is_passed_on_whole(authority: Authority) -> N
             await writer.drain()
             writer.close()
 
-        async with await asyncio.start_unix_server(echo, path, limit=8 << 20):
+        async with await asyncio.start_unix_server(echo, socket_path.usable(path), limit=8 << 20):
             reader, writer = await asyncio.open_connection("127.0.0.1", ep.port)
             writer.write(connect("echo.sock.slotwise:1"))
             assert status_of(await reader.readuntil(b"\r\n\r\n")) == 200

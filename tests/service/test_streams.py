@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import grpc
 import pytest
+from slotwise.wire import socket_path
 from slotwise.wire.frames import FRAME_COUNT
 from slotwise.wire.gen import startd_pb2, startd_pb2_grpc
 from slotwise.wire.sizes import PIECE
@@ -136,7 +137,7 @@ async def answering(target: str) -> AsyncIterator[Peer]:
     """A peer at ``target``."""
     peer, server = Peer(), grpc.aio.server()
     startd_pb2_grpc.add_StartdServicer_to_server(peer, server)
-    server.add_insecure_port(target)
+    server.add_insecure_port(socket_path.usable_target(target))
     await server.start()
     try:
         yield peer

@@ -17,7 +17,7 @@ from typing import Any
 import grpc
 from slotwise.classad import ClassAd
 from slotwise.table import pack_ads, unpack_ads
-from slotwise.wire import channel
+from slotwise.wire import channel, socket_path
 from slotwise.wire.credential import bearer
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc, startd_pb2, startd_pb2_grpc
 from slotwise.wire.run_tokens import for_stream
@@ -120,7 +120,7 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
         # The schedd's keepalives come more often than a server takes by default.
         self._server = grpc.aio.server(options=[("grpc.http2.max_ping_strikes", 0)])
         startd_pb2_grpc.add_StartdServicer_to_server(self, self._server)
-        self._server.add_insecure_port(self.address)
+        self._server.add_insecure_port(socket_path.usable_target(self.address))
         self._streams: set[asyncio.Queue[startd_pb2.ClaimEvent]] = set()
         self._starters: dict[str, _StarterSide] = {}
         self._tasks: set[asyncio.Task[Any]] = set()

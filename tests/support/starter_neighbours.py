@@ -16,6 +16,7 @@ from slotwise.classad import ClassAd
 from slotwise.schedd.shadow import chirp, live_output
 from slotwise.schedd.transfer.files import FilePlan
 from slotwise.table import pack_ads, unpack_ads
+from slotwise.wire import socket_path
 from slotwise.wire.channel import open_async
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc, starter_pb2, starter_pb2_grpc
 
@@ -79,7 +80,7 @@ class PretendedShadow(schedd_pb2_grpc.ScheddServicer):
         self._contexts: dict[str, Any] = {}
         self._server = grpc.aio.server()
         schedd_pb2_grpc.add_ScheddServicer_to_server(self, self._server)
-        self._server.add_insecure_port(self.address)
+        self._server.add_insecure_port(socket_path.usable_target(self.address))
 
     async def start(self) -> None:
         """Answer from now on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import subprocess
 import sys
@@ -122,3 +123,16 @@ def test_the_links_are_files_of_the_installation(tmp_path: Path, monkeypatch: py
         condor_names.note_installed(tmp_path / "slotwise" / "condor_names")
     rows = record.read_text().splitlines()
     assert rows[1:] == [f"slotwise/condor_names/{name},," for name in registry.CONDOR_NAMES]
+
+
+@host.needs(host.root)
+def test_links_in_anothers_directory_are_told_of_with_the_remedy(tmp_path: Path) -> None:
+    made = os.fork()
+    if not made:
+        os.seteuid(65534)
+        try:
+            condor_names.link(tmp_path, tmp_path / "slotwise")
+        except HostError as error:
+            os._exit(0 if "--in DIR" in str(error) else 2)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(made, 0)[1]) == 0

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 from slotwise.daemon import service_manager
+from slotwise.wire import socket_path
 
 from tests.support.waiting import LIMIT_S
 
 
 def listening(path: Path) -> socket.socket:
     found = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    found.bind(str(path))
+    found.bind(socket_path.usable(path))
     found.settimeout(LIMIT_S)
     return found
 

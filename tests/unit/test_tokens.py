@@ -17,7 +17,7 @@ from slotwise.config import load
 from slotwise.daemon.membership import Trust
 from slotwise.errors import DeniedError, UnauthenticatedError
 from slotwise.home import PoolHome
-from slotwise.wire import base64url, keys, token
+from slotwise.wire import base64url, keys, socket_path, token
 from slotwise.wire.credential import PROOF, HostCredential, TokenCredential, bearer
 from slotwise.wire.gen import token_pb2
 from slotwise.wire.keys import PoolSecrets, PoolTrust, SigningKey, mint, public_text
@@ -235,7 +235,7 @@ def test_no_token_is_sent_to_a_socket_that_another_user_may_replace(tmp_path: Pa
     place = tmp_path / "open"
     place.mkdir()
     with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(place / "s"))
+        listening.bind(socket_path.usable(place / "s"))
         assert TokenCredential("secret").metadata(f"unix:{place}/s") == bearer("secret")
         place.chmod(0o777)
         with pytest.raises(DeniedError, match="in its place"):
@@ -247,7 +247,7 @@ def test_no_token_is_sent_to_another_users_socket(tmp_path: Path) -> None:
     import socket
 
     with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(tmp_path / "s"))
+        listening.bind(socket_path.usable(tmp_path / "s"))
         os.chown(tmp_path / "s", 12345, 12345)
         with pytest.raises(DeniedError, match="12345"):
             TokenCredential("secret").metadata(f"unix:{tmp_path}/s")

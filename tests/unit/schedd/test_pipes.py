@@ -19,6 +19,7 @@ from slotwise.schedd.transfer.spool_directories import Result, Sandbox
 from slotwise.schedd.userlog import writer
 from slotwise.schedd.userlog.planned_text import PlannedText
 from slotwise.schedd.userlog.writer import LogSizes
+from slotwise.wire import socket_path
 
 ME = getpass.getuser()
 
@@ -44,7 +45,7 @@ def test_sockets_in_a_directory_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree/file").write_bytes(b"x")
     with socket.socket(socket.AF_UNIX) as one:
-        one.bind(str(tmp_path / "tree/socket"))
+        one.bind(socket_path.usable(tmp_path / "tree/socket"))
         names = [piece.name for piece in input_pieces(FilePlan(ME, str(tmp_path), inputs=("tree",)))]
     assert names == ["tree", "tree/file"]
 

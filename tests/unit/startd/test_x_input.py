@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from slotwise.startd.fingerprint import idle, x_input
 from slotwise.startd.fingerprint.x_input import Connection, XProbe, entries
+from slotwise.wire import socket_path
 
 from tests.support.waiting import LIMIT_S, block_until
 from tests.support.xvfb import COOKIE, authority, running_xvfb
@@ -84,7 +85,7 @@ def serve(path: Path, answer: bytes | None) -> list[int]:
     """A server at ``path`` that sends ``answer`` to everybody and hangs up, or says nothing; counts its callers."""
     path.parent.mkdir(parents=True)
     listening = socket.socket(socket.AF_UNIX)
-    listening.bind(str(path))
+    listening.bind(socket_path.usable(path))
     listening.listen()
     callers: list[int] = []
     kept = []

@@ -75,10 +75,18 @@ def launcher() -> Path:
 def link(directory: Path, program: Path) -> None:
     """Make the links of all names in ``directory``.
 
-    :raises HostError: when something else has one of the names there, such as an installed HTCondor; nothing is made
-        then.
+    :raises HostError: when something else has one of the names there, such as an installed HTCondor, and nothing is
+        made then; or when links are missing and the directory is another user's.
     """
-    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        _link(directory, program)
+    except PermissionError:
+        hint = "have its owner run `slotwise condor-names`, or name a directory of yours: --in DIR"
+        raise HostError(f"links are missing in {directory}, where you may not write", hint=hint) from None
+
+
+def _link(directory: Path, program: Path) -> None:
     target = os.path.relpath(program, directory.resolve())
     missing = []
     for name in CONDOR_NAMES:

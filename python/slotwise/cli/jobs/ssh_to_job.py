@@ -11,9 +11,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import termios
 import tty
 from collections.abc import Iterator
+from pathlib import Path
 
 from slotwise.cli.common import htcondor_words
 from slotwise.cli.common.invocation import Invocation
@@ -77,16 +79,16 @@ def main(args: list[str], inv: Invocation) -> int:
 
 def _run_client(client: str, job: str, words: list[str], inv: Invocation) -> int:
     """Run a client of ssh with this command in place of ssh."""
-    transport = condor_names.DIRECTORY / "condor_ssh_to_job"
-    if not transport.exists():
-        condor_names.link(condor_names.DIRECTORY, condor_names.launcher())
     inv.stdout.flush()
-    try:
-        return subprocess.run(
-            ssh_clients.command_line(client, job, words, transport), cwd=inv.cwd, env=dict(inv.env), check=False
-        ).returncode
-    except FileNotFoundError as error:
-        raise HostError(f"{error.filename} is not installed", hint="files: `ssh-to-job JOB cat FILE`") from None
+    # A link of its own: the installation is root's where an ordinary user runs this, and need not have such links.
+    with tempfile.TemporaryDirectory(prefix="slotwise-ssh-") as directory:
+        transport = Path(directory) / "condor_ssh_to_job"
+        transport.symlink_to(condor_names.launcher())
+        words = ssh_clients.command_line(client, job, words, transport)
+        try:
+            return subprocess.run(words, cwd=inv.cwd, env=dict(inv.env), check=False).returncode
+        except FileNotFoundError:
+            raise HostError(f"{words[0]} is not installed", hint="files: `ssh-to-job JOB cat FILE`") from None
 
 
 def visit_job(job: str, command: list[str], parsed: Parsed, inv: Invocation, *, x11: bool = False) -> int:
