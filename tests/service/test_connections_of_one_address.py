@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slotwise.wire import channel, server
+from slotwise.wire import channel, server, socket_path
 from slotwise.wire.call import RefusalDelays, network_of
 from slotwise.wire.connections import ConnectionBounds
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc
@@ -95,7 +95,8 @@ async def test_an_address_has_so_many_connections_and_no_more() -> None:
 async def test_accounts_that_are_exempt_and_no_bound_at_all() -> None:
     with tempfile.TemporaryDirectory(prefix="sw-") as directory:
         made = server.make_server(authenticator())
-        address, path = server.listen(made, socket=Path(directory) / "test.sock")
+        address, socket_of = server.listen(made, socket=Path(directory) / "test.sock")
+        path = socket_path.usable(socket_of)
         await made.start()
         port = int(address.rpartition(":")[2])
         try:

@@ -196,7 +196,7 @@ def test_a_port_is_open_on_addresses_of_both_families() -> None:
 
 async def test_connections_that_are_passed_on_are_bounded_by_address(authority: Authority) -> None:
     async with host(authority, "ep", most=3) as ep:
-        path = str(reach.forward_socket(ep.home, "startd"))
+        path = socket_path.usable(reach.forward_socket(ep.home, "startd"))
         bounds = ConnectionBounds("", [], of_user=0, of_address=1, exempt=frozenset({os.getuid()}), behind=[path])
         with contextlib.ExitStack() as stack:
             callers = [stack.enter_context(socket.create_connection(("127.0.0.1", ep.port), LIMIT_S)) for _ in range(4)]
