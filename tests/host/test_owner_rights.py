@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from slotwise.schedd.user_files.owner_rights import account, as_owner
+from slotwise.schedd.user_files.owner_rights import SCHEDD, account, as_owner, use_minimum_uid
 
 from tests.support import host
 from tests.support.waiting import LIMIT_S
@@ -51,6 +51,23 @@ def test_files_are_made_by_the_owner_and_secrets_stay_secret(tmp_path: Path) -> 
         for path in open_dir.iterdir():
             path.unlink()
         open_dir.rmdir()
+
+
+@pytest.mark.parametrize("owner", ["", "no-such-user-here", "root"])
+@pytest.mark.parametrize("fallback", ["nobody", "also-none", "root", ""])
+def test_no_name_of_an_owner_has_the_rights_of_the_schedd(tmp_path: Path, owner: str, fallback: str) -> None:
+    """A user of another domain has the account "": files were read and written with root's rights for it."""
+    secret = tmp_path / "secret"
+    secret.write_text("x")
+    secret.chmod(0o600)
+    use_minimum_uid(1000)
+    try:
+        with as_owner(owner, fallback), pytest.raises(PermissionError):
+            secret.read_text()
+        with as_owner(SCHEDD):
+            assert secret.read_text() == "x"
+    finally:
+        use_minimum_uid(0)
 
 
 def test_an_owner_without_an_account_is_never_root() -> None:

@@ -6,13 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from slotwise.accounts import Account
 from slotwise.classad import ClassAd
 from slotwise.config import load
 from slotwise.errors import ConfigError
 from slotwise.execution.cgroup.probe import V1_WANTED, CgroupHost
 from slotwise.execution.job_view import SlotView
 from slotwise.home import PoolHome
-from slotwise.starter.enforcement.accounts import Account, UserRules, account_problems
+from slotwise.starter.enforcement.accounts import UserRules, account_problems
 from slotwise.starter.enforcement.gpu_hiding import assigned_uuids, find_gpus, hidden
 from slotwise.starter.enforcement.privilege import may_make_namespaces
 from slotwise.starter.host.capabilities import assess

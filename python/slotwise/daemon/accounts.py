@@ -13,6 +13,7 @@ import pwd
 import re
 from pathlib import Path
 
+from slotwise import accounts
 from slotwise.config import Config
 
 _log = logging.getLogger(__name__)
@@ -35,14 +36,14 @@ def minimum_uid(config: Config, login_defs: Path = _LOGIN_DEFS) -> int:
 
 
 def refused_uid(owner: str, least: int) -> int | None:
-    """The uid of an owner whose account may not own jobs; None for all others, and where the daemons are not root's."""
+    """The uid of an owner whose account may not own jobs; None for all others, and where the daemons are not root's.
+
+    :raises OSError: when the account cannot be looked up.
+    """
     if os.geteuid() != 0:
         return None
-    try:
-        uid = pwd.getpwnam(owner).pw_uid
-    except KeyError:
-        return None
-    return uid if uid < least else None
+    found = accounts.named(owner)
+    return found.uid if found is not None and found.uid < least else None
 
 
 def named(word: str) -> list[str]:

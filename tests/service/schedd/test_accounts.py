@@ -8,12 +8,13 @@ from typing import Any
 
 import grpc
 import pytest
+from slotwise.accounts import Account
 from slotwise.config import load
 from slotwise.daemon.accounts import minimum_uid
 from slotwise.execution.job_view import SlotView, read_job
 from slotwise.model.ownership import LocalDomains
 from slotwise.schedd.user_files import owner_rights
-from slotwise.starter.enforcement.accounts import Account, UserRules, choose
+from slotwise.starter.enforcement.accounts import UserRules, choose
 from slotwise.table import pack_ads
 from slotwise.wire.gen import schedd_pb2
 

@@ -24,7 +24,7 @@ from slotwise.schedd.jobs.protected_attrs import AttributeLocks
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.transfer.transfers import Transfers
-from slotwise.schedd.user_files.owner_rights import as_owner
+from slotwise.schedd.user_files.owner_rights import FileOwner, as_owner
 from slotwise.wire.gen import schedd_pb2
 
 _log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ class RemoteRequests:
             done.error = errno.EINVAL
 
 
-def on_files(io: schedd_pb2.RemoteIo, iwd: str, owner: str, fallback: str) -> schedd_pb2.RemoteIoDone:
+def on_files(io: schedd_pb2.RemoteIo, iwd: str, owner: FileOwner, fallback: str) -> schedd_pb2.RemoteIoDone:
     """Do one operation on a file (worker thread)."""
     done = schedd_pb2.RemoteIoDone(id=io.id)
     try:

@@ -11,7 +11,7 @@ from functools import partial
 from slotwise.classad import ClassAd
 from slotwise.clock import Clock
 from slotwise.daemon.accounts import refused_uid
-from slotwise.errors import DeniedError, SlotwiseError, UsageError
+from slotwise.errors import DeniedError, HostError, SlotwiseError, UsageError
 from slotwise.schedd.jobs.job_sets import SET_NAME, JobSets
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.submission import new_cluster, one_project
@@ -85,13 +85,18 @@ class Admission:
     ) -> Submission:
         """Check a submission and give it its ids; :class:`SubmitTransactions` queues it.
 
-        :raises UsageError: for a submission that is not valid, DeniedError over a limit.
+        :raises UsageError: for a submission that is not valid, DeniedError over a limit, HostError when its owner's
+            account cannot be looked up.
         """
         if not clusters:
             raise UsageError("the submission has no cluster")
         sender, user = user, self._user_of(user, clusters)
         account = self.settings.domains.account_of(user)
-        if (uid := refused_uid(account, self.settings.least_uid)) is not None:
+        try:
+            uid = refused_uid(account, self.settings.least_uid)
+        except OSError as error:
+            raise HostError(str(error.strerror), hint="submit again later") from None
+        if uid is not None:
             raise DeniedError(
                 f"jobs of {account} are refused: its uid {uid} is below SLOTWISE_MIN_UID ({self.settings.least_uid})",
                 hint="submit as another user; where root is the only user, as in a container, SLOTWISE_MIN_UID = 0",

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from slotwise.classad import ClassAd, SpecialValue
 from slotwise.errors import SlotwiseError
 from slotwise.model.reason_codes import Hold
-from slotwise.schedd.user_files.owner_rights import as_owner
+from slotwise.schedd.user_files.owner_rights import FileOwner, as_owner
 from slotwise.transfer.lists import is_null, parse_remaps, split_list
 from slotwise.transfer.pieces import Piece, pieces
 
@@ -37,7 +37,7 @@ class TransferError(SlotwiseError):
 class FilePlan:
     """Which files of a job are transferred, from where and to where. Names are as in the ad."""
 
-    owner: str
+    owner: FileOwner
     iwd: str
     executable: str = ""
     stdin: str = ""

@@ -22,7 +22,7 @@ from typing import BinaryIO
 from slotwise.daemon.user_paths import open_path
 from slotwise.model.reason_codes import Hold
 from slotwise.schedd.transfer.files import STDERR, STDOUT, FilePlan, TransferError
-from slotwise.schedd.user_files.owner_rights import OWN, as_owner
+from slotwise.schedd.user_files.owner_rights import SCHEDD, as_owner
 from slotwise.transfer import safe_open
 from slotwise.transfer.lists import is_null
 from slotwise.transfer.pieces import SMALL_MOST, Piece
@@ -214,7 +214,7 @@ class Results:
             self.discard()
             raise self.failure
         fresh, former = directory + _FRESH, directory + _FORMER
-        self._plan = replace(self._plan, owner=OWN, iwd=fresh, stdout=STDOUT, stderr=STDERR, remaps={})
+        self._plan = replace(self._plan, owner=SCHEDD, iwd=fresh, stdout=STDOUT, stderr=STDERR, remaps={})
         try:
             shutil.rmtree(fresh, ignore_errors=True)
             os.makedirs(fresh, mode=0o700)
@@ -308,7 +308,7 @@ class Results:
                 os.rename(temporary, target)
             except OSError as error:
                 # The account of a daemon that is not root may not move a file of another user.
-                if error.errno != errno.EXDEV and not (self._plan.owner == OWN and error.errno in _NOT_OURS):
+                if error.errno != errno.EXDEV and not (self._plan.owner is SCHEDD and error.errno in _NOT_OURS):
                     raise
                 _copy(stream, target, mode)
                 with as_owner(self._sent_with.owner, self._sent_with.fallback_account):

@@ -15,11 +15,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from slotwise.accounts import Account
 from slotwise.classad import ClassAd
 from slotwise.daemon.privileges import files_of, root_files
 from slotwise.errors import HostError, UsageError
 from slotwise.schedd.jobs.values import Changes
-from slotwise.schedd.user_files.owner_rights import Account, account, as_owner
+from slotwise.schedd.user_files.owner_rights import FileOwner, Itself, account, as_owner
 from slotwise.transfer import safe_open
 from slotwise.transfer.lists import is_null, split_list
 from slotwise.transfer.pieces import PIECE
@@ -43,7 +44,7 @@ class Sandbox:
     """The sandbox of one job."""
 
     path: str
-    owner: str
+    owner: FileOwner
     fallback: str = "nobody"
     #: The permissions of the directory (JOB_SPOOL_PERMISSIONS).
     mode: int = 0o700
@@ -61,7 +62,7 @@ class Sandbox:
             os.makedirs(self.path, mode=0o700, exist_ok=True)
             if self.mode != 0o700:
                 self._open_to_others()
-            if os.geteuid() == 0:
+            if os.geteuid() == 0 and not isinstance(self.owner, Itself):
                 self._give(account(self.owner, self.fallback))
         except OSError as error:
             raise HostError(f"cannot make the directory {self.path}: {error.strerror}") from None

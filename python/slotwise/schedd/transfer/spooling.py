@@ -33,7 +33,7 @@ from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.transfer.results import present_files
 from slotwise.schedd.transfer.spool_directories import Result, Sandbox, inputs_of, relocated
 from slotwise.schedd.user_files import proxies
-from slotwise.schedd.user_files.owner_rights import OWN
+from slotwise.schedd.user_files.owner_rights import SCHEDD
 from slotwise.table import pack_ads
 from slotwise.transfer.pieces import Piece
 from slotwise.wire import audit
@@ -231,7 +231,7 @@ class Spooling:
         (job,) = self._named([job_id], caller, superuser)
         audit.note("files of evicted runs of %s", job.key)
         directory = present_files(self._evicted / str(job.cluster.number) / str(job.proc))
-        sandbox = Sandbox(str(directory), OWN)
+        sandbox = Sandbox(str(directory), SCHEDD)
         exists = directory.is_dir()
         try:
             found = await self._in_thread(partial(sandbox.results, (), 0)) if exists else []

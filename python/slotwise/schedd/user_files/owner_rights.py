@@ -7,28 +7,30 @@ those with a uid below SLOTWISE_MIN_UID, have the rights of SLOTWISE_UNKNOWN_OWN
 from __future__ import annotations
 
 import os
-import pwd
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
+from enum import Enum
+from typing import Final, Literal
 
+from slotwise.accounts import Account, KnownAccounts
 from slotwise.daemon.file_rights import file_rights
 from slotwise.daemon.privileges import own_files, root_files
 
-#: Stands for the schedd itself as the owner of its own files.
-OWN = ""
+
+class Itself(Enum):
+    """The schedd as the owner of files. A type of its own, which no name that a job or a user has can become."""
+
+    SCHEDD = "the schedd"
 
 
-@dataclass(frozen=True)
-class Account:
-    """The uid, gid and supplementary groups of an owner."""
+#: Owns what belongs to no job.
+SCHEDD: Final = Itself.SCHEDD
+#: The account of a job, "" where it has none here; or the schedd.
+FileOwner = str | Literal[Itself.SCHEDD]
 
-    uid: int
-    gid: int
-    groups: tuple[int, ...]
-
-
+#: Where not even the fallback account exists.
+_NOBODY = Account("nobody", 65534, 65534, "/")
+_known = KnownAccounts()
 _least_uid = 0
 
 
@@ -36,35 +38,31 @@ def use_minimum_uid(least: int) -> None:
     """Set the least uid of accounts whose rights are used (SLOTWISE_MIN_UID)."""
     global _least_uid
     _least_uid = least
-    account.cache_clear()
 
 
-@lru_cache(maxsize=1024)
 def account(owner: str, fallback: str = "nobody") -> Account:
-    """The account of ``owner``; the fallback if there is none, or if its uid is below SLOTWISE_MIN_UID."""
-    try:
-        entry = pwd.getpwnam(owner)
-        if entry.pw_uid < _least_uid:
-            raise KeyError(owner)
-    except KeyError:
-        try:
-            entry = pwd.getpwnam(fallback)
-        except KeyError:
-            return Account(65534, 65534, ())
-    groups = os.getgrouplist(entry.pw_name, entry.pw_gid)
-    return Account(entry.pw_uid, entry.pw_gid, tuple(groups))
+    """The account of ``owner``; the fallback if there is none, or if its uid is below SLOTWISE_MIN_UID. A fallback that
+    is root is none.
+
+    :raises OSError: when accounts cannot be looked up.
+    """
+    found = _known.named(owner)
+    if found is not None and found.uid >= _least_uid:
+        return found
+    instead = _known.named(fallback)
+    return instead if instead is not None and instead.uid != 0 else _NOBODY
 
 
 @contextmanager
-def as_owner(owner: str, fallback: str = "nobody") -> Iterator[None]:
+def as_owner(owner: FileOwner, fallback: str = "nobody") -> Iterator[None]:
     """Give this thread the owner's rights on files inside the block; does nothing unless the process is root.
 
-    :raises OSError: when the kernel refuses.
+    :raises OSError: when the kernel refuses, or the account cannot be looked up.
     """
     if os.geteuid() != 0:
         yield
         return
-    if owner == OWN:
+    if isinstance(owner, Itself):
         with own_files():
             yield
         return

@@ -14,7 +14,7 @@ from slotwise.errors import UsageError
 from slotwise.model import proxy
 from slotwise.model.reason_codes import Hold
 from slotwise.schedd.jobs.values import Changes
-from slotwise.schedd.user_files.owner_rights import as_owner
+from slotwise.schedd.user_files.owner_rights import FileOwner, as_owner
 from slotwise.transfer import safe_open
 
 _FILE = "x509userproxy"
@@ -42,7 +42,7 @@ def proxy_of(ad: ClassAd) -> str:
     return os.path.join(iwd if isinstance(iwd, str) else "/", path)
 
 
-def read(path: str, owner: str, fallback: str) -> Changes:
+def read(path: str, owner: FileOwner, fallback: str) -> Changes:
     """The attributes of a proxy (worker thread); none when it cannot be read, which fails when it is transferred."""
     try:
         with as_owner(owner, fallback):

@@ -7,30 +7,16 @@ runs.
 
 from __future__ import annotations
 
-import os
-import pwd
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 
+from slotwise.accounts import Account, KnownAccounts
 from slotwise.errors import HostError
 from slotwise.execution.job_view import JobView, SlotView
 from slotwise.execution.keeper_spec import Identity
 from slotwise.model.ownership import LocalDomains
-
-
-@dataclass(frozen=True)
-class Account:
-    """An entry of the host's user database."""
-
-    name: str
-    uid: int
-    gid: int
-    home: str
-    groups: tuple[int, ...] = ()
-
 
 FindAccount = Callable[[str], Account | None]
 
@@ -46,20 +32,8 @@ class UserRules:
     least_uid: int = 1000
 
 
-@lru_cache(maxsize=1024)
-def find_account(name: str) -> Account | None:
-    """The account ``name`` of this host. Remembered until :func:`forget_accounts`."""
-    try:
-        entry = pwd.getpwnam(name)
-    except KeyError:
-        return None
-    groups = tuple(group for group in os.getgrouplist(name, entry.pw_gid) if group != entry.pw_gid)
-    return Account(name, entry.pw_uid, entry.pw_gid, entry.pw_dir, groups)
-
-
-def forget_accounts() -> None:
-    """Discard the cached accounts."""
-    find_account.cache_clear()
+#: Those of this host.
+_known = KnownAccounts()
 
 
 def choose(
@@ -70,12 +44,13 @@ def choose(
     owner_domain: str,
     is_root: bool,
     allow_owner: bool = True,
-    find: FindAccount = find_account,
+    find: FindAccount = _known.named,
 ) -> Identity:
     """The account that ``job`` runs as on ``slot``.
 
     :param allow_owner: what STARTER_ALLOW_RUNAS_OWNER says of this job.
     :raises HostError: when no account that is not root can be had.
+    :raises OSError: when accounts cannot be looked up.
     """
     if not is_root:
         return Identity(home=str(Path.home()))
@@ -92,7 +67,7 @@ def choose(
     return _identity(account)
 
 
-def account_problems(rules: UserRules, *, is_root: bool, find: FindAccount = find_account) -> list[str]:
+def account_problems(rules: UserRules, *, is_root: bool, find: FindAccount = _known.named) -> list[str]:
     """The knobs about accounts that cannot be honored on this host, in words."""
     found = []
     for slot, name in sorted((rules.slot_users or {}).items()) if is_root else ():
@@ -132,7 +107,7 @@ def _slot_user(slot_name: str, rules: UserRules) -> str:
 
 
 def _identity(account: Account) -> Identity:
-    return Identity(uid=account.uid, gid=account.gid, groups=account.groups, name=account.name, home=account.home)
+    return Identity(uid=account.uid, gid=account.gid, groups=account.other_groups, name=account.name, home=account.home)
 
 
 class TrackingGroups:

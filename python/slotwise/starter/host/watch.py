@@ -16,7 +16,6 @@ from typing import Protocol
 from slotwise.classad.values import Value
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
-from slotwise.starter.enforcement import accounts
 from slotwise.starter.host.job_host import JobHost
 from slotwise.starter.job.choice import NONE
 from slotwise.starter.run import events, reporting
@@ -61,7 +60,6 @@ async def _keep_lease(host: JobHost) -> None:
     """A task of its own, so that nothing slow about one run ends the lease of all."""
     while True:
         if host.startd.listening:
-            accounts.forget_accounts()
             with contextlib.suppress(OSError):
                 os.utime(host.lease)
         await asyncio.sleep(_RENEW_S if host.startd.listening else 1.0)
