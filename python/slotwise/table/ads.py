@@ -517,8 +517,8 @@ class AdTable:
 class _Pace:
     """How many rows the next slice has, by the time that those before it took.
 
-    A part of the time is spent on every slice, however small: an attribute with a value of its own for each ad, as
-    ProcId, is looked at as a whole. Slices take as long as they are meant to, or a few times that part, if it is more:
+    A part of the time may be spent on every slice, however small: lists that are followed row by row, as those of GPUs,
+    are looked at as a whole. Slices take as long as they are meant to, or a few times that part, if it is more:
     smaller ones would spend most of their time on it, again and again.
     """
 

@@ -162,7 +162,7 @@ fn text(value: &Value) -> Option<Vec<u8>> {
 fn counted<'v>(values: &'v Values, rows: &Bitmap) -> Vec<(&'v Value, usize)> {
     let mut counts = vec![0usize; values.by_group.len()];
     for row in rows.iter() {
-        counts[values.groups().group_of()[row] as usize] += 1;
+        counts[values.groups().group(row)] += 1;
     }
     let all = values.by_group.iter().zip(counts);
     all.filter(|(_, count)| *count > 0).collect()
