@@ -171,6 +171,10 @@ pub struct Hint {
     pub strict: bool,
     /// Some row has the attribute.
     pub known: bool,
+    /// It is an attribute of the job, which the job lacks.
+    pub of_job: bool,
+    /// An attribute that is spelt much like one that is missing.
+    pub alike: Option<Name>,
     /// Of all rows, when none satisfies the clause.
     pub nearest: Option<Nearest>,
     /// Of the rows that satisfy all other clauses.
