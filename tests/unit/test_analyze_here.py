@@ -20,6 +20,7 @@ def test_each_condition_of_the_start_is_told() -> None:
         "It runs on the access point: slots do not matter.",
         "This schedd's StartSchedulerUniverse evaluates to false for this job: "
         "TotalSchedulerJobsRunning < 2 && TARGET.Wanted =!= false",
+        "START_SCHEDULER_UNIVERSE keeps it from starting.",
         "The job's Requirements evaluate to undefined over the schedd's ad: TARGET.Nothing",
         "At most 5 of its owner's run at once (MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER).",
     ]

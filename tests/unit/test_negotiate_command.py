@@ -312,11 +312,24 @@ def test_analyze_tells_the_nearest_value_of_a_clause_that_no_slot_passes(shell: 
         ("TARGET.State =?= MY.Wanted", 'State: closest is "Unclaimed"; 5 slots with Wanted = "Unclaimed"'),
         ("TARGET.HasDocker", "HasDocker: no slot has Docker"),
         ('TARGET.Colour == "red"', "Colour: no slot has this attribute"),
+        ("TARGET.Memory >= Grown", "Memory: largest is 24105; 3 slots with Grown = 24105"),
+        ("TARGET.Memory > 2 * Grown", "Memory: largest is 24105, of 3 slots"),
+        ('regexp("x", TARGET.Colour)', "Colour: no slot has this attribute"),
+        ("TARGET.Memroy == 5", "Memroy: no slot has this attribute; is Memory meant?"),
+        (
+            'stringListMember("h", TARGET.slotwieght, ",")',
+            "slotwieght: no slot has this attribute; is SlotWeight meant?",
+        ),
+        ("size(Statee) > 3", "Statee: no slot has this attribute; is State meant?"),
+        ("stringListMember(TARGET.State, MY.Wantd)", "Wantd: the job lacks this attribute; is Wanted meant?"),
+        ("TARGET.Memory > MY.Nothing", "Nothing: the job lacks this attribute"),
+        ("strcat(TARGET.Memory, MY.Grown, TARGET.Unheard) == 5", "Unheard: no slot has this attribute"),
     ],
 )
 def test_hints_of_each_form(requirements: str, text: str, shell: Shell) -> None:
     slots_of(shell, *MEMORIES)
-    (hint,) = hinted(shell, requirements, 'Wanted = "Owned"')
+    grown = "Grown = ifThenElse(MemoryUsage =!= undefined, MemoryUsage * 3 / 2, 30000)"
+    (hint,) = hinted(shell, requirements, 'Wanted = "Owned"', grown)
     assert hint["text"] == text
 
 
@@ -366,6 +379,36 @@ def test_analyze_tells_protected_slots_from_those_that_may_be_preempted(shell: S
     shell.write("config", "PREEMPTION_REQUIREMENTS = RemoteUserPrio >= SubmitterUserPrio\n")
     report = shell.json(analyze, "1.0", "--config", "config")
     assert report["matching_slots"]["preemptable"] == 4
+    assert report["verdict"] == (
+        "The next cycle would give it slot1@h, and preempt bob@pool's job there: PREEMPTION_REQUIREMENTS permits it."
+    )
+
+
+def test_analyze_knows_that_rank_preempts_whatever_preemption_requirements_say(shell: Shell) -> None:
+    text = (shell.where / "slots.ads").read_text().replace("Rank = 0.0\nCurrentRank = 0.0\n", "")
+    held = 'State = "Claimed"\nRemoteUser = "bob@pool"\nRemoteOwner = "bob@pool"\nCurrentRank = 1.0\n'
+    held += 'Rank = ifThenElse(TARGET.Owner == "ann", 2.0, 1.0)\n'
+    shell.write("slots.ads", text.replace('State = "Unclaimed"\n', held))
+    report = shell.json(analyze, "1.0")
+    assert (report["matching_slots"]["preemptable"], report["matching_slots"]["protected"]) == (4, 0)
+    assert report["verdict"].endswith("and preempt bob@pool's job there: the slot ranks this job higher.")
+    shell.write("config", "PREEMPTION_REQUIREMENTS = true\n")
+    shell.write("slots.ads", text.replace('State = "Unclaimed"\n', held.replace("2.0", "0.5")))
+    report = shell.json(analyze, "1.0", "--config", "config")
+    assert report["would_match"] is None and report["matching_slots"]["prefer_running"] == 4
+    assert "whose jobs the slot ranks higher" in shell.run(analyze, "1.0", "--config", "config")
+
+
+def test_analyze_names_the_constraint_that_makes_the_pool_small(shell: Shell) -> None:
+    shell.write("config", 'NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT = Site =?= "x"\n')
+    report = shell.json(analyze, "1.0", "--config", "config")
+    assert report["would_match"] is None and report["matching_slots"]["free"] == 4
+    assert report["verdict"].endswith(
+        "NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT counts 0 of 4 slots, and shares and quotas are parts of those:"
+        ' Site =?= "x" is not true for the others.'
+    )
+    shell.write("config", "NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT = Memory > 0\n")
+    assert shell.json(analyze, "1.0", "--config", "config")["would_match"] == "slot1@h"
 
 
 def test_analyze_says_that_ones_own_jobs_are_on_all_slots(shell: Shell) -> None:

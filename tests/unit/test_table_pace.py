@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slotwise.classad import ExprTree
-from slotwise.table import AdTable
+from slotwise.classad import UNDEFINED, ClassAd, ExprTree
+from slotwise.table import AdTable, Allowance, ads
 from slotwise.table.ads import _SLICE_ROWS, _SLICE_S, _Pace
 
 ROWS = 1_000_000
@@ -72,3 +72,48 @@ def test_slices_find_what_one_question_finds_where_each_ad_has_a_value_of_its_ow
     found = [key for keys in table.keys_in_slices(constraint) for key in keys]
     assert found == table.query_keys(constraint) and found
     assert sum(table.counts_in_slices(constraint)) == len(found)
+
+
+def huge(rows: int = 300_000) -> AdTable:
+    """A cluster of so many jobs."""
+    table = AdTable()
+    cluster = ClassAd({"ClusterId": 4, "Owner": "al", "JobStatus": 1, "Twice": ExprTree("ProcId * 2")})
+    table.insert_from_template(cluster, [f"4.{proc}" for proc in range(rows)], columns={"ProcId": list(range(rows))})
+    return table
+
+
+@pytest.mark.parametrize(
+    ("constraint", "found", "each"),
+    [
+        ("ProcId == 277777", ["4.277777"], 0),
+        ('ClusterId == 4 && 299998 < ProcId && Owner == "al"', ["4.299999"], 0),
+        ("ProcId == 300000 || ProcId == 12", ["4.12"], 0),
+        ("Twice == 555554", ["4.277777"], 8),
+        ('regexp("^4.14999", strcat(ClusterId, ".", ProcId))', [f"4.{n}" for n in (14999, *range(149990, 150000))], 12),
+    ],
+)
+def test_a_question_about_a_huge_cluster_is_work_in_proportion_to_its_jobs(
+    monkeypatch: pytest.MonkeyPatch, constraint: str, found: list[str], each: int
+) -> None:
+    table, used = huge(), []
+
+    class Counted(Allowance):
+        def __exit__(self, *how: Any) -> None:
+            super().__exit__(*how)
+            used.append(self.used)
+
+    monkeypatch.setattr(ads, "Allowance", Counted)
+    assert [key for keys in table.keys_in_slices(constraint) for key in keys] == found
+    assert sum(used) <= each * 300_000 + 20 * len(used)
+
+
+def test_an_excerpt_has_the_ads_of_its_keys_in_their_order() -> None:
+    table = huge(5000)
+    table.update("4.7", {"Extra": 1})
+    some = table.excerpt(["4.4000", "4.7", "gone", "4.12"])
+    assert some.keys() == ["4.4000", "4.7", "4.12"] and some.get("4.7") == table.get("4.7")
+    assert some.query_keys("Twice > 20 && Extra is undefined") == ["4.4000", "4.12"]
+    assert table.values_of(["4.12", "4.7", "gone"], ["Twice", "extra"]) == [
+        [24, 14, UNDEFINED],
+        [UNDEFINED, 1, UNDEFINED],
+    ]

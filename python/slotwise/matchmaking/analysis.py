@@ -13,8 +13,8 @@ from slotwise.matchmaking.engine import CycleOutcome, Engine
 from slotwise.matchmaking.failed_starts import FailedStart, failed_start
 from slotwise.matchmaking.fit import Obstacle, obstacle
 from slotwise.matchmaking.hints import hints
-from slotwise.matchmaking.kept_out import kept_out
-from slotwise.matchmaking.rows import Group, JobExplanation, KeptMachine, Rejection, Submitter
+from slotwise.matchmaking.kept_out import kept_out, uncounted
+from slotwise.matchmaking.rows import Group, JobExplanation, KeptMachine, Match, Rejection, Submitter
 from slotwise.matchmaking.snapshot import CycleInput
 
 _STATUS = {2: "running", 3: "removed", 4: "completed", 5: "held", 6: "transferring its output", 7: "suspended"}
@@ -57,6 +57,7 @@ def analyze(given: CycleInput, job: ClassAd, engine: Engine | None = None) -> di
             "free": view.free,
             "held_by_submitter": view.held_by_submitter,
             "protected": view.protected,
+            "prefer_running": view.prefer_running,
             "preemptable": view.preemptable,
             "offline": view.offline,
             "trimmed": view.trimmed,
@@ -80,7 +81,7 @@ def analyze(given: CycleInput, job: ClassAd, engine: Engine | None = None) -> di
         },
         "excluded": view.excluded,
         "kept_out": kept or "",
-        "verdict": _verdict(status, view, prospects, failed, kept),
+        "verdict": _verdict(status, view, prospects, failed, kept, uncounted(given, view)),
     }
 
 
@@ -121,8 +122,9 @@ def _relax(view: JobExplanation) -> dict[str, str | int] | None:
 class _Prospects:
     """What a cycle now would do with a job, and what bounds its submitter."""
 
-    #: Slot that the job would get.
+    #: Slot that the job would get, and by what means in words.
     would_match: str | None
+    how: str
     #: First job of its autocluster.
     autocluster: str
     jobs_alike: int | None
@@ -141,6 +143,7 @@ def _prospects(outcome: CycleOutcome, job: ClassAd, name: str, submitter: str) -
     groups = outcome.groups()
     return _Prospects(
         would_match=None if matched is None else matched.slot,
+        how="" if matched is None else _means(matched),
         autocluster=first,
         jobs_alike=cluster.count if cluster else None,
         rejections=[
@@ -156,15 +159,31 @@ def _prospects(outcome: CycleOutcome, job: ClassAd, name: str, submitter: str) -
     )
 
 
+def _means(matched: Match) -> str:
+    """How a match comes about that takes a slot from others."""
+    if matched.evicts:
+        return f", and preempt what runs on {', '.join(matched.evicts)} for it (ALLOW_PSLOT_PREEMPTION)"
+    if matched.preempts is None:
+        return ""
+    why = "the slot ranks this job higher" if matched.preemption == "rank" else "PREEMPTION_REQUIREMENTS permits it"
+    return f", and preempt {matched.preempts}'s job there: {why}"
+
+
 def _verdict(
-    status: str, view: JobExplanation, prospects: _Prospects, failed: FailedStart | None, kept: str | None
+    status: str,
+    view: JobExplanation,
+    prospects: _Prospects,
+    failed: FailedStart | None,
+    kept: str | None,
+    uncounted: str | None,
 ) -> str:
     if status != "idle":
         return f"The job is {status}."
     if kept is not None:
         return kept if failed is None else f"{kept} Besides, {failed.words()}"
     if failed is None:
-        return _of_cycle(view, prospects)
+        found = _of_cycle(view, prospects)
+        return found if uncounted is None or prospects.would_match else f"{found} {uncounted}"
     if prospects.would_match and failed.is_of(prospects.would_match):
         text = failed.words()
         return f"{text[0].upper()}{text[1:]} By its ad that slot suits it, and is the one that a cycle would choose."
@@ -173,7 +192,7 @@ def _verdict(
 
 def _of_cycle(view: JobExplanation, prospects: _Prospects) -> str:
     if prospects.would_match:
-        return f"The next cycle would give it {prospects.would_match}."
+        return f"The next cycle would give it {prospects.would_match}{prospects.how}."
     if (kept := prospects.reservation) is not None:
         expected, ends = kept_machines.minute(kept.starts_at), kept_machines.minute(kept.gives_up_at)
         return (

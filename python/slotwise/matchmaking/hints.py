@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slotwise.classad import ExprTree, quote
+from slotwise.classad import UNDEFINED, ExprTree, quote
 from slotwise.matchmaking.rows import ClauseCount, ClauseHint, NearestValue
 
 #: What slots can do, by the attribute that says so; lower case.
@@ -24,6 +24,7 @@ def hints(clauses: Iterable[ClauseCount]) -> list[dict[str, object]]:
 
     ``nearest``: the value that comes nearest, of all slots, and how many have it; None unless no slot satisfies the
     clause. ``among_rest``: the same of the slots that satisfy all other clauses. ``command``: what the job would set.
+    ``alike``: one spelt like an attribute that is missing (of the job with ``of_job``, else of all slots).
     """
     return [_hint(row.clause, row.hint) for row in clauses if row.hint is not None]
 
@@ -33,11 +34,13 @@ def _hint(clause: str, hint: ClauseHint) -> dict[str, object]:
     return {
         "clause": clause,
         "attribute": hint.attribute,
-        "wanted": hint.wanted,
+        "wanted": None if hint.wanted is UNDEFINED else hint.wanted,
         "job_attribute": hint.job_attribute,
         "relation": hint.relation,
         "strict": hint.strict,
         "known": hint.known,
+        "of_job": hint.of_job,
+        "alike": hint.alike,
         "nearest": _nearest(hint.nearest),
         "among_rest": _nearest(hint.among_rest),
         "command": command,
@@ -62,7 +65,8 @@ def _text(hint: ClauseHint, command: str | None) -> str:
     if ability is not None and (not hint.known or (hint.nearest is not None and hint.nearest.value is False)):
         return f"{name}: no slot has {ability}"
     if not hint.known:
-        return f"{name}: no slot has this attribute"
+        meant = "" if hint.alike is None else f"; is {hint.alike} meant?"
+        return f"{name}: {'the job lacks' if hint.of_job else 'no slot has'} this attribute{meant}"
     nearest, rest = hint.nearest, hint.among_rest
     others = "of the slots that satisfy all other conditions"
     if nearest is None:

@@ -35,11 +35,29 @@ def kept_out(given: CycleInput, job: ClassAd, view: JobExplanation) -> str | Non
             f"Its access point asks for no slots for {view.submitter} now: START_VANILLA_UNIVERSE, MAX_JOBS_RUNNING,"
             " or a limit of the user or the project (MaxJobsRunning) keeps the job back, or it is about to start."
         )
-    places = (view.free, view.held_by_submitter, view.protected, view.preemptable, view.offline)
+    places = (view.free, view.held_by_submitter, view.protected, view.prefer_running, view.preemptable, view.offline)
     if view.matches and view.excluded and not sum(places) and not view.trimmed:
         text = given.knobs.values.get("NEGOTIATOR_SLOT_CONSTRAINT", "")
         return f"NEGOTIATOR_SLOT_CONSTRAINT keeps out all slots that match: {text} is not true for them."
     return None
+
+
+def uncounted(given: CycleInput, view: JobExplanation) -> str | None:
+    """The sentence on NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT, where it makes less of the pool count than there is; None
+    where no slot could be given anyway."""
+    text = given.knobs.values.get("NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT", "").strip()
+    if not text or not view.free + view.preemptable:
+        return None
+    try:
+        counted = given.slots.count(ExprTree(text, old=True), now=given.now)
+    except (SlotwiseError, ValueError):
+        counted = 0
+    if counted == len(given.slots):
+        return None
+    return (
+        f"NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT counts {counted} of {len(given.slots)} slots, and shares and quotas are"
+        f" parts of those: {text} is not true for the others."
+    )
 
 
 def _reason_of_cool_down(job: ClassAd) -> str:

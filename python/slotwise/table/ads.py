@@ -172,6 +172,16 @@ class AdTable:
         """One attribute of one ad, evaluated. KeyError without the ad, UNDEFINED without the attribute."""
         return self.native.value(key, name)
 
+    def excerpt(self, keys: Sequence[str]) -> AdTable:
+        """A table of the ads of *keys* alone, in the order of these; those that there are."""
+        found = AdTable()
+        found.apply(self.native.pack_keys(list(keys)))
+        return found
+
+    def values_of(self, keys: Sequence[str], names: Sequence[str]) -> list[list[Value]]:
+        """A list for each attribute among *names*: its value for each key, evaluated; UNDEFINED without the ad."""
+        return self.native.values_of(list(keys), list(names))
+
     def received_at(self, key: str) -> float | None:
         """When the ad was last received, as the caller said then."""
         return self.native.received_at(key)
@@ -385,7 +395,7 @@ class AdTable:
         :param ask: returns the answer for some rows, of at most so many ads, and how many of these it has.
         :raises BusyError: all pieces together take more than a query may.
         """
-        most, first, size, used = question_most(), 0, _SLICE_ROWS, 0
+        most, first, size, used = question_most(len(self)), 0, _SLICE_ROWS, 0
         pace = _Pace()
         while first < (end := self.native.row_end) and limit != 0:
             last = min(first + size, end)
@@ -517,8 +527,8 @@ class AdTable:
 class _Pace:
     """How many rows the next slice has, by the time that those before it took.
 
-    A part of the time is spent on every slice, however small: an attribute with a value of its own for each ad, as
-    ProcId, is looked at as a whole. Slices take as long as they are meant to, or a few times that part, if it is more:
+    A part of the time may be spent on every slice, however small: lists that are followed row by row, as those of GPUs,
+    are looked at as a whole. Slices take as long as they are meant to, or a few times that part, if it is more:
     smaller ones would spend most of their time on it, again and again.
     """
 

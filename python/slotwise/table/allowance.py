@@ -15,6 +15,8 @@ from slotwise import _native
 EACH_MOST = 200_000
 #: Steps of one query of a table: a fraction of a second.
 QUESTION_MOST = 10_000_000
+#: Steps for each ad of a table that is queried in slices: a plain constraint takes one to ten.
+_OF_AN_AD = 50
 
 
 _question_most: int | None = None
@@ -28,9 +30,10 @@ def limit_evaluations(each: int = EACH_MOST, question: int | None = QUESTION_MOS
     _native.limit_evaluations(each)
 
 
-def question_most() -> int | None:
-    """The steps that a query of a table may take; None: any number."""
-    return _question_most
+def question_most(ads: int = 0) -> int | None:
+    """The steps that a query of a table may take, of one that is queried in slices by the number of its ads; None: any
+    number."""
+    return None if _question_most is None else max(_question_most, _OF_AN_AD * ads)
 
 
 class Allowance:

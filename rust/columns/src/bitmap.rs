@@ -1,5 +1,7 @@
 //! A set of rows as one bit each.
 
+use std::ops::Range;
+
 /// A set of row indexes below `len`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bitmap {
@@ -118,6 +120,20 @@ impl Bitmap {
         }
     }
 
+    /// Those of `rows` that are in the set, in a set of the same length.
+    pub fn within(&self, rows: &Range<usize>) -> Bitmap {
+        let mut out = Bitmap::empty(self.len);
+        let end = rows.end.min(self.len);
+        if rows.start >= end {
+            return out;
+        }
+        let (first, last) = (rows.start / 64, (end - 1) / 64);
+        out.words[first..=last].copy_from_slice(&self.words[first..=last]);
+        out.words[first] &= u64::MAX << (rows.start % 64);
+        out.words[last] &= u64::MAX >> (63 - (end - 1) % 64);
+        out
+    }
+
     /// The rows in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.words.iter().enumerate().flat_map(|(at, word)| {
@@ -188,5 +204,18 @@ mod tests {
         assert_eq!(x.iter().count(), x.count());
         assert_eq!(x.count_and(&y), and.count());
         assert_eq!(Bitmap::full(150).count(), 150);
+        for rows in [
+            0..0,
+            0..150,
+            3..64,
+            64..65,
+            70..149,
+            100..400,
+            149..150,
+            150..200,
+        ] {
+            let some: Vec<usize> = x.iter().filter(|row| rows.contains(row)).collect();
+            assert_eq!(x.within(&rows).iter().collect::<Vec<_>>(), some);
+        }
     }
 }

@@ -7,6 +7,8 @@
 //! A *rare* column, of an attribute that few rows have, is the list of those rows instead. Which columns are rare is the
 //! table's to say ([`crate::table`]): it knows of each row what rare attributes it has.
 
+use std::ops::Range;
+
 use crate::cell::Cell;
 
 /// Rows of a chunk.
@@ -296,10 +298,10 @@ impl Column {
         }
     }
 
-    /// Calls `seen` for every value that the column may hold in rows of its chunks or, if it is rare, in any row;
-    /// values that follow one another may be equal.
-    pub fn for_each_value(&self, mut seen: impl FnMut(Cell)) {
-        for chunk in &self.chunks {
+    /// Calls `seen` for every value that the column may hold in `rows` or, if it is rare, in any row; values that
+    /// follow one another may be equal, and rows of the same chunks may be among them.
+    pub fn for_each_value(&self, rows: &Range<usize>, mut seen: impl FnMut(Cell)) {
+        for chunk in self.chunks_of(rows) {
             chunk.for_each_value(&mut seen);
         }
         if let Some(rows) = &self.rare {
@@ -314,17 +316,23 @@ impl Column {
         self.chunks.get(index).unwrap_or(&ABSENT)
     }
 
-    /// At most so many different values are in so many rows of the column. What bounds it: the chunks are looked at, not the rows.
-    pub(crate) fn distinct_at_most(&self, rows: usize) -> usize {
+    /// The chunks that there are of some rows.
+    fn chunks_of(&self, rows: &Range<usize>) -> &[Chunk] {
+        let end = rows.end.div_ceil(CHUNK_ROWS).min(self.chunks.len());
+        &self.chunks[(rows.start / CHUNK_ROWS).min(end)..end]
+    }
+
+    /// At most so many different values are in `rows` of the column. What bounds it: the chunks are looked at, not the rows.
+    pub(crate) fn distinct_at_most(&self, rows: &Range<usize>) -> usize {
         if let Some(rows) = &self.rare {
             return rows.len() + 1;
         }
         let mut seen = rustc_hash::FxHashSet::default();
-        if self.chunks.len() * CHUNK_ROWS < rows {
+        if self.chunks.len() * CHUNK_ROWS < rows.end {
             seen.insert(Cell::MISSING);
         }
         let mut more = 0;
-        for chunk in &self.chunks {
+        for chunk in self.chunks_of(rows) {
             match chunk {
                 Chunk::Const(cell) => {
                     seen.insert(*cell);

@@ -27,10 +27,6 @@ impl Matcher {
     ) -> Option<Truth> {
         let argument = self.clauses.whole(first_computed(&clause.expr)?);
         let dependencies = self.dependencies(ask.table, &argument, ask.owner, ask.job);
-        // The arguments of all rows are worked out.
-        if self.tuning.only_within {
-            return None;
-        }
         if dependencies.unbounded
             || dependencies.random
             || self.moves(ask, &argument)
@@ -38,9 +34,7 @@ impl Matcher {
         {
             return None;
         }
-        let values = self
-            .predicates
-            .values(self, ask, &argument, &dependencies, None);
+        let values = self.predicates.values(self, ask, &argument, &dependencies);
         let mut numbers: FxHashMap<&[u8], usize> = FxHashMap::default();
         let mut number_of: Vec<usize> = Vec::with_capacity(values.by_group.len());
         for value in &values.by_group {
@@ -51,9 +45,8 @@ impl Matcher {
             return None;
         }
         let mut rows = vec![Bitmap::empty(ask.table.row_end()); numbers.len()];
-        let group_of = values.groups.group_of();
         for row in scope.within.unwrap_or(ask.table.live()).iter() {
-            rows[number_of[group_of[row] as usize]].set(row, true);
+            rows[number_of[values.groups.group(row)]].set(row, true);
         }
         let mut out = Truth::Never;
         for (text, number) in numbers {

@@ -12,6 +12,7 @@ use crate::matcher::Matcher;
 use crate::register::{
     Val, apply_binary, apply_call, apply_unary, elvis, list_of, ordered, select, subscript,
 };
+use crate::scan::turned;
 use crate::table::AdTable;
 
 /// Groups computed at a time.
@@ -33,13 +34,7 @@ impl Program {
                 plain_comparison(*op).then_some((column, *op, *number))
             }
             (Operand::Const(Val::Int(number)), Operand::Reg(0)) => {
-                let turned = match op {
-                    BinaryOp::Lt => BinaryOp::Gt,
-                    BinaryOp::Le => BinaryOp::Ge,
-                    BinaryOp::Gt => BinaryOp::Lt,
-                    BinaryOp::Ge => BinaryOp::Le,
-                    same => *same,
-                };
+                let turned = turned(*op);
                 plain_comparison(turned).then_some((column, turned, *number))
             }
             _ => None,

@@ -75,7 +75,7 @@ impl AdTable {
         };
         let codes: Vec<u32> = rows
             .iter()
-            .map(|row| groups.group_of()[*row as usize])
+            .map(|row| groups.group(*row as usize) as u32)
             .collect();
         exported(name.to_text().into_owned(), &codes, &by_group)
     }

@@ -4,6 +4,7 @@
 //! reads only those columns has one result a group. Numbers stay when rows change, so results that
 //! were computed for a group stay good too; only changed rows are looked at again.
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
@@ -19,7 +20,9 @@ use crate::table::{AdTable, ColumnId, Row};
 #[derive(Clone, Debug)]
 pub struct Groups {
     columns: Box<[ColumnId]>,
-    /// Group of each row; rows without an ad have any.
+    /// The first of the rows that are grouped.
+    first: usize,
+    /// Group of each row from the first on; rows without an ad have any.
     group_of: Vec<u32>,
     /// The values of each group, `columns.len()` cells each.
     tuples: Vec<Cell>,
@@ -40,12 +43,13 @@ pub struct Groups {
 impl Groups {
     /// Groups rows by `columns`.
     pub fn new(table: &AdTable, columns: &[ColumnId]) -> Self {
-        Self::of(&Cells::new(table, Vec::new()), columns)
+        Self::of(&Cells::new(table, None, Vec::new()), columns)
     }
 
-    /// Groups rows by `columns`, derived ones among them.
+    /// Groups the rows of `cells` by `columns`, derived ones among them.
     pub(crate) fn of(cells: &Cells<'_>, columns: &[ColumnId]) -> Self {
-        let mut group_of = vec![0u32; cells.table.row_end()];
+        let first = cells.rows.start;
+        let mut group_of = vec![0u32; cells.rows.len()];
         let mut count = 1usize;
         let mut codes = Vec::new();
         for id in columns {
@@ -62,12 +66,13 @@ impl Groups {
             if !seen[group] {
                 seen[group] = true;
                 for (at, id) in columns.iter().enumerate() {
-                    tuples[group * width + at] = cells.get(row, *id);
+                    tuples[group * width + at] = cells.get(first + row, *id);
                 }
             }
         }
         Groups {
             columns: columns.into(),
+            first,
             group_of,
             tuples,
             count,
@@ -80,13 +85,14 @@ impl Groups {
         }
     }
 
-    /// Every row a group of its own.
-    pub(crate) fn each_row(table: &AdTable) -> Self {
+    /// Each of `rows` a group of its own.
+    pub(crate) fn each_row(rows: &Range<usize>) -> Self {
         Groups {
             columns: Box::default(),
-            group_of: (0..table.row_end() as u32).collect(),
+            first: rows.start,
+            group_of: (0..rows.len() as u32).collect(),
             tuples: Vec::new(),
-            count: table.row_end().max(1),
+            count: rows.len().max(1),
             index: FxHashMap::default(),
             stamp: 0,
             stamp_before: 0,
@@ -113,8 +119,19 @@ impl Groups {
         self.count
     }
 
-    /// Group of each row. Rows without an ad have any group.
-    pub fn group_of(&self) -> &[u32] {
+    /// Group of a row that is grouped. Rows without an ad have any group.
+    #[inline]
+    pub fn group(&self, row: usize) -> usize {
+        self.group_of[row - self.first] as usize
+    }
+
+    /// The rows that are grouped.
+    pub fn rows(&self) -> Range<usize> {
+        self.first..self.first + self.group_of.len()
+    }
+
+    /// The group of each of those rows.
+    pub(crate) fn numbers(&self) -> &[u32] {
         &self.group_of
     }
 
@@ -176,12 +193,24 @@ impl Groups {
 /// Where the values of columns are: in the table, or with the lists that derived columns are made of.
 pub(crate) struct Cells<'a> {
     table: &'a AdTable,
+    rows: Range<usize>,
     derived: Vec<(ColumnId, Arc<Derived>)>,
 }
 
 impl<'a> Cells<'a> {
-    pub fn new(table: &'a AdTable, derived: Vec<(ColumnId, Arc<Derived>)>) -> Self {
-        Cells { table, derived }
+    /// Those of `rows`, of all without any.
+    pub fn new(
+        table: &'a AdTable,
+        rows: Option<&Range<usize>>,
+        derived: Vec<(ColumnId, Arc<Derived>)>,
+    ) -> Self {
+        let end = table.row_end();
+        let rows = rows.map_or(0..end, |rows| rows.start.min(end)..rows.end.min(end));
+        Cells {
+            table,
+            rows,
+            derived,
+        }
     }
 
     fn derived(&self, id: ColumnId) -> Option<&Derived> {
@@ -201,28 +230,32 @@ impl<'a> Cells<'a> {
     /// Numbers the distinct values of a column, row by row; gives how many there are.
     fn codes(&self, id: ColumnId, codes: &mut Vec<u32>) -> usize {
         if id < FIRST_DERIVED {
-            return column_codes(self.table, id, codes);
+            return column_codes(self.table, id, &self.rows, codes);
         }
         codes.clear();
         let derived = self.derived(id);
-        codes.extend_from_slice(derived.map_or(&[], Derived::codes));
-        codes.resize(self.table.row_end(), 0);
+        let known = derived.map_or(&[][..], Derived::codes);
+        let end = self.rows.end.min(known.len());
+        codes.extend_from_slice(&known[self.rows.start.min(end)..end]);
+        codes.resize(self.rows.len(), 0);
         derived.map_or(1, Derived::count).max(1)
     }
 }
 
 /// Numbers the distinct values of a column, row by row; gives how many there are.
-fn column_codes(table: &AdTable, id: ColumnId, codes: &mut Vec<u32>) -> usize {
+fn column_codes(table: &AdTable, id: ColumnId, rows: &Range<usize>, codes: &mut Vec<u32>) -> usize {
     let column = table.column(id);
-    let rows = table.row_end();
     codes.clear();
-    codes.reserve(rows);
+    codes.reserve(rows.len());
     if let Some(some) = column.rare_rows() {
-        codes.resize(rows, 0);
+        codes.resize(rows.len(), 0);
         let mut numbers: FxHashMap<Cell, u32> = FxHashMap::default();
         for (row, cell) in some {
-            let next = numbers.len() as u32 + 1;
-            codes[*row as usize] = *numbers.entry(*cell).or_insert(next);
+            let row = *row as usize;
+            if rows.contains(&row) {
+                let next = numbers.len() as u32 + 1;
+                codes[row - rows.start] = *numbers.entry(*cell).or_insert(next);
+            }
         }
         return numbers.len() + 1;
     }
@@ -231,12 +264,15 @@ fn column_codes(table: &AdTable, id: ColumnId, codes: &mut Vec<u32>) -> usize {
         let next = numbers.len() as u32;
         *numbers.entry(cell).or_insert(next)
     };
-    let mut at = 0;
-    while at < rows {
-        let len = CHUNK_ROWS.min(rows - at);
+    let mut at = rows.start;
+    while at < rows.end {
+        let from = at % CHUNK_ROWS;
+        let len = (CHUNK_ROWS - from).min(rows.end - at);
+        let done = codes.len() + len;
         match column.chunk(at / CHUNK_ROWS) {
-            Chunk::Const(cell) => codes.resize(at + len, number(*cell)),
+            Chunk::Const(cell) => codes.resize(done, number(*cell)),
             Chunk::Coded { dict, codes: local } => {
+                let local = &local[from.min(local.len())..(from + len).min(local.len())];
                 let mut used = [false; 256];
                 local
                     .iter()
@@ -247,21 +283,21 @@ fn column_codes(table: &AdTable, id: ColumnId, codes: &mut Vec<u32>) -> usize {
                         map[code] = number(*cell);
                     }
                 }
-                codes.extend(local.iter().take(len).map(|code| map[usize::from(*code)]));
-                if codes.len() < at + len {
-                    codes.resize(at + len, number(Cell::MISSING));
+                codes.extend(local.iter().map(|code| map[usize::from(*code)]));
+                if codes.len() < done {
+                    codes.resize(done, number(Cell::MISSING));
                 }
             }
             Chunk::Dense(cells) => {
                 let mut last = (Cell::MISSING, u32::MAX);
-                for cell in cells.iter().take(len) {
+                for cell in cells.iter().skip(from).take(len) {
                     if last.1 == u32::MAX || last.0 != *cell {
                         last = (*cell, number(*cell));
                     }
                     codes.push(last.1);
                 }
-                if codes.len() < at + len {
-                    codes.resize(at + len, number(Cell::MISSING));
+                if codes.len() < done {
+                    codes.resize(done, number(Cell::MISSING));
                 }
             }
         }

@@ -1,7 +1,9 @@
 //! What a condition of a job that keeps it from all rows would have to ask for instead.
 //!
-//! Of conditions that compare an attribute of the row with a constant, which the job's own attributes may give.
+//! Of conditions that compare an attribute of the row with a constant, which the job's own attributes may give; and of
+//! any other condition, which attribute it reads that is missing.
 
+use classad::analysis::Reads;
 use classad::fold::residual;
 use classad::spelling::distance;
 use classad::{Ad, BinaryOp, Context, Expr, Name, Side, Value, evaluate};
@@ -23,7 +25,7 @@ struct Comparison {
 
 impl Comparison {
     /// What a clause of `job` compares, if it is of that form.
-    fn of(clause: &Expr, job: &Ad) -> Option<Self> {
+    fn of(clause: &Expr, job: &Ad, table: &AdTable) -> Option<Self> {
         let known = residual(clause, job);
         let known = known.unparen();
         if let Some(attribute) = of_row(known) {
@@ -46,9 +48,7 @@ impl Comparison {
             (None, Some(name)) => (name, mirrored(known.op), left, &written.left),
             _ => return None,
         };
-        let Expr::Lit(wanted) = wanted else {
-            return None;
-        };
+        let wanted = settled(wanted, table)?;
         let asked = match side.unparen().as_reference() {
             Some((Side::My | Side::Bare, name)) if job.get(name).is_some() => Some(name.clone()),
             _ => None,
@@ -56,7 +56,7 @@ impl Comparison {
         Some(Self {
             attribute,
             op,
-            wanted: wanted.clone(),
+            wanted,
             asked,
         })
     }
@@ -112,6 +112,98 @@ impl Comparison {
     }
 }
 
+/// The value of an expression without attributes of rows. What the job lacks might be the row's (a request that grows
+/// with MemoryUsage, which a job has once it has run): where no row has it, it is undefined.
+fn settled(expr: &Expr, table: &AdTable) -> Option<Value> {
+    if let Expr::Lit(value) = expr {
+        return Some(value.clone());
+    }
+    let reads = Reads::of(expr);
+    let of_rows = |name: &Name| name.special().is_some() || has_any(table, name);
+    if reads.unbounded || reads.volatile || reads.names().any(of_rows) {
+        return None;
+    }
+    let nothing = Ad::new();
+    let context = Context {
+        my: Some(&nothing),
+        target: Some(&nothing),
+        ..Context::default()
+    };
+    let value = evaluate(expr, &context);
+    (!value.is_exceptional()).then_some(value)
+}
+
+/// Whether some row has an attribute.
+fn has_any(table: &AdTable, name: &Name) -> bool {
+    table.column_id(name).is_some_and(|id| {
+        let there = |row: Row| !table.cell(row, id).is_missing();
+        table.rows().any(there)
+    })
+}
+
+/// An attribute that a clause reads and that is missing.
+struct Missing {
+    attribute: Name,
+    of_job: bool,
+    alike: Option<Name>,
+}
+
+impl Missing {
+    /// The first that neither any row nor the job has, or that the job lacks though it is asked of the job.
+    fn of(clause: &Expr, job: &Ad, table: &AdTable) -> Option<Self> {
+        let reads = Reads::of(clause);
+        let usual = |name: &&Name| name.special().is_none() && !job.contains(name);
+        let of_rows = reads.target.iter().chain(reads.either.iter().filter(usual));
+        let of_rows = of_rows.filter(|name| name.special().is_none());
+        if let Some(name) = { of_rows }.find(|name| !has_any(table, name)) {
+            let there = table.column_ids().map(|id| table.column_name(id));
+            return Some(Missing {
+                attribute: name.clone(),
+                of_job: false,
+                alike: nearest_name(there.filter(|name| has_any(table, name)), name),
+            });
+        }
+        let name = reads.my.iter().find(usual)?;
+        Some(Missing {
+            attribute: name.clone(),
+            of_job: true,
+            alike: nearest_name(job.iter().map(|(name, _)| name), name),
+        })
+    }
+
+    fn hint(self) -> Hint {
+        Hint {
+            attribute: self.attribute,
+            wanted: Expr::Lit(Value::Undefined),
+            asked: None,
+            relation: Relation::Closest,
+            strict: false,
+            known: false,
+            of_job: self.of_job,
+            alike: self.alike,
+            nearest: None,
+            among_rest: None,
+        }
+    }
+}
+
+/// The name that is spelt most like another, if one is spelt much like it.
+fn nearest_name<'n>(names: impl Iterator<Item = &'n Name>, wanted: &Name) -> Option<Name> {
+    let lower = |name: &Name| name.as_bytes().to_ascii_lowercase();
+    let word = lower(wanted);
+    let most = (word.len() / 4).max(1);
+    let far = |name: &Name| {
+        let other = lower(name);
+        let like = other.len().abs_diff(word.len()) <= most;
+        like.then(|| distance(&word, &other, most)).flatten()
+    };
+    let found = names
+        .take(MOST_WORDS)
+        .filter_map(|name| Some((far(name)?, name)));
+    let least = found.min_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.print_cmp(b.1)))?;
+    Some(least.1.clone())
+}
+
 /// The attribute of the row that an expression is, if it is nothing else. Names that the job lacks are the row's.
 fn of_row(expr: &Expr) -> Option<Name> {
     match expr.as_reference() {
@@ -162,7 +254,7 @@ fn text(value: &Value) -> Option<Vec<u8>> {
 fn counted<'v>(values: &'v Values, rows: &Bitmap) -> Vec<(&'v Value, usize)> {
     let mut counts = vec![0usize; values.by_group.len()];
     for row in rows.iter() {
-        counts[values.groups().group_of()[row] as usize] += 1;
+        counts[values.groups().group(row)] += 1;
     }
     let all = values.by_group.iter().zip(counts);
     all.filter(|(_, count)| *count > 0).collect()
@@ -209,7 +301,7 @@ const MOST_WORDS: usize = 2000;
 
 impl Matcher {
     /// What `clause`, by which no row of `live` (or none of `rest`, which satisfy all other clauses) suits the job,
-    /// would have to ask for. None for clauses of another form.
+    /// would have to ask for, or which attribute is missing. None for clauses of another form.
     pub(crate) fn hint(
         &self,
         table: &AdTable,
@@ -218,7 +310,13 @@ impl Matcher {
         live: Option<&Bitmap>,
         rest: &Bitmap,
     ) -> Option<Hint> {
-        let found = Comparison::of(&clause.expr, job)?;
+        let missing = || {
+            let none = live.and_then(|_| Missing::of(&clause.expr, job, table));
+            none.map(Missing::hint)
+        };
+        let Some(found) = Comparison::of(&clause.expr, job, table) else {
+            return missing();
+        };
         let expr = Expr::select(Expr::attr("MY"), found.attribute.clone());
         let values = self.values(table, &expr, Owner::Slot, Some(job));
         let nearest = live.map(|rows| found.nearest(&values, rows));
@@ -227,11 +325,17 @@ impl Matcher {
         let known = nearest.is_none() || live.is_some_and(|rows| rows.iter().any(there));
         let nearest = nearest.flatten();
         if known && nearest.is_none() && among_rest.is_none() {
-            return None; // it is not a matter of more or less
+            return missing(); // it is not a matter of more or less
         }
         Some(Hint {
             relation: found.relation(),
             strict: matches!(found.op, BinaryOp::Lt | BinaryOp::Gt),
+            of_job: false,
+            alike: if known {
+                None
+            } else {
+                missing().and_then(|hint| hint.alike)
+            },
             wanted: Expr::Lit(found.wanted),
             asked: found.asked,
             attribute: found.attribute,

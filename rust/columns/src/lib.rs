@@ -39,6 +39,7 @@ pub mod query;
 mod register;
 pub mod results;
 mod rows;
+mod scan;
 mod settings;
 mod shown;
 pub mod signatures;

@@ -11,6 +11,7 @@
 //! have one number if their devices agree in what is asked: the names are replaced by numbers in order, and the ads hold
 //! only what may be read of them. Names that somebody else may mean are not touched: see [`Following::derived`].
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use classad::analysis::Reads;
@@ -703,6 +704,7 @@ fn mostly_names(table: &AdTable, exprs: &[ExprId], from: usize) -> bool {
 /// The cells of some columns, derived ones among them.
 pub(crate) fn cells_of<'a>(
     table: &'a AdTable,
+    rows: Option<&Range<usize>>,
     columns: &[ColumnId],
     mut derived: impl FnMut(ColumnId) -> Option<Arc<Derived>>,
 ) -> Cells<'a> {
@@ -710,5 +712,5 @@ pub(crate) fn cells_of<'a>(
         .iter()
         .filter(|column| **column >= FIRST_DERIVED)
         .filter_map(|column| Some((*column, derived(*column)?)));
-    Cells::new(table, found.collect())
+    Cells::new(table, rows, found.collect())
 }

@@ -10,6 +10,7 @@
 //! bitmap, shared by all jobs that agree in the attributes the clause reads of them. The evaluator is
 //! [`classad::evaluate`] or a program proved equal to it.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use classad::{Ad, Expr, Name, Side, Value};
@@ -52,16 +53,6 @@ pub(crate) struct Tuning {
     pub pick_from: usize,
     /// Combinations of values up to which a condition is asked as a whole.
     pub whole_max: usize,
-    /// Nothing is worked out for rows that nobody wants to know about, though that would cost less in the end.
-    pub only_within: bool,
-}
-
-impl Tuning {
-    /// Do no work for rows other than those asked about.
-    pub fn keep_within(&mut self) {
-        self.hoist_from = usize::MAX;
-        self.only_within = true;
-    }
 }
 
 impl Default for Tuning {
@@ -72,7 +63,6 @@ impl Default for Tuning {
             hoist_from: 1024,
             pick_from: 512,
             whole_max: 1024,
-            only_within: false,
         }
     }
 }
@@ -110,6 +100,14 @@ impl Matcher {
         }
     }
 
+    /// The matcher for questions about some rows alone: nothing is worked out for others, and what is said of them
+    /// means nothing.
+    #[must_use]
+    pub fn within(mut self, rows: Range<usize>) -> Self {
+        self.predicates.window = Some(rows);
+        self
+    }
+
     /// The matcher with programs used from so many tuples on: 1 always, `usize::MAX` never. For tests and
     /// benches; the answers are the same.
     #[must_use]
@@ -134,7 +132,6 @@ impl Matcher {
             hoist_from: 1,
             pick_from: 1,
             whole_max: 0,
-            only_within: false,
         };
         self.predicates.lists_from = 1;
         self
@@ -151,7 +148,11 @@ impl Matcher {
         } == settings
             && self.externals_version == settings.externals.version();
         self.externals_version = settings.externals.version();
-        let changed = if self.epoch == table.epoch() && same_rules && self.version != u64::MAX {
+        let changed = if self.epoch == table.epoch()
+            && same_rules
+            && self.version != u64::MAX
+            && self.predicates.window.is_none()
+        {
             table
                 .log
                 .cells_since(self.version)
@@ -287,27 +288,10 @@ impl Matcher {
 
     /// The value an expression gives for each row.
     pub fn values(&self, table: &AdTable, expr: &Expr, owner: Owner, job: Option<&Ad>) -> Values {
-        self.values_within(table, expr, owner, job, None)
-    }
-
-    /// The same for the rows of `within`; what is said of others means nothing.
-    pub(crate) fn values_within(
-        &self,
-        table: &AdTable,
-        expr: &Expr,
-        owner: Owner,
-        job: Option<&Ad>,
-        within: Option<&Bitmap>,
-    ) -> Values {
         let clause = self.clauses.whole(expr);
         let dependencies = self.dependencies(table, &clause, owner, job);
-        self.predicates.values(
-            self,
-            Ask { table, owner, job },
-            &clause,
-            &dependencies,
-            within,
-        )
+        self.predicates
+            .values(self, Ask { table, owner, job }, &clause, &dependencies)
     }
 
     /// The job's Rank for each row (none where it is absent or no number).
@@ -383,7 +367,7 @@ impl Matcher {
             return None;
         }
         let mut rows = vec![Bitmap::empty(table.row_end()); groups.count()];
-        for (row, group) in groups.group_of().iter().enumerate() {
+        for (row, group) in groups.rows().zip(groups.numbers()) {
             rows[*group as usize].set(row, true);
         }
         let split = Arc::new(SplitRows { groups, rows });

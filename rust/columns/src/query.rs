@@ -51,33 +51,30 @@ pub fn parse_constraint(text: &str) -> Result<Option<Expr>, TableError> {
 impl AdTable {
     /// The rows that a query asks for, its limit not applied.
     pub fn matching(&self, query: &Query) -> Bitmap {
+        let rows = self.asked_about(query);
+        let within = self.live().within(&rows);
         match &query.constraint {
-            None => match &query.rows {
-                None => self.live().clone(),
-                Some(rows) => self.live_in(rows),
-            },
+            None => within,
             Some(expr) => {
-                let mut matcher = Matcher::new(query.settings);
-                matcher.refresh(self, query.settings);
                 let target = query.target.as_ref();
-                match &query.rows {
-                    None => matcher.rows_where(self, expr, Owner::Slot, target),
-                    Some(rows) => {
-                        matcher.tuning.keep_within();
-                        matcher.those_where(self, expr, target, self.live_in(rows))
-                    }
-                }
+                self.matcher_of(query)
+                    .those_where(self, expr, target, within)
             }
         }
     }
 
-    /// The rows among `rows` that hold an ad.
-    fn live_in(&self, rows: &Range<usize>) -> Bitmap {
-        let mut within = Bitmap::empty(self.row_end());
-        for row in rows.start..rows.end.min(self.row_end()) {
-            within.set(row, self.live().get(row));
-        }
-        within
+    /// The rows that a query is about.
+    fn asked_about(&self, query: &Query) -> Range<usize> {
+        let end = self.row_end();
+        let rows = query.rows.as_ref();
+        rows.map_or(0..end, |rows| rows.start.min(end)..rows.end.min(end))
+    }
+
+    /// A matcher for a query alone.
+    fn matcher_of(&self, query: &Query) -> Matcher {
+        let mut matcher = Matcher::new(query.settings).within(self.asked_about(query));
+        matcher.refresh(self, query.settings);
+        matcher
     }
 
     /// The rows that a query asks for, at most its limit.
@@ -159,21 +156,13 @@ impl AdTable {
         names: &[String],
         query: &Query,
     ) -> Result<Vec<Values>, TableError> {
-        let mut matcher = Matcher::new(query.settings);
-        matcher.refresh(self, query.settings);
-        let within = query.rows.as_ref().map(|rows| self.live_in(rows));
+        let matcher = self.matcher_of(query);
         names
             .iter()
             .map(|name| {
                 let expr = classad::parse_expr(name.as_bytes(), classad::Syntax::NORMAL)
                     .map_err(|error| TableError::BadQuery(format!("{name}: {error}")))?;
-                Ok(matcher.values_within(
-                    self,
-                    &expr,
-                    Owner::Slot,
-                    query.target.as_ref(),
-                    within.as_ref(),
-                ))
+                Ok(matcher.values(self, &expr, Owner::Slot, query.target.as_ref()))
             })
             .collect()
     }
@@ -190,15 +179,15 @@ impl AdTable {
     ) -> Result<Vec<(Vec<Value>, u64)>, TableError> {
         let columns = self.evaluate_columns(names, query)?;
         let rows = self.select(query);
-        let mut by_groups: FxHashMap<Vec<u32>, u64> = FxHashMap::default();
-        let mut order: Vec<Vec<u32>> = Vec::new();
+        let mut by_groups: FxHashMap<Vec<usize>, u64> = FxHashMap::default();
+        let mut order: Vec<Vec<usize>> = Vec::new();
         let mut key = Vec::with_capacity(columns.len());
         for row in rows {
             key.clear();
             key.extend(
                 columns
                     .iter()
-                    .map(|values| values.groups().group_of()[row as usize]),
+                    .map(|values| values.groups().group(row as usize)),
             );
             match by_groups.get_mut(&key) {
                 Some(count) => *count += 1,
@@ -215,7 +204,7 @@ impl AdTable {
             let values: Vec<Value> = key
                 .iter()
                 .zip(&columns)
-                .map(|(group, values)| values.by_group[*group as usize].clone())
+                .map(|(group, values)| values.by_group[*group].clone())
                 .collect();
             let mut text = Vec::new();
             for value in &values {

@@ -88,7 +88,7 @@ impl Numbers {
     /// The number for a row; none if the expression gives none (booleans count as 0 and 1).
     #[inline]
     pub fn get(&self, row: Row) -> Option<f64> {
-        let value = self.by_group[self.groups.group_of()[row as usize] as usize];
+        let value = self.by_group[self.groups.group(row as usize)];
         (!value.is_nan()).then_some(value)
     }
 
@@ -114,7 +114,7 @@ impl Values {
     /// The value for a row.
     #[inline]
     pub fn get(&self, row: Row) -> &Value {
-        &self.by_group[self.groups.group_of()[row as usize] as usize]
+        &self.by_group[self.groups.group(row as usize)]
     }
 
     /// The group of each row: rows of one group have one value.
@@ -171,6 +171,10 @@ pub struct Hint {
     pub strict: bool,
     /// Some row has the attribute.
     pub known: bool,
+    /// It is an attribute of the job, which the job lacks.
+    pub of_job: bool,
+    /// An attribute that is spelt much like one that is missing.
+    pub alike: Option<Name>,
     /// Of all rows, when none satisfies the clause.
     pub nearest: Option<Nearest>,
     /// Of the rows that satisfy all other clauses.

@@ -1,8 +1,10 @@
 //! Rows that do not differ in some attributes, told apart by their unevaluated values.
 
+use std::rc::Rc;
+
 use classad::Name;
 use classad::analysis::Reads;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::ads::canonical_text;
 use crate::cell::Cell;
@@ -76,8 +78,17 @@ struct Shared {
     text: Vec<u8>,
     /// Attributes that the expressions in these cells read of their own ad, besides those asked for.
     read: Vec<Name>,
+    /// Those, and those asked for.
+    known: FxHashSet<Name>,
     /// Their signature, when nothing else is read.
     number: Option<u32>,
+}
+
+/// What the expressions that were met read of their own ad.
+struct Met<'a> {
+    table: &'a AdTable,
+    reads: FxHashMap<Cell, Rc<[Name]>>,
+    mentioned: FxHashSet<Name>,
 }
 
 impl AdTable {
@@ -85,6 +96,12 @@ impl AdTable {
     #[must_use]
     pub fn signatures(&self, keys: &[&[u8]], names: &[Name]) -> Signatures {
         let columns: Vec<_> = names.iter().map(|name| self.column_id(name)).collect();
+        let asked: FxHashSet<Name> = names.iter().cloned().collect();
+        let mut met = Met {
+            table: self,
+            reads: FxHashMap::default(),
+            mentioned: FxHashSet::default(),
+        };
         let mut found = Signatures::default();
         let mut shared: FxHashMap<Box<[Cell]>, Shared> = FxHashMap::default();
         let mut numbers: FxHashMap<Vec<u8>, u32> = FxHashMap::default();
@@ -101,7 +118,7 @@ impl AdTable {
                     .map(|id| id.map_or(Cell::MISSING, |id| self.cell(row, id))),
             );
             if !shared.contains_key(tuple.as_slice()) {
-                let mut new = self.shared(names, &tuple, &mut found.mentioned);
+                let mut new = self.shared(names, &asked, &tuple, &mut met);
                 if new.read.is_empty() {
                     new.number = Some(numbered(new.text.clone(), &mut numbers, &mut found.texts));
                 }
@@ -109,53 +126,57 @@ impl AdTable {
             }
             let of_all = &shared[tuple.as_slice()];
             let number = of_all.number.unwrap_or_else(|| {
-                let text = self.with_reads(row, names, of_all, &mut found.mentioned);
+                let text = self.with_reads(row, of_all, &mut met);
                 numbered(text, &mut numbers, &mut found.texts)
             });
             found.of.push(Some(number));
         }
+        found.mentioned = met.mentioned.into_iter().collect();
         found.mentioned.sort_unstable_by(|a, b| a.print_cmp(b));
-        found.mentioned.dedup();
         found
     }
 
-    fn shared(&self, names: &[Name], tuple: &[Cell], mentioned: &mut Vec<Name>) -> Shared {
+    /// What rows with the cells of `tuple` in `names` have in common; `asked` are the names as a set.
+    fn shared(
+        &self,
+        names: &[Name],
+        asked: &FxHashSet<Name>,
+        tuple: &[Cell],
+        met: &mut Met<'_>,
+    ) -> Shared {
         let mut text = Vec::new();
         let mut read = Vec::new();
+        let mut known = asked.clone();
         for (name, cell) in names.iter().zip(tuple) {
             self.line(&mut text, name, *cell);
-            for other in self.reads_of(*cell, mentioned) {
-                if !names.contains(&other) && !read.contains(&other) {
-                    read.push(other);
+            for other in met.reads_of(*cell).iter() {
+                if known.insert(other.clone()) {
+                    read.push(other.clone());
                 }
             }
         }
         Shared {
             text,
             read,
+            known,
             number: None,
         }
     }
 
     /// The signature of a row, with what its expressions read of the ad itself, to any depth.
-    fn with_reads(
-        &self,
-        row: u32,
-        names: &[Name],
-        shared: &Shared,
-        mentioned: &mut Vec<Name>,
-    ) -> Vec<u8> {
+    fn with_reads(&self, row: u32, shared: &Shared, met: &mut Met<'_>) -> Vec<u8> {
         let mut text = shared.text.clone();
         let mut read = shared.read.clone();
+        let mut more: FxHashSet<Name> = FxHashSet::default();
         let mut next = 0;
         while let Some(name) = read.get(next).cloned() {
             next += 1;
             let column = self.column_id(&name);
             let cell = column.map_or(Cell::MISSING, |id| self.cell(row, id));
             self.line(&mut text, &name, cell);
-            for other in self.reads_of(cell, mentioned) {
-                if !names.contains(&other) && !read.contains(&other) {
-                    read.push(other);
+            for other in met.reads_of(cell).iter() {
+                if !shared.known.contains(other) && more.insert(other.clone()) {
+                    read.push(other.clone());
                 }
             }
         }
@@ -171,22 +192,29 @@ impl AdTable {
         }
         text.push(b'\n');
     }
+}
 
+impl Met<'_> {
     /// The attributes of the table that the expression in a cell names in its own ad. What it may read without naming
     /// it is mentioned, too.
-    fn reads_of(&self, cell: Cell, mentioned: &mut Vec<Name>) -> Vec<Name> {
-        let expr = cell.expr_id().and_then(|_| self.cell_expr(cell));
-        let Some(expr) = expr else {
-            return Vec::new();
+    fn reads_of(&mut self, cell: Cell) -> Rc<[Name]> {
+        if let Some(known) = self.reads.get(&cell) {
+            return known.clone();
+        }
+        let table = self.table;
+        let Some(expr) = cell.expr_id().and_then(|_| table.cell_expr(cell)) else {
+            return Rc::default();
         };
         let reads = Reads::of(&expr);
         if reads.unbounded {
-            let all = self.column_ids().map(|column| self.column_name(column));
-            mentioned.extend(all.filter(|name| !is_of_one_job(name)).cloned());
+            let all = table.column_ids().map(|column| table.column_name(column));
+            let others = all.filter(|name| !is_of_one_job(name));
+            self.mentioned.extend(others.cloned());
         }
-        let known = reads.of_my().filter_map(|name| self.column_id(name));
-        let named: Vec<Name> = known.map(|id| self.column_name(id).clone()).collect();
-        mentioned.extend(named.iter().cloned());
+        let known = reads.of_my().filter_map(|name| table.column_id(name));
+        let named: Rc<[Name]> = known.map(|id| table.column_name(id).clone()).collect();
+        self.mentioned.extend(named.iter().cloned());
+        self.reads.insert(cell, named.clone());
         named
     }
 }
@@ -252,6 +280,21 @@ mod tests {
         let found = table.signatures(&[b"0"], &[Name::from("R")]);
         let names: Vec<_> = found.mentioned.iter().map(|name| name.to_text()).collect();
         assert_eq!(names, ["R", "Own", "Size"]);
+    }
+
+    #[test]
+    fn ads_of_thousands_of_attributes_that_lead_to_one_another_have_signatures() {
+        let many = 20_000;
+        let mut text = format!("[R = A0 + B{many}");
+        for number in 0..many {
+            text.push_str(&format!("; A{number} = A{}", number + 1));
+        }
+        text.push(']');
+        let found = table(&[&text, &text]).signatures(&[b"0", b"1"], &[Name::from("R")]);
+        assert_eq!(found.of, [Some(0), Some(0)]);
+        let lines = found.texts[0].split(|byte| *byte == b'\n').count();
+        assert_eq!(lines, many + 2);
+        assert_eq!(found.mentioned.len(), many);
     }
 
     #[test]

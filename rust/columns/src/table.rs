@@ -509,8 +509,9 @@ impl AdTable {
         let mut strings = vec![false; self.strings.id_end() as usize];
         let mut exprs = vec![false; self.exprs.id_end() as usize];
         let mut bigs = vec![false; self.bigs.id_end() as usize];
+        let rows = 0..self.row_end();
         for column in &self.columns {
-            column.for_each_value(|cell| match cell.kind() {
+            column.for_each_value(&rows, |cell| match cell.kind() {
                 CellKind::Str(id) => strings[id as usize] = true,
                 CellKind::Expr(id) => exprs[id as usize] = true,
                 CellKind::BigInt(id) => bigs[id as usize] = true,

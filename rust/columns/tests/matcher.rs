@@ -1,7 +1,7 @@
 //! The matcher against the plain evaluator: the same answer for every row, also after changes.
 
 use classad::{Ad, Context, Expr, Name, Syntax, Value, matching, parse_expr};
-use columns::{AdTable, EvalSettings, ExternalsRef, Matcher, Owner, Row, Truth};
+use columns::{AdTable, EvalSettings, ExternalsRef, Matcher, Owner, Query, Row, Truth};
 use proptest::prelude::*;
 
 const SETTINGS: EvalSettings = EvalSettings {
@@ -362,6 +362,72 @@ proptest! {
     }
 }
 
+/// Comparisons with integers, which are made where the values lie, and conditions made of them.
+const COMPARISONS: &[&str] = &[
+    "Memory > 1",
+    "2 <= MY.Memory",
+    "Memory == 9007199254740993",
+    "Memory =?= 2",
+    "Memory =!= 2",
+    "TARGET.Memory == 1",
+    "Memory != 1 && Cpus < 2",
+    "Memory == 1 || Cpus == 2",
+    "!(Memory == 1)",
+    "(Memory == 1) is undefined",
+    "isError(Memory < 2)",
+    "MY.MY == 1",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn questions_about_parts_of_a_table_get_the_plain_answers(
+        slots in proptest::collection::vec(ad(), 1..12),
+        gone in 0usize..24,
+        target in proptest::option::of(ad()),
+        expr in prop_oneof![expr_text(), proptest::sample::select(COMPARISONS).prop_map(str::to_owned)],
+        cuts in [0usize..14, 0usize..14],
+        rare in any::<bool>(),
+    ) {
+        let mut table = if rare { AdTable::new().with_rare_from(0, 2) } else { AdTable::new() };
+        for (at, slot) in slots.iter().enumerate() {
+            table.upsert(format!("slot{at}").as_bytes(), slot, 0.0).unwrap();
+        }
+        table.remove(format!("slot{gone}").as_bytes());
+        // Numbers are drawn in the order of the rows that are asked.
+        prop_assume!(!expr.contains("random"));
+        let text = expr;
+        let expr = parsed(&text);
+        let mut cuts = [0, cuts[0], cuts[1], 100];
+        cuts.sort_unstable();
+        let mut found = Vec::new();
+        let mut values = Vec::new();
+        for part in cuts.windows(2) {
+            let query = Query {
+                constraint: Some(expr.clone()),
+                target: target.clone(),
+                rows: Some(part[0]..part[1]),
+                settings: SETTINGS,
+                ..Query::default()
+            };
+            found.extend(table.select(&query));
+            let of_part = table.evaluate_columns(&[classad::unparse_text(&expr)], &query).unwrap();
+            let rows = table.rows().filter(|row| (part[0]..part[1]).contains(&(*row as usize)));
+            values.extend(rows.map(|row| shown(of_part[0].get(row))));
+        }
+        let plain = |row: Row| {
+            let slot = table.ad(row);
+            let mut context = context(&slot, &slot);
+            context.target = target.as_ref();
+            classad::evaluate(&expr, &context)
+        };
+        let wanted: Vec<Row> = table.rows().filter(|row| plain(*row).is_true()).collect();
+        assert_eq!(found, wanted, "{text}");
+        assert_eq!(values, table.rows().map(|row| shown(&plain(row))).collect::<Vec<_>>(), "{text}");
+    }
+}
+
 /// What an attribute that is named after a device may be.
 const DEVICES: &[&str] = &[
     "[Memory = 1; Id = \"a\"]",
@@ -614,9 +680,9 @@ fn machines_with_devices_of_one_kind_are_asked_once() {
     let groups = |matcher: &Matcher, table: &AdTable, job: &Ad| {
         check(matcher, table, job, &expr);
         let values = matcher.values(table, &expr, Owner::Job, Some(job));
-        let mut seen: Vec<u32> = table
+        let mut seen: Vec<usize> = table
             .rows()
-            .map(|row| values.groups().group_of()[row as usize])
+            .map(|row| values.groups().group(row as usize))
             .collect();
         seen.sort_unstable();
         seen.dedup();
@@ -681,5 +747,70 @@ fn the_deepest_expressions_fit_into_a_small_stack() {
                 .unwrap();
             thread.join().unwrap();
         }
+    }
+}
+
+#[test]
+fn questions_about_parts_of_many_rows_do_work_for_those_alone() {
+    let mut table = AdTable::new();
+    for number in 0..5000 {
+        let mut ad = Ad::new();
+        // Whole chunks of one value, of few, of a value a row, and of none.
+        let value = match number / 1024 {
+            0 => 7,
+            1 => number % 5,
+            _ => number,
+        };
+        if number < 4096 {
+            ad.set("Number", Expr::Lit(Value::Int(value)));
+        }
+        if number % 100 == 50 {
+            ad.set("Number", parsed("\"text\""));
+        }
+        table
+            .upsert(number.to_string().as_bytes(), &ad, 0.0)
+            .unwrap();
+    }
+    table.remove(b"3000");
+    let name = Name::from("Number");
+    for text in [
+        "Number == 7",
+        "Number >= 3",
+        "2500 > Number",
+        "Number != 3100",
+        "Number =?= undefined",
+        "Number =!= 3001",
+        "isError(Number > 1)",
+        "Number % 2 == 1",
+    ] {
+        let expr = parsed(text);
+        let mut found = Vec::new();
+        for rows in [0..100, 100..1100, 1100..2050, 2050..4999, 4999..9000] {
+            let query = Query {
+                constraint: Some(expr.clone()),
+                rows: Some(rows.clone()),
+                settings: SETTINGS,
+                ..Query::default()
+            };
+            found.extend(table.select(&query));
+            let matcher = Matcher::new(SETTINGS).within(rows.clone());
+            let groups = matcher.groups(&table, std::slice::from_ref(&name));
+            assert!(groups.count() <= rows.len());
+            assert_eq!(groups.rows(), rows.start..rows.end.min(5000));
+        }
+        let wanted: Vec<Row> = table
+            .rows()
+            .filter(|row| {
+                let ad = table.ad(*row);
+                let context = Context {
+                    my: Some(&ad),
+                    target: None,
+                    ..context(&ad, &ad)
+                };
+                classad::evaluate(&expr, &context).is_true()
+            })
+            .collect();
+        assert_eq!(found, wanted, "{text}");
+        assert!(!wanted.is_empty(), "{text}");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::config::{CycleConfig, permits_preemption};
 use crate::dependencies::Dependencies;
-use crate::evaluate::{insert_remote, insert_submitter};
+use crate::evaluate::{exceeds, insert_remote, insert_submitter};
 use crate::index::SlotIndex;
 use crate::ledger::{Accounts, Ledger};
 use crate::request::submitter_of;
@@ -27,10 +27,12 @@ pub struct JobView {
     pub free: usize,
     /// Held by the submitter itself.
     pub held_by_submitter: usize,
-    /// Held by others, and PREEMPTION_REQUIREMENTS is true.
+    /// Held by others, and may be preempted: the slot ranks the job higher, or PREEMPTION_REQUIREMENTS is true.
     pub preemptable: usize,
-    /// Held by others and protected.
+    /// Held by others and protected by PREEMPTION_REQUIREMENTS.
     pub protected: usize,
+    /// Held by others, whose jobs the slot ranks higher.
+    pub prefer_running: usize,
     /// Asleep: a match wakes them.
     pub offline: usize,
     /// No candidates in this cycle, by cause.
@@ -81,7 +83,8 @@ pub fn explain(
         explanation: matcher.explain(slots, job),
         ..JobView::default()
     };
-    let protected = Protection::new(config, &books, &memory.index, job, now);
+    let fixed = dependencies.slot_rank_static;
+    let claims = Claims::new(config, &books, &memory.index, job, fixed, now);
     for row in slots.rows() {
         let Some(class) = memory.index.class_of(row) else {
             continue;
@@ -99,9 +102,13 @@ pub fn explain(
             (Some(cause), _) => view.trimmed.entry(trimmed_text(cause)).or_default(),
             (None, None) if facts.offline => &mut view.offline,
             (None, None) => &mut view.free,
-            (None, Some(user)) if user == view.submitter => &mut view.held_by_submitter,
-            (None, Some(_)) if protected.allows(class) => &mut view.preemptable,
-            (None, Some(_)) => &mut view.protected,
+            (None, Some(user)) => match claims.of(class) {
+                Claim::Outranked => &mut view.preemptable,
+                _ if user == view.submitter => &mut view.held_by_submitter,
+                Claim::Preemptable => &mut view.preemptable,
+                Claim::Protected => &mut view.protected,
+                Claim::Preferred => &mut view.prefer_running,
+            },
         };
         *place += 1;
     }
@@ -154,16 +161,39 @@ impl Books {
     }
 }
 
-/// Which busy classes PREEMPTION_REQUIREMENTS lets a job have.
-struct Protection {
-    allowed: Vec<bool>,
+/// What a job may do to the claim of a busy slot.
+#[derive(Clone, Copy)]
+enum Claim {
+    /// Preempt it: the slot ranks the job higher. PREEMPTION_REQUIREMENTS is not asked.
+    Outranked,
+    /// Preempt it by its submitter's priority.
+    Preemptable,
+    /// Nothing: PREEMPTION_REQUIREMENTS is not true.
+    Protected,
+    /// Nothing: the slot ranks the running job higher.
+    Preferred,
 }
 
-impl Protection {
-    fn new(config: &CycleConfig, books: &Books, index: &SlotIndex, job: &Ad, now: i64) -> Self {
+/// What a job may do to the claims of each class.
+struct Claims {
+    by_class: Vec<Claim>,
+}
+
+impl Claims {
+    /// `fixed`: no slot's Rank asks about jobs.
+    fn new(
+        config: &CycleConfig,
+        books: &Books,
+        index: &SlotIndex,
+        job: &Ad,
+        fixed: bool,
+        now: i64,
+    ) -> Self {
         let (ledger, groups) = (&books.ledger, &books.groups);
-        let allowed = |facts: &Arc<SlotClass>| {
-            let Some(user) = &facts.user else { return true };
+        let of = |facts: &Arc<SlotClass>| {
+            let Some(user) = &facts.user else {
+                return Claim::Preemptable;
+            };
             let mut slot = facts.ad.clone();
             insert_remote(&mut slot, user, ledger, groups);
             let context = Context {
@@ -172,14 +202,28 @@ impl Protection {
                 now,
                 ..Context::default()
             };
-            permits_preemption(&evaluate(&config.preemption.requirements, &context))
+            let rank = match slot.get_str("Rank") {
+                _ if fixed => facts.static_rank,
+                Some(expr) => evaluate(expr, &context).as_number(),
+                None => None,
+            };
+            if exceeds(rank, facts.current_rank) {
+                return Claim::Outranked;
+            }
+            if !permits_preemption(&evaluate(&config.preemption.requirements, &context)) {
+                return Claim::Protected;
+            }
+            match (rank, facts.current_rank) {
+                (Some(rank), Some(current)) if rank >= current => Claim::Preemptable,
+                _ => Claim::Preferred,
+            }
         };
         Self {
-            allowed: index.classes().iter().map(allowed).collect(),
+            by_class: index.classes().iter().map(of).collect(),
         }
     }
 
-    fn allows(&self, class: usize) -> bool {
-        self.allowed[class]
+    fn of(&self, class: usize) -> Claim {
+        self.by_class[class]
     }
 }

@@ -35,7 +35,7 @@ async def test_named_jobs_are_found_once_each_in_order_and_as_if_all_were_search
     found = [await named(schedd, *ids, constraint=constraint) for ids, constraint in questions]
     assert found[0] == [(one, 3)] and found[1] == [(one, 0), (one, 4), (two, 1)] and found[2] == []
     assert found[4] == [(one, 2)]
-    monkeypatch.setattr(listing, "_NAMED_MOST", 0)
+    monkeypatch.setattr(listing, "single_jobs", lambda ids: None)
     assert [await named(schedd, *ids, constraint=constraint) for ids, constraint in questions] == found
 
 

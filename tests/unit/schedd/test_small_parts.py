@@ -13,7 +13,7 @@ from slotwise.home import PoolHome
 from slotwise.schedd.jobs.autocluster import Autoclusters
 from slotwise.schedd.jobs.match_substitution import UnresolvedError, expand, machine_attributes
 from slotwise.schedd.jobs.round_attrs import rounded, with_rounded
-from slotwise.schedd.jobs.selection import constraint_of
+from slotwise.schedd.jobs.selection import constraint_of, single_jobs
 from slotwise.schedd.jobs.values import Expr, decode, encode, literal
 from slotwise.schedd.settings import read_settings
 from slotwise.schedd.transfer import spooling
@@ -101,8 +101,19 @@ def test_selections_as_constraints() -> None:
     assert constraint_of(["3", "4.1"], ["al"], "X > 1") == (
         '(ClusterId == 3 || (ClusterId == 4 && ProcId == 1)) && (Owner == "al") && (X > 1)'
     )
+    many = [str(number) for number in range(9)]
+    assert constraint_of([*many, "3", "9.1"], [], "") == (
+        "(member(ClusterId, {0, 1, 2, 3, 4, 5, 6, 7, 8}) || (ClusterId == 9 && ProcId == 1))"
+    )
     with pytest.raises(UsageError):
         constraint_of(["4.x"], [], "")
+
+
+def test_ids_of_single_jobs() -> None:
+    assert single_jobs(["10.0", "9.11", "9.2", "9.2"]) == ["9.2", "9.11", "10.0"]
+    assert single_jobs(["9.2", "10"]) is None and single_jobs([]) is None
+    with pytest.raises(UsageError):
+        single_jobs(["4.x"])
 
 
 def test_remaps_and_lists() -> None:

@@ -139,10 +139,11 @@ def render(report: JsonObject) -> str:
         "free": "free",
         "held_by_submitter": "held by the submitter itself",
         "protected": "held by others, protected by PREEMPTION_REQUIREMENTS",
+        "prefer_running": "held by others, whose jobs the slot ranks higher",
         "preemptable": "held by others, may be preempted",
         "offline": "asleep",
     }
-    found = [[str(slots[key]), text] for key, text in words.items() if slots[key]]
+    found = [[str(slots[key]), text] for key, text in words.items() if slots.get(key)]
     found += [[str(count), cause] for cause, count in slots["trimmed"].items()]
     if found:
         parts.append(table("Matching slots", ["SLOTS", "STATE"], found))

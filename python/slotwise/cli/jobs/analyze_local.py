@@ -11,6 +11,7 @@ from slotwise.classad.values import Value, whole
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.jobs import match_report as text
 
+_KNOBS = {"StartSchedulerUniverse": "START_SCHEDULER_UNIVERSE", "StartLocalUniverse": "START_LOCAL_UNIVERSE"}
 _CONDITIONS = {7: "StartSchedulerUniverse", 12: "StartLocalUniverse"}
 
 
@@ -43,6 +44,8 @@ def render(job: ClassAd, name: str, schedd: ClassAd | None, now: float) -> str:
     if condition in schedd:
         value, written = _value(schedd.eval(condition, job)), schedd.lookup(condition).print_old()
         lines.append(f"This schedd's {condition} evaluates to {value} for this job: {written}")
+        if schedd.eval(condition, job) is not True:
+            lines.append(f"{_KNOBS[condition]} keeps it from starting.")
     if "Requirements" in job:
         value, written = _value(job.eval("Requirements", schedd)), job.lookup("Requirements").print_old()
         lines.append(f"The job's Requirements evaluate to {value} over the schedd's ad: {written}")

@@ -134,7 +134,11 @@ def counts(found: Fit, name: str, report: JsonObject | None, *, verbose: bool, a
         willing = len(found.willing)
     else:
         seen = report["matching_slots"]
-        line((), "match but serve users with better priority, or will not preempt", count=seen["protected"])
+        line(
+            (),
+            "match but serve users with better priority, or will not preempt",
+            count=seen["protected"] + seen.get("prefer_running", 0),
+        )
         willing = seen["free"] + seen["preemptable"]
     line(found.offline, "match but are offline")
     line(found.willing, "match and are willing to run the job", always=True, count=willing)

@@ -24,7 +24,7 @@ from slotwise.schedd.jobs.from_ad import log_of, priority_of, submitter_of
 from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.jobs.protected_attrs import AttributeLocks
 from slotwise.schedd.jobs.queue import Queue
-from slotwise.schedd.jobs.selection import JobSelection, constraint_of, parse_id
+from slotwise.schedd.jobs.selection import JobSelection, constraint_of, parse_id, single_jobs
 from slotwise.schedd.jobs.values import Changes, literal
 from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.store import Batch
@@ -299,20 +299,18 @@ class Actions:
             return _Selected(count, self._named(selection.ids, outcome))
         if not (selection.all or selection.ids or selection.owners or selection.constraint):
             raise UsageError("no jobs were named")
-        constraint = constraint_of(selection.ids, selection.owners, selection.constraint)
+        keys = single_jobs(selection.ids)
+        table = self._ads.table if keys is None else self._ads.table.excerpt(keys)
+        constraint = constraint_of(selection.ids if keys is None else (), selection.owners, selection.constraint)
         if not constraint:
             jobs = list(self._queue.jobs())
             return _Selected(len(jobs), ((job, "") for job in jobs))
-        keys = await self._questions.keys(self._ads.table, constraint)
+        keys = await self._questions.keys(table, constraint)
         return _Selected(len(keys), ((job, "") for key in keys if (job := self._queue.by_key(key))))
 
     def _named(self, ids: Iterable[str], outcome: ActionOutcome) -> Iterable[tuple[Job, str]]:
         for name in ids:
-            number, proc = parse_id(name)
-            cluster = self._queue.clusters.get(number)
-            jobs = [] if cluster is None else list(cluster.jobs.values())
-            if proc is not None:
-                jobs = [job for job in jobs if job.proc == proc] if cluster and proc in cluster.jobs else []
+            jobs = self._queue.named(*parse_id(name))
             if not jobs:
                 outcome.count(ActionResult.NOT_FOUND)
                 outcome.named[name] = ActionResult.NOT_FOUND

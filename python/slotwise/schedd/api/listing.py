@@ -25,7 +25,7 @@ from slotwise.schedd.jobs.factory import DONE, Factory
 from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.jobs.job_sets import JobSets
 from slotwise.schedd.jobs.queue import Queue
-from slotwise.schedd.jobs.selection import constraint_of, parse_id
+from slotwise.schedd.jobs.selection import constraint_of, single_jobs
 from slotwise.schedd.jobs.values import quoted
 from slotwise.table import AdChunks, AdTable, Form, Order
 from slotwise.wire.token import Identity
@@ -33,8 +33,6 @@ from slotwise.wire.token import Identity
 #: Ads in one piece of an answer.
 CHUNK_ROWS = 2000
 _LINES = 20_000
-#: So many jobs are looked up by their ids; for more, all are searched.
-_NAMED_MOST = 1000
 #: A row of an answer, by the names that clients read.
 Row: TypeAlias = dict[str, Value]
 _JobId: TypeAlias = tuple[int, int]
@@ -83,21 +81,23 @@ class Listing:
         #: Letters for the state of jobs that are transferring files, by job id.
         self.moving: Mapping[str, str] = {}
 
-    def constraint(self, caller: Identity, query: JobQuery) -> tuple[str, str]:
-        """What the query selects: the whole constraint, and the part of it that the caller wrote."""
+    def _asked(self, caller: Identity, query: JobQuery) -> tuple[AdTable, str]:
+        """The table to ask and the constraint. Where a query names single jobs, one of these alone, so that a queue of
+        a million jobs is not searched for them."""
         owners = query.jobs.owners
         if query.mine_only and not owners:
             owners = (caller.name,)
-        text = " && ".join(f"({part})" for part in (query.constraint, query.jobs.constraint) if part.strip())
-        return constraint_of(query.jobs.ids, owners, text), text
+        keys = single_jobs(query.jobs.ids)
+        if keys is None:
+            return self._ads.table, constraint_of(query.jobs.ids, owners, _written(query))
+        return self._ads.table.excerpt(keys), constraint_of((), owners, _written(query))
 
     # ---- ads
 
     def chunks(self, caller: Identity, query: JobQuery) -> AsyncIterator[AdChunks]:
         """The selected ads in pieces."""
-        constraint, _ = self.constraint(caller, query)
+        table, constraint = self._asked(caller, query)
         form: Form = query.form or "pack"
-        table = self._named(query)
         return self.questions.chunks(
             table, constraint, query.projection, query.limit or None, form, CHUNK_ROWS, alone=query.alone
         )
@@ -110,36 +110,22 @@ class Listing:
         """
         if query.limit < 1:
             raise UsageError("a page needs a limit", hint="say how many jobs it has at most")
-        constraint, _ = self.constraint(caller, query)
-        found = await self.questions.firsts(self._named(query), constraint, order, query.limit + 1)
+        table, constraint = self._asked(caller, query)
+        found = await self.questions.firsts(table, constraint, order, query.limit + 1)
         shown, first = AdTable(), found[: query.limit]
         for _, key in first:
             if (ad := self._ads.table.get(key)) is not None:  # it may have left meanwhile
                 shown.upsert(key, ad)
         return shown, first[-1][0].hex() if len(found) > len(first) else ""
 
-    def _named(self, query: JobQuery) -> AdTable:
-        """The table to ask: where a query names single jobs, one of these alone, so that a queue of a million jobs is
-        not searched for them."""
-        named = {parse_id(name) for name in query.jobs.ids}
-        if not named or len(named) > _NAMED_MOST or any(proc is None for _, proc in named):
-            return self._ads.table
-        found = AdTable()
-        for cluster, proc in sorted((cluster, proc or 0) for cluster, proc in named):
-            key = f"{cluster}.{proc}"
-            if (ad := self._ads.table.get(key)) is not None:
-                found.upsert(key, ad)
-        return found
-
     async def count(self, caller: Identity, query: JobQuery) -> int:
         """How many ads are selected."""
-        constraint, _ = self.constraint(caller, query)
-        return await self.questions.count(self._ads.table, constraint)
+        return await self.questions.count(*self._asked(caller, query))
 
     async def count_by(self, caller: Identity, query: JobQuery) -> list[Row]:
         """Counts by distinct values of some attributes."""
-        constraint, _ = self.constraint(caller, query)
-        rows = await self.questions.count_by(self._ads.table, query.count_by, constraint)
+        table, constraint = self._asked(caller, query)
+        rows = await self.questions.count_by(table, query.count_by, constraint)
         return [{**dict(zip(query.count_by, row, strict=False)), "Count": row[-1]} for row in rows]
 
     # ---- totals
@@ -180,16 +166,15 @@ class Listing:
                 if not _drives(cluster):
                     totals.add(cluster.counts)
             return totals
-        constraint, _ = self.constraint(caller, query)
-        for row in await self.questions.count_by(self._ads.table, ["JobStatus", "JobUniverse"], constraint):
+        table, constraint = self._asked(caller, query)
+        for row in await self.questions.count_by(table, ["JobStatus", "JobUniverse"], constraint):
             if isinstance(row[0], int) and 0 < row[0] < 8 and row[1] != Universe.SCHEDULER:
                 totals.counts[row[0]] += whole(row[2])
         return totals
 
     def _whole_clusters(self, caller: Identity, query: JobQuery) -> list[Cluster] | None:
         """The selected clusters, when the selection is by owners and whole clusters only; else None."""
-        _, text = self.constraint(caller, query)
-        if text or any("." in name for name in query.jobs.ids) or query.limit:
+        if _written(query) or any("." in name for name in query.jobs.ids) or query.limit:
             return None
         owners = query.jobs.owners or ((caller.user,) if query.mine_only else ())
         ids = {int(name) for name in query.jobs.ids if name.isdecimal() and name.isascii()}
@@ -204,8 +189,7 @@ class Listing:
         clusters = self._whole_clusters(caller, query)
         if clusters is not None:
             return itertools.chain.from_iterable(cluster.jobs.values() for cluster in clusters)
-        constraint, _ = self.constraint(caller, query)
-        keys = await self.questions.keys(self._ads.table, constraint, query.limit or None)
+        keys = await self.questions.keys(*self._asked(caller, query), query.limit or None)
         found = [job for key in keys if (job := self._queue.by_key(key)) is not None]
         return sorted(found, key=lambda job: (job.cluster.number, job.proc))
 
@@ -293,7 +277,7 @@ class Listing:
         commands: dict[int, str] | None = None
         if not cluster.varied.isdisjoint(("cmd", "args", "arguments")):
             names = ["ProcId", "Cmd", "Arguments", "Args"]
-            rows = zip(*self._ads.table.values(names, f"ClusterId == {cluster.number}"), strict=True)
+            rows = zip(*self._ads.table.values_of([job.key for job in cluster.jobs.values()], names), strict=True)
             bases: dict[object, str] = {}
             commands = {}
             for proc, command, new, old in rows:
@@ -323,6 +307,11 @@ class Listing:
             f"{cluster.owner:<14.14} {submitted_at(cluster.qdate)} {days_and_time(wall):>12} {letter:<2} "
             f"{-job.priority[2]:<3d} {size:6.1f} "
         )
+
+
+def _written(query: JobQuery) -> str:
+    """The part of what is selected that the caller wrote."""
+    return " && ".join(f"({part})" for part in (query.constraint, query.jobs.constraint) if part.strip())
 
 
 class _Batch:

@@ -59,6 +59,15 @@ class JobIndex:
         found = self.clusters.get(cluster)
         return found.jobs.get(proc) if found else None
 
+    def named(self, cluster: int, proc: int | None) -> list[Job]:
+        """The job with this id, or all jobs of the cluster; none if there is no such."""
+        found = self.clusters.get(cluster)
+        if found is None:
+            return []
+        if proc is None:
+            return list(found.jobs.values())
+        return [job] if (job := found.jobs.get(proc)) is not None else []
+
     def by_key(self, key: str) -> Job | None:
         """The job named ``cluster.proc``, or None."""
         head, _, tail = key.partition(".")

@@ -10,6 +10,8 @@ from slotwise.schedd.jobs.values import quoted
 
 #: Jobs and owners that one call names: each is looked at on the daemon's event loop.
 NAMED_MOST = 20_000
+#: Clusters that a constraint names one by one.
+_CLUSTERS_APART = 8
 
 
 @dataclass(frozen=True)
@@ -45,11 +47,23 @@ def parse_id(text: str) -> tuple[int, int | None]:
     raise UsageError(f"{text!r} is not a job id", hint="give CLUSTER or CLUSTER.PROC")
 
 
+def single_jobs(ids: Sequence[str]) -> list[str] | None:
+    """The keys of the jobs that ids name, each once and in order; None if they name none, or whole clusters.
+
+    :raises UsageError: for what is not an id.
+    """
+    named = {parse_id(text) for text in ids}
+    single = sorted((cluster, proc) for cluster, proc in named if proc is not None)
+    if not single or len(single) < len(named):
+        return None
+    return [f"{cluster}.{proc}" for cluster, proc in single]
+
+
 def constraint_of(ids: Sequence[str], owners: Sequence[str], constraint: str) -> str:
     """The ClassAd constraint for ids, owners and constraint together."""
     parts: list[str] = []
     if ids:
-        parts.append(" || ".join(_id_clause(text) for text in ids))
+        parts.append(_among(ids))
     if owners:
         parts.append(" || ".join(f"{'User' if '@' in o else 'Owner'} == {quoted(o)}" for o in owners))
     if constraint.strip():
@@ -57,6 +71,11 @@ def constraint_of(ids: Sequence[str], owners: Sequence[str], constraint: str) ->
     return " && ".join(f"({part})" for part in parts)
 
 
-def _id_clause(text: str) -> str:
-    cluster, proc = parse_id(text)
-    return f"ClusterId == {cluster}" if proc is None else f"(ClusterId == {cluster} && ProcId == {proc})"
+def _among(ids: Sequence[str]) -> str:
+    named = dict.fromkeys(parse_id(text) for text in ids)
+    whole = [cluster for cluster, proc in named if proc is None]
+    texts = [f"(ClusterId == {cluster} && ProcId == {proc})" for cluster, proc in named if proc is not None]
+    if len(whole) > _CLUSTERS_APART:
+        # Each is a question to all jobs; this is one to each cluster.
+        return " || ".join([f"member(ClusterId, {{{', '.join(map(str, whole))}}})", *texts])
+    return " || ".join([*(f"ClusterId == {cluster}" for cluster in whole), *texts])

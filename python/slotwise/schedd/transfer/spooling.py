@@ -110,9 +110,7 @@ class Spooling:
         """
         found = []
         for name in names:
-            cluster, proc = parse_id(name)
-            known = self._queue.clusters.get(cluster)
-            jobs = [] if known is None else [job for job in known.jobs.values() if proc is None or job.proc == proc]
+            jobs = self._queue.named(*parse_id(name))
             if not jobs:
                 raise NotFoundError(f"there is no job {name} in the queue")
             for job in jobs:

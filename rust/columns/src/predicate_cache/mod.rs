@@ -5,6 +5,7 @@ mod numbers;
 
 use key::result_key;
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use classad::{Ad, Value, allowance};
@@ -23,6 +24,7 @@ use crate::logic::Ask;
 use crate::lower::Residue;
 use crate::matcher::{Matcher, Owner};
 use crate::results::{Numbers, Truth, Values};
+use crate::scan::Comparison;
 use crate::table::{AdTable, ColumnId, Row};
 use crate::verdicts::{VERDICTS, Verdict, Verdicts};
 
@@ -95,6 +97,8 @@ pub(crate) struct PredicateCache {
     lists: Mutex<Lists>,
     /// Names from which on lists are followed row by row; 0 for the usual number.
     pub lists_from: usize,
+    /// The only rows that are asked about: work is in proportion to them, not to those of the table.
+    pub window: Option<Range<usize>>,
 }
 
 impl PredicateCache {
@@ -104,6 +108,7 @@ impl PredicateCache {
         *self = PredicateCache {
             stamp,
             lists_from: self.lists_from,
+            window: self.window.take(),
             ..PredicateCache::default()
         };
     }
@@ -205,6 +210,14 @@ impl PredicateCache {
         *lock(&self.number_bytes) = bytes;
     }
 
+    /// The rows that may be asked about.
+    pub fn rows(&self, table: &AdTable) -> Range<usize> {
+        let end = table.row_end();
+        let all = 0..end;
+        let window = self.window.as_ref();
+        window.map_or(all, |rows| rows.start.min(end)..rows.end.min(end))
+    }
+
     /// What a column leads to, if it is followed row by row.
     pub fn listed(
         &self,
@@ -249,7 +262,8 @@ impl PredicateCache {
     }
 
     fn cells<'t>(&self, table: &'t AdTable, columns: &[ColumnId]) -> Cells<'t> {
-        cells_of(table, columns, |column| self.derived(table, column))
+        let rows = self.window.as_ref();
+        cells_of(table, rows, columns, |column| self.derived(table, column))
     }
 
     /// Rows grouped by columns.
@@ -282,7 +296,8 @@ impl PredicateCache {
         }
         let mut seen = FxHashSet::default();
         let mut last = Cell::MISSING;
-        table.column(column).for_each_value(|cell| {
+        let rows = self.rows(table);
+        table.column(column).for_each_value(&rows, |cell| {
             if cell != last {
                 last = cell;
                 seen.extend(cell.expr_id());
@@ -346,7 +361,7 @@ impl PredicateCache {
         }
         let count = match self.derived(table, column) {
             Some(derived) => derived.count(),
-            None => table.column(column).distinct_at_most(table.row_end()),
+            None => table.column(column).distinct_at_most(&self.rows(table)),
         };
         lock(&self.distinct).insert(column, (version, count));
         count
@@ -364,7 +379,7 @@ impl PredicateCache {
             return known.clone();
         }
         let mut map = vec![u32::MAX; from.count()];
-        for (here, there) in from.group_of().iter().zip(to.group_of()) {
+        for (here, there) in from.numbers().iter().zip(to.numbers()) {
             map[*here as usize] = *there;
         }
         let map: Arc<[u32]> = map.into();
@@ -405,23 +420,23 @@ impl PredicateCache {
         memo
     }
 
-    /// Whether rows are so few, and so different from the others, that to group all rows by their values is more work
-    /// than to ask each of these.
-    fn few_of_many(
+    /// The rows of which a comparison with an integer says this, in a question of its own, which nobody shares.
+    fn scanned(
         &self,
-        matcher: &Matcher,
-        table: &AdTable,
+        ask: Ask<'_>,
+        clause: &Clause,
+        scalar: &Scalar<'_>,
         dependencies: &Dependencies,
+        want: Verdict,
         within: Option<&Bitmap>,
-    ) -> bool {
-        let Some(rows) = within.filter(|_| matcher.tuning.only_within) else {
-            return false;
-        };
-        let asked = rows.count();
-        dependencies
-            .columns
-            .iter()
-            .any(|column| self.distinct(table, *column) / 2 > asked)
+    ) -> Option<Truth> {
+        self.window.as_ref()?;
+        let comparison = Comparison::of(ask, clause)?;
+        if *dependencies.columns != [comparison.column()] {
+            return None;
+        }
+        let all = within.unwrap_or(ask.table.live());
+        comparison.rows(ask, clause, scalar, want, all)
     }
 
     /// The rows of which a clause says this; of those of `within` alone, if that is far less to do.
@@ -447,20 +462,8 @@ impl PredicateCache {
             }
             return Truth::Rows(Arc::new(out));
         }
-        if self.few_of_many(matcher, table, dependencies, within) {
-            // Ads of what the clause reads: whole ones have many times as many attributes.
-            let cells = self.cells(table, &dependencies.columns);
-            let mut plain = scalar.plain();
-            let mut tuple = Vec::with_capacity(dependencies.columns.len());
-            let mut out = Bitmap::empty(table.row_end());
-            for row in within.unwrap_or(table.live()).iter() {
-                tuple.clear();
-                let columns = dependencies.columns.iter();
-                tuple.extend(columns.map(|column| cells.get(row, *column)));
-                let said = Verdict::of(&plain.whole(clause, &dependencies.columns, &tuple));
-                out.set(row, said == want);
-            }
-            return Truth::Rows(Arc::new(out));
+        if let Some(rows) = self.scanned(ask, clause, &scalar, dependencies, want, within) {
+            return rows;
         }
         let groups = self.groups(table, &dependencies.columns);
         if groups.count() == 1 {
@@ -493,10 +496,9 @@ impl PredicateCache {
         entry.forget(&groups);
         // Whether the rows are so few that their groups are far from all.
         let few = |rows: &&Bitmap| {
-            matcher.tuning.only_within
-                || clause.heavy
-                    && groups.count() >= matcher.tuning.pick_from
-                    && rows.count() < groups.count() / 2
+            clause.heavy
+                && groups.count() >= matcher.tuning.pick_from
+                && rows.count() < groups.count() / 2
         };
         let few = within.filter(few);
         let out = match few {
@@ -512,7 +514,7 @@ impl PredicateCache {
             *bytes += if remembered {
                 0
             } else {
-                groups.group_of().len() / 8 + entry.by_group.heap_bytes()
+                groups.rows().len() / 8 + entry.by_group.heap_bytes()
             };
             drop(bytes);
             lock(&self.verdicts).insert(key, entry);
@@ -578,7 +580,7 @@ impl VerdictEntry {
         if said.count() == groups.count() {
             return Truth::Always;
         }
-        let spread = || Arc::new(spread(said, groups.group_of()));
+        let spread = || Arc::new(spread(said, groups, row_end));
         Truth::Rows(self.rows[want as usize].get_or_insert_with(spread).clone())
     }
 
@@ -591,8 +593,8 @@ impl VerdictEntry {
                 let said = self.by_group.groups(VERDICTS[at]);
                 rows.resize(row_end);
                 for row in &groups.moved {
-                    let group = groups.group_of()[*row as usize];
-                    rows.set(*row as usize, said.get(group as usize));
+                    let group = groups.group(*row as usize);
+                    rows.set(*row as usize, said.get(group));
                 }
             }
         } else if self.stamp != groups.stamp {
@@ -617,7 +619,7 @@ impl VerdictEntry {
             self.by_group.resize(groups.count());
             let mut missing = Bitmap::empty(groups.count());
             for row in within.iter() {
-                let group = groups.group_of()[row] as usize;
+                let group = groups.group(row);
                 if !self.by_group.has(group) {
                     missing.set(group, true);
                 }
@@ -630,23 +632,31 @@ impl VerdictEntry {
         let said = self.by_group.groups(want);
         let mut out = Bitmap::empty(within.len());
         for row in within.iter() {
-            out.set(row, said.get(groups.group_of()[row] as usize));
+            out.set(row, said.get(groups.group(row)));
         }
         Truth::Rows(Arc::new(out))
     }
 }
 
-/// One bit a row from one bit a group.
-fn spread(by_group: &Bitmap, group_of: &[u32]) -> Bitmap {
-    let mut out = Bitmap::empty(group_of.len());
+/// One bit a row from one bit a group, of a table that ends with `row_end`.
+fn spread(by_group: &Bitmap, groups: &Groups, row_end: usize) -> Bitmap {
+    let mut out = Bitmap::empty(row_end);
     let words = by_group.words();
-    for (word, groups) in out.words_mut().iter_mut().zip(group_of.chunks(64)) {
+    let (rows, mut left) = (groups.rows(), groups.numbers());
+    let mut at = rows.start;
+    for word in &mut out.words_mut()[rows.start / 64..] {
+        let (here, after) = left.split_at((64 - at % 64).min(left.len()));
         let mut bits = 0u64;
-        for (at, group) in groups.iter().enumerate() {
+        for (place, group) in here.iter().enumerate() {
             let group = *group as usize;
-            bits |= (words[group / 64] >> (group % 64) & 1) << at;
+            bits |= (words[group / 64] >> (group % 64) & 1) << place;
         }
-        *word = bits;
+        *word = bits << (at % 64);
+        at += here.len();
+        left = after;
+        if left.is_empty() {
+            break;
+        }
     }
     out
 }

@@ -36,10 +36,9 @@ impl PredicateCache {
         }
         let scalar = Scalar::new(matcher, table, clause, owner, job);
         if dependencies.unbounded {
-            let groups = Arc::new(Groups::each_row(table));
-            let by_row = (0..table.row_end())
-                .map(|row| number(&scalar.row(row as Row)))
-                .collect();
+            let rows = self.rows(table);
+            let groups = Arc::new(Groups::each_row(&rows));
+            let by_row = rows.map(|row| number(&scalar.row(row as Row))).collect();
             return Arc::new(Numbers {
                 groups,
                 by_group: by_row,
@@ -68,45 +67,31 @@ impl PredicateCache {
         numbers
     }
 
-    /// The values that an expression gives in the rows of `within`, all without any.
+    /// The values that an expression gives.
     pub fn values(
         &self,
         matcher: &Matcher,
         ask: Ask<'_>,
         clause: &Clause,
         dependencies: &Dependencies,
-        within: Option<&Bitmap>,
     ) -> Values {
         let Ask { table, owner, job } = ask;
         let scalar = Scalar::new(matcher, table, clause, owner, job);
         if dependencies.unbounded {
+            let rows = self.rows(table);
             return Values {
-                groups: Arc::new(Groups::each_row(table)),
-                by_group: (0..table.row_end())
-                    .map(|row| match within {
-                        Some(rows) if !rows.get(row) => Value::Undefined,
-                        _ => scalar.row(row as Row),
+                groups: Arc::new(Groups::each_row(&rows)),
+                by_group: rows
+                    .map(|row| match table.live().get(row) {
+                        false => Value::Undefined,
+                        true => scalar.row(row as Row),
                     })
                     .collect(),
             };
         }
         let groups = self.groups(table, &dependencies.columns);
         let mut by_group = vec![Value::Undefined; groups.count()];
-        match within {
-            None => scalar.tuples(&groups, 0, |group, value| by_group[group] = value.clone()),
-            Some(rows) => {
-                let mut done = Bitmap::empty(groups.count());
-                let mut plain = scalar.plain();
-                for row in rows.iter() {
-                    let group = groups.group_of()[row] as usize;
-                    if !done.get(group) {
-                        done.set(group, true);
-                        by_group[group] =
-                            plain.whole(clause, groups.columns(), groups.tuple(group));
-                    }
-                }
-            }
-        }
+        scalar.tuples(&groups, 0, |group, value| by_group[group] = value.clone());
         Values { groups, by_group }
     }
 }

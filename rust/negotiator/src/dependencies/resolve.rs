@@ -30,7 +30,9 @@ pub fn each_distinct(table: &AdTable, column: ColumnId, mut visit: impl FnMut(Ce
             visit(cell);
         }
     };
-    table.column(column).for_each_value(&mut once);
+    table
+        .column(column)
+        .for_each_value(&(0..table.row_end()), &mut once);
 }
 
 pub(crate) fn expressions(table: &AdTable, column: ColumnId) -> Vec<u32> {

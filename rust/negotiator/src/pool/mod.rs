@@ -176,7 +176,7 @@ impl<'a> Pool<'a> {
                 .enumerate()
                 .filter(|(_, facts)| facts.kind == SlotKind::Free)
             {
-                let group = groups.group_of()[facts.representative as usize];
+                let group = groups.group(facts.representative as usize) as u32;
                 by_group.entry(group).or_default().push(class as u32);
             }
             let mut tiers: Vec<(u32, Arc<[u32]>)> =

@@ -30,10 +30,12 @@ pub(crate) struct JobExplanation {
     free: usize,
     /// Held by the submitter itself.
     held_by_submitter: usize,
-    /// Held by others, and PREEMPTION_REQUIREMENTS is true.
+    /// Held by others, and may be preempted.
     preemptable: usize,
-    /// Held by others and protected.
+    /// Held by others and protected by PREEMPTION_REQUIREMENTS.
     protected: usize,
+    /// Held by others, whose jobs the slot ranks higher.
+    prefer_running: usize,
     /// Asleep: a match wakes them.
     offline: usize,
     /// Not considered in this cycle, by cause.
@@ -56,6 +58,7 @@ impl JobExplanation {
             held_by_submitter: view.held_by_submitter,
             preemptable: view.preemptable,
             protected: view.protected,
+            prefer_running: view.prefer_running,
             offline: view.offline,
             trimmed: view.trimmed,
         }

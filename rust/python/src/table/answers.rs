@@ -37,7 +37,7 @@ pub(super) fn values_of<'py>(
         let mut made: Vec<Option<Bound<'py, PyAny>>> = Vec::new();
         let column = PyList::empty(py);
         for row in rows {
-            let group = values.groups().group_of()[*row as usize] as usize;
+            let group = values.groups().group(*row as usize);
             if made.len() <= group {
                 made.resize(group + 1, None);
             }

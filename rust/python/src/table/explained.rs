@@ -57,6 +57,10 @@ pub(crate) struct ClauseHint {
     strict: bool,
     /// Some slot has the attribute.
     known: bool,
+    /// It is an attribute of the job, which the job lacks.
+    of_job: bool,
+    /// An attribute that is spelt much like one that is missing.
+    alike: Option<String>,
     /// Of all slots; none unless no slot satisfies the clause.
     nearest: Option<NearestValue>,
     /// Of the slots that satisfy all other clauses.
@@ -77,6 +81,8 @@ impl ClauseHint {
             },
             strict: hint.strict,
             known: hint.known,
+            of_job: hint.of_job,
+            alike: hint.alike.as_ref().map(|name| name.to_text().into_owned()),
             nearest: hint.nearest.as_ref().map(NearestValue::of),
             among_rest: hint.among_rest.as_ref().map(NearestValue::of),
         }

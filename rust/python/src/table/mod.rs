@@ -225,6 +225,42 @@ impl PyAdTable {
         PyBytes::new(py, &bytes)
     }
 
+    /// The ads of some keys with these, in their order, as a batch.
+    fn pack_keys<'py>(&self, py: Python<'py>, keys: Vec<String>) -> Bound<'py, PyBytes> {
+        let bytes = py.detach(|| {
+            let table = self.read();
+            let found = keys.iter().filter_map(|key| table.row_of(key.as_bytes()));
+            let rows: Vec<_> = found.collect();
+            table.pack_rows(&rows, &table.projected(None, false), true)
+        });
+        PyBytes::new(py, &bytes)
+    }
+
+    /// Lists of the values of the ads of some keys, one a name.
+    fn values_of<'py>(
+        &self,
+        py: Python<'py>,
+        keys: Vec<String>,
+        names: Vec<String>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let columns: Vec<Vec<_>> = py.detach(|| {
+            let table = self.read();
+            let value = |key: &String, name: &str| {
+                evaluated(&table, key, name).unwrap_or(::classad::Value::Undefined)
+            };
+            names
+                .iter()
+                .map(|name| keys.iter().map(|key| value(key, name)).collect())
+                .collect()
+        });
+        let out = PyList::empty(py);
+        for column in &columns {
+            let values = column.iter().map(|value| to_python(py, value));
+            out.append(PyList::new(py, values.collect::<PyResult<Vec<_>>>()?)?)?;
+        }
+        Ok(out)
+    }
+
     /// The rows of a question in one piece.
     fn select<'py>(
         &self,
