@@ -148,7 +148,7 @@ class RunningAccessPoint:
             "RequestMemory": 128,
             "RequestDisk": 1024,
             "TransferExecutable": False,
-            "ShouldTransferFiles": "YES",
+            "ShouldTransferFiles": "IF_NEEDED",
             **attributes,
         }
         batch = schedd_pb2.ProcBatch(count=count)

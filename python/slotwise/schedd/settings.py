@@ -14,7 +14,7 @@ from slotwise.errors import ConfigError
 from slotwise.mail.settings import MailSettings
 from slotwise.model.job_events import DateForm
 from slotwise.model.ownership import LocalDomains
-from slotwise.release import CONDOR_VERSION
+from slotwise.release import CONDOR_VERSION, condor_platform
 from slotwise.schedd.claims.settings import ClaimSettings
 from slotwise.schedd.history.daemon_history import DaemonHistorySettings
 from slotwise.schedd.history.epochs import RunHistorySettings
@@ -138,6 +138,7 @@ class Settings:
             schedd_name=self.name,
             domains=LocalDomains.of(self.uid_domain, self.trusted_domains),
             version=CONDOR_VERSION,
+            platform=condor_platform(),
             jobs_most=self.jobs_most,
             jobs_per_owner_most=self.jobs_per_owner_most,
             jobs_per_submission_most=self.jobs_per_submission_most,

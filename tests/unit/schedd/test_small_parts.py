@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from slotwise.classad import ClassAd, ExprTree, parse_ads
 from slotwise.config import load
 from slotwise.errors import ConfigError, UsageError
 from slotwise.home import PoolHome
 from slotwise.schedd.jobs.autocluster import Autoclusters
-from slotwise.schedd.jobs.match_substitution import UnresolvedError, expand, machine_attributes
+from slotwise.schedd.jobs.match_substitution import UnresolvedError, filled, machine_attributes, provisioned
 from slotwise.schedd.jobs.round_attrs import rounded, with_rounded
 from slotwise.schedd.jobs.selection import constraint_of, single_jobs
 from slotwise.schedd.jobs.values import Expr, decode, encode, literal
@@ -36,16 +38,54 @@ def test_rounding_to_places_keeps_the_exact_value_beside() -> None:
     assert found == {"ImageSize": 125, "ImageSize_RAW": 101, "Other": 101}
 
 
+def _filled(job: str, slot: str) -> tuple[dict[str, str], dict[str, object]]:
+    (ad,), (machine,) = parse_ads(job), parse_ads(slot)
+    found = filled(ad, machine)
+    return {name: str(value) for name, value in found.attributes.items()}, found.kept
+
+
 def test_dollar_dollar_references() -> None:
-    slot = {"Arch": "X86_64", "Memory": 5}
-
-    def fill(text: str) -> str:
-        return expand(text, slot.get, lambda expr: f"<{expr}>")
-
-    assert fill("run.$$(Arch) $$(Memory)/$$(Nope:none) $$([Memory * (2)])") == "run.X86_64 5/none <Memory * (2)>"
-    assert fill("no $ $$ here") == "no $ $$ here"
+    job = 'Args = "run.$$(Arch) $$(Memory)/$$(Nope:none) $$([Memory * (2)])"\nOther = "no $ $$ here"\nN = 3\n'
+    attributes, kept = _filled(job, 'Arch = "X86_64"\nMemory = 5\n')
+    assert attributes == {"Args": "run.X86_64 5/none 10"}
+    assert kept == {
+        "MATCH_Arch": "X86_64",
+        "MATCH_Memory": 5,
+        "MATCH_Nope": "none",
+        "MATCH_EXP_Args": "run.X86_64 5/none 10",
+    }
     with pytest.raises(UnresolvedError):
-        fill("$$(Nope)")
+        _filled('Args = "$$(Nope)"', "Memory = 5")
+
+
+def test_references_are_filled_in_as_by_htcondor() -> None:
+    """What 25.14.1 kept of a job: of expressions the text, not the value, and those within expressions, too."""
+    recorded = json.loads((Path(__file__).parents[2] / "conformance" / "match-substitution.json").read_text())
+    _, kept = _filled("\n".join(recorded["job"]), "\n".join(recorded["slot"]))
+    (theirs,) = parse_ads("\n".join(recorded["kept"]))
+    ours = ClassAd({name: ExprTree(literal(value)) for name, value in kept.items()})  # names without regard to case
+    assert {name.lower(): str(ours.lookup(name)) for name in ours} == {
+        name.lower(): str(theirs.lookup(name)) for name in theirs
+    }
+
+
+def test_values_of_earlier_starts_are_no_references() -> None:
+    assert _filled('MATCH_EXP_Args = "$$(Memory)"\nmatch_x = "$$(Memory)"', "Memory = 5") == ({}, {})
+
+
+def test_a_slot_cannot_break_out_of_the_string_that_it_fills() -> None:
+    attributes, _ = _filled('A = strcat("<", "$$(Name)", ">")', 'Name = "x\\", Owner, \\""')
+    assert attributes == {"A": 'strcat("<","x\\", Owner, \\"",">")'}
+
+
+def test_what_a_slot_gives_is_named_after_its_resources() -> None:
+    (slot,) = parse_ads('MachineResources = "Cpus Memory Disk Swap GPUs"\nCpus = 2\nMemory = 10\nDisk = 7\nGPUs = 1\n'
+                        'AssignedGPUs = "GPU-a"')
+    given = provisioned(slot)
+    assert given | {"AssignedMemory": None} == given
+    assert {name: value for name, value in given.items() if value is not None} == {
+        "CpusProvisioned": 2, "MemoryProvisioned": 10, "DiskProvisioned": 7, "GPUsProvisioned": 1, "AssignedGPUs": "GPU-a"
+    }  # fmt: skip
 
 
 def test_machine_attributes_move_up() -> None:

@@ -355,7 +355,8 @@ class Actions:
                 decision.log(job, job_events.attribute_changed(self._queue.frame(job, decision.now), name, old, new))
         decision.set(job, changes)
         self._ads.set(job.key, changes)
-        self._ads.forget_edit(job.cluster.number)
+        dollars = any(isinstance(value, str) and "$$(" in value for value in changes.values())
+        self._ads.forget_edit(job.cluster.number, dollars=dollars)
         job.cluster.varied |= {name.lower() for name in changes}
         waiting = self._queue.runnable.has(job)
         self._queue.runnable.discard(job)

@@ -14,12 +14,14 @@ from slotwise.schedd.claims.starts.slot_equivalence import Alike
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.job import Job
+from slotwise.schedd.jobs.match_substitution import MATCH_EXPR
 from slotwise.schedd.jobs.node_ads import NodeAd
 from slotwise.schedd.lifecycle.claim_states import ClaimState, Disconnected, Gone, Idle, Requested, Reserved
 from slotwise.schedd.lifecycle.run_events import EndOfClaim
 from slotwise.schedd.lifecycle.run_states import Ending, Failed, Over, RunState
 from slotwise.schedd.parallel.gang import Gang, Node
 from slotwise.schedd.storage.run_rows import StoredNode, StoredRun
+from slotwise.table import pack_ads
 
 
 @dataclass(slots=True, eq=False)
@@ -65,8 +67,8 @@ class Claim:
         return local.rpartition("_")[0] + at + host
 
     def renew_slot(self, slot_ad: bytes) -> None:
-        """Replace the slot's ad: which jobs fit is no longer known."""
-        self.slot_ad, self._slot, self.alike = slot_ad, None, None
+        """Replace the slot's ad: which jobs fit is no longer known. What the negotiator had added to it stays."""
+        self.slot_ad, self._slot, self.alike = with_added(slot_ad, self.slot_ad), None, None
         self.fits.clear()
 
     @property
@@ -104,6 +106,8 @@ class Run:
     transfer: object = None
     sent_bytes: int = 0
     received_bytes: int = 0
+    #: How many of these the job's ad counts already: received from the job, and sent to it.
+    counted: tuple[int, int] = (0, 0)
     #: The node of a parallel job that it is the run of.
     node: Node | None = None
 
@@ -198,6 +202,8 @@ class ClaimRequestPending:
     #: For the dedicated scheduler: the cluster and proc for whose nodes it asks, and for how many. No job is reserved.
     part: tuple[int, int] | None = None
     nodes: int = 0
+    #: The slot's ad as the negotiator passed it, packed, where it has added something to it.
+    matched_ad: bytes = b""
     state: ClaimState = field(default_factory=Requested)
 
     @property
@@ -209,6 +215,15 @@ class ClaimRequestPending:
     def where(self) -> tuple[str, str]:
         """The slot's name and its startd's address."""
         return self.slot_name, self.startd
+
+
+def with_added(slot_ad: bytes, matched_ad: bytes) -> bytes:
+    """The slot's ad, packed, with what the negotiator has added to the one of the match (NEGOTIATOR_MATCH_EXPRS)."""
+    if MATCH_EXPR.encode() not in matched_ad:
+        return slot_ad
+    ad, matched = JobAds.parse(slot_ad), JobAds.parse(matched_ad)
+    ad.update({name: matched.lookup(name) for name in matched if name.startswith(MATCH_EXPR)})
+    return pack_ads([ad])
 
 
 class ClaimTable:

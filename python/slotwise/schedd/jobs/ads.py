@@ -9,7 +9,7 @@ from slotwise.classad import ClassAd, ExprTree, SpecialValue
 from slotwise.classad.values import Value as AdValue
 from slotwise.errors import UsageError
 from slotwise.schedd.jobs.job import Cluster, Job, finite
-from slotwise.schedd.jobs.match_substitution import UnresolvedError, expand
+from slotwise.schedd.jobs.match_substitution import MATCH_EXPR, UnresolvedError, filled
 from slotwise.schedd.jobs.node_ads import NodeAd
 from slotwise.schedd.jobs.round_attrs import DEFAULT_STEPS
 from slotwise.schedd.jobs.values import Changes, Evaluate, Expr, Value
@@ -128,8 +128,13 @@ class JobAds:
         self._plain_exit.pop(number, None)
         self._leaves.discard(number)
 
-    def forget_edit(self, number: int) -> None:
-        """Discard what is cached of a cluster's attributes: one of its jobs was edited."""
+    def forget_edit(self, number: int, *, dollars: bool = False) -> None:
+        """Discard what is cached of a cluster's attributes: one of its jobs was edited.
+
+        ``dollars``: an attribute has ``$$()`` in it now.
+        """
+        if dollars:
+            self._dollars.add(number)
         self._plain_exit.pop(number, None)
         self._leaves.discard(number)
         self._requests.clear()
@@ -184,24 +189,21 @@ class JobAds:
         """
         ad = self.ad(job)
         if job.cluster.number in self._dollars:
-            ad.update(self._expanded(ad, slot))
+            ad.update(filled(ad, slot).attributes)
+        ad.update({name: slot.lookup(name) for name in slot if name.startswith(MATCH_EXPR)})
         if node is not None:
             ad.update(node.attributes(ad))
         return ad
 
-    @staticmethod
-    def _expanded(ad: ClassAd, slot: ClassAd) -> dict[str, str]:
-        def lookup(name: str) -> Value:
-            return plain(slot.eval(name))
-
-        def evaluate(text: str) -> Value:
-            return plain(ExprTree(text).eval(ad, slot))
-
-        found: dict[str, str] = {}
-        for name, value in ad.items():
-            if isinstance(value, str) and "$$(" in value:
-                found[name] = expand(value, lookup, evaluate)
-        return found
+    def taken_from(self, job: Job, slot: ClassAd) -> Changes:
+        """What of the slot stays in the job's ad (``MATCH_<attribute>``); nothing when a reference has no value there,
+        with which the start will fail."""
+        if job.cluster.number not in self._dollars:
+            return {}
+        try:
+            return filled(self.ad(job), slot).kept
+        except UnresolvedError:
+            return {}
 
     def value(self, job: Job, name: str) -> Value:
         """An attribute of the job, evaluated."""

@@ -146,6 +146,10 @@ class RunEnd:
     #: Seconds since the shadow started, and since the job began to execute.
     wall_s: float = 0.0
     executed_s: float = 0.0
+    #: When the run was over, its results included, epoch seconds; 0: as it ended.
+    over_at: float = 0.0
+    #: Bytes of the run that its job's ad counts already: sent by the job, and received.
+    counted: tuple[float, float] = (0.0, 0.0)
     #: Outcome of the exit policy; None unless the job ended by itself.
     verdict: Verdict | None = None
     #: SYSTEM_ON_VACATE_COOL_DOWN for this end, seconds; 0: none.

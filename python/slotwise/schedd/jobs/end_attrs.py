@@ -49,17 +49,21 @@ def vacate_attributes(job: Job, reason: str, code: int, subcode: int, now: float
 def closing_attributes(job: Job, end: RunEnd, now: float) -> Changes:
     """The attributes that the end of any run changes."""
     former = job.changes or {}
+    weight = job.number("MachineAttrSlotWeight0", 1)
     changes: Changes = dict(end.attributes)
     changes.update(
         RemoteWallClockTime=float(job.number("RemoteWallClockTime")) + max(0.0, end.wall_s),
         LastRemoteHost=former.get("RemoteHost"),
         LastRemoteWallClockTime=max(0.0, end.wall_s),
         CurrentHosts=0,
-        BytesSent=float(job.number("BytesSent")) + end.usage.sent,
-        BytesRecvd=float(job.number("BytesRecvd")) + end.usage.received,
+        BytesSent=float(job.number("BytesSent")) + end.usage.sent - end.counted[0],
+        BytesRecvd=float(job.number("BytesRecvd")) + end.usage.received - end.counted[1],
         CumulativeRemoteUserCpu=float(job.number("CumulativeRemoteUserCpu")) + end.usage.user_s,
         CumulativeRemoteSysCpu=float(job.number("CumulativeRemoteSysCpu")) + end.usage.system_s,
+        CumulativeSlotTime=float(job.number("CumulativeSlotTime")) + max(0.0, end.wall_s) * weight,
         RemoteHost=None,
+        RemoteSlotID=None,
+        StartdIpAddr=None,
         ShadowBday=None,
         PublicClaimId=None,
         LastPublicClaimId=former.get("PublicClaimId"),
@@ -72,8 +76,21 @@ def closing_attributes(job: Job, end: RunEnd, now: float) -> Changes:
         changes["ExitStatus"] = end.code
         changes["JobCoreDumped"] = bool(end.core)
         changes["CommittedTime"] = int(job.number("CommittedTime") + end.wall_s)
+        changes["CommittedSlotTime"] = float(job.number("CommittedSlotTime")) + max(0.0, end.wall_s) * weight
         changes["LastExitTime"] = int(end.at or now)
     return changes
+
+
+def activation_attributes(started_at: float, executing_at: float, exited_at: float, over_at: float) -> Changes:
+    """How long each part of a run lasted, whole seconds: until the job executed, its execution, what came after it."""
+    moments = [int(started_at), int(executing_at), int(exited_at), int(over_at)]
+    setup, execution, teardown = (max(0, end - begin) for begin, end in zip(moments, moments[1:], strict=False))
+    return {
+        "ActivationDuration": setup + execution + teardown,
+        "ActivationSetupDuration": setup,
+        "ActivationExecutionDuration": execution,
+        "ActivationTeardownDuration": teardown,
+    }
 
 
 def counted(job: Job, name: str, reason: str) -> Expr:

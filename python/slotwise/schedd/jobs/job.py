@@ -32,6 +32,8 @@ class Cluster:
     #: The account of the user here, or "" for a user of another domain.
     account: str = ""
     next_proc: int = 0
+    #: When a job of it was first matched with a slot, epoch seconds; 0: none was, as far as this process knows.
+    first_match: int = 0
     batch_name: str = ""
     #: The key of its project: ProjectName in lower case, or "".
     project: str = ""

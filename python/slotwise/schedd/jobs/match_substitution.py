@@ -1,24 +1,120 @@
-"""What a job takes from the slot it is matched to: the values of ``$$()`` references, and MachineAttr attributes."""
+"""What a job takes from the slot it starts on: the values of ``$$()`` references, amounts, and MachineAttr attributes.
+
+As in HTCondor, what was taken stays in the job's ad (25.14: ``dollarDollarExpand``): ``MATCH_<attribute>`` is an
+attribute of the slot as the slot has it, ``MATCH_EXP_<attribute>`` one of the job's own with its references filled in.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
-from slotwise.schedd.jobs.values import Changes, Value
+from slotwise.classad import ClassAd, ExprTree, SpecialValue
+from slotwise.classad.values import Value as AdValue
+from slotwise.schedd.jobs.values import Changes, Expr, Value
 
-#: The value of an attribute of the slot or of an expression over it; None when undefined.
-Lookup = Callable[[str], object]
+#: How the attributes begin that the negotiator adds to slots for NEGOTIATOR_MATCH_EXPRS.
+MATCH_EXPR = "NegotiatorMatchExpr"
+_KEPT, _KEPT_WHOLE = "MATCH_", "MATCH_EXP_"
 
 
 class UnresolvedError(Exception):
     """A ``$$()`` reference without a value and without a default; the job is held."""
 
+    def __init__(self, reference: str) -> None:
+        # Not the reference itself: it would be substituted, or fail, in the hold reason as well.
+        super().__init__(
+            f"Cannot expand $$ expression ({reference}). The matched slot has no value for it; "
+            "change the job with qedit, or give a default behind a colon, and release it."
+        )
 
-def expand(text: str, lookup: Lookup, evaluate: Lookup) -> str:
-    """``text`` with ``$$(attr)``, ``$$(attr:default)`` and ``$$([expression])`` filled in.
 
-    :raises UnresolvedError: naming the reference.
+@dataclass
+class Filled:
+    """A job's attributes with their references filled in, and what of them stays in the job's ad."""
+
+    attributes: dict[str, AdValue] = field(default_factory=dict)
+    kept: Changes = field(default_factory=dict)
+
+
+def filled(ad: ClassAd, slot: ClassAd) -> Filled:
+    """The attributes of ``ad`` that have references, filled in from ``slot``.
+
+    :raises UnresolvedError: for a reference without a value.
     """
+    found = Filled()
+    for name, value in ad.items():
+        if name[: len(_KEPT)].upper() == _KEPT:
+            continue  # of an earlier start; the values may contain what looks like a reference
+        if isinstance(value, str):
+            if "$$(" in value:
+                text = expand(value, _Slot(ad, slot, found.kept, inside=False).value)
+                found.attributes[name] = found.kept[_KEPT_WHOLE + name] = text
+        elif isinstance(value, ExprTree) and "$$(" in (old := value.print_old()):
+            text = expand(old, _Slot(ad, slot, found.kept, inside=True).value)
+            try:
+                tree = ExprTree(text, old=True)
+            except ValueError:
+                raise UnresolvedError(f"{name}: the slot's values make it no expression") from None
+            found.attributes[name], found.kept[_KEPT_WHOLE + name] = tree, Expr(str(tree))
+    return found
+
+
+@dataclass
+class _Slot:
+    """Answers references from a slot. ``inside``: the text is that of an expression, and references are in strings."""
+
+    ad: ClassAd
+    slot: ClassAd
+    kept: Changes
+    inside: bool
+
+    def value(self, reference: str) -> str:
+        """The text that takes the place of a reference.
+
+        :raises UnresolvedError: when it has no value.
+        """
+        if reference == "DOLLARDOLLAR":
+            return "$$"
+        if reference.startswith("[") and reference.endswith("]"):
+            return self._quoted(self._evaluated(reference))
+        name, colon, default = reference.partition(":")
+        name = name.strip()
+        if name in self.slot:
+            kept = _as_kept(self.slot, name)
+            text = kept if type(kept) is str else self.slot.lookup(name).print_old()
+        elif colon:
+            kept = text = default
+        else:
+            raise UnresolvedError(reference)
+        self.kept[_KEPT + name] = kept
+        return self._quoted(text)
+
+    def _evaluated(self, reference: str) -> str:
+        text = reference[1:-1].replace('\\"', '"').replace("\\\\", "\\")
+        try:
+            value = ExprTree(f"string({text})", old=True).eval(self.ad, self.slot)
+        except ValueError:
+            raise UnresolvedError(reference) from None
+        if not isinstance(value, str) or isinstance(value, SpecialValue):
+            raise UnresolvedError(reference)
+        return value
+
+    def _quoted(self, text: str) -> str:
+        return text.replace('"', '\\"') if self.inside else text
+
+
+def _as_kept(slot: ClassAd, name: str) -> Value:
+    """An attribute of the slot as the job's ad keeps it: not evaluated, as in HTCondor."""
+    value = slot[name]
+    if isinstance(value, bool | int | float | str) and not isinstance(value, SpecialValue):
+        return value
+    return Expr(str(slot.lookup(name)))
+
+
+def expand(text: str, value: Callable[[str], str]) -> str:
+    """``text`` with ``$$(attr)``, ``$$(attr:default)`` and ``$$([expression])`` replaced by the ``value`` of what is
+    between the parentheses."""
     out: list[str] = []
     position = 0
     while (start := text.find("$$(", position)) >= 0:
@@ -26,7 +122,7 @@ def expand(text: str, lookup: Lookup, evaluate: Lookup) -> str:
         if end < 0:
             break
         out.append(text[position:start])
-        out.append(_filled(text[start + 3 : end], lookup, evaluate))
+        out.append(value(text[start + 3 : end]))
         position = end + 1
     out.append(text[position:])
     return "".join(out)
@@ -44,29 +140,33 @@ def _closing(text: str, start: int) -> int:
     return -1
 
 
-def _filled(inner: str, lookup: Lookup, evaluate: Lookup) -> str:
-    if inner == "DOLLARDOLLAR":
-        return "$$"
-    if inner.startswith("[") and inner.endswith("]"):
-        value, default = evaluate(inner[1:-1]), None
-    else:
-        name, colon, tail = inner.partition(":")
-        value, default = lookup(name.strip()), tail if colon else None
-    if value is None:
-        if default is None:
-            # Not the reference itself: it would be substituted, or fail, in the hold reason as well.
-            raise UnresolvedError(
-                f"Cannot expand $$ expression ({inner}). The matched slot has no value for it; "
-                "change the job with qedit, or give a default behind a colon, and release it."
-            )
-        return default
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
+def provisioned(slot: ClassAd) -> Changes:
+    """What the slot gives to the job: ``<R>Provisioned`` of each resource, and ``Assigned<R>`` where it is devices.
+
+    None where the slot has no such devices: those of an earlier start do not stay.
+    """
+    listed = slot.eval("MachineResources")
+    found: Changes = {}
+    for name in listed.split() if isinstance(listed, str) else ("Cpus", "Memory", "Disk"):
+        amount = slot.eval(name)
+        if isinstance(amount, bool | int | float):
+            found[f"{name}Provisioned"] = amount
+        assigned = slot.eval(f"Assigned{name}")
+        found[f"Assigned{name}"] = assigned if isinstance(assigned, str) else None
+    return found
+
+
+def by_negotiator(slot: ClassAd) -> Changes:
+    """What the negotiator told of the match (NEGOTIATOR_MATCH_EXPRS), as it is kept in the job's ad."""
+    found: Changes = {}
+    for name in slot:
+        if name.startswith(MATCH_EXPR):
+            found[_KEPT_WHOLE + name] = _as_kept(slot, name)
+    return found
 
 
 def machine_attributes(
-    names: list[str], length: int, former: Callable[[str], Value], slot: Callable[[str], Value]
+    names: Iterable[str], length: int, former: Callable[[str], Value], slot: Callable[[str], Value]
 ) -> Changes:
     """``MachineAttr<name><n>``: the newest slot at 0, earlier ones shifted up, at most ``length`` of each."""
     changes: Changes = {}

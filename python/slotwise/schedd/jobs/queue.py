@@ -213,7 +213,11 @@ class Queue(JobIndex):
             matches = int(job.number("NumJobMatches")) + 1
             changes.update(NumJobMatches=matches, LastMatchTime=now, LastJobLeaseRenewal=now)
         if not job.number("JobStartDate"):
-            changes["JobStartDate"] = now
+            entered = max(job.cluster.qdate, int(job.number("JobMaterializeDate")))
+            changes.update(JobStartDate=now, InitialWaitDuration=max(0, now - entered))
+            changes["OrigMaxHosts"] = int(job.number("MaxHosts", 1))
+        if not job.cluster.runs_here and not job.number("FirstJobMatchDate"):
+            changes["FirstJobMatchDate"] = job.cluster.first_match = job.cluster.first_match or now
         known = job.changes or {}
         self.move(job, Status.RUNNING, decision, {k: v for k, v in changes.items() if v is not None or k in known})
         self.statistics.started(job, decision.now)
@@ -225,7 +229,11 @@ class Queue(JobIndex):
         now = int(decision.now)
         decision.set(
             job,
-            {"NumJobStarts": int(job.number("NumJobStarts")) + 1, "JobCurrentStartExecutingDate": now},
+            {
+                "NumJobStarts": int(job.number("NumJobStarts")) + 1,
+                "JobCurrentStartExecutingDate": now,
+                "ActivationSetupDuration": max(0, now - int(job.number("ShadowBday", now))),
+            },
         )
         decision.log(job, job_events.executing(self.frame(job, decision.now), host, slot_name, properties))
         if not job.cluster.runs_here:
@@ -326,7 +334,7 @@ class Queue(JobIndex):
         act = verdict.act if verdict else PolicyAction.COMPLETE
         changes: Changes = {"NumJobCompletions": completions}
         if act == PolicyAction.COMPLETE:
-            changes["CompletionDate"] = int(end.at or decision.now)
+            changes["CompletionDate"] = int(end.over_at or end.at or decision.now)
             self.move(job, Status.COMPLETED, decision, changes)
             decision.log(
                 job,

@@ -83,11 +83,15 @@ class JobExits:
                 self._nodes.ended(run, RunEnd(ended.how, at=now), turn)
             self._hand_claim_on(run, None, turn)
             return
-        self._transfers.log_notes(run, decision)
         how = ended.how
-        report = closing_report(self._ads, run, ended, now)
         # The starter tells whole seconds; when it was just now, our own clock is finer.
-        ended_at = ended.at if ended.at and now - ended.at >= 2 else now
+        exited_at = ended.at if ended.at and now - ended.at >= 2 else now
+        # Results that came late are part of the run; what lies between them and an end that was told late is not.
+        over_at = max(exited_at, self._transfers.placed_at(run))
+        report = closing_report(self._ads, run, ended, over_at, exited_at)
+        if run.node is None and run.job.status in (Status.RUNNING, Status.SUSPENDED) and ended.ad:
+            self._queue.usage(run.job, report.attributes, decision)
+        self._transfers.log_notes(run, decision)
         end = RunEnd(
             how,
             code=ended.code,
@@ -98,8 +102,10 @@ class JobExits:
             at=ended.at or now,
             attributes=report.attributes,
             usage=report.usage,
-            wall_s=max(0.0, ended_at - run.born_at),
-            executed_s=max(0.0, ended_at - run.executing_at) if run.executing_at else 0.0,
+            wall_s=max(0.0, over_at - run.born_at),
+            executed_s=max(0.0, exited_at - run.executing_at) if run.executing_at else 0.0,
+            over_at=over_at,
+            counted=run.counted,
             core="core" if ended.core_dumped else "",
             verdict=self._verdict(run, ended, report.attributes),
         )
@@ -114,6 +120,7 @@ class JobExits:
                 usage=end.usage,
                 wall_s=end.wall_s,
                 executed_s=end.executed_s,
+                counted=end.counted,
             )
         if how in (RunOutcome.HELD, RunOutcome.EVICTED) and (larger := self._transformed(run, end)) is not None:
             end = replace(end, how=RunOutcome.EVICTED, attributes={**end.attributes, **larger})

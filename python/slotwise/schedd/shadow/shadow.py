@@ -50,7 +50,7 @@ from slotwise.schedd.shadow.interactive_sessions import InteractiveSessions
 from slotwise.schedd.shadow.job_exit import JobExits
 from slotwise.schedd.shadow.live_output import LiveOutput
 from slotwise.schedd.shadow.starter_stream import StarterCall, StarterStream
-from slotwise.schedd.shadow.usage_reports import host_of, slot_properties, usage_attributes
+from slotwise.schedd.shadow.usage_reports import bytes_so_far, host_of, slot_properties, usage_attributes
 from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.store import Batch
 from slotwise.schedd.transfer.convert import piece_of
@@ -387,9 +387,10 @@ class Shadows:
             return
         decision = Decision(self._clock.now())
         if run.node is not None:
-            self._nodes.usage(run, usage_attributes(self._ads, pack), decision)
+            self._nodes.usage(run, usage_attributes(self._ads, run.job, pack), decision)
         else:
-            self._queue.usage(run.job, usage_attributes(self._ads, pack), decision)
+            self._queue.usage(run.job, {**usage_attributes(self._ads, run.job, pack), **bytes_so_far(run)}, decision)
+            self._transfers.log_notes(run, decision)
         self._committer.commit(decision)
 
     def _transfer_state(self, run: Run, state: schedd_pb2.FileTransferState) -> None:
@@ -430,7 +431,7 @@ class Shadows:
             decision = Decision(self._clock.now())
             with self._committer.deciding(decision):
                 self._transfers.log_notes(run, decision)
-                changes = checkpoints.changes(run.job, usage_attributes(self._ads, checkpoint.ad), checkpoint.at)
+                changes = checkpoints.changes(run.job, usage_attributes(self._ads, run.job, checkpoint.ad), checkpoint.at)
                 self._queue.usage(run.job, changes, decision)
             await self._committer.commit(decision)
         if run.stream is not None and not run.over:
@@ -450,6 +451,8 @@ class Shadows:
         placed = end.how.by_itself or in_part or asked_for or kept or not_spooled
         if self._transfers.of(run).results.empty or not placed:
             self._transfers.drop(run)
+            if end.how.by_itself and self._transfers.of(run).results.empty:
+                self._transfers.nothing_came(run)
             self._endings.finish(run, end, None)
         else:
             self._transfers.spawn(run, partial(self._place, run, end, evicted and not not_spooled))

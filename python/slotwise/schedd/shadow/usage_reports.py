@@ -8,6 +8,8 @@ from slotwise.model.job_events import Usage
 from slotwise.model.ownership import OWNER_ATTRIBUTES
 from slotwise.schedd.claims.records import Run
 from slotwise.schedd.jobs.ads import JobAds
+from slotwise.schedd.jobs.end_attrs import activation_attributes
+from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.round_attrs import with_rounded
 from slotwise.schedd.jobs.values import Changes, Expr, literal
 from slotwise.schedd.lifecycle.run_events import EndReport
@@ -31,9 +33,11 @@ _PROTECTED = OWNER_ATTRIBUTES | frozenset(
 _MEMORY_USAGE = Expr("( ( ResidentSetSize + 1023 ) / 1024 )")
 
 
-def usage_attributes(ads: JobAds, pack: bytes) -> Changes:
+def usage_attributes(ads: JobAds, job: Job, pack: bytes) -> Changes:
     """Attributes of a usage report, growing values rounded."""
     found = {name: value for name, value in ads.changes_of(pack).items() if name.lower() not in _PROTECTED}
+    if found.get("ImageSize") == 0:  # too short-lived to be measured: what it was submitted with stays
+        found["ImageSize"] = int(ads.number(job, "ImageSize_RAW", ads.number(job, "ImageSize")))
     changes = with_rounded(found, ads.rounding)
     if "ResidentSetSize" in changes and "MemoryUsage" not in changes:
         changes["MemoryUsage"] = _MEMORY_USAGE
@@ -67,9 +71,24 @@ class ClosingReport:
     usage: Usage
 
 
-def closing_report(ads: JobAds, run: Run, ended: EndReport, now: float) -> ClosingReport:
-    """What the end of a run reports, for the job's ad and its event log."""
-    attributes = usage_attributes(ads, ended.ad)
+def bytes_so_far(run: Run) -> Changes:
+    """BytesSent and BytesRecvd of a job that runs, over all of its runs; the run's own count from now on."""
+    sent, received = run.counted
+    run.counted = (run.received_bytes, run.sent_bytes)
+    return {
+        "BytesSent": float(run.job.number("BytesSent")) + run.received_bytes - sent,
+        "BytesRecvd": float(run.job.number("BytesRecvd")) + run.sent_bytes - received,
+    }
+
+
+def closing_report(ads: JobAds, run: Run, ended: EndReport, now: float, exited_at: float) -> ClosingReport:
+    """What the end of a run reports, for the job's ad and its event log.
+
+    :param exited_at: when the job ended, before its results moved.
+    """
+    attributes = usage_attributes(ads, run.job, ended.ad)
+    if run.executing_at:
+        attributes.update(activation_attributes(run.born_at, run.executing_at, exited_at, now))
     job = run.job
 
     def figure(name: str) -> float:
@@ -85,9 +104,9 @@ def closing_report(ads: JobAds, run: Run, ended: EndReport, now: float) -> Closi
         total_system_s=system + float(job.number("CumulativeRemoteSysCpu")),
         sent=sent,
         received=received,
-        total_sent=sent + float(job.number("BytesSent")),
-        total_received=received + float(job.number("BytesRecvd")),
-        resources=_resources(ads, run, attributes, now),
+        total_sent=sent + float(job.number("BytesSent")) - run.counted[0],
+        total_received=received + float(job.number("BytesRecvd")) - run.counted[1],
+        resources=_resources(ads, run, attributes, now, exited_at),
     )
     return ClosingReport(attributes, usage)
 
@@ -95,7 +114,7 @@ def closing_report(ads: JobAds, run: Run, ended: EndReport, now: float) -> Closi
 _Row = tuple[float | int | None, float | int | None, float | int | None, str]
 
 
-def _resources(ads: JobAds, run: Run, attributes: Changes, now: float) -> dict[str, _Row]:
+def _resources(ads: JobAds, run: Run, attributes: Changes, now: float, exited_at: float) -> dict[str, _Row]:
     """Usage, request, allocation and assigned devices of each resource."""
     slot = run.claim.slot
     rows: dict[str, _Row] = {}
@@ -118,7 +137,7 @@ def _resources(ads: JobAds, run: Run, attributes: Changes, now: float) -> dict[s
         if isinstance(memory, (int, float)):  # HTCondor writes its own spelling of the resource: GpusMemory
             rows[f"{name.capitalize()}Memory"] = (memory, None, None, "")
     if rows and run.executing_at:
-        rows["TimeExecute"] = (int(max(0, now - run.executing_at)), None, None, "")
+        rows["TimeExecute"] = (int(max(0, exited_at - run.executing_at)), None, None, "")
         rows["TimeSlotBusy"] = (int(max(0, now - run.born_at)), None, None, "")
     return rows
 

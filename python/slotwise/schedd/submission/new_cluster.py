@@ -348,7 +348,8 @@ def _cluster(
     )
     if submitted.get("JobUniverse") == Universe.PARALLEL:
         common["Scheduler"] = scheduler_name(settings.schedd_name)
-    for name, value in (("CondorVersion", settings.version), ("CondorPlatform", settings.platform)):
+    releases = (("CondorVersion", settings.version), ("SubmitVersion", settings.version))
+    for name, value in (*releases, ("CondorPlatform", settings.platform)):
         if value and name not in submitted:
             common[name] = value
     cluster = Cluster(number, owner_of(user), user, submitter_of(user, submitted), now, common)

@@ -124,7 +124,8 @@ def _jobs(
         [row[1] for row in rows],
         deltas,
         {"GlobalJobId": [f"{schedd_name}#{row[0]}.{row[1]}#{stored.qdate}" for row in rows]},
-        dollars=b"$$(" in stored.ad or any(row[3] and b"$$(" in row[3] for row in rows),
+        dollars=b"$$(" in stored.ad or any(row[3] and b"$$(" in row[3] for row in rows)
+        or any("$$(" in (row[4] or "") for row in rows),
     )
     ads.insert(fresh)
     jobs: list[Job] = []
@@ -137,6 +138,8 @@ def _jobs(
             job.changes = changes
             job.cool_from, job.cool_until = job.number("LastVacateTime"), job.number("JobCoolDownExpiration")
             ads.set(job.key, changes)
+            if matched := int(job.number("FirstJobMatchDate")):
+                cluster.first_match = min(matched, cluster.first_match or matched)
         names = {name.lower() for name in changes} | {name.lower() for name in delta}
         if names & _VARIES:
             own = submitted.copy()

@@ -28,6 +28,7 @@ from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.transfer.convert import end_inputs, give_output_turn, send_input
+from slotwise.schedd.transfer.dates import stage_attributes
 from slotwise.schedd.transfer.disk_throttle import DiskThrottle, DiskThrottleSettings
 from slotwise.schedd.transfer.files import FilePlan, TransferError, file_plan, input_pieces, named
 from slotwise.schedd.transfer.results import Results, spooled_files
@@ -67,6 +68,12 @@ class Transfer:
     kept: bool = False
     #: Event log entries about transfers, written with the run's next entry.
     notes: list[str] = field(default_factory=list)
+    #: What these change in the job's ad.
+    dates: Changes = field(default_factory=dict)
+    #: Its output has begun to come.
+    coming: bool = False
+    #: When its output was in place, epoch seconds; 0: not yet.
+    placed_at: float = 0.0
 
 
 class Transfers:
@@ -196,7 +203,19 @@ class Transfers:
         elif self.of(run).plan.moves_inputs:
             self._push_inputs(run)
         else:
+            if self._moves_files(run):
+                self._note(run, "input_started", self._place_of(run))
+                self._note(run, "input_finished")
             self._no_inputs(run)
+
+    def nothing_came(self, run: Run) -> None:
+        """The run has ended without output to place: as in HTCondor, the event log tells of the end of its transfer."""
+        if self._moves_files(run):
+            self._note(run, "output_finished")
+
+    def _moves_files(self, run: Run) -> bool:
+        """Whether files of the run move, should there be any."""
+        return run.node is None and self.of(run).plan.transfer == "YES"
 
     def need(self, run: Run) -> None:
         """Send input to a starter that asks for it."""
@@ -313,13 +332,25 @@ class Transfers:
 
     def _note(self, run: Run, stage: str, host: str = "", queued_s: int = -1) -> None:
         frame = self._queue.frame(run.job, self._clock.now())
-        self.of(run).notes.append(job_events.transfer(frame, stage, host, queued_s))
+        transfer = self.of(run)
+        transfer.notes.append(job_events.transfer(frame, stage, host, queued_s))
+        transfer.dates.update(stage_attributes(run.job, stage, self._clock.now()))
 
     def log_notes(self, run: Run, decision: Decision) -> None:
         """Write pending entries about transfers into the event log."""
-        notes, self.of(run).notes = self.of(run).notes, []
-        for note in notes if run.node is None else ():  # of a parallel job's nodes HTCondor logs no transfers
+        transfer = self.of(run)
+        notes, transfer.notes = transfer.notes, []
+        dates, transfer.dates = transfer.dates, {}
+        if run.node is not None:
+            return  # of a parallel job's nodes HTCondor logs no transfers
+        if dates and self._queue.has(run.job):
+            decision.set(run.job, dates)
+        for note in notes:
             decision.log(run.job, note)
+
+    def placed_at(self, run: Run) -> float:
+        """When the run's output was in place, epoch seconds; 0: there was none."""
+        return run.transfer.placed_at if isinstance(run.transfer, Transfer) else 0.0
 
     async def _send_pieces(self, run: Run, stream: StarterLink, pieces: list[Piece]) -> None:
         for piece in pieces:
@@ -365,6 +396,7 @@ class Transfers:
         if run.ends:
             return None
         self.status.begin(run.id, run.job.key, inputs=False)
+        self._output_comes(run)
         run.received_bytes += len(piece.data)
         if transfer.results.is_small(piece):
             transfer.results.keep(piece.name, piece.mode, piece.data, directory=piece.directory)
@@ -398,7 +430,7 @@ class Transfers:
         return await self._placed(run, partial(results.place_in_spool, self._spool_of(run)))
 
     async def _placed(self, run: Run, place: Callable[[], None]) -> TransferError | None:
-        self._note(run, "output_started", queued_s=self.of(run).queued_s)
+        self._output_comes(run)
         try:
             await asyncio.get_running_loop().run_in_executor(self._threads, place)
         except TransferError as error:
@@ -407,7 +439,15 @@ class Transfers:
             self.status.end(run.id)
             self._end_turn(run)
             self._note(run, "output_finished")
+            transfer = self.of(run)
+            transfer.coming, transfer.placed_at = False, self._clock.now()
         return None
+
+    def _output_comes(self, run: Run) -> None:
+        transfer = self.of(run)
+        if not transfer.coming:
+            transfer.coming = True
+            self._note(run, "output_started", queued_s=transfer.queued_s)
 
     @property
     def keeps(self) -> bool:

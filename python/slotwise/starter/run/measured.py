@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -9,9 +11,11 @@ from typing import Protocol
 from slotwise.classad import UNDEFINED, ExprTree
 from slotwise.classad.values import Value
 from slotwise.execution.exit_status import End
+from slotwise.execution.job_view import NULL_FILE
 from slotwise.execution.keeper_link import KeeperLink
 from slotwise.starter.job import usage
 from slotwise.starter.job.ads import memory_usage_expression
+from slotwise.starter.job.assignment import Assignment
 from slotwise.starter.job.run_job import RunJob
 from slotwise.starter.job.usage import Moment
 from slotwise.starter.run.states import RunState
@@ -38,6 +42,7 @@ class Reported:
 class MeasuredRun(Protocol):
     """What a run consists of, as far as it uses something."""
 
+    assignment: Assignment
     job: RunJob
     files: RunFiles
     scratch: ScratchSpace
@@ -67,7 +72,7 @@ def usage_ad(run: MeasuredRun, now: float) -> dict[str, Value]:
     """What the job uses, as attributes."""
     attributes = usage.usage_attributes(run.keeper.usage(), run.scratch.used, moment(run, now))
     attributes["MemoryUsage"] = memory_usage_expression()
-    return {**attributes, **run.reported.by_runtime, **_reported(run)}
+    return {**attributes, **stream_times(run), **traffic_ad(run), **run.reported.by_runtime, **_reported(run)}
 
 
 def end_ad(run: MeasuredRun, end: End, now: float) -> dict[str, Value]:
@@ -79,7 +84,7 @@ def end_ad(run: MeasuredRun, end: End, now: float) -> dict[str, Value]:
     attributes = usage.end_attributes(end, result, run.scratch.used, moment(run, now), limit_mib)
     attributes["MemoryUsage"] = memory_usage_expression()
     over = dict.fromkeys(run.reported.by_runtime, UNDEFINED)
-    return {**attributes, **over, **_reported(run)}
+    return {**attributes, **stream_times(run), **traffic_ad(run), **over, **_reported(run)}
 
 
 def _reported(run: MeasuredRun) -> dict[str, Value | ExprTree]:
@@ -88,7 +93,21 @@ def _reported(run: MeasuredRun) -> dict[str, Value | ExprTree]:
 
 
 def traffic_ad(run: MeasuredRun) -> dict[str, Value]:
-    """TransferInputStats and TransferOutputStats, over all runs of the job."""
+    """TransferInputStats and TransferOutputStats, over all runs of the job, and the input files of this one."""
     pairs = (("TransferInputStats", run.files.received), ("TransferOutputStats", run.files.sent))
-    found = {name: traffic.attributes(run.job.value(name)) for name, traffic in pairs}
-    return {name: numbers for name, numbers in found.items() if numbers}
+    found: dict[str, Value] = {name: traffic.attributes(run.job.value(name)) for name, traffic in pairs}
+    found["TransferInputFileCounts"] = run.files.received.files()
+    return found
+
+
+def stream_times(run: MeasuredRun) -> dict[str, Value]:
+    """When the job last wrote to its standard output and error, of the files that its scratch directory has of them."""
+    job, found = run.job.view, dict[str, Value]()
+    files = list(job.stream_files()) if job is not None and run.job.transfers else []
+    if job is None or not files:
+        return found
+    for name, stream, file in (("StdoutMtime", job.stdout, files[0]), ("StderrMtime", job.stderr, files[-1])):
+        if stream != NULL_FILE:
+            with contextlib.suppress(OSError):
+                found[name] = int(os.lstat(run.assignment.directory.scratch / file).st_mtime)
+    return found

@@ -19,7 +19,7 @@ from slotwise.starter.links.shadow_connection import ShadowConnection
 from slotwise.starter.links.user_log import UserLog
 from slotwise.starter.messages import Ended, JobSuspended, JobUsage, RunPhase, SlotFree, Started, Update
 from slotwise.starter.run.conclusion import finished
-from slotwise.starter.run.measured import MeasuredRun, end_ad, traffic_ad, usage_ad
+from slotwise.starter.run.measured import MeasuredRun, end_ad, usage_ad
 from slotwise.starter.run.run_host import HostServices
 
 
@@ -66,8 +66,14 @@ def _slot_properties(assignment: Assignment) -> dict[str, Value]:
             properties[tag] = amount
         if (available := f"Available{tag}") in ad:
             properties[available] = ad.lookup(available)  # by the names of the devices' own ads
+            properties.update({name: ad.lookup(name) for name in _devices(ad, tag)})
     properties.pop("Swap", None)
     return properties | {"Cpus": slot.cpus, "Disk": slot.disk_kib, "Memory": slot.memory_mib}
+
+
+def _devices(ad: ClassAd, tag: str) -> list[str]:
+    """The attributes of a slot's ad that describe its devices of a resource, each an ad of its own."""
+    return [name for name in ad if name.lower().startswith(f"{tag.lower()}_") and isinstance(ad[name], ClassAd)]
 
 
 def send_end(run: ReportingRun) -> None:
@@ -80,7 +86,6 @@ def send_end(run: ReportingRun) -> None:
         run.user_log.ended(end, result, now, executed=run.state.executed)
     attributes = {**end_ad(run, end, now), **run.reported.by_hook}
     attributes["MemoryUsage"] = memory_usage_expression()
-    attributes |= traffic_ad(run)
     at = result.ended_at if result is not None and result.ended_at else now
     run.shadow.report(ended(end, at=int(at), ad=pack_one(attributes)))
 

@@ -15,7 +15,7 @@ from slotwise.model.reason_codes import Hold
 from slotwise.schedd.claims.faults.failures import Failures
 from slotwise.schedd.claims.matching.matches import Match
 from slotwise.schedd.claims.matching.refusals import Refusals
-from slotwise.schedd.claims.records import Claim, ClaimRequestPending, ClaimTable
+from slotwise.schedd.claims.records import Claim, ClaimRequestPending, ClaimTable, with_added
 from slotwise.schedd.claims.startds.startd_link import ClaimAsk
 from slotwise.schedd.claims.startds.startd_links import StartdLinks
 from slotwise.schedd.claims.startds.startd_messages import ClaimRefused, ClaimsGranted, GrantedSlot
@@ -27,6 +27,7 @@ from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.failed_starts import failed_start
 from slotwise.schedd.jobs.job import Job
+from slotwise.schedd.jobs.match_substitution import MATCH_EXPR
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.lifecycle import claim_events
 from slotwise.schedd.lifecycle.claim import NO_JOB_LEFT
@@ -196,6 +197,7 @@ class ClaimRequests:
             coalesced=coalesced,
             part=part,
             nodes=nodes,
+            matched_ad=match.slot_ad if MATCH_EXPR.encode() in match.slot_ad else b"",
         )
         names = " ".join([job.key for job in jobs]) or f"{first.key}: {nodes} of its nodes"
         _log.info("%s: matched with %s at %s, requesting its claim for %s", names, *pending.where, submitter)
@@ -261,7 +263,12 @@ class ClaimRequests:
             if self._limits.room_of(first.cluster) == 0:
                 continue
             match = Match(
-                pending.submitter, bucket.autocluster, pending.slot_name, pending.startd, granted.leftover_claim_id
+                pending.submitter,
+                bucket.autocluster,
+                pending.slot_name,
+                pending.startd,
+                granted.leftover_claim_id,
+                slot_ad=pending.matched_ad,
             )
             jobs = self._queue.runnable.take(pending.submitter, bucket.autocluster, 1)
             if self._request(match, jobs[0], jobs):
@@ -308,7 +315,7 @@ def _claim_on(slot: GrantedSlot, pending: ClaimRequestPending) -> Claim:
         slot.slot_name,
         pending.submitter,
         pending.lease_s,
-        slot.slot_ad,
+        with_added(slot.slot_ad, pending.matched_ad),
         limits=pending.limits,
         dedicated=pending.part is not None,
         match_id=pending.match_id,

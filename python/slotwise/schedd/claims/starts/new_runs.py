@@ -13,7 +13,7 @@ from slotwise.schedd.claims.turn import Turn
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.durations import Durations
 from slotwise.schedd.jobs.job import Job
-from slotwise.schedd.jobs.match_substitution import machine_attributes
+from slotwise.schedd.jobs.match_substitution import by_negotiator, machine_attributes, provisioned
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes, Value
 from slotwise.schedd.lifecycle import claim_events
@@ -61,16 +61,22 @@ class NewRuns:
         turn.started.append(run)
 
     def attributes(self, job: Job, claim: Claim) -> Changes:
-        """The attributes of the job that follow from the slot on which it starts."""
+        """The attributes of the job that follow from the slot on which it starts; None: it has none of these any more."""
+        slot, former = claim.slot, job.changes or {}
+        address = self._ads.value_of(slot, "StartdIpAddr")
         found: Changes = {
             "RemoteHost": claim.slot_name,
-            "RemoteSlotID": self._ads.value_of(claim.slot, "SlotID"),
+            "RemoteSlotID": self._ads.value_of(slot, "SlotID"),
             "StartdAddr": claim.startd,
+            "StartdIpAddr": address if isinstance(address, str) else claim.startd,
             "PublicClaimId": ids.public_claim_id(claim.id),
             "EstimatedRuntime": self._durations.expected(job.cluster.number, job.submitter),
-            **self._machine_attributes(job, claim.slot),
+            **self._machine_attributes(job, slot),
+            **provisioned(slot),
+            **by_negotiator(slot),
+            **self._ads.taken_from(job, slot),
         }
-        return {name: value for name, value in found.items() if value is not None}
+        return {name: value for name, value in found.items() if value is not None or name in former}
 
     def _machine_attributes(self, job: Job, slot: ClassAd) -> Changes:
         names = list(self.machine_attrs)
