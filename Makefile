@@ -24,7 +24,7 @@ build: $(VENV)/.installed ## The commands in .venv/bin
 
 $(VENV)/.tools: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Slotwise needs Python 3.11 or newer"; exit 1; }
-	@command -v cargo >/dev/null || { echo "Slotwise needs a Rust toolchain (cargo): see https://rustup.rs"; exit 1; }
+	@$(PYTHON) build_support/toolchain.py
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo "Slotwise needs Python's venv (Debian: apt install python3-venv)"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
