@@ -31,21 +31,16 @@ def trouble(said: str, least: tuple[int, ...]) -> str | None:
     )
 
 
-def main() -> int:
-    """Say what is wrong; 1 if something is."""
+def main() -> None:
+    """End with what is wrong, if something is."""
     try:
         said = subprocess.run(["cargo", "--version"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     except FileNotFoundError:
-        print("Slotwise needs a Rust toolchain (cargo): see https://rustup.rs", file=sys.stderr)
-        return 1
+        sys.exit("Slotwise needs a Rust toolchain (cargo): see https://rustup.rs")
     except subprocess.CalledProcessError as error:
-        print(f"cargo --version failed: {error.stderr.strip()}", file=sys.stderr)
-        return 1
-    found = trouble(said, wanted((ROOT / "Cargo.toml").read_text(encoding="utf-8")))
-    if found is not None:
-        print(found, file=sys.stderr)
-    return int(found is not None)
+        sys.exit(f"cargo --version failed: {error.stderr.strip()}")
+    sys.exit(trouble(said, wanted((ROOT / "Cargo.toml").read_text(encoding="utf-8"))))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

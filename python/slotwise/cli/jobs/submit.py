@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slotwise.cli.common.options import REST, Option, Parsed, parse
-from slotwise.cli.jobs import htcondor_submit, interactive, submit_rpc
+from slotwise.cli.jobs import htcondor_submit, interactive, submit_doubts, submit_rpc
 from slotwise.cli.jobs.submit_args import SubmitArgs
 from slotwise.errors import SubmitError, UsageError
 
@@ -114,6 +114,10 @@ def _submit(parsed: Parsed, inv: Invocation) -> int:
         submission = _read(asked, config, inv)
     _warn(inv, submission, unused=_warns_of_unused(asked, config))
     _check(asked, submission)
+    elsewhere = asked.spool or inv.pool is not None or inv.daemon_name is not None or parsed.has("address")
+    if not inv.called and not elsewhere and not parsed.has("disable"):
+        for text in submit_doubts.before(submission):
+            inv.err(f"WARNING: {text}")
     target = parsed.value("dry-run") or parsed.value("dump")
     if target is not None:
         if inv.called and parsed.has("dump") and target != "-":
@@ -138,6 +142,10 @@ def _submit(parsed: Parsed, inv: Invocation) -> int:
         submission = _read(asked, config, inv, first)
     reply = submit_rpc.send(inv, parsed, submission, first, spool=asked.spool)
     _report(inv, asked, submission, reply)
+    if not inv.called and not elsewhere:
+        for text in submit_doubts.after(submission, inv):
+            job = f"{reply.clusters[0].cluster_id}.{reply.clusters[0].first_proc}"
+            inv.err(f"WARNING: {text}; `slotwise analyze {job}` says what the pool has")
     if asked.spool:
         submit_rpc.spool(inv, parsed, submission, reply)
     if parsed.has("interactive"):
@@ -252,6 +260,8 @@ def _warn(inv: Invocation, submission: Submission, *, unused: bool) -> None:
     for text in submission.warnings:
         if inv.called and not submission.count and "it makes no jobs" in text:
             continue  # HTCondor's tool says that of all queue statements together
+        if inv.called and "is not defined and expands to nothing" in text:
+            continue  # HTCondor's tool says nothing of it
         if unused or "was not used" not in text:
             if inv.called:
                 text = htcondor_submit.warning(text)
