@@ -53,6 +53,11 @@ def up(args: list[str], inv: Invocation) -> int:
         return 0
     word = "runs already" if result.was_running else "is up"
     inv.out(f"The pool at {inv.home.root} {word}: {', '.join(name for name, _, _ in result.daemons)}")
+    if not result.was_running and any(name == "startd" for name, _, _ in result.daemons):
+        from slotwise.cli.host.unenforced import unenforced
+
+        for text in unenforced(inv):
+            inv.err(f"NOTE: {text}")
     if result.recorded is not None:
         inv.out(f"Its configuration file is {result.recorded}, named by an earlier `up`")
     return 0
