@@ -116,6 +116,7 @@ generate: build ## Write everything anew that is generated from other sources: m
 	$(BIN)/python -m slotwise.startd.slot.diagram docs/reference
 	$(BIN)/python -m slotwise.starter.run.diagram docs/reference
 	$(BIN)/python -m tests.support.manual.coverage
+	$(BIN)/python -m tests.support.coming_from_htcondor
 
 # The tools of the site are not those of the build: a virtual environment of their own.
 DOCS := .venv-docs
@@ -127,6 +128,7 @@ $(DOCS)/.tools: requirements-docs.txt
 
 docs: $(DOCS)/.tools ## The documentation as a site with search, in site/; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
+	@$(DOCS)/bin/python build_support/site_search.py site
 	@echo "site/index.html"
 
 docs-serve: $(DOCS)/.tools ## The same at http://127.0.0.1:8000, made anew when a page changes

@@ -13,6 +13,7 @@ from tests.support.pool import Pool
 
 DOCS = Path(__file__).parents[2] / "docs"
 USERS = sorted(path.name for path in (DOCS / "users").glob("*.md"))
+GUIDES = ["coming-from-htcondor.md"]
 EXAMPLES = sorted(path.name for path in (DOCS / "examples").glob("*.md"))
 #: Pages without commands: they lead to others.
 WITHOUT = {"containers.md"}
@@ -20,12 +21,15 @@ WITHOUT = {"containers.md"}
 HOST = "NUM_CPUS = 4\nMEMORY = 8192\n"
 
 
-@pytest.mark.parametrize("name", [name for name in USERS if name not in WITHOUT])
+@pytest.mark.parametrize(
+    "name",
+    [*(f"users/{name}" for name in USERS if name not in WITHOUT), *(f"guides/{name}" for name in GUIDES)],
+)
 def test_a_page_about_running_jobs(name: str, make_pool: Callable[[str], Pool]) -> None:
     pool = make_pool(HOST)
     pool.up()
     pool.until("the slot is advertised", lambda: pool.json("status"))
-    guide.run(pool, guide.page(f"users/{name}"))
+    guide.run(pool, guide.page(name))
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

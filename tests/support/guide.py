@@ -1,9 +1,9 @@
 """Runs the commands that a page shows, as they stand there, and compares what they print with what the page says.
 
-A page's ``console`` blocks are one session: lines that begin with ``$ `` are commands, with the lines of a here-document
-that they open; the other lines are what is printed, in this order, be it on standard output or error. ``...`` stands
-for anything within a line, or, alone, for any lines. Amounts of blanks do not count. A block that begins with
-``# not run:`` and a reason is shown to readers only.
+A page's ``console`` blocks are one session: lines that begin with ``$ `` are commands, with the lines of a
+here-document that they open; the other lines are what is printed, in this order, be it on standard output or error.
+``...`` stands for anything within a line, or, alone, for any lines. Amounts of blanks do not count. A block that begins
+with ``# not run:`` and a reason is shown to readers only.
 """
 
 from __future__ import annotations

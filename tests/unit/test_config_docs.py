@@ -18,6 +18,8 @@ from slotwise.model.reason_codes import HOLD_NAMES, Hold
 from slotwise.submit.document import submit_page
 from slotwise.wire.document import protos_page
 
+from tests.support import coming_from_htcondor
+
 DOCS = Path(__file__).parents[2] / "docs" / "reference"
 
 #: What the reader of the configuration puts there itself.
@@ -38,6 +40,11 @@ FACTS = {"FULL_HOSTNAME"}
 def test_pages_are_up_to_date(name: str, page: Callable[[], str], module: str) -> None:
     written = (DOCS / name).read_text(encoding="utf-8")
     assert written == page(), f"run make generate: {name} is not what slotwise.{module} has"
+
+
+def test_the_page_for_those_who_come_from_htcondor_is_that_of_the_tables() -> None:
+    remedy = "run make generate"
+    assert coming_from_htcondor.PAGE.read_text(encoding="utf-8") == coming_from_htcondor.page(), remedy
 
 
 def test_every_hold_code_has_a_cause_and_those_given_here_an_action() -> None:
