@@ -11,7 +11,7 @@ TESTING = PROPTEST_RNG_SEED=$(SEED) $(BIN)/python build_support/testing.py $(if 
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test test-rust test-quick test-real test-steady test-unit test-guest clients test-clients search lint format audit lock coverage bench docs \
-	docs-serve generate hooks former wheel deb rpm check-deb smoke sdist release-check release-notes clean distclean
+	docs-serve generate pictures hooks former wheel deb rpm check-deb smoke sdist release-check release-notes clean distclean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,6 +117,9 @@ generate: build ## Write everything anew that is generated from other sources: m
 	$(BIN)/python -m slotwise.starter.run.diagram docs/reference
 	$(BIN)/python -m tests.support.manual.coverage
 	$(BIN)/python -m tests.support.coming_from_htcondor
+
+pictures: build ## The pictures of the README, from real runs (needs chromium)
+	$(BIN)/python -m tests.support.pictures
 
 # The tools of the site are not those of the build: a virtual environment of their own.
 DOCS := .venv-docs
