@@ -11,7 +11,7 @@ TESTING = PROPTEST_RNG_SEED=$(SEED) $(BIN)/python build_support/testing.py $(if 
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test test-rust test-quick test-real test-steady test-unit test-guest clients test-clients search lint format audit lock coverage bench docs \
-	docs-serve generate hooks former wheel deb rpm check-deb smoke sdist release-check release-notes clean distclean
+	docs-serve generate pictures hooks former wheel deb rpm check-deb smoke sdist release-check release-notes clean distclean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ build: $(VENV)/.installed ## The commands in .venv/bin
 
 $(VENV)/.tools: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Slotwise needs Python 3.11 or newer"; exit 1; }
-	@command -v cargo >/dev/null || { echo "Slotwise needs a Rust toolchain (cargo): see https://rustup.rs"; exit 1; }
+	@$(PYTHON) build_support/toolchain.py
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo "Slotwise needs Python's venv (Debian: apt install python3-venv)"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
@@ -110,11 +110,16 @@ generate: build ## Write everything anew that is generated from other sources: m
 	$(BIN)/python -m slotwise.submit.document docs/reference
 	$(BIN)/python -m slotwise.classad.places docs/reference
 	$(BIN)/python -m slotwise.cli.document docs/reference
+	$(BIN)/python -m slotwise.model.hold_explanations docs/reference
 	PYTHONPATH=python $(BIN)/python -m slotwise.wire.document docs/reference
 	$(BIN)/python -m slotwise.schedd.lifecycle.diagram docs/reference
 	$(BIN)/python -m slotwise.startd.slot.diagram docs/reference
 	$(BIN)/python -m slotwise.starter.run.diagram docs/reference
 	$(BIN)/python -m tests.support.manual.coverage
+	$(BIN)/python -m tests.support.coming_from_htcondor
+
+pictures: build ## The pictures of the README, from real runs (needs chromium)
+	$(BIN)/python -m tests.support.pictures
 
 # The tools of the site are not those of the build: a virtual environment of their own.
 DOCS := .venv-docs
@@ -126,6 +131,7 @@ $(DOCS)/.tools: requirements-docs.txt
 
 docs: $(DOCS)/.tools ## The documentation as a site with search, in site/; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
+	@$(DOCS)/bin/python build_support/site_search.py site
 	@echo "site/index.html"
 
 docs-serve: $(DOCS)/.tools ## The same at http://127.0.0.1:8000, made anew when a page changes

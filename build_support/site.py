@@ -26,6 +26,19 @@ PAGES = {
     "CHANGELOG.md": "project/changelog.md",
     "bench/README.md": "project/bench.md",
 }
+#: Pages that search leaves out, by the beginning of their path: generated lists of what nobody looks for by words, and
+#: why things were decided. They are in the index of pages.
+UNSEARCHED = (
+    "reference/protos.md",
+    "reference/proto-compatibility.md",
+    "reference/manual-coverage.md",
+    "decisions/0",
+    "contributing/",
+    "project/code_of_conduct.md",
+    "project/changelog.md",
+)
+#: How much more, or less, pages count in a search: first what one does, then what one looks up by its exact name.
+BOOSTS = {"users/": 4.0, "examples/": 3.0, "guides/": 2.0, "reference/hold-codes.md": 3.0, "reference/": 0.5}
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)#\s]+)(#[^)]*)?\)")
 _FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 
@@ -66,6 +79,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Turn links that leave `docs` to where those files are on the site."""
+    """Turn links that leave `docs` to where those files are on the site, and say how much a page counts in a search."""
     here = page.file.src_uri
+    if here.startswith(UNSEARCHED):
+        page.meta["search"] = {"exclude": True}
+    elif (boost := next((boost for begin, boost in BOOSTS.items() if here.startswith(begin)), None)) is not None:
+        page.meta["search"] = {"boost": boost}
     return markdown if here in PAGES.values() else _relinked(markdown, f"docs/{here}", here)

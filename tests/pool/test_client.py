@@ -14,6 +14,7 @@ from slotwise.client import (
     AsyncSchedd,
     AsyncStartd,
     Collector,
+    JobStatus,
     Negotiator,
     Schedd,
     Startd,
@@ -21,11 +22,19 @@ from slotwise.client import (
 from slotwise.client.descriptions import ReadOptions
 from slotwise.client.spool import Progress
 from slotwise.client.startd import Drain
-from slotwise.errors import DeniedError, NotFoundError, PeerUnavailableError, SlotwiseError, SubmitError, UsageError
+from slotwise.errors import (
+    BusyError,
+    DeniedError,
+    NotFoundError,
+    PeerUnavailableError,
+    SlotwiseError,
+    SubmitError,
+    UsageError,
+)
 from slotwise.wire import address
 
 from tests.support.pool import Pool
-from tests.support.waiting import until
+from tests.support.waiting import LIMIT_S, until
 
 WAITS = {"executable": "/bin/true", "transfer_executable": False, "requirements": "false"}
 
@@ -205,3 +214,28 @@ async def test_histories_that_daemons_keep_of_themselves(make_pool: Callable[[st
     token = pool.run("token", "create", "--identity", "eve@dom", "--scope", "READ").stdout.strip()
     with Startd(address=at, token=token, env=pool.env) as startd, pytest.raises(DeniedError):
         startd.history()
+
+
+def test_waiting_for_jobs_until_they_have_ended(pool: Pool) -> None:
+    asks = {"executable": "/bin/sh", "request_memory": "10M", "request_disk": "1M", "transfer_executable": False}
+    with Schedd(env=pool.env) as schedd:
+        done = schedd.submit(asks | {"arguments": "\"-c 'exit $(Process)'\""}, count=3)
+        codes = {ad["ProcId"]: ad["ExitCode"] for ad in schedd.wait(done, ["ExitCode"], timeout_s=LIMIT_S)}
+        assert codes == {0: 0, 1: 1, 2: 2}
+        assert [ad["ProcId"] for ad in schedd.wait(f"{done.cluster}.2", timeout_s=LIMIT_S)] == [2]
+
+        held = schedd.submit(WAITS | {"hold": True})
+        with pytest.raises(BusyError, match=f"1 of the jobs is held .job {held.cluster}.0: submitted on hold"):
+            schedd.wait([str(held.cluster)])
+        with pytest.raises(TimeoutError, match="1 jobs have not ended"):
+            schedd.wait(held, timeout_s=0, through_holds=True)
+        schedd.act("remove", str(held.cluster))
+        (removed,) = schedd.wait(held, timeout_s=LIMIT_S)
+        assert removed["JobStatus"] == JobStatus.REMOVED
+
+    async def of_asyncio() -> list[ClassAd]:
+        async with AsyncSchedd(env=pool.env) as schedd:
+            return await schedd.wait(await schedd.submit(asks | {"arguments": "-c true"}), timeout_s=LIMIT_S)
+
+    (ended,) = asyncio.run(of_asyncio())
+    assert ended["JobStatus"] == JobStatus.COMPLETED

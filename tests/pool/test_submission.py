@@ -401,3 +401,22 @@ def test_a_renewed_proxy_reaches_the_running_job(make_pool: Callable[[str], Pool
     assert (kind, line, content.encode()) == ("regular file 600", "OLD", proxy)
     assert (tmp_path / "user.pem").read_bytes() == proxy
     assert f"{job}: sent the renewed proxy" in (pool.home.log / "SchedLog").read_text()
+
+
+def test_submit_warns_of_what_no_slot_can_meet_and_queues_it(pool: Pool) -> None:
+    description = pool.root / "large.sub"
+
+    def submit(statement: str, command: str = "submit") -> str:
+        description.write_text(f"executable = /bin/true\n{statement}\nhold = true\nqueue\n")
+        done = pool.run(command, str(description))
+        assert "1 job(s) submitted" in done.stdout
+        return done.stderr
+
+    large = submit("request_cpus = 64")
+    assert "no slot of the pool has 64 cores (request_cpus); the largest has 4; `slotwise analyze " in large
+    assert "request_memory = lots has no value" in submit("request_memory = lots")
+    assert "`$(sample)` is not defined" in submit("arguments = $(sample)")
+    assert "mkdir -p" in submit("log = nodir/log")
+    assert submit("request_cpus = 2\nrequest_memory = 10M") == ""
+    assert submit("request_cpus = 64\narguments = $(sample)\nlog = nodir/log", "condor_submit") == ""
+    pool.run("rm", "-constraint", "JobStatus == 5")

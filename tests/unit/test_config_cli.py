@@ -121,6 +121,17 @@ def test_explain_shows_macros_with_their_places(tmp_path: Path) -> None:
     assert "PREEMPT =" in run(tmp_path, "", "explain")[1]
 
 
+def test_explain_says_what_a_knob_is_for_and_what_a_misspelled_one_may_mean(tmp_path: Path) -> None:
+    status, out, _ = run(tmp_path, "MINE = 1\n", "explain", "NEGOTIATOR_INTERVAL", "MINE")
+    assert status == 0
+    assert "  # Time between two negotiation cycles.\n  # int in s; default 60; read by negotiator" in out
+    assert "MINE = 1\n  # a macro of the configuration's own\n" in out
+    status, out, _ = run(tmp_path, "", "explain", "NEGOTATOR_INTERVAL")
+    assert status == 1 and "did you mean NEGOTIATOR_INTERVAL?" in out
+    (row,) = json.loads(run(tmp_path, "", "explain", "--json", "NEGOTIATOR_INTERVAL")[1])
+    assert row["Meaning"]["Default"] == "60" and row["Meaning"]["Unit"] == "s"
+
+
 def test_set_and_unset_are_read_after_all_files(tmp_path: Path) -> None:
     assert run(tmp_path, "A = 1\n", "set", "A = 2", home=True)[0] == 0
     assert run(tmp_path, "A = 1\n", "val", "A", home=True)[1] == "2\n"

@@ -12,8 +12,13 @@ from slotwise.classad.places import page as expressions_page
 from slotwise.cli.document import commands_page
 from slotwise.config import find_knob, knobs, similar_knobs, templates
 from slotwise.config.document import configuration_page
+from slotwise.model import hold_explanations
+from slotwise.model.hold_explanations import page as hold_codes_page
+from slotwise.model.reason_codes import HOLD_NAMES, Hold
 from slotwise.submit.document import submit_page
 from slotwise.wire.document import protos_page
+
+from tests.support import coming_from_htcondor
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference"
 
@@ -27,6 +32,7 @@ FACTS = {"FULL_HOSTNAME"}
         ("configuration.md", configuration_page, "config"),
         ("submit.md", submit_page, "submit"),
         ("commands.md", commands_page, "cli"),
+        ("hold-codes.md", hold_codes_page, "model.hold_explanations"),
         ("expressions.md", expressions_page, "classad"),
         ("protos.md", lambda: protos_page(DOCS.parents[1] / "proto"), "wire"),
     ],
@@ -34,6 +40,19 @@ FACTS = {"FULL_HOSTNAME"}
 def test_pages_are_up_to_date(name: str, page: Callable[[], str], module: str) -> None:
     written = (DOCS / name).read_text(encoding="utf-8")
     assert written == page(), f"run make generate: {name} is not what slotwise.{module} has"
+
+
+def test_the_page_for_those_who_come_from_htcondor_is_that_of_the_tables() -> None:
+    remedy = "run make generate"
+    assert coming_from_htcondor.PAGE.read_text(encoding="utf-8") == coming_from_htcondor.page(), remedy
+
+
+def test_every_hold_code_has_a_cause_and_those_given_here_an_action() -> None:
+    explained = hold_explanations.EXPLANATIONS
+    assert set(explained) == set(HOLD_NAMES)
+    assert {int(code) for code in Hold} <= {code for code, one in explained.items() if one.given}
+    assert all(one.cause and one.action for one in explained.values())
+    assert hold_explanations.action(34) == explained[34].action and hold_explanations.action(999) == ""
 
 
 def test_the_table_describes_each_knob_once() -> None:

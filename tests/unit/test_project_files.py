@@ -35,7 +35,11 @@ def project() -> dict[str, Any]:
 
 
 def release() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("release", ROOT / "build_support" / "release.py")
+    return build_support("release")
+
+
+def build_support(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "build_support" / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -44,6 +48,16 @@ def release() -> ModuleType:
 
 def test_there_are_the_workflows_that_the_guides_name() -> None:
     assert {path.stem for path in WORKFLOWS} >= {"ci", "docs", "nightly", "release", "wheels"}
+
+
+def test_an_old_rust_toolchain_is_told_before_anything_is_built() -> None:
+    toolchain = build_support("toolchain")
+    least = toolchain.wanted((ROOT / "Cargo.toml").read_text())
+    assert toolchain.trouble("cargo 1.65.0\n", least).startswith(f"Slotwise needs Rust {least[0]}.{least[1]} or newer")
+    assert toolchain.trouble(f"cargo {least[0]}.{least[1]}.0 (873a06493 2025-05-10)\n", least) is None
+    assert toolchain.trouble("cargo 2.0.0\n", least) is None
+    assert "no version" in toolchain.trouble("no toolchain\n", least)
+    assert "build_support/toolchain.py" in (ROOT / "Makefile").read_text()
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: str(path.stem))

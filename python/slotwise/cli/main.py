@@ -61,7 +61,10 @@ def dispatch(argv: list[str], inv: Invocation) -> int:
             run_it(argv[1:], replace(inv, stdout=inv.stderr))
             return status
         with classad_host.answering(inv):
-            return run_it(argv[1:], inv)
+            status = run_it(argv[1:], inv)
+        if not called and argv[1:] in (["--help"], ["-help"], ["-h"]) and (shown := examples(argv[0])):
+            inv.out(shown)
+        return status
     except UsageError as error:
         if called:
             return htcondor_words.refuse(error, inv)
@@ -114,9 +117,18 @@ def _remedy(error: OSError) -> str:
 def overview() -> str:
     """The list of subcommands."""
     width = max(len(name) for name in COMMANDS)
-    lines = ["usage: slotwise COMMAND [arguments]; `slotwise COMMAND --help` explains one", ""]
-    lines += [f"  {name:<{width}}  {entry.help}" for name, entry in COMMANDS.items()]
+    lines = ["usage: slotwise COMMAND [arguments]; `slotwise COMMAND --help` explains one"]
+    for heading, names in registry.GROUPS.items():
+        lines += ["", heading, *(f"  {name:<{width}}  {COMMANDS[name].help}" for name in names)]
     return "\n".join(lines)
+
+
+def examples(name: str) -> str:
+    """Calls of a command as its help shows them; empty where there are none."""
+    rows = registry.EXAMPLES.get(name, ())
+    width = max((len(call) for call, _ in rows), default=0)
+    lines = (f"  {call:<{width}}  {what}" for call, what in rows)
+    return "\nExamples\n" + "\n".join(lines) if rows else ""
 
 
 def run() -> int:

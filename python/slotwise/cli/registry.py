@@ -117,6 +117,61 @@ COMMANDS: dict[str, Command] = {
     "completion": Command("slotwise.cli.completion:main", "completion of commands and options in shells"),
 }
 
+#: The commands in the order in which help shows them: what a person looks for first stands first.
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Run jobs": (
+        "submit", "q", "wait", "history", "rm", "hold", "release", "tail", "ssh-to-job", "transfer-data", "watch",
+        "qsub",
+    ),
+    "Why does a job wait, or stop": ("analyze", "status", "userprio", "demand", "userlog", "check-userlogs", "watch-q"),
+    "Change jobs": ("prio", "qedit", "suspend", "continue", "vacate-job", "now", "evicted-files", "chirp"),
+    "A pool of your own": ("up", "down", "restart", "reconfig", "config", "ping", "backup", "restore", "completion"),
+    "A pool of hosts": (
+        "node", "token", "who", "on", "off", "drain", "vacate", "power", "fetchlog", "findhost", "glidein",
+        "set-shutdown", "qusers", "reschedule", "advertise", "update-machine-ad",
+    ),
+    "Look into the pool": ("negotiator", "top", "report", "pool-job-report", "gather-info", "preen"),
+    "Without a pool, and for developers": (
+        "negotiate", "classad", "transform-ads", "schedd", "startd", "gpu-discovery", "gpu-utilization", "daemon",
+        "condor-names", "upgrade-check",
+    ),
+}  # fmt: skip
+#: Calls that are typed often, with what they do; shown at the end of the command's help.
+EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "submit": (
+        ("slotwise submit hello.sub", "queue the jobs of a description"),
+        ("slotwise submit hello.sub -append 'request_memory = 2G'", "with one more statement"),
+        ("slotwise submit -dry-run - hello.sub", "show the jobs' ads, and queue nothing"),
+    ),
+    "q": (
+        ("slotwise q", "your jobs, a line for each submission"),
+        ("slotwise q -nobatch", "a line for each job"),
+        ("slotwise q -hold", "held jobs with the reason"),
+        ("slotwise q -af ClusterId ProcId MemoryUsage", "values for a script"),
+    ),
+    "wait": (("slotwise wait -check hello.log", "until all have ended; fails when one of them did"),),
+    "history": (("slotwise history -limit 10 -af ClusterId ProcId ExitCode", "how the last ten ended"),),
+    "rm": (
+        ("slotwise rm 12", "all jobs of submission 12"),
+        ("slotwise rm -constraint 'JobStatus == 5'", "your held jobs"),
+    ),
+    "hold": (("slotwise hold 12.3 -reason 'look at its input'", "keep a job from running"),),
+    "release": (("slotwise release 12.3", "let a held job run"),),
+    "analyze": (("slotwise analyze 12.0", "why this job waits, or is held, and what to change"),),
+    "status": (
+        ("slotwise status", "the slots"),
+        ("slotwise status -compact", "a line for each machine"),
+        ("slotwise status -constraint 'Memory > 16000' -af Name Cpus Memory", "some, for a script"),
+    ),
+    "qedit": (("slotwise qedit 12.3 RequestMemory 4096", "more memory at its next start"),),
+    "tail": (("slotwise tail -f 12.3", "follow what a running job prints"),),
+    "config": (
+        ("slotwise config explain START", "what a knob is for, and where its value comes from"),
+        ("slotwise config check", "what is wrong with the configuration"),
+    ),
+    "up": (("slotwise up --config my.conf", "a pool with a configuration of your own"),),
+}
+
 #: HTCondor's commands that are not a command of ours by another name, or that speak otherwise.
 _OF_HTCONDOR: dict[str, Command] = {
     "off": Command("slotwise.cli.host.daemon_tool:off", "stop daemons"),

@@ -3,7 +3,9 @@
 >>> schedd = Schedd()                                       # the pool named by SLOTWISE_HOME
 >>> result = schedd.submit({"executable": "/bin/sleep", "arguments": "10"}, count=5)
 >>> schedd.query(f"ClusterId == {result.cluster}", ["ProcId", "JobStatus"])
->>> schedd.act("hold", f"ClusterId == {result.cluster}", reason="later")
+>>> schedd.act("hold", f"{result.cluster}.0", reason="later")
+>>> schedd.act("release", f"{result.cluster}.0")
+>>> [job["ExitCode"] for job in schedd.wait(result)]
 
 :class:`Collector`, :class:`Negotiator` and :class:`Startd` talk to the other daemons. Each class has a twin for asyncio
 (:class:`AsyncSchedd`, ...) with the same calls as coroutines; many may be under way at once, and the schedd makes those
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from slotwise.client.negotiator import AsyncNegotiator, Negotiator
     from slotwise.client.schedd import AsyncSchedd, Schedd
     from slotwise.client.startd import AsyncStartd, Startd
+    from slotwise.client.waiting import JobStatus
 
 #: Where each name is defined; loaded on first use, so that users of one part do not load all of it.
 _MODULES = {
@@ -34,6 +37,7 @@ _MODULES = {
     "Collector": "collector",
     "Description": "descriptions",
     "EventLog": "event_log",
+    "JobStatus": "waiting",
     "Negotiator": "negotiator",
     "Schedd": "schedd",
     "Startd": "startd",
@@ -49,6 +53,7 @@ __all__ = [
     "Collector",
     "Description",
     "EventLog",
+    "JobStatus",
     "Negotiator",
     "Schedd",
     "Startd",
@@ -61,3 +66,7 @@ def __getattr__(name: str) -> object:
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{module}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__} - {"TYPE_CHECKING", "annotations", "import_module"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import Literal, Unpack
 import grpc
 
 from slotwise.classad import ClassAd, ExprTree, Value
-from slotwise.client import convert, past, spool
+from slotwise.client import convert, past, spool, waiting
 from slotwise.client.call import TIMEOUT_S, Call, JsonPage, ads, ads_of, nothing, page, text
 from slotwise.client.cluster_ids import ReservedIds
 from slotwise.client.convert import ActResult, Jobs, Sending, SubmitResult
@@ -23,6 +24,7 @@ from slotwise.client.retry import Keys, RetryPolicy, stated
 from slotwise.client.spool import Tell
 from slotwise.client.streams import AsyncStream, BlockingStream
 from slotwise.client.totals import QueueTotals
+from slotwise.client.waiting import Progress
 from slotwise.errors import BusyError, NotFoundError, UsageError
 from slotwise.submit import Submission
 from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc
@@ -304,6 +306,33 @@ class Schedd(ScheddCalls, BlockingClient):
             self._streams.add(stream)
         return stream
 
+    def wait(
+        self,
+        jobs: Jobs | SubmitResult,
+        projection: Sequence[str] = (),
+        *,
+        timeout_s: float | None = None,
+        through_holds: bool = False,
+    ) -> list[ClassAd]:
+        """Wait until jobs have ended; returns their ads, those removed included, newest first.
+
+        ``jobs``: what :meth:`submit` returned, ids, or a constraint. ``through_holds``: go on waiting when all that
+        are left are held, for policy or people to release them.
+
+        :raises BusyError: all jobs that are left are held (unless ``through_holds``); it names one and its reason.
+        :raises TimeoutError: some have not ended within ``timeout_s``.
+        """
+        constraint = waiting.constraint_of(jobs)
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        asked = 0
+        while not (seen := Progress.of_counts(self.count_by(["JobStatus"], constraint))).is_over:
+            if seen.is_stuck and not through_holds:
+                raise waiting.held_error(self.query(*waiting.held_among(constraint), limit=1), seen.held)
+            asked += 1
+            time.sleep(seen.pause_s(asked, None if deadline is None else deadline - time.monotonic()))
+        wanted = waiting.with_ids(projection)
+        return waiting.each_once(self.query(constraint, wanted), self.history(constraint, wanted))
+
     def spool(self, submitted: SubmitResult, progress: Tell | None = None) -> None:
         """Send the input files of jobs that were submitted with ``ReadOptions(spool=True)``, which releases them.
 
@@ -411,6 +440,26 @@ class AsyncSchedd(ScheddCalls, AsyncClient):
             return reply
 
         return convert.result(await self._patience.acall(send), submission)
+
+    async def wait(
+        self,
+        jobs: Jobs | SubmitResult,
+        projection: Sequence[str] = (),
+        *,
+        timeout_s: float | None = None,
+        through_holds: bool = False,
+    ) -> list[ClassAd]:
+        """As :meth:`Schedd.wait`."""
+        constraint = waiting.constraint_of(jobs)
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        asked = 0
+        while not (seen := Progress.of_counts(await self.count_by(["JobStatus"], constraint))).is_over:
+            if seen.is_stuck and not through_holds:
+                raise waiting.held_error(await self.query(*waiting.held_among(constraint), limit=1), seen.held)
+            asked += 1
+            await asyncio.sleep(seen.pause_s(asked, None if deadline is None else deadline - time.monotonic()))
+        wanted = waiting.with_ids(projection)
+        return waiting.each_once(await self.query(constraint, wanted), await self.history(constraint, wanted))
 
     async def spool(self, submitted: SubmitResult, progress: Tell | None = None) -> None:
         """As :meth:`Schedd.spool`; files are read, and ``progress`` is told, in other threads."""

@@ -14,15 +14,12 @@ from slotwise.config.slot_shares import parse_shares
 from slotwise.config.table import find_knob
 from slotwise.config.view import Config
 from slotwise.errors import ConfigError
-from slotwise.model.attribute_names import KNOWN
+from slotwise.model.attribute_names import meant_by
 
 #: What is set for one accounting group, whose name may have dots.
 _OF_GROUP = re.compile(
     r"(?:\w+\.)?(GROUP_(?:QUOTA_DYNAMIC|QUOTA|PRIO_FACTOR|ACCEPT_SURPLUS|AUTOREGROUP)_(.+))", re.IGNORECASE
 )
-_SPELLED = {name.lower(): name for name in KNOWN}
-#: How alike a name without a meaning and an attribute's must be, and how long a name: short ones are alike by chance.
-_ALIKE, _SHORTEST = 0.88, 6
 
 
 def doubts(config: Config, mentioned: Collection[str]) -> Iterator[Problem]:
@@ -83,9 +80,9 @@ def _attributes(config: Config, mentioned: Collection[str]) -> Iterator[Problem]
             continue  # it has a problem of its own
         for attribute in sorted({*read.my, *read.target, *read.bare}):
             lowered = attribute.lower()
-            if len(attribute) < _SHORTEST or lowered in _SPELLED or lowered in own or lowered in mentioned:
+            if lowered in own or lowered in mentioned:
                 continue
-            if near := get_close_matches(lowered, _SPELLED, n=1, cutoff=_ALIKE):
+            if (meant := meant_by(attribute)) is not None:
                 message = f"{name} asks for {attribute}, which no ad has unless somebody adds it"
-                hint = f"did you mean {_SPELLED[near[0]]}?"
+                hint = f"did you mean {meant}?"
                 yield Problem(WARNING, "config-unknown-attribute", name, message, origin, hint)

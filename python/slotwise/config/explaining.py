@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from slotwise.config.table import Knob, find_knob, similar_knobs
 from slotwise.config.view import Config, Origin
 
 _REFERENCE = re.compile(r"\$\(([A-Za-z0-9_./]+)(?::|\))")
@@ -53,6 +54,58 @@ class Explanation:
             "Raw": self.raw,
             "Origin": str(self.origin) if self.origin else None,
             "Macros": [part.as_dict() for part in self.parts],
+        }
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What the table of knobs says of a name: what it is for, or what the name may have been meant to be."""
+
+    knob: Knob | None
+    similar: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, name: str) -> Meaning:
+        """The meaning of a knob's name, with or without a subsystem in front of it."""
+        knob = find_knob(name)
+        return cls(knob, () if knob is not None else tuple(similar_knobs(name)))
+
+    def lines(self, *, is_set: bool) -> list[str]:
+        """Sentences for people. ``is_set``: the configuration has a value for it."""
+        if self.knob is None:
+            if self.similar:
+                return [f"no knob of this name is known (did you mean {' or '.join(self.similar)}?)"]
+            return ["a macro of the configuration's own"] if is_set else ["no knob of this name is known"]
+        knob = self.knob
+        if not knob.used:
+            return ["known to HTCondor; no daemon of Slotwise looks at it"]
+        default = knob.default if knob.default is not None else knob.implied
+        kind = [knob.type + (f" in {knob.unit}" if knob.unit else "")]
+        if knob.lowest is not None or knob.highest is not None:
+            low, high = (("" if bound is None else f"{bound:g}") for bound in (knob.lowest, knob.highest))
+            kind.append(f"{low}..{high}")
+        kind.append("no default" if default is None else f"default {default or '(empty)'}")
+        if knob.daemons:
+            kind.append(f"read by {knob.daemons}")
+        if knob.applies:
+            kind.append(f"applies with {knob.applies}")
+        return [knob.description, "; ".join(kind)]
+
+    def as_dict(self) -> dict[str, object]:
+        """For programs."""
+        knob = self.knob
+        if knob is None:
+            return {"Known": False, "Similar": list(self.similar)}
+        default = knob.default if knob.default is not None else knob.implied
+        return {
+            "Known": True,
+            "Used": knob.used,
+            "Description": knob.description,
+            "Type": knob.type,
+            "Unit": knob.unit,
+            "Default": default,
+            "Daemons": knob.daemons,
+            "Applies": knob.applies,
         }
 
 

@@ -46,6 +46,11 @@ def recorded(home: PoolHome) -> Path | None:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
+    except NotADirectoryError:
+        raise ConfigError(
+            f"{home.root} is a file, and the pool wants a directory for its state",
+            hint="name a directory with SLOTWISE_HOME",
+        ) from None
     except OSError as error:
         raise _refused(path, f"cannot be read: {error.strerror}") from None
     with os.fdopen(descriptor, "rb") as stream:

@@ -1,7 +1,12 @@
-"""`python -m slotwise.demo`: the demonstration, told step by step. Exit status 0 when every result is right."""
+"""`python -m slotwise.demo`: the demonstration, told step by step. Exit status 0 when every result is right.
+
+With `--picture FILE` a shorter telling of the same run is written as an SVG file, besides.
+"""
 
 from __future__ import annotations
 
+import io
+import re
 import sys
 import tempfile
 import time
@@ -16,13 +21,28 @@ from slotwise.demo.pool import DemoPool
 #: Priority factors of the two users: alice is entitled to three times bob's share.
 FACTORS = {"alice": 1000, "bob": 3000}
 _DEADLINE_S = 100.0
+#: How wide the terminal of a picture is.
+_COLUMNS = 106
 _COMPLETED = 4
 _HELD = 5
 
 
-def main() -> int:
-    """Bring up the pool, do the work, show what happened, check the results, take the pool down."""
-    console = Console(highlight=False)
+def main(picture: Path | None = None) -> int:
+    """Bring up the pool, do the work, show what happened, check the results, take the pool down.
+
+    :param picture: the SVG file to write of a shorter telling.
+    """
+    if picture is None:
+        return _run(Console(highlight=False), is_short=False)
+    console = Console(highlight=False, record=True, width=_COLUMNS, file=io.StringIO())
+    status = _run(console, is_short=True)
+    drawn = console.export_svg(title="make demo")
+    # Nothing is fetched from others when the picture is looked at: the reader's own font serves.
+    picture.write_text(re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL), encoding="utf-8")
+    return status
+
+
+def _run(console: Console, *, is_short: bool) -> int:
     with tempfile.TemporaryDirectory(prefix="slotwise-demo-") as directory:
         pool = DemoPool(Path(directory))
         started = time.monotonic()
@@ -31,8 +51,9 @@ def main() -> int:
         try:
             console.print(pool.run("up").rstrip())
             console.print(f"[dim]answered after {time.monotonic() - started:.1f} s[/]\n")
-            console.print(pool.run("status").rstrip(), markup=False, soft_wrap=True)
-            return _demonstrate(console, pool)
+            if not is_short:
+                console.print(pool.run("status").rstrip(), markup=False, soft_wrap=True)
+            return _demonstrate(console, pool, is_short=is_short)
         finally:
             console.rule("[bold]The end")
             console.print("$ slotwise down")
@@ -40,7 +61,7 @@ def main() -> int:
             console.print(f"[dim]{time.monotonic() - started:.0f} s in all[/]")
 
 
-def _demonstrate(console: Console, pool: DemoPool) -> int:
+def _demonstrate(console: Console, pool: DemoPool, *, is_short: bool) -> int:
     submissions = work.write(pool.work)
     console.rule("[bold]Two users submit work")
     for user, factor in FACTORS.items():
@@ -53,7 +74,7 @@ def _demonstrate(console: Console, pool: DemoPool) -> int:
         clusters[item.name] = said.partition(".")[0]
         console.print(f"{item.user}$ slotwise submit {item.name}   [dim]{said}[/]")
     halfway = _watch(console, pool, clusters)
-    _tell(console, pool, clusters, halfway)
+    _tell(console, pool, clusters, halfway, is_short=is_short)
     wrong = work.check(pool.work)
     console.rule("[bold]Results")
     for line in wrong[:10]:
@@ -113,15 +134,18 @@ def _left(pool: DemoPool) -> dict[str, int]:
     return left
 
 
-def _tell(console: Console, pool: DemoPool, clusters: dict[str, str], halfway: dict[str, int]) -> None:
+def _tell(
+    console: Console, pool: DemoPool, clusters: dict[str, str], halfway: dict[str, int], *, is_short: bool
+) -> None:
     """What is left in the queue, who got what, why one job waits and why another is on hold."""
     never, broken = clusters["never.sub"], clusters["broken.sub"]
-    for title, words in (
+    told = (
         ("What is left in the queue", ("q", "-allusers", "-nobatch")),
         ("Who got what", ("userprio", "-allusers")),
         ("Why one job does not run", ("analyze", f"{never}.0")),
         ("Why another is on hold", ("q", "-hold", "-allusers")),
-    ):
+    )
+    for title, words in told[1:3] if is_short else told:
         console.rule(f"[bold]{title}")
         console.print(f"$ slotwise {' '.join(words)}")
         console.print(pool.run(*words, check=False).strip("\n"), markup=False, soft_wrap=True)
@@ -141,4 +165,7 @@ def _tell(console: Console, pool: DemoPool, clusters: dict[str, str], halfway: d
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    named = sys.argv[1:]
+    if named and (len(named) != 2 or named[0] != "--picture"):
+        sys.exit("usage: python -m slotwise.demo [--picture FILE.svg]")
+    sys.exit(main(Path(named[1]) if named else None))

@@ -16,7 +16,10 @@ from slotwise.matchmaking.hints import hints
 from slotwise.matchmaking.kept_out import kept_out, uncounted
 from slotwise.matchmaking.rows import Group, JobExplanation, KeptMachine, Match, Rejection, Submitter
 from slotwise.matchmaking.snapshot import CycleInput
+from slotwise.model.hold_explanations import action
+from slotwise.submit.doubts import without_value
 
+_HELD = 5
 _STATUS = {2: "running", 3: "removed", 4: "completed", 5: "held", 6: "transferring its output", 7: "suspended"}
 
 _OBSTACLES = {
@@ -49,6 +52,7 @@ def analyze(given: CycleInput, job: ClassAd, engine: Engine | None = None) -> di
             "matches": view.matches,
             "clauses": [{"clause": row.clause, "passes": row.passes, "without": row.without} for row in view.clauses],
             "hints": hints(view.clauses),
+            "valueless": without_value(job),
             "unmet": _unmet(job, view),
             "relax": _relax(view),
             "refused_by": [{"clause": text, "slots": count} for text, count in view.refused_by],
@@ -81,6 +85,7 @@ def analyze(given: CycleInput, job: ClassAd, engine: Engine | None = None) -> di
         },
         "excluded": view.excluded,
         "kept_out": kept or "",
+        "held": _held(job),
         "verdict": _verdict(status, view, prospects, failed, kept, uncounted(given, view)),
     }
 
@@ -99,6 +104,19 @@ def _unmet(job: ClassAd, view: JobExplanation) -> list[dict[str, str]]:
     written = distinct(ExprTree(str(requirements), spans=True).conjuncts())
     unmet = [clause for clause in written if clause.canonical_hash in nobody]
     return [{"clause": str(clause), "excerpt": clause.excerpt()} for clause in unmet]
+
+
+def _held(job: ClassAd) -> dict[str, object] | None:
+    """Why a held job is held, and what to do about it; None of other jobs."""
+    if whole(job.get("JobStatus"), 1) != _HELD:
+        return None
+    code = whole(job.get("HoldReasonCode"))
+    return {
+        "code": code,
+        "subcode": whole(job.get("HoldReasonSubCode")),
+        "reason": str(job.get("HoldReason", "")),
+        "action": action(code),
+    }
 
 
 def _status(job: ClassAd) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 #: What HTCondor's manual (25.14) lists for machines, jobs, submitters and the negotiator, with those of Slotwise.
 KNOWN: frozenset[str] = frozenset(
     """
@@ -103,3 +105,16 @@ KNOWN: frozenset[str] = frozenset(
     X509UserProxyExpiration X509UserProxyFirstFQAN X509UserProxyFQAN X509UserProxySubject X509UserProxyVOName
     """.split()  # noqa: SIM905 - one name a line would be as long as a module
 )
+
+_SPELLED = {name.lower(): name for name in KNOWN}
+#: How alike a name without a meaning and an attribute's must be, and how long a name: short ones are alike by chance.
+_ALIKE, _SHORTEST = 0.88, 6
+
+
+def meant_by(name: str) -> str | None:
+    """The attribute that a misspelled name stands for; None for known names, and for those that are like none."""
+    lowered = name.lower()
+    if len(name) < _SHORTEST or lowered in _SPELLED:
+        return None
+    near = get_close_matches(lowered, _SPELLED, n=1, cutoff=_ALIKE)
+    return _SPELLED[near[0]] if near else None

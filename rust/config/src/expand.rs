@@ -123,16 +123,15 @@ impl<'s> Expander<'s> {
                 value.unwrap_or_else(|| default.unwrap_or("UNDEFINED").to_owned()),
             ));
         }
-        Ok(
-            match (
-                self.scope.raw(name).filter(|value| !value.is_empty()),
-                default,
-            ) {
-                (Some(value), _) => value,
-                (None, Some(default)) => Cow::Owned(default.to_owned()),
-                (None, None) => Cow::Borrowed(""),
-            },
-        )
+        Ok(match (self.scope.raw(name), default) {
+            (Some(value), _) if !value.is_empty() => value,
+            (_, Some(default)) => Cow::Owned(default.to_owned()),
+            (Some(_), None) => Cow::Borrowed(""),
+            (None, None) => {
+                self.scope.missing(name);
+                Cow::Borrowed("")
+            }
+        })
     }
 }
 

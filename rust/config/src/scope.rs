@@ -10,6 +10,8 @@ pub trait Scope {
     fn raw(&self, name: &str) -> Option<Cow<'_, str>>;
     /// The world, for `$ENV` and random choices.
     fn source(&self) -> &dyn Source;
+    /// A reference without a default named something that has no value at all; it expands to nothing.
+    fn missing(&self, _name: &str) {}
     /// The directory that `$Ff(...)` makes names absolute with.
     fn cwd(&self) -> Option<&str> {
         None

@@ -62,6 +62,7 @@ def backup_parser() -> argparse.ArgumentParser:
     """The options of ``backup``."""
     made = _Parser(prog="slotwise backup", description=BACKUP, add_help=False, formatter_class=HelpFormatter)
     made.add_argument("file", nargs="?", help="the file to write, a .tar.gz; it must not exist")
+    made.add_argument("--json", "-json", action="store_true", help="print the file and its size as JSON")
     made.add_argument("--help", "-help", "-h", action="store_true", help="show this text")
     return made
 
@@ -86,6 +87,9 @@ def backup(args: list[str], inv: Invocation) -> int:
     if not home.spool.is_dir():
         raise HostError(f"{home.root} has no pool", hint="SLOTWISE_HOME names another directory", path=str(home.root))
     count = write(home, target, time.time())
+    if asked.json:
+        inv.out(json.dumps({"File": str(target), "Files": count, "Bytes": target.stat().st_size}))
+        return 0
     inv.out(f"{target}: {count} files of {home.root}, {target.stat().st_size} bytes")
     return 0
 

@@ -259,15 +259,15 @@ def check(args: list[str], inv: Invocation) -> int:
 
 
 def explain(args: list[str], inv: Invocation) -> int:
-    """Print expressions after expansion, with the macros that made them."""
-    parser = verb_parser(inv, "explain", "Show how values come about, macro by macro.")
+    """Print what knobs are for, and their values after expansion with the macros that made them."""
+    parser = verb_parser(inv, "explain", "Show what knobs are for and how their values come about, macro by macro.")
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help="knobs, or POLICY for all policy expressions (default)"
     )
     options = parser.take(args)
     if options is None:
         return 0
-    from slotwise.config.explaining import POLICY
+    from slotwise.config.explaining import POLICY, Meaning
     from slotwise.config.explaining import explain as explain_one
     from slotwise.config.explaining import lines as explanation_lines
 
@@ -277,10 +277,13 @@ def explain(args: list[str], inv: Invocation) -> int:
         wanted += POLICY if name.upper() == "POLICY" and config.raw(name) is None else [name]
     explanations = [explain_one(config, name) for name in wanted if options.names or config.raw(name)]
     if options.json:
-        inv.out(json.dumps([explanation.as_dict() for explanation in explanations], indent=2))
+        shown = [one.as_dict() | {"Meaning": Meaning.of(one.name).as_dict()} for one in explanations]
+        inv.out(json.dumps(shown, indent=2))
         return 0
     for explanation in explanations:
         inv.out(f"{explanation.name} = {explanation.value if explanation.value is not None else '(undefined)'}")
+        for line in Meaning.of(explanation.name).lines(is_set=explanation.raw is not None):
+            inv.out(f"  # {line}")
         for line in explanation_lines(explanation):
             inv.out(f"  | {line}")
         inv.out()

@@ -53,6 +53,11 @@ def up(args: list[str], inv: Invocation) -> int:
         return 0
     word = "runs already" if result.was_running else "is up"
     inv.out(f"The pool at {inv.home.root} {word}: {', '.join(name for name, _, _ in result.daemons)}")
+    if not result.was_running and any(name == "startd" for name, _, _ in result.daemons):
+        from slotwise.cli.host.unenforced import unenforced
+
+        for text in unenforced(inv):
+            inv.err(f"NOTE: {text}")
     if result.recorded is not None:
         inv.out(f"Its configuration file is {result.recorded}, named by an earlier `up`")
     return 0
@@ -118,6 +123,7 @@ def reconfig(args: list[str], inv: Invocation) -> int:
     """Make daemons read their configuration again."""
     parser = Parser(inv, "reconfig", "Make the daemons read the configuration again.")
     parser.add_argument("names", nargs="*", metavar="DAEMON", help="which (default: all that run)")
+    parser.add_argument("--json", "-json", action="store_true", help="print what became of each as one JSON array")
     _add_hosts(parser)
     options = parser.take(args)
     if options is None:
@@ -136,18 +142,28 @@ def reconfig(args: list[str], inv: Invocation) -> int:
         inv.err(f"ERROR: no daemon runs in the pool at {inv.home.root}")
         return 1
     status = 0
+    rows: list[dict[str, object]] = []
     problems: dict[tuple[str, str], list[str]] = {}
     for name in names:
         try:
             stub = inv.stub(daemon_pb2_grpc.DaemonStub, name)
             reply = stub.Reconfig(common_pb2.Empty(), timeout=60)
         except grpc.RpcError as failure:
-            problems.setdefault(("ERROR", str(to_error(failure, peer=name))), []).append(name)
+            said = str(to_error(failure, peer=name))
+            problems.setdefault(("ERROR", said), []).append(name)
+            rows.append({"Daemon": name, "Error": said, "Warnings": []})
             status = 1
             continue
-        inv.out(f"{name} has read its configuration")
+        rows.append({"Daemon": name, "Error": None, "Warnings": list(reply.warnings)})
+        if not options.json:
+            inv.out(f"{name} has read its configuration")
         for warning in reply.warnings:
             problems.setdefault(("WARNING", warning), []).append(name)
+    if options.json:
+        import json
+
+        inv.out(json.dumps(rows))
+        return status
     for (kind, what), who in problems.items():
         inv.err(f"{kind}: {', '.join(who)}: {what}")
     return status

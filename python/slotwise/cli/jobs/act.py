@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import grpc
 
+from slotwise.cli.common.constraints import warn_of_misspelled
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, Parsed, UnknownOptionError, parse
 from slotwise.client.totals import QueueTotals
@@ -48,6 +50,7 @@ COMMON = [
     Option("pool", 2, 1),
     Option("address", 2, 1),
     Option("debug", 1),
+    Option("json"),
 ]
 _REASON = Option("reason", 3, 1)
 _HELD = [Option("held", 3), Option("hold", 3, stands_for="held")]
@@ -81,7 +84,7 @@ def _counts(totals: Mapping[str, int]) -> str:
 #: In HTCondor's words; the knob's name is SYSTEM_MAX_RELEASES.
 _RELEASED_ENOUGH = "cannot be released again, has reached SYSTEM_PERIODIC_RELEASES limit"
 
-_PLACES = """-totals (counts by result), -long (the result as an ad),
+_PLACES = """-totals (counts by result), -long (the result as an ad), -json (for programs),
            -name SCHEDD, -pool HOST:PORT, -address ADDRESS (another access point)"""
 _OPTIONS_OF = {
     "rm": "  options: -reason TEXT, -held (only held jobs), -forcex (drop jobs that are being removed),\n"
@@ -126,6 +129,24 @@ def vacate_job(args: list[str], inv: Invocation) -> int:
     return _act(_FAST if parsed.has("fast") else _VACATE, parsed, inv)
 
 
+def refuse_json_of_htcondor(parsed: Parsed, inv: Invocation) -> None:
+    """HTCondor's tools that change jobs have no ``-json``.
+
+    :raises UnknownOptionError: it was given under a name of theirs.
+    """
+    if inv.called and parsed.has("json"):
+        raise UnknownOptionError("-json")
+
+
+def result_json(totals: Mapping[str, int], jobs: Mapping[str, str], background: int = 0) -> str:
+    """What became of jobs, for programs: how many by result, and the result of each id that was named.
+
+    ``background``: the number of the action that goes on, 0 for none.
+    """
+    found: dict[str, object] = {"Totals": dict(totals), "Jobs": dict(jobs)}
+    return json.dumps(found | ({"BackgroundAction": background} if background else {}))
+
+
 def selection(parsed: Parsed, name: str, words: list[str], inv: Invocation) -> schedd_pb2.JobSelection:
     """Which jobs the words and options mean.
 
@@ -142,6 +163,7 @@ def selection(parsed: Parsed, name: str, words: list[str], inv: Invocation) -> s
         else:
             chosen.owners.append(word)
     constraints = parsed.expressions("constraint")
+    warn_of_misspelled(parsed.expressions("constraint"), inv)
     if constraints and any("." in word for word in chosen.ids) and not parsed.has("jobids"):
         inv.err("Warning: full job ids cannot be mixed with -constraint; the ids are ignored")
         kept = [word for word in chosen.ids if "." not in word]
@@ -164,6 +186,7 @@ class NothingNamedError(Exception):
 
 
 def _act(verb: Verb, parsed: Parsed, inv: Invocation) -> int:
+    refuse_json_of_htcondor(parsed, inv)
     inv = inv.aimed(parsed.value("pool"), parsed.value("name"))
     if parsed.has("help"):
         inv.out(f"usage: slotwise {verb.name} [options] CLUSTER | CLUSTER.PROC | USER | -constraint EXPR | -all")
@@ -244,6 +267,9 @@ def report(
     done = totals.get("success", 0)
     one_by_one = any("." in one.id for one in reply.jobs)
     status = 0 if done and (len(totals) == 1 or not one_by_one) else 1
+    if parsed.has("json"):
+        inv.out(result_json(totals, {one.id: one.result for one in reply.jobs}, reply.background))
+        return status
     if parsed.has("long"):
         inv.out(_result_ad(verb, reply), end="")
         return status

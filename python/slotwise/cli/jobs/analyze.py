@@ -117,6 +117,12 @@ def render(report: JsonObject) -> str:
     parts = [f"Job {report['job']} of {report['submitter']}: {report['verdict']}"]
     if report.get("parallel"):
         parts.append(report["parallel"])
+    if held := report.get("held"):
+        # What it requires is of no interest before it is released.
+        parts.append(f"Hold code {held['code']}, subcode {held['subcode']}.")
+        if held["action"]:
+            parts.append(f"What to do: {held['action']}.")
+        return "\n\n".join(parts)
     if not report["slots"]:
         return "\n\n".join(parts)  # no condition to report
     rows = [[f"[{at}]", str(c["passes"]), str(c["without"]), c["clause"]] for at, c in enumerate(needs["clauses"])]
@@ -124,6 +130,8 @@ def render(report: JsonObject) -> str:
     parts.append(table(f"Requirements of the job, over {counted(report['slots'])}", head, rows))
     if needs["unmet"]:
         parts.append("No slot satisfies\n" + "\n".join(clause["excerpt"] for clause in needs["unmet"]))
+    if needs.get("valueless"):
+        parts.append("What the job asks for has no value\n" + "\n".join(f"  {text}" for text in needs["valueless"]))
     if needs["hints"]:
         parts.append("What slots have instead\n" + "\n".join(f"  {hint['text']}" for hint in needs["hints"]))
     if needs["relax"]:

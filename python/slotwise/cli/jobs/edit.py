@@ -10,7 +10,7 @@ from slotwise.classad import ExprTree, new_syntax
 from slotwise.cli.common import htcondor_words
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, Parsed, UnknownOptionError, parse
-from slotwise.cli.jobs.act import COMMON, NothingNamedError, selection, stub
+from slotwise.cli.jobs.act import COMMON, NothingNamedError, refuse_json_of_htcondor, result_json, selection, stub
 from slotwise.errors import AdSyntaxError, UsageError
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error
@@ -41,6 +41,9 @@ def prio(args: list[str], inv: Invocation) -> int:
         return 1
     if parsed.has("help") or (value is None and change is None):
         inv.out("usage: slotwise prio [-p N | +N | -N] CLUSTER | CLUSTER.PROC | USER | -constraint EXPR | -all")
+        inv.out(
+            "  options: -json (for programs), -name SCHEDD, -pool HOST:PORT, -address ADDRESS (another access point)"
+        )
         return 0 if parsed.has("help") else 1
     for word in skipped:
         inv.err(f'Warning: unrecognized "{word}" skipped')
@@ -80,9 +83,8 @@ def qedit(args: list[str], inv: Invocation) -> int:
         return 1
     if parsed.has("help") or not args:
         inv.out("usage: slotwise qedit CLUSTER | CLUSTER.PROC | USER | -constraint EXPR  NAME VALUE [NAME VALUE ...]")
-        inv.out(
-            "  options: -edits FILE (lines NAME = VALUE; - is standard input)  -dry-run  -owner USER  -jobids ID,ID ..."
-        )
+        inv.out("  options: -edits FILE (lines NAME = VALUE; - is standard input)  -dry-run  -json")
+        inv.out("           -owner USER  -jobids ID,ID ...")
         return 0 if parsed.has("help") else 1
     words = [word.removeprefix(_KEPT) for word in parsed.words]
     try:
@@ -179,6 +181,7 @@ def _edit(
     *,
     quiet: bool = False,
 ) -> int:
+    refuse_json_of_htcondor(parsed, inv)
     inv = inv.aimed(parsed.value("pool"), parsed.value("name"))
     try:
         request.jobs.CopyFrom(selection(parsed, name, words, inv))
@@ -192,6 +195,9 @@ def _edit(
     except grpc.RpcError as error:
         raise to_error(error, peer="the schedd") from None
     done = reply.totals.get("success", 0)
+    if parsed.has("json"):
+        inv.out(result_json(dict(reply.totals), {one.id: one.result for one in reply.jobs}))
+        return 0 if done and len(reply.totals) == 1 else 1
     if inv.called and not done:
         return _nothing_edited(request, parsed, inv, quiet=quiet)
     for one in reply.jobs:

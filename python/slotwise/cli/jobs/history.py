@@ -11,6 +11,7 @@ from datetime import datetime
 import grpc
 
 from slotwise.classad import ClassAd, ExprTree, SpecialValue, new_syntax
+from slotwise.cli.common.constraints import warn_of_misspelled
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, Parsed, parse
 from slotwise.cli.jobs import queues
@@ -94,6 +95,7 @@ def main(args: list[str], inv: Invocation) -> int:
         return 1 if said else 0
     source = Source.of(parsed, inv)
     query = _query(parsed, form)
+    warn_of_misspelled(parsed.expressions("constraint"), inv)
     if inv.called and parsed.has("diagnostic"):
         inv.err(f"Using effective constraint: {query.query.constraint}")
     if parsed.value("limit") == "0" and not inv.called:  # HTCondor's tool takes 0 for no limit

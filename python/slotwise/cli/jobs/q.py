@@ -10,6 +10,7 @@ import grpc
 
 from slotwise.classad import ClassAd, new_syntax
 from slotwise.cli.common import htcondor_words
+from slotwise.cli.common.constraints import warn_of_misspelled
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Given, Option, Parsed, UnknownOptionError, parse
 from slotwise.cli.jobs import queues
@@ -186,6 +187,7 @@ def selection(parsed: Parsed, inv: Invocation) -> schedd_pb2.JobQuery:
     if query.jobs.owners:
         query.mine_only = False
     clauses = parsed.expressions("constraint")
+    warn_of_misspelled(parsed.expressions("constraint"), inv)
     if parsed.has("submitter"):
         clauses.append(queues.submitted_by(parsed.value("submitter") or ""))
     if inv.called:

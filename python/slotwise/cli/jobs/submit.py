@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slotwise.cli.common.options import REST, Option, Parsed, parse
-from slotwise.cli.jobs import htcondor_submit, interactive, submit_rpc
+from slotwise.cli.common.options import REST, Option, Parsed, UnknownOptionError, parse
+from slotwise.cli.jobs import htcondor_submit, interactive, submit_doubts, submit_rpc
 from slotwise.cli.jobs.submit_args import SubmitArgs
 from slotwise.errors import SubmitError, UsageError
 
@@ -46,11 +47,13 @@ OPTIONS = [
     Option("help", 1),
     Option("capabilities", 3),
     Option("interactive", 1),
+    Option("json"),
 ]
 USAGE = """usage: slotwise submit [options] [KEY=VALUE ...] [FILE]
 Queues jobs from a submit description: FILE, or standard input when FILE is - or missing. KEY=VALUE stands before it.
 Output
   -terse                print only the first and last job id of each cluster
+  -json                 print the clusters as one JSON object, with the warnings
   -verbose              print each job's ad (also when the description comes from -)
   -unused               turn warnings about macros that are not used off (on, where the configuration has them off)
 The description
@@ -85,6 +88,8 @@ def main(args: list[str], inv: Invocation) -> int:
     if inv.called and any(word.startswith("=") for word in parsed.words):
         inv.err("condor_submit: invalid attribute name '' for attrib=value assigment")
         return 1
+    if inv.called and parsed.has("json"):
+        raise UnknownOptionError("-json")
     _refuse_what_cannot_be(parsed)
     inv = inv.aimed(parsed.value("pool"), parsed.value("remote") or parsed.value("name"))
     if parsed.has("capabilities"):
@@ -114,6 +119,10 @@ def _submit(parsed: Parsed, inv: Invocation) -> int:
         submission = _read(asked, config, inv)
     _warn(inv, submission, unused=_warns_of_unused(asked, config))
     _check(asked, submission)
+    elsewhere = asked.spool or inv.pool is not None or inv.daemon_name is not None or parsed.has("address")
+    if not inv.called and not elsewhere and not parsed.has("disable"):
+        for text in submit_doubts.before(submission):
+            inv.err(f"WARNING: {text}")
     target = parsed.value("dry-run") or parsed.value("dump")
     if target is not None:
         if inv.called and parsed.has("dump") and target != "-":
@@ -138,6 +147,10 @@ def _submit(parsed: Parsed, inv: Invocation) -> int:
         submission = _read(asked, config, inv, first)
     reply = submit_rpc.send(inv, parsed, submission, first, spool=asked.spool)
     _report(inv, asked, submission, reply)
+    if not inv.called and not elsewhere:
+        for text in submit_doubts.after(submission, inv):
+            job = f"{reply.clusters[0].cluster_id}.{reply.clusters[0].first_proc}"
+            inv.err(f"WARNING: {text}; `slotwise analyze {job}` says what the pool has")
     if asked.spool:
         submit_rpc.spool(inv, parsed, submission, reply)
     if parsed.has("interactive"):
@@ -252,6 +265,8 @@ def _warn(inv: Invocation, submission: Submission, *, unused: bool) -> None:
     for text in submission.warnings:
         if inv.called and not submission.count and "it makes no jobs" in text:
             continue  # HTCondor's tool says that of all queue statements together
+        if inv.called and "is not defined and expands to nothing" in text:
+            continue  # HTCondor's tool says nothing of it
         if unused or "was not used" not in text:
             if inv.called:
                 text = htcondor_submit.warning(text)
@@ -320,6 +335,13 @@ def _report(inv: Invocation, asked: SubmitArgs, submission: Submission, reply: s
         inv.err("WARNING: Committed job submission into the queue with the following warning(s):")
     for text in reply.warnings:
         inv.err(f"WARNING: {text}")
+    if asked.parsed.has("json"):
+        rows = [
+            {"ClusterId": one.cluster_id, "FirstProcId": one.first_proc, "Jobs": one.num_procs}
+            for one in reply.clusters
+        ]
+        inv.out(json.dumps({"Clusters": rows, "Warnings": [*submission.warnings, *reply.warnings]}))
+        return
     if asked.parsed.has("terse"):
         for cluster in reply.clusters:
             last = cluster.first_proc + cluster.num_procs - 1

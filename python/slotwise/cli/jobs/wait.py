@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from slotwise.cli.common import htcondor_words
 from slotwise.cli.common.invocation import Invocation
-from slotwise.cli.common.options import Option, parse
+from slotwise.cli.common.options import Option, UnknownOptionError, parse
 from slotwise.cli.host.condor_names import version
 from slotwise.errors import UsageError
 
@@ -22,9 +23,22 @@ _OPTIONS = [
     Option("allevents", 2),
     Option("debug", 1),
     Option("version", 1),
+    Option("check"),
+    Option("json"),
 ]
 _HEAD = re.compile(r"^(\d{3}) \((\d+)\.(\d+)\.(\d+)\) ")
+_HELP = """usage: slotwise wait [options] LOG [CLUSTER[.PROC]]
+Waits until the jobs of an event log have ended. Jobs that are held are named, with the reason, and waited for.
+  -num N             until so many have ended
+  -wait SECONDS      no longer than this; the exit status is 1 then
+  -check             the exit status is 3 when one of them was removed or ended with another status than 0
+  -status, -echo     print what happens, or the entries of the log
+  -json              print the jobs that have ended as one JSON array"""
+#: The exit status of ``-check`` when a job did not end well.
+_NOT_WELL = 3
+_EXIT = re.compile(r"\((?:1\) Normal termination \(return value (-?\d+)\)|0\) Abnormal termination \(signal (\d+)\))")
 _ENDS = {5: "completed", 9: "removed"}
+_HELD = 12
 _SHOWN = {0: "submitted", 1: "executing", 4: "evicted", 12: "held", 13: "released", **_ENDS}
 
 
@@ -36,6 +50,8 @@ class Progress:
     proc: int | None = None
     seen: set[tuple[int, int]] = field(default_factory=set)
     ended: set[tuple[int, int]] = field(default_factory=set)
+    #: How those ended, by HTCondor's attributes.
+    outcomes: dict[tuple[int, int], dict[str, object]] = field(default_factory=dict)
     #: HTCondor's tool does not wait for jobs that the log has nothing of.
     as_htcondor: bool = False
 
@@ -53,12 +69,27 @@ class Progress:
         elif number in _ENDS:
             self.seen.add(job)
             self.ended.add(job)
+            self.outcomes[job] = _outcome(number, job, entry)
         return number, job
+
+    @property
+    def went_well(self) -> bool:
+        """Whether every job that has ended did so by itself, with status 0."""
+        return all(how.get("ExitCode") == 0 for how in self.outcomes.values())
 
     @property
     def done(self) -> bool:
         """Whether every job seen has ended, and there was one."""
         return (bool(self.seen) or self.as_htcondor) and self.seen <= self.ended
+
+
+def _outcome(number: int, job: tuple[int, int], entry: str) -> dict[str, object]:
+    """How a job ended, from its last event: its exit code or signal, or that it was removed."""
+    found: dict[str, object] = {"ClusterId": job[0], "ProcId": job[1], "Removed": number != 5}
+    if number == 5 and (how := _EXIT.search(entry)) is not None:
+        code, signal = how.groups()
+        found |= {"ExitCode": int(code)} if code is not None else {"ExitSignal": int(signal)}
+    return found
 
 
 def main(args: list[str], inv: Invocation) -> int:
@@ -71,8 +102,10 @@ def main(args: list[str], inv: Invocation) -> int:
         htcondor_words.usage(inv)
         return 1
     if parsed.has("help") or not parsed.words:
-        inv.out("usage: slotwise wait [-num N] [-wait SECONDS] [-status] [-echo] LOG [CLUSTER[.PROC]]")
+        inv.out(_HELP)
         return 0 if parsed.has("help") else 1
+    if inv.called and (parsed.has("json") or parsed.has("check")):
+        raise UnknownOptionError("-json" if parsed.has("json") else "-check")
     progress = Progress(as_htcondor=bool(inv.called))
     if len(parsed.words) > 1:
         numbers = parsed.words[1].split(".")
@@ -104,12 +137,33 @@ def main(args: list[str], inv: Invocation) -> int:
         inv.out("Time expired.")
         return 1
     if _follow(path, progress, wanted, deadline, parsed.has("status"), parsed.has("echo"), inv):
+        if parsed.has("json"):
+            inv.out(json.dumps([progress.outcomes[job] for job in sorted(progress.outcomes)]))
+            return 0 if progress.went_well or not parsed.has("check") else _NOT_WELL
         some = f"Specifed number of jobs ({wanted}) done." if inv.called else f"{len(progress.ended)} jobs done."
         if not (inv.called and parsed.has("allevents")):
             inv.out("All jobs done." if wanted is None else some)
-        return 0
+        if not parsed.has("check") or progress.went_well:
+            return 0
+        for job, how in sorted(progress.outcomes.items()):
+            if how.get("ExitCode") != 0:
+                inv.err(f"Job {job[0]}.{job[1]} {_said_of(how)}")
+        return _NOT_WELL
     inv.out("Time expired.")
     return 1
+
+
+def _said_of(how: dict[str, object]) -> str:
+    if how["Removed"]:
+        return "was removed"
+    return f"was killed by signal {how['ExitSignal']}" if "ExitSignal" in how else f"exited with {how.get('ExitCode')}"
+
+
+def _hold_line(entry: str, job: tuple[int, int]) -> str:
+    """What is said of a job that is held meanwhile: it may stay so for ever."""
+    lines = [line.strip() for line in entry.splitlines()[1:] if line.strip()]
+    reason = lines[0] if lines else "no reason is given"
+    return f"Job {job[0]}.{job[1]} is held: {reason} (`slotwise analyze {job[0]}.{job[1]}` says what to do)"
 
 
 def _status_line(entry: str, number: int, job: tuple[int, int], *, as_htcondor: bool) -> str:
@@ -153,6 +207,9 @@ def _follow(
                     taken = progress.take(entry)
                     if echo and taken:
                         inv.out(_with_old_date(entry) if progress.as_htcondor else entry, end="\n...\n")
+                    if taken and taken[0] == _HELD and not progress.as_htcondor:
+                        inv.err(_hold_line(entry, taken[1]))
+                        inv.stderr.flush()
                     if status and taken and taken[0] in _SHOWN:
                         inv.out(_status_line(entry, *taken, as_htcondor=progress.as_htcondor))
                     if wanted is not None and len(progress.ended) >= wanted:

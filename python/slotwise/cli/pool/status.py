@@ -10,6 +10,7 @@ import grpc
 
 from slotwise.classad import ClassAd, ExprTree, new_syntax, quote
 from slotwise.cli.common import htcondor_words
+from slotwise.cli.common.constraints import warn_of_misspelled
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, Parsed, parse
 from slotwise.cli.pool.pool_ads import PoolAds
@@ -77,6 +78,7 @@ def main(args: list[str], inv: Invocation) -> int:
     if parsed.has("version"):
         return htcondor_words.version(inv)
     inv = inv.aimed(parsed.value("pool"))
+    warn_of_misspelled(parsed.expressions("constraint"), inv)
     if inv.called and parsed.has("compact") and parsed.has("run"):
         inv.err("Error:  arg (-compact) contradicts arg 1 (-run)")
         return 1

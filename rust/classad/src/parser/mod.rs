@@ -249,7 +249,11 @@ impl<'t> Parser<'t> {
             return Err(error);
         }
         let message = format!("{} after the end of the expression", self.token.describe());
-        let hint = "an operator may be missing, or a quote around a name or string";
+        let hint = if self.token == Token::Assign {
+            "`==` compares; `=` gives an attribute its value"
+        } else {
+            "an operator may be missing, or a quote around a name or string"
+        };
         Err(ParseError::new(
             Code::TrailingText,
             self.span,

@@ -49,6 +49,7 @@ pub struct Reading<'a> {
     given: Given,
     touched: Touched,
     used: RefCell<FxHashSet<String>>,
+    missing: RefCell<std::collections::BTreeSet<String>>,
     job_set: RefCell<Ad>,
     warnings: RefCell<Vec<String>>,
     cache: Cache,
@@ -88,6 +89,7 @@ impl<'a> Reading<'a> {
             given,
             touched: Touched::default(),
             used: RefCell::default(),
+            missing: RefCell::default(),
             job_set: RefCell::default(),
             warnings: RefCell::default(),
             cache: RefCell::default(),
@@ -107,6 +109,7 @@ impl<'a> Reading<'a> {
             iwd: &self.facts.cwd,
             touched: &self.touched,
             used: &self.used,
+            missing: &self.missing,
         }
     }
 
@@ -136,6 +139,7 @@ impl<'a> Reading<'a> {
             self.queue(&arguments, &mut nothing)
                 .map_err(|error| error.at("<command line>", 0))?;
         }
+        self.warn_missing();
         self.warn_unused();
         self.made.mentions_cluster = self.touched.cluster.get();
         self.made.warnings = self.warnings.take();

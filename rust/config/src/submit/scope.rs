@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::collections::BTreeSet;
 
 use crate::scope::Scope;
 use crate::set::MacroSet;
@@ -63,6 +64,8 @@ pub struct SubmitScope<'a> {
     pub touched: &'a Touched,
     /// Names that were used, in lower case, for the warning about unused ones.
     pub used: &'a std::cell::RefCell<rustc_hash::FxHashSet<String>>,
+    /// Names of references that have no value, as they are written, for the warning about them.
+    pub missing: &'a std::cell::RefCell<BTreeSet<String>>,
 }
 
 impl SubmitScope<'_> {
@@ -134,6 +137,15 @@ impl Scope for SubmitScope<'_> {
             return Some((&*entry.raw).into());
         }
         self.automatic(&lower)
+    }
+
+    fn missing(&self, name: &str) {
+        if !matches!(
+            crate::knobs::folded(name).as_ref(),
+            "requestcpus" | "requestmemory"
+        ) {
+            self.missing.borrow_mut().insert(name.to_owned());
+        }
     }
 
     fn source(&self) -> &dyn Source {

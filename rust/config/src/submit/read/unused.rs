@@ -1,4 +1,5 @@
-//! Warnings about keys and loop variables that nothing used; the last ones first, as in HTCondor.
+//! Warnings about keys and loop variables that nothing used, the last ones first, as in HTCondor; and about references
+//! that stand for nothing.
 
 use super::Reading;
 use crate::submit::commands;
@@ -7,6 +8,15 @@ use crate::submit::commands;
 const OF_NODES: [&str; 4] = ["dag_status", "failed_count", "job", "retry"];
 
 impl Reading<'_> {
+    /// HTCondor expands a reference to nothing in silence.
+    pub(super) fn warn_missing(&self) {
+        for name in &*self.missing.borrow() {
+            self.warnings.borrow_mut().push(format!(
+                "`$({name})` is not defined and expands to nothing; give it a value, or write $({name}:) if that is meant"
+            ));
+        }
+    }
+
     pub(super) fn warn_unused(&self) {
         if self.made.clusters.is_empty() {
             return;

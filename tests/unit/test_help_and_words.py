@@ -1,0 +1,100 @@
+"""What help shows, and what is said of words that are most likely not meant."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from slotwise.cli.common.constraints import misspelled
+from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.main import dispatch
+from slotwise.cli.registry import COMMANDS, EXAMPLES, GROUPS
+from slotwise.model.attribute_names import KNOWN, meant_by
+
+LOG = """000 (001.000.000) 2026-11-01 10:00:00 Job submitted from host: <127.0.0.1:1>
+...
+000 (001.001.000) 2026-11-01 10:00:00 Job submitted from host: <127.0.0.1:1>
+...
+012 (001.001.000) 2026-11-01 10:00:01 Job was held.
+\tno such file
+\tCode 13 Subcode 2
+...
+005 (001.000.000) 2026-11-01 10:00:02 Job terminated.
+\t(1) Normal termination (return value {code})
+...
+009 (001.001.000) 2026-11-01 10:00:03 Job was aborted.
+...
+"""
+
+
+def run(tmp_path: Path, *words: str) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    inv = Invocation(tmp_path, {"SLOTWISE_HOME": str(tmp_path / "home")}, io.StringIO(), out, err)
+    return dispatch(list(words), inv), out.getvalue(), err.getvalue()
+
+
+def test_each_command_is_in_one_group_of_the_overview(tmp_path: Path) -> None:
+    named = Counter(name for names in GROUPS.values() for name in names)
+    assert set(named) == set(COMMANDS) and set(named.values()) == {1}
+    said = run(tmp_path, "help")[1]
+    assert all(f"\n{heading}\n" in said for heading in GROUPS)
+
+
+def test_examples_are_of_their_command_and_stand_below_its_help(tmp_path: Path) -> None:
+    for name, rows in EXAMPLES.items():
+        assert all(call.startswith(f"slotwise {name}") for call, _ in rows), name
+    said = run(tmp_path, "q", "--help")[1]
+    assert said.index("-constraint") < said.index("\nExamples\n") < said.index("slotwise q -hold")
+    assert "Examples" not in run(tmp_path, "condor_q", "-help")[1]
+
+
+def test_misspelled_attributes_are_told_from_those_of_ones_own() -> None:
+    assert list(misspelled(["JobStatu == 2", "Requestmemory > 1", "MySite == 3", "TARGET.JobStatu == 1"])) == [
+        ("JobStatu", "JobStatus")
+    ]
+    assert [meant_by(name) for name in KNOWN if meant_by(name)] == []
+
+
+def test_a_single_equals_sign_is_told_to_compare(tmp_path: Path) -> None:
+    status, _, err = run(tmp_path, "q", "-constraint", "JobStatus = 2")
+    assert status == 1 and "`==` compares" in err
+    assert "an operator may be missing" in run(tmp_path, "q", "-constraint", "JobStatus 2")[2]
+
+
+@pytest.mark.parametrize("code", [0, 7])
+def test_wait_names_what_is_held_and_checks_how_jobs_ended(tmp_path: Path, code: int) -> None:
+    (tmp_path / "log").write_text(LOG.format(code=code))
+    status, out, err = run(tmp_path, "wait", "log")
+    assert (status, out) == (0, "All jobs done.\n")
+    assert err == "Job 1.1 is held: no such file (`slotwise analyze 1.1` says what to do)\n"
+    status, _, err = run(tmp_path, "wait", "-check", "log")
+    assert status == 3 and "Job 1.1 was removed" in err and (f"Job 1.0 exited with {code}" in err) is (code != 0)
+    assert run(tmp_path, "wait", "-check", "log", "1.0")[0] == (3 if code else 0)
+    rows = json.loads(run(tmp_path, "wait", "-json", "log")[1])
+    assert rows[0] == {"ClusterId": 1, "ProcId": 0, "Removed": False, "ExitCode": code}
+    assert rows[1]["Removed"] is True
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("condor_wait", "-check", "log"),
+        ("condor_wait", "-json", "log"),
+        ("condor_rm", "-json", "1"),
+        ("condor_submit", "-json", "x"),
+        ("condor_prio", "-json", "+1", "1"),
+    ],
+)
+def test_options_of_ours_are_unknown_under_htcondors_names(tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "log").write_text(LOG.format(code=0))
+    status, out, err = run(tmp_path, *words)
+    assert status == 1 and not out and err
+
+
+def test_a_home_that_is_a_file_is_named_as_such(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("")
+    status, _, err = run(tmp_path, "q")
+    assert status == 1 and "is a file, and the pool wants a directory" in err and "SLOTWISE_HOME" in err
