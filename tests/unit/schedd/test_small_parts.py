@@ -79,13 +79,19 @@ def test_a_slot_cannot_break_out_of_the_string_that_it_fills() -> None:
 
 
 def test_what_a_slot_gives_is_named_after_its_resources() -> None:
-    (slot,) = parse_ads('MachineResources = "Cpus Memory Disk Swap GPUs"\nCpus = 2\nMemory = 10\nDisk = 7\nGPUs = 1\n'
-                        'AssignedGPUs = "GPU-a"')
+    (slot,) = parse_ads(
+        'MachineResources = "Cpus Memory Disk Swap GPUs"\nCpus = 2\nMemory = 10\nDisk = 7\nGPUs = 1\n'
+        'AssignedGPUs = "GPU-a"'
+    )
     given = provisioned(slot)
     assert given | {"AssignedMemory": None} == given
     assert {name: value for name, value in given.items() if value is not None} == {
-        "CpusProvisioned": 2, "MemoryProvisioned": 10, "DiskProvisioned": 7, "GPUsProvisioned": 1, "AssignedGPUs": "GPU-a"
-    }  # fmt: skip
+        "CpusProvisioned": 2,
+        "MemoryProvisioned": 10,
+        "DiskProvisioned": 7,
+        "GPUsProvisioned": 1,
+        "AssignedGPUs": "GPU-a",
+    }
 
 
 def test_machine_attributes_move_up() -> None:
