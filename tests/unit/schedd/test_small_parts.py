@@ -16,7 +16,7 @@ from slotwise.schedd.jobs.autocluster import Autoclusters
 from slotwise.schedd.jobs.match_substitution import UnresolvedError, filled, machine_attributes, provisioned
 from slotwise.schedd.jobs.round_attrs import rounded, with_rounded
 from slotwise.schedd.jobs.selection import constraint_of
-from slotwise.schedd.jobs.values import Expr, decode, encode, literal
+from slotwise.schedd.jobs.values import Changes, Expr, decode, encode, literal
 from slotwise.schedd.settings import read_settings
 from slotwise.schedd.transfer import spooling
 from slotwise.schedd.transfer.files import FilePlan, TransferError
@@ -38,7 +38,7 @@ def test_rounding_to_places_keeps_the_exact_value_beside() -> None:
     assert found == {"ImageSize": 125, "ImageSize_RAW": 101, "Other": 101}
 
 
-def _filled(job: str, slot: str) -> tuple[dict[str, str], dict[str, object]]:
+def _filled(job: str, slot: str) -> tuple[dict[str, str], Changes]:
     (ad,), (machine,) = parse_ads(job), parse_ads(slot)
     found = filled(ad, machine)
     return {name: str(value) for name, value in found.attributes.items()}, found.kept
