@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from tests.support.pool import Pool
-from tests.support.waiting import block_until
 
 
 @pytest.fixture(scope="module")
@@ -36,32 +35,6 @@ def test_status_shows_slots_and_totals(pool: Pool) -> None:
     totals = next(n for n, line in enumerate(lines) if line.split()[:3] == ["Total", "Owner", "Claimed"])
     assert lines[totals].split()[3:] == ["Unclaimed", "Matched", "Preempting", "Drain", "Backfill", "BkIdle"]
     assert lines[-1].split()[:2] == ["Total", "1"]
-
-
-def test_daemon_ads_have_the_attributes_of_htcondor_or_a_reason_why_not(pool: Pool) -> None:
-    """Recorded of 25.14: what its daemons publish of themselves without further configuration."""
-    recorded = json.loads((Path(__file__).parents[1] / "conformance" / "daemon-attributes.json").read_text())
-    (pool.root / "held.sub").write_text("executable = /bin/true\nhold = true\nqueue\n")
-    pool.run("submit", "held.sub")
-    pool.until("the submitter is advertised", lambda: pool.json("status", "-submitters"))
-    pool.until("a cycle is told of", lambda: "LastNegotiationCycleEnd0" in pool.json("status", "-negotiator")[0])
-    options = ("schedd", "submitters", "collector", "negotiator", "master")
-    for option, (kind, names) in zip(options, recorded["names"].items(), strict=True):
-        reasons = {**recorded["reasons"]["all"], **recorded["reasons"][kind]}
-        # Of past cycles as many as there were.
-        wanted = {name for name in names if not (name.startswith("LastNegotiationCycle") and name[-1] in "12")}
-
-        def differs(
-            option: str = option, wanted: set[str] = wanted, given: set[str] = wanted & set(reasons)
-        ) -> set[str]:
-            """What is missing without a reason, or there in spite of one."""
-            (ad,) = pool.json("status", f"-{option}")
-            shown = {name.lower() for name in ad}
-            return given ^ {name for name in wanted if name.lower() not in shown}
-
-        # A collector counts the updates of a kind of ad once it has had one, so all are there after a while.
-        block_until(lambda look=differs: not look(), f"the ad of the {option} is as recorded", told=differs)
-    pool.run("rm", "-all")
 
 
 def test_status_for_programs(pool: Pool) -> None:

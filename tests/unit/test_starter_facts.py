@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from slotwise.classad.values import Value
 from slotwise.errors import UsageError
 from slotwise.execution import arguments, environment
 from slotwise.execution.environment import EnvironmentSettings, Places
@@ -194,6 +195,35 @@ def test_gpus_are_named_and_hidden_without_any_knob(tmp_path: Path) -> None:
     assert env("GPU-bbbb2222")["CUDA_VISIBLE_DEVICES"] == "GPU-bbbb2222"
     assert (env(None)["CUDA_VISIBLE_DEVICES"], env(None)["NVIDIA_VISIBLE_DEVICES"]) == ("10000", "none")
     assert env("CUDA0", ENVIRONMENT_FOR_ASSIGNEDGPUS="MINE")["MINE"] == "CUDA0"
+
+
+@pytest.mark.parametrize(
+    ("assigned", "uuids", "template", "expected"),
+    [
+        # What HTCondor 25.14.1 gave to jobs: by id, by index (-by-index), with a template of the administrator's.
+        ("GPU-a0223334", ("a0223334-4445-5667-899a-abbccddeeff0",), "", "GPU-a0223334-4445-5667-899a-abbccddeeff0"),
+        ("CUDA0,CUDA1", ("a0-1", "b1-2"), "CUDA_VISIBLE_DEVICES", "GPU-a0-1,GPU-b1-2"),
+        ("GPU-a0", ("a0-1",), "MINE", "GPU-a0-1"),
+        ("MIG-5d", ("MIG-5d1f-2",), "CUDA_VISIBLE_DEVICES", "MIG-5d1f-2"),
+        ("GPU-a0,GPU-a0", ("a0-1",), "", "GPU-a0-1"),
+    ],
+)
+def test_programs_are_told_whole_uuids(assigned: str, uuids: tuple[str, ...], template: str, expected: str) -> None:
+    names = dict.fromkeys(assigned.split(","))
+    ad: dict[str, Value] = {"MachineResources": "Cpus GPUs", "AssignedGPUs": assigned}
+    devices = zip(names, uuids, strict=True)
+    ad |= {f"GPUs_{name.replace('-', '_')}": {"DeviceUuid": uuid} for name, uuid in devices}
+    slot = read_slot(ad.get, "s")
+    env = environment.assigned_devices(slot, EnvironmentSettings(assigned={"gpus": template}))
+    assert env["CUDA_VISIBLE_DEVICES"] == env["NVIDIA_VISIBLE_DEVICES"] == expected
+    assert env["_CONDOR_AssignedGPUs"] == assigned
+    if template == "MINE":
+        assert env["MINE"] == assigned
+
+
+def test_a_device_without_uuid_is_named_as_the_slot_does() -> None:
+    slot = read_slot({"MachineResources": "Cpus GPUs", "AssignedGPUs": "CUDA0"}.get, "s")
+    assert environment.assigned_devices(slot, EnvironmentSettings())["NVIDIA_VISIBLE_DEVICES"] == "CUDA0"
 
 
 def test_device_groups_in_replacements() -> None:

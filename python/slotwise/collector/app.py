@@ -23,6 +23,7 @@ from slotwise.collector.tokens import TokenServicer
 from slotwise.config import Config
 from slotwise.daemon import broker_counts, privileges
 from slotwise.daemon.ad import daemon_ad, statistics_window
+from slotwise.daemon.further_attributes import further_attributes, in_ad
 from slotwise.daemon.host_tls import HostTls
 from slotwise.daemon.pause import pause
 from slotwise.daemon.runtime import DaemonContext
@@ -126,6 +127,7 @@ class Collector:
         self.servicer.longest_query_s = config.get_float("COLLECTOR_QUERY_MAX_WORKTIME")
         self.offline.rules = offline_rules(config)
         self.sleeps.most = _most_sleeps(config)
+        self._further = further_attributes(config, "COLLECTOR")
         self._name = own or f"My Pool - {self._context.address.name}"
 
     def _ad_log(self) -> Path:
@@ -168,7 +170,7 @@ class Collector:
             return
         self._own_ad_at = now
         table = self.store.table(_KIND)
-        ad = daemon_ad(self._context, _KIND, name=self._name) | self._totals()
+        ad = in_ad(self._further) | daemon_ad(self._context, _KIND, name=self._name) | self._totals()
         ad[HEARD] = int(now)
         table.upsert(self._name, ad, now)
 

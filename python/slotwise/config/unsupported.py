@@ -140,7 +140,7 @@ RULES: tuple[Rule, ...] = (
     _none("VM_GAHP_.*|VM_NETWORKING_MAC_PREFIX|XEN_(BRIDGE_)?SCRIPT", "has no effect: virtual machines are run without a GAHP"),
     _service("VM_MAX_MEMORY", "bounds nothing", "write VM_MEMORY"),
     _service("(?!SCHEDD_)[A-Z]+_DAEMON_HISTORY", "writes no history of the daemon"),
-    _service("(MASTER|COLLECTOR|NEGOTIATOR|SUBMITTER|DEFRAG)_(ATTRS|EXPRS)", "puts nothing into the daemon's ad"),
+    _service("SUBMITTER_(ATTRS|EXPRS)", "puts nothing into the daemon's ad"),
     _service("((MAX|MAX_NUM)_)?(SHARED_PORT|ANNEX)_AUDIT_LOG", "writes no audit log"),
     _service("CONDOR_VIEW_.*|COLLECTOR_FORWARD_.*|(KEEP_)?POOL_HISTORY.*|UPDATE_VIEW_COLLECTOR_WITH_TCP", "forwards no ads and keeps no pool history"),
     _service("(MAX_)?JOB_ROUTER.*|MAX_JOB_MIRROR_UPDATE_LAG", "routes no job: there is no job router"),
@@ -159,7 +159,7 @@ RULES: tuple[Rule, ...] = (
     _service("MASTER_NEW_BINARY_.*|MASTER_CHECK_NEW_EXEC_INTERVAL", "restarts nothing: `slotwise restart` takes up a new version"),
     _service("SCHEDD_(COLLECT|EXPIRE)_STATS_.*", "publishes nothing more"),
     _service("INTERACTIVE_SUBMIT_.*|CHECKPOINT_DESTINATION_MAPFILE|.*CHECKPOINT_CLEANUP_.*", "has no effect"),
-    _service("LOG_TO_SYSLOG|EVENT_LOG_(USE_XML|JOB_AD_INFORMATION_ATTRS|FORMAT_OPTIONS|FSYNC|COUNT_EVENTS)|WANT_XML_LOG", "has no effect"),
+    _service("LOG_TO_SYSLOG|EVENT_LOG_(USE_XML|FORMAT_OPTIONS|FSYNC|COUNT_EVENTS)|WANT_XML_LOG", "has no effect"),
     _service("SSH_TO_JOB_.*|CONDOR_SSH.*|SSHD(_ARGS)?|SSH_KEYGEN(_ARGS)?|SCP|SCHEDD_ENABLE_SSH_TO_JOB", "has no effect: `slotwise ssh-to-job` starts no sshd"),
     # ------------------------------------------------------------------------------------------------------- harmless
     _none("ABSENT_SUBMITTER_(LIFETIME|UPDATE_RATE)"),

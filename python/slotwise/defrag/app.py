@@ -17,6 +17,7 @@ from slotwise.classad.values import Value
 from slotwise.config import Config
 from slotwise.daemon import state_file
 from slotwise.daemon.ad import daemon_ad
+from slotwise.daemon.further_attributes import in_ad
 from slotwise.daemon.locate import collector_target
 from slotwise.daemon.publish import TablePublisher
 from slotwise.daemon.runtime import DaemonContext
@@ -179,7 +180,8 @@ class Defrag:
         )
 
     def _publish(self) -> None:
-        ad: dict[str, Value] = {**daemon_ad(self._context, "Defrag", name=self.rules.name), **self._numbers}
+        ad: dict[str, Value] = {**in_ad(self.rules.advertised)}
+        ad |= {**daemon_ad(self._context, "Defrag", name=self.rules.name), **self._numbers}
         ad |= {"RecentDrainsList": list(self._drains), "RecentCancelsList": list(self._cancels)}
         self._publisher.table("Defrag").upsert(self.rules.name, ad)
         self._publisher.publish()

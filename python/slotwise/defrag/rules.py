@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from slotwise.classad import ExprTree, new_syntax
+from slotwise.classad.evaluate import Expr
 from slotwise.config import Config
+from slotwise.daemon.further_attributes import further_attributes
 from slotwise.errors import AdSyntaxError, ConfigError
 
 _SCHEDULES = {"graceful": 0, "quick": 10, "fast": 20}
@@ -28,6 +31,8 @@ class DefragRules:
     schedule: int = 0
     start: str = "FALSE"
     update_s: float = 300
+    #: DEFRAG_ATTRS: further attributes in its ad.
+    advertised: Mapping[str, bool | int | Expr] = field(default_factory=dict)
 
     @property
     def reason(self) -> str:
@@ -78,6 +83,7 @@ def read(config: Config, name: str) -> DefragRules:
         _SCHEDULES[schedule],
         _checked("DEFRAG_DRAINING_START_EXPR", config.get_text("DEFRAG_DRAINING_START_EXPR")),
         max(1.0, config.get_float("DEFRAG_UPDATE_INTERVAL")),
+        further_attributes(config, "DEFRAG"),
     )
 
 

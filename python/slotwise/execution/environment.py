@@ -150,7 +150,11 @@ def assigned_devices(slot: SlotView, settings: EnvironmentSettings) -> dict[str,
         env.update(_from_template(template, value))
         env[f"_CONDOR_Assigned{tag}"] = value
         if tag.lower() == "gpus" and settings.sets_nvidia:
-            env["NVIDIA_VISIBLE_DEVICES"] = devices or "none"
+            env["NVIDIA_VISIBLE_DEVICES"] = ",".join(slot.gpu_uuids) or devices or "none"
+            if slot.gpu_uuids:
+                # CUDA takes a list of whole UUIDs only, and two devices may share the beginnings that slots show: as in
+                # HTCondor, whatever ENVIRONMENT_FOR_AssignedGPUs says.
+                env["CUDA_VISIBLE_DEVICES"] = env["NVIDIA_VISIBLE_DEVICES"]
     return env
 
 

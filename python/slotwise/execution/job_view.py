@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -153,6 +154,8 @@ class SlotView:
     disk_kib: int = 0
     machine_resources: tuple[str, ...] = ()
     assigned: Mapping[str, str] = field(default_factory=dict)
+    #: Its GPUs by the whole UUIDs that CUDA takes (``GPU-...``, ``MIG-...``); empty where one has none.
+    gpu_uuids: tuple[str, ...] = ()
     uid_domain: str = ""
     file_system_domain: str = ""
     #: SlotID: of a dynamic slot that of the slot which it was carved from.
@@ -232,10 +235,22 @@ def read_slot(value: Lookup, name: str = "") -> SlotView:
         disk_kib=int(_number(value("Disk"), 0)),
         machine_resources=tags,
         assigned=assigned,
+        gpu_uuids=_gpu_uuids(value, next((text for tag, text in assigned.items() if tag.lower() == "gpus"), "")),
         uid_domain=_text(value("UidDomain")),
         file_system_domain=_text(value("FileSystemDomain")),
         number=int(_number(value("SlotID"), 0)),
     )
+
+
+def _gpu_uuids(value: Lookup, assigned: str) -> tuple[str, ...]:
+    found = []
+    for name in dict.fromkeys(assigned.replace(",", " ").split()):
+        properties = value(f"GPUs_{re.sub(r'[^A-Za-z0-9]+', '_', name)}")
+        uuid = properties.get("DeviceUuid") if isinstance(properties, Mapping) else None
+        if not isinstance(uuid, str) or not uuid:
+            return ()
+        found.append(uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}")
+    return tuple(found)
 
 
 def signal_number(text: str) -> int:

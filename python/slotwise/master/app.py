@@ -17,6 +17,7 @@ from slotwise.config import Config, load, require_sound, root_file
 from slotwise.config.loading import named_file
 from slotwise.daemon import pool_end, process, reach, service_manager
 from slotwise.daemon.ad import daemon_ad, qualified
+from slotwise.daemon.further_attributes import further_attributes, in_ad
 from slotwise.daemon.membership import is_central
 from slotwise.daemon.publish import TablePublisher, TableSource
 from slotwise.daemon.registry import SUBSYSTEMS
@@ -72,6 +73,7 @@ class Master:
         self._spawner_pid = spawner_pid
         self._outbox = Outbox(context.env)
         self._obituary_settings = self._read_obituary_settings(context.config)
+        self._further = further_attributes(context.config, "MASTER")
         obituaries = Obituaries(context.home, self._outbox, lambda: self._obituary_settings)
         for keeper in pool.keepers.values():
             keeper.on_death = obituaries.report
@@ -107,7 +109,7 @@ class Master:
     def _describe(self, source: TableSource) -> None:
         """Write the ad of this host's master as it is now."""
         name = qualified(self._context.config.get_text("MASTER_NAME"), self._context.address.name)
-        ad = daemon_ad(self._context, "DaemonMaster", name=name)
+        ad = {**in_ad(self._further), **daemon_ad(self._context, "DaemonMaster", name=name)}
         ad |= {"MasterIpAddr": self._context.address.target, "RealUid": os.getuid()}
         ad |= self._start_times()
         source.table("DaemonMaster").upsert(name, ad)
@@ -143,6 +145,7 @@ class Master:
             keeper.limits, keeper.backoff = Limits.of_config(config), backoff_of(config)
             keeper.patience = HangTimeout.of_config(config, keeper.name)
         self._obituary_settings = self._read_obituary_settings(config)
+        self._further = further_attributes(config, "MASTER")
         if self._membership is not None:
             self._membership.ask_now()
         wanted, unknown = _daemons_of(config)

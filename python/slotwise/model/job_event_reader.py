@@ -176,7 +176,7 @@ def _usage(ad: ClassAd, lines: Sequence[str]) -> None:
 
 
 def _resources(ad: ClassAd, lines: Sequence[str]) -> None:
-    """The table of partitionable resources: used, requested, allocated by name."""
+    """The table of partitionable resources: used, requested, allocated by name, the devices assigned; and times."""
     start = next((n for n, line in enumerate(lines) if line.startswith("Partitionable Resources")), None)
     if start is None:
         return
@@ -185,11 +185,13 @@ def _resources(ad: ClassAd, lines: Sequence[str]) -> None:
         if not colon:
             return
         name = name.split("(")[0].strip()
-        numbers = [word for word in rest.split() if re.fullmatch(r"-?\d{1,18}(\.\d+)?", word)]
+        numbers = [word for word in rest.partition('"')[0].split() if re.fullmatch(r"-?\d{1,18}(\.\d+)?", word)]
         if len(numbers) >= 2:
             ad[f"Request{name}"], ad[name] = _number(numbers[-2]), _number(numbers[-1])
-        if len(numbers) >= 3:
+        if len(numbers) >= 3 or (numbers and name.startswith("Time")):
             ad[f"{name}Usage"] = _number(numbers[0])
+        if (assigned := re.search(r'"([^"]*)"', rest)) is not None:
+            ad[f"Assigned{name}"] = assigned[1]
 
 
 def _number(text: str) -> int | float:

@@ -59,7 +59,7 @@ class Frame:
         return f"{number:03d} ({self.cluster:03d}.{self.proc:03d}.{self.node:03d}) {self.when} "
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """A text of a user or of an execution point on one line, without control characters: they become blanks.
 
     It could write events of its own else, or act on the terminal of whoever reads the log.
@@ -74,7 +74,7 @@ def _one_line(text: str) -> str:
 
 def _name(text: str) -> str:
     """The name or address of a slot, as an execution point gives it: one word."""
-    return "_".join(_one_line(text).split())
+    return "_".join(one_line(text).split())
 
 
 def cpu_line(user_s: float, system_s: float) -> str:
@@ -92,11 +92,11 @@ def submitted(frame: Frame, host: str, log_notes: str = "", user_notes: str = ""
     lines = [f"{frame.head(0)}Job submitted from host: <{host}>\n"]
     for note in (log_notes, user_notes):
         if note:
-            lines.append(f"    {_one_line(note)[:8191]}\n")
+            lines.append(f"    {one_line(note)[:8191]}\n")
     if warnings:
         lines.append(
             "    WARNING: Committed job submission into the queue with the following warning(s): "
-            f"{_one_line(warnings)[:8110]}\n"
+            f"{one_line(warnings)[:8110]}\n"
         )
     return "".join(lines) + END
 
@@ -120,7 +120,7 @@ def node_executing(frame: Frame, host: str, slot_name: str, properties: Mapping[
 def _place(slot_name: str, properties: Mapping[str, str]) -> str:
     """The lines of an entry that say on which slot a job executes."""
     names = sorted(properties, key=str.lower)
-    rows = "".join(f"\t{_one_line(name)} = {_one_line(properties[name])}\n" for name in names)
+    rows = "".join(f"\t{one_line(name)} = {one_line(properties[name])}\n" for name in names)
     return (f"\tSlotName: {_name(slot_name)}\n" if slot_name else "") + rows
 
 
@@ -184,11 +184,11 @@ def resources_table(
         return ""
     names = sorted(resources, key=str.lower)
     use, request, allocated = (_column([resources[name][i] for name in names]) for i in range(3))  # type: ignore[misc]
-    assigned = [f'"{_one_line(resources[name][3])}"' if resources[name][3] else "" for name in names]
+    assigned = [f'"{one_line(resources[name][3])}"' if resources[name][3] else "" for name in names]
     wide_use = max(8, *map(len, use))
     wide_request = max(8, *map(len, request))
     wide_allocated = max(9, *map(len, allocated))
-    shown = [_UNITS.get(name) or _one_line(name) for name in names]
+    shown = [_UNITS.get(name) or one_line(name) for name in names]
     wide_name = max(len("Memory (MB)") + 1, *map(len, names)) + 8
     heading = "Assigned" if any(assigned) else ""
     rows = [
@@ -206,7 +206,7 @@ def resources_table(
 def _ending(normal: bool, code: int, core: str) -> str:
     if normal:
         return f"\t(1) Normal termination (return value {code})\n"
-    core_line = f"\t(1) Corefile in: {_one_line(core)}\n" if core else "\t(0) No core file\n"
+    core_line = f"\t(1) Corefile in: {one_line(core)}\n" if core else "\t(0) No core file\n"
     return f"\t(0) Abnormal termination (signal {code})\n{core_line}"
 
 
@@ -258,9 +258,9 @@ def evicted(
     )
     if requeued:
         text += _ending(requeued[0], requeued[1], "")
-        return text + (f"\t{_one_line(reason)}\n" if reason else "") + END
+        return text + (f"\t{one_line(reason)}\n" if reason else "") + END
     if reason:
-        text += f"\tReason: {_one_line(reason)}\n"
+        text += f"\tReason: {one_line(reason)}\n"
     return text + resources_table(usage.resources) + END
 
 
@@ -279,21 +279,21 @@ def image_size(frame: Frame, size_kib: int, memory_mib: int, resident_kib: int, 
 def shadow_exception(frame: Frame, message: str, sent: float = 0, received: float = 0) -> str:
     """Event 7."""
     return (
-        f"{frame.head(7)}Shadow exception!\n\t{_one_line(message)}\n"
+        f"{frame.head(7)}Shadow exception!\n\t{one_line(message)}\n"
         f"\t{sent:.0f}  -  Run Bytes Sent By Job\n\t{received:.0f}  -  Run Bytes Received By Job\n{END}"
     )
 
 
 def generic(frame: Frame, text: str) -> str:
     """Event 8: a line that the job itself asked for."""
-    line = _one_line(text)[:127]
+    line = one_line(text)[:127]
     # Three dots where a line's text begins end the entry for HTCondor's readers.
     return f"{frame.head(8)}{'- ' if line.lstrip().startswith('...') else ''}{line}\n{END}"
 
 
 def aborted(frame: Frame, reason: str) -> str:
     """Event 9."""
-    return f"{frame.head(9)}Job was aborted.\n" + (f"\t{_one_line(reason)}\n" if reason else "") + END
+    return f"{frame.head(9)}Job was aborted.\n" + (f"\t{one_line(reason)}\n" if reason else "") + END
 
 
 def suspended(frame: Frame, processes: int) -> str:
@@ -309,26 +309,26 @@ def unsuspended(frame: Frame) -> str:
 def held(frame: Frame, reason: str, code: int, subcode: int) -> str:
     """Event 12."""
     return (
-        f"{frame.head(12)}Job was held.\n\t{_one_line(reason) or 'Reason unspecified'}\n"
+        f"{frame.head(12)}Job was held.\n\t{one_line(reason) or 'Reason unspecified'}\n"
         f"\tCode {code} Subcode {subcode}\n{END}"
     )
 
 
 def released(frame: Frame, reason: str) -> str:
     """Event 13."""
-    return f"{frame.head(13)}Job was released.\n" + (f"\t{_one_line(reason)}\n" if reason else "") + END
+    return f"{frame.head(13)}Job was released.\n" + (f"\t{one_line(reason)}\n" if reason else "") + END
 
 
 def remote_error(frame: Frame, slot: str, message: str, code: int, subcode: int) -> str:
     """Event 21: the starter could not run the job, or not to its end."""
     codes = f"\tCode {code} Subcode {subcode}\n" if code else ""
-    return f"{frame.head(21)}Error from starter on {_name(slot)}:\n\t{_one_line(message)}\n{codes}{END}"
+    return f"{frame.head(21)}Error from starter on {_name(slot)}:\n\t{one_line(message)}\n{codes}{END}"
 
 
 def disconnected(frame: Frame, reason: str, startd: str, address: str) -> str:
     """Event 22."""
     return (
-        f"{frame.head(22)}Job disconnected, attempting to reconnect\n    {_one_line(reason)[:8191]}\n"
+        f"{frame.head(22)}Job disconnected, attempting to reconnect\n    {one_line(reason)[:8191]}\n"
         f"    Trying to reconnect to {_name(startd)} <{_name(address)}>\n{END}"
     )
 
@@ -344,22 +344,22 @@ def reconnected(frame: Frame, slot: str, startd: str, starter: str) -> str:
 def reconnect_failed(frame: Frame, reason: str, slot: str) -> str:
     """Event 24."""
     return (
-        f"{frame.head(24)}Job reconnection failed\n    {_one_line(reason)[:8191]}\n"
+        f"{frame.head(24)}Job reconnection failed\n    {one_line(reason)[:8191]}\n"
         f"    Can not reconnect to {_name(slot)}, rescheduling job\n{END}"
     )
 
 
 def attribute_changed(frame: Frame, name: str, old: str | None, new: str) -> str:
     """Event 33."""
-    name = _one_line(name)
+    name = one_line(name)
     if old is None:
-        return f"{frame.head(33)}Setting job attribute {name} to {_one_line(new)}\n{END}"
-    return f"{frame.head(33)}Changing job attribute {name} from {_one_line(old)} to {_one_line(new)}\n{END}"
+        return f"{frame.head(33)}Setting job attribute {name} to {one_line(new)}\n{END}"
+    return f"{frame.head(33)}Changing job attribute {name} from {one_line(old)} to {one_line(new)}\n{END}"
 
 
 def cluster_submitted(frame: Frame, host: str, log_notes: str = "", user_notes: str = "") -> str:
     """Event 35: a cluster whose jobs are made later."""
-    notes = "".join(f"    {_one_line(note)[:8191]}\n" for note in (log_notes, user_notes) if note)
+    notes = "".join(f"    {one_line(note)[:8191]}\n" for note in (log_notes, user_notes) if note)
     return f"{frame.head(35)}Cluster submitted from host: <{host}>\n{notes}{END}"
 
 
@@ -367,18 +367,18 @@ def cluster_removed(frame: Frame, made: int, total: int, notes: str = "") -> str
     """Event 36: the last job of such a cluster has left."""
     how = "Complete" if made >= total else "Incomplete"
     text = f"{frame.head(36)}Cluster removed\n\tMaterialized {made} jobs from {total} items.\t{how}\n"
-    return text + (f"\t{_one_line(notes)}\n" if notes else "") + END
+    return text + (f"\t{one_line(notes)}\n" if notes else "") + END
 
 
 def factory_paused(frame: Frame, reason: str, pause_code: int, hold_code: int) -> str:
     """Event 37."""
-    text = f"{frame.head(37)}Job Materialization Paused\n\t{_one_line(reason)}\n\tPauseCode {pause_code}\n"
+    text = f"{frame.head(37)}Job Materialization Paused\n\t{one_line(reason)}\n\tPauseCode {pause_code}\n"
     return text + (f"\tHoldCode {hold_code}\n" if hold_code else "") + END
 
 
 def factory_resumed(frame: Frame, reason: str) -> str:
     """Event 38."""
-    return f"{frame.head(38)}Job Materialization Resumed\n\t{_one_line(reason)}\n{END}"
+    return f"{frame.head(38)}Job Materialization Resumed\n\t{one_line(reason)}\n{END}"
 
 
 TRANSFER_STAGES = {

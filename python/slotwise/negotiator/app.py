@@ -10,6 +10,7 @@ from pathlib import Path
 
 from slotwise.config import Config
 from slotwise.daemon.ad import daemon_ad
+from slotwise.daemon.further_attributes import in_ad
 from slotwise.daemon.publish import TablePublisher
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import SlotwiseError
@@ -183,7 +184,8 @@ class Negotiator:
         self._published_at, now = context.clock.monotonic(), context.clock.now()
         name = cycles.settings.name
         ad = (
-            daemon_ad(context, "Negotiator", name=name)
+            in_ad(cycles.settings.advertised)
+            | daemon_ad(context, "Negotiator", name=name)
             | {"NegotiatorName": name, "NegotiatorIpAddr": context.address.target, "RealUid": os.getuid()}
             | cycles.history.attributes()
         )

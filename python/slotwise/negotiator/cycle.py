@@ -6,12 +6,14 @@ import asyncio
 import functools
 import itertools
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from slotwise.classad import ExprTree, new_syntax
+from slotwise.classad.evaluate import Expr
 from slotwise.config import Config
+from slotwise.daemon.further_attributes import further_attributes
 from slotwise.daemon.merging import merge_into_slots
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import HostError, PeerUnavailableError
@@ -54,6 +56,8 @@ class Settings:
     #: NEGOTIATOR_INFORM_STARTD: startds hear of matches from the negotiator, too.
     inform_startds: bool
     match_exprs: dict[str, str]
+    #: NEGOTIATOR_ATTRS: further attributes in the negotiator's ad.
+    advertised: Mapping[str, bool | int | Expr]
     stats_length: int
     default_factor: float
     accounting_interval_s: float
@@ -78,6 +82,7 @@ class Settings:
             timeout_s=config.get_float("NEGOTIATOR_TIMEOUT"),
             inform_startds=config.get_bool("NEGOTIATOR_INFORM_STARTD"),
             match_exprs={name: text for name, text in exprs.items() if text},
+            advertised=further_attributes(config, "NEGOTIATOR"),
             stats_length=config.get_int("NEGOTIATION_CYCLE_STATS_LENGTH"),
             default_factor=config.get_float("DEFAULT_PRIO_FACTOR"),
             accounting_interval_s=config.get_float("SLOTWISE_ACCOUNTING_INTERVAL"),

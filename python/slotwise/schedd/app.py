@@ -260,7 +260,12 @@ class AccessPoint:
         reserved.keep(self._stored.reserved, self._stored.reserved_taken)
         self.cluster_ids = ClusterIds(self._stored.next_cluster, reserved, self.committer, context.clock)
         underway = UnderwaySubmissions()
-        rows = NewRows(self.queue, context.address.shown, lambda: self.committer.global_log is not None)
+        rows = NewRows(
+            self.queue,
+            context.address.shown,
+            lambda: self.committer.global_log is not None,
+            lambda: bool(self.committer.global_attrs),
+        )
         entry = QueueEntry(self.queue, self.ads)
         self.admission = Admission(
             self.queue,
@@ -466,6 +471,7 @@ class AccessPoint:
         self.spooling.mode = settings.spool_mode
         self.actions.background.least = settings.background_action_jobs
         self.committer.global_log = GlobalLog(settings.event_log) if settings.event_log else None
+        self.committer.global_attrs = settings.event_log_attrs
         for note in settings.rules.notes:
             _log.warning("%s", note)
         self.run_history.settings = settings.run_history

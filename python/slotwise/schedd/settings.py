@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slotwise.classad import ExprTree, new_syntax
-from slotwise.classad.evaluate import knob_expression
 from slotwise.config import Config
 from slotwise.config.view import DEFAULT
 from slotwise.daemon.accounts import minimum_uid, named
+from slotwise.daemon.further_attributes import further_attributes
 from slotwise.errors import ConfigError
 from slotwise.mail.settings import MailSettings
 from slotwise.model.job_events import DateForm
@@ -96,6 +96,8 @@ class Settings:
     locks: AttributeLocks = field(default_factory=AttributeLocks)
     transfer_limits_mib: tuple[float, float] = (-1, -1)
     event_log: GlobalLogSettings | None = None
+    #: EVENT_LOG_JOB_AD_INFORMATION_ATTRS.
+    event_log_attrs: tuple[str, ...] = ()
     run_history: RunHistorySettings = field(default_factory=RunHistorySettings)
     statistics: StatisticsSettings = field(default_factory=StatisticsSettings)
     daemon_history: DaemonHistorySettings = field(default_factory=DaemonHistorySettings)
@@ -147,6 +149,7 @@ class Settings:
             superusers=self.superusers,
             rules=self.rules,
             locks=self.locks,
+            rounding=self.rounding,
         )
 
     def new_autoclusters(self) -> Autoclusters:
@@ -236,6 +239,7 @@ def read_settings(config: Config, host: str, execute: Path) -> Settings:
         locks=AttributeLocks.read(config),
         transfer_limits_mib=(number("MAX_TRANSFER_INPUT_MB"), number("MAX_TRANSFER_OUTPUT_MB")),
         event_log=_event_log(config),
+        event_log_attrs=words("EVENT_LOG_JOB_AD_INFORMATION_ATTRS"),
         run_history=RunHistorySettings.of(config),
         statistics=StatisticsSettings.of(config),
         daemon_history=DaemonHistorySettings.of(config),
@@ -269,8 +273,7 @@ def _disk_throttle(config: Config) -> DiskThrottleSettings | None:
 
 
 def _advertised(config: Config) -> Changes:
-    names = [name for knob in ("SCHEDD_ATTRS", "SCHEDD_EXPRS", "SYSTEM_SCHEDD_ATTRS") for name in config.get_list(knob)]
-    return {name: knob_expression(name, text) for name in names if (text := config.get_str(name).strip())}
+    return {**further_attributes(config, "SCHEDD")}
 
 
 def _local(config: Config, execute: Path) -> LocalSettings:

@@ -376,6 +376,7 @@ class Startd:
             address=self._context.address.target,
             started_at=self._context.address.started_at,
         )
+        machine["DaemonLastReconfigTime"] = int(self._context.configured_at or self._context.address.started_at)
         machine.update(sampler.custom_attributes(self._custom))
         return Settings.of(config, machine, resources, self._custom, full)
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator
 from functools import partial
 
-from slotwise.classad import ClassAd, ExprTree
+from slotwise.classad import ExprTree
 from slotwise.classad.evaluate import literal_or_expression
 from slotwise.daemon.ad_query import answer
 from slotwise.daemon.containment import cause, contained
@@ -134,7 +134,7 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
         point, now = self._dispatcher.point, self._dispatcher.clock.now()
         table = AdTable()
         if request.kind == "StartDaemon":
-            table.upsert(point.settings.name, ClassAd(advertised(point, now, self._dispatcher.clock.monotonic())))
+            table.upsert(point.settings.name, advertised(point, now, self._dispatcher.clock.monotonic()))
         else:
             point.drain.publish(now)
             for record in point.slots:

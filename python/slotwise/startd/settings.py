@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from slotwise.classad import ClassAd, ExprTree
@@ -222,9 +222,25 @@ class Settings:
                 if (tag, name) not in self._devices:
                     self._devices[tag, name] = Expr(str(self.device(tag, name)))
                 attributes[device_attribute(tag, name)] = self._devices[tag, name]
-            for prop, text in self.device_properties.get(tag, {}).get("", {}).items():
+            for prop, text in self._shared_properties(tag, names).items():
                 attributes[f"{tag}_{prop}"] = device_property(text)
         return attributes
+
+    def own_attributes(self) -> dict[str, Value]:
+        """What the configuration adds to the startd's own ad (STARTD_ATTRS), and the ads of the machine's devices."""
+        found: dict[str, Value] = {}
+        for tag, names in (*self.resources.devices.items(), *self.resources.shared.items()):
+            found.update({device_attribute(tag, name): Expr(str(self.device(tag, name))) for name in names})
+        return {**self._startd_attrs(SlotConfig(self.config, 0, 0)), **found}
+
+    def _shared_properties(self, tag: str, names: Sequence[str]) -> dict[str, str]:
+        """The properties that all these devices have with the same value: of a slot with one device, all of it."""
+        properties = self.device_properties.get(tag, {})
+        each = [properties.get(name, {}) for name in dict.fromkeys(names)]
+        first = each[0] if each else {}
+        own = {prop: text for prop, text in first.items() if all(other.get(prop) == text for other in each)}
+        own = {prop: text for prop, text in own.items() if prop.lower() != "id"}
+        return {**properties.get("", {}), **own}
 
     def device_suits(self, tag: str, constraint: str, name: str) -> bool:
         """Whether a device satisfies a slot type's constraint."""
@@ -252,18 +268,7 @@ class Settings:
 
     def _read_knobs(self, slot_id: int, type_number: int) -> SlotKnobs:
         config, own = self.config, SlotConfig(self.config, slot_id, type_number)
-        names = config.get_list("SYSTEM_STARTD_ATTRS") + config.get_list("STARTD_ATTRS")
-        for knob in own.forms("STARTD_ATTRS"):
-            names += config.get_list(knob)
-        attrs: dict[str, Value] = {}
-        for name in config.get_list("STARTD_EXPRS"):  # as in HTCondor, the value is that of the whole machine
-            if text := config.get_str(name).strip():
-                attrs[name] = knob_expression(name, text)
-        for name in dict.fromkeys(names):
-            text = (own.get(name) or "").strip()
-            taken_out = {form.upper() for form in own.forms(name)} & self._empty
-            if text and (own.full_name(name) != name or not taken_out):
-                attrs[name] = knob_expression(own.full_name(name), text)
+        attrs = self._startd_attrs(own)
         health = health_attributes(own)
         attrs.update(health)
         clauses = {knob: clause_names(own, f"{knob}_REQUIREMENTS_CLAUSES") for knob in ("SLOT", "PSLOT", "DSLOT")}
@@ -295,6 +300,23 @@ class Settings:
             latches,
             bool(health),
         )
+
+    def _startd_attrs(self, own: SlotConfig) -> dict[str, Value]:
+        """STARTD_ATTRS and its relatives, as one slot has them."""
+        config = self.config
+        names = config.get_list("SYSTEM_STARTD_ATTRS") + config.get_list("STARTD_ATTRS")
+        for knob in own.forms("STARTD_ATTRS"):
+            names += config.get_list(knob)
+        attrs: dict[str, Value] = {}
+        for name in config.get_list("STARTD_EXPRS"):  # as in HTCondor, the value is that of the whole machine
+            if text := config.get_str(name).strip():
+                attrs[name] = knob_expression(name, text)
+        for name in dict.fromkeys(names):
+            text = (own.get(name) or "").strip()
+            taken_out = {form.upper() for form in own.forms(name)} & self._empty
+            if text and (own.full_name(name) != name or not taken_out):
+                attrs[name] = knob_expression(own.full_name(name), text)
+        return attrs
 
     def _read_requesting(self, slot_id: int, type_number: int) -> Requesting:
         own = SlotConfig(self.config, slot_id, type_number)

@@ -112,7 +112,6 @@ RULES = (
              "write a name, or a path below that directory", _leads_out),
     _warned("ulog_execute_attrs", "UserLogExecuteEventAttrs", "the event log shows what it always shows"),
     _warned("submit_event_notes_attrs", "SubmitEventNotesAttrs", "the event log shows what it always shows"),
-    _warned("job_ad_information_attrs", "JobAdInformationAttrs", "the event log shows what it always shows"),
     _warned("match_list_length", "LastMatchListLength", "no list of former machines is kept"),
     _warned("primary_unix_group", "PrimaryUnixGroup", "the account's own group is used"),
     _warned("starter_debug", "JobStarterDebug", "the starter's log has no level of its own for a job"),

@@ -16,7 +16,7 @@ from slotwise.schedd.jobs.autocluster import Autoclusters
 from slotwise.schedd.jobs.match_substitution import UnresolvedError, filled, machine_attributes, provisioned
 from slotwise.schedd.jobs.round_attrs import rounded, with_rounded
 from slotwise.schedd.jobs.selection import constraint_of, single_jobs
-from slotwise.schedd.jobs.values import Expr, decode, encode, literal
+from slotwise.schedd.jobs.values import Changes, Expr, decode, encode, literal
 from slotwise.schedd.settings import read_settings
 from slotwise.schedd.transfer import spooling
 from slotwise.schedd.transfer.files import FilePlan, TransferError
@@ -38,7 +38,7 @@ def test_rounding_to_places_keeps_the_exact_value_beside() -> None:
     assert found == {"ImageSize": 125, "ImageSize_RAW": 101, "Other": 101}
 
 
-def _filled(job: str, slot: str) -> tuple[dict[str, str], dict[str, object]]:
+def _filled(job: str, slot: str) -> tuple[dict[str, str], Changes]:
     (ad,), (machine,) = parse_ads(job), parse_ads(slot)
     found = filled(ad, machine)
     return {name: str(value) for name, value in found.attributes.items()}, found.kept
@@ -79,13 +79,19 @@ def test_a_slot_cannot_break_out_of_the_string_that_it_fills() -> None:
 
 
 def test_what_a_slot_gives_is_named_after_its_resources() -> None:
-    (slot,) = parse_ads('MachineResources = "Cpus Memory Disk Swap GPUs"\nCpus = 2\nMemory = 10\nDisk = 7\nGPUs = 1\n'
-                        'AssignedGPUs = "GPU-a"')
+    (slot,) = parse_ads(
+        'MachineResources = "Cpus Memory Disk Swap GPUs"\nCpus = 2\nMemory = 10\nDisk = 7\nGPUs = 1\n'
+        'AssignedGPUs = "GPU-a"'
+    )
     given = provisioned(slot)
     assert given | {"AssignedMemory": None} == given
     assert {name: value for name, value in given.items() if value is not None} == {
-        "CpusProvisioned": 2, "MemoryProvisioned": 10, "DiskProvisioned": 7, "GPUsProvisioned": 1, "AssignedGPUs": "GPU-a"
-    }  # fmt: skip
+        "CpusProvisioned": 2,
+        "MemoryProvisioned": 10,
+        "DiskProvisioned": 7,
+        "GPUsProvisioned": 1,
+        "AssignedGPUs": "GPU-a",
+    }
 
 
 def test_machine_attributes_move_up() -> None:

@@ -24,7 +24,12 @@ from slotwise.schedd.jobs.from_ad import log_of, priority_of, submitter_of
 from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.jobs.protected_attrs import AttributeLocks
 from slotwise.schedd.jobs.queue import Queue
+<<<<<<< HEAD
 from slotwise.schedd.jobs.selection import JobSelection, constraint_of, parse_id, single_jobs
+=======
+from slotwise.schedd.jobs.round_attrs import with_rounded
+from slotwise.schedd.jobs.selection import JobSelection, constraint_of, parse_id
+>>>>>>> attrs
 from slotwise.schedd.jobs.values import Changes, literal
 from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.store import Batch
@@ -353,6 +358,7 @@ class Actions:
                 old = str(former.lookup(name)) if name in former else None
                 new = literal(value)
                 decision.log(job, job_events.attribute_changed(self._queue.frame(job, decision.now), name, old, new))
+        changes = with_rounded(changes, self._ads.rounding)
         decision.set(job, changes)
         self._ads.set(job.key, changes)
         dollars = any(isinstance(value, str) and "$$(" in value for value in changes.values())

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
+from slotwise.classad import ClassAd
 from slotwise.model.job_events import Usage
 from slotwise.model.reason_codes import Vacate, ends_in_hold
 from slotwise.schedd.jobs.job import Cluster, Job
@@ -64,6 +65,10 @@ class Decision:
     retired: list[Job] = field(default_factory=list)
     #: Log entries in order.
     entries: list[tuple[Job, str]] = field(default_factory=list)
+    #: The ads of jobs that are not in the queue yet, where their logs tell of attributes.
+    new_ads: dict[Job, ClassAd] = field(default_factory=dict)
+    #: What the access point's own log gets of the entries.
+    global_text: str = ""
     kills: list[Kill] = field(default_factory=list)
     #: Jobs whose runs are over.
     runs_over: list[Job] = field(default_factory=list)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from slotwise.model.reason_codes import HOLD_NAMES, VACATE_NAMES, Hold
 from slotwise.schedd.jobs.decision import RunEnd, RunOutcome
 from slotwise.schedd.jobs.job import Job
@@ -84,7 +86,7 @@ def closing_attributes(job: Job, end: RunEnd, now: float) -> Changes:
 def activation_attributes(started_at: float, executing_at: float, exited_at: float, over_at: float) -> Changes:
     """How long each part of a run lasted, whole seconds: until the job executed, its execution, what came after it."""
     moments = [int(started_at), int(executing_at), int(exited_at), int(over_at)]
-    setup, execution, teardown = (max(0, end - begin) for begin, end in zip(moments, moments[1:], strict=False))
+    setup, execution, teardown = (max(0, end - begin) for begin, end in itertools.pairwise(moments))
     return {
         "ActivationDuration": setup + execution + teardown,
         "ActivationSetupDuration": setup,

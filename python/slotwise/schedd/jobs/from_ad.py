@@ -45,6 +45,8 @@ def describe(cluster: Cluster, submitted: ClassAd) -> None:
     cluster.nodes_events = frozenset(
         int(word) for word in words if word.isascii() and word.isdigit() and len(word) <= _EVENT_DIGITS
     )
+    told = submitted.get("JobAdInformationAttrs")
+    cluster.told_attrs = tuple(told.replace(",", " ").split()) if isinstance(told, str) else ()
     others = submitted.get("OtherJobRemoveRequirements")
     cluster.others_removed = others if isinstance(others, str) else ""
     # Evaluated once and kept: an expression could have another value when the queue is restored.

@@ -45,6 +45,8 @@ class Cluster:
     #: The log that condor_dagman reads (DAGManNodesLog), or "", and the events that go there; none for all.
     nodes_log: str = ""
     nodes_events: frozenset[int] = frozenset()
+    #: JobAdInformationAttrs: attributes of which its log tells with each event.
+    told_attrs: tuple[str, ...] = ()
     #: OtherJobRemoveRequirements: which jobs go when one of these leaves, or "".
     others_removed: str = ""
     #: JobUniverse; all jobs of a cluster have the same.

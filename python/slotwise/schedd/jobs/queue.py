@@ -32,7 +32,7 @@ from slotwise.schedd.jobs.end_attrs import (
     vacate_attributes,
 )
 from slotwise.schedd.jobs.failed_starts import failed_start
-from slotwise.schedd.jobs.job import Cluster, Job
+from slotwise.schedd.jobs.job import Cluster, Job, finite
 from slotwise.schedd.jobs.job_index import JobIndex
 from slotwise.schedd.jobs.log_lines import run_ended, slot_of
 from slotwise.schedd.jobs.values import Changes
@@ -252,7 +252,7 @@ class Queue(JobIndex):
 
     def usage(self, job: Job, attributes: Changes, decision: Decision) -> None:
         """Take over a usage report; the event log gets an entry when the image grew."""
-        former = job.number("ImageSize")
+        former = finite((job.changes or {}).get("ImageSize"))  # 0: none was measured before
         decision.set(job, attributes)
         image = job.number("ImageSize")
         if image != former and "ImageSize" in attributes:

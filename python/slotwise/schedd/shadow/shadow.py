@@ -431,7 +431,9 @@ class Shadows:
             decision = Decision(self._clock.now())
             with self._committer.deciding(decision):
                 self._transfers.log_notes(run, decision)
-                changes = checkpoints.changes(run.job, usage_attributes(self._ads, run.job, checkpoint.ad), checkpoint.at)
+                changes = checkpoints.changes(
+                    run.job, usage_attributes(self._ads, run.job, checkpoint.ad), checkpoint.at
+                )
                 self._queue.usage(run.job, changes, decision)
             await self._committer.commit(decision)
         if run.stream is not None and not run.over:

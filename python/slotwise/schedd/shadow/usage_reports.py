@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from slotwise.model.job_events import Usage
 from slotwise.model.ownership import OWNER_ATTRIBUTES
 from slotwise.schedd.claims.records import Run
-from slotwise.schedd.jobs.ads import JobAds
+from slotwise.schedd.jobs.ads import JobAds, kept
 from slotwise.schedd.jobs.end_attrs import activation_attributes
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.round_attrs import with_rounded
@@ -47,9 +47,11 @@ def usage_attributes(ads: JobAds, job: Job, pack: bytes) -> Changes:
 def slot_properties(ads: JobAds, started: schedd_pb2.RunStarted) -> dict[str, str]:
     """The slot's properties in the execute event, as attribute texts."""
     properties = {}
-    for name, value in ads.changes_of(started.slot_properties).items():
+    ad = ads.parse(started.slot_properties)
+    for name, value in kept(ad).items():
         whole = isinstance(value, float) and value == int(value)
-        properties[name] = str(int(value)) if whole else literal(value)  # type: ignore[arg-type]
+        shown = ad.lookup(name).print_old() if isinstance(value, Expr) else literal(value)
+        properties[name] = str(int(value)) if whole else shown  # type: ignore[arg-type]
     if started.scratch_dir and "CondorScratchDir" not in properties:
         properties["CondorScratchDir"] = literal(started.scratch_dir)
     return properties

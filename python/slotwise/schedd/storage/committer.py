@@ -9,18 +9,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from datetime import datetime
 from functools import partial
 from typing import Protocol
 
+from slotwise.classad import ClassAd
+from slotwise.classad.evaluate import attribute
 from slotwise.daemon.containment import contained
 from slotwise.errors import HostError
+from slotwise.model.job_ad_information import ad_information
 from slotwise.observe.log import log_all
 from slotwise.schedd.jobs.codes import Universe
 from slotwise.schedd.jobs.decision import Decision
-from slotwise.schedd.jobs.job import finite
-from slotwise.schedd.jobs.values import Changes, encode
+from slotwise.schedd.jobs.job import Job, finite
+from slotwise.schedd.jobs.values import Changes, Evaluate, encode
 from slotwise.schedd.storage.store import Batch, OnCommitted, Store
 from slotwise.schedd.userlog import writer
 from slotwise.schedd.userlog.global_log import GlobalLog
@@ -37,6 +41,10 @@ _LAST_DATE = 253_402_300_799
 _LOG_WAIT_S = 5.0
 
 
+def _evaluated(ad: ClassAd, now: float, name: str) -> object:
+    return attribute(ad, name, now=now)
+
+
 class AdKeeper(Protocol):
     """Where the ads of the jobs live."""
 
@@ -50,6 +58,14 @@ class AdKeeper(Protocol):
 
     def forget_cluster(self, number: int) -> None:
         """No job of the cluster is left."""
+        ...
+
+    def has(self, job: Job) -> bool:
+        """Whether the job has an ad."""
+        ...
+
+    def evaluator(self, job: Job, overlay: Changes, now: float) -> Evaluate:
+        """An evaluator of the job's attributes, with ``overlay`` over them."""
         ...
 
 
@@ -94,6 +110,8 @@ class Committer:
         self.sizes = LogSizes()
         #: EVENT_LOG, which gets the events of all jobs; None when not configured.
         self.global_log: GlobalLog | None = None
+        #: EVENT_LOG_JOB_AD_INFORMATION_ATTRS: attributes of which it tells with each event.
+        self.global_attrs: tuple[str, ...] = ()
         self._all_entries: list[str] = []
         self._last = 0.0
         self._ready: list[PlannedText] = []
@@ -142,8 +160,9 @@ class Committer:
         """
         whole = Batch()
         mail = self._mail(decision) if decision.notices else None
+        told = self._information(decision)
         self._rows(decision, whole)
-        planned = self._plan(decision, whole)
+        planned = self._plan(decision, told, whole)
         self._with_written(whole)
         if batch is not None:
             whole.statements[:0] = batch.statements
@@ -232,15 +251,43 @@ class Committer:
             if not job.cluster.jobs:
                 self._ads.forget_cluster(job.cluster.number)
 
-    def _plan(self, decision: Decision, batch: Batch) -> list[PlannedText]:
+    def _information(self, decision: Decision) -> dict[int, tuple[str, str]]:
+        """What follows an entry, by its place in the decision, in its job's own log, and in the access point's: event
+        028, where attributes of the job were asked for. Before jobs that leave lose their ads."""
+        of_all = self.global_attrs if self.global_log is not None else ()
+        found: dict[int, tuple[str, str]] = {}
+        year = datetime.fromtimestamp(decision.now).year
+        for place, (job, entry) in enumerate(decision.entries):
+            if not (job.cluster.told_attrs or of_all):
+                continue
+            if (ad := decision.new_ads.get(job)) is not None:
+                value: Evaluate = partial(_evaluated, ad, decision.now)
+            elif self._ads.has(job):
+                value = self._ads.evaluator(job, job.changes or {}, decision.now)
+            else:
+                continue
+            texts = []
+            for names in (job.cluster.told_attrs, of_all):
+                values = ((name, value(name)) for name in names)
+                chosen = {name: each for name, each in values if isinstance(each, bool | int | float | str)}
+                texts.append(ad_information(entry, chosen, year) if names else "")
+            found[place] = texts[0], texts[1]
+        return found
+
+    def _plan(self, decision: Decision, told: Mapping[int, tuple[str, str]], batch: Batch) -> list[PlannedText]:
         """One planned text for each log, the entries in order."""
         logs: dict[tuple[str, str], list[str]] = {}
         jobs: dict[tuple[str, str], list[str]] = {}
-        for job, entry in decision.entries:
+        of_all: list[str] = []
+        for place, (job, entry) in enumerate(decision.entries):
+            information = told.get(place, ("", ""))
+            of_all += (entry, information[1])
             for path in job.logs_of(entry):
                 log = (path, job.account)
-                logs.setdefault(log, []).append(entry)
+                # The log of a DAG's nodes has the events alone.
+                logs.setdefault(log, []).append(entry + information[0] if path == job.log else entry)
                 jobs.setdefault(log, []).append(job.key)
+        decision.global_text = "".join(of_all) if self.global_log is not None else ""
         planned = []
         for (path, owner), entries in logs.items():
             text = PlannedText(self._next_planned, path, owner, self.sizes.offset(path), "".join(entries))
@@ -281,8 +328,8 @@ class Committer:
             self._ready.extend(planned)
             self._last_ready = planned[-1].seq
             self._wake.set()
-        if self.global_log is not None and decision.entries:
-            self._all_entries += [entry for _, entry in decision.entries]
+        if self.global_log is not None and decision.global_text:
+            self._all_entries.append(decision.global_text)
             self._last = decision.now
             self._wake.set()
         if decision.retired:

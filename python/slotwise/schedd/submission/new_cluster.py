@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slotwise.classad import ClassAd
 from slotwise.errors import DeniedError, UsageError
 from slotwise.model.ownership import LocalDomains, owner_attributes, owner_of
 from slotwise.model.reason_codes import HOLD_NAMES, Hold
-from slotwise.schedd.jobs.ads import JOB_AD_MOST
+from slotwise.schedd.jobs.ads import JOB_AD_MOST, plain
 from slotwise.schedd.jobs.codes import RUN_HERE, Status, Universe
 from slotwise.schedd.jobs.factory import asked_for
 from slotwise.schedd.jobs.from_ad import PRIORITIES, describe, log_of, priority_of, project_of, submitter_of
 from slotwise.schedd.jobs.job import Cluster, Job, finite
 from slotwise.schedd.jobs.node_ads import scheduler_name
 from slotwise.schedd.jobs.protected_attrs import AttributeLocks, check_submitted
+from slotwise.schedd.jobs.round_attrs import DEFAULT_STEPS, ROUNDED, with_rounded
 from slotwise.schedd.jobs.values import Changes, Expr
 from slotwise.schedd.user_files import proxies
 from slotwise.table import pack_ads, survey_pack, unpack_ads
@@ -68,6 +69,8 @@ class NewJobSettings:
     platform: str = ""
     #: Attributes of a submission that are left out.
     locks: AttributeLocks = field(default_factory=AttributeLocks)
+    #: How amounts are rounded (SCHEDD_ROUND_ATTR_<name>).
+    rounding: Mapping[str, str] = field(default_factory=lambda: DEFAULT_STEPS)
 
 
 @dataclass
@@ -320,6 +323,10 @@ def redescribe(new: NewJobs, *, late: bool = False) -> None:
         cluster.submitter = submitter_of(cluster.user, new.submitted)
         cluster.project = project_of(new.submitted)
         cluster.common.pop("JobUniverse", None)
+        for name in ROUNDED:  # one that has been changed is as it is now
+            if new.submitted.get(name) != cluster.common.get(f"{name}_RAW"):
+                cluster.common.pop(name, None)
+                cluster.common.pop(f"{name}_RAW", None)
         describe(cluster, new.submitted)
         asked = asked_for(new.submitted, 0)
         if cluster.factory is not None and asked is not None:
@@ -346,6 +353,8 @@ def _cluster(
         MyType="Job",
         TargetType="Machine",
     )
+    given: Changes = {name: value for name in settings.rounding if (value := plain(submitted.get(name))) is not None}
+    common.update(with_rounded(given, settings.rounding))
     if submitted.get("JobUniverse") == Universe.PARALLEL:
         common["Scheduler"] = scheduler_name(settings.schedd_name)
     releases = (("CondorVersion", settings.version), ("SubmitVersion", settings.version))

@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 from slotwise.classad import ClassAd
 from slotwise.model import job_events
+from slotwise.schedd.jobs.ads import native
 from slotwise.schedd.jobs.decision import Decision
+from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes, encode, literal
 from slotwise.schedd.storage.store import Batch, StoredCluster, StoredFactory
@@ -17,11 +19,15 @@ from slotwise.table import pack_ads
 class NewRows:
     """Makes what becomes durable of new jobs."""
 
-    def __init__(self, queue: Queue, host: str, logs_everyone: Callable[[], bool]) -> None:
+    def __init__(
+        self, queue: Queue, host: str, logs_everyone: Callable[[], bool], tells_of_everyone: Callable[[], bool]
+    ) -> None:
         """
         :param host: the access point's address, as event logs show it.
         :param logs_everyone: whether there is a log of the events of all jobs.
+        :param tells_of_everyone: whether that log tells of attributes of the jobs.
         """
+        self._tells_of_everyone = tells_of_everyone
         self._queue = queue
         self.host = host
         self._logs_everyone = logs_everyone
@@ -74,8 +80,19 @@ class NewRows:
             differs = delta is not None and any(name in delta for name in _IN_NOTES)
             log_notes, user_notes = _notes(new.submitted, delta) if differs else shared
             frame = self._queue.frame(job, decision.now)
+            if new.cluster.told_attrs or (everyone and self._tells_of_everyone()):
+                decision.new_ads[job] = _whole_ad(new, job, delta)
             # As in HTCondor, the log of a job that is submitted on hold does not mention the hold.
             decision.log(job, job_events.submitted(frame, host, log_notes, user_notes, "; ".join(new.warnings)))
+
+
+def _whole_ad(new: NewJobs, job: Job, delta: ClassAd | None) -> ClassAd:
+    """The ad that a new job will have."""
+    ad = new.submitted.copy()
+    ad.update(native(new.cluster.common))
+    ad.update(delta or {})
+    ad.update(native({**(job.changes or {}), "ProcId": job.proc}))
+    return ad
 
 
 #: What the notes of a submit event are made of.

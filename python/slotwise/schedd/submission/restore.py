@@ -124,7 +124,8 @@ def _jobs(
         [row[1] for row in rows],
         deltas,
         {"GlobalJobId": [f"{schedd_name}#{row[0]}.{row[1]}#{stored.qdate}" for row in rows]},
-        dollars=b"$$(" in stored.ad or any(row[3] and b"$$(" in row[3] for row in rows)
+        dollars=b"$$(" in stored.ad
+        or any(row[3] and b"$$(" in row[3] for row in rows)
         or any("$$(" in (row[4] or "") for row in rows),
     )
     ads.insert(fresh)

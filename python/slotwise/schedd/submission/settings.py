@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from slotwise.model.ownership import LocalDomains
 from slotwise.schedd.jobs.protected_attrs import AttributeLocks
+from slotwise.schedd.jobs.round_attrs import DEFAULT_STEPS
 from slotwise.schedd.submission.new_cluster import NewJobSettings
 from slotwise.schedd.submission.rules import SubmitRules
 from slotwise.schedd.users.superusers import SuperUsers
@@ -29,8 +31,9 @@ class AdmissionSettings:
     superusers: SuperUsers = field(default_factory=SuperUsers)
     rules: SubmitRules = field(default_factory=SubmitRules)
     locks: AttributeLocks = field(default_factory=AttributeLocks)
+    rounding: Mapping[str, str] = field(default_factory=lambda: DEFAULT_STEPS)
 
     @property
     def new_jobs(self) -> NewJobSettings:
         """The settings that go into every job."""
-        return NewJobSettings(self.schedd_name, self.domains, self.version, self.platform, self.locks)
+        return NewJobSettings(self.schedd_name, self.domains, self.version, self.platform, self.locks, self.rounding)

@@ -45,11 +45,24 @@ def read(root: Path = Path("/"), machine: str | None = None) -> Attributes:
         "OpSysVer": major * 100 + minor,
         "OpSysAndVer": f"{name}{major}" if major else name,
     }
+    attributes.update(_kernel())
     if _ARCH.get(hardware) == "X86_64":
         level = _microarchitecture(root)
         if level:
             attributes["Microarch"] = level
     return attributes
+
+
+def _kernel() -> Attributes:
+    """What the kernel says of itself and the host, as ``uname -a`` prints it."""
+    told = os.uname()
+    return {
+        "UtsnameMachine": told.machine,
+        "UtsnameNodename": told.nodename,
+        "UtsnameRelease": told.release,
+        "UtsnameSysname": told.sysname,
+        "UtsnameVersion": told.version,
+    }
 
 
 def _os_release(root: Path) -> Mapping[str, str]:

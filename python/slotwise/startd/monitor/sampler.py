@@ -25,6 +25,9 @@ from slotwise.startd.slot_ad.owner_load import LoadOf, share_load
 from slotwise.startd.slot_types import gpu_detection
 from slotwise.startd.slot_types.custom import CustomResource, custom_resources, is_named, names_in
 
+#: Abilities of the starter that every job can count on.
+_ABILITIES = "HasFileTransfer,HasJobDeferral,HasPerFileEncryption,HasReconnect,HasSelfCheckpointTransfers"
+
 
 def host_facts(config: Config, env: Mapping[str, str], execute: Path) -> Facts:
     """What does not change while the startd runs."""
@@ -59,12 +62,18 @@ def machine_attributes(
         "HasFileTransfer": True,
         "HasPerFileEncryption": True,
         "HasJobDeferral": True,
+        "HasIOProxy": True,
+        "HasReconnect": True,
+        "HasStartDaemonAd": True,
+        "IsLocalStartd": False,
+        # Nothing tells a startd for how long it will be there.
+        "TimeToLive": 2**31 - 1,
         "HasJICLocalConfig": False,
         "HasSelfCheckpointTransfers": True,
         "HasUserNamespaces": Path("/proc/self/ns/user").exists(),
         "HasVM": False,
         "VM_Type": None,
-        "StarterAbilityList": "HasFileTransfer,HasJobDeferral,HasSelfCheckpointTransfers",
+        "StarterAbilityList": _ABILITIES,
         "LastBenchmark": 0,
         "HasEncryptExecuteDirectory": False,
         "OfflineUniverses": [],
@@ -75,6 +84,7 @@ def machine_attributes(
         "Arch", "Microarch", "OpSys", "OpSysAndVer", "OpSysLegacy", "OpSysLongName", "OpSysMajorVer", "OpSysName",
         "OpSysShortName", "OpSysVer", "CpuFamily", "CpuModelNumber", "CpuCacheSize", "CpuModel",
         "DetectedCpus", "DetectedDisk", "DetectedMemory", "HardwareAddress", "SubnetMask",
+        "UtsnameMachine", "UtsnameNodename", "UtsnameRelease", "UtsnameSysname", "UtsnameVersion",
     )  # fmt: skip
     attributes.update({name: facts[name] for name in names if name in facts})
     attributes.update({name: value for name, value in facts.items() if name.startswith("has_")})

@@ -110,8 +110,8 @@ def amounts(record: SlotRecord, machine: Resources, free: Resources) -> Attribut
         "VirtualMemory": free.swap_kib,
         "TotalSlotCpus": whole.cpus - lost.cpus,
         "TotalSlotMemory": whole.memory_mib - lost.memory_mib,
-        "TotalSlotDisk": whole.disk_kib - lost.disk_kib,
-        "TotalCpus": machine.cpus,
+        "TotalSlotDisk": float(whole.disk_kib - lost.disk_kib),
+        "TotalCpus": float(machine.cpus),
         "TotalMemory": machine.memory_mib,
         "TotalDisk": machine.disk_kib,
         "TotalVirtualMemory": machine.swap_kib,
@@ -127,7 +127,7 @@ def amounts(record: SlotRecord, machine: Resources, free: Resources) -> Attribut
         mine = whole.shared.get(tag, ())
         attributes.update({f"Total{tag}": len(names), f"TotalSlot{tag}": len(mine), tag: 0 if broken else len(mine)})
         attributes[f"Assigned{tag}"] = ",".join(mine) or None
-        attributes[f"Available{tag}"] = _listed(tag, mine)
+        attributes[f"Available{tag}"] = listed_devices(tag, mine)
     if machine.tags:
         attributes["MachineResources"] = " ".join(["Cpus", "Memory", "Disk", "Swap", *machine.tags])
     gone = {"Cpus": lost.cpus, "Memory": lost.memory_mib, "Disk": lost.disk_kib, **lost.custom}
@@ -137,10 +137,11 @@ def amounts(record: SlotRecord, machine: Resources, free: Resources) -> Attribut
 
 def available(tag: str, free: Resources) -> Expr:
     """``Available<tag>``: the list of the ads of the devices that are free."""
-    return _listed(tag, free.devices.get(tag, ()))
+    return listed_devices(tag, free.devices.get(tag, ()))
 
 
-def _listed(tag: str, names: Iterable[str]) -> Expr:
+def listed_devices(tag: str, names: Iterable[str]) -> Expr:
+    """A list that refers to the ads of these devices."""
     return Expr("{ " + ", ".join(dict.fromkeys(device_attribute(tag, name) for name in names)) + " }")
 
 
@@ -152,6 +153,7 @@ def identity(record: SlotRecord) -> Attributes:
         "SlotType": str(record.kind),
         "SlotTypeID": max(1, record.type_number),  # slots of no configured type count as of the first
         "PartitionableSlot": True if record.kind is SlotKind.PARTITIONABLE else None,
+        "PslotRollupInformation": True if record.kind is SlotKind.PARTITIONABLE else None,
         "DynamicSlot": True if record.kind is SlotKind.DYNAMIC else None,
         "BackfillSlot": True if record.backfill else None,
     }
@@ -205,6 +207,9 @@ def _accounting_name(record: SlotRecord, values: Attributes) -> Value:
 def claim_of(record: SlotRecord, now: float, policy: PolicyEval | None) -> Attributes:
     """Who claims the slot, what runs, who waits. ``policy``: for the retirement that is left."""
     attributes: Attributes = dict.fromkeys(CLAIM_NAMES)
+    attributes["AcceptedWhileDraining"] = False
+    if record.kind is SlotKind.PARTITIONABLE:
+        attributes["RetirementTimeRemaining"] = 0
     state = record.slot.state
     if not isinstance(state, Claimed | Preempting):
         attributes["CurrentRank"] = 0.0
@@ -228,8 +233,7 @@ def claim_of(record: SlotRecord, now: float, policy: PolicyEval | None) -> Attri
     if state.claim.fetched:  # no user is charged for it, and no schedd has it: as in HTCondor
         unknown = ("RemoteUser", "RemoteOwner", "AccountingGroup", "RemoteGroup", "RemoteScheddName", "ClientMachine")
         attributes.update(dict.fromkeys(unknown))
-    if state.claim.ends_at is not None:
-        attributes["ClaimEndTime"] = int(state.claim.ends_at)
+    attributes["ClaimEndTime"] = int(state.claim.ends_at) if state.claim.ends_at is not None else 0
     ran = run.ran(now) if run is not None else 0.0
     stood = max(0.0, now - run.activated_at - ran) if run is not None else 0.0
     attributes["TotalClaimRunTime"] = int(state.claim.ran_s + ran)
@@ -243,7 +247,7 @@ def claim_of(record: SlotRecord, now: float, policy: PolicyEval | None) -> Attri
             LastPeriodicCheckpoint=record.usage.attributes.get("LastCheckpointTime", int(run.activated_at)),
             TotalJobRunTime=int(ran),
             TotalJobSuspendTime=int(stood),
-            AcceptedWhileDraining=True if run.accepted_while_draining else None,
+            AcceptedWhileDraining=run.accepted_while_draining,
         )
     if policy is not None and run is not None:
         left = own_remaining(record.slot, policy, run, now)

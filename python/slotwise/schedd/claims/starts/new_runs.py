@@ -61,7 +61,7 @@ class NewRuns:
         turn.started.append(run)
 
     def attributes(self, job: Job, claim: Claim) -> Changes:
-        """The attributes of the job that follow from the slot on which it starts; None: it has none of these any more."""
+        """The attributes of the job that follow from the slot on which it starts; None: it has them no more."""
         slot, former = claim.slot, job.changes or {}
         address = self._ads.value_of(slot, "StartdIpAddr")
         found: Changes = {
