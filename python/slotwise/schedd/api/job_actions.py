@@ -24,12 +24,8 @@ from slotwise.schedd.jobs.from_ad import log_of, priority_of, submitter_of
 from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.jobs.protected_attrs import AttributeLocks
 from slotwise.schedd.jobs.queue import Queue
-<<<<<<< HEAD
-from slotwise.schedd.jobs.selection import JobSelection, constraint_of, parse_id, single_jobs
-=======
 from slotwise.schedd.jobs.round_attrs import with_rounded
-from slotwise.schedd.jobs.selection import JobSelection, constraint_of, parse_id
->>>>>>> attrs
+from slotwise.schedd.jobs.selection import JobSelection, constraint_of, parse_id, single_jobs
 from slotwise.schedd.jobs.values import Changes, literal
 from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.store import Batch
