@@ -92,7 +92,7 @@ METHODS: dict[str, str] = {
     "Startd/Query": "READ",
     "Startd/UpdateMachineAd": "ADMINISTRATOR",
     "Startd/Vacate": "ADMINISTRATOR",
-    "Starter/Jobs": "DAEMON",
+    "Starter/Jobs": "STARTER",
     "Tokens/Approve": "ADMINISTRATOR",
     "Tokens/AutoApprove": "ADMINISTRATOR",
     "Tokens/Collect": "",
@@ -150,6 +150,7 @@ CALLERS: dict[str, tuple[Identity | None, str | None]] = {
     "startd": (with_token("condor@vm", *DAEMON_LEVELS["startd"]), "ADVERTISE_STARTD"),
     "starter": (with_token("condor@vm", *DAEMON_LEVELS["starter"]), ""),
     "run": (Identity("run@vm", frozenset({"RUN"}), method="RUN"), "RUN"),
+    "startd at its starter": (Identity("condor@startd", frozenset({"STARTER"}), method="STARTER"), "STARTER"),
     "daemon of the same home": (
         Identity("condor@vm", with_implied(["ADMINISTRATOR", "DAEMON"]), method="FAMILY"),
         "ADMINISTRATOR DAEMON WRITE READ ADVERTISE_MASTER ADVERTISE_STARTD ADVERTISE_SCHEDD",

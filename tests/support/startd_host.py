@@ -15,6 +15,7 @@ from slotwise.classad import ClassAd, ExprTree
 from slotwise.clock import ManualClock
 from slotwise.config import load
 from slotwise.daemon.runtime import DaemonContext
+from slotwise.daemon.starter_key import accept_startd
 from slotwise.home import PoolHome
 from slotwise.startd.app import Startd
 from slotwise.startd.journal import Journal
@@ -104,6 +105,7 @@ async def startd_host(
     clock = clock or ManualClock(START)
     starter = starter or FakeStarter()
     checks = authenticator(str(home.run / "starter.sock"))
+    accept_startd(home, checks)
     peer = make_server(checks)
     starter_pb2_grpc.add_StarterServicer_to_server(starter, peer)
     if collector is not None:

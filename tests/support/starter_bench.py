@@ -20,9 +20,9 @@ from slotwise.classad import ClassAd
 from slotwise.home import PoolHome
 from slotwise.table import pack_ads
 from slotwise.wire import address
-from slotwise.wire.credential import PROOF, bearer
+from slotwise.wire.credential import bearer
 from slotwise.wire.gen import schedd_pb2, starter_pb2
-from slotwise.wire.keys import PoolSecrets, mint
+from slotwise.wire.keys import STARTER, SigningKey, mint
 
 from tests.support import host
 from tests.support.open_installation import interpreter
@@ -123,10 +123,9 @@ class StarterBench:
     async def join(self) -> None:
         """Open the startd's stream."""
         target = address.lookup(self.home, "starter").target
-        key = PoolSecrets(self.home).host_key()
+        key = SigningKey.read(self.home.run / "starter.pem")
         # Made by hand: the starter may run as another user, to whose socket a daemon of root's would show nothing.
-        proof = mint(key, "condor@test", ["DAEMON"], issued_at=time.time(), lifetime_s=3600, audience=target, typ=PROOF)
-        metadata = bearer(proof)
+        metadata = bearer(mint(key, "condor@startd", [STARTER], issued_at=time.time(), lifetime_s=3600))
         self.startd = PretendedStartd(target, metadata, self.shadow.changed)
 
     async def rejoin(self) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -15,6 +16,7 @@ from slotwise.config import Config
 from slotwise.daemon.ad import qualified
 from slotwise.daemon.locate import collector_target
 from slotwise.daemon.runtime import DaemonContext
+from slotwise.daemon.starter_key import shown_to_starter
 from slotwise.daemon.step_file import StepFile
 from slotwise.errors import ConfigError
 from slotwise.model.resources import Resources
@@ -105,7 +107,7 @@ class Startd:
         self._take_up_drain(now)
         self._link = StarterLink(
             context.home,
-            context.credential.family,
+            partial(shown_to_starter, context.home),
             self.dispatcher.starter_reports,
             self.dispatcher.starter_lists,
             env=context.env,

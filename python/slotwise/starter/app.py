@@ -10,6 +10,7 @@ from pathlib import Path
 
 from slotwise.config import Config
 from slotwise.daemon.runtime import DaemonContext
+from slotwise.daemon.starter_key import accept_startd
 from slotwise.errors import ConfigError, HostError
 from slotwise.execution.control_dir import control_root
 from slotwise.execution.launcher import holder
@@ -158,6 +159,7 @@ async def start(context: DaemonContext) -> Starter:
     await host.open()
     await recover(host)  # ends what a former starter has left running, trials among it
     await host.machine.look_for_runtimes()
+    accept_startd(context.home, context.authenticator)
     starter_pb2_grpc.add_StarterServicer_to_server(StarterServicer(host), context.server)
     watch = asyncio.get_running_loop().create_task(keep_watch(host))
     # In the background: a virtual machine takes its time.

@@ -42,6 +42,10 @@ ALGORITHM = "EdDSA"
 SETTLE_S = 120
 #: The scope of a run's own token, with which its starter speaks to the schedd.
 RUN = "RUN"
+#: The scope of what a startd shows the starter of its home, see :mod:`slotwise.daemon.starter_key`.
+STARTER = "STARTER"
+#: Scopes that are no levels: no list grants them, and only keys of one daemon sign for them.
+_OF_ONE_DAEMON = frozenset({RUN, STARTER})
 
 
 class SigningKey:
@@ -151,9 +155,7 @@ def mint(
     :raises DeniedError: for a scope that is not one.
     """
     wanted = sorted(set(scopes))
-    unknown = [scope for scope in wanted if scope not in IMPLIED and scope != RUN]
-    if unknown:
-        raise DeniedError(f"unknown scope {unknown[0]}", hint=f"scopes are {', '.join(LEVELS)}")
+    _require_scopes(set(wanted) - _OF_ONE_DAEMON)
     claims: Claims = {
         "iss": issuer,
         "aud": audience,
@@ -168,6 +170,11 @@ def mint(
     if bound_to:
         claims["cnf"] = {"jwk": {"kty": "OKP", "crv": "Ed25519", "x": bound_to}}
     return jwt.encode(claims, key.private, algorithm=ALGORITHM, headers={"kid": key.kid})
+
+
+def _require_scopes(scopes: set[str]) -> None:
+    if unknown := sorted(scopes - IMPLIED.keys()):
+        raise DeniedError(f"unknown scope {unknown[0]}", hint=f"scopes are {', '.join(LEVELS)}")
 
 
 @dataclass(frozen=True)
@@ -390,11 +397,12 @@ class PoolSecrets:
 
         :raises DeniedError: when this host is not the central manager, or for a scope that is not one.
         """
-        pool = self.trust().pool
+        pool, wanted = self.trust().pool, set(scopes)
+        _require_scopes(wanted)
         return mint(
             self.signer(now),
             identity,
-            scopes,
+            wanted,
             issued_at=now,
             lifetime_s=lifetime_s,
             issuer=pool,

@@ -30,7 +30,7 @@ from slotwise.wire.context import Context, Request
 from slotwise.wire.credential import HOST_TOKEN, PROOF
 from slotwise.wire.gate import guarded
 from slotwise.wire.issuers import Issuers
-from slotwise.wire.keys import ALGORITHM, RUN, PoolTrust, SigningKey
+from slotwise.wire.keys import ALGORITHM, RUN, STARTER, PoolTrust, SigningKey
 from slotwise.wire.map_file import UserMap
 from slotwise.wire.status import abort
 from slotwise.wire.token import DAEMON_LEVELS, LEVELS, Claims, Identity, with_implied, write_secret
@@ -125,8 +125,8 @@ METHOD_SCOPES: dict[str, tuple[str, ...]] = {
     # A host of its own certificate and place.
     "slotwise.v1.Nodes/Renew": ("ADVERTISE_MASTER",),
     "slotwise.v1.Nodes/Leave": ("ADVERTISE_MASTER",),
-    # The startd of the same home.
-    "slotwise.v1.Starter": ("DAEMON",),
+    # With what only the startd of the same home can show.
+    "slotwise.v1.Starter": (STARTER,),
 }
 
 #: The levels that ads of a kind need to be advertised or invalidated, one of which suffices; other kinds need DAEMON.
@@ -387,9 +387,9 @@ class Authenticator:
                 raise UnauthenticatedError(f"the token of {claims['sub']} has been revoked: {text}")
         scopes = str(claims.get("scope", "")).split()
         levels = with_implied(scopes)
-        if method == "RUN":
-            levels = frozenset({RUN}) & frozenset(scopes)
-            if not levels:
+        if method in (RUN, STARTER):
+            levels = frozenset({method}) & frozenset(scopes)
+            if not levels and method == RUN:
                 levels, method = with_implied(scopes), "IDTOKENS"
         ends = [float(claims["exp"])] if claims.get("exp") is not None else []
         # What hosts show is renewed by itself, and bound to a key.
@@ -556,7 +556,7 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
         needed = required_levels(method)
         handler = call.measured(call.traced(handler, method, identity.levels, " or ".join(needed)), method)
         handler = self._limited(handler, proof)
-        if call.host_token.get() is None and identity.method not in ("FAMILY", "RUN"):
+        if call.host_token.get() is None and identity.method not in ("FAMILY", RUN, STARTER):
             handler = self._bounded(handler, identity)
         return guarded(handler, method, needed, identity, self._authorizer)
 
