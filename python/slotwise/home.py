@@ -1,7 +1,7 @@
 """Where a pool keeps its things: the directory named by ``SLOTWISE_HOME``, the user's own, or that of the host's pool.
 
 ============  ========================================================================
-``run/``      addresses, locks and sockets of running daemons (open to all: each says who may do what)
+``run/``      addresses, locks and sockets of running daemons (0700; root's are open to all: each says who may do what)
 ``secrets/``  keys of the host and, on the central manager, of the pool (mode 0700, files 0600)
 ``log/``      daemon logs (knob LOG)
 ``spool/``    job queue, history, accounting; elsewhere where the knob SPOOL says, with the files sent with jobs
@@ -158,7 +158,7 @@ class PoolHome:
             self.root.mkdir(parents=True, exist_ok=True)
             self.root.chmod(self.root.stat().st_mode & ~0o022)  # whatever the umask is: see `require_trusted`
         for path, mode in (
-            (self.run, 0o755),
+            (self.run, 0o755 if os.geteuid() == 0 else 0o700),
             (self.secrets, 0o700),
             (self.log, 0o755),
             (self.root / "spool", 0o700),

@@ -148,8 +148,8 @@ class Pool:
         try:
             config = self.knobs()
             if secrets.is_central:
-                identity, levels = owner.local_identity(os.geteuid(), config)
-                return _CentralCredential(secrets, identity, tuple(levels))
+                found = owner.local_identity(os.geteuid(), config)
+                return None if found is None else _CentralCredential(secrets, *found)
             if secrets.token_file.exists():
                 levels = tuple({level for each in DAEMON_LEVELS.values() for level in each})
                 name = f"condor@{config.get('FULL_HOSTNAME') or ''}"

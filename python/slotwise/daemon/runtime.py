@@ -599,9 +599,12 @@ def _login(context: DaemonContext) -> LoginServer | None:
     if not context.address.socket:
         return None
 
-    def token_for(uid: int) -> tuple[str, float]:
-        identity, levels = owner.local_identity(uid, context.config)
-        return context.authenticator.login(uid, identity, levels, LIFETIME_S)
+    def token_for(uid: int) -> tuple[str, float] | None:
+        found = owner.local_identity(uid, context.config)
+        if found is None:
+            _log.info("refused a local login of uid %d: this pool is another user's", uid)
+            return None
+        return context.authenticator.login(uid, *found, LIFETIME_S)
 
     return LoginServer(socket_of(context.address.socket), token_for)
 

@@ -1,6 +1,7 @@
 """Whose rights a request has: those of the token that it shows, or without one the right to read, where that is given.
 
-The service itself may only read. Whoever wants more shows a token of the pool, in the header ``Authorization: Bearer``,
+The service itself may only read, and where it asks for an account of this machine it says for which: the daemons refuse
+whom their lists refuse. Whoever wants more shows a token of the pool, in the header ``Authorization: Bearer``,
 or signs in, which gives a cookie that stands for it. The token goes to the daemons with each call, and they decide what
 it allows.
 """
@@ -12,13 +13,16 @@ import ipaddress
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 from starlette.requests import Request
 
 from slotwise.errors import DeniedError, UnauthenticatedError
+from slotwise.web.callers import account_at
 from slotwise.web.sessions import Sessions
 from slotwise.web.settings import Readers
-from slotwise.wire.credential import Credential, TokenCredential
+from slotwise.wire.credential import Credential, Metadata, TokenCredential
+from slotwise.wire.gate import FOR_USER
 from slotwise.wire.token import peek
 
 COOKIE = "slotwise_session"
@@ -41,11 +45,22 @@ class Access:
 
 
 class Gate:
-    """Decides who is answered. ``own``: the service's credential, which may read."""
+    """Decides who is answered.
 
-    def __init__(self, own: Credential, readers: Readers, now: Callable[[], float] = time.monotonic) -> None:
+    :param own: the service's credential, which may read.
+    :param name_of: the user that an account of this machine is, by its uid; None: it is nobody to this pool.
+    """
+
+    def __init__(
+        self,
+        own: Credential,
+        readers: Readers,
+        now: Callable[[], float] = time.monotonic,
+        name_of: Callable[[int], str | None] = str,
+    ) -> None:
         self._own = own
         self.readers = readers
+        self._name_of = name_of
         self.sessions = Sessions(now)
 
     def access(self, request: Request) -> Access:
@@ -68,12 +83,38 @@ class Gate:
                 "changes need a token",
                 hint=SIGN_IN,
             )
-        if self.readers == "all" or (self.readers == "loopback" and _is_local(request)):
+        if self.readers == "all":
             return Access(self._own, False)
+        if self.readers == "loopback" and (user := self._local_user(request)):
+            return Access(ForUser(self._own, user), False)
         raise UnauthenticatedError(
             "reading needs a token here",
             hint="send `Authorization: Bearer TOKEN`; SLOTWISE_HTTP_READ_WITHOUT_TOKEN says who needs none",
         )
+
+    def _local_user(self, request: Request) -> str | None:
+        """The user of this machine who asks without a token; None: it is not asked from here, or by nobody we know."""
+        if not _is_local(request) or request.client is None:
+            return None
+        here = request.scope.get("server")
+        uid = account_at((request.client.host, request.client.port), here) if here else None
+        try:
+            return None if uid is None else self._name_of(uid)
+        except OSError:
+            return None
+
+
+@dataclass(frozen=True)
+class ForUser:
+    """The service's credential when it asks for a user, who must be allowed to read as well."""
+
+    own: Credential
+    user: str
+
+    def metadata(self, target: str) -> Metadata:
+        """See :class:`Credential`."""
+        # gRPC takes bytes for names that end with `-bin`.
+        return cast("Metadata", (*self.own.metadata(target), (FOR_USER, self.user.encode())))
 
 
 def _of(token: str) -> Access:

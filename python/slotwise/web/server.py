@@ -14,7 +14,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from slotwise.config import Config
-from slotwise.daemon import privileges
+from slotwise.daemon import owner, privileges
 from slotwise.daemon.registry import DAEMONS
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import HostError
@@ -99,7 +99,8 @@ class Web:
     """The running web service."""
 
     def __init__(self, context: DaemonContext, settings: WebSettings) -> None:
-        self._gate = Gate(context.credential, settings.readers)
+        self._context = context
+        self._gate = Gate(context.credential, settings.readers, name_of=self._name_of)
         self._scraper = Scraper(context.home, DAEMONS)
         self._trend = Trend()
         app = application(context.env, self._gate, self._scraper, self._trend, settings.serves)
@@ -124,6 +125,10 @@ class Web:
         )
         self._serving: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
+
+    def _name_of(self, uid: int) -> str | None:
+        found = owner.local_identity(uid, self._context.config)
+        return None if found is None else found[0]
 
     async def open(self) -> None:
         """Listen.

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 #: How long such a token holds, in seconds; streams end with it.
 LIFETIME_S = 86400
+#: Who may connect to a daemon's sockets at all: every account where the daemons are root's, see
+#: :mod:`slotwise.daemon.owner`; else the owner of the pool. What they may do is another matter.
+OPEN_TO = 0o666 if os.geteuid() == 0 else 0o600
 _TIMEOUT_S = 5.0
 #: The wait after the system had no descriptor for another connection, seconds.
 _BREATH_S = 0.5
@@ -90,7 +93,7 @@ class LoginServer:
             Path(self._path).unlink()
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         listening.bind(socket_path.usable(self._path))
-        Path(self._path).chmod(0o666)
+        Path(self._path).chmod(OPEN_TO)
         listening.listen(128)
         self._socket = listening
         asyncio.get_running_loop().add_reader(listening.fileno(), self._accept)

@@ -11,7 +11,7 @@ import grpc
 
 from slotwise.authorization.authorizer import Authorizer
 from slotwise.errors import HostError
-from slotwise.wire import socket_path
+from slotwise.wire import login, socket_path
 from slotwise.wire.channel import MAX_MESSAGE
 from slotwise.wire.security import Authenticator, TokenInterceptor
 from slotwise.wire.sizes import REQUEST_MOST
@@ -71,7 +71,7 @@ def listen(
         with contextlib.suppress(FileNotFoundError):
             socket.unlink()
         server.add_insecure_port(f"unix:{socket_path.usable(socket)}")
-        socket.chmod(0o666)  # all may connect; what they may do is another matter
+        socket.chmod(login.OPEN_TO)
     return f"{host}:{bound}", str(socket or "")
 
 

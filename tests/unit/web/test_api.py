@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import socket
 from typing import Any, cast
 
 import pytest
 from slotwise.errors import BusyError, DeniedError, NotFoundError, UnauthenticatedError, UsageError
+from slotwise.web import access
 from slotwise.web.access import CHANGES_HEADER, COOKIE, Gate
 from slotwise.web.api import OPERATIONS, openapi
 from slotwise.web.asked import Asked
 from slotwise.web.bounds import ANYBODY, Bound, ServiceBounds
+from slotwise.web.callers import account_at
 from slotwise.web.exposition import Scraper
 from slotwise.web.job_requests import constraint_of, jobs_of
 from slotwise.web.pool_client import PoolClient
@@ -21,6 +25,7 @@ from slotwise.web.settings import Readers
 from slotwise.web.trend import Sample, Trend, jobs_by_state
 from slotwise.wire import base64url
 from slotwise.wire.credential import Metadata, TokenCredential
+from slotwise.wire.gate import FOR_USER
 from starlette.requests import Request
 
 UNIX = "unix:/nowhere/s"
@@ -63,14 +68,40 @@ def shown(access: Any) -> str:
         ("none", "127.0.0.1", "localhost", False),
     ],
 )
-def test_who_reads_without_a_token(readers: Readers, peer: str, host: str, answered: bool) -> None:
-    gate = Gate(Own(), readers)
+def test_who_reads_without_a_token(
+    readers: Readers, peer: str, host: str, answered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "account_at", lambda peer, here: 1234)
+    gate = Gate(Own(), readers, name_of=lambda uid: f"user{uid}@here")
     if answered:
-        access = gate.access(request(peer=peer, host=host))
-        assert not access.signed_in and shown(access) == "Bearer own"
+        found = gate.access(request(peer=peer, host=host))
+        assert not found.signed_in and shown(found) == "Bearer own"
+        told: Any = dict(found.credential.metadata(UNIX)).get(FOR_USER)
+        assert told == (b"user1234@here" if readers == "loopback" else None)
     else:
         with pytest.raises(UnauthenticatedError, match="reading needs a token"):
             gate.access(request(peer=peer, host=host))
+
+
+@pytest.mark.parametrize("uid", [None, 1234])
+def test_accounts_that_are_nobody_to_the_pool_do_not_read(uid: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "account_at", lambda peer, here: uid)
+    with pytest.raises(UnauthenticatedError, match="reading needs a token"):
+        Gate(Own(), "loopback", name_of=lambda uid: None).access(request(peer="127.0.0.1", host="localhost"))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_the_kernel_tells_whose_connection_it_is(host: str) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host, 0), family=family)
+    except OSError:
+        pytest.skip(f"this host has no {host}")
+    with listening, socket.create_connection(listening.getsockname()[:2]) as caller:
+        peer, here = caller.getsockname()[:2], listening.getsockname()[:2]
+        assert account_at(peer, here) == os.geteuid()
+        assert account_at(peer, (host, here[1] - 1)) is None
+        assert account_at((host, 1), here) is None
 
 
 def test_nobody_changes_anything_without_a_token() -> None:
