@@ -17,7 +17,9 @@ PAIRS = list(zip(ENTRIES[0::2], ENTRIES[1::2], strict=True))
 @pytest.mark.parametrize(("entry", "theirs"), PAIRS, ids=[entry[:3] for entry, _ in PAIRS])
 def test_the_event_tells_what_htcondors_does(entry: str, theirs: str) -> None:
     told = event_ad(parse(theirs.removesuffix(END), 2026))
-    chosen = {"Owner": "peer", "JobStatus": int(told["JobStatus"]), "RequestCpus": 1}
+    status = told["JobStatus"]
+    assert isinstance(status, int)
+    chosen: dict[str, int | str] = {"Owner": "peer", "JobStatus": status, "RequestCpus": 1}
     ours = ad_information(entry, chosen, 2026)
     assert ours.splitlines()[0] == theirs.splitlines()[0] and ours.endswith(END)
     found = event_ad(parse(ours.removesuffix(END), 2026))
