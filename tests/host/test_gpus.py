@@ -129,8 +129,10 @@ def test_jobs_get_gpus_and_are_told_how_much_they_used_them(pool: Pool) -> None:
     pool.run("wait", "log")
     seen = [(pool.root / f"out.{n}").read_text().strip().split(",") for n in (0, 1, 2)]
     assert [len(names) for names in seen] == [1, 1, 2]
-    assert sorted(name for names in seen for name in names) == [f"GPU-c0ffee0{n}" for n in range(4)]
-    last = [[name[-2:] for name in names] for names in seen]
+    assert sorted(name for names in seen for name in names) == [
+        f"GPU-c0ffee0{n}-1111-2222-3333-444455556666" for n in range(4)
+    ]
+    last = [[name[10:12] for name in names] for names in seen]
     used = dict(line.split() for line in pool.run("history", "-af", "ProcId", "GPUsAverageUsage").stdout.splitlines())
     assert all(0.2 * n < float(used[proc]) < 0.8 * n for proc, n in (("0", 1), ("1", 1), ("2", 2))), used
     log = (pool.root / "log").read_text()

@@ -30,6 +30,10 @@ SLOT1_STARTD_ATTRS = BySlotAttrs
 BySlotAttrs = {_VALUE}
 SCHEDD_ATTRS = $(SCHEDD_ATTRS) ByScheddAttrs
 ByScheddAttrs = {_VALUE}
+MASTER_ATTRS = ByDaemonAttrs
+COLLECTOR_ATTRS = ByDaemonAttrs
+NEGOTIATOR_ATTRS = ByDaemonAttrs
+ByDaemonAttrs = {_VALUE}
 START = {_OLD}
 RANK = ifThenElse({_OLD}, 2.0, 1.0)
 SLOT_WEIGHT = ifThenElse({_OLD}, 2, 1)
@@ -228,6 +232,9 @@ PROBES: dict[str, str] = {
     "condor_status -generic -af X",
     "STARTD_ATTRS": "condor_status -limit 1 -af ByStartdAttrs",
     "SCHEDD_ATTRS": "condor_status -schedd -af ByScheddAttrs",
+    "MASTER_ATTRS": "condor_status -master -af ByDaemonAttrs",
+    "COLLECTOR_ATTRS": "condor_status -collector -af ByDaemonAttrs",
+    "NEGOTIATOR_ATTRS": "condor_status -negotiator -af ByDaemonAttrs",
     "SUBMIT_ATTRS": "condor_q 1.0 -af BySubmitAttrs",
     "START": "condor_status -limit 1 -af Start | sed 's/true/old/;s/false/new/'",
     "RANK": "condor_status -limit 1 -af 'int(Rank)' | sed 's/2/old/;s/1/new/'",

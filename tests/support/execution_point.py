@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +43,8 @@ class Script:
     reason_code: int = 0
     reason_subcode: int = 0
     outputs: dict[str, bytes] = field(default_factory=dict)
+    #: How long before the results have come it ended, in seconds.
+    ended_before_s: int = 0
     ad: dict[str, Any] = field(default_factory=dict)
     #: Runs until killed.
     until_killed: bool = False
@@ -334,6 +337,8 @@ class _StarterSide:
             code=script.signal or script.exit_code,
             ad=pack_ads([ClassAd({"RemoteUserCpu": 1.0, **script.ad})]),
         )
+        if script.ended_before_s:
+            ended.at = int(time.time()) - script.ended_before_s
         if script.signal:
             ended.how = schedd_pb2.RunEnded.SIGNALED
         if run.hold is not None:

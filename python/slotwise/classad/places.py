@@ -91,6 +91,9 @@ GROUPS: tuple[tuple[str, tuple[Place, ...]], ...] = (
         _places("""
             old STARTD_ATTRS
             old SCHEDD_ATTRS
+            old MASTER_ATTRS
+            old COLLECTOR_ATTRS
+            old NEGOTIATOR_ATTRS
             old SUBMIT_ATTRS
             old START
             old RANK

@@ -392,6 +392,65 @@ async def test_dollar_references_are_filled_in_from_the_slot(schedd: RunningAcce
     await schedd.negotiate(point.address)
     await schedd.until_gone()
     assert seen[0] == "1024 none 2"
+    (ad,) = await schedd.history()
+    kept = {name: ad[name] for name in ad if name.startswith(("MATCH_", "Memory", "Cpus"))}
+    assert kept | {"MATCH_Memory": 1024, "MATCH_Nothing": "none", "MATCH_EXP_Arguments": "1024 none 2"} == kept
+    assert (ad["CpusProvisioned"], ad["MemoryProvisioned"]) == (1, 1024)
+    assert ad["FirstJobMatchDate"] == ad["JobStartDate"] and ad["InitialWaitDuration"] >= 0
+
+
+async def test_results_that_take_long_to_come_are_part_of_the_run(
+    schedd: RunningAccessPoint, point: ExecutionPoint
+) -> None:
+    """The job ends, its results come later: CompletionDate is when they are in place, as in HTCondor."""
+    point.script = lambda ad: Script(outputs={"a": b"1"}, ended_before_s=10)
+    await schedd.submit()
+    await schedd.negotiate(point.address)
+    await schedd.until_gone()
+    (ad,) = await schedd.history()
+    assert ad["TransferOutFinished"] >= ad["TransferOutStarted"] > 0 and ad["NumOutputTransferStarts"] == 1
+    assert ad["CompletionDate"] == ad["TransferOutFinished"]
+    assert ad["ActivationTeardownDuration"] >= 9
+    assert ad["BytesSent"] == 1.0
+
+
+async def test_a_log_tells_of_attributes_of_the_job_with_each_event(
+    schedd: RunningAccessPoint, point: ExecutionPoint
+) -> None:
+    await schedd.submit(JobAdInformationAttrs="JobStatus, Twice, Nothing", JobPrio=4, Twice=ExprTree("JobPrio * 2"))
+    await schedd.submit(UserLog="j.log", JobAdInformationAttrs="JobStatus, Twice, Nothing", Twice=ExprTree("6 * 2"))
+    await schedd.negotiate(point.address)
+    await schedd.until_gone()
+    log = schedd.home.root / "j.log"
+    assert numbers(log) == [0, 28, 1, 28, 5, 28]
+    text = log.read_text()
+    assert [text.count(f"JobStatus = {n}\n") for n in (1, 2, 4)] == [1, 1, 1]
+    assert text.count("Twice = 12\n") == 3 and "Nothing" not in text
+
+
+async def test_amounts_are_rounded_when_they_are_submitted_and_edited(schedd: RunningAccessPoint) -> None:
+    """As by 25.14.1, whose answers these are."""
+    cluster = await schedd.submit(ResidentSetSize=4816, ImageSize=101, CpusUsage=1.26, DiskUsage=3333, NumCkpts=3)
+    (ad,) = await schedd.jobs()
+    assert [ad.get(name) for name in ("ResidentSetSize", "ImageSize", "CpusUsage", "DiskUsage", "NumCkpts")] == [
+        5000, 125, 1.26, 3500, 10000
+    ]  # fmt: skip
+    raw = ("ResidentSetSize_RAW", "ImageSize_RAW", "CpusUsage_RAW", "DiskUsage_RAW", "NumCkpts_RAW")
+    assert [ad.get(name) for name in raw] == [4816, 101, None, 3333, 3]
+    which = schedd_pb2.JobSelection(ids=[str(cluster)])
+    await schedd.stub.Edit(schedd_pb2.EditRequest(jobs=which, set={"ResidentSetSize": "7777"}), metadata=schedd.user)
+    (ad,) = await schedd.jobs()
+    assert (ad["ResidentSetSize"], ad["ResidentSetSize_RAW"]) == (10000, 7777)
+
+
+async def test_references_that_an_edit_brings_are_filled_in(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
+    cluster = await schedd.submit(Arguments="plain")
+    which = schedd_pb2.JobSelection(ids=[str(cluster)])
+    await schedd.stub.Edit(schedd_pb2.EditRequest(jobs=which, set={"Arguments": '"$$(Memory)"'}), metadata=schedd.user)
+    await schedd.negotiate(point.address)
+    await schedd.until_gone()
+    (ad,) = await schedd.history()
+    assert ad["MATCH_EXP_Arguments"] == "1024"
 
 
 async def test_a_dollar_reference_without_a_value_holds_the_job(

@@ -9,7 +9,7 @@ from slotwise.classad import ClassAd, ExprTree, SpecialValue
 from slotwise.classad.values import Value as AdValue
 from slotwise.errors import UsageError
 from slotwise.schedd.jobs.job import Cluster, Job, finite
-from slotwise.schedd.jobs.match_substitution import MATCH_EXPR, UnresolvedError, filled
+from slotwise.schedd.jobs.match_substitution import KEPT_MATCH_EXPR, MATCH_EXPR, UnresolvedError, filled
 from slotwise.schedd.jobs.node_ads import NodeAd
 from slotwise.schedd.jobs.round_attrs import DEFAULT_STEPS
 from slotwise.schedd.jobs.values import Changes, Evaluate, Expr, Value
@@ -190,7 +190,8 @@ class JobAds:
         ad = self.ad(job)
         if job.cluster.number in self._dollars:
             ad.update(filled(ad, slot).attributes)
-        ad.update({name: slot.lookup(name) for name in slot if name.startswith(MATCH_EXPR)})
+        if any(name.startswith(KEPT_MATCH_EXPR) for name in job.changes or ()):
+            ad.update({name: slot.lookup(name) for name in slot if name.startswith(MATCH_EXPR)})
         if node is not None:
             ad.update(node.attributes(ad))
         return ad

@@ -16,6 +16,8 @@ from slotwise.schedd.jobs.values import Changes, Expr, Value
 #: How the attributes begin that the negotiator adds to slots for NEGOTIATOR_MATCH_EXPRS.
 MATCH_EXPR = "NegotiatorMatchExpr"
 _KEPT, _KEPT_WHOLE = "MATCH_", "MATCH_EXP_"
+#: How those begin in the ads of jobs that were matched so.
+KEPT_MATCH_EXPR = _KEPT_WHOLE + MATCH_EXPR
 
 
 class UnresolvedError(Exception):

@@ -250,6 +250,12 @@ class Queue(JobIndex):
             decision.log(job, job_events.executing_together(self.frame(job, decision.now)))
             decision.notices.append(Notice(job, NoticeKind.STARTED))
 
+    def grown(self, job: Job, attributes: Changes, decision: Decision) -> None:
+        """Take over the report at the end of a run if the image has grown, so that the event log tells of it first."""
+        size = attributes.get("ImageSize")
+        if size is not None and size != (job.changes or {}).get("ImageSize"):
+            self.usage(job, attributes, decision)
+
     def usage(self, job: Job, attributes: Changes, decision: Decision) -> None:
         """Take over a usage report; the event log gets an entry when the image grew."""
         former = finite((job.changes or {}).get("ImageSize"))  # 0: none was measured before

@@ -89,8 +89,8 @@ class JobExits:
         # Results that came late are part of the run; what lies between them and an end that was told late is not.
         over_at = max(exited_at, self._transfers.placed_at(run))
         report = closing_report(self._ads, run, ended, over_at, exited_at)
-        if run.node is None and run.job.status in (Status.RUNNING, Status.SUSPENDED) and ended.ad:
-            self._queue.usage(run.job, report.attributes, decision)
+        if run.node is None and run.job.status in (Status.RUNNING, Status.SUSPENDED):
+            self._queue.grown(run.job, report.attributes, decision)
         self._transfers.log_notes(run, decision)
         end = RunEnd(
             how,

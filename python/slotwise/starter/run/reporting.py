@@ -72,8 +72,9 @@ def _slot_properties(assignment: Assignment) -> dict[str, Value]:
 
 
 def _devices(ad: ClassAd, tag: str) -> list[str]:
-    """The attributes of a slot's ad that describe its devices of a resource, each an ad of its own."""
-    return [name for name in ad if name.lower().startswith(f"{tag.lower()}_") and isinstance(ad[name], ClassAd)]
+    """The attributes of a slot's ad that tell more of its devices of a resource than their ids: ads of their own."""
+    own = ((name, ad[name]) for name in ad if name.lower().startswith(f"{tag.lower()}_"))
+    return [name for name, device in own if isinstance(device, ClassAd) and len(device) > 1]
 
 
 def send_end(run: ReportingRun) -> None:

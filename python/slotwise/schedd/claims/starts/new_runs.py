@@ -13,7 +13,7 @@ from slotwise.schedd.claims.turn import Turn
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.durations import Durations
 from slotwise.schedd.jobs.job import Job
-from slotwise.schedd.jobs.match_substitution import by_negotiator, machine_attributes, provisioned
+from slotwise.schedd.jobs.match_substitution import MATCH_EXPR, by_negotiator, machine_attributes, provisioned
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes, Value
 from slotwise.schedd.lifecycle import claim_events
@@ -73,7 +73,7 @@ class NewRuns:
             "EstimatedRuntime": self._durations.expected(job.cluster.number, job.submitter),
             **self._machine_attributes(job, slot),
             **provisioned(slot),
-            **by_negotiator(slot),
+            **(by_negotiator(slot) if MATCH_EXPR.encode() in claim.slot_ad else {}),
             **self._ads.taken_from(job, slot),
         }
         return {name: value for name, value in found.items() if value is not None or name in former}
