@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.main import dispatch
+from slotwise.config.table import knobs
 
 
 def run(tmp_path: Path, text: str, *words: str, home: bool = False) -> tuple[int, str, str]:
@@ -94,6 +96,29 @@ def test_a_name_of_this_host_or_of_none_is_sound(tmp_path: Path, name: str) -> N
 def test_no_knob_is_said_to_be_a_misspelling_of_itself(tmp_path: Path) -> None:
     out = run(tmp_path, "SLOTWISE_METRICS_PORT = 9100\n", "check", "-notes")[1]
     assert "there is no knob SLOTWISE_METRICS_PORT" in out and "did you mean SLOTWISE_METRICS_PORT" not in out
+
+
+def families() -> list[str]:
+    """Knobs with a part that the administrator chooses, with parts that are names elsewhere or nearly so."""
+    chosen = {"N": ["1", "2", "12"], "DAEMON": ["SCHEDD", "STARTD", "TOOL"]}
+    found = []
+    for knob in knobs():
+        parts = re.findall(r"<([A-Z]+)>", knob.name)
+        if knob.used and parts and "CATEGORY" not in parts:
+            for at, word in enumerate(["mine", "x", "Foo", "my_own", "MIP", "KFLOP", "GPUs2"]):
+                filled = knob.name
+                for part in parts:
+                    others = chosen.get(part, [word])
+                    filled = filled.replace(f"<{part}>", others[at % len(others)], 1)
+                found.append(filled)
+    return found
+
+
+def test_no_member_of_a_family_of_knobs_is_unknown(tmp_path: Path) -> None:
+    out = run(tmp_path, "".join(f"{name} = 1\n" for name in families()), "check", "-notes")[1]
+    assert [line for line in out.splitlines() if "there is no knob" in line] == []
+    out = run(tmp_path, "STARTD_CRON_x_EXECUTBLE = /bin/true\nJOB_TRANSFORM_NAMS = a\n", "check")[1]
+    assert out.count("there is no knob") == 2
 
 
 def test_check_is_content_with_macros_and_templates(tmp_path: Path) -> None:

@@ -165,7 +165,9 @@ def _name_problem(config: Config, name: str, origin: Origin, names: _Names) -> P
 
 def _misspelt_list(knob: Knob, name: str, origin: Origin) -> Problem | None:
     """A setting that looks like a member of a family, but is the misspelt list of its members."""
-    near = _near_promise(knob, name) if "<" in knob.name and origin.template is None else []
+    # What ends as members of the family do (BENCHMARKS_<JOB>_EXECUTABLE) is one. Categories are given, not chosen.
+    is_open = knob.name.endswith(">") or "<CATEGORY>" in knob.name
+    near = _near_promise(knob, name) if is_open and origin.template is None else []
     if not near:
         return None
     hint = f"did you mean {near[0]}?"

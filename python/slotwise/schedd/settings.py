@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import slotwise
 from slotwise.classad import ExprTree, new_syntax
 from slotwise.config import Config
 from slotwise.config.view import DEFAULT
@@ -19,6 +20,7 @@ from slotwise.schedd.claims.settings import ClaimSettings
 from slotwise.schedd.history.daemon_history import DaemonHistorySettings
 from slotwise.schedd.history.epochs import RunHistorySettings
 from slotwise.schedd.history.history_files import ExportSettings
+from slotwise.schedd.jobs import dags
 from slotwise.schedd.jobs.autocluster import JOB_ID, Autoclusters
 from slotwise.schedd.jobs.from_ad import PROJECT
 from slotwise.schedd.jobs.protected_attrs import AttributeLocks
@@ -298,7 +300,18 @@ def _local(config: Config, execute: Path) -> LocalSettings:
         base_cgroup=config.get_str("BASE_CGROUP"),
         cgroup_version=config.get_text("SLOTWISE_CGROUP_VERSION").lower(),
         cgroup_without_root=config.get_bool("CREATE_CGROUP_WITHOUT_ROOT"),
+        dagman=dags.environment(
+            config.get_str("DAGMAN_CONDOR_SUBMIT_EXE") or _own_command("condor_submit"),
+            config.get_str("DAGMAN_CONDOR_RM_EXE") or _own_command("condor_rm"),
+            direct=config.get_bool("DAGMAN_USE_DIRECT_SUBMIT"),
+        ),
     )
+
+
+def _own_command(name: str) -> str:
+    """The link of this installation under HTCondor's name; "" where it has not been made."""
+    path = Path(slotwise.__file__).parent / "condor_names" / name
+    return str(path) if path.exists() else ""
 
 
 def _event_log(config: Config) -> GlobalLogSettings | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from slotwise._native import SubmissionData
 from slotwise.classad import ClassAd
+from slotwise.submit.dag_files import nodes_total
 from slotwise.table import pack_ads
 
 #: Jobs per message when a cluster is sent in parts.
@@ -29,11 +30,15 @@ class Cluster:
         ad = self.data.cluster_ad(self.index)
         if (limit := self.data.max_materialize) is not None:
             ad["JobMaterializeLimit"] = limit
+        if (nodes := nodes_total(ad)) is not None:
+            ad["DAG_NodesTotal"] = nodes
         return ad
 
     def pack(self) -> bytes:
         """The cluster's ad as a pack of one."""
-        return self.data.cluster_pack(self.index) if self.data.max_materialize is None else pack_ads([self.ad])
+        ad = self.ad
+        plain = self.data.max_materialize is None and "DAG_NodesTotal" not in ad
+        return self.data.cluster_pack(self.index) if plain else pack_ads([ad])
 
     def job_set(self) -> bytes:
         """What the description says about the cluster's set, as a pack of one ad; empty if that is nothing."""

@@ -494,3 +494,39 @@ async def test_an_end_stands_though_its_job_is_not_understood_any_more(world: Wo
     await world.schedd.until_gone()
     (ad,) = await world.schedd.history()
     assert ad["ExitCode"] == 7 and world.text("ran") == "run\n"
+
+
+async def test_condor_dagman_gets_its_commands_and_its_batch_and_is_told_what_its_nodes_came_to(world: World) -> None:
+    program = world.work / "condor_dagman"
+    program.write_text('#!/bin/sh\nenv > env\necho "$*" > args\necho > ready\nuntil [ -e end ]; do sleep 0.1; done\n')
+    program.chmod(0o755)
+    arguments = "-f -l . -Dag x.dag -AutoRescue 1"
+    more = {"Environment": "_CONDOR_DAGMAN_CONDOR_RM_EXE=/bin/own", "DAG_NodesTotal": 4}
+    driver = await world.submit("", Cmd=str(program), Arguments=arguments, **more)
+    await world.until_file("ready")
+    assert world.text("args") == f"{arguments} -Batch-Name x.dag+{driver}\n"
+    env = dict(line.split("=", 1) for line in world.text("env").splitlines())
+    assert env["_CONDOR_DAGMAN_USE_DIRECT_SUBMIT"] == "False" and env["_CONDOR_LOG"] == "."
+    assert env["_CONDOR_DAGMAN_CONDOR_RM_EXE"] == "/bin/own", "what the user wrote counts"
+
+    of_dag = {"DAGManJobId": driver, "JobBatchName": f"x.dag+{driver}", "DAGNodeName": "A"}
+    for script in ("exit 0", "exit 0", "exit 1"):
+        await world.submit(script, LOCAL, **of_dag)
+
+    async def counted() -> bool:
+        (ad,) = await world.schedd.jobs(f"ClusterId == {driver}")
+        return bool(ad.get("DAG_JobsCompleted") == 3)
+
+    await world.schedd.until(counted)
+    (ad,) = await world.schedd.jobs(f"ClusterId == {driver}")
+    assert (ad["JobBatchName"], ad["DAG_NodesDone"]) == (f"x.dag+{driver}", 2)
+    await world.submit("exit 0", LOCAL, JobStatus=5, **of_dag)
+    query = schedd_pb2.JobQuery(batches=True)
+    answers = [json.loads(part.data) async for part in world.schedd.stub.Query(query, metadata=world.schedd.user)]
+    rows = [row for row in answers[0] if row["BatchName"] == f"x.dag+{driver}"]
+    assert len(answers[0]) == len(rows) == 1, answers
+    (row,) = rows
+    assert (row["BatchName"], row["Done"], row["Total"], row["Hold"]) == (f"x.dag+{driver}", 2, 4, 1)
+    await world.schedd.act("REMOVE", "JobStatus == 5")
+    (world.work / "end").touch()
+    await world.schedd.until_gone()

@@ -19,7 +19,7 @@ from slotwise.schedd.jobs.selection import constraint_of, single_jobs
 from slotwise.schedd.jobs.values import Changes, Expr, decode, encode, literal
 from slotwise.schedd.settings import read_settings
 from slotwise.schedd.transfer import spooling
-from slotwise.schedd.transfer.files import FilePlan, TransferError
+from slotwise.schedd.transfer.files import FilePlan, TransferError, file_plan, input_pieces
 from slotwise.schedd.transfer.results import destination
 from slotwise.transfer.lists import parse_remaps, split_list
 
@@ -213,3 +213,21 @@ def test_a_rounding_that_means_nothing_is_refused(tmp_path: Path, step: str) -> 
     config = load(str(file), subsystem="SCHEDD", env={}, home=PoolHome(tmp_path))
     with pytest.raises(ConfigError, match=r"config, line 1: SCHEDD_ROUND_ATTR_ImageSize = "):
         read_settings(config, "h", tmp_path)
+
+
+def test_a_container_image_that_is_a_directory_is_sent_as_itself(tmp_path: Path) -> None:
+    for name in ("sub/image/bin/sh", "data/one"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("x")
+    image = {"ContainerImage": "image", "ContainerImageFullPath": "sub/image/"}
+    ad = {"Iwd": str(tmp_path), "TransferExecutable": False, "TransferInput": "data/,sub/image/", **image}
+
+    def names(**more: str) -> set[str]:
+        plan = file_plan(ClassAd({**ad, **more}), "", "")
+        return {piece.name for piece in input_pieces(plan) if not piece.directory}
+
+    assert names() == {"one", "image/bin/sh"}
+    assert names(ContainerImageFullPath="/elsewhere/other/", ContainerImage="other") == {"one", "bin/sh"}
+    (tmp_path / "image" / "bin").mkdir(parents=True)
+    (tmp_path / "image" / "bin" / "ls").write_text("x")
+    assert names(TransferInput="image/") == {"image/bin/ls"}, "as it is spooled"

@@ -202,10 +202,18 @@ class Listing:
         if clusters is not None:
             for cluster in clusters:
                 _batch_of(batches, cluster).add_cluster(cluster)
+                self._count_nodes(batches, cluster)
         else:
             for job in await self.jobs(caller, query):
                 _batch_of(batches, job.cluster).add_job(job)
+                self._count_nodes(batches, job.cluster)
         return [batch.row() for batch in batches.values()]
+
+    def _count_nodes(self, batches: dict[tuple[str, str], _Batch], cluster: Cluster) -> None:
+        """Have a DAG's batch count its nodes where they are known, as HTCondor's does."""
+        if _drives(cluster) and (job := next(iter(cluster.jobs.values()), None)) is not None:
+            total = int(self._ads.number(job, "DAG_NodesTotal"))
+            _batch_of(batches, cluster).nodes = (total, int(self._ads.number(job, "DAG_NodesDone"))) if total else None
 
     # ---- factories
 
@@ -327,6 +335,8 @@ class _Batch:
         #: The job that drives the others: of the scheduler universe, and in no total.
         self._driver: _JobId | None = None
         self._seen: set[int] = set()
+        #: Of a DAG: its nodes, and how many of them are done.
+        self.nodes: tuple[int, int] | None = None
 
     def add_cluster(self, cluster: Cluster) -> None:
         """Count all jobs of a cluster."""
@@ -362,16 +372,20 @@ class _Batch:
     def row(self) -> Row:
         """The line."""
         counts = self._counts
+        done = self._done + counts[4]
+        total = self._done + self._unmade + max(self._members, sum(counts))
+        if self.nodes is not None:
+            total, done = self.nodes
         return {
             "Owner": self._owner,
             "BatchName": self._name,
             "QDate": self._qdate,
-            "Done": self._done + counts[4],
+            "Done": done,
             "Run": counts[2] + counts[6] + counts[7],
             "Idle": counts[1],
             "Hold": counts[5],
             "Removed": counts[3],
-            "Total": self._done + self._unmade + max(self._members, sum(counts)),
+            "Total": total,
             "JobIds": self._job_ids(),
         }
 

@@ -34,7 +34,7 @@ def project_of(ad: ClassAd) -> str:
 
 def describe(cluster: Cluster, submitted: ClassAd) -> None:
     """Fill in the cluster's record from its ad."""
-    name = submitted.get("JobBatchName")
+    name = submitted.get("JobBatchName", cluster.common.get("JobBatchName"))
     cluster.batch_name = name if isinstance(name, str) else ""
     cluster.command = command_of(submitted)
     cluster.log = log_of(submitted)

@@ -12,6 +12,7 @@ from slotwise.errors import InvariantError
 from slotwise.model import job_events
 from slotwise.model.job_events import DateForm, Frame
 from slotwise.model.windows import Window
+from slotwise.schedd.jobs import dags
 from slotwise.schedd.jobs.codes import MOVES, Status, Universe
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.job import Cluster, Job
@@ -184,6 +185,10 @@ class JobIndex:
             self._count(job, 1)
         self.owned[cluster.user] = self.owned.get(cluster.user, 0) + len(jobs)
 
+    def driver_of(self, cluster: Cluster) -> Job | None:
+        """HTCondor's condor_dagman that has submitted the cluster, if it is in the queue."""
+        return dags.driver_of(cluster, self.clusters) if cluster.dag else None
+
     def retire(self, job: Job, decision: Decision) -> None:
         """The job leaves the queue, and its cluster with it when it was the last."""
         cluster = job.cluster
@@ -199,6 +204,10 @@ class JobIndex:
         self.cooling.discard(job)
         decision.retired.append(job)
         self.retired += 1
+        if (driver := self.driver_of(cluster)) is not None and (
+            changes := dags.left(driver, job, last=not cluster.jobs)
+        ):
+            decision.set(driver, changes)
         if not cluster.jobs and (cluster.factory is None or cluster.factory.over):
             self.close(cluster, decision)
 

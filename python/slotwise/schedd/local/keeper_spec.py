@@ -20,6 +20,7 @@ from slotwise.execution.cgroup.probe import CgroupHost
 from slotwise.execution.environment import EnvironmentSettings, Places
 from slotwise.execution.job_view import NULL_FILE, SCRATCH_TEXT, JobView, SlotView
 from slotwise.execution.keeper_spec import CgroupPlan, Identity, KeeperSpec, Limits
+from slotwise.schedd.jobs import dags
 from slotwise.schedd.jobs.codes import Universe
 
 #: What the names of run directories begin with.
@@ -92,13 +93,15 @@ class RunPlace:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What all jobs of a schedd share. ``pool``: environment by which commands that a job calls find this pool."""
+    """What all jobs of a schedd share. ``pool``: environment by which commands that a job calls find this pool.
+    ``dagman``: more of it for HTCondor's condor_dagman."""
 
     limits: LocalLimits
     cgroups: CgroupHost
     notices: Path
     group_prefix: str
     pool: Mapping[str, str] = field(default_factory=dict)
+    dagman: Mapping[str, str] = field(default_factory=dict)
 
 
 def compose(
@@ -110,17 +113,22 @@ def compose(
     memory: MemoryLimit,
     *,
     secret: str,
+    batch: str = "",
 ) -> KeeperSpec:
-    """The keeper's spec. ``secret`` makes the marker in the job's environment this run's own."""
+    """The keeper's spec. ``secret`` makes the marker in the job's environment this run's own. ``batch``: the name of
+    the job's batch, which HTCondor's condor_dagman passes on."""
     scratch = str(place.scratch(universe))
     marker = f"_SLOTWISE_FAMILY={place.name}.{secret}"
     program = _joined(job.iwd, job.cmd)
     arguments = [word.replace(SCRATCH_TEXT, scratch) for word in job.arguments]
+    pool = around.pool
+    if dagman := universe == Universe.SCHEDULER and dags.is_dagman(job.cmd):
+        pool = {**pool, **around.dagman}
     return KeeperSpec(
         name=place.name,
         exe=program,
-        args=(program, *arguments),
-        env=_environment(job, universe, identity, scratch, around.pool, marker),
+        args=(program, *(dags.with_batch_name(arguments, batch) if dagman else arguments)),
+        env=_environment(job, universe, identity, scratch, pool, marker),
         cwd=job.iwd,
         stdin=_joined(job.iwd, job.stdin),
         stdout=_joined(job.iwd, job.stdout),

@@ -82,7 +82,8 @@ class Launches:
             return
         universe, around = job.cluster.universe, await self._surroundings(root)
         memory = memory_limit(settings.limits, universe, self._ads.number(job, "RequestMemory"))
-        spec = compose(run.view, universe, who, run.place, around, memory, secret=ids.secret())
+        batch = job.cluster.batch_name
+        spec = compose(run.view, universe, who, run.place, around, memory, secret=ids.secret(), batch=batch)
         ad = long_form(self._ads.ad(job)) or "\n"
         await self._directories.lay_out(run.place, universe, who, ad, spec)
         keeper = self._keepers.follow(run)
@@ -103,4 +104,5 @@ class Launches:
             self._cgroups = await self._work.in_thread(look)
         assert self._cgroups is not None
         # The directory's name identifies this access point's SPOOL.
-        return Surroundings(settings.limits, self._cgroups, root / "notices", f"{root.name}_", self._pool)
+        notices, prefix = root / "notices", f"{root.name}_"
+        return Surroundings(settings.limits, self._cgroups, notices, prefix, self._pool, settings.dagman)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from slotwise.schedd.local.keeper_spec import LocalLimits
@@ -21,3 +22,5 @@ class LocalSettings:
     base_cgroup: str = ""
     cgroup_version: str = "auto"
     cgroup_without_root: bool = False
+    #: Environment for HTCondor's condor_dagman.
+    dagman: Mapping[str, str] = field(default_factory=dict)

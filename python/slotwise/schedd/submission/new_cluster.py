@@ -9,6 +9,7 @@ from slotwise.classad import ClassAd
 from slotwise.errors import DeniedError, UsageError
 from slotwise.model.ownership import LocalDomains, owner_attributes, owner_of
 from slotwise.model.reason_codes import HOLD_NAMES, Hold
+from slotwise.schedd.jobs import dags
 from slotwise.schedd.jobs.ads import JOB_AD_MOST, plain
 from slotwise.schedd.jobs.codes import RUN_HERE, Status, Universe
 from slotwise.schedd.jobs.factory import asked_for
@@ -361,6 +362,8 @@ def _cluster(
     for name, value in (*releases, ("CondorPlatform", settings.platform)):
         if value and name not in submitted:
             common[name] = value
+    if name := dags.batch_name(submitted, number):
+        common["JobBatchName"] = name
     cluster = Cluster(number, owner_of(user), user, submitter_of(user, submitted), now, common)
     cluster.account = account
     cluster.project = project_of(submitted)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from slotwise.classad import ClassAd, SpecialValue
@@ -94,7 +94,7 @@ def file_plan(ad: ClassAd, account: str, fallback_account: str, limits_mib: tupl
         stdin="" if ad.get("TransferIn", True) is False or is_null(text("In")) else text("In"),
         stdout=text("Out"),
         stderr=text("Err"),
-        inputs=split_list(text("TransferInput")),
+        inputs=tuple(_with_image(split_list(text("TransferInput")), text)),
         remaps=parse_remaps(text("TransferOutputRemaps")),
         preserve_relative=ad.get("PreserveRelativePaths", False) is True,
         transfer=(text("ShouldTransferFiles") or "IF_NEEDED").upper(),
@@ -105,6 +105,14 @@ def file_plan(ad: ClassAd, account: str, fallback_account: str, limits_mib: tupl
         max_input_mib=limit("MaxTransferInputMB", limits_mib[0]),
         max_output_mib=limit("MaxTransferOutputMB", limits_mib[1]),
     )
+
+
+def _with_image(inputs: Iterable[str], text: Callable[[str], str]) -> Iterator[str]:
+    """The input files, among them a container image that is a directory as itself: ``container_image = unpacked/`` is
+    listed with its slash, as in HTCondor, where only its contents are sent and the job never starts."""
+    image = {text("ContainerImageFullPath"), f"{text('ContainerImage')}/"} if text("ContainerImageFullPath") else set()
+    for name in inputs:
+        yield (name.rstrip("/") or name) if name in image else name
 
 
 def input_pieces(plan: FilePlan) -> Iterator[Piece]:
