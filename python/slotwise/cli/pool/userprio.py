@@ -285,7 +285,13 @@ def _show(parsed: Parsed, inv: Invocation) -> int:
     shown = next((name for name in ("all", "most", "usage", "quotas", "priority") if parsed.has(name)), "default")
     extra = [name for name in EXTRA if parsed.has(name)]
     table = priorities_text(
-        ads, shown, flat=parsed.has("flat"), now=time.time(), extra=extra, groups_first=parsed.has("grouporder")
+        ads,
+        shown,
+        flat=parsed.has("flat"),
+        now=time.time(),
+        extra=extra,
+        groups_first=parsed.has("grouporder"),
+        width=inv.width if inv.is_terminal and not inv.called else 0,
     )
     inv.stdout.write(table)
     return 0
