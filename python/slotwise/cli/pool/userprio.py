@@ -230,7 +230,7 @@ def _slots_of(user: str, inv: Invocation) -> int:
 
 
 def _ask(constraint: str, inv: Invocation) -> list[ClassAd]:
-    stub = inv.stub(negotiator_pb2_grpc.NegotiatorStub, "negotiator")
+    stub = inv.reading(negotiator_pb2_grpc.NegotiatorStub, "negotiator")
     query = common_pb2.AdQuery(kind="Accounting", constraint=constraint)
     replies = stub.Accounting(query)
     return [ad for chunk in replies if chunk.data for ad in unpack_ads(chunk.data)]
