@@ -76,6 +76,12 @@ def test_the_tour_names_modules_and_tables_that_are_there() -> None:
     assert tables and [name for name in tables if not re.search(rf"^{name}\b", text, re.M)] == []
 
 
+def test_pictures_fetch_nothing_when_they_are_looked_at() -> None:
+    for path in (ROOT / "docs").rglob("*.svg"):
+        text = re.sub(r"<!--.*?-->", "", path.read_text(), flags=re.DOTALL)
+        assert set(re.findall(r"https?://[^\"'\s)]+", text)) <= {"http://www.w3.org/2000/svg"}, path
+
+
 def test_figures_beside_htcondor_are_those_that_the_benchmarks_have() -> None:
     """What the README says of HTCondor is recorded in the benchmark that a row names."""
     rows = re.findall(r"^\| .+? \| (.+?) \| (.+?) \| `bench/run\.py (\w+)` \|$", (ROOT / "README.md").read_text(), re.M)
