@@ -40,6 +40,7 @@ UNSEARCHED = (
 #: How much more, or less, pages count in a search: first what one does, then what one looks up by its exact name.
 BOOSTS = {"users/": 4.0, "examples/": 3.0, "guides/": 2.0, "reference/hold-codes.md": 3.0, "reference/": 0.5}
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)#\s]+)(#[^)]*)?\)")
+_SOURCE = re.compile(r'(<img src=")([^":]+)(")')
 _FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 
 
@@ -67,7 +68,15 @@ def _relinked(markdown: str, source: str, here: str) -> str:
             return text
         return f"{image}[{text}]({posixpath.relpath(place, posixpath.dirname(here))}{anchor})"
 
-    return "".join(part if part.startswith("```") else _LINK.sub(link, part) for part in _FENCED.split(markdown))
+    def source_of(found: re.Match[str]) -> str:
+        place = _place(posixpath.normpath(posixpath.join(posixpath.dirname(source), found[2])))
+        assert place is not None, f"{source} shows {found[2]}, which is not on the site"
+        return f"{found[1]}{posixpath.relpath(place, posixpath.dirname(here))}{found[3]}"
+
+    def relinked(part: str) -> str:
+        return _SOURCE.sub(source_of, _LINK.sub(link, part))
+
+    return "".join(part if part.startswith("```") else relinked(part) for part in _FENCED.split(markdown))
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -125,12 +125,16 @@ def test_users_without_a_token_see_the_pool_from_an_access_point(hosts: dict[str
         (alice.home / "job.sub").write_text("executable = /bin/true\nqueue\n")
         submitted = by(alice, "submit", "job.sub")
         assert submitted.returncode == 0, submitted.stderr
+        # Root asks with the host's own proof.
+        ap.until("they have a priority", lambda: alice.name in ap.run("userprio", "-allusers").stdout)
         for words, shown in (
             (("status", "-any", "-af", "MyType"), "Scheduler"),
             (("status", "-schedd"), "ap.example"),
             (("q", "-global", "-af", "Owner"), alice.name),
             (("analyze", "1.0"), "Job 1.0"),
             (("q", "-better-analyze", "1.0"), ""),
+            (("userprio", "-allusers"), f"{alice.name}@"),
+            (("negotiator", "last"), "access points"),
         ):
             done = by(alice, *words)
             told = done.stdout if shown else done.stderr

@@ -420,3 +420,19 @@ def test_submit_warns_of_what_no_slot_can_meet_and_queues_it(pool: Pool) -> None
     assert submit("request_cpus = 2\nrequest_memory = 10M") == ""
     assert submit("request_cpus = 64\narguments = $(sample)\nlog = nodir/log", "condor_submit") == ""
     pool.run("rm", "-constraint", "JobStatus == 5")
+
+
+def test_submit_waits_and_tells_by_its_status_how_jobs_ended(pool: Pool) -> None:
+    description = pool.root / "ends.sub"
+    description.write_text(
+        "executable = /bin/sh\narguments = \"-c 'exit $(code)'\"\ntransfer_executable = false\nrequest_memory = 10M\n"
+        "request_disk = 1M\nqueue code in (0, 4)\n"
+    )
+    well = pool.run("submit", "-wait", str(description), "-queue", "code in (0)")
+    assert "1 job(s) ended, none of them with a failure." in well.stdout
+    ill = pool.run("submit", "-wait", str(description), check=False)
+    assert ill.returncode == 3 and ".1 exited with 4\n" in ill.stderr and "2 job(s) ended, 1 of them" in ill.stdout
+    held = pool.run("submit", "-wait", str(description), "-append", "hold = true", check=False)
+    assert held.returncode == 1 and "2 of the jobs are held" in held.stderr
+    pool.run("rm", "-constraint", "JobStatus == 5")
+    assert pool.run("condor_submit", "-wait", str(description), check=False).returncode == 1

@@ -513,6 +513,11 @@ def test_jobs_are_submitted_chosen_and_held_on_the_page(make_pool: Callable[[str
         page.until(f"({said}).includes('wait for data')")
         held = anybody("GET", "/api/v1/jobs?order=id&constraint=JobStatus%3D%3D5&projection=ProcId").json
         assert [job["ProcId"] for job in held] == [1, 2]
+        page.run("location.hash = '#/job/1.2'")
+        page.until(f"({said}).includes('Hold code 1, subcode 0.') && ({said}).includes('What to do: ')")
+        page.run("history.back()")
+        page.until("document.querySelectorAll('input[data-job]').length === 3")
+        page.run(f"{rows}.slice(0, 2).forEach((one) => one.click())")
         page.run("document.getElementById('whole').click()")
         page.click("main button[data-act=remove]")
         page.click("dialog button.danger", "remove")

@@ -295,12 +295,23 @@ async def test_a_snapshot_is_what_the_last_cycle_was_given_whatever_changed_sinc
     assert sorted(m.slot for m in outcome.matches()) == sorted(matched)
 
 
-async def test_a_token_that_only_advertises_has_nothing_analyzed(pool: Harness) -> None:
+async def test_a_token_that_only_advertises_is_answered_nothing(pool: Harness) -> None:
     """As that of a glide-in, which its jobs may read: the level is meant for masters of hosts."""
+    shown = metadata("ADVERTISE_STARTD", "ADVERTISE_MASTER")
     asked = negotiator_pb2.AnalyzeRequest(job=pack_ads([ClassAd(wants("ann@d", 1))]))
-    with pytest.raises(grpc.RpcError) as caught:
-        await pool.stub.Analyze(asked, metadata=metadata("ADVERTISE_STARTD", "ADVERTISE_MASTER"))
-    assert caught.value.code() == grpc.StatusCode.PERMISSION_DENIED
+
+    async def accounting() -> None:
+        async for _ in pool.stub.Accounting(common_pb2.AdQuery(), metadata=shown):
+            raise AssertionError("something is answered")
+
+    for answer in (
+        pool.stub.Analyze(asked, metadata=shown),
+        pool.stub.LastCycle(common_pb2.Empty(), metadata=shown),
+        accounting(),
+    ):
+        with pytest.raises(grpc.RpcError) as caught:
+            await answer
+        assert caught.value.code() == grpc.StatusCode.PERMISSION_DENIED
 
 
 async def test_a_job_is_analyzed_where_the_slots_are(pool: Harness) -> None:

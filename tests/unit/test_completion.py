@@ -21,6 +21,7 @@ TYPED = [
     (["slotwise", "su"], {"submit", "suspend"}),
     (["slotwise", "token", "cre"], {"create"}),
     (["slotwise", "q", "-better"], {"-better-analyze"}),
+    (["slotwise", "q", "--better"], {"--better-analyze"}),
     (["condor_q", "-allu"], {"-allusers"}),
     (["/usr/bin/condor_vacate_job", "-fas"], {"-fast"}),
     (["slotwise", "drain", "-resu"], {"-resume-on-completion"}),
@@ -46,6 +47,14 @@ def test_bash_completes(tmp_path: Path, words: list[str], expected: set[str]) ->
     file.write_text(script("bash"))
     program = 'source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _slotwise; printf "%s\\n" "${COMPREPLY[@]}"'
     assert set(answer("bash", program, str(file), *words).split()) == expected
+
+
+def test_bash_completes_names_of_knobs(tmp_path: Path) -> None:
+    file = tmp_path / "slotwise.bash"
+    file.write_text(script("bash"))
+    dumped = "slotwise() { echo 'START = True'; echo 'STARTD_ATTRS = a'; echo 'x y = z'; }"
+    program = f'source "$0"; {dumped}; COMP_WORDS=(slotwise config explain STARTD); COMP_CWORD=3; _slotwise; '
+    assert answer("bash", program + 'printf "%s\\n" "${COMPREPLY[@]}"', str(file)).split() == ["STARTD_ATTRS"]
 
 
 @pytest.mark.parametrize(("words", "expected"), [one for one in TYPED if not one[0][0].startswith("/")])

@@ -21,7 +21,8 @@ _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
 def _targets(page: Path) -> set[Path]:
-    links = _LINK.findall(re.sub(r"```.*?```|`[^`]*`", "", page.read_text(), flags=re.DOTALL))
+    text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(), flags=re.DOTALL)
+    links = [*_LINK.findall(text), *re.findall(r'<img src="([^"]+)"', text)]
     return {(page.parent / link).resolve() for link in links if "://" not in link}
 
 
@@ -73,3 +74,19 @@ def test_the_tour_names_modules_and_tables_that_are_there() -> None:
     text = "".join(path.read_text() for path in package.rglob("*.py"))
     tables = re.findall(r"`([A-Z]+_[A-Z_]+)`", tour)
     assert tables and [name for name in tables if not re.search(rf"^{name}\b", text, re.M)] == []
+
+
+def test_pictures_fetch_nothing_when_they_are_looked_at() -> None:
+    for path in (ROOT / "docs").rglob("*.svg"):
+        text = re.sub(r"<!--.*?-->", "", path.read_text(), flags=re.DOTALL)
+        assert set(re.findall(r"https?://[^\"'\s)]+", text)) <= {"http://www.w3.org/2000/svg"}, path
+
+
+def test_figures_beside_htcondor_are_those_that_the_benchmarks_have() -> None:
+    """What the README says of HTCondor is recorded in the benchmark that a row names."""
+    rows = re.findall(r"^\| .+? \| (.+?) \| (.+?) \| `bench/run\.py (\w+)` \|$", (ROOT / "README.md").read_text(), re.M)
+    assert len(rows) == 5
+    for ours, theirs, name in rows:
+        recorded = re.findall(r'reference="([^"]+)"', (ROOT / f"bench/bench_{name}.py").read_text())
+        assert re.search(r"\d", ours)
+        assert theirs.split()[0] in recorded, (theirs, name, recorded)

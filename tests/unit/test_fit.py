@@ -127,7 +127,7 @@ def test_suggestions_name_the_nearest_value() -> None:
         "",
         "    Condition                       Suggestion",
         "    ---------                       ----------",
-        "    TARGET.Memory >= RequestMemory  Memory: largest is 24105; 2 slots with request_memory = 24105",
+        "    TARGET.Memory >= RequestMemory  Memory: largest is 24105 MB; 2 slots with request_memory = 24105",
     ]
     assert text.suggestions([]) == ""
 

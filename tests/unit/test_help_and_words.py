@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 from collections import Counter
@@ -86,6 +87,7 @@ def test_wait_names_what_is_held_and_checks_how_jobs_ended(tmp_path: Path, code:
         ("condor_rm", "-json", "1"),
         ("condor_submit", "-json", "x"),
         ("condor_prio", "-json", "+1", "1"),
+        ("condor_token_list", "-json"),
     ],
 )
 def test_options_of_ours_are_unknown_under_htcondors_names(tmp_path: Path, words: tuple[str, ...]) -> None:
@@ -98,3 +100,13 @@ def test_a_home_that_is_a_file_is_named_as_such(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("")
     status, _, err = run(tmp_path, "q")
     assert status == 1 and "is a file, and the pool wants a directory" in err and "SLOTWISE_HOME" in err
+
+
+def test_tokens_are_listed_for_programs(tmp_path: Path) -> None:
+    (tmp_path / "tokens").mkdir()
+    part = base64.urlsafe_b64encode(json.dumps({"alg": "HS256"}).encode()).rstrip(b"=").decode()
+    claims = base64.urlsafe_b64encode(json.dumps({"sub": "ann@site"}).encode()).rstrip(b"=").decode()
+    (tmp_path / "tokens/mine").write_text(f"{part}.{claims}.c2ln\n")
+    status, out, _ = run(tmp_path, "token", "list", "-dir", "tokens", "-json")
+    (row,) = json.loads(out)
+    assert status == 0 and row["Payload"]["sub"] == "ann@site" and row["File"] == str(tmp_path / "tokens/mine")

@@ -291,29 +291,29 @@ MEMORIES = ("Memory = 24105\n", "Memory = 24105\n", "Memory = 1000\n", "Memory =
 def test_analyze_tells_the_nearest_value_of_a_clause_that_no_slot_passes(shell: Shell) -> None:
     slots_of(shell, *MEMORIES)
     (hint,) = hinted(shell, "(TARGET.Memory >= RequestMemory) && TARGET.Cpus >= 1")
-    assert hint["text"] == "Memory: largest is 24105; 3 slots with request_memory = 24105"
+    assert hint["text"] == "Memory: largest is 24105 MB; 3 slots with request_memory = 24105"
     expected = {"attribute": "Memory", "relation": "largest", "wanted": 26000, "command": "request_memory"}
     assert expected.items() <= hint.items()
     assert hint["nearest"] == {"value": 24105, "slots": 3} == hint["among_rest"]
     shown = shell.run(analyze, "1.0")
-    assert "What slots have instead\n  Memory: largest is 24105; 3 slots with request_memory = 24105\n" in shown
+    assert "What slots have instead\n  Memory: largest is 24105 MB; 3 slots with request_memory = 24105\n" in shown
 
 
 @pytest.mark.parametrize(
     ("requirements", "text"),
     [
-        ("RequestMemory <= TARGET.Memory", "Memory: largest is 24105; 3 slots with request_memory = 24105"),
-        ("Memory >= 26000", "Memory: largest is 24105, of 3 slots"),
-        ("TARGET.Memory >= 1.1 * MY.RequestMemory", "Memory: largest is 24105, of 3 slots"),
-        ("TARGET.Memory > RequestMemory", "Memory: largest is 24105; 3 slots with request_memory below 24105"),
-        ("TARGET.Memory <= 100", "Memory: smallest is 1000, of 1 slot"),
-        ("TARGET.Memory == 1024", "Memory: closest is 1000, of 1 slot"),
+        ("RequestMemory <= TARGET.Memory", "Memory: largest is 24105 MB; 3 slots with request_memory = 24105"),
+        ("Memory >= 26000", "Memory: largest is 24105 MB, of 3 slots"),
+        ("TARGET.Memory >= 1.1 * MY.RequestMemory", "Memory: largest is 24105 MB, of 3 slots"),
+        ("TARGET.Memory > RequestMemory", "Memory: largest is 24105 MB; 3 slots with request_memory below 24105"),
+        ("TARGET.Memory <= 100", "Memory: smallest is 1000 MB, of 1 slot"),
+        ("TARGET.Memory == 1024", "Memory: closest is 1000 MB, of 1 slot"),
         ('TARGET.Name == "slot3@g"', 'Name: closest is "slot3@h", of 1 slot'),
         ("TARGET.State =?= MY.Wanted", 'State: closest is "Unclaimed"; 5 slots with Wanted = "Unclaimed"'),
         ("TARGET.HasDocker", "HasDocker: no slot has Docker"),
         ('TARGET.Colour == "red"', "Colour: no slot has this attribute"),
-        ("TARGET.Memory >= Grown", "Memory: largest is 24105; 3 slots with Grown = 24105"),
-        ("TARGET.Memory > 2 * Grown", "Memory: largest is 24105, of 3 slots"),
+        ("TARGET.Memory >= Grown", "Memory: largest is 24105 MB; 3 slots with Grown = 24105"),
+        ("TARGET.Memory > 2 * Grown", "Memory: largest is 24105 MB, of 3 slots"),
         ('regexp("x", TARGET.Colour)', "Colour: no slot has this attribute"),
         ("TARGET.Memroy == 5", "Memroy: no slot has this attribute; is Memory meant?"),
         (
@@ -338,7 +338,7 @@ def test_a_hint_prefers_slots_that_satisfy_the_other_conditions(shell: Shell) ->
     (hint,) = hinted(shell, "TARGET.Memory >= RequestMemory && TARGET.Cpus >= 8")
     assert hint["nearest"] == {"value": 24105, "slots": 1} and hint["among_rest"] == {"value": 9000, "slots": 1}
     memory, cpus = hinted(shell, "TARGET.Memory >= 20000 && TARGET.Cpus >= 8")
-    assert memory["nearest"] is None and memory["text"].endswith("conditions the largest is 9000, of 1 slot")
+    assert memory["nearest"] is None and memory["text"].endswith("conditions the largest is 9000 MB, of 1 slot")
     assert cpus["among_rest"] == {"value": 1, "slots": 1}
 
 

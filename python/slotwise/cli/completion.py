@@ -20,6 +20,8 @@ _OF_JOBS = (
 )  # fmt: skip
 #: Numbers alone: shells would carry out what else an access point might say.
 _IDS = r"slotwise q -nobatch -af:j '' 2>/dev/null | awk '$1 ~ /^[0-9]+[.][0-9]+$/ {print $1}'"
+#: Names of knobs with a value, and nothing else that a line of a value may be.
+_KNOBS = r"""slotwise config dump 2>/dev/null | awk '$2 == "=" && $1 ~ /^[A-Za-z0-9_.]+$/ {print $1}'"""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,13 @@ _slotwise() {{
 {chr(10).join(cases)}
         help) options='{" ".join(commands)}' ;;
     esac
+    if [[ $command == config && COMP_CWORD -gt first && $word != -* ]]; then
+        ids="$({_KNOBS})"
+    fi
+    if [[ $word == --* ]]; then
+        local option
+        for option in $options; do [[ $option == --* ]] || options+=" -$option"; done
+    fi
     (( COMP_CWORD == first )) || verbs=
     COMPREPLY=($(compgen -W "$verbs $options $ids" -- "$word"))
 }}

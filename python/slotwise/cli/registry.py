@@ -9,13 +9,13 @@ from dataclasses import dataclass
 class Command:
     """A subcommand: ``module`` has ``main(args: list[str], inv: Invocation) -> int``.
 
-    ``alone``: the beginning of an option that wants a process of its own, because it takes the caller's terminal.
+    ``alone``: beginnings of options that want a process of its own, because they take the caller's terminal, or time.
     """
 
     module: str
     help: str
     resident: bool = False
-    alone: str = ""
+    alone: tuple[str, ...] = ()
 
     def may_be_resident(self, args: list[str]) -> bool:
         """Whether the resident server may run it with these arguments."""
@@ -36,7 +36,7 @@ COMMANDS: dict[str, Command] = {
         "slotwise.cli.pool.node.main:main", "hosts of a pool: install, approve, list, drain, remove, uninstall"
     ),
     "submit": Command(
-        "slotwise.cli.jobs.submit:main", "queue jobs from a submit description", resident=True, alone="i"
+        "slotwise.cli.jobs.submit:main", "queue jobs from a submit description", resident=True, alone=("i", "wait")
     ),
     "q": Command("slotwise.cli.jobs.q:main", "jobs in the queue", resident=True),
     "history": Command("slotwise.cli.jobs.history:main", "jobs that have left the queue", resident=True),

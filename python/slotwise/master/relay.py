@@ -29,6 +29,10 @@ _MOST, _MOST_OF_USER = 16, 4
 _ANSWER_S = 120.0
 
 
+#: What a call shows of its caller.
+Shown = tuple[tuple[str, str | bytes], ...]
+
+
 class Relay:
     """What both services share: who may ask, how many at a time, and the credentials of the relayed call."""
 
@@ -59,7 +63,7 @@ class Relay:
             if not self._asking[caller.name]:
                 del self._asking[caller.name]
 
-    def metadata(self, target: str, user: str) -> tuple[tuple[str, str | bytes], ...]:
+    def metadata(self, target: str, user: str) -> Shown:
         """The host's proof, and the user on whose behalf it is presented."""
         return (*self._context.credential.metadata(target), (FOR_USER, user.encode()))
 
@@ -91,21 +95,42 @@ class CollectorRelay(collector_pb2_grpc.CollectorServicer):
 
 
 class NegotiatorRelay(negotiator_pb2_grpc.NegotiatorServicer):
-    """Relays the question why a job does not match to the pool's negotiator."""
+    """Relays to the pool's negotiator what users of the host ask: priorities, the last cycle, why a job waits."""
 
     def __init__(self, relay: Relay) -> None:
         self._relay = relay
 
-    @answers_errors
-    async def Analyze(self, request: negotiator_pb2.AnalyzeRequest, context: Context) -> negotiator_pb2.AnalyzeReply:
-        """Why a job is not matched."""
+    @contextlib.asynccontextmanager
+    async def _asking(self, context: Context) -> AsyncIterator[tuple[negotiator_pb2_grpc.NegotiatorStub, Shown]]:
+        """The negotiator, and what is shown to it on behalf of the caller.
+
+        :raises DeniedError: as :meth:`Relay.admitted`; and what the negotiator answers.
+        """
         with self._relay.admitted(context) as user:
             try:
                 target = await negotiator_target(self._relay.context)
                 async with channel.open_async(target) as opened:
-                    stub = negotiator_pb2_grpc.NegotiatorStub(opened)
-                    shown = self._relay.metadata(target, user)
-                    reply: negotiator_pb2.AnalyzeReply = await stub.Analyze(request, metadata=shown, timeout=_ANSWER_S)
-                    return reply
+                    yield negotiator_pb2_grpc.NegotiatorStub(opened), self._relay.metadata(target, user)
             except grpc.RpcError as error:
                 raise to_error(error, peer="the negotiator") from None
+
+    @answers_errors
+    async def Analyze(self, request: negotiator_pb2.AnalyzeRequest, context: Context) -> negotiator_pb2.AnalyzeReply:
+        """Why a job is not matched."""
+        async with self._asking(context) as (stub, shown):
+            reply: negotiator_pb2.AnalyzeReply = await stub.Analyze(request, metadata=shown, timeout=_ANSWER_S)
+        return reply
+
+    @answers_errors
+    async def LastCycle(self, request: common_pb2.Empty, context: Context) -> negotiator_pb2.LastCycleReply:
+        """The last cycle."""
+        async with self._asking(context) as (stub, shown):
+            reply: negotiator_pb2.LastCycleReply = await stub.LastCycle(request, metadata=shown, timeout=_ANSWER_S)
+        return reply
+
+    @answers_errors
+    async def Accounting(self, request: common_pb2.AdQuery, context: Context) -> AsyncIterator[common_pb2.AdChunk]:
+        """Priorities and usage of submitters."""
+        async with self._asking(context) as (stub, shown):
+            async for chunk in stub.Accounting(request, metadata=shown, timeout=_ANSWER_S):
+                yield chunk

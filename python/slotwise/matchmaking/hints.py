@@ -17,6 +17,8 @@ _ABILITIES = {
     "hassandboximage": "a container runtime for unpacked images",
     "hasvm": "virtual machines",
 }
+#: What numbers of these attributes count; lower case.
+_UNITS = {"memory": " MB", "totalslotmemory": " MB", "disk": " KB", "totalslotdisk": " KB"}
 
 
 def hints(clauses: Iterable[ClauseCount]) -> list[dict[str, object]]:
@@ -82,8 +84,9 @@ def _of(found: NearestValue | None, hint: ClauseHint, command: str | None) -> st
     assert found is not None, "a hint names a value of all slots or of the rest"
     value = found.value
     shown = quote(value) if isinstance(value, str) else ExprTree(value).print_old()
+    unit = _UNITS.get(hint.attribute.lower(), "")
     slots = "1 slot" if found.slots == 1 else f"{found.slots} slots"
     if command is None:
-        return f"{shown}, of {slots}"
+        return f"{shown}{unit}, of {slots}"
     how = "=" if not hint.strict else "below" if hint.relation == "largest" else "above"
-    return f"{shown}; {slots} with {command} {how} {shown}"
+    return f"{shown}{unit}; {slots} with {command} {how} {shown}"

@@ -77,7 +77,11 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
 
     @answers_errors
     async def Accounting(self, request: common_pb2.AdQuery, context: Context) -> AsyncIterator[common_pb2.AdChunk]:
-        """Accounting ads, one per submitter and group."""
+        """Accounting ads, one per submitter and group.
+
+        :raises DeniedError: as :func:`_require_reader`.
+        """
+        _require_reader("be shown priorities")
         constraint = ExprTree(request.constraint) if request.constraint else None
         async for chunk in answer(self._questions, [self._accounting_table()], constraint, request):
             yield chunk
@@ -145,11 +149,9 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
     async def Analyze(self, request: negotiator_pb2.AnalyzeRequest, context: Context) -> negotiator_pb2.AnalyzeReply:
         """Why a job does not run.
 
-        :raises DeniedError: for whoever may only advertise, with a token: a host asks for its users, with its proof.
+        :raises DeniedError: as :func:`_require_reader`.
         """
-        caller = call.identity.get()
-        if caller is not None and not caller.may("READ") and call.host_token.get() is None:
-            raise DeniedError(f"{caller.name} may not have jobs analyzed: that needs READ, or the proof of a host")
+        _require_reader("have jobs analyzed")
         job = next(iter(unpack_ads(request.job)), None)
         if job is None:
             raise UsageError("which job? There is no ad in the request")
@@ -171,10 +173,24 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
 
     @answers_errors
     async def LastCycle(self, request: common_pb2.Empty, context: Context) -> negotiator_pb2.LastCycleReply:
-        """The last cycle, as JSON."""
+        """The last cycle, as JSON.
+
+        :raises DeniedError: as :func:`_require_reader`.
+        """
+        _require_reader("be shown the last cycle")
         if not self._cycles.history.cycles:
             raise NotFoundError("no cycle has run yet")
         return negotiator_pb2.LastCycleReply(json=json.dumps(self._cycles.history.cycles[0].as_json()))
+
+
+def _require_reader(what: str) -> None:
+    """See that the caller may read.
+
+    :raises DeniedError: for whoever may only advertise, with a token: a host asks for its users, with its proof.
+    """
+    caller = call.identity.get()
+    if caller is not None and not caller.may("READ") and call.host_token.get() is None:
+        raise DeniedError(f"{caller.name} may not {what}: that needs READ, or the proof of a host")
 
 
 def _files(given: CycleInput, outcome: CycleOutcome) -> dict[str, bytes]:

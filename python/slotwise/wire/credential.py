@@ -100,7 +100,7 @@ def _require_own_socket(path: str) -> None:
     """See that a socket belongs to this user or root, and that nobody else can put another in its place."""
     try:
         about = os.lstat(path)
-        above = [place.stat() for place in Path(os.path.realpath(path)).parents]
+        above = [(directory, directory.stat()) for directory in Path(os.path.realpath(path)).parents]
     except OSError:
         return  # nobody is there: the call says so
     trusted = (0, os.geteuid())
@@ -108,9 +108,13 @@ def _require_own_socket(path: str) -> None:
         raise DeniedError(
             f"no token is sent to {path}, which uid {about.st_uid} made", hint="is another pool's daemon meant?"
         )
-    for place in above:
+    for directory, place in above:
         if place.st_uid not in trusted or (place.st_mode & 0o002 and not place.st_mode & stat.S_ISVTX):
-            raise DeniedError(f"no token is sent to {path}: another user may put a socket of their own in its place")
+            who = f"belongs to uid {place.st_uid}" if place.st_uid not in trusted else "may be written by everybody"
+            raise DeniedError(
+                f"no token is sent to {path}: another user may put a socket of their own in its place",
+                hint=f"{directory} {who}: name a SLOTWISE_HOME below directories of your own or of root's",
+            )
 
 
 class TokenCredential:

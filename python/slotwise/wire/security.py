@@ -95,7 +95,9 @@ METHOD_SCOPES: dict[str, tuple[str, ...]] = {
     "slotwise.v1.Collector/Sleeps": ("READ",),
     "slotwise.v1.Negotiator": ("READ",),
     # A host's master asks for users of the host, who have READ by the lists of both.
+    "slotwise.v1.Negotiator/Accounting": ("READ", "ADVERTISE_MASTER"),
     "slotwise.v1.Negotiator/Analyze": ("READ", "ADVERTISE_MASTER"),
+    "slotwise.v1.Negotiator/LastCycle": ("READ", "ADVERTISE_MASTER"),
     "slotwise.v1.Negotiator/Reschedule": ("WRITE", "ADVERTISE_SCHEDD"),
     "slotwise.v1.Negotiator/EditAccounting": ("ADMINISTRATOR",),
     "slotwise.v1.Schedd": ("WRITE",),

@@ -134,9 +134,13 @@ def list_(args: list[str], inv: Invocation) -> int:
 
     parser = Parser(inv, "token list", "Your tokens, one in a line: what each says, and its file.")
     parser.add_argument("--dir", "-dir", metavar="DIRECTORY", help="look there instead")
+    if not inv.called:  # HTCondor's tool has no such option
+        parser.add_argument("--json", "-json", action="store_true", help="one JSON array, for programs")
     options = parser.take(args)
     if options is None:
         return 0
+    as_json = not inv.called and options.json
+    rows: list[dict[str, object]] = []
     places = [inv.path(options.dir)] if options.dir else token.token_directories(inv.home, inv.env, inv.knobs())
     if not options.dir and (named := inv.env.get("SLOTWISE_TOKEN_FILE")):
         places.insert(0, Path(named))
@@ -147,6 +151,9 @@ def list_(args: list[str], inv: Invocation) -> int:
             try:
                 for text in path.read_text().split():
                     header, claims = token.peek(text)
+                    if as_json:
+                        rows.append({"Header": dict(header), "Payload": dict(claims), "File": str(path)})
+                        continue
                     inv.out(
                         f"Header: {json.dumps(header, separators=(',', ':'))} "
                         f"Payload: {json.dumps(claims, separators=(',', ':'), sort_keys=True)} File: {path}"
@@ -154,6 +161,8 @@ def list_(args: list[str], inv: Invocation) -> int:
             except (OSError, UnicodeDecodeError, SlotwiseError) as error:
                 inv.err(f"ERROR: {path}: {error}")
                 failed = 1
+    if as_json:
+        inv.out(json.dumps(rows))
     return failed
 
 

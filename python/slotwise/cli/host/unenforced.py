@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from slotwise.classad import ClassAd
-from slotwise.errors import SlotwiseError
+from slotwise.errors import DeniedError, SlotwiseError
 
 if TYPE_CHECKING:
     from slotwise.cli.common.invocation import Invocation
@@ -31,7 +31,8 @@ def notes(slots: Sequence[ClassAd]) -> list[str]:
 
 
 def unenforced(inv: Invocation) -> list[str]:
-    """The same from this host's startd; nothing where it does not answer at once."""
+    """The same from this host's startd, or why this user's commands will not reach it; nothing where it does not answer
+    at once."""
     import grpc
 
     from slotwise.table import unpack_ads
@@ -43,5 +44,7 @@ def unenforced(inv: Invocation) -> list[str]:
     try:
         pieces = inv.stub(startd_pb2_grpc.StartdStub, "startd").Query(query, timeout=_PATIENCE_S)
         return notes([ad for piece in pieces if piece.data for ad in unpack_ads(piece.data)])
+    except DeniedError as error:  # every command of this user will be told the same
+        return [f"commands cannot reach the daemons: {error}"]
     except (grpc.RpcError, SlotwiseError):
         return []

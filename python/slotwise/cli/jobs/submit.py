@@ -48,6 +48,7 @@ OPTIONS = [
     Option("capabilities", 3),
     Option("interactive", 1),
     Option("json"),
+    Option("wait"),
 ]
 USAGE = """usage: slotwise submit [options] [KEY=VALUE ...] [FILE]
 Queues jobs from a submit description: FILE, or standard input when FILE is - or missing. KEY=VALUE stands before it.
@@ -64,6 +65,9 @@ The description
   -maxjobs N, -single-cluster          queue nothing when there are more jobs, or clusters
   -factory              jobs are made when they are needed (as max_materialize)
   -disable              do not check files; -allow-crlf-script: scripts may have DOS line ends
+Afterwards
+  -wait                 wait until the jobs have ended; the exit status is 3 when one was removed or did not end
+                        with 0, and 1 when all that are left are held
 Where
   -name SCHEDD, -pool HOST:PORT, -address ADDRESS     another access point
   -spool                send the input files along; `slotwise transfer-data` fetches the results
@@ -88,8 +92,9 @@ def main(args: list[str], inv: Invocation) -> int:
     if inv.called and any(word.startswith("=") for word in parsed.words):
         inv.err("condor_submit: invalid attribute name '' for attrib=value assigment")
         return 1
-    if inv.called and parsed.has("json"):
-        raise UnknownOptionError("-json")
+    for option in ("json", "wait"):
+        if inv.called and parsed.has(option):
+            raise UnknownOptionError(f"-{option}")
     _refuse_what_cannot_be(parsed)
     inv = inv.aimed(parsed.value("pool"), parsed.value("remote") or parsed.value("name"))
     if parsed.has("capabilities"):
@@ -153,12 +158,18 @@ def _submit(parsed: Parsed, inv: Invocation) -> int:
             inv.err(f"WARNING: {text}; `slotwise analyze {job}` says what the pool has")
     if asked.spool:
         submit_rpc.spool(inv, parsed, submission, reply)
+    if parsed.has("wait"):
+        from slotwise.cli.jobs import submit_wait
+
+        return submit_wait.until_ended([one.cluster_id for one in reply.clusters], parsed.value("address"), inv)
     if parsed.has("interactive"):
         return interactive.visit(f"{reply.clusters[0].cluster_id}.0", parsed, inv)
     return 0
 
 
 def _refuse_what_cannot_be(parsed: Parsed) -> None:
+    if parsed.has("wait") and (parsed.has("interactive") or parsed.has("dry-run") or parsed.has("dump")):
+        raise UsageError("-wait is for jobs that are queued and run by themselves", hint="leave it out")
     if parsed.has("interactive") and (parsed.has("spool") or parsed.has("remote")):
         raise UsageError(
             "-interactive and -spool exclude each other", hint="the shell's files are in its job's directory"

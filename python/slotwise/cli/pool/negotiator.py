@@ -43,7 +43,7 @@ def main(args: list[str], inv: Invocation) -> int:
 
 
 def _last(parsed: Parsed, inv: Invocation) -> int:
-    stub = inv.stub(negotiator_pb2_grpc.NegotiatorStub, "negotiator")
+    stub = inv.reading(negotiator_pb2_grpc.NegotiatorStub, "negotiator")
     text = stub.LastCycle(common_pb2.Empty(), timeout=20).json
     cycle = json.loads(text)
     if parsed.has("json"):

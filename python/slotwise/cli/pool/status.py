@@ -229,7 +229,13 @@ def _table(text: str, view: View, ads: Sequence[ClassAd], inv: Invocation, *, by
         return
     heading, _, rest = text.partition("\n")
     inv.stdout.write(f"{heading}\n\n{rest}")
-    totals = pool.totals_text(view.totals, ads, tell_left_out=bool(inv.called), by_system=by_system)
+    totals = pool.totals_text(
+        view.totals,
+        ads,
+        tell_left_out=bool(inv.called),
+        by_system=by_system,
+        terminal_width=inv.width if inv.is_terminal and not inv.called else 0,
+    )
     if totals:
         inv.stdout.write("\n" + totals)
 

@@ -230,7 +230,7 @@ def _slots_of(user: str, inv: Invocation) -> int:
 
 
 def _ask(constraint: str, inv: Invocation) -> list[ClassAd]:
-    stub = inv.stub(negotiator_pb2_grpc.NegotiatorStub, "negotiator")
+    stub = inv.reading(negotiator_pb2_grpc.NegotiatorStub, "negotiator")
     query = common_pb2.AdQuery(kind="Accounting", constraint=constraint)
     replies = stub.Accounting(query)
     return [ad for chunk in replies if chunk.data for ad in unpack_ads(chunk.data)]
@@ -285,7 +285,13 @@ def _show(parsed: Parsed, inv: Invocation) -> int:
     shown = next((name for name in ("all", "most", "usage", "quotas", "priority") if parsed.has(name)), "default")
     extra = [name for name in EXTRA if parsed.has(name)]
     table = priorities_text(
-        ads, shown, flat=parsed.has("flat"), now=time.time(), extra=extra, groups_first=parsed.has("grouporder")
+        ads,
+        shown,
+        flat=parsed.has("flat"),
+        now=time.time(),
+        extra=extra,
+        groups_first=parsed.has("grouporder"),
+        width=inv.width if inv.is_terminal and not inv.called else 0,
     )
     inv.stdout.write(table)
     return 0

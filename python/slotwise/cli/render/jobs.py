@@ -44,19 +44,23 @@ def header(totals: QueueTotals, submitter: tuple[str, str] | None = None) -> str
     return f"\n\n-- Schedd: {totals.schedd} : <{totals.address}> @ {now}\n"
 
 
-def footer(totals: QueueTotals, *, own: bool = True) -> str:
-    """The three sentences that monitors parse; ``own``: with that of the caller's own jobs."""
-    mine = f"Total for {totals.user}: {sentence(totals.mine)} \n" if own else ""
-    all_users = f"Total for all users: {sentence(totals.everyone)}\n\n"
-    return f"\nTotal for query: {sentence(totals.query)} \n{mine}{all_users}"
+def footer(totals: QueueTotals, *, own: bool = True, width: int = 0) -> str:
+    """The three sentences that monitors parse; ``own``: with that of the caller's own jobs.
+
+    On a terminal of ``width`` columns that one of them does not fit, they are without counts of 0; 0: on none.
+    """
+    whose = [("query", totals.query), *([(totals.user, totals.mine)] if own else []), ("all users", totals.everyone)]
+    lines = [f"Total for {name}: {sentence(counts)}" for name, counts in whose]
+    if width and max(map(len, lines)) > width:
+        lines = [f"Total for {name}: {sentence(counts, zeros=False)}" for name, counts in whose]
+    return "\n" + " \n".join(lines) + "\n\n"
 
 
-def sentence(counts: JobCounts) -> str:
-    """Counts of jobs in words that monitors parse."""
-    return (
-        f"{counts.jobs} jobs; {counts.completed} completed, {counts.removed} removed, {counts.idle} idle, "
-        f"{counts.running} running, {counts.held} held, {counts.suspended} suspended"
-    )
+def sentence(counts: JobCounts, *, zeros: bool = True) -> str:
+    """Counts of jobs in words that monitors parse; without ``zeros``, which people read, only those above 0."""
+    states = ("completed", "removed", "idle", "running", "held", "suspended")
+    shown = [f"{number} {name}" for name in states if (number := getattr(counts, name)) or zeros]
+    return f"{counts.jobs} jobs" + (f"; {', '.join(shown)}" if shown else "")
 
 
 def batch_table(batches: Sequence[Batch], width: int, *, as_htcondor: bool = False) -> str:

@@ -141,8 +141,18 @@ READS: dict[str, tuple[str, ...]] = {
 }
 
 
-def totals_text(kind: str, ads: Sequence[ClassAd], *, tell_left_out: bool = False, by_system: bool = False) -> str:
-    """The block of totals: a row per platform (per name for submitters), then the sum; empty where a view has none."""
+def totals_text(
+    kind: str,
+    ads: Sequence[ClassAd],
+    *,
+    tell_left_out: bool = False,
+    by_system: bool = False,
+    terminal_width: int = 0,
+) -> str:
+    """The block of totals: a row per platform (per name for submitters), then the sum; empty where a view has none.
+
+    ``terminal_width``: of the terminal that it has to fit, 0 where there is none.
+    """
     if kind not in _TOTALS or not ads:
         return ""
     headings, count = _TOTALS[kind]
@@ -161,7 +171,7 @@ def totals_text(kind: str, ads: Sequence[ClassAd], *, tell_left_out: bool = Fals
         for ad in ads:
             groups.setdefault(label(ad), []).append(ad)
     rows = [[name, *count(members)] for name, members in sorted(groups.items())]
-    return totals_table(headings, rows, ["Total", *count(list(ads))]) + malformed
+    return totals_table(headings, rows, ["Total", *count(list(ads))], terminal_width) + malformed
 
 
 #: Without one of these an ad is malformed to the totals of HTCondor's tool.
@@ -179,10 +189,20 @@ def _left_out(kind: str, ads: Sequence[ClassAd]) -> str:
     return f"\n(Omitted {lacking} malformed ads in computed attribute totals)\n\n" if lacking else ""
 
 
-def totals_table(headings: Sequence[str], rows: Sequence[Sequence[str]], last: Sequence[str]) -> str:
-    """The layout of a totals block: headings, a blank line, rows, a blank line, the sum."""
+def totals_table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], last: Sequence[str], terminal_width: int = 0
+) -> str:
+    """The layout of a totals block: headings, a blank line, rows, a blank line, the sum.
+
+    On a terminal that is too narrow, columns without a number but 0 are left out.
+    """
     widest = max(len(row[0]) for row in [*rows, last])
     margin = max(widest + 2, 13)
+    if 0 < terminal_width < margin + sum(max(len(h), len(last[i + 1])) + 1 for i, h in enumerate(headings)):
+        kept = [i for i in range(len(headings)) if any(row[i + 1] != "0" for row in [*rows, last])]
+        headings = [headings[i] for i in kept]
+        rows = [[row[0], *(row[i + 1] for i in kept)] for row in rows]
+        last = [last[0], *(last[i + 1] for i in kept)]
     widths = [max(len(h), *(len(row[i + 1]) for row in [*rows, last])) for i, h in enumerate(headings)]
 
     def line(cells: Sequence[str]) -> str:

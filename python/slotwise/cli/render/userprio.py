@@ -113,11 +113,13 @@ def priorities_text(
     now: float,
     extra: Sequence[str] = (),
     groups_first: bool = False,
+    width: int = 0,
 ) -> str:
     """The table. ``which`` names the set of columns; quotas are shown when there are groups; ``extra`` ones on request.
 
     Submitters are expected by effective priority, best first; without ``flat`` each group is followed by its members,
-    with ``groups_first`` all groups stand before all submitters.
+    with ``groups_first`` all groups stand before all submitters. On a terminal of ``width`` columns (0: on none) that
+    the table does not fit, columns are left out from the right in which nobody has anything.
     """
     groups = [ad for ad in ads if ad.get("IsAccountingGroup") is True]
     for number, group in enumerate(sorted(groups, key=lambda ad: str(ad.get("Name")))):
@@ -140,6 +142,11 @@ def priorities_text(
     second = ["  User Name" if groups else "", *(f.second for f in fields)]
     table = [first, second, *rows, sums]
     widths = [max(len(row[place]) for row in table) for place in range(len(first))]
+    for place in range(len(first) - 1, 0, -1):
+        if 0 < width < sum(widths) + len(widths) - 1 and not any(row[place] for row in [*rows, sums]):
+            for row in table:
+                del row[place]
+            del widths[place]
 
     def line(cells: Sequence[str]) -> str:
         shown = [cells[0].ljust(widths[0])]

@@ -46,7 +46,13 @@ def check_limits(
         else:
             late += 1
     if wanted > limits.jobs_per_submission_most:
-        raise _exceeded("MAX_JOBS_PER_SUBMISSION", limits.jobs_per_submission_most, f"{wanted} jobs")
+        raise _exceeded(
+            "MAX_JOBS_PER_SUBMISSION",
+            limits.jobs_per_submission_most,
+            f"{wanted} jobs",
+            hint="with max_idle or max_materialize in the description jobs are made as there is room for them, and any "
+            "number may be submitted",
+        )
     wanted += late
     there = sum(queue.counts()) + underway.jobs()
     if there + wanted > limits.jobs_most:
@@ -60,5 +66,5 @@ def check_limits(
     return ads
 
 
-def _exceeded(knob: str, limit: int, what: str) -> DeniedError:
-    return DeniedError(f"Number of submitted jobs would exceed {knob} ({limit}): {what}")
+def _exceeded(knob: str, limit: int, what: str, *, hint: str | None = None) -> DeniedError:
+    return DeniedError(f"Number of submitted jobs would exceed {knob} ({limit}): {what}", hint=hint)

@@ -24,6 +24,7 @@ export async function jobPage() {
     ad.RemoveReason && status === 3 ? element("p", { class: "bad" }, ad.RemoveReason) : null,
   ];
   if (status === 1) parts.push(element("h2", {}, "Why it does not run"), await whyNot(ad, name));
+  if (status === 5) parts.push(element("h2", {}, "Why it is on hold"), await whyNot(ad, name));
   if ([2, 6, 7].includes(status)) {
     parts.push(element("h2", {}, "What it writes"), session.signedIn
       ? element("div", { class: "pair" }, await output(name, "stdout", "Output"), await output(name, "stderr", "Errors"))
@@ -132,7 +133,14 @@ export function report(found, { change: offer = null } = {}) {
   const clauses = requirements.clauses || [];
   const all = found.slots || Math.max(1, ...clauses.map((clause) => clause.passes));
   const relax = requirements.relax;
+  // What a held job requires is of no interest before it is released.
+  if (found.held) {
+    return element("div", { class: "why" }, element("p", {}, String(found.verdict || "")),
+      element("p", { class: "quiet" }, `Hold code ${found.held.code}, subcode ${found.held.subcode}.`),
+      found.held.action ? element("p", {}, `What to do: ${found.held.action}.`) : null);
+  }
   return element("div", { class: "why" }, element("p", {}, String(found.verdict || "")),
+    (requirements.valueless || []).length ? element("ul", { class: "hints" }, ...requirements.valueless.map((text) => element("li", {}, text))) : null,
     (requirements.hints || []).length || relax ? element("ul", { class: "hints" },
       ...(requirements.hints || []).map((hint) => element("li", {}, hint.text, offer ? offer(hint) : null)),
       relax ? element("li", {}, `Without the condition `, element("code", {}, relax.clause), `, ${several(relax.slots, "slot", "slots")} would satisfy the job's Requirements.`) : null) : null,
