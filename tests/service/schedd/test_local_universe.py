@@ -501,7 +501,7 @@ async def test_condor_dagman_gets_its_commands_and_its_batch_and_is_told_what_it
     program.write_text('#!/bin/sh\nenv > env\necho "$*" > args\necho > ready\nuntil [ -e end ]; do sleep 0.1; done\n')
     program.chmod(0o755)
     arguments = "-f -l . -Dag x.dag -AutoRescue 1"
-    more = {"Environment": "_CONDOR_DAGMAN_CONDOR_RM_EXE=/bin/own", "DAG_NodesTotal": 4}
+    more: dict[str, Any] = {"Environment": "_CONDOR_DAGMAN_CONDOR_RM_EXE=/bin/own", "DAG_NodesTotal": 4}
     driver = await world.submit("", Cmd=str(program), Arguments=arguments, **more)
     await world.until_file("ready")
     assert world.text("args") == f"{arguments} -Batch-Name x.dag+{driver}\n"
@@ -509,7 +509,7 @@ async def test_condor_dagman_gets_its_commands_and_its_batch_and_is_told_what_it
     assert env["_CONDOR_DAGMAN_USE_DIRECT_SUBMIT"] == "False" and env["_CONDOR_LOG"] == "."
     assert env["_CONDOR_DAGMAN_CONDOR_RM_EXE"] == "/bin/own", "what the user wrote counts"
 
-    of_dag = {"DAGManJobId": driver, "JobBatchName": f"x.dag+{driver}", "DAGNodeName": "A"}
+    of_dag: dict[str, Any] = {"DAGManJobId": driver, "JobBatchName": f"x.dag+{driver}", "DAGNodeName": "A"}
     for script in ("exit 0", "exit 0", "exit 1"):
         await world.submit(script, LOCAL, **of_dag)
 
