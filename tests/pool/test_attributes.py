@@ -135,20 +135,22 @@ def pool() -> Iterator[Pool]:
 
 
 def ad_of(pool: Pool, kind: str) -> dict[str, Any]:
-    """An ad of the kind."""
+    """An ad of the kind; an empty one while there is none."""
     slot, job = kind.removesuffix(" slot"), kind.removesuffix(" job")
     if slot != kind:
-        (ad,) = pool.json("status", "-constraint", f'SlotType == "{slot.capitalize()}"')
+        # The slot of the job that has finished may be there for a while yet.
+        busy = "" if slot == "partitionable" else ' && Activity == "Busy"'
+        ads = pool.json("status", "-constraint", f'SlotType == "{slot.capitalize()}"{busy}')
     elif kind == "finished job":
-        (ad,) = pool.json("history", "-constraint", "JobStatus == 4")
+        ads = pool.json("history", "-constraint", "JobStatus == 4")
     elif job != kind:
         which = {"running": "JobStatus == 2 && RequestGPUs == 1", "held": "JobStatus == 5", "idle": "JobStatus == 1"}
-        (ad,) = pool.json("q", "-constraint", which[job])
+        ads = pool.json("q", "-constraint", which[job])
     elif kind == "StartD":
-        (ad,) = pool.json("status", "-subsystem", "StartDaemon")
+        ads = pool.json("status", "-subsystem", "StartDaemon")
     else:
-        (ad,) = pool.json("status", "-subsystem", kind)
-    return ad
+        ads = pool.json("status", "-subsystem", kind)
+    return dict(ads[0]) if ads else {}
 
 
 @pytest.mark.parametrize("kind", RECORDED)
