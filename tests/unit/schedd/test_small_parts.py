@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 from pathlib import Path
@@ -223,7 +224,7 @@ def test_a_container_image_that_is_a_directory_is_sent_as_itself(tmp_path: Path)
     ad = {"Iwd": str(tmp_path), "TransferExecutable": False, "TransferInput": "data/,sub/image/", **image}
 
     def names(**more: str) -> set[str]:
-        plan = file_plan(ClassAd({**ad, **more}), "", "")
+        plan = file_plan(ClassAd({**ad, **more}), getpass.getuser(), "")
         return {piece.name for piece in input_pieces(plan) if not piece.directory}
 
     assert names() == {"one", "image/bin/sh"}
