@@ -99,6 +99,25 @@ async def test_standard_output_comes_home_when_everything_else_goes_to_a_url() -
         assert sorted(path.name for path in (bench.root / "shelf").iterdir()) == ["book", "made"]
 
 
+async def test_what_a_plugin_is_told_is_for_the_jobs_account_alone() -> None:
+    """URLs may hold credentials, and at many sites all users have one group."""
+    async with starter_bench() as bench:
+        plugin = bench.root / "plugin"
+        said = "echo 'MultipleFileSupport = true'; echo 'SupportedMethods = \"shelf\"'"
+        plugin.write_text(
+            f'#!/bin/sh\nif [ "$1" = -classad ]; then {said}; exit; fi\nstat -c "%a %u" "$2" > book; id -u >> book\n'
+        )
+        plugin.chmod(0o755)
+        bench.configure(FILETRANSFER_PLUGINS=plugin)
+        await bench.kill_9()
+        await bench.start()
+        run = bench.submit("/bin/cat", "book", TransferInput="shelf://book?token=secret/book")
+        ended = await bench.ended(run)
+        assert (ended.how, ended.code) == (EXITED, 0), ended
+        mode, owner, account = bench.output(run).split()
+        assert (mode, owner) == ("600", account)
+
+
 @pytest.mark.parametrize("words", ["", "echo garbage > $4"])
 async def test_a_plugin_that_brings_nothing_and_says_nothing_holds_the_job(words: str) -> None:
     async with starter_bench() as bench:

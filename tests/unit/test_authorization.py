@@ -132,6 +132,38 @@ def test_lists_of_the_negotiator_are_about_its_parts(tmp_path: Path) -> None:
     assert decide(tmp_path, "ALLOW_NEGOTIATOR = condor@cm/128.105.14.2\n", defrag, "DRAIN").allowed
 
 
+_DAEMONS = [
+    "DAEMON", "NEGOTIATOR", "ADVERTISE_STARTD", "ADVERTISE_SCHEDD", "ADVERTISE_MASTER", "CONFIG", "ADMINISTRATOR",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("entry", ["*", "*/*", "128.105.14.2", "*/128.105.14.2", "*.wisc.edu", "128.105.*", "*@*/*"])
+@pytest.mark.parametrize("level", _DAEMONS)
+def test_a_host_gives_its_accounts_no_level_of_daemons(tmp_path: Path, entry: str, level: str) -> None:
+    """Configurations of HTCondor name hosts there; each account of these could act as a daemon."""
+    lists = f"ALLOW_{level} = {entry}\n"
+    decision = decide(tmp_path, lists, local("mallory@example.org"), level)
+    assert not decision.allowed and "gives no local account this level" in decision.reason
+    assert decide(tmp_path, lists, token("condor@example.org", level), level).allowed, "what has proved to be a daemon"
+    assert decide(tmp_path, lists, local("root@example.org", level), level).allowed, "where root may be"
+    assert decide(tmp_path, f"ALLOW_{level} = mallory@*\n", local("mallory@example.org"), level).allowed
+    assert decide(tmp_path, f"ALLOW_{level} = {entry} mallory@*\n", local("mallory@example.org"), level).allowed
+    assert decide(tmp_path, lists, local("mallory@example.org"), "READ").allowed
+    (told,) = require_sound(config_of(tmp_path, lists))
+    assert told.code == "config-host-entry" and "condor@*/" in told.hint
+    assert require_sound(config_of(tmp_path, f"ALLOW_{level} = condor@*/128.105.14.2\nALLOW_READ = *\n")) == []
+
+
+@pytest.mark.parametrize(
+    "lists", ["use SECURITY : HOST_BASED\n", "ALLOW_WRITE = *\nALLOW_DAEMON = $(ALLOW_WRITE)\n", "ALLOW_DEFAULT = *\n"]
+)
+def test_lists_of_hosts_as_they_are_written(tmp_path: Path, lists: str) -> None:
+    here = Peer(("127.0.0.1",), ("localhost",), local=True)
+    for level in _DAEMONS:
+        assert not decide(tmp_path, lists, local("mallory@example.org"), level, here).allowed
+    assert decide(tmp_path, lists, local("mallory@example.org"), "READ", here).allowed
+
+
 def test_a_netgroup_is_refused_with_its_place(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"condor_config, line 2: DENY_READ: the netgroup \+staff"):
         settings.read(config_of(tmp_path, "# staff\nDENY_READ = +staff\n"), "SCHEDD")

@@ -172,6 +172,11 @@ class Entry:
         """Whether the entry depends on a caller's host name."""
         return self.network is None and self.host.lower() != LOCAL_ADDRESSES
 
+    @property
+    def names_users(self) -> bool:
+        """Whether the entry says who, and not only from where."""
+        return self.users[0] not in ("*", "*@*")
+
     def at(self, addresses: Iterable[str]) -> Entry:
         """The entry with the addresses of its host name."""
         found = [parse_network(address) for address in addresses]

@@ -31,6 +31,9 @@ LEVELS = tuple(IMPLIES)
 #: Levels that directly include a level.
 _IMPLIED_BY = {level: tuple(who for who, what in IMPLIES.items() if what == level) for level in LEVELS}
 _EVERYBODY = ("*", "*/*")
+#: Levels that an entry with a host alone gives to whoever is on that host. All others belong to daemons and
+#: administrators, and each account of a host could call itself one of these.
+OF_HOSTS = frozenset({"READ", "WRITE"})
 
 
 class Caller(Protocol):
@@ -63,9 +66,9 @@ class Listing:
         """Whether every caller is on the list."""
         return self.value in _EVERYBODY
 
-    def find(self, user: str, peer: Peer) -> Entry | None:
-        """The first entry that names the user, calling from there."""
-        return next((entry for entry in self.entries if entry.fits(user, peer)), None)
+    def find(self, user: str, peer: Peer, *, by_host: bool = True) -> Entry | None:
+        """The first entry that names the user, calling from there; ``by_host``: also one that names nobody."""
+        return next((each for each in self.entries if (by_host or each.names_users) and each.fits(user, peer)), None)
 
 
 @dataclass(frozen=True)
@@ -131,9 +134,10 @@ class Policy:
         if caller.method not in LISTED_METHODS and level not in caller.levels:
             levels = " ".join(sorted(caller.levels)) or "nothing"
             return Decision(False, level, f"the {_proof(caller)} of {caller.name} is limited to {levels}")
-        return self._verify(caller, level, peer)
+        return self._verify(caller, level, peer, by_host=_counts_by_host(caller, level))
 
-    def _verify(self, caller: Caller, level: str, peer: Peer) -> Decision:
+    def _verify(self, caller: Caller, level: str, peer: Peer, *, by_host: bool) -> Decision:
+        """``by_host``: whether entries that name no user count for this caller."""
         lists = self.lists.get("NEGOTIATOR" if level in PARTS_OF_NEGOTIATOR else level, _NO_LISTS)
         allow, deny = lists.allow, lists.deny
         if deny is not None:
@@ -144,14 +148,14 @@ class Policy:
             if level in caller.levels:
                 unset = f"no ALLOW_{level} is set, and the {_proof(caller)} of {caller.name} grants it"
                 return Decision(True, level, unset)
-        elif allow.names_everybody:
+        elif allow.names_everybody and by_host:
             return _listed(True, level, allow, None)
         else:
-            entry = allow.find(caller.name, peer)
+            entry = allow.find(caller.name, peer, by_host=by_host)
             if entry is not None:
                 return _listed(True, level, allow, entry)
         for higher in _IMPLIED_BY.get(level, ()):
-            found = self._verify(caller, higher, peer)
+            found = self._verify(caller, higher, peer, by_host=by_host)
             if found.allowed:
                 reason = f"{higher} includes it: {found.reason}"
                 return Decision(True, level, reason, found.knob, found.entry, found.origin)
@@ -161,6 +165,8 @@ class Policy:
                 unset = f"no ALLOW_{level} is set, and a certificate alone allows nothing: name {caller.name} in it"
             return Decision(False, level, unset)
         reason = f"no entry of {allow.knob} names {caller.name} from {_where(peer)}"
+        if not by_host and (allow.names_everybody or allow.find(caller.name, peer) is not None):
+            reason += ", and an entry that names a host alone gives no local account this level"
         return Decision(False, level, reason, allow.knob, "", allow.origin)
 
 
@@ -173,6 +179,12 @@ LISTED_METHODS = frozenset({LOCAL_METHOD, CERTIFICATE_METHOD})
 #: The method of daemons that one master started. No list separates them.
 FAMILY_METHOD = "FAMILY"
 _NO_LISTS = Lists()
+
+
+def _counts_by_host(caller: Caller, level: str) -> bool:
+    """Whether entries that name a host alone count: not for levels of daemons where all that is known of a caller is
+    the account on this host, unless that account has the level by itself, as root has. (HTCondor gives it.)"""
+    return caller.method != LOCAL_METHOD or level in OF_HOSTS or level in caller.levels
 
 
 def _proof(caller: Caller) -> str:

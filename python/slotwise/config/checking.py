@@ -28,6 +28,9 @@ _NAME_LISTS = re.compile(r"_(NAMES|JOBLIST|ATTRS|EXPRS|CLAUSES)$|^APPEND_RANK$",
 _SLOT_FORM = re.compile(r"SLOT(?:_TYPE_)?\d+_(\w+)", re.IGNORECASE)
 _ONE_SLOT = re.compile(r"SLOT(\d+_\w+)", re.IGNORECASE)
 #: A family of knobs with a name in the middle.
+_ALLOWS = re.compile(
+    "ALLOW_(DAEMON|NEGOTIATOR|ADVERTISE_(?:STARTD|SCHEDD|MASTER)|CONFIG|ADMINISTRATOR)(?:_[A-Z]+)?", re.IGNORECASE
+)
 _MEMBER = re.compile(r"([A-Z_]+_)<[A-Z]+>_([A-Z_]+)")
 _RESOURCES = ("cpus", "cpu", "memory", "ram", "disk", "swap", "gpus", "gpu")
 _DAEMON_LISTS = ("DAEMON_LIST", "DC_DAEMON_LIST")
@@ -328,7 +331,22 @@ def _list_problem(knob: Knob, name: str, text: str, origin: Origin) -> Problem |
     for entry in authorization.words(text):
         if (complaint := authorization.doubt(authorization.parse_entry(entry))) is not None:
             return Problem(WARNING, "config-doubtful-entry", name, f"{name}: {complaint}", origin)
-    return None
+    return _host_entry_problem(name, text, origin)
+
+
+def _host_entry_problem(name: str, text: str, origin: Origin) -> Problem | None:
+    """Entries that give a level of daemons to a host, whoever calls from there: see
+    :data:`slotwise.authorization.policy.OF_HOSTS`."""
+    found = _ALLOWS.fullmatch(name.rpartition(".")[2])
+    if found is None:
+        return None
+    hosts = [word for word in authorization.words(text) if not authorization.parse_entry(word).names_users]
+    if not hosts:
+        return None
+    shown = hosts[0].rpartition("/")[2] if hosts[0].startswith("*/") else hosts[0]
+    message = f"{name}: `{hosts[0]}` names no user; the accounts of this host do not get {found[1].upper()} by it"
+    hint = f"name who may: condor@*/{shown} for the pool's daemons, or user@domain"
+    return Problem(WARNING, "config-host-entry", name, message, origin, hint)
 
 
 def _type_problem(knob: Knob, name: str, text: str, origin: Origin) -> Problem | None:

@@ -86,6 +86,11 @@ class Identity:
     tracking_gid: int | None = None
     dedicated: bool = False
 
+    @property
+    def owner(self) -> tuple[int, int] | None:
+        """To whom files for the job's account alone are given; None where that is the starter's own."""
+        return None if self.uid is None or self.gid is None else (self.uid, self.gid)
+
 
 @dataclass(frozen=True)
 class Limits:

@@ -83,7 +83,7 @@ fn become_python(arguments: &[OsString]) -> String {
         }
         _ => {
             let error = Command::new("python3")
-                .args(["-m", "slotwise"])
+                .args(["-P", "-m", "slotwise"]) // not from the caller's directory
                 .args(arguments)
                 .exec();
             format!("cannot run python3, and there is no slotwise-py beside this program: {error}")

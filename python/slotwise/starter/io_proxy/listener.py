@@ -144,9 +144,7 @@ class IoProxyListener:
         proxy = self._jobs[assignment.run_id] = JobIoProxy(job, rules, request)
         port = self._socket.getsockname()[1]
         text = f"127.0.0.1 {port} {proxy.secret}\n"
-        who = job.identity
-        owner = None if who.uid is None or who.gid is None else (who.uid, who.gid)
-        write_files([(str(assignment.directory.ours / _FILE), 0o600, owner, text.encode())])
+        write_files([(str(assignment.directory.ours / _FILE), 0o600, job.identity.owner, text.encode())])
         return proxy
 
     def dismiss(self, run_id: str) -> None:

@@ -158,7 +158,9 @@ async def _call(
     scratch = run.assignment.directory.scratch
     ads = [ClassAd({"Url": url, "LocalFileName": str(scratch / name)}) for url, name in files.items()]
     asked, said = run.assignment.directory.control / "plugin.in", scratch / ".plugin.out"
-    write_files([(str(asked), 0o644, None, "".join(f"{ad}\n" for ad in ads).encode("utf-8", "surrogateescape"))])
+    # For the job's account alone: URLs may hold credentials.
+    text = "".join(f"{ad}\n" for ad in ads).encode("utf-8", "surrogateescape")
+    write_files([(str(asked), 0o600, run.job.identity.owner, text)])
     with contextlib.suppress(OSError):
         said.unlink()  # not what the job itself has put there
     words = [program, "-infile", str(asked), "-outfile", str(said), *(["-upload"] if upload else [])]
