@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from slotwise.schedd.settings import read_settings
 from slotwise.schedd.transfer import spooling
 from slotwise.schedd.transfer.files import FilePlan, TransferError, file_plan, input_pieces
 from slotwise.schedd.transfer.results import destination
+from slotwise.schedd.user_files.owner_rights import SCHEDD
 from slotwise.transfer.lists import parse_remaps, split_list
 
 
@@ -224,7 +225,7 @@ def test_a_container_image_that_is_a_directory_is_sent_as_itself(tmp_path: Path)
     ad = {"Iwd": str(tmp_path), "TransferExecutable": False, "TransferInput": "data/,sub/image/", **image}
 
     def names(**more: str) -> set[str]:
-        plan = file_plan(ClassAd({**ad, **more}), getpass.getuser(), "")
+        plan = replace(file_plan(ClassAd({**ad, **more}), "", ""), owner=SCHEDD)
         return {piece.name for piece in input_pieces(plan) if not piece.directory}
 
     assert names() == {"one", "image/bin/sh"}
