@@ -87,7 +87,8 @@ def test_four_nodes_run_together_through_the_death_of_the_schedd(pool: Pool) -> 
     gate.touch()
     ends(pool, log)
     assert texts(pool) == [f"{node} {node} 4\n" for node in range(4)]
-    numbers = [number for number, _ in heads(log)]
+    # 006: what the nodes use, told when it is measured.
+    numbers = [number for number, _ in heads(log) if number != "006"]
     assert {number: numbers.count(number) for number in sorted(set(numbers))} == {
         "000": 1, "001": 1, "005": 1, "014": 4, "015": 4, "022": 1, "023": 1,
     }  # fmt: skip

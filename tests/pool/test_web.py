@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -308,10 +309,10 @@ def shown(url: str) -> str:
         "--dump-dom",
         url,
     ]
-    with tempfile.TemporaryDirectory() as profile:
-        done = subprocess.run(
-            [*words, f"--user-data-dir={profile}"], capture_output=True, text=True, timeout=2 * LIMIT_S
-        )
+    with tempfile.TemporaryDirectory(dir="/tmp") as profile:
+        words = [*words, f"--user-data-dir={profile}"]
+        env = os.environ | {"TMPDIR": "/tmp"}  # see tests/support/browser.py
+        done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=2 * LIMIT_S)
     return done.stdout
 
 

@@ -25,7 +25,8 @@ class Browser:
         self.reply = ""
         self._number = 0
         self._rest = b""
-        self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        # Chromium has a socket in its profile and in TMPDIR, and takes no path that is longer than a socket's.
+        self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True, dir="/tmp")
         to_browser, self._out = os.pipe()
         self._in, from_browser = os.pipe()
         words = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-pipe"]
@@ -33,6 +34,7 @@ class Browser:
         script = f'exec 3<&{to_browser} 4>&{from_browser} "$0" "$@"'
         self._process = subprocess.Popen(
             ["bash", "-c", script, BROWSER, *words, f"--user-data-dir={self._profile.name}", "about:blank"],
+            env=os.environ | {"TMPDIR": "/tmp"},
             pass_fds=(to_browser, from_browser),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

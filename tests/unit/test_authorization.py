@@ -161,6 +161,7 @@ def test_lists_of_hosts_as_they_are_written(tmp_path: Path, lists: str) -> None:
     here = Peer(("127.0.0.1",), ("localhost",), local=True)
     for level in _DAEMONS:
         assert not decide(tmp_path, lists, local("mallory@example.org"), level, here).allowed
+    assert "config-host-entry" in {told.code for told in require_sound(config_of(tmp_path, lists))}
     assert decide(tmp_path, lists, local("mallory@example.org"), "READ", here).allowed
 
 

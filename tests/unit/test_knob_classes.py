@@ -166,7 +166,7 @@ def test_promises_of_isolation_and_refusal_keep_the_pool_from_starting(tmp_path:
         "SINGULARITY_JOB = false", "ENCRYPT_EXECUTE_DIRECTORY = False", "ALLOW_READ = *", "ALLOW_WRITE = *", "DENY_READ =",
         "SUBMIT_REQUIREMENT_NAMES =", "JOB_TRANSFORM_NAMES = $(JOB_TRANSFORM_NAMES)", "SEC_DEFAULT_AUTHENTICATION = required",
         "ALLOW_ADMINISTRATOR = root@*, condor@*", "ALLOW_PSLOT_PREEMPTION = true", "SYSTEM_SECURE_JOB_ATTRS =",
-        "use SECURITY : HOST_BASED", "use SECURITY : recommended", "use SECURITY : recommended_v9_0", "use SECURITY : STRONG",
+        "use SECURITY : recommended", "use SECURITY : recommended_v9_0", "use SECURITY : STRONG",
         "use SECURITY : USER_BASED", "use ROLE : Personal", "use ROLE : CentralManager", "use ROLE : Execute",
         "use ROLE : Submit", "use ROLE : get_htcondor_submit", "use POLICY : Desktop", "use FEATURE : PartitionableSlot",
         "use FEATURE : AssignAccountingGroup(/dev/null)", "SUBMIT_REQUIREMENT_NAMES = A\nSUBMIT_REQUIREMENT_A = true",

@@ -27,10 +27,12 @@ _AUTOMATIC = "AUTO_USE_"
 _NAME_LISTS = re.compile(r"_(NAMES|JOBLIST|ATTRS|EXPRS|CLAUSES)$|^APPEND_RANK$", re.IGNORECASE)
 _SLOT_FORM = re.compile(r"SLOT(?:_TYPE_)?\d+_(\w+)", re.IGNORECASE)
 _ONE_SLOT = re.compile(r"SLOT(\d+_\w+)", re.IGNORECASE)
-#: A family of knobs with a name in the middle.
+#: Lists of those who have a level that is not every user's.
 _ALLOWS = re.compile(
-    "ALLOW_(DAEMON|NEGOTIATOR|ADVERTISE_(?:STARTD|SCHEDD|MASTER)|CONFIG|ADMINISTRATOR)(?:_[A-Z]+)?", re.IGNORECASE
+    "ALLOW_(DAEMON|NEGOTIATOR|ADVERTISE_(?:STARTD|SCHEDD|MASTER)|CONFIG|ADMINISTRATOR|DEFAULT)(?:_[A-Z]+)?",
+    re.IGNORECASE,
 )
+#: A family of knobs with a name in the middle.
 _MEMBER = re.compile(r"([A-Z_]+_)<[A-Z]+>_([A-Z_]+)")
 _RESOURCES = ("cpus", "cpu", "memory", "ram", "disk", "swap", "gpus", "gpu")
 _DAEMON_LISTS = ("DAEMON_LIST", "DC_DAEMON_LIST")
@@ -344,7 +346,8 @@ def _host_entry_problem(name: str, text: str, origin: Origin) -> Problem | None:
     if not hosts:
         return None
     shown = hosts[0].rpartition("/")[2] if hosts[0].startswith("*/") else hosts[0]
-    message = f"{name}: `{hosts[0]}` names no user; the accounts of this host do not get {found[1].upper()} by it"
+    given = "nothing but READ and WRITE" if found[1].upper() == "DEFAULT" else f"no {found[1].upper()}"
+    message = f"{name}: `{hosts[0]}` names no user; the accounts of this host get {given} by it"
     hint = f"name who may: condor@*/{shown} for the pool's daemons, or user@domain"
     return Problem(WARNING, "config-host-entry", name, message, origin, hint)
 

@@ -78,6 +78,16 @@ def test_values_of_earlier_starts_are_no_references() -> None:
 def test_a_slot_cannot_break_out_of_the_string_that_it_fills() -> None:
     attributes, _ = _filled('A = strcat("<", "$$(Name)", ">")', 'Name = "x\\", Owner, \\""')
     assert attributes == {"A": 'strcat("<","x\\", Owner, \\"",">")'}
+    job = ClassAd({"A": ExprTree('strcat("$$(Name)", "$$(Other)")'), "Owner": "me"})
+    with pytest.raises(UnresolvedError, match="back-slash"):
+        filled(job, ClassAd({"Name": "x\\", "Other": ", Owner) // "}))
+
+
+def test_a_reference_gives_the_jobs_ad_no_lines_of_its_own() -> None:
+    job = ClassAd({"Args": '$$(x\nOwner = "root" ; y:default)', "Other": "$$(Näme:default)"})
+    found = filled(job, ClassAd({}))
+    assert found.attributes == {"Args": "default", "Other": "default"}
+    assert found.kept == {"MATCH_EXP_Args": "default", "MATCH_EXP_Other": "default"}
 
 
 def test_what_a_slot_gives_is_named_after_its_resources() -> None:

@@ -89,7 +89,8 @@ class _Slot:
             kept = text = default
         else:
             raise UnresolvedError(reference)
-        self.kept[_KEPT + name] = kept
+        if name.isascii() and name.isidentifier():  # in the text of an ad another one could be a line of its own
+            self.kept[_KEPT + name] = kept
         return self._quoted(text)
 
     def _evaluated(self, reference: str) -> str:
@@ -103,6 +104,9 @@ class _Slot:
         return value
 
     def _quoted(self, text: str) -> str:
+        if self.inside and text.endswith("\\"):
+            # It would take the end of its string away, and the slot's next value could go on as an expression.
+            raise UnresolvedError("a value that ends with a back-slash, within a string")
         return text.replace('"', '\\"') if self.inside else text
 
 
