@@ -30,9 +30,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "build" / "test-results"
 CORES = len(os.sched_getaffinity(0))
-#: Tests of pools wait more than they compute, but each starts a dozen processes: half as many again as there are cores,
-#: twelve at most.
-_WORKERS = min(CORES, 8) * 3 // 2
+#: Tests of pools wait more than they compute (three at a time leave 40 % of two cores idle), but each starts a dozen
+#: processes: twice as many as there are cores, sixteen at most.
+_WORKERS = min(CORES, 8) * 2
 #: Tests of conformance that start pools.
 _POOLS = ("tests/conformance/test_commands.py", "tests/conformance/test_verb_noun.py")
 STAGES: dict[str, tuple[str, ...]] = {

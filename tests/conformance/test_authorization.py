@@ -1,6 +1,7 @@
 """Authorization lists with HTCondor's answers: its collector, asked by condor_ping as six callers from six addresses.
 
 Callers proved themselves by CLAIMTOBE, which grants nothing by itself, and host names were made of addresses (NO_DNS).
+Here they show certificates. Of local accounts we decide otherwise on purpose: tests/unit/test_authorization.py.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def test_case(case: dict[str, Any], tmp_path: Path) -> None:
         name, address = who.split()
         # All of them called from the collector's own host.
         peer = Peer((address,), (address.replace(".", "-") + ".peer.local",), local=True)
-        caller = Identity(name, frozenset(), method="FS")
+        caller = Identity(name, frozenset(), method="SSL")
         got[who] = {level for level in LEVELS if policy.decide(caller, level, peer).allowed}
     expected = {who: set(levels.split()) for who, levels in case["allowed"].items()}
     if case["knobs"].get("ALLOW_WRITE") in DIFFERENT:

@@ -36,6 +36,7 @@ def test_a_request_without_a_value_is_named_with_what_nothing_defines(statement:
         "request_memory = ifThenElse(MemoryUsage =!= undefined, MemoryUsage * 3 / 2, 1500)",
         "My.Size = 100\nrequest_memory = Size * 2",
         "request_gpus = 1",
+        "request_memory = TARGET.TotalMemory / 2",  # a slot gives it its value
         "",
     ],
 )

@@ -34,8 +34,8 @@ def nodes_total(ad: ClassAd) -> int | None:
 
 def _nodes(file: Path, base: Path, left: list[int]) -> int:
     left[0] -= 1
-    if left[0] < 0 or file.stat().st_size > _BYTES_MOST:
-        raise UsageError(f"{file} is part of a DAG with too many or too large files")
+    if left[0] < 0 or not file.is_file() or file.stat().st_size > _BYTES_MOST:
+        raise UsageError(f"{file} is no file, or part of a DAG with too many or too large ones")
     count = 0
     for words in _commands(file):
         command = words[0].upper()

@@ -45,7 +45,10 @@ def without_value(job: ClassAd) -> list[str]:
         tree = job.get(request)
         if not isinstance(tree, ExprTree) or isinstance(job.eval(request), int | float):
             continue
-        names = ", ".join(name for name in (*tree.references().my, *tree.references().bare) if name not in job)
+        read = tree.references()
+        if read.target:
+            continue  # a slot gives it its value
+        names = ", ".join(name for name in (*read.my, *read.bare) if name not in job)
         why = f": nothing defines {names}" if names else ""
         found.append(
             f"{command} = {tree} has no value{why}; a job that asks for it suits no slot "

@@ -63,6 +63,8 @@ def _no_interpreter(job: ClassAd) -> str | None:
     if program is None or job.get("TransferExecutable") is False or job.get("JobUniverse") not in (5, 7, 12):
         return None
     try:
+        if not program.is_file():
+            return None
         with program.open("rb") as stream:
             head = stream.read(64)
     except OSError:
