@@ -15,6 +15,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 #: Answers of the C library that mean that there is no such account (getpwnam(3)), besides none at all.
 _NOT_THERE = frozenset((0, errno.ENOENT, errno.ESRCH))
@@ -25,13 +26,17 @@ _NEEDED = 4
 
 @dataclass(frozen=True)
 class Account:
-    """An entry of the user database. ``groups``: all groups of the account, its primary one included."""
+    """An entry of the user database."""
 
     name: str
     uid: int
     gid: int
     home: str
-    groups: tuple[int, ...] = ()
+
+    @cached_property
+    def groups(self) -> tuple[int, ...]:
+        """All groups of the account, its primary one included; looked up when somebody asks."""
+        return tuple(os.getgrouplist(self.name, self.gid))
 
     @property
     def other_groups(self) -> tuple[int, ...]:
@@ -106,9 +111,7 @@ def _asked(ask: Callable[..., int], key: object, what: str) -> Account | None:
             break
         size *= 2
     if found:
-        name = os.fsdecode(entry.name)
-        groups = tuple(os.getgrouplist(name, entry.gid))
-        return Account(name, entry.uid, entry.gid, os.fsdecode(entry.home or b""), groups)
+        return Account(os.fsdecode(entry.name), entry.uid, entry.gid, os.fsdecode(entry.home or b""))
     if status in _NOT_THERE:
         return None
     raise _failure(status, what)

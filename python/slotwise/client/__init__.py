@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from slotwise.client.negotiator import AsyncNegotiator, Negotiator
     from slotwise.client.schedd import AsyncSchedd, Schedd
     from slotwise.client.startd import AsyncStartd, Startd
-    from slotwise.client.waiting import JobStatus
+    from slotwise.model.job_status import JobStatus
 
 #: Where each name is defined; loaded on first use, so that users of one part do not load all of it.
 _MODULES = {

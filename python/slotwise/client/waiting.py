@@ -5,28 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 
 from slotwise.backoff import Backoff
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.client.convert import Jobs, SubmitResult
 from slotwise.errors import BusyError, UsageError
+from slotwise.model.job_status import JobStatus
 
 #: How long to wait between two questions: at once for short jobs, two seconds apart for long ones.
 PACE = Backoff(first_s=0.05, factor=1.5, most_s=2.0)
 _ID = re.compile(r"(\d+)(?:\.(\d+))?")
-
-
-class JobStatus(IntEnum):
-    """The states of a job in the queue (attribute JobStatus)."""
-
-    IDLE = 1
-    RUNNING = 2
-    REMOVED = 3
-    COMPLETED = 4
-    HELD = 5
-    TRANSFERRING_OUTPUT = 6
-    SUSPENDED = 7
 
 
 #: States that a job does not leave, though it may stay in the queue with them until its files are fetched.

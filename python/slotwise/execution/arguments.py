@@ -54,6 +54,16 @@ def split_old(text: str) -> list[str]:
     return text.split()
 
 
+def of_job(new: object, old: object) -> list[str]:
+    """The words of the arguments of a job, by its attributes of the new and the old syntax, of which the new counts.
+
+    :raises UsageError: for an open quote.
+    """
+    if isinstance(new, str):
+        return split_new(new)
+    return split_old(old) if isinstance(old, str) else []
+
+
 def environment_new(text: str) -> dict[str, str]:
     """The entries of a new-syntax environment.
 

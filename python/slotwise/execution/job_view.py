@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import TypeGuard
 
 from slotwise.errors import UsageError
-from slotwise.execution.arguments import environment_new, environment_old, split_new, split_old
+from slotwise.execution.arguments import environment_new, environment_old, of_job
 from slotwise.model.ownership import owner_of
 
 #: One more than the highest signal number.
@@ -292,10 +292,7 @@ def _flag(value: object) -> bool | None:
 
 
 def _arguments(value: Lookup) -> tuple[str, ...]:
-    new = value("Arguments")
-    if isinstance(new, str):
-        return tuple(split_new(new))
-    return tuple(split_old(_text(value("Args"))))
+    return tuple(of_job(value("Arguments"), value("Args")))
 
 
 def _environment(value: Lookup) -> Mapping[str, str]:

@@ -17,9 +17,9 @@ from slotwise.matchmaking.kept_out import kept_out, uncounted
 from slotwise.matchmaking.rows import Group, JobExplanation, KeptMachine, Match, Rejection, Submitter
 from slotwise.matchmaking.snapshot import CycleInput
 from slotwise.model.hold_explanations import action
+from slotwise.model.job_status import JobStatus
 from slotwise.submit.doubts import without_value
 
-_HELD = 5
 _STATUS = {2: "running", 3: "removed", 4: "completed", 5: "held", 6: "transferring its output", 7: "suspended"}
 
 _OBSTACLES = {
@@ -108,7 +108,7 @@ def _unmet(job: ClassAd, view: JobExplanation) -> list[dict[str, str]]:
 
 def _held(job: ClassAd) -> dict[str, object] | None:
     """Why a held job is held, and what to do about it; None of other jobs."""
-    if whole(job.get("JobStatus"), 1) != _HELD:
+    if whole(job.get("JobStatus"), 1) != JobStatus.HELD:
         return None
     code = whole(job.get("HoldReasonCode"))
     return {

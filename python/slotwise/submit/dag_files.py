@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
 from slotwise.classad import ClassAd
 from slotwise.errors import UsageError
-from slotwise.execution.arguments import split_new, split_old
+from slotwise.execution.dagman import dag_files, is_dagman
 
 _SCHEDULER = 7
 #: Commands that make a node; SUBDAG is followed by EXTERNAL. Service nodes are none of the DAG's.
@@ -20,12 +19,11 @@ _FILES_MOST, _BYTES_MOST = 1000, 256 * 1024 * 1024
 def nodes_total(ad: ClassAd) -> int | None:
     """The nodes of the DAG that a job drives, those of splices and included files among them; None of any other job,
     and where a file cannot be read."""
-    if ad.get("JobUniverse") != _SCHEDULER or not str(ad.get("Cmd", "")).endswith("/condor_dagman"):
+    if ad.get("JobUniverse") != _SCHEDULER or not is_dagman(ad.get("Cmd")):
         return None
-    new, old, base = ad.get("Arguments"), ad.get("Args"), Path(str(ad.get("Iwd", "/")))
+    base = Path(str(ad.get("Iwd", "/")))
     try:
-        words = split_new(new) if isinstance(new, str) else split_old(old) if isinstance(old, str) else ()
-        files = [base / word for flag, word in itertools.pairwise(words) if flag.lower() == "-dag"]
+        files = [base / name for name in dag_files(ad)]
         left = [_FILES_MOST]
         return sum(_nodes(file, base, left) for file in files) if files else None
     except (OSError, UsageError, RecursionError):

@@ -14,15 +14,12 @@ def account_at(peer: tuple[str, int], here: tuple[str, int]) -> int | None:
     """The uid of the process whose socket is at ``peer`` and is connected to ``here``, addresses of this machine; None
     where the kernel does not tell."""
     try:
-        wanted = _hexadecimal(*peer), _hexadecimal(*here)
-        lines = _TABLES[ipaddress.ip_address(peer[0]).version].read_bytes().splitlines()[1:]
+        wanted = b" %s %s %s " % (_hexadecimal(*peer), _hexadecimal(*here), _ESTABLISHED)
+        table = _TABLES[ipaddress.ip_address(peer[0]).version].read_bytes()
     except (OSError, ValueError):
         return None
-    for line in lines:
-        fields = line.split()
-        if len(fields) > 7 and (fields[1], fields[2]) == wanted and fields[3] == _ESTABLISHED:
-            return int(fields[7])
-    return None
+    _, found, rest = table.partition(wanted)
+    return int(rest.split(None, 4)[3]) if found else None  # behind queues, timer and retransmissions
 
 
 def _hexadecimal(host: str, port: int) -> bytes:

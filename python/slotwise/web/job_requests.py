@@ -16,6 +16,7 @@ from slotwise.client import AsyncSchedd
 from slotwise.client.descriptions import ReadOptions
 from slotwise.errors import DeniedError, NotFoundError, SlotwiseError, UnauthenticatedError, UsageError
 from slotwise.model import batches as by_batch
+from slotwise.model.job_status import JobStatus
 from slotwise.table import AdTable
 from slotwise.web.access import SIGN_IN
 from slotwise.web.asked import LIMIT, Asked, ads_response, paged, streamed
@@ -38,8 +39,10 @@ ACTIONS = ("hold", "release", "remove", "remove_force", "suspend", "continue", "
 REASON_MOST = 1000
 _NAMED_MOST = 1000
 _READ = ReadOptions(elsewhere=True, name="description")
-_HAS_OUTPUT = frozenset((2, 6, 7))
-_STATES = {1: "idle", 3: "removed", 4: "completed", 5: "on hold"}
+_HAS_OUTPUT = frozenset((JobStatus.RUNNING, JobStatus.TRANSFERRING_OUTPUT, JobStatus.SUSPENDED))
+_STATES: dict[int, str] = {
+    JobStatus.IDLE: "idle", JobStatus.REMOVED: "removed", JobStatus.COMPLETED: "completed", JobStatus.HELD: "on hold",
+}  # fmt: skip
 
 
 async def jobs(asked: Asked) -> Response:
@@ -233,7 +236,11 @@ async def tail(asked: Asked) -> Response:
             raise NotFoundError(f"there is no job {name}, nor was there one of late")
         if (status := whole(ad.get("JobStatus"))) not in _HAS_OUTPUT:
             place = "/".join(str(ad.get(part, "")) for part in names[1:])
-            hint = "it has not run yet" if status == 1 else f"what it has written comes to {place} at the access point"
+            hint = (
+                "it has not run yet"
+                if status == JobStatus.IDLE
+                else f"what it has written comes to {place} at the access point"
+            )
             raise NotFoundError(
                 f"job {name} is {_STATES.get(status, 'elsewhere')}: there is no {file} to follow", hint=hint
             )

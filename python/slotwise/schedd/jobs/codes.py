@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from slotwise.model.job_status import JobStatus
 
-class Status(IntEnum):
-    """JobStatus."""
-
-    IDLE = 1
-    RUNNING = 2
-    REMOVED = 3
-    COMPLETED = 4
-    HELD = 5
-    TRANSFERRING_OUTPUT = 6
-    SUSPENDED = 7
+#: As the schedd calls it.
+Status = JobStatus
 
 
 class Universe(IntEnum):

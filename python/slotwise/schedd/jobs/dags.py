@@ -7,24 +7,17 @@ DAG_NodesDone). What POST scripts make of a node is not seen.
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Mapping, Sequence
 
 from slotwise.classad import ClassAd
 from slotwise.errors import UsageError
-from slotwise.execution.arguments import split_new, split_old
+from slotwise.execution.dagman import dag_files, is_dagman
 from slotwise.schedd.jobs.codes import Status, Universe
 from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.jobs.values import Changes
 
-_PROGRAM = "condor_dagman"
 _BATCH = "-batch-name"
-
-
-def is_dagman(program: object) -> bool:
-    """Whether a program is condor_dagman, by its name."""
-    return isinstance(program, str) and os.path.basename(program) == _PROGRAM
 
 
 def batch_name(submitted: ClassAd, cluster: int) -> str:
@@ -34,15 +27,11 @@ def batch_name(submitted: ClassAd, cluster: int) -> str:
         return ""
     if "JobBatchName" in submitted:
         return ""
-    new, old = submitted.get("Arguments"), submitted.get("Args")
     try:
-        words = split_new(new) if isinstance(new, str) else split_old(old) if isinstance(old, str) else ()
+        files = dag_files(submitted)
     except UsageError:
         return ""
-    for flag, value in itertools.pairwise(words):
-        if flag.lower() == "-dag":
-            return f"{os.path.basename(value)}+{cluster}"
-    return ""
+    return f"{os.path.basename(files[0])}+{cluster}" if files else ""
 
 
 def with_batch_name(arguments: Sequence[str], name: object) -> list[str]:
@@ -83,4 +72,4 @@ def left(driver: Job, job: Job, *, last: bool) -> Changes:
     return changes
 
 
-__all__ = ["batch_name", "driver_of", "environment", "is_dagman", "left", "with_batch_name"]
+__all__ = ["batch_name", "driver_of", "environment", "left", "with_batch_name"]

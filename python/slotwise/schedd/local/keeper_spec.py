@@ -17,6 +17,7 @@ from slotwise.execution import environment
 from slotwise.execution.cgroup import plan as cgroup_plan
 from slotwise.execution.cgroup.plan import CgroupRules
 from slotwise.execution.cgroup.probe import CgroupHost
+from slotwise.execution.dagman import is_dagman
 from slotwise.execution.environment import EnvironmentSettings, Places
 from slotwise.execution.job_view import NULL_FILE, SCRATCH_TEXT, JobView, SlotView
 from slotwise.execution.keeper_spec import CgroupPlan, Identity, KeeperSpec, Limits
@@ -122,7 +123,7 @@ def compose(
     program = _joined(job.iwd, job.cmd)
     arguments = [word.replace(SCRATCH_TEXT, scratch) for word in job.arguments]
     pool = around.pool
-    if dagman := universe == Universe.SCHEDULER and dags.is_dagman(job.cmd):
+    if dagman := universe == Universe.SCHEDULER and is_dagman(job.cmd):
         pool = {**pool, **around.dagman}
     return KeeperSpec(
         name=place.name,

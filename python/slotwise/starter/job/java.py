@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from slotwise.classad.values import Value
 from slotwise.errors import ConfigError, UsageError
-from slotwise.execution.arguments import in_double_quotes, split_new, split_old
+from slotwise.execution.arguments import in_double_quotes, of_job, split_new, split_old
 from slotwise.execution.job_view import Lookup, file_list
 from slotwise.model.knobs import Knobs
 
@@ -73,10 +73,7 @@ class JavaRules:
 
 
 def _machine_arguments(value: Lookup) -> list[str]:
-    new, old = value("JavaVMArguments"), value("JavaVMArgs")
-    if isinstance(new, str):
-        return split_new(new)
-    return split_old(old) if isinstance(old, str) else []
+    return of_job(value("JavaVMArguments"), value("JavaVMArgs"))
 
 
 def attributes_of(said: str) -> dict[str, Value]:
