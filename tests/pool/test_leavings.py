@@ -73,6 +73,7 @@ def test_nothing_is_left_whoever_is_killed(make_pool: Callable[[str], Pool]) -> 
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         else:
+            pool.until(f"the {victim} is there again", lambda victim=victim: pool.pid(victim))
             pool.kill(victim)
         deadline = time.monotonic() + chance.random()
         while time.monotonic() < deadline:
