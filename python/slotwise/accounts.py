@@ -14,8 +14,9 @@ import errno
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 #: Answers of the C library that mean that there is no such account (getpwnam(3)), besides none at all.
 _NOT_THERE = frozenset((0, errno.ENOENT, errno.ESRCH))
@@ -24,8 +25,7 @@ _FIRST_BUFFER, _LARGEST_BUFFER = 4096, 1 << 20
 _NEEDED = 4
 
 
-@dataclass(frozen=True)
-class Account:
+class Account(Struct, frozen=True, dict=True):
     """An entry of the user database."""
 
     name: str
@@ -117,8 +117,7 @@ def _asked(ask: Callable[..., int], key: object, what: str) -> Account | None:
     raise _failure(status, what)
 
 
-@dataclass(frozen=True)
-class _Known:
+class _Known(Struct, frozen=True):
     account: Account | None
     ends: float
 

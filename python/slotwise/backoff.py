@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 #: Factors beyond this power are not computed: no wait is that long.
 _POWER_MOST = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(Struct, frozen=True):
     """Waits that grow by a factor from failure to failure, up to a bound.
 
     :param first_s: the wait after the first failure, seconds.

@@ -14,8 +14,10 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slotwise.errors import ConfigError, DeniedError, HostError
 
@@ -25,8 +27,7 @@ _ELSEWHERE = Path("/var/lib/slotwise")
 HOST_POOL = Path("/etc/slotwise/home")
 
 
-@dataclass(frozen=True)
-class PoolHome:
+class PoolHome(Struct, frozen=True):
     """The state directory of a pool."""
 
     root: Path

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, disable_created_metrics
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
@@ -48,8 +48,7 @@ LOOP_LAG = Histogram(
 Source = Callable[[], Iterable[Metric]]
 
 
-@dataclass(frozen=True)
-class FromAttribute:
+class FromAttribute(Struct, frozen=True):
     """A sample whose value is an attribute of an ad. ``counts``: a counter; otherwise a gauge."""
 
     family: str

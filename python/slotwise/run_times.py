@@ -7,13 +7,13 @@ calls are answered side by side, so that together they may take longer than the 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.model.publication import Publication
 
 
-@dataclass
-class RunTime:
+class RunTime(Struct):
     """What is known of one thing that is done again and again; times in seconds."""
 
     count: int = 0
@@ -44,8 +44,7 @@ class RunTime:
         return math.sqrt(max(0.0, self.squares - self.total * mean) / (self.count - 1))
 
 
-@dataclass
-class RunTimes:
+class RunTimes(Struct):
     """What a process does, by name, and how many calls it has had."""
 
     kept: dict[str, RunTime] = field(default_factory=dict)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from slotwise.errors import InvariantError
 from slotwise.execution.exit_status import How, Kill, MemoryRule, held
 from slotwise.execution.job_view import JobView, read_job

@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 import os
 import sqlite3
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from slotwise.classad import ClassAd
 from slotwise.startd.dispatcher import Dispatcher
 from slotwise.startd.host.hook_calls import REPLY_FETCH, HookCall

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec.structs import replace
 from slotwise.model.claim import Claim, Run
 from slotwise.model.slot import Activity, SlotKind, State
 from slotwise.startd.slot import events as ev

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict
 from slotwise.classad import ClassAd
 from slotwise.defrag.decide import Arrivals, Plan, costs, due, plan
 from slotwise.defrag.rules import DefragRules, Pace, pace, read
@@ -28,7 +29,7 @@ def machine(name: str, **more: Any) -> ClassAd:
 
 
 def planned(*slots: ClassAd, rules: DefragRules = BUSY, **knobs: Any) -> Plan:
-    rules = DefragRules(**{**vars(rules), **knobs})
+    rules = DefragRules(**{**asdict(rules), **knobs})
     return plan(rules, slots, NOW - 1, NOW, list)
 
 

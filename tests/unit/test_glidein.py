@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import asdict
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.errors import DeniedError
 from slotwise.glidein import host
@@ -130,7 +131,7 @@ def test_what_a_job_says_of_its_length(job: dict[str, int], seconds: int) -> Non
 
 def test_the_configuration_says_all_and_knobs_win() -> None:
     settings = Settings(
-        **{**SETTINGS.__dict__, "start": 'TARGET.Owner == "ann"', "site": 'a "b" $(X)', "knobs": ("START = False",)}
+        **{**asdict(SETTINGS), "start": 'TARGET.Owner == "ann"', "site": 'a "b" $(X)', "knobs": ("START = False",)}
     )
     lines = configuration(settings, Schedule.until(NOW + 86400, NOW)).splitlines()
     assert "COLLECTOR_HOST = cm.example:9618" in lines and "DAEMON_LIST = MASTER, STARTD" in lines
@@ -141,7 +142,7 @@ def test_the_configuration_says_all_and_knobs_win() -> None:
 
 
 def test_with_a_broker_nothing_listens() -> None:
-    lines = configuration(Settings(**{**SETTINGS.__dict__, "broker": "cm.example:9618"}), Schedule()).splitlines()
+    lines = configuration(Settings(**{**asdict(SETTINGS), "broker": "cm.example:9618"}), Schedule()).splitlines()
     assert "CCB_ADDRESS = cm.example:9618" in lines and "SHARED_PORT_PORT = 0" in lines
     assert not any(line.startswith("SLOTWISE_LISTEN") for line in lines)
 

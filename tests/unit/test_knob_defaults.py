@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import slotwise
+from msgspec import Struct
 from slotwise.config import find_knob
 from slotwise.cron import jobs as cron
 from slotwise.defrag import rules
@@ -115,9 +115,9 @@ def repeated(settings: Any, prefix: str = "") -> dict[str, Any]:
     An empty text or row repeats no default: it stands for what is not configured.
     """
     found = {}
-    for field in dataclasses.fields(settings):
-        name, value = prefix + field.name, getattr(settings, field.name)
-        if dataclasses.is_dataclass(value):
+    for field in settings.__struct_fields__:
+        name, value = prefix + field, getattr(settings, field)
+        if isinstance(value, Struct):
             found.update(repeated(value, f"{name}."))
         elif isinstance(value, int | float) or (isinstance(value, str | tuple | dict | frozenset) and value):
             found[name] = value

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import parse
 from slotwise.cli.jobs.eventlog_ads import job_ads

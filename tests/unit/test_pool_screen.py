@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 from slotwise.cli.render.pool_screen import Screen, User, drawn
 from slotwise.model.batches import Batch

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from slotwise.accounts import Account
 from slotwise.classad import ClassAd
 from slotwise.config import load

@@ -6,11 +6,11 @@ import asyncio
 import json
 import subprocess
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.config import Config, load
 from slotwise.execution.cgroup import plan

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from slotwise.execution.exit_status import End, How, Kill, MemoryRule, classify, ends_in_hold
 from slotwise.execution.job_view import JobView, TransferRules, read_job
 from slotwise.execution.keeper_spec import CgroupPlan, KeeperResult, KeeperSpec, Usage, parse_result

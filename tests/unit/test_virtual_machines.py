@@ -9,13 +9,13 @@ import struct
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 import slotwise
+from msgspec.structs import replace
 from slotwise.classad import ClassAd
 from slotwise.config import load
 from slotwise.execution.job_view import read_job, read_slot

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 from slotwise.collector.waiting_room import MOST, MOST_OF_ADDRESS, SILENT_S, TURN_S, as_listed, making_room
 from slotwise.errors import BusyError
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Struct, frozen=True):
     network: str
     asked_at: float = 0.0
     heard_at: float = 0.0

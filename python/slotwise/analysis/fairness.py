@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from slotwise.analysis import spans
 from slotwise.analysis.periods import Periods
@@ -14,8 +14,7 @@ from slotwise.analysis.periods import Periods
 _HOUR_S = 3600.0
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """What one user got.
 
     :param got_hours: core-hours that it used; ``due_hours`` what a fair division of all that was used gives it.
@@ -34,8 +33,7 @@ class Part:
         return self.got_hours / self.due_hours if self.due_hours > 0 else 1.0
 
 
-@dataclass(frozen=True)
-class Fairness:
+class Fairness(Struct, frozen=True):
     """All users, those with the most due first. ``index``: Jain's, 1 where everybody got what was due."""
 
     periods: Periods

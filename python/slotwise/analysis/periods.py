@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, get_args
+
+from msgspec import Struct
 
 from slotwise.errors import UsageError
 
@@ -16,8 +17,7 @@ _MOST = 5000
 _UNITS_S = {"m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
-@dataclass(frozen=True)
-class Periods:
+class Periods(Struct, frozen=True):
     """Consecutive parts of time: part ``i`` is from ``edges[i]`` until ``edges[i + 1]``, in epoch seconds."""
 
     step: Step

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from slotwise.analysis import spans
 from slotwise.analysis.periods import Periods
@@ -20,8 +20,7 @@ _HOUR_S = 3600.0
 _COLUMNS = ("job", "status", "started", "run_started", "wall_s", "last_wall_s", "cores", "gpus")
 
 
-@dataclass(frozen=True)
-class Used:
+class Used(Struct, frozen=True):
     """What one group or user used.
 
     :param cores: cores in use on average in each period.
@@ -44,8 +43,7 @@ class Used:
         return max(self.cores, default=0.0)
 
 
-@dataclass(frozen=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """Who used what, the largest first."""
 
     periods: Periods

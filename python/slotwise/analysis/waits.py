@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from slotwise.analysis.periods import Periods
 from slotwise.analysis.usage import NO_GROUP
@@ -19,8 +19,7 @@ SHARES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 _POINTS = 201
 
 
-@dataclass(frozen=True)
-class Waited:
+class Waited(Struct, frozen=True):
     """Waits of one kind of jobs, in seconds.
 
     :param quantiles: at :data:`SHARES`.
@@ -37,8 +36,7 @@ class Waited:
     waiting: int = 0
 
 
-@dataclass(frozen=True)
-class Waits:
+class Waits(Struct, frozen=True):
     """Kinds of jobs, the commonest first."""
 
     periods: Periods

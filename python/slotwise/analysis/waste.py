@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import polars as pl
+from msgspec import Struct
 
 from slotwise.analysis.past_jobs import REMOVED
 from slotwise.analysis.periods import Periods
@@ -14,8 +13,7 @@ _HOUR_S = 3600.0
 REMOVED_RUNNING, NOT_EVICTED = "Removed", "Other"
 
 
-@dataclass(frozen=True)
-class Wasted:
+class Wasted(Struct, frozen=True):
     """One user's jobs. Times are hours; ``gb_hours`` are GB of memory times hours of runs.
 
     :param badput_hours: core-hours of runs whose work was lost, by eviction or removal.
@@ -36,8 +34,7 @@ class Wasted:
         return max(0.0, self.core_hours - self.cpu_hours)
 
 
-@dataclass(frozen=True)
-class Lost:
+class Lost(Struct, frozen=True):
     """Evictions for one reason, and the core-hours that they cost."""
 
     reason: str
@@ -45,8 +42,7 @@ class Lost:
     badput_hours: float
 
 
-@dataclass(frozen=True)
-class Waste:
+class Waste(Struct, frozen=True):
     """Users with the most idle core-hours first; reasons with the most badput first."""
 
     periods: Periods

@@ -8,9 +8,11 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import unquote
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slotwise.authorization import names, settings
 from slotwise.authorization.entries import Peer, parse_address
@@ -30,8 +32,7 @@ _REMEMBERED = 10_000
 C = TypeVar("C", bound=Caller)
 
 
-@dataclass(frozen=True)
-class Grants(Generic[C]):
+class Grants(Struct, Generic[C], frozen=True):
     """What a caller may do from where it calls. ``caller``: the caller with the levels that the lists grant."""
 
     caller: C
@@ -69,8 +70,7 @@ def _having(caller: C, levels: frozenset[str]) -> C:
     return changed
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """A configuration's lists. ``here``: this host; ``doubts``: doubtful entries, for the administrator."""
 
     policy: Policy
@@ -78,8 +78,7 @@ class Reading:
     doubts: list[str]
 
 
-@dataclass(eq=False)
-class _Open:
+class _Open(Struct, eq=False):
     """An open stream, and the levels that its caller had when it was opened."""
 
     caller: Caller

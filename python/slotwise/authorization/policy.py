@@ -9,8 +9,9 @@ pool's owner on this host.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
+
+from msgspec import Struct, field
 
 from slotwise.authorization.entries import Entry, Peer
 from slotwise.authorization.parts import PARTS_OF_NEGOTIATOR
@@ -52,8 +53,7 @@ class Caller(Protocol):
         """The method by which the caller proved the name: ``FS``, ``IDTOKENS``, ..."""
 
 
-@dataclass(frozen=True)
-class Listing:
+class Listing(Struct, frozen=True):
     """The list that one knob holds. ``origin``: file and line where it is set."""
 
     knob: str
@@ -71,16 +71,14 @@ class Listing:
         return next((each for each in self.entries if (by_host or each.names_users) and each.fits(user, peer)), None)
 
 
-@dataclass(frozen=True)
-class Lists:
+class Lists(Struct, frozen=True):
     """The two lists of one level; None if one is not set."""
 
     allow: Listing | None = None
     deny: Listing | None = None
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """Whether a caller has a level, and why. ``knob``, ``entry`` and ``origin``: the line that decided, if one did."""
 
     allowed: bool
@@ -106,8 +104,7 @@ class Methods(NamedTuple):
     origin: str
 
 
-@dataclass(frozen=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """The lists of all levels of one daemon."""
 
     lists: Mapping[str, Lists] = field(default_factory=dict)

@@ -8,8 +8,9 @@ No knob is exempt: ``SETTABLE_ATTRS_CONFIG = *`` opens the lists of users and ho
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from slotwise.authorization.entries import wildcard, words
 from slotwise.authorization.policy import LEVELS, Decision
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from slotwise.config import Config
 
 
-@dataclass(frozen=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """One list. ``origin``: file and line where it is set."""
 
     knob: str
@@ -27,8 +27,7 @@ class Listed:
     origin: str
 
 
-@dataclass(frozen=True)
-class Settable:
+class Settable(Struct, frozen=True):
     """The lists of a daemon, by level."""
 
     lists: Mapping[str, Listed] = field(default_factory=dict)

@@ -7,8 +7,9 @@ levels to ALLOW_DEFAULT. The same holds for DENY_. Manual, "Authorization".
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from slotwise.authorization.entries import Entry, parse_entry, words
 from slotwise.authorization.policy import CERTIFICATE_METHOD, LEVELS, Listing, Lists, Methods, Policy

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from slotwise._native import ClassAd, ExprTree
 
 
-@dataclass(frozen=True)
-class Clause:
+class Clause(Struct, frozen=True):
     """One clause of a Requirements and what it evaluates to."""
 
     expr: ExprTree
@@ -20,8 +19,7 @@ class Clause:
         return isinstance(self.value, bool | int | float) and bool(self.value)
 
 
-@dataclass(frozen=True)
-class Side:
+class Side(Struct, frozen=True):
     """One ad's judgement of the other; ``value`` is UNDEFINED if it has no Requirements."""
 
     value: object
@@ -38,8 +36,7 @@ class Side:
         return tuple(clause for clause in self.clauses if not clause.passes)
 
 
-@dataclass(frozen=True)
-class Match:
+class Match(Struct, frozen=True):
     """The judgements of both ads. True if both accept."""
 
     left: Side

@@ -11,14 +11,14 @@ what each place does against them.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 OLD, NEW = "old", "new"
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """A place: the option, knob, statement or function of a module as people name it; the syntax of strings there."""
 
     name: str

@@ -6,7 +6,8 @@ The script is complete in itself; only ids of jobs are asked for when they are n
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.cli import help_text
 from slotwise.cli.common.invocation import Invocation
@@ -24,8 +25,7 @@ _IDS = r"slotwise q -nobatch -af:j '' 2>/dev/null | awk '$1 ~ /^[0-9]+[.][0-9]+$
 _KNOBS = r"""slotwise config dump 2>/dev/null | awk '$2 == "=" && $1 ~ /^[A-Za-z0-9_.]+$/ {print $1}'"""
 
 
-@dataclass(frozen=True)
-class Words:
+class Words(Struct, frozen=True):
     """What can follow a command: its verbs and options; ``jobs``: ids of jobs, too."""
 
     help: str

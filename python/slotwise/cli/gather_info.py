@@ -13,9 +13,10 @@ import subprocess
 import tarfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec.structs import replace
 
 from slotwise.classad import ClassAd, parse_ads
 from slotwise.cli.common import written_file

@@ -8,8 +8,9 @@ what it does, which goes on in lines that are indented further.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from itertools import pairwise
+
+from msgspec import Struct, field
 
 _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 _PARTED = re.compile(r"^( {2,4})(\S.*?)(?: {2,}(\S.*))?$")
@@ -18,24 +19,21 @@ _VERBS = re.compile(r"verbs are ([^;]+);")
 _CONTINUED = 8
 
 
-@dataclass
-class Entry:
+class Entry(Struct):
     """An option, or several, with what it does."""
 
     term: str
     text: str = ""
 
 
-@dataclass
-class Section:
+class Section(Struct):
     """Entries under a heading; the first section of a command's help often has none."""
 
     heading: str
     entries: list[Entry] = field(default_factory=list)
 
 
-@dataclass
-class HelpText:
+class HelpText(Struct):
     """A command's help in its parts. ``usage``: without the word itself, a form of the call a line."""
 
     usage: list[str] = field(default_factory=list)

@@ -10,7 +10,8 @@ import errno
 import importlib
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from slotwise import __version__
 from slotwise.cli import registry

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(Struct, frozen=True):
     """A subcommand: ``module`` has ``main(args: list[str], inv: Invocation) -> int``.
 
     ``alone``: beginnings of options that want a process of its own, because they take the caller's terminal, or time.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import grpc
+from msgspec.structs import replace
 
 from slotwise.config import Config
 from slotwise.errors import DeniedError

@@ -6,7 +6,8 @@ They are kept in memory: a host whose request is forgotten, after an hour or wit
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.collector import waiting_room
 from slotwise.errors import NotFoundError, UsageError
@@ -15,8 +16,7 @@ from slotwise.model.pool_host import JOINING, enrolment_code, host_name, roles_o
 _VERSION = re.compile(r"[A-Za-z0-9.+~_-]{0,64}")
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """What a host asks for, checked.
 
     :param public_key: its key for tokens.
@@ -43,8 +43,7 @@ def asked(name: str, roles: list[str], public_key: str, tls_key: str, secret_dig
     return Asked(host_name(name), tuple(roles_of(roles, JOINING)), public_key, tls_key, secret_digest, version)
 
 
-@dataclass
-class Waiting:
+class Waiting(Struct):
     """A request that waits for a decision, or whose answer waits to be collected."""
 
     what: Asked
@@ -76,8 +75,7 @@ class Waiting:
         return enrolment_code(self.request_id, what.name, what.roles, what.public_key, what.tls_key, what.secret_digest)
 
 
-@dataclass
-class Enrolments:
+class Enrolments(Struct):
     """The requests that wait."""
 
     waiting: dict[str, Waiting] = field(default_factory=dict)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 #: A check that is this much late means that this process, or the machine, stood still.
 _STANDSTILL_S = 10.0
 _MOST_S, _LEAST_S = 15.0, 0.5
 
 
-@dataclass
-class Expiry:
+class Expiry(Struct):
     """How often ads are checked, and whether a check may expire them.
 
     :param lifetime_s: CLASSAD_LIFETIME.

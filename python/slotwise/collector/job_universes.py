@@ -7,7 +7,8 @@ slot.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.classad import Value
 
@@ -19,8 +20,7 @@ _NAMES = (
 _ALL = "All"
 
 
-@dataclass
-class JobUniverses:
+class JobUniverses(Struct):
     """The counts, with their peaks since the collector's start."""
 
     _most: dict[str, int] = field(default_factory=dict)

@@ -12,8 +12,9 @@ import ipaddress
 import json
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from slotwise.collector.enrolment import Asked
 from slotwise.daemon import database
@@ -39,8 +40,7 @@ _COLUMNS = "name, roles, public_key, tls_key, address, version, joined_at, by, c
 _KEPT_S = 30 * 86400
 
 
-@dataclass(frozen=True)
-class NodeRow:
+class NodeRow(Struct, frozen=True):
     """A host. Times are in epoch seconds; 0: never."""
 
     name: str

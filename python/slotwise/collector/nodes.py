@@ -13,7 +13,8 @@ import ipaddress
 import logging
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise import __version__, ids
 from slotwise.clock import Clock
@@ -38,16 +39,14 @@ _log = logging.getLogger(__name__)
 TOKEN_MOST_S, TOKEN_MOST_USES = 30 * 86400, 10_000
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """What a host's master advertises."""
 
     address: str
     version: str
 
 
-@dataclass(frozen=True)
-class PoolView:
+class PoolView(Struct, frozen=True):
     """What the service sees and changes of the collector's ads."""
 
     #: Hosts whose master advertises, by name in lower case.

@@ -10,7 +10,8 @@ Source: HTCondor's offline plug-in of the collector; administrators' manual, "Po
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.collector.ad_log import AdLog
@@ -24,8 +25,7 @@ _FOREVER_S = 2**31 - 1
 _MARKS = frozenset({"offline", "absent"})
 
 
-@dataclass
-class OfflineRules:
+class OfflineRules(Struct):
     """How long ads of machines that are off are kept (seconds), and which machines become absent."""
 
     offline_life_s: int = _FOREVER_S
@@ -35,8 +35,7 @@ class OfflineRules:
     expire_invalidated: bool = False
 
 
-@dataclass(frozen=True)
-class Touched:
+class Touched(Struct, frozen=True):
     """What a pack means for machines that are off."""
 
     keys: tuple[str, ...]

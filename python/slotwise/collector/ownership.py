@@ -8,7 +8,8 @@ advertise, for as long as the ad exists. An administrator may do all of it, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.table import PackKeys
 from slotwise.wire import contact
@@ -27,8 +28,7 @@ NAMING = ("Name", "Machine", "ScheddName", *_ADDRESSES)
 _NOTED = frozenset({"machine"})
 
 
-@dataclass(frozen=True)
-class Sender:
+class Sender(Struct, frozen=True):
     """Who advertises: ``host`` is the host that a daemon has proved to be on, in lower case, or empty; ``is_here``:
     the call comes from the collector's own host."""
 

@@ -12,9 +12,10 @@ import logging
 import math
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from slotwise.classad.values import Value
 from slotwise.daemon import database
@@ -37,8 +38,7 @@ _MOST_WATTS = 1e6
 _PRUNE_EVERY = 100
 
 
-@dataclass(frozen=True)
-class Sleep:
+class Sleep(Struct, frozen=True):
     """One sleep of a machine (epoch seconds).
 
     :param ended: None while the machine sleeps.

@@ -12,8 +12,9 @@ import ipaddress
 import logging
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from urllib.parse import unquote
+
+from msgspec import Struct, field
 
 from slotwise import ids
 from slotwise.clock import Clock
@@ -35,8 +36,7 @@ _IDENTITY = re.compile(r"[A-Za-z0-9._+\-/]{1,128}@[A-Za-z0-9._\-]{1,255}")
 _TEXT = re.compile(r"[\x20-\x7e]{0,200}")
 
 
-@dataclass
-class Pending:
+class Pending(Struct):
     """A request that waits for approval, or whose token waits to be collected."""
 
     request: token_pb2.TokenRequest
@@ -79,8 +79,7 @@ class Pending:
         )
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """Requests of daemons from ``network`` are approved until ``until`` (epoch seconds)."""
 
     network: ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -102,8 +101,7 @@ class Rule:
         )
 
 
-@dataclass
-class Requests:
+class Requests(Struct):
     """The requests that wait. No I/O: times, ids and the signer are arguments."""
 
     pending: dict[str, Pending] = field(default_factory=dict)

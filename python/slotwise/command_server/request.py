@@ -7,8 +7,9 @@ import os
 import resource
 import socket
 import struct
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 _VERSION = b"1"
 #: Limits that bound what a command may do; others (open files, locked memory) bound only processes.
@@ -16,8 +17,7 @@ _LIMITS = (resource.RLIMIT_FSIZE, resource.RLIMIT_CPU, resource.RLIMIT_AS, resou
 _LONGEST = 16 * 1024 * 1024
 
 
-@dataclass(frozen=True)
-class CommandRequest:
+class CommandRequest(Struct, frozen=True):
     """A call as the launcher sent it; ``streams`` are three open descriptors that the receiver must close."""
 
     argv: list[str]

@@ -6,10 +6,12 @@ Nothing here refuses a configuration; :func:`require_sound` does, for the policy
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import lru_cache
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slotwise.authorization import entries as authorization
 from slotwise.config import coherence, debug, log_limits, slot_names
@@ -113,8 +115,7 @@ def _is_own(origin: Origin) -> bool:
     return origin.file in _OWN_SOURCES or origin.file.startswith(_AUTOMATIC)
 
 
-@dataclass(frozen=True)
-class _Names:
+class _Names(Struct, frozen=True):
     """The names that a configuration defines, in lower case."""
 
     #: Names that values refer to, or that lists of attributes and expressions contain.

@@ -9,7 +9,8 @@ import os
 import pwd
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.errors import ConfigError
 from slotwise.model.knobs import Knobs
@@ -20,8 +21,7 @@ NAMES = ("condor", "slotwise")
 _REMEDY = "write CONDOR_IDS = <uid>.<gid> of an account made for the daemons"
 
 
-@dataclass(frozen=True)
-class DaemonAccount:
+class DaemonAccount(Struct, frozen=True):
     """An account of the host: its name, ids and all its groups; ``named``: CONDOR_IDS names it."""
 
     name: str

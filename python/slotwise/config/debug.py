@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 #: Messages that every log has: important ones, warnings and errors.
 ALWAYS = frozenset({"D_ALWAYS", "D_ERROR", "D_STATUS"})
@@ -59,8 +60,7 @@ _NOT_HERE = frozenset(
 _WORD = re.compile(r"(?P<sign>[-+]?)(?P<name>[A-Z0-9_]+)(?::(?P<level>\d+))?", re.IGNORECASE)
 
 
-@dataclass
-class DebugFlags:
+class DebugFlags(Struct):
     """The selection of the words of some knobs together."""
 
     #: Verbosity by category: 1 or 2. Other categories are off, except for :data:`ALWAYS`.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.config.table import Knob, find_knob, similar_knobs
 from slotwise.config.view import Config, Origin
@@ -36,8 +37,7 @@ POLICY = (
 )
 
 
-@dataclass(frozen=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """A knob, what it expands to, and the macros that its raw text mentions, each explained in turn."""
 
     name: str
@@ -57,8 +57,7 @@ class Explanation:
         }
 
 
-@dataclass(frozen=True)
-class Meaning:
+class Meaning(Struct, frozen=True):
     """What the table of knobs says of a name: what it is for, or what the name may have been meant to be."""
 
     knob: Knob | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from slotwise.config.view import Origin
 
@@ -10,8 +10,7 @@ from slotwise.config.view import Origin
 ERROR, WARNING, NOTE = "error", "warning", "note"
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """A fault or a doubt. ``code`` is stable; ``hint`` is the remedy, or empty."""
 
     severity: str

@@ -9,30 +9,27 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.errors import ConfigError
 
 
-@dataclass(frozen=True)
-class Auto:
+class Auto(Struct, frozen=True):
     """An equal part of what is not given out otherwise."""
 
 
-@dataclass(frozen=True)
-class Minimal:
+class Minimal(Struct, frozen=True):
     """As little as a slot can have."""
 
 
-@dataclass(frozen=True)
-class Fraction:
+class Fraction(Struct, frozen=True):
     """A part of all there is: ``1/4`` and ``25%`` are 0.25."""
 
     part: float
 
 
-@dataclass(frozen=True)
-class Amount:
+class Amount(Struct, frozen=True):
     """So much, in the resource's own unit (cores, MiB of memory, KiB of disk and swap, pieces)."""
 
     value: float
@@ -41,8 +38,7 @@ class Amount:
 Share = Auto | Minimal | Fraction | Amount
 
 
-@dataclass(frozen=True)
-class Shares:
+class Shares(Struct, frozen=True):
     """A slot type's shares. Keys are ``cpus``, ``memory``, ``disk``, ``swap`` and tags of custom resources.
 
     ``constraints`` has the text after the colon, an expression about single devices, by tag.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 import slotwise._native as _native
 
 
-@dataclass(frozen=True)
-class Knob:
+class Knob(Struct, frozen=True):
     """One row of the knob table.
 
     ``default`` is the raw macro text; ``implied`` is the value that typed reading falls back to for

@@ -8,9 +8,10 @@ unknown. ``tests/unit/test_knob_classes.py`` derives the first from the code and
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+
+from msgspec import Struct
 
 
 class Effect(Enum):
@@ -28,8 +29,7 @@ class Effect(Enum):
     NONE = "none"
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """Knobs whose names match ``names`` (a regular expression), and what is lost.
 
     ``off``: values (in lower case) with which the knob requests nothing, or what happens anyway; its default and the

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
 
 from slotwise._native import ConfigData
 from slotwise.config.refusal import config_error
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from slotwise.classad import ExprTree
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """Where a value was set. ``file`` may be ``<Detected>``, ``<Environment>``, ``<Runtime>`` or ``<Default>``;
     ``line`` is 0 for sources without lines; ``template`` is ``CATEGORY:NAME`` for values that ``use`` made."""
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from slotwise.classad.evaluate import Expression, compiled
 from slotwise.config import Config
@@ -43,8 +44,7 @@ class AutoPublish(StrEnum):
     IF_CHANGED = "if_changed"
 
 
-@dataclass(frozen=True)
-class CronJob:
+class CronJob(Struct, frozen=True):
     """One job. ``slots``: the numbers of the slots that get its ads; empty: all slots."""
 
     name: str
@@ -79,8 +79,7 @@ class CronJob:
         return compiled(f"{self.family}{self.name}_CONDITION", self.condition) if self.condition else None
 
 
-@dataclass(frozen=True)
-class CronRules:
+class CronRules(Struct, frozen=True):
     """All jobs, and the settings for all of them."""
 
     jobs: tuple[CronJob, ...] = ()

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.classad.evaluate import Expr, literal_or_expression
 from slotwise.cron.jobs import CronJob
@@ -19,8 +20,7 @@ _log = logging.getLogger(__name__)
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(Struct, frozen=True):
     """An ad that a job printed. ``tag``: the name behind the dash; ``update``: whether the job wants it sent."""
 
     attributes: dict[str, bool | int | float | str | Expr | None]

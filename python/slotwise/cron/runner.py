@@ -8,7 +8,8 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from slotwise.cron.jobs import CronJob, CronRules, Mode
 from slotwise.cron.output import Output, Reader

@@ -12,9 +12,10 @@ import re
 import stat
 import time
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from slotwise.classad import ClassAd, parse_ads
 from slotwise.config import Config
@@ -29,8 +30,7 @@ _TAIL, _BLOCK = 65536, 1024 * 1024
 _ATTRIBUTE = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*(\Z| \Z| =\Z| = )")
 
 
-@dataclass(frozen=True)
-class Rotation:
+class Rotation(Struct, frozen=True):
     """When a file is put aside: before it grows beyond ``size_most`` bytes, and when it is of another day or month.
 
     ``rotations`` older ones are kept. A size that is not positive means no bound.
@@ -65,8 +65,7 @@ class Rotation:
         )
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(Struct, frozen=True):
     """An ad in long form, and its banner without the stars; a ``chained`` one begins with the place of the former."""
 
     text: str

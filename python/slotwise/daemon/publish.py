@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import grpc
+from msgspec import Struct, field
 
 from slotwise.daemon.locate import collector_target
 from slotwise.daemon.runtime import DaemonContext
@@ -31,8 +31,7 @@ _CHUNK_ROWS = 2000
 _INVALIDATE_S = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class AdUpdate:
+class AdUpdate(Struct, frozen=True):
     """Ads of a kind (MyType), whole or in part, as the collector takes them."""
 
     kind: str
@@ -157,8 +156,7 @@ class Publisher(ReconnectingStream[collector_pb2.AdvertiseReply]):
             self._changed.set()
 
 
-@dataclass(slots=True)
-class _Kept:
+class _Kept(Struct):
     table: AdTable
     #: Version of the table that the collector was sent; 0: nothing on this stream.
     sent: int = 0

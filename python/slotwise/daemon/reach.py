@@ -9,8 +9,10 @@ import hashlib
 import ipaddress
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slotwise.config import Config
 from slotwise.daemon import interfaces
@@ -27,8 +29,7 @@ _DEFAULTS = ("collector", "schedd", "startd", "negotiator", "master")
 DAEMON = "shared_port"
 
 
-@dataclass(frozen=True)
-class SharedPort:
+class SharedPort(Struct, frozen=True):
     """A host's shared port. ``port``: 0 where nothing listens and a broker alone reaches the host; ``default``: the
     daemon that is meant where a caller names none; ``broker``: ``host:port``, empty without one."""
 
@@ -145,8 +146,7 @@ def _named(found: Contact, full_name: str, config: Config) -> Contact:
     return found
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """An address to listen on. ``v6only``: no IPv4 callers there; ``optional``: it may be missing."""
 
     host: str

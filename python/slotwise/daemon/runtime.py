@@ -18,10 +18,11 @@ import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import grpc
+from msgspec.structs import replace
 
 from slotwise import __version__, metrics
 from slotwise.authorization import settable, settings

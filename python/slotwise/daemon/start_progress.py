@@ -10,9 +10,10 @@ import contextlib
 import json
 import os
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from slotwise.daemon import privileges, process
 from slotwise.home import PoolHome
@@ -30,13 +31,12 @@ class Note(Protocol):
         ...
 
 
-@dataclass
-class StartProgress:
+class StartProgress(Struct):
     """Writes the progress of this process; a failure to write is no reason to fail at the start."""
 
     home: PoolHome
     name: str
-    _written_at: float = field(default=float("-inf"), init=False)
+    _written_at: float = float("-inf")
 
     def note(self, text: str, *, done: int = 0, of: int = 0) -> None:
         """Write what is being done, and how much of it; of steps that follow each other closely only some."""

@@ -6,16 +6,16 @@ import json
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct
 
 from slotwise.model.stored_form import Json
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass
-class StepFile:
+class StepFile(Struct):
     """Steps on disk, at most ``max_bytes`` and as many again in a file with ``.old`` behind its name.
 
     When the file cannot be written, as on a full disk, that is logged and nothing more is recorded.
@@ -23,7 +23,7 @@ class StepFile:
 
     path: Path
     max_bytes: int
-    _gave_up: bool = field(default=False, init=False)
+    _gave_up: bool = False
 
     def append(self, step: Mapping[str, Json]) -> None:
         """Write a step down."""

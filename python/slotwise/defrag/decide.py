@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd, ExprTree, quote
 from slotwise.defrag.rules import DefragRules, pace
@@ -15,8 +16,7 @@ BASE = "PartitionableSlot =?= true && Offline =!= true"
 _GROWTH, _SMALL_BADPUT, _SMALL_DELAY_S = 1.25, 1200, 1200
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Struct, frozen=True):
     """A machine's startd; ``check`` must still be true when the startd is asked to drain."""
 
     machine: str
@@ -25,8 +25,7 @@ class Target:
     check: str = ""
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """The plan of a poll. ``drain`` has all candidates, best first; ``wanted`` of them are to be drained."""
 
     draining: frozenset[str] = frozenset()
@@ -150,8 +149,7 @@ def _check(rules: DefragRules, ad: ClassAd, now: float) -> str:
     return " && ".join(limits)
 
 
-@dataclass
-class Arrivals:
+class Arrivals(Struct):
     """How often machines become whole: a poll sees machines that are whole now, or that no longer drain."""
 
     whole: frozenset[str] = frozenset()

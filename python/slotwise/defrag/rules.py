@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.classad import ExprTree, new_syntax
 from slotwise.classad.evaluate import Expr
@@ -15,8 +16,7 @@ from slotwise.errors import AdSyntaxError, ConfigError
 _SCHEDULES = {"graceful": 0, "quick": 10, "fast": 20}
 
 
-@dataclass(frozen=True)
-class DefragRules:
+class DefragRules(Struct, frozen=True):
     """What to drain, how much of it, and how. A limit below 0 is none."""
 
     name: str = ""
@@ -40,8 +40,7 @@ class DefragRules:
         return f"Defrag {self.name}"
 
 
-@dataclass(frozen=True)
-class Pace:
+class Pace(Struct, frozen=True):
     """DEFRAG_DRAINING_MACHINES_PER_HOUR in whole machines: so many each poll, and the rest each hour and each day."""
 
     per_poll: int

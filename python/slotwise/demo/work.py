@@ -5,8 +5,9 @@ Everything the jobs need is written here and transferred; they use only a POSIX 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 #: Numbers that each counting job looks at.
 RANGE = 1000
@@ -44,8 +45,7 @@ nothing here can run
 """
 
 
-@dataclass(frozen=True)
-class Submission:
+class Submission(Struct, frozen=True):
     """A submit description: who submits it, its file name and text."""
 
     user: str

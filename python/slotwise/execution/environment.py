@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
+
+from msgspec import Struct, field
 
 from slotwise.execution.job_view import SCRATCH_TEXT, JobView, NodeView, SlotView
 
 
-@dataclass(frozen=True)
-class EnvironmentSettings:
+class EnvironmentSettings(Struct, frozen=True):
     """Knobs that shape a job's environment.
 
     ``inherited``: the part of the starter's own that jobs get. ``extra``: STARTER_JOB_ENVIRONMENT.
@@ -36,8 +36,7 @@ class EnvironmentSettings:
     ports: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(Struct, frozen=True):
     """Where a run's files are."""
 
     scratch: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import shlex
 import signal
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from slotwise.execution.job_view import JobView
 from slotwise.execution.keeper_spec import KeeperResult
@@ -85,8 +86,7 @@ CONTAINER_FAILED = "container"
 MACHINE_FAILED = "machine"
 
 
-@dataclass(frozen=True)
-class Kill:
+class Kill(Struct, frozen=True):
     """A request that the job end. ``hold`` puts it on hold with the code; else it goes back to idle."""
 
     fast: bool
@@ -102,8 +102,7 @@ class Kill:
         return (self.fast, self.hold)
 
 
-@dataclass(frozen=True)
-class End:
+class End(Struct, frozen=True):
     """The end of a run, as it is reported to the shadow. ``code``: exit code or signal number."""
 
     how: How
@@ -121,8 +120,7 @@ class End:
         return self.how in (How.EXITED, How.SIGNALED)
 
 
-@dataclass(frozen=True)
-class MemoryRule:
+class MemoryRule(Struct, frozen=True):
     """How an OOM is judged: the limit (MiB; -1 none), and STARTER_ALWAYS_HOLD_ON_OOM."""
 
     limit_mib: int = -1

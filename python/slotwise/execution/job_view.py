@@ -6,9 +6,10 @@ import math
 import re
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TypeGuard
+
+from msgspec import Struct, field
 
 from slotwise.errors import UsageError
 from slotwise.execution.arguments import environment_new, environment_old, of_job
@@ -30,8 +31,7 @@ NULL_FILE = "/dev/null"
 PARALLEL = 11
 
 
-@dataclass(frozen=True)
-class KillSignals:
+class KillSignals(Struct, frozen=True):
     """Signals that ask a job to leave (numbers), and the seconds it may take unless the kill says otherwise."""
 
     soft: int = signal.SIGTERM
@@ -40,8 +40,7 @@ class KillSignals:
     vacate_s: int | None = None
 
 
-@dataclass(frozen=True)
-class TransferRules:
+class TransferRules(Struct, frozen=True):
     """How files move. ``output_files`` None: all new and changed top-level files."""
 
     mode: str = "IF_NEEDED"
@@ -54,8 +53,7 @@ class TransferRules:
     file_system_domain: str = ""
 
 
-@dataclass(frozen=True)
-class CheckpointRules:
+class CheckpointRules(Struct, frozen=True):
     """How a job says that it has written a checkpoint, and which files that is (None: its usual outputs)."""
 
     exit_code: int = 0
@@ -63,8 +61,7 @@ class CheckpointRules:
     files: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True)
-class StreamRules:
+class StreamRules(Struct, frozen=True):
     """Standard output, or error, of a job whose files move.
 
     ``sent``: it goes to the access point; otherwise it stays at the execution point. ``live``: it goes while the job
@@ -75,8 +72,7 @@ class StreamRules:
     live: bool = False
 
 
-@dataclass(frozen=True)
-class NodeView:
+class NodeView(Struct, frozen=True):
     """A node of a parallel job: its number, how many there are, and where at the access point they may leave files."""
 
     number: int
@@ -84,8 +80,7 @@ class NodeView:
     spool: str
 
 
-@dataclass(frozen=True)
-class JobView:
+class JobView(Struct, frozen=True):
     """A job as the starter sees it."""
 
     job_id: str
@@ -144,8 +139,7 @@ class JobView:
         return found
 
 
-@dataclass(frozen=True)
-class SlotView:
+class SlotView(Struct, frozen=True):
     """A slot as the starter sees it; amounts are what the slot has, not what the job asked for."""
 
     name: str

@@ -13,9 +13,11 @@ import logging
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slotwise.daemon.containment import contained
 from slotwise.execution import launcher
@@ -56,8 +58,7 @@ class KeeperListener(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class AdoptedJob:
+class AdoptedJob(Struct, frozen=True):
     """A job that a former daemon left running: its process (0: it does not execute yet), since when."""
 
     pid: int

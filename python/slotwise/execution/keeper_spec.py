@@ -6,12 +6,12 @@ The fields are those of the Rust crate ``keeper`` (module ``spec``); text never 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec import Struct, field
 
-@dataclass(frozen=True)
-class CgroupSetting:
+
+class CgroupSetting(Struct, frozen=True):
     """A value for a file of the job's cgroup; ``required`` means: no run without it."""
 
     path: str
@@ -19,8 +19,7 @@ class CgroupSetting:
     required: bool = False
 
 
-@dataclass(frozen=True)
-class CgroupPlan:
+class CgroupPlan(Struct, frozen=True):
     """The cgroups of one job. ``version`` 0 means none."""
 
     version: int = 0
@@ -58,8 +57,7 @@ class CgroupPlan:
         yield "cg.ignore_cache", str(int(self.ignore_cache))
 
 
-@dataclass(frozen=True)
-class Isolation:
+class Isolation(Struct, frozen=True):
     """Namespaces of a job: bind mounts (source, target), paths that stay reachable below them, own process ids.
 
     ``shm_mib``: its own /dev/shm of that size (0: as large as the kernel likes; None: the host's). ``private_ipc``: own
@@ -74,8 +72,7 @@ class Isolation:
     hide: tuple[str, str] | None = None
 
 
-@dataclass(frozen=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """The account that a job runs as. ``uid`` None: the starter's own, which is then not root."""
 
     uid: int | None = None
@@ -92,8 +89,7 @@ class Identity:
         return None if self.uid is None or self.gid is None else (self.uid, self.gid)
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Resource limits: (resource number, soft, hard), nice value added, file mask, OOM badness.
 
     ``processes``: how many more processes and threads than at the start the job's account may have; 0 for any number.
@@ -108,8 +104,7 @@ class Limits:
     oom_score_adj: int | None = None
 
 
-@dataclass(frozen=True)
-class KeeperSpec:
+class KeeperSpec(Struct, frozen=True):
     """All a keeper needs to run one job."""
 
     name: str
@@ -189,8 +184,7 @@ class KeeperSpec:
         return text.encode("utf-8", "surrogateescape")
 
 
-@dataclass(frozen=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """What a job has used: CPU seconds, memory in KiB, processes at the last look."""
 
     user_s: float = 0.0
@@ -203,8 +197,7 @@ class Usage:
     processes: int = 0
 
 
-@dataclass(frozen=True)
-class KeeperResult:
+class KeeperResult(Struct, frozen=True):
     """How a run ended, as its keeper saw it.
 
     ``how``: exited, signaled, failed (``stage`` and ``errno``), lost (the keeper died). ``ended_by``: itself, soft,

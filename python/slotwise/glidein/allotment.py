@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 #: What the daemons of an execution point need themselves, in MiB, of memory that a cgroup or batch system limits.
 DAEMONS_MIB = 256
@@ -18,8 +19,7 @@ _NO_LIMIT = 1 << 60
 _MIB = 1 << 20
 
 
-@dataclass(frozen=True)
-class Allotment:
+class Allotment(Struct, frozen=True):
     """What a job of another system may use; None: it says nothing.
 
     ``memory_mib`` is for jobs: what the daemons need is taken off. ``gpus`` is the number of devices, and
@@ -33,8 +33,7 @@ class Allotment:
     sources: Mapping[str, str] = ()  # type: ignore[assignment]
 
 
-@dataclass(frozen=True)
-class CgroupLimits:
+class CgroupLimits(Struct, frozen=True):
     """The limits of this process's cgroups: ``cpus`` of bandwidth and ``memory`` in bytes; None: none."""
 
     cpus: float | None = None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+
+from msgspec import Struct, to_builtins
 
 from slotwise.glidein.plan import Settings
 
@@ -13,8 +14,7 @@ ENDED, NOT_JOINED, FAILED = 0, 3, 4
 HOME = "h"
 
 
-@dataclass(frozen=True)
-class Order:
+class Order(Struct, frozen=True):
     """What the command hands to its guard, as a line of JSON.
 
     :param directory: a directory of this glide-in alone, in which the guard makes its home; it removes it.
@@ -34,7 +34,7 @@ class Order:
 
     def text(self) -> str:
         """As a line."""
-        return json.dumps(asdict(self)) + "\n"
+        return json.dumps(to_builtins(self)) + "\n"
 
     @classmethod
     def of_text(cls, text: str) -> Order:

@@ -11,14 +11,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _POOL = re.compile(r"^#\s*pool:\s*(\S+)\s*$", re.MULTILINE)
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----\n?")
 
 
-@dataclass(frozen=True)
-class Pass:
+class Pass(Struct, frozen=True):
     """What the file says; ``pool`` and ``authorities`` are empty where it does not."""
 
     token: str

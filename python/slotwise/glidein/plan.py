@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 #: Kept for a job that does not say how long it runs, and for jobs to leave; both at most a tenth of the lifetime.
 RESERVE_S, VACATE_S = 600, 120
@@ -16,8 +17,7 @@ _SECONDS = ("AllowedExecuteDuration", "AllowedJobDuration")
 _MINUTES = ("MaxWallTimeMins",)
 
 
-@dataclass(frozen=True)
-class Schedule:
+class Schedule(Struct, frozen=True):
     """The moments of a glide-in's life, in epoch seconds, in their order; without an end it has none of them.
 
     ``drains_at``: no further job starts, and the glide-in ends with the last one that runs. ``vacates_at``: jobs that
@@ -53,8 +53,7 @@ class Schedule:
         return max(1, int(self.ends_at - self.vacates_at - min(CLEAN_UP_S, (self.ends_at - self.vacates_at) / 4)))
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """What a glide-in is: everything that its configuration says.
 
     :param name: of its daemons, and its file system's domain: nothing is shared with other hosts.

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 #: Cores of a compute unit by capability; other capabilities have as many as the newest.
 _CORES: Mapping[tuple[int, int], int] = MappingProxyType(
@@ -27,8 +28,7 @@ _CORES_OF_OTHERS = 128
 _SHORT = 12
 
 
-@dataclass(frozen=True)
-class Device:
+class Device(Struct, frozen=True):
     """One GPU, or a MIG instance of one. What a library does not report is None (empty for texts).
 
     ``uuid`` is as the library has it: bare from CUDA and HIP, with the prefix ``GPU-`` or ``MIG-`` from NVML.
@@ -100,8 +100,7 @@ class Device:
         return found
 
 
-@dataclass(frozen=True)
-class OpenClDevice(Device):
+class OpenClDevice(Device, frozen=True):
     """A GPU that only OpenCL knows: it has no UUID; its clock is in whole MHz."""
 
     opencl_version: str = ""

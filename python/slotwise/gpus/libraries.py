@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from slotwise.gpus.device import Device
 
 
-@dataclass(frozen=True)
-class NvmlDevices:
+class NvmlDevices(Struct, frozen=True):
     """NVML's answer: MIG instances in the order of their UUIDs, then GPUs that are not divided.
 
     ``children``: the MIG instances of each divided GPU, by UUID (with ``GPU-`` and ``MIG-``).

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slotwise.gpus.device import Device, bare_uuid, gpu_id
 from slotwise.gpus.libraries import Libraries, NvmlDevices
@@ -21,8 +23,7 @@ _PREFIXES: Mapping[Kind, str] = {"cuda": "CUDA", "hip": "GPU", "opencl": "OCL"}
 _INDEX = re.compile(r"[A-Za-z]*([0-9]+)")
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Struct, frozen=True):
     """The options of a call. ``ids``: the form of devices' ids; ``short`` unless their libraries have no UUIDs.
 
     ``only``: devices to report (indexes, ids or beginnings of ids; none: all), ``only_hip`` likewise among AMD's.
@@ -50,16 +51,14 @@ class Request:
     check: bool = False
 
 
-@dataclass
-class Report:
+class Report(Struct):
     """The lines to print, and those for standard error."""
 
     lines: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class _Enumerated:
+class _Enumerated(Struct, frozen=True):
     devices: Sequence[Device]
     kind: Kind
     nvml: NvmlDevices | None

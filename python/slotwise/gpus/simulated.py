@@ -6,7 +6,9 @@ Source: manual page of condor_gpu_discovery, -simulate; the values were read fro
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slotwise.errors import UsageError
 from slotwise.gpus.device import Device, rocm_uuid, uuid_of
@@ -15,8 +17,7 @@ from slotwise.gpus.libraries import NvmlDevices
 _MIB = 2**20
 
 
-@dataclass(frozen=True)
-class _Model:
+class _Model(Struct, frozen=True):
     """A line of the table; ``mig_mib`` is the memory of each MIG instance."""
 
     device: Device

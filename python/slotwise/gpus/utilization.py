@@ -7,7 +7,8 @@ the one before, and a SlotMergeConstraint that gives it to the slots that have t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.gpus.device import gpu_id
 
@@ -15,8 +16,7 @@ _MICRO = 1_000_000
 _MIB = 2**20
 
 
-@dataclass
-class Meter:
+class Meter(Struct):
     """The samples of one device. ``index``: CUDA's index; ``last_us``: the time of the newest sample."""
 
     index: int

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from email.message import EmailMessage
 from email.policy import SMTP
+
+from msgspec import Struct
 
 from slotwise.mail.settings import MailSettings
 from slotwise.observe.log import one_line
@@ -26,8 +27,7 @@ _SUBJECT_PROLOG = "[Condor] "
 _HOMEPAGE = "https://htcondor.org/"
 
 
-@dataclass(frozen=True, slots=True)
-class Mail:
+class Mail(Struct, frozen=True):
     """An outgoing mail: addresses, and subject and body in HTCondor's frame."""
 
     recipients: tuple[str, ...]
@@ -36,8 +36,7 @@ class Mail:
     sender: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Recipients:
+class Recipients(Struct, frozen=True):
     """The recipients in a list of addresses, and those of its words that are not addresses."""
 
     addresses: tuple[str, ...]
@@ -99,8 +98,7 @@ def as_message(mail: Mail) -> EmailMessage:
     return message
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramCall:
+class ProgramCall(Struct, frozen=True):
     """The command line of a mail program and its input."""
 
     words: tuple[str, ...]

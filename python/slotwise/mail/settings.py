@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from slotwise.config import Config
 from slotwise.errors import ConfigError
@@ -13,8 +13,7 @@ _TLS = ("starttls", "tls", "none")
 _HERE = ("localhost", "127.0.0.1", "::1")
 
 
-@dataclass(frozen=True)
-class MailSettings:
+class MailSettings(Struct, frozen=True):
     """How mail leaves this host, and the texts of its frame.
 
     ``smtp`` is the host and port of a server that accepts all mail; without one, ``sendmail`` sends if that program

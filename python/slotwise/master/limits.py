@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from slotwise.config import Config
 
@@ -15,8 +15,7 @@ FAST_MOST_S = 40.0
 SILENCE_S = 25.0
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Time limits in seconds: SLOTWISE_START_TIMEOUT, SHUTDOWN_GRACEFUL_TIMEOUT, SHUTDOWN_FAST_TIMEOUT."""
 
     start_s: float = 30.0

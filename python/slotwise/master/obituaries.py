@@ -10,8 +10,9 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from slotwise.config import Config
 from slotwise.daemon.privileges import own_files
@@ -28,8 +29,7 @@ _NO_RESTART = 99
 _IN_A_ROW_MOST, _LINES_MOST, _BYTES_MOST = 4, 1024, 256 * 1024
 
 
-@dataclass(frozen=True)
-class Death:
+class Death(Struct, frozen=True):
     """The death of a daemon that should be running.
 
     ``code``: its exit status, or the negative number of the signal that it died of. ``hung``: the master killed it
@@ -44,8 +44,7 @@ class Death:
     restart_s: float = 0.0
 
 
-@dataclass(frozen=True)
-class ObituarySettings:
+class ObituarySettings(Struct, frozen=True):
     """PUBLISH_OBITUARIES, OBITUARY_LOG_LENGTH, and <DAEMON>_ADMIN_EMAIL or CONDOR_ADMIN for each daemon."""
 
     published: bool

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 #: The order of starting; stopping reverses it. A daemon may rely on those before it. The starter comes before the
 #: startd, which restores its claims from the starter's report of live runs.
@@ -20,8 +21,7 @@ END_JOBS = frozenset({"starter", "startd"})
 STABLE_S = 5.0
 
 
-@dataclass(frozen=True)
-class Backoff:
+class Backoff(Struct, frozen=True):
     """Knobs MASTER_BACKOFF_CONSTANT, _FACTOR, _CEILING and MASTER_RECOVER_FACTOR (seconds, manual section 4.5.9)."""
 
     constant_s: float = 9.0

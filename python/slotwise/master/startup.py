@@ -12,8 +12,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from slotwise.config import Config, load, persistent, require_sound, root_file
 from slotwise.config.loading import named_file
@@ -42,8 +43,7 @@ _TAIL_LINES = 12
 _LOOK_S = 1.0
 
 
-@dataclass
-class UpResult:
+class UpResult(Struct):
     """The result of `slotwise up`. ``daemons``: name, pid, address."""
 
     daemons: list[tuple[str, int, str]] = field(default_factory=list)

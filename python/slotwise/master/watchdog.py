@@ -11,8 +11,9 @@ import asyncio
 import logging
 import signal
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from slotwise.clock import Clock
 from slotwise.config import Config
@@ -29,8 +30,7 @@ _SLICE_S = 0.25
 _AGAIN_S = 1.0
 
 
-@dataclass(frozen=True)
-class HangTimeout:
+class HangTimeout(Struct, frozen=True):
     """How long a daemon may be silent (seconds), and whether a hung one leaves a core file."""
 
     timeout_s: float = 3600.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.values import whole
@@ -136,8 +136,7 @@ def _relax(view: JobExplanation) -> dict[str, str | int] | None:
     return {"clause": best.clause, "slots": best.without}
 
 
-@dataclass(frozen=True)
-class _Prospects:
+class _Prospects(Struct, frozen=True):
     """What a cycle now would do with a job, and what bounds its submitter."""
 
     #: Slot that the job would get, and by what means in words.

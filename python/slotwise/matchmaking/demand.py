@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slotwise.matchmaking.reasons import LIMITS, reason_label
 from slotwise.matchmaking.rows import JsonObject, Refusal
@@ -24,8 +26,7 @@ _MEMORY_STEP_MIB, _DISK_STEP_MIB = 128, 1024
 _MOST_MIB = 1 << 40
 
 
-@dataclass(frozen=True, order=True)
-class Shape:
+class Shape(Struct, frozen=True, order=True):
     """What one job asks for, and what one slot has."""
 
     cpus: float = 1
@@ -64,8 +65,7 @@ def _stepped(amount: float, step: int) -> int:
     return math.ceil(min(amount, _MOST_MIB) / step) * step
 
 
-@dataclass(frozen=True)
-class Ask:
+class Ask(Struct, frozen=True):
     """One request of a cycle: whose it is, its shape, and since when its first job is idle (epoch seconds)."""
 
     submitter: str
@@ -73,8 +73,7 @@ class Ask:
     idle_since: float
 
 
-@dataclass(frozen=True)
-class ShapeDemand:
+class ShapeDemand(Struct, frozen=True):
     """The jobs of one shape that got nothing.
 
     :param submitters: how many have such jobs; ``top`` names those with the most.
@@ -109,8 +108,7 @@ class ShapeDemand:
         }
 
 
-@dataclass
-class _Sum:
+class _Sum(Struct):
     """What is known of a shape so far."""
 
     autoclusters: int = 0
@@ -134,8 +132,7 @@ class _Sum:
         )
 
 
-@dataclass(frozen=True)
-class UnmetDemand:
+class UnmetDemand(Struct, frozen=True):
     """What a cycle left unmet. ``at``: epoch seconds. ``left_out``: shapes that are in the sums alone."""
 
     at: float = 0.0
@@ -187,8 +184,7 @@ def unmet(refusals: Iterable[Refusal], ask_of: Callable[[str], Ask | None], now:
     )
 
 
-@dataclass(frozen=True)
-class Supply:
+class Supply(Struct, frozen=True):
     """How many slots of one shape the demand would fill, and how many jobs would run in them."""
 
     slots: int

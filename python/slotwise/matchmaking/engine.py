@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from slotwise import _native
 from slotwise.classad import ClassAd
@@ -83,8 +84,7 @@ def _own_name(name: str) -> str:
     return rest if dot and head.upper() == "NEGOTIATOR" else name
 
 
-@dataclass(frozen=True)
-class Accounting:
+class Accounting(Struct, frozen=True):
     """Accounting state between cycles, a value.
 
     ``records`` are by submitter or group name; ``remainder_times`` say when each group last got a remainder slot.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.classad import ClassAd
 from slotwise.classad.values import whole
@@ -11,8 +12,7 @@ from slotwise.classad.values import whole
 _IDLE = 1
 
 
-@dataclass(frozen=True)
-class FailedStart:
+class FailedStart(Struct, frozen=True):
     """A claim or an activation that was refused, or could not be asked for.
 
     ``at``: epoch seconds; ``slot``: where; ``count``: how many starts of the job have failed.

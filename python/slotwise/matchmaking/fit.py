@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.values import Value, number
@@ -26,8 +27,7 @@ _LENT = "_SlotwiseClause"
 _ACCEPTS, _IS_ACCEPTED = "MY.Requirements", "TARGET.Requirements"
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(Struct, frozen=True):
     """A condition: how many ads satisfy it, how many more would if their machines were drained."""
 
     number: int
@@ -59,8 +59,7 @@ def obstacle(slots: int, job_accepts: int, matches: int, drained: int = 0) -> Ob
     return Obstacle.ONLY_DRAINED if drained else Obstacle.JOB_ACCEPTS_NONE
 
 
-@dataclass
-class Fit:
+class Fit(Struct):
     """How a job fits some slots. Lists hold names of slots; all but ``drained`` divide the slots among them."""
 
     slots: int = 0
@@ -91,8 +90,7 @@ class Fit:
         return obstacle(self.slots, self.slots - len(self.by_job), self.matches, len(self.drained))
 
 
-@dataclass(frozen=True)
-class ReverseFit:
+class ReverseFit(Struct, frozen=True):
     """How jobs fit one slot."""
 
     steps: list[Step]
@@ -177,8 +175,7 @@ class Jobs:
         return ReverseFit(steps, jobs, jobs - accepted, accepted - matches)
 
 
-@dataclass(frozen=True)
-class _Emptied:
+class _Emptied(Struct, frozen=True):
     """The carved partitionable ones among some slots, as they would be if their machines were drained."""
 
     table: AdTable = field(default_factory=AdTable)

@@ -9,8 +9,9 @@ that a stricter neighbour implies, and operators that come down to one of their 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from slotwise.classad import ClassAd, ExprTree
 
@@ -28,8 +29,7 @@ class Join(Enum):
     CHOICE = "ifthenelse"
 
 
-@dataclass
-class Step:
+class Step(Struct):
     """One step. Numbers of other steps are places in the list of all of them."""
 
     tree: ExprTree
@@ -194,8 +194,7 @@ def _last(steps: Sequence[Step], number: int) -> int:
     return number
 
 
-@dataclass(frozen=True)
-class _Side:
+class _Side(Struct, frozen=True):
     """What is known of a side before any ad is looked at."""
 
     number: int | None

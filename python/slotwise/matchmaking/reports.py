@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.classad.values import Value
 from slotwise.matchmaking.demand import UnmetDemand
@@ -25,8 +26,7 @@ PREFIX = "LastNegotiationCycle"
 _SHARE_USED_UP = "submitter limit exceeded"
 
 
-@dataclass(frozen=True)
-class CycleReport:
+class CycleReport(Struct, frozen=True):
     """One cycle, for statistics, ``slotwise negotiator`` and the log. Times in seconds."""
 
     number: int
@@ -90,8 +90,7 @@ class CycleReport:
         )
 
 
-@dataclass
-class History:
+class History(Struct):
     """The last cycles, newest first; NEGOTIATION_CYCLE_STATS_LENGTH of them go into the ad."""
 
     length: int = 3

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from slotwise._native import (
     ClauseCount,
@@ -72,8 +73,7 @@ _ROWS = (
 )
 
 
-@dataclass(frozen=True)
-class ClaimsToReturn:
+class ClaimsToReturn(Struct, frozen=True):
     """Claims of a submitter that its access point gives back as their jobs end: the first ones, up to ``weight``."""
 
     submitter: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from slotwise.classad import ClassAd
 from slotwise.classad.values import Value, number, whole

@@ -7,8 +7,9 @@ without dynamic slots, if the job fits it then.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.values import number, whole
@@ -42,16 +43,14 @@ class Mode(Enum):
     DRAINED = "all, drained where need be"
 
 
-@dataclass(frozen=True)
-class Priorities:
+class Priorities(Struct, frozen=True):
     """Users' priorities, and what preemption takes."""
 
     of: Mapping[str, float]
     requirements: ExprTree
 
 
-@dataclass
-class Verdicts:
+class Verdicts(Struct):
     """What became of the slots, by name in their order. A slot that is offline has a second verdict."""
 
     slots: int = 0

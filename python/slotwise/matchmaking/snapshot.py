@@ -14,7 +14,8 @@ outcome.json      what came out (not read back)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.errors import UsageError
 from slotwise.matchmaking.accounting_file import dump_accounting, parse_accounting, text_of
@@ -22,8 +23,7 @@ from slotwise.matchmaking.engine import Accounting, CycleOutcome, Engine, Knobs,
 from slotwise.table import AdTable
 
 
-@dataclass(frozen=True)
-class CycleInput:
+class CycleInput(Struct, frozen=True):
     """What a cycle is given. ``submitters`` None means that ``requests`` lists every job."""
 
     slots: AdTable

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 GENERIC = "Generic"
 
 
-@dataclass(frozen=True, slots=True)
-class AdKind:
+class AdKind(Struct, frozen=True):
     """A kind of ads.
 
     :param my_type: their MyType, by which the collector files them.

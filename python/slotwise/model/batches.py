@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.classad.values import whole
 
@@ -15,8 +16,7 @@ PROGRESS_ATTRIBUTES = ("User", *BATCH_ATTRIBUTES, "ClusterId", "TotalSubmitProcs
 _COMPLETED = 4
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """Jobs of one batch that are in the queue: how many, by JobStatus.
 
     :param submitted: jobs that the clusters of the batch had at first; None where that is not known, as while jobs are

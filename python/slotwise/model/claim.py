@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """One activation of a claim.
 
     ``ran_s`` is the time the job has really run until ``running_since`` (None while it does not run: suspended).
@@ -40,8 +41,7 @@ class Run:
         return self if self.running_since is not None else replace(self, running_since=now)
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """A schedd's hold on a slot, or that of fetched work, which has no schedd. ``claim_id`` is the capability: whoever
     has it may use the claim."""
 

@@ -10,14 +10,14 @@ The reason in the job's ad says more than a code can: the file, the limit, the a
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from slotwise.model.reason_codes import HOLD_NAMES, OUT_OF_DISK_SUBCODE, OUT_OF_MEMORY_SUBCODE
 
 
-@dataclass(frozen=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """Why jobs are held with a code, what their users do about it, and what the subcode is (empty: always 0).
 
     ``given``: whether a daemon of Slotwise holds jobs with it; the other codes are HTCondor's alone, and in its ads.

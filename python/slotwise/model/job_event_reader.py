@@ -9,8 +9,9 @@ from __future__ import annotations
 import calendar
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.errors import AdSyntaxError
@@ -36,8 +37,7 @@ class UnreadableEventError(ValueError):
     """An entry that does not begin as an event does, or has no moment that exists."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One entry of a log: what its first line says, and the lines below it without their indentation."""
 
     number: int

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
+
+from msgspec import Struct, field
 
 END = "...\n"
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-@dataclass(frozen=True)
-class DateForm:
+class DateForm(Struct, frozen=True):
     """How event times print (DEFAULT_USERLOG_FORMAT_OPTIONS)."""
 
     iso: bool = True
@@ -30,13 +30,16 @@ class DateForm:
         return cls(iso="LEGACY" not in words, utc="UTC" in words, sub_second="SUB_SECOND" in words)
 
 
+_USUAL_FORM = DateForm()
+
+
 @lru_cache(maxsize=64)
 def _second(at: int, form: DateForm) -> str:
     moment = datetime.fromtimestamp(at, UTC) if form.utc else datetime.fromtimestamp(at)
     return moment.strftime("%Y-%m-%d %H:%M:%S" if form.iso else "%m/%d %H:%M:%S")
 
 
-def stamp(at: float, form: DateForm = DateForm()) -> str:
+def stamp(at: float, form: DateForm = _USUAL_FORM) -> str:
     """The date and time of an entry."""
     text = _second(int(at), form)
     if form.sub_second:
@@ -44,8 +47,7 @@ def stamp(at: float, form: DateForm = DateForm()) -> str:
     return text + "Z" if form.utc and form.iso else text
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """What every entry begins with."""
 
     cluster: int
@@ -130,8 +132,7 @@ def executable_error(frame: Frame, linked_wrongly: bool = False) -> str:
     return f"{frame.head(2)}{text}{END}"
 
 
-@dataclass(frozen=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """CPU seconds, bytes and resources that the entries about an ended run show."""
 
     user_s: float = 0.0

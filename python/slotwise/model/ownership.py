@@ -6,7 +6,7 @@ gets ``user@domain`` in a field of the message that carries the ad, and lays :fu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 #: Attributes that say whose job it is, in lower case.
 OWNER_ATTRIBUTES = frozenset(("owner", "user", "osuser"))
@@ -29,8 +29,7 @@ def same_user(one: str, other: str) -> bool:
     return owner_of(one) == owner_of(other) and domain_of(one).lower() == domain_of(other).lower()
 
 
-@dataclass(frozen=True)
-class LocalDomains:
+class LocalDomains(Struct, frozen=True):
     """Domains whose users are those of this host's accounts.
 
     ``own``: UID_DOMAIN. ``trusted``: TRUST_UID_DOMAIN, a list of domains; HTCondor has a truth value there, and true

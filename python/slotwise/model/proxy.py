@@ -9,8 +9,9 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
+
+from msgspec import Struct
 
 from slotwise.errors import SlotwiseError
 
@@ -38,8 +39,7 @@ class ProxyError(SlotwiseError):
     code = "proxy"
 
 
-@dataclass(frozen=True)
-class Proxy:
+class Proxy(Struct, frozen=True):
     """``subject``: the user's name (not the proxy's own). ``expires_at``: when the first of its certificates ends."""
 
     subject: str
@@ -52,8 +52,7 @@ class Proxy:
         return found | ({"x509UserProxyEmail": self.email} if self.email else {})
 
 
-@dataclass(frozen=True)
-class _Certificate:
+class _Certificate(Struct, frozen=True):
     subject: str
     ends_at: int
     email: str

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slotwise.model.knobs import Knobs
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Publication:
+class Publication(Struct, frozen=True):
     """Which statistics of a category an ad shows: ``level`` 0 none, 1 basic, 2 more, 3 all; of late too; in all too."""
 
     level: int = 1

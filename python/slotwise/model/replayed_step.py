@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
+class Transition(Struct, frozen=True):
     """A transition that a step took.
 
     :param number: its row in the table of transitions; None: it has none there.
@@ -18,8 +17,7 @@ class Transition:
     after: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayedStep:
+class ReplayedStep(Struct, frozen=True):
     """A step that was taken again.
 
     :param at: when it happened, seconds since the epoch.

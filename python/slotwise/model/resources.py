@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slotwise.errors import InvariantError
 
 
-@dataclass(frozen=True)
-class Resources:
+class Resources(Struct, frozen=True):
     """An amount of every resource: of a machine, of a slot, or what a request asks for.
 
     ``custom`` has the amounts of MACHINE_RESOURCE_<tag> resources by tag. Those that are lists of devices have the

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 #: Two states by name: from, to.
 Pair = tuple[str, str]
 
 
-@dataclass(frozen=True)
-class Box:
+class Box(Struct, frozen=True):
     """A state: the centre of its box, and the lines of text below its name."""
 
     centre: tuple[int, int]
     lines: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """Size of the picture, and of each box."""
 
     size: tuple[int, int]

@@ -6,19 +6,18 @@ What is stored outlives the process that wrote it, so a class or field that gets
 from __future__ import annotations
 
 import base64
-import dataclasses
 import enum
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 #: What JSON holds.
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 
 
-@dataclass(frozen=True)
-class Reference:
+class Reference(Struct, frozen=True):
     """Values of a class that is no part of the machine: only what identifies them is stored.
 
     :param identify: what identifies a value; ``resolve``: a value for it, the same one each time.
@@ -38,7 +37,7 @@ def _own_field(kind: type, name: str) -> str:
 
 
 class StoredForm:
-    """Encodes and decodes frozen dataclasses, enumerations, mappings and sequences of them."""
+    """Encodes and decodes frozen structs, enumerations, mappings and sequences of them."""
 
     def __init__(
         self,
@@ -68,10 +67,9 @@ class StoredForm:
         kind = type(value)
         if (reference := self._references.get(kind.__name__)) is not None and kind is reference.kind:
             return {"": kind.__name__, "key": reference.identify(value)}
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            fields = {
-                self._stored_field(kind, f.name): self.encode(getattr(value, f.name)) for f in dataclasses.fields(value)
-            }
+        if isinstance(value, Struct):
+            names = value.__struct_fields__
+            fields = {self._stored_field(kind, name): self.encode(getattr(value, name)) for name in names}
             for name in fields.keys() & self._masked.keys():
                 fields[name] = self._masked[name](str(fields[name]))
             return {"": self._stored_class(kind), **fields}
@@ -107,17 +105,16 @@ class StoredForm:
         kind = self._kinds[name]
         if issubclass(kind, enum.Enum):
             return kind(fields["value"])
-        if not dataclasses.is_dataclass(kind):
+        if not issubclass(kind, Struct):
             raise TypeError(f"{name} has no fields")
-        made = [f.name for f in dataclasses.fields(kind) if f.init]
-        return kind(**{name: fields[self._stored_field(kind, name)] for name in made})
+        return kind(**{name: fields[self._stored_field(kind, name)] for name in kind.__struct_fields__})
 
 
-def dataclasses_of(*modules: ModuleType) -> list[type]:
-    """The dataclasses in the namespaces of modules."""
+def structs_of(*modules: ModuleType) -> list[type[Struct]]:
+    """The structs in the namespaces of modules, without the class of all."""
     return [
         kind
         for module in modules
         for kind in vars(module).values()
-        if isinstance(kind, type) and dataclasses.is_dataclass(kind)
+        if isinstance(kind, type) and issubclass(kind, Struct) and kind is not Struct
     ]

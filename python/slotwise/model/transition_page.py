@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from slotwise.model.state_diagram import Box, Layout, draw
 from slotwise.model.transition_table import EventTable, Move, Transition, name
@@ -45,8 +46,7 @@ def picture(
     return draw(boxes, between, layout)
 
 
-@dataclass(frozen=True)
-class Drawing(Generic[_Place, _State, _Event, _Instruction]):
+class Drawing(Struct, Generic[_Place, _State, _Event, _Instruction], frozen=True):
     """A table and what the page says of it: a heading, what each state means, and where its box stands."""
 
     table: EventTable[_Place, _State, _Event, _Instruction]

@@ -10,8 +10,9 @@ place is a class of states; in a :class:`PhaseTable` all states are of one class
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
+
+from msgspec import Struct
 
 from slotwise.errors import InvariantError
 
@@ -21,8 +22,7 @@ _Event = TypeVar("_Event")
 _Instruction = TypeVar("_Instruction")
 
 
-@dataclass(frozen=True)
-class Move(Generic[_Place]):
+class Move(Struct, Generic[_Place], frozen=True):
     """A row: the places that lead to others, those, and when. ``number``: by which the documentation calls it."""
 
     before: tuple[_Place, ...]
@@ -55,8 +55,7 @@ class MoveTable(Generic[_Place]):
         return row
 
 
-@dataclass(frozen=True)
-class Transition(Move[_Place], Generic[_Place, _State, _Event, _Instruction]):
+class Transition(Move[_Place], Generic[_Place, _State, _Event, _Instruction], frozen=True):
     """A row with the event that leads on, and what decides. ``stays``: each place of ``before`` can also stay."""
 
     event: type[_Event]

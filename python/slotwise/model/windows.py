@@ -9,15 +9,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from math import exp
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(Struct, frozen=True):
     """How long "of late" is, in steps of what; seconds."""
 
     seconds: float = 1200

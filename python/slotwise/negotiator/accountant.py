@@ -7,7 +7,8 @@ commands of ``condor_userprio``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.errors import BusyError, NotFoundError, UsageError
 from slotwise.matchmaking.engine import Reservation
@@ -24,8 +25,7 @@ _MOST = 1e15
 Account = dict[str, float | None]
 
 
-@dataclass
-class Accounts:
+class Accounts(Struct):
     """Accounting state: records by submitter or group, leases by (name, setting), remainder times by group, and
     slots reserved for large requests."""
 

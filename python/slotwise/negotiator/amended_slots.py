@@ -9,23 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.classad import ClassAd
 from slotwise.classad.values import Value
 from slotwise.table import AdTable
 
 
-@dataclass(frozen=True)
-class Amendment:
+class Amendment(Struct, frozen=True):
     """Attributes that a cycle sees in place of those of the slot's ad; an ad of its own where there is no such slot."""
 
     slot: str
     attributes: Mapping[str, Value]
 
 
-@dataclass(frozen=True)
-class Replacement:
+class Replacement(Struct, frozen=True):
     """An ad that a cycle sees in place of the slot's."""
 
     slot: str

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
 import grpc
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.matchmaking.rows import Match, Refusal
@@ -24,8 +24,7 @@ _EXPR_PREFIX = "NegotiatorMatchExpr"
 NO_CLAIM = "null"
 
 
-@dataclass
-class Offers:
+class Offers(Struct):
     """Messages by access point, and the matches that could not be offered."""
 
     batches: dict[str, schedd_pb2.MatchBatch] = field(default_factory=dict)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 import grpc
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.values import whole
@@ -20,16 +20,14 @@ from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc, startd_pb2_grpc
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class AccessPoint:
+class AccessPoint(Struct, frozen=True):
     """A schedd: its name and where it answers."""
 
     name: str
     target: str
 
 
-@dataclass
-class Demand:
+class Demand(Struct):
     """The requests to a cycle. Keys of requests are ``<schedd>#<n>``, of submitters ``Name#ScheddName``."""
 
     requests: AdTable = field(default_factory=AdTable)
@@ -74,8 +72,7 @@ class Channels:
             await self._open.pop(target).close()
 
 
-@dataclass(frozen=True)
-class Asking:
+class Asking(Struct, frozen=True):
     """The question to each access point, and how long the answer may take."""
 
     significant_attributes: tuple[str, ...] = ()

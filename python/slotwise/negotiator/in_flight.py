@@ -12,7 +12,8 @@ point that does not report are judged by time and by newer ads.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.classad.values import Value
 from slotwise.matchmaking.rows import Match
@@ -35,8 +36,7 @@ _SETTLE_S = 0.5
 _Sequence = tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Offered:
+class Offered(Struct, frozen=True):
     """A match as it is offered to its access point."""
 
     match: Match
@@ -44,8 +44,7 @@ class Offered:
     id: int = 0
 
 
-@dataclass
-class _Match:
+class _Match(Struct):
     slot: str
     submitter: str
     made_at: float

@@ -7,7 +7,8 @@ long the daemon runs: a second table of slots, the requests of one cycle and one
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slotwise.matchmaking.engine import Accounting, CycleOutcome, Knobs
 from slotwise.matchmaking.snapshot import CycleInput
@@ -15,8 +16,7 @@ from slotwise.negotiator.gather import Demand
 from slotwise.table import AdTable
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """The input and the outcome of one cycle; ``outcome`` is None until the cycle has decided."""
 
     number: int

@@ -12,7 +12,8 @@ a second. Until both gaps after a cycle that preempted are over, cycles match fr
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 #: The least time between cycles that freed slots start; they take at most a tenth of the time, because in a large
 #: pool some slot always changes while some job waits.
@@ -20,8 +21,7 @@ _FREED_GAP_S = 0.25
 _FREED_SHARE = 0.1
 
 
-@dataclass(frozen=True)
-class CycleTiming:
+class CycleTiming(Struct, frozen=True):
     """Knobs NEGOTIATOR_INTERVAL, NEGOTIATOR_CYCLE_DELAY, NEGOTIATOR_MIN_INTERVAL, SLOTWISE_NEGOTIATE_ON_DEMAND."""
 
     interval_s: float = 60.0
@@ -30,8 +30,7 @@ class CycleTiming:
     on_demand: bool = True
 
 
-@dataclass
-class Schedule:
+class Schedule(Struct):
     """The timer of cycles."""
 
     timing: CycleTiming = field(default_factory=CycleTiming)

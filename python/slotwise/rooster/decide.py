@@ -7,7 +7,9 @@ has passed; then the call has failed, and the waits between further calls grow.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.rooster.rules import RoosterRules
@@ -16,8 +18,7 @@ from slotwise.rooster.rules import RoosterRules
 _MOST_S = 6 * 3600.0
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(Struct, frozen=True):
     """The calls of a machine that still sleeps: the time of the last one, and how many have failed."""
 
     at: float
@@ -25,8 +26,7 @@ class Call:
     failed: int = 0
 
 
-@dataclass
-class Book:
+class Book(Struct):
     """The machines that were called, by name."""
 
     calls: dict[str, Call] = field(default_factory=dict)
@@ -47,8 +47,7 @@ class Book:
             raise ValueError(str(error)) from None
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What to do: slots to wake, best first; machines that failed; machines that came back."""
 
     wake: tuple[ClassAd, ...] = ()

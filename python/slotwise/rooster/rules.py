@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from slotwise.classad import ExprTree, new_syntax
 from slotwise.config import Config
@@ -10,8 +10,7 @@ from slotwise.errors import AdSyntaxError, ConfigError, UsageError
 from slotwise.execution.arguments import in_double_quotes, split_new
 
 
-@dataclass(frozen=True)
-class RoosterRules:
+class RoosterRules(Struct, frozen=True):
     """Which machines are woken, in which order, how many at a time, and how (times in seconds)."""
 
     interval_s: float = 300

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 import slotwise
 from slotwise.classad import ExprTree, new_syntax
@@ -40,8 +41,7 @@ from slotwise.schedd.userlog.global_log import GlobalLogSettings
 from slotwise.schedd.users.superusers import SuperUsers
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """The settings of a schedd."""
 
     name: str
@@ -59,7 +59,7 @@ class Settings:
     alive_interval_s: int = 300
     want_leftovers: bool = False
     jobs_running_most: int = 10_000
-    start_vanilla: StartPolicy = StartPolicy(None)  # noqa: RUF009 - never changed
+    start_vanilla: StartPolicy = StartPolicy(None)
     local: LocalSettings = field(default_factory=lambda: LocalSettings(Path("local_univ_execute")))
     cool_down_s: float = 300.0
     start_count: int = 1

@@ -12,9 +12,9 @@ import logging
 import secrets
 import socket
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field
 
 import grpc
+from msgspec import Struct, field
 
 from slotwise.clock import Clock
 from slotwise.daemon import reach
@@ -37,8 +37,7 @@ _CONNECT_S = 15.0
 _UNTOLD_MOST = 256
 
 
-@dataclass
-class _Caller:
+class _Caller(Struct):
     """A caller that waits: the connection of its host, or why there is none."""
 
     found: asyncio.Future[socket.socket | int]
@@ -46,8 +45,7 @@ class _Caller:
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-@dataclass(eq=False)
-class _Host:
+class _Host(Struct, eq=False):
     """A host that is registered."""
 
     name: str

@@ -9,7 +9,8 @@ import logging
 import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.daemon import reach
 from slotwise.daemon.reach import Place
@@ -29,8 +30,7 @@ _BREATH_S = 0.1
 _DESCRIPTORS_LEFT = 100
 
 
-@dataclass(frozen=True)
-class Caller:
+class Caller(Struct, frozen=True):
     """Who connects. ``host``: the address, IPv4 as such even on a socket for both families; ``broker``: that of the
     broker who says so, empty where this host has seen it itself."""
 

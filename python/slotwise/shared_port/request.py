@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from slotwise.wire.contact import Asked, asked_for
 
@@ -20,8 +20,7 @@ _REASONS = {
 }
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Struct, frozen=True):
     """What is asked for. ``asked`` None: the daemon that is meant where none is named; ``rest``: what has been read
     beyond the request, and is for the daemon; ``status``: why it is refused, 200 if it is not."""
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+
+from msgspec import Struct, field
 
 Way = TypeVar("Way")
 #: Callers that wait at a time: for one host, from one address, and in all.
 MOST_OF_HOST, MOST_OF_ADDRESS, MOST = 200, 100, 2000
 
 
-@dataclass
-class Waiting(Generic[Way]):
+class Waiting(Struct, Generic[Way]):
     """A caller that waits. ``way``: how it is told, of its own kind."""
 
     host_id: str
@@ -21,8 +21,7 @@ class Waiting(Generic[Way]):
     way: Way
 
 
-@dataclass
-class Book(Generic[Way]):
+class Book(Struct, Generic[Way]):
     """Who is registered and who waits.
 
     :param secret: makes a name for a connection that nobody can guess.

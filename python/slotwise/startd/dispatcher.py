@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
+
+from msgspec import Struct
 
 from slotwise.clock import Clock
 from slotwise.daemon.containment import cause, contained
@@ -33,8 +34,7 @@ _log = logging.getLogger(__name__)
 _LIST_AGAIN_S = 1.0
 
 
-@dataclass(frozen=True)
-class Recipients:
+class Recipients(Struct, frozen=True):
     """Where decisions go, besides the journal and the schedds."""
 
     send_starter: Callable[[starter_pb2.JobCommand], None]

@@ -7,7 +7,8 @@ The ad is the one the job came with, with the usage that was told last, and how 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd
 from slotwise.classad.long_form import long_form, on_one_line
@@ -22,8 +23,7 @@ _COMPLETED, _REMOVED = 4, 3
 _NAME = re.compile(r"[A-Za-z0-9_.@#+-]{1,200}")
 
 
-@dataclass(frozen=True)
-class JobHistorySettings:
+class JobHistorySettings(Struct, frozen=True):
     """Where the file and the files of single jobs are ("" for none), and when the file is put aside."""
 
     path: str = ""

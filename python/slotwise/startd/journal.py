@@ -7,12 +7,13 @@ crash of the host may lose the last moments, and with it the jobs, so nothing wa
 from __future__ import annotations
 
 import base64
-import dataclasses
 import json
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from slotwise.daemon import database
 from slotwise.errors import HostError
@@ -26,7 +27,7 @@ from slotwise.startd.records.slot_record import SlotRecord, Terms
 from slotwise.startd.slot import states
 from slotwise.startd.slot.stored_names import stored_class, stored_field
 
-_KINDS: dict[str, type] = {
+_KINDS: dict[str, type[Struct]] = {
     stored_class(kind): kind
     for kind in (
         states.Idle, states.Busy, states.Suspended, states.Retiring, states.Cleaning, states.Vacating, states.Killing,
@@ -197,14 +198,12 @@ def _fields_of(record: SlotRecord) -> str:
 
 
 #: The fields of each class, with the names that they are stored under.
-_FIELDS = {
-    kind: {field.name: stored_field(kind, field.name) for field in dataclasses.fields(kind)} for kind in _KINDS.values()
-}
+_FIELDS = {kind: {name: stored_field(kind, name) for name in kind.__struct_fields__} for kind in _KINDS.values()}
 
 
 def _encoded(value: object) -> Json:
     """Frozen values as JSON, each with the name of its kind."""
-    names = _FIELDS.get(type(value))
+    names = _FIELDS.get(type(value)) if isinstance(value, Struct) else None
     if names is not None:
         fields: dict[str, Json] = {"": stored_class(type(value))}
         for name, stored in names.items():

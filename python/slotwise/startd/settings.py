@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.evaluate import (
@@ -37,8 +39,7 @@ from slotwise.startd.slot_types.layout import SlotType, default_types
 _log = logging.getLogger(__name__)
 
 
-@dataclass
-class Sampled:
+class Sampled(Struct):
     """What is measured again and again, for all slots: load, idle times, free disk."""
 
     machine: Mapping[str, Value] = field(default_factory=dict)
@@ -49,16 +50,14 @@ class Sampled:
     console: tuple[int, int] = (0, 0)
 
 
-@dataclass(frozen=True)
-class Fetching:
+class Fetching(Struct, frozen=True):
     """STARTD_JOB_HOOK_KEYWORD, or the slot's own, and FetchWorkDelay (None: it says nothing)."""
 
     keyword: str = ""
     delay: Expression | None = None
 
 
-@dataclass
-class Settings:
+class Settings(Struct):
     """One reading of the configuration for one startd."""
 
     config: Config

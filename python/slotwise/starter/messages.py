@@ -6,14 +6,14 @@ The messages and their fields are those of ``schedd.proto`` and ``starter.proto`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 # ---- both ways
 
 
-@dataclass(frozen=True, slots=True)
-class FilePiece:
+class FilePiece(Struct, frozen=True):
     """A part of a file, or a directory. ``name`` is relative to the destination, in bytes as file names are."""
 
     name: bytes
@@ -24,8 +24,7 @@ class FilePiece:
     offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Terminal:
+class Terminal(Struct, frozen=True):
     """The size of a visitor's terminal, and its kind (TERM)."""
 
     rows: int = 0
@@ -41,8 +40,7 @@ class PeekedStream(Enum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True)
-class PeekFile:
+class PeekFile(Struct, frozen=True):
     """One file that a visitor reads: from ``offset`` (below 0: its end), or what was read, or why it was not."""
 
     which: PeekedStream
@@ -52,16 +50,14 @@ class PeekFile:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Peek:
+class Peek(Struct, frozen=True):
     """A look at files of a running job, or its answer; ``max_bytes`` of each."""
 
     files: tuple[PeekFile, ...]
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class OpenShell:
+class OpenShell(Struct, frozen=True):
     """A visitor opens a shell, or runs ``command``; ``terminal`` None: standard streams are pipes."""
 
     command: tuple[str, ...] = ()
@@ -69,8 +65,7 @@ class OpenShell:
     shells: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class VisitData:
+class VisitData(Struct, frozen=True):
     """Bytes of a visit. ``error``: of standard error; ``last``: the end of standard input."""
 
     data: bytes
@@ -78,15 +73,13 @@ class VisitData:
     last: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class BytesTaken:
+class BytesTaken(Struct, frozen=True):
     """So many bytes have been used up: the other side may send as many more."""
 
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class VisitEnd:
+class VisitEnd(Struct, frozen=True):
     """The end of a visit; ``error`` says why there was none."""
 
     status: int = 0
@@ -97,8 +90,7 @@ class VisitEnd:
 VisitMessage = Peek | OpenShell | VisitData | BytesTaken | Terminal | VisitEnd
 
 
-@dataclass(frozen=True, slots=True)
-class Visit:
+class Visit(Struct, frozen=True):
     """A message of one visit; None: of a kind that this version does not know."""
 
     id: int
@@ -108,8 +100,7 @@ class Visit:
 # ---- to the shadow
 
 
-@dataclass(frozen=True, slots=True)
-class Hello:
+class Hello(Struct, frozen=True):
     """The first message of a run on a stream."""
 
     token: str
@@ -118,13 +109,11 @@ class Hello:
     asks_for_inputs: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NeedInputs:
+class NeedInputs(Struct, frozen=True):
     """The input files may come."""
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(Struct, frozen=True):
     """The job executes; ``slot_properties`` is a pack of one ad."""
 
     pid: int
@@ -133,29 +122,25 @@ class Started:
     slot_properties: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(Struct, frozen=True):
     """What the job uses: a pack of one ad."""
 
     pack: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(Struct, frozen=True):
     """A part of an output file."""
 
     piece: FilePiece
 
 
-@dataclass(frozen=True, slots=True)
-class OutputsWait:
+class OutputsWait(Struct, frozen=True):
     """Outputs of so many bytes are to be sent, and wait for their turn."""
 
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class StreamPiece:
+class StreamPiece(Struct, frozen=True):
     """A part of standard output or error (``error``) of a job that runs."""
 
     error: bool
@@ -166,8 +151,7 @@ class StreamPiece:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(Struct, frozen=True):
     """The files of a checkpoint have been sent; ``ad`` is a pack with the usage so far."""
 
     number: int
@@ -175,8 +159,7 @@ class Checkpoint:
     ad: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteIo:
+class RemoteIo(Struct, frozen=True):
     """What the job asks of its access point (chirp); ``id`` is the proxy's.
 
     :raises ValueError: when a number or a text cannot be sent.
@@ -197,8 +180,7 @@ class RemoteIo:
         f"{self.name}{self.text}".encode()
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """How the run ended (``how``: a value of :class:`slotwise.execution.exit_status.How`)."""
 
     how: str
@@ -220,8 +202,7 @@ ToShadow = (
 # ---- from the shadow
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(Struct, frozen=True):
     """The shadow accepts the run: the job's ad (a pack), and whose job it is by the schedd's own record."""
 
     job_ad: bytes
@@ -230,15 +211,13 @@ class Accepted:
     output_turns: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(Struct, frozen=True):
     """A part of an input file."""
 
     piece: FilePiece
 
 
-@dataclass(frozen=True, slots=True)
-class InputsComplete:
+class InputsComplete(Struct, frozen=True):
     """All input files have been sent, or the transfer failed."""
 
     error: str = ""
@@ -246,20 +225,17 @@ class InputsComplete:
     hold_subcode: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Ack:
+class Ack(Struct, frozen=True):
     """The end of the run is on the schedd's disk."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """The shadow does not know the run, or not by this token."""
 
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class KillRun:
+class KillRun(Struct, frozen=True):
     """The access point ends the job."""
 
     fast: bool = False
@@ -268,8 +244,7 @@ class KillRun:
     want_outputs: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointKept:
+class CheckpointKept(Struct, frozen=True):
     """The access point has stored the checkpoint; ``error`` says why not."""
 
     error: str = ""
@@ -277,8 +252,7 @@ class CheckpointKept:
     hold_subcode: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteIoDone:
+class RemoteIoDone(Struct, frozen=True):
     """The answer to :class:`RemoteIo`; ``error`` is an errno, 0 for success."""
 
     id: int = 0
@@ -287,8 +261,7 @@ class RemoteIoDone:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StreamKept:
+class StreamKept(Struct, frozen=True):
     """How far the access point has a stream (``error``: standard error)."""
 
     error: bool = False
@@ -299,8 +272,7 @@ class StreamKept:
     hold_subcode: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class OutputTurnGiven:
+class OutputTurnGiven(Struct, frozen=True):
     """The outputs that wait may be sent."""
 
 
@@ -323,8 +295,7 @@ FromShadow = (
 # ---- from the startd
 
 
-@dataclass(frozen=True, slots=True)
-class StartJob:
+class StartJob(Struct, frozen=True):
     """Run a job in a slot; packs of one ad each, as in ``starter.proto``."""
 
     slot_ad: bytes
@@ -340,8 +311,7 @@ class StartJob:
 # ---- to the startd
 
 
-@dataclass(frozen=True, slots=True)
-class Leftover:
+class Leftover(Struct, frozen=True):
     """What of a run could not be removed or killed (``code``: SlotBrokenCode), and what its slot had."""
 
     run_id: str
@@ -354,16 +324,14 @@ class Leftover:
     assigned: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class RunPhase:
+class RunPhase(Struct, frozen=True):
     """The phase of a run, and the job's process."""
 
     phase: str
     pid: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SlotFree:
+class SlotFree(Struct, frozen=True):
     """The run holds its slot no longer. ``how``: exited, evicted, held or failed."""
 
     how: str
@@ -378,41 +346,35 @@ class SlotFree:
     finished: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class JobUsage:
+class JobUsage(Struct, frozen=True):
     """What the job uses: a pack of one ad."""
 
     pack: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class JobSuspended:
+class JobSuspended(Struct, frozen=True):
     """The job was suspended, or continued."""
 
     resumed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class StartRefused:
+class StartRefused(Struct, frozen=True):
     """The command to start a run was refused."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class LeftoversRemoved:
+class LeftoversRemoved(Struct, frozen=True):
     """What the run left behind has been removed after all."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostFacts:
+class HostFacts(Struct, frozen=True):
     """What the host enforces: a pack of one ad."""
 
     pack: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ListedRun:
+class ListedRun(Struct, frozen=True):
     """A run in the list for the startd."""
 
     run_id: str
@@ -424,8 +386,7 @@ class ListedRun:
     shadow_address: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RunList:
+class RunList(Struct, frozen=True):
     """The runs that the starter has, what others left behind, and whose leftovers are gone."""
 
     runs: tuple[ListedRun, ...]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 import slotwise
 from slotwise.classad import ClassAd, ExprTree
@@ -31,8 +33,7 @@ from slotwise.starter.runtimes.settings import RuntimeSettings, read_runtimes
 DEFAULT_VACATE_S = 600
 
 
-@dataclass(frozen=True)
-class StarterSettings:
+class StarterSettings(Struct, frozen=True):
     """Everything the configuration says to the starter. Times in seconds."""
 
     execute: Path
@@ -134,8 +135,7 @@ class StarterSettings:
         return _paths(self.mounts) if self.private_mounts and self.mounts_expression is None else ()
 
 
-@dataclass(frozen=True)
-class EncryptionSettings:
+class EncryptionSettings(Struct, frozen=True):
     """Whose scratch directories are encrypted: every job's (ENCRYPT_EXECUTE_DIRECTORY), or those of jobs that ask
     for it, unless DISABLE_EXECUTE_DIRECTORY_ENCRYPTION forbids it."""
 
@@ -143,8 +143,7 @@ class EncryptionSettings:
     forbidden: bool = False
 
 
-@dataclass(frozen=True)
-class VolumeSettings:
+class VolumeSettings(Struct, frozen=True):
     """Scratch file systems (STARTD_ENFORCE_DISK_LIMITS and LVM_*). Sizes in MiB."""
 
     volume_group: str = ""

@@ -6,7 +6,8 @@ HTCondor queues such jobs in silence, and they wait for ever. Nothing here refus
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd, ExprTree
 
@@ -21,8 +22,7 @@ _REQUESTS = (
 SLOT_ATTRIBUTES = tuple(name for _, _, resource, _ in _REQUESTS for name in (resource, f"TotalSlot{resource}"))
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """The plain amounts that a job asks for, by request; those given by expressions are not among them."""
 
     amounts: Mapping[str, float] = field(default_factory=dict)

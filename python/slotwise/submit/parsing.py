@@ -6,8 +6,9 @@ import os
 import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 import slotwise._native as _native
 from slotwise import environment
@@ -83,8 +84,7 @@ def parse(
     return Submission(clusters, tuple(warnings), data.mentions_cluster, data.max_materialize)
 
 
-@dataclass(frozen=True)
-class Outline:
+class Outline(Struct, frozen=True):
     """A description up to its first queue statement, for programs that read or change it.
 
     ``statements``: key, text as written, and the text with its macros expanded (None if that is not possible).

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise._native import SubmissionData
 from slotwise.classad import ClassAd
@@ -16,8 +17,7 @@ BATCH = 5_000
 BATCH_BYTES = 1024 * 1024
 
 
-@dataclass(frozen=True)
-class Cluster:
+class Cluster(Struct, frozen=True):
     """The jobs of one cluster. ``count`` jobs share the cluster's ad; each may differ in attributes of its own."""
 
     data: SubmissionData
@@ -69,8 +69,7 @@ class Cluster:
         return ad
 
 
-@dataclass(frozen=True)
-class Submission:
+class Submission(Struct, frozen=True):
     """A description that was read.
 
     ``mentions_cluster``: file names or other values contain the cluster id, so that the ids have to be reserved first,

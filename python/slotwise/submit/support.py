@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from slotwise.classad import ClassAd
 from slotwise.classad.values import Value
@@ -27,8 +28,7 @@ class Treatment(StrEnum):
     OTHER = "no effect"
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """Commands that are rejected or warned about if ``matters`` holds for the value of their attribute.
 
     Without an attribute, the text of the command counts.

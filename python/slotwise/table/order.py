@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.errors import UsageError
 
@@ -11,8 +12,7 @@ from slotwise.errors import UsageError
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
 
-@dataclass(frozen=True)
-class Order:
+class Order(Struct, frozen=True):
     """An order of ads: by the values of an attribute, or by key where that is empty, and the place behind which it
     begins. Numbers come before texts, and ads without either last, in both directions; ads that are alike are in the
     order of their keys."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from slotwise import _native
 
@@ -72,8 +73,7 @@ def survey_pack(pack: bytes) -> tuple[int, list[str]]:
     return _native.survey_pack(pack)
 
 
-@dataclass(frozen=True)
-class PackKeys:
+class PackKeys(Struct, frozen=True):
     """The keys in a pack, of whole, changed and removed ads, and the attribute names in it."""
 
     whole: list[str]
@@ -112,8 +112,7 @@ def diff_ads(old: ClassAd, new: ClassAd) -> tuple[ClassAd, list[str]]:
     return _native.diff_ads(old, new)
 
 
-@dataclass(frozen=True)
-class Picked:
+class Picked(Struct, frozen=True):
     """Columns that :func:`picked` has made of rows: numbers are doubles as bytes, NaN where there is none."""
 
     numbers: list[bytes]

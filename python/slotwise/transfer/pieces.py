@@ -6,7 +6,8 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.transfer import safe_open
 
@@ -15,8 +16,7 @@ PIECE = 512 * 1024
 SMALL_MOST = 256 * 1024
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """Part of a file on its way to the job."""
 
     name: str

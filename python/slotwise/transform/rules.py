@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from slotwise._native import (
     Transformed,
@@ -20,8 +21,7 @@ from slotwise.config import Config
 from slotwise.config.refusal import config_error
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     """Which of the ads that an iterating transform makes of one ad."""
 
     row: int = 0

@@ -12,9 +12,9 @@ import hashlib
 import ipaddress
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import cast
 
+from msgspec import Struct
 from starlette.requests import Request
 
 from slotwise.errors import DeniedError, UnauthenticatedError
@@ -33,8 +33,7 @@ SIGN_IN = "sign in, or send `Authorization: Bearer TOKEN`; `slotwise token fetch
 _READING = frozenset({"GET", "HEAD"})
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(Struct, frozen=True):
     """What daemons are shown for one request."""
 
     credential: Credential
@@ -104,8 +103,7 @@ class Gate:
             return None
 
 
-@dataclass(frozen=True)
-class ForUser:
+class ForUser(Struct, frozen=True):
     """The service's credential when it asks for a user, who must be allowed to read as well."""
 
     own: Credential

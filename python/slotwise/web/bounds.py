@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.errors import BusyError
 
@@ -52,8 +53,7 @@ class Bound:
                 del self._open[caller]
 
 
-@dataclass(frozen=True)
-class ServiceBounds:
+class ServiceBounds(Struct, frozen=True):
     """The bounds of one service."""
 
     #: Streams of events: each asks its access point once a second.

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import grpc
+from msgspec import Struct
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
@@ -26,8 +26,7 @@ _log = logging.getLogger(__name__)
 _ANSWER_S = 5.0
 
 
-@dataclass(frozen=True)
-class Scrape:
+class Scrape(Struct, frozen=True):
     """What a daemon answered; None: it did not."""
 
     daemon: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from itertools import groupby
+
+from msgspec import Struct, field
 
 from slotwise.classad.values import whole
 from slotwise.model.slot import State
@@ -16,8 +17,7 @@ _GROUP_MOST = 100
 _LABELS = {str(state): state.lower() for state in State}
 
 
-@dataclass
-class Cell:
+class Cell(Struct):
     """Machines that follow one another by name: how many, the first of them, their slots, cores by state, and the value
     by which they are grouped."""
 

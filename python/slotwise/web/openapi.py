@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise import __version__
 from slotwise.web.asked import Handler
@@ -13,8 +14,7 @@ _TEXT: Schema = {"type": "string"}
 _NUMBER: Schema = {"type": "integer"}
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """A parameter of an operation, in its query or its path."""
 
     name: str
@@ -23,8 +23,7 @@ class Parameter:
     type: str = "string"
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(Struct, frozen=True):
     """A member of the JSON object that an operation takes."""
 
     about: str
@@ -33,8 +32,7 @@ class Member:
     is_required: bool = False
 
 
-@dataclass(frozen=True)
-class Operation:
+class Operation(Struct, frozen=True):
     """One thing that the API does."""
 
     method: str

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.client import AsyncCollector, AsyncNegotiator, AsyncSchedd, AsyncStartd
 from slotwise.errors import NotFoundError
 from slotwise.wire.credential import Credential
 
 
-@dataclass(frozen=True)
-class PoolClient:
+class PoolClient(Struct, frozen=True):
     """Opens clients of the pool that ``env`` names."""
 
     env: Mapping[str, str]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
 from typing import cast
 
+from msgspec.structs import asdict
 from starlette.responses import JSONResponse, Response
 
 from slotwise import __version__

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self, cast, get_args
+
+from msgspec import Struct
 
 from slotwise.config import Config
 from slotwise.errors import ConfigError
@@ -16,8 +17,7 @@ Readers = Literal["loopback", "all", "none"]
 Serves = Literal["all", "metrics"]
 
 
-@dataclass(frozen=True)
-class WebSettings:
+class WebSettings(Struct, frozen=True):
     """Where the service listens, and whom it answers without a token (SLOTWISE_HTTP_*)."""
 
     host: str = "127.0.0.1"

@@ -7,7 +7,9 @@ import logging
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from slotwise.classad.values import whole
 from slotwise.errors import SlotwiseError
@@ -24,8 +26,7 @@ _JOBS = {"idle": "TotalIdleJobs", "running": "TotalRunningJobs", "held": "TotalH
 _SLOT_ATTRIBUTES = ("State", "Cpus", "SlotBrokenReason", "Offline")
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """What one look saw: when (seconds since the epoch), cores by state of slots, jobs of all schedds by state."""
 
     at: int

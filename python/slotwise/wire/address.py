@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
-from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from slotwise.errors import PeerUnavailableError
 from slotwise.home import PoolHome
@@ -13,8 +15,7 @@ from slotwise.model.knobs import Knobs
 from slotwise.wire import contact
 
 
-@dataclass(frozen=True)
-class DaemonAddress:
+class DaemonAddress(Struct, frozen=True):
     """Where a daemon answers.
 
     ``tcp`` is ``host:port`` as bound; ``socket`` the path of a UNIX socket, empty where there is none;
@@ -63,7 +64,7 @@ class DaemonAddress:
         return f"unix:{self.socket}" if self.socket else self.tcp
 
 
-_FIELDS = frozenset(field.name for field in fields(DaemonAddress))
+_FIELDS = frozenset(DaemonAddress.__struct_fields__)
 
 
 def socket_file(home: PoolHome, daemon: str) -> Path:

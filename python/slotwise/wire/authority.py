@@ -18,7 +18,6 @@ import datetime
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography import x509
@@ -26,6 +25,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from msgspec import Struct
 
 from slotwise.errors import DeniedError, NotFoundError, UsageError
 from slotwise.home import PoolHome
@@ -42,8 +42,7 @@ _REQUEST_MOST = 8192
 _FINGERPRINT = "SHA256:"
 
 
-@dataclass(frozen=True)
-class _Signer:
+class _Signer(Struct, frozen=True):
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
 
@@ -61,8 +60,7 @@ class _Signer:
         return [str(each.value) for each in found.permitted_subtrees or []]
 
 
-@dataclass(frozen=True)
-class Described:
+class Described(Struct, frozen=True):
     """An authority, for listings. ``ends_at``: epoch seconds."""
 
     id: str
@@ -82,8 +80,7 @@ class Described:
         }
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Struct, frozen=True):
     """A request for a certificate that has been checked: its sender has the private key.
 
     :param key_id: SHA-256 of the public key (SubjectPublicKeyInfo), hexadecimal.

@@ -18,8 +18,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from urllib.parse import quote, unquote
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 #: What a daemon behind a shared port may be called: no name leads out of the directory of sockets.
 SOCK = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -36,8 +38,7 @@ _LOCAL, _BROKERED, _BACK = "sock", "ccb", "back"
 _SAFE = ":.[]-_,@"
 
 
-@dataclass(frozen=True)
-class Contact:
+class Contact(Struct, frozen=True):
     """Where a daemon is reached. ``port`` is 0 where only a broker reaches it."""
 
     host: str
@@ -83,8 +84,7 @@ class Contact:
         return replace(self, sock=f"{self.sock}{CERTIFICATE}")
 
 
-@dataclass(frozen=True)
-class Way:
+class Way(Struct, frozen=True):
     """How a connection to a daemon is made. ``via``: ``host:port`` of the shared port or broker that is asked for it by
     HTTP's CONNECT; empty for a daemon with a port of its own, at ``target``. ``authority``: whom the certificate has to
     name."""
@@ -195,8 +195,7 @@ def way_to(target: str, network: str = "") -> Way:
     return Way(at, authority)
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """What a shared port is asked for: the daemon ``sock`` of this host, that of the host with an id at this broker, or
     the connection that a host was told to make with a secret."""
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jwt
+from msgspec import Struct
 
 from slotwise.errors import ConfigError, UnauthenticatedError
 from slotwise.wire import map_file
@@ -37,8 +37,7 @@ _COMPUTE = {
 }
 
 
-@dataclass(frozen=True)
-class Issuers:
+class Issuers(Struct, frozen=True):
     """Trusted issuers with their keys, what tokens must be made for, and whom they stand for.
 
     ``keys``: for each issuer its keys by their ids.

@@ -22,13 +22,13 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from msgspec import Struct, field
 
 from slotwise import ids
 from slotwise.errors import DeniedError, UnauthenticatedError
@@ -177,8 +177,7 @@ def _require_scopes(scopes: set[str]) -> None:
         raise DeniedError(f"unknown scope {unknown[0]}", hint=f"scopes are {', '.join(LEVELS)}")
 
 
-@dataclass(frozen=True)
-class PoolTrust:
+class PoolTrust(Struct, frozen=True, dict=True):
     """What ``secrets/pool.json`` says: the pool's name, its public keys by id, and what is revoked."""
 
     pool: str = ""

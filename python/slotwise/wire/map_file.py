@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import socket
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from slotwise._native import MapFile
 from slotwise.errors import ConfigError, UnauthenticatedError
@@ -27,8 +28,7 @@ _INCLUDE = re.compile(rb"\s*@include(?:\s+(.*?))?\s*", re.IGNORECASE)
 _USER = re.compile(r"[^@/\s\x00-\x1f\x7f]+@[^@/\s\x00-\x1f\x7f]+")
 
 
-@dataclass(frozen=True)
-class UserMap:
+class UserMap(Struct, frozen=True):
     """The lines of a map file. ``domain``: that of users whom a line names without one (UID_DOMAIN)."""
 
     lines: MapFile

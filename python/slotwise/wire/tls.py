@@ -21,12 +21,12 @@ import logging
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import grpc
+from msgspec.structs import replace
 
 from slotwise.authorization.entries import words
 from slotwise.authorization.policy import CERTIFICATE_METHOD, LEVELS

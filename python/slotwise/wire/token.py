@@ -10,9 +10,10 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from slotwise import ids
 from slotwise.authorization.parts import PARTS_OF_NEGOTIATOR
@@ -83,8 +84,7 @@ def with_implied(levels: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-@dataclass(frozen=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """An authenticated caller.
 
     :param name: ``user@domain``.

@@ -8,7 +8,8 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.classad import ClassAd
 from slotwise.errors import UsageError
@@ -21,8 +22,7 @@ PORT = 9
 EVERYWHERE = "255.255.255.255"
 
 
-@dataclass(frozen=True)
-class Packet:
+class Packet(Struct, frozen=True):
     """A magic packet for a network card, and where it is broadcast."""
 
     hardware_address: str

@@ -10,11 +10,11 @@ import asyncio
 import shutil
 import time
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import htcondor2
 import pytest
+from msgspec.structs import replace
 from slotwise.wire.gen import schedd_pb2, startd_pb2
 from slotwise.wire.keys import SigningKey, public_text
 

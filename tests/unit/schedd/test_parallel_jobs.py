@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.model.job_events import Usage
 from slotwise.schedd.jobs.decision import RunEnd, RunOutcome

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from slotwise.errors import ConfigError
 from slotwise.schedd.claims.ends.stop_throttle import StopRate
 from slotwise.schedd.claims.starts.start_throttle import StartThrottle

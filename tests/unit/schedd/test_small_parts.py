@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from slotwise.classad import ClassAd, ExprTree, parse_ads
 from slotwise.config import load
 from slotwise.errors import ConfigError, UsageError

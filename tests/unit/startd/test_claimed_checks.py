@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from slotwise.model.claim import Run
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.states import Claimed, Draining, Hold
@@ -187,7 +186,7 @@ def test_row_13_a_claim_that_has_served_leaves_a_draining_machine_at_once() -> N
 
 def test_equal_rank_is_accepted_lower_is_refused() -> None:
     d = busy()
-    d.slot = replace(d.slot, state=replace(d.slot.state, claim=claim(rank=3)))  # type: ignore[arg-type]
+    d.slot = replace(d.slot, state=replace(d.slot.state, claim=claim(rank=3)))
     d.apply(ev.ClaimRequested(claim("lower", rank=2)))
     assert d.did(ev.ClaimRefused)[0].claim_id == "lower"
     d.apply(ev.ClaimRequested(claim("equal", rank=3)), machine_retirement_s=3600)
@@ -275,7 +274,7 @@ def test_killing_repeats_until_the_slot_is_given_up_as_broken() -> None:
 
 def test_the_end_of_the_lease_kills_the_job_without_a_word_to_the_schedd() -> None:
     d = busy()
-    d.slot = replace(d.slot, state=replace(d.slot.state, claim=claim(lease_s=100)))  # type: ignore[arg-type]
+    d.slot = replace(d.slot, state=replace(d.slot.state, claim=claim(lease_s=100)))
     d.poll(99)
     assert d.place == "Claimed/Busy"
     d.poll(1)

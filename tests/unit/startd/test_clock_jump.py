@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from slotwise.startd.monitor.clock_jump import ClockJumpDetector
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.deadlines import deferred

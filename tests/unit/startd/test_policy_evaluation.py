@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from pathlib import Path
 
 import slotwise.startd
+from msgspec.structs import replace
 from slotwise.startd.slot.states import Claimed, Suspended
 
 from tests.support.startd_point import point

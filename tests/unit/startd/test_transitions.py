@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from slotwise.errors import InvariantError
 from slotwise.model.claim import Run
 from slotwise.model.slot import Activity, SlotKind, State

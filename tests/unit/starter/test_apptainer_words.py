@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.config import load
 from slotwise.execution.job_view import JobView, read_job, read_slot

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 import socket
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from slotwise import __version__
 from slotwise.cli.common.options import MissingValueError, UnknownOptionError
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from slotwise.errors import SlotwiseError, UsageError
 
 
-@dataclass(frozen=True)
-class _Tool:
+class _Tool(Struct, frozen=True):
     """``unknown`` and ``missing`` are the sentences, with {word}, {option} and {called}; empty: the usage alone."""
 
     unknown: str = ""

@@ -10,10 +10,12 @@ import os
 import pwd
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slotwise import environment
 from slotwise.cli.common.terminal import shown
@@ -28,8 +30,7 @@ if TYPE_CHECKING:
 Stub = TypeVar("Stub")
 
 
-@dataclass
-class Invocation:
+class Invocation(Struct, dict=True):
     """One call of a command.
 
     ``channels`` caches open channels by target; the resident server shares one cache between calls.
@@ -43,7 +44,7 @@ class Invocation:
     is_terminal: bool = False
     width: int = 80
     uid: int = 0
-    channels: dict[str, grpc.Channel] = field(default_factory=dict, repr=False)
+    channels: dict[str, grpc.Channel] = field(default_factory=dict)
     #: ``host:port`` of another pool's collector, and the name of a daemon there, when the caller named them.
     pool: str | None = None
     daemon_name: str | None = None

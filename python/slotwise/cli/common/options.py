@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.errors import UsageError
 
@@ -32,8 +33,7 @@ class MissingValueError(UsageError):
         self.option = option
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(Struct, frozen=True):
     """``name`` may be shortened to ``least`` letters (0: not at all) and takes ``values`` words."""
 
     name: str
@@ -48,8 +48,7 @@ class Option:
         return len(word) >= least and self.name.startswith(word)
 
 
-@dataclass
-class Given:
+class Given(Struct):
     """One option as typed."""
 
     name: str
@@ -59,8 +58,7 @@ class Given:
     colon: bool = False
 
 
-@dataclass
-class Parsed:
+class Parsed(Struct):
     """What was typed: options in order, and the other words."""
 
     options: list[Given] = field(default_factory=list)

@@ -19,10 +19,11 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import NoReturn
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from slotwise import __version__
 from slotwise.cli.common.invocation import Invocation
@@ -45,8 +46,7 @@ _SQLITE = b"SQLite format 3\0"
 _BESIDE = ("-wal", "-shm", "-journal")
 
 
-@dataclass(frozen=True)
-class Manifest:
+class Manifest(Struct, frozen=True):
     """What a backup says of itself. ``made_at``: epoch seconds."""
 
     made_at: float

@@ -4,9 +4,8 @@ tool for daemons with five names, in its words. Words of the call are hosts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import grpc
+from msgspec import Struct
 
 from slotwise.cli.common import htcondor_words
 from slotwise.cli.common.invocation import Invocation
@@ -52,8 +51,7 @@ class _SaidError(UsageError):
     bare = True
 
 
-@dataclass(frozen=True)
-class _Order:
+class _Order(Struct, frozen=True):
     """What is to be done."""
 
     verb: str

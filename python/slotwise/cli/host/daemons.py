@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, Parsed, parse
@@ -44,8 +45,7 @@ _SHUTDOWN_USAGE = """usage: slotwise set-shutdown -exec NAME | -clear [-all | -c
   -clear         none, but for DEFAULT_MASTER_SHUTDOWN_SCRIPT"""
 
 
-@dataclass(frozen=True)
-class Sent:
+class Sent(Struct, frozen=True):
     """What a host's master was told; ``mode``: how daemons stop, empty where they start."""
 
     host: str

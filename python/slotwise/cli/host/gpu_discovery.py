@@ -6,8 +6,9 @@ Source: manual page of condor_gpu_discovery: options, abbreviations, and what th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypedDict
+
+from msgspec.structs import replace
 
 from slotwise.cli.common.options import OPTIONAL, Given, Option, parse
 from slotwise.errors import UsageError

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import grpc
 from google.protobuf.message import Message
+from msgspec import Struct
 
 from slotwise.cli.common.invocation import Invocation
 from slotwise.errors import NotFoundError
@@ -21,8 +21,7 @@ _ADS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Struct, frozen=True):
     """A daemon that a command goes to."""
 
     #: As it is shown: a host's name; empty for this host.

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+
+from msgspec import Struct
 
 #: Core files over the size limit are kept, newest first, up to so many times the limit in all.
 _LARGE_CORES = 4
 _CORE = re.compile(r"core\.\w.*")
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """A file or directory that was looked at; ``about``: what else is said of a stale one."""
 
     path: Path
@@ -22,8 +22,7 @@ class Finding:
     about: str = ""
 
 
-@dataclass(frozen=True)
-class LogFile:
+class LogFile(Struct, frozen=True):
     """A file in LOG: size in bytes, time of its last change."""
 
     path: Path
@@ -31,8 +30,7 @@ class LogFile:
     changed: float
 
 
-@dataclass(frozen=True)
-class LogRules:
+class LogRules(Struct, frozen=True):
     """INVALID_LOG_FILES, and PREEN_COREFILE_MAX_SIZE (bytes) and PREEN_COREFILE_STALE_AGE (seconds)."""
 
     invalid: Sequence[str] = ()
@@ -66,8 +64,7 @@ def _core(file: LogFile, *, stale: bool) -> Finding:
     return Finding(file.path, stale, f"size: {file.size}" if stale else "")
 
 
-@dataclass(frozen=True)
-class JobDirectory:
+class JobDirectory(Struct, frozen=True):
     """A directory of one job in SPOOL; ``names``: its own name, and those of the directories above it within SPOOL."""
 
     path: Path

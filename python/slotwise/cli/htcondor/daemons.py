@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from slotwise.classad import ClassAd, quote
 from slotwise.classad.values import number, whole
@@ -53,8 +54,7 @@ def _server_status(options: Namespace, call: Call) -> None:
     call.info(f"\nOverall HTCondor Health: {health.word(sum(points.values()), len(names))}\n")
 
 
-@dataclass
-class _Host:
+class _Host(Struct):
     """The daemons of a kind on one host."""
 
     points: float = 0.0

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from slotwise.classad import ClassAd
 from slotwise.cli.htcondor.verb import Call, Noun, Verb
@@ -27,8 +28,7 @@ _USAGE = re.compile(r"Usr (\d+) (\d+):(\d+):(\d+), *Sys (\d+) (\d+):(\d+):(\d+)"
 _ADDRESS = re.compile(r"<?\[?([^>?\]]+?)\]?(?::\d+)?(?:[>?].*)?$")
 
 
-@dataclass
-class JobSummary:
+class JobSummary(Struct):
     """What became of a job.
 
     :param host: where it ran last, and before that where it was submitted.
@@ -206,8 +206,7 @@ def _csv(jobs: Mapping[str, JobSummary]) -> str:
     return "\n".join(lines)
 
 
-@dataclass
-class _Group:
+class _Group(Struct):
     """The sums of the jobs of one group."""
 
     evictions: int = 0

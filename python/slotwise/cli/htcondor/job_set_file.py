@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.classad import quote
 from slotwise.errors import UsageError
@@ -17,8 +18,7 @@ _FIELD = "\x1f"
 Reader = Callable[[str], str]
 
 
-@dataclass
-class JobSetFile:
+class JobSetFile(Struct):
     """What a file says: the set's name, the names of the table's columns, its rows, and the jobs' descriptions, each
     with the columns by the names that it has for them."""
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from slotwise.client import Collector, Schedd
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(Struct, frozen=True):
     """One call of the command. Messages go to standard error, as those of HTCondor's command; contents to the output.
 
     :param level: messages below it are not printed (levels of :mod:`logging`).
@@ -53,8 +53,7 @@ class Call:
         return Collector(env=self.inv.env)
 
 
-@dataclass(frozen=True)
-class Verb:
+class Verb(Struct, frozen=True):
     """What can be done to a noun.
 
     :param run: does it. Errors that it raises are printed, and end the command with status 1.
@@ -66,8 +65,7 @@ class Verb:
     arguments: Callable[[ArgumentParser], object] | None = lambda _: None
 
 
-@dataclass(frozen=True)
-class Noun:
+class Noun(Struct, frozen=True):
     """A kind of thing, and its verbs by name."""
 
     help: str

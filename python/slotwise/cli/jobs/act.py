@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import grpc
+from msgspec import Struct
 
 from slotwise.cli.common.constraints import warn_of_misspelled
 from slotwise.cli.common.invocation import Invocation
@@ -20,8 +20,7 @@ from slotwise.wire.status import to_error
 _ACT = schedd_pb2.ActRequest
 
 
-@dataclass(frozen=True)
-class Verb:
+class Verb(Struct, frozen=True):
     """How a command speaks of what it does."""
 
     name: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, parse
@@ -41,8 +42,7 @@ Process = tuple[int, int, int]
 _NEVER_SUBMITTED: Process = (-1, 0, 0)
 
 
-@dataclass
-class _Counts:
+class _Counts(Struct):
     submitted: int = 0
     aborted: int = 0
     terminated: int = 0
@@ -53,8 +53,7 @@ class _Counts:
         return self.aborted + self.terminated
 
 
-@dataclass
-class EventOrder:
+class EventOrder(Struct):
     """Which entries do not fit to those before them. Pure."""
 
     _jobs: dict[Process, _Counts] = field(default_factory=dict)
@@ -186,8 +185,7 @@ def _joined(findings: list[str]) -> str:
     return text
 
 
-@dataclass
-class _Submitted:
+class _Submitted(Struct):
     """How many jobs were submitted, and how many of these have not ended."""
 
     total: int = 0

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+
+from msgspec import Struct
 
 from slotwise.classad import ClassAd
 from slotwise.classad.values import number, whole
@@ -21,8 +22,7 @@ SUSPENDED, UNSUSPENDED, HELD, RELEASED, DISCONNECTED, RECONNECT_FAILED = 10, 11,
 IMAGE_SIZE = 6
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(Struct, frozen=True):
     """One entry: its number, the job, when (seconds since the epoch), and its text."""
 
     number: int

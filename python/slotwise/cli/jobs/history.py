@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from datetime import datetime
 
 import grpc
+from msgspec.structs import replace
 
 from slotwise.classad import ClassAd, ExprTree, SpecialValue, new_syntax
 from slotwise.cli.common.constraints import warn_of_misspelled

@@ -11,8 +11,9 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.cli.common.invocation import Invocation
@@ -42,8 +43,7 @@ DAEMON = Layout((
 ))  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(Struct, frozen=True):
     """Files to read, the newest last; ``types``: only ads of these kinds (upper case); ``deletes``: files once read."""
 
     files: tuple[Path, ...]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.cli.jobs.tracked_jobs import (
     ACTIVE,
@@ -50,8 +51,7 @@ def painted(text: str, colour: str) -> str:
     return f"\033[{colour}m{text}\033[0m" if text else ""
 
 
-@dataclass
-class Group:
+class Group(Struct):
     """Jobs that are shown in one row."""
 
     name: str

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 
 import grpc
+from msgspec.structs import replace
 
 from slotwise.classad import ClassAd, new_syntax
 from slotwise.cli.common import htcondor_words

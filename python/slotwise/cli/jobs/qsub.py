@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import os
 import tempfile
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Given, Parsed

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+
+from msgspec import Struct, field
 
 from slotwise.cli.common.options import Option, Parsed, parse
 from slotwise.errors import UsageError
@@ -30,8 +31,7 @@ _TASKS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?(?:%([0-9]
 _EVER_S = 3153600000
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(Struct, frozen=True):
     """What is submitted, from where, and the options of command line and script."""
 
     script: str
@@ -44,8 +44,7 @@ class Call:
     runs_itself: bool = False
 
 
-@dataclass
-class Description:
+class Description(Struct):
     """A submit description, and what of the call it leaves out."""
 
     name: str

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from slotwise.cli.common.options import Parsed
 
 
-@dataclass
-class SubmitArgs:
+class SubmitArgs(Struct):
     """A call, read: the description's text and name, statements around it, and the options."""
 
     parsed: Parsed

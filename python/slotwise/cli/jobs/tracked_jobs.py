@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from slotwise.client.event_log import EventLog
 from slotwise.errors import NotFoundError, SlotwiseError
@@ -36,8 +37,7 @@ def state_after(entry: Entry) -> str | None:
     return INPUT if "input" in title else OUTPUT if "output" in title else None
 
 
-@dataclass
-class Cluster:
+class Cluster(Struct):
     """The jobs of one cluster that a log has told of."""
 
     cluster: int
@@ -65,8 +65,7 @@ class Cluster:
         return self.batch or f"ID: {self.cluster}"
 
 
-@dataclass
-class Tracked:
+class Tracked(Struct):
     """Which clusters are watched, and their jobs."""
 
     #: Only these; None: all that the logs tell of.

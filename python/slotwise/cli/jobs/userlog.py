@@ -7,8 +7,9 @@ import os
 import re
 import socket
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import datetime
+
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd
 from slotwise.cli.common import htcondor_words
@@ -47,8 +48,7 @@ _CPU = re.compile(r"Usr {0} {0}:{0}:{0}, Sys {0} {0}:{0}:{0}".format(r"(\d{1,9})
 Job = tuple[int, int]
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(Struct, frozen=True):
     """One run of a job. Times are in seconds; ``good_s`` is the part that its end has not lost."""
 
     job: Job
@@ -65,8 +65,7 @@ class Run:
         return self.end - self.start
 
 
-@dataclass
-class Sum:
+class Sum(Struct):
     """Runs of a job or on a host, added up."""
 
     runs: int = 0
@@ -92,8 +91,7 @@ class Sum:
         self.cpu_s += other.cpu_s
 
 
-@dataclass
-class RunReader:
+class RunReader(Struct):
     """Puts the entries of one log together to runs. Pure."""
 
     #: What does not fit together, in words.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from slotwise.cli.common import htcondor_words
 from slotwise.cli.common.invocation import Invocation
@@ -42,8 +43,7 @@ _HELD = 12
 _SHOWN = {0: "submitted", 1: "executing", 4: "evicted", 12: "held", 13: "released", **_ENDS}
 
 
-@dataclass
-class Progress:
+class Progress(Struct):
     """Jobs seen in a log, and those that ended."""
 
     cluster: int | None = None

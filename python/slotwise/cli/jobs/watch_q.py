@@ -8,12 +8,12 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import IO
 
 import grpc
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd, quote
 from slotwise.cli.common.invocation import Invocation
@@ -77,8 +77,7 @@ _PROJECTION = [
 ]  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """One ``-exit``."""
 
     grouper: str
@@ -110,8 +109,7 @@ class Condition:
         return _GROUPERS[self.grouper](state in _STATUSES[self.status] for state in states)
 
 
-@dataclass
-class Found:
+class Found(Struct):
     """What the queue says of the jobs: their logs and what these do not tell."""
 
     logs: dict[str, bool] = field(default_factory=dict)  #: path -> whether it may come later

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import grpc
+from msgspec import Struct
 
 from slotwise.classad import ClassAd, ExprTree, quote
 from slotwise.cli.common.invocation import Invocation
@@ -64,8 +64,7 @@ def main(args: list[str], inv: Invocation) -> int:
         raise to_error(error, peer="the collector") from None
 
 
-@dataclass(frozen=True)
-class _How:
+class _How(Struct, frozen=True):
     """``merge``: add to the ad that is there; ``goes_offline``: the machine sleeps from now on."""
 
     merge: bool

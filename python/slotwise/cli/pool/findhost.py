@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import grpc
+from msgspec import Struct
 
 from slotwise.classad import ClassAd, ExprTree, new_syntax
 from slotwise.classad.values import number
@@ -40,8 +40,7 @@ _BEST_PRIORITY = 0.5
 _OWN_PRIORITY = 0.00001
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A slot that can be had, and what that costs."""
 
     ad: ClassAd

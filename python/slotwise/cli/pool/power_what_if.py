@@ -7,10 +7,10 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
 import grpc
+from msgspec import Struct
 
 from slotwise.classad import ClassAd
 from slotwise.classad.evaluate import Constant, Expression, compiled
@@ -64,8 +64,7 @@ What sleeping costs (seconds)
   -json            everything, for programs"""
 
 
-@dataclass(frozen=True)
-class Past:
+class Past(Struct, frozen=True):
     """What is known: runs and slots' ads by machine, and the span."""
 
     runs: dict[str, list[Run]]

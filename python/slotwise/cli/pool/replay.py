@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+
+from msgspec import Struct
 
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, parse
@@ -16,8 +17,7 @@ from slotwise.errors import HostError, UsageError
 from slotwise.model.replayed_step import ReplayedStep
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """An option that chooses steps of a ``kind`` by a name: the whole, or the part before ``separator``."""
 
     option: str
@@ -29,8 +29,7 @@ class Selection:
         return step.kind == self.kind and name in (step.name, step.name.partition(self.separator)[0])
 
 
-@dataclass(frozen=True)
-class ReplayCommand:
+class ReplayCommand(Struct, frozen=True):
     """How one daemon's steps are replayed.
 
     :param reader: gives what takes a line of the record again.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import grpc
 import polars as pl
+from msgspec import Struct
 
 from slotwise.analysis import history_database
 from slotwise.analysis.past_jobs import ATTRIBUTES, jobs_of, jobs_of_ads
@@ -61,8 +61,7 @@ def _local(inv: Invocation) -> Path | None:
     return history_database.readable(inv.home_of(inv.knobs()).spool)
 
 
-@dataclass(frozen=True)
-class _Files:
+class _Files(Struct, frozen=True):
     """Files of `slotwise history -parquet`."""
 
     paths: tuple[Path, ...]
@@ -103,8 +102,7 @@ def of_file(path: Path) -> pl.DataFrame:
         ) from None
 
 
-@dataclass(frozen=True)
-class _AccessPoint:
+class _AccessPoint(Struct, frozen=True):
     """A schedd, with the history from its ``database`` where that can be read, and the pool's negotiator."""
 
     inv: Invocation

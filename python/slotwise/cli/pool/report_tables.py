@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING
+
+from msgspec.structs import asdict
 
 from slotwise.cli.render.table import Column, table
 

@@ -6,16 +6,16 @@ Times are seconds since the epoch, energy is in kWh.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+
+from msgspec import Struct, field
 
 from slotwise.wire.gen import collector_pb2
 
 _HOUR_S = 3600.0
 
 
-@dataclass(frozen=True)
-class Day:
+class Day(Struct, frozen=True):
     """A day of the caller's calendar, from ``begin`` until ``end`` (epoch seconds)."""
 
     label: str
@@ -23,8 +23,7 @@ class Day:
     end: float
 
 
-@dataclass
-class Saved:
+class Saved(Struct):
     """What one machine has slept.
 
     :param hours: for each day, in the order of the days.
@@ -43,8 +42,7 @@ class Saved:
         return sum(self.hours)
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(Struct, frozen=True):
     """All machines that slept on these days, those that slept longest first."""
 
     days: tuple[Day, ...]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 import grpc
+from msgspec.structs import replace
 
 from slotwise.classad import ClassAd, ExprTree, new_syntax, quote
 from slotwise.cli.common import htcondor_words

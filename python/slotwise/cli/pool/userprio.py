@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 import grpc
+from msgspec.structs import replace
 
 from slotwise.classad import ClassAd
 from slotwise.classad.values import number

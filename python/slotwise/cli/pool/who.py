@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
+from msgspec import Struct
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.cli.common.invocation import Invocation
@@ -119,8 +119,7 @@ def _running(parsed: Parsed, inv: Invocation) -> list[ClassAd]:
     return sorted(found, key=natural_key)
 
 
-@dataclass(frozen=True)
-class Process:
+class Process(Struct, frozen=True):
     """A process of a job: which it is, the slot's name and the scratch directory that it was started with."""
 
     pid: int

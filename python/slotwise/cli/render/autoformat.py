@@ -9,8 +9,9 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from slotwise.classad import UNDEFINED, ClassAd, ExprTree, SpecialValue, Value
 from slotwise.errors import AdSyntaxError, UsageError
@@ -22,8 +23,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 _LONGEST = 2**55
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """What the letters behind ``-af:`` ask for.
 
     Separators: ``before`` stands before each field but the first, ``after`` behind each but the last, ``first`` before
@@ -172,8 +172,7 @@ def unescaped(text: str) -> str:
     return re.sub(r"\\([ntr\\])", lambda found: {"n": "\n", "t": "\t", "r": "\r"}.get(found[1], found[1]), text)
 
 
-@dataclass(frozen=True)
-class PrintfColumn:
+class PrintfColumn(Struct, frozen=True):
     """One ``-format FORMAT ATTRIBUTE``."""
 
     form: str

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slotwise.classad import ClassAd
 from slotwise.cli.render.autoformat import text_of
@@ -20,8 +22,7 @@ ATTRIBUTES = (
 _SCENE = Scene(0.0)
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(Struct, frozen=True):
     """What a line is about: a partitionable slot with its dynamic ones, or the static slots of a machine (tag s)."""
 
     machine: str

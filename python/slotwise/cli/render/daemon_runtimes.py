@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from slotwise.classad import ClassAd
 from slotwise.errors import UsageError
@@ -19,8 +20,7 @@ Cell = float | int | str | None
 Row = Mapping[str, Cell]
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Struct, frozen=True):
     """Its heading in three lines, and of which kind its numbers are: float, floatneg (may be negative), int or str."""
 
     scope: str

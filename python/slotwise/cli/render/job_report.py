@@ -10,7 +10,8 @@ import csv
 import io
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd
 from slotwise.observe.log import one_line
@@ -27,8 +28,7 @@ _BELOW = (
 )  # fmt: skip
 
 
-@dataclass
-class UserJobs:
+class UserJobs(Struct):
     """The jobs of one user."""
 
     runs_s: list[int] = field(default_factory=list)
@@ -71,8 +71,7 @@ class UserJobs:
         return (len(self.runs_s), len(self.runs_s) - len(self.ids), *hours)
 
 
-@dataclass
-class Report:
+class Report(Struct):
     """What the machines' histories tell of one day."""
 
     users: dict[str, UserJobs] = field(default_factory=dict)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slotwise.classad import ClassAd
 from slotwise.classad.values import number, whole
@@ -17,8 +19,7 @@ from slotwise.client.totals import JobCounts, QueueTotals
 JOBS_HEADING = " ID      OWNER            SUBMITTED     RUN_TIME ST PRI   SIZE CMD\n"
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """A row of the batch view.
 
     :param submitted: when its first job was submitted, seconds since the epoch; None: the ads do not say.

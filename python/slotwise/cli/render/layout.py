@@ -7,16 +7,17 @@ manual, "Print Format Tables".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slotwise.classad import UNDEFINED, ClassAd, ExprTree, SpecialValue, Value
 from slotwise.cli.render.autoformat import PrintfColumn, text_of, unescaped
 from slotwise.cli.render.printas import FUNCTIONS, READS, Scene
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(Struct, frozen=True, dict=True):
     """A column.
 
     ``expression`` is in the old syntax of ClassAds, as people write it; those of a :class:`Layout` are, too. ``width``
@@ -64,8 +65,7 @@ class Item:
         return self.instead[0] * max(self.width, 1) if filled and self.width else self.instead[:1] or ""
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """Columns, and what stands around them."""
 
     items: tuple[Item, ...]
@@ -169,8 +169,7 @@ def appended(words: Iterable[str]) -> list[Item]:
     return [Item(word, heading=word, left=True) for word in words]
 
 
-@dataclass
-class Grouping:
+class Grouping(Struct):
     """One row of ``SELECT UNIQUE``: the values, how many jobs have them, and which."""
 
     ad: ClassAd

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.values import number, whole
@@ -19,8 +20,7 @@ _MOST_NAMES = 10
 WIDTH = 80
 
 
-@dataclass(frozen=True)
-class Detail:
+class Detail(Struct, frozen=True):
     """How much is shown."""
 
     #: ``-better-analyze``: conditions of jobs that match, too.
@@ -227,8 +227,7 @@ def totals(job: ClassAd, found: Verdicts, priorities: Priorities | None, *, verb
     return "".join(parts)
 
 
-@dataclass(frozen=True)
-class Alike:
+class Alike(Struct, frozen=True):
     """What the matchmaker said of jobs that ask for the same; times in epoch seconds, 0 for never."""
 
     rejected_at: int = 0
@@ -334,8 +333,7 @@ def summary_row(jobs: Sequence[ClassAd], group: int | None, found: Verdicts, *, 
     return _SUMMARY.format(*cells)
 
 
-@dataclass
-class OfJobs:
+class OfJobs(Struct):
     """How jobs and a slot suit each other."""
 
     jobs: int = 0

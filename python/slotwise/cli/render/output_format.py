@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slotwise.classad import ClassAd
 from slotwise.cli.common.options import REST, Option, Parsed
@@ -59,8 +61,7 @@ class NoFormatError(UsageError):
     bare = True
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(Struct, frozen=True):
     """What the options ask for."""
 
     kind: Kind = "table"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -24,8 +25,7 @@ _COLUMNS = (("IDLE", 1), ("RUN", 2), ("HELD", 5), ("SUSP", 7), ("DONE", 4))
 _ROWS = 20
 
 
-@dataclass(frozen=True)
-class User:
+class User(Struct, frozen=True):
     """A submitter: cores in use, the share of the pool that is due to it (0 to 1), its effective priority."""
 
     name: str
@@ -34,8 +34,7 @@ class User:
     priority: float
 
 
-@dataclass(frozen=True)
-class Screen:
+class Screen(Struct, frozen=True):
     """What is shown. ``at``: epoch seconds; ``cores`` by the state of their slots; ``problem``: why it is old."""
 
     at: float = 0.0

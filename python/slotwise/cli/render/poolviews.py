@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slotwise.cli.render.layout import Item, Layout
 
@@ -10,8 +11,7 @@ from slotwise.cli.render.layout import Item, Layout
 _MOST = 34
 
 
-@dataclass(frozen=True)
-class View:
+class View(Struct, frozen=True):
     """A view: kind of ad, columns, which ads, and which totals stand below."""
 
     kind: str

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.classad import ClassAd, SpecialValue, Value
 from slotwise.cli.render.autoformat import moment, text_of
@@ -31,8 +32,7 @@ _ACTIVITY_LETTERS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Scene:
+class Scene(Struct, frozen=True):
     """What functions need beside the ad: the time, and how run times are counted."""
 
     now: float

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Struct, frozen=True):
     """A heading and how its cells stand: ``right`` or left, at least ``width`` wide, cut beyond ``most`` if not 0."""
 
     heading: str

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from slotwise.classad import ClassAd
 from slotwise.model.durations import days_and_time
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(Struct, frozen=True):
     """A column: two lines of heading, what a row shows, and the attribute whose sum stands below."""
 
     first: str

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from slotwise.execution.cgroup.probe import CPUSET, V1_DEVICES, V1_WANTED, CgroupHost
 from slotwise.execution.keeper_spec import CgroupPlan, CgroupSetting
@@ -18,8 +19,7 @@ _MIB = 1024 * 1024
 _SLOT = r"\d+(_\d+)?@"
 
 
-@dataclass(frozen=True)
-class CgroupRules:
+class CgroupRules(Struct, frozen=True):
     """Knobs, evaluated for one job on one slot.
 
     ``memory_policy``: CGROUP_MEMORY_LIMIT_POLICY: none, soft, hard or custom. ``hard_mib``: the limit of ``custom``,

@@ -12,8 +12,9 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 #: Controllers of version 1 that jobs join, when the host has them.
 V1_WANTED = ("memory", "cpu", "cpuacct", "freezer", "pids")
@@ -24,8 +25,7 @@ V2_WANTED = ("memory", "pids", "cpu", "io")
 CPUSET = "cpuset"
 
 
-@dataclass(frozen=True)
-class CgroupHost:
+class CgroupHost(Struct, frozen=True):
     """What the host lets us do. ``bases``: directory below which jobs' groups are made, per controller (version 2:
     one entry, ``""``). ``problems``: what was wanted and cannot be had, in words."""
 

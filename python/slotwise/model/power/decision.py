@@ -9,13 +9,13 @@ Source: manual, "Power Management"; HTCondor's ResMgr::checkHibernate.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.model.power.levels import OFF, level_of, listed, name_of
 
 
-@dataclass(frozen=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """What configuration and hardware say (seconds).
 
     :param interval_s: HIBERNATE_CHECK_INTERVAL; 0: the machine never sleeps.
@@ -30,8 +30,7 @@ class Rules:
     wakeable: bool = False
 
 
-@dataclass(frozen=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """What slots are in use for.
 
     :param claims: ids of claims.
@@ -52,30 +51,26 @@ class Usage:
 # ------------------------------------------------------------------------------------------------------------- stages
 
 
-@dataclass(frozen=True)
-class Awake:
+class Awake(Struct, frozen=True):
     """Nothing is under way; HIBERNATE is evaluated next at ``look_at``."""
 
     look_at: float
 
 
-@dataclass(frozen=True)
-class Clearing:
+class Clearing(Struct, frozen=True):
     """The slots were told to send their jobs away, those of ``claims``."""
 
     level: int
     claims: frozenset[str]
 
 
-@dataclass(frozen=True)
-class Telling:
+class Telling(Struct, frozen=True):
     """The ads are being advertised as offline."""
 
     level: int
 
 
-@dataclass(frozen=True)
-class Asleep:
+class Asleep(Struct, frozen=True):
     """The method was asked to put the machine to sleep; new claims are refused."""
 
     level: int
@@ -87,24 +82,21 @@ Stage = Awake | Clearing | Telling | Asleep
 # ------------------------------------------------------------------------------------------------------------- events
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(Struct, frozen=True):
     """Time to look: what HIBERNATE is for each slot (anything but a text is no vote), and what is in use."""
 
     votes: tuple[object, ...]
     usage: Usage
 
 
-@dataclass(frozen=True)
-class Told:
+class Told(Struct, frozen=True):
     """Whether the collector has acknowledged all slots' ads, and what is in use now."""
 
     acknowledged: bool
     usage: Usage
 
 
-@dataclass(frozen=True)
-class Woke:
+class Woke(Struct, frozen=True):
     """The machine runs; ``slept``: it did sleep."""
 
     slept: bool
@@ -116,48 +108,41 @@ Event = Look | Told | Woke
 # ------------------------------------------------------------------------------------------------------------ actions
 
 
-@dataclass(frozen=True)
-class Nothing:
+class Nothing(Struct, frozen=True):
     """Go on."""
 
 
-@dataclass(frozen=True)
-class Complain:
+class Complain(Struct, frozen=True):
     """The machine should sleep and cannot."""
 
     why: str
 
 
-@dataclass(frozen=True)
-class Clear:
+class Clear(Struct, frozen=True):
     """Send jobs and filler work away."""
 
     level: int
 
 
-@dataclass(frozen=True)
-class Tell:
+class Tell(Struct, frozen=True):
     """Tell the collector, slot by slot, that the machine is offline."""
 
     level: int
 
 
-@dataclass(frozen=True)
-class Sleep:
+class Sleep(Struct, frozen=True):
     """Put the machine to sleep."""
 
     level: int
 
 
-@dataclass(frozen=True)
-class StayAwake:
+class StayAwake(Struct, frozen=True):
     """Give up, and advertise that the machine is here."""
 
     why: str
 
 
-@dataclass(frozen=True)
-class Return:
+class Return(Struct, frozen=True):
     """The machine is back: advertise it."""
 
 

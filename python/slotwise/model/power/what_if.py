@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd
 from slotwise.classad.evaluate import Expression, Value
@@ -22,8 +23,7 @@ from slotwise.model.power.levels import name_of
 _NEVER = 2**31 - 1
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(Struct, frozen=True):
     """A run of a job: its slot, and from when to when (epoch seconds)."""
 
     job: str
@@ -32,8 +32,7 @@ class Run:
     end: float
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """The policy, and what sleeping and waking cost (seconds).
 
     :param policy: HIBERNATE; a truth value stands for ``level`` or awake.
@@ -49,8 +48,7 @@ class Plan:
     wake_s: tuple[float, ...]
 
 
-@dataclass
-class Outcome:
+class Outcome(Struct):
     """What became of one machine (seconds). ``busy_s + asleep_s + waking_s + idle_s`` is the span of the replay.
 
     :param past_idle_s: what the machine was idle in fact.

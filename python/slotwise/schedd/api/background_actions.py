@@ -13,8 +13,9 @@ import logging
 import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import islice
+
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd
 from slotwise.clock import Clock
@@ -48,8 +49,7 @@ LEADS_TO: dict[Action, Status] = {
 }
 
 
-@dataclass(slots=True, eq=False)
-class PendingAction:
+class PendingAction(Struct, eq=False):
     """An action that goes on. ``done``: how many of its jobs it has looked at."""
 
     id: int
@@ -63,7 +63,7 @@ class PendingAction:
     #: Those that are left, in order; a job that has left the queue stands as None.
     jobs: deque[Job | None] = field(default_factory=deque)
     #: What awaits a job that nothing else awaits: one value for all of them.
-    alone: tuple[PendingAction, ...] = field(init=False)
+    alone: tuple[PendingAction, ...] = ()
 
     def __post_init__(self) -> None:
         self.alone = (self,)

@@ -6,10 +6,11 @@ import itertools
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd
 from slotwise.classad.values import Value, whole
@@ -38,8 +39,7 @@ Row: TypeAlias = dict[str, Value]
 _JobId: TypeAlias = tuple[int, int]
 
 
-@dataclass
-class Totals:
+class Totals(Struct):
     """Jobs by state, as the footer prints them."""
 
     counts: list[int] = field(default_factory=lambda: [0] * 8)
@@ -400,8 +400,7 @@ class _Batch:
         return f"{first[0]}.{first[1]} ... {last[0]}.{last[1]}"
 
 
-@dataclass(frozen=True)
-class _Shape:
+class _Shape(Struct, frozen=True):
     """What the lines of a cluster's jobs have in common: commands by proc if they differ, size if it never ran."""
 
     commands: dict[int, str] | None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slotwise.schedd.jobs.selection import JobSelection
 from slotwise.table import Form, Order
@@ -25,8 +27,7 @@ class Action(StrEnum):
     CLEAR_DIRTY = "clear dirty"
 
 
-@dataclass(frozen=True)
-class JobAction:
+class JobAction(Struct, frozen=True):
     """An action on selected jobs. ``subcode``: HoldReasonSubCode of a hold."""
 
     action: Action
@@ -35,8 +36,7 @@ class JobAction:
     subcode: int = 0
 
 
-@dataclass(frozen=True)
-class JobEdit:
+class JobEdit(Struct, frozen=True):
     """New attributes of selected jobs: texts of expressions by name.
 
     ``prio_change``: added to JobPrio; None: JobPrio is not changed that way. ``dry_run``: change nothing, only say
@@ -61,8 +61,7 @@ class ActionResult(StrEnum):
     LIMIT_EXCEEDED = "limit_exceeded"
 
 
-@dataclass
-class ActionOutcome:
+class ActionOutcome(Struct):
     """How many jobs had which result, and the results of the ids that were named.
 
     ``background``: the number under which the action goes on; 0: it is done.
@@ -77,8 +76,7 @@ class ActionOutcome:
         self.totals[result] = self.totals.get(result, 0) + 1
 
 
-@dataclass(frozen=True)
-class JobQuery:
+class JobQuery(Struct, frozen=True):
     """Which jobs in the queue a caller asks about, and what it wants to see of them.
 
     ``form``: None to count them. ``limit``: 0 for no limit. ``width``: of the lines of a table, 0 for no limit.
@@ -112,8 +110,7 @@ class UserAction(StrEnum):
     REMOVE = "remove"
 
 
-@dataclass(frozen=True)
-class UsersEdit:
+class UsersEdit(Struct, frozen=True):
     """An action on the records of users, or of projects, that are named or meet a constraint.
 
     ``changes``: texts of expressions by attribute name; ``delete`` removes an attribute. ``reason``: why users are
@@ -129,8 +126,7 @@ class UsersEdit:
     projects: bool = False
 
 
-@dataclass(frozen=True)
-class UsersEdited:
+class UsersEdited(Struct, frozen=True):
     """How many records an edit has changed, and what it left as it was."""
 
     changed: int

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd
 from slotwise.ids import job_of_run
@@ -24,8 +25,7 @@ from slotwise.schedd.storage.run_rows import StoredNode, StoredRun
 from slotwise.table import pack_ads
 
 
-@dataclass(slots=True, eq=False)
-class Claim:
+class Claim(Struct, eq=False):
     """A slot that the schedd holds for a submitter, until it is released, or its startd or its lease ends it."""
 
     id: str
@@ -49,7 +49,7 @@ class Claim:
     fits: dict[int, bool] = field(default_factory=dict)
     #: The slots that are like it, and which jobs fit these.
     alike: Alike | None = None
-    _slot: ClassAd | None = field(default=None, init=False, repr=False)
+    _slot: ClassAd | None = None
 
     @property
     def slot(self) -> ClassAd:
@@ -87,8 +87,7 @@ class Claim:
         return isinstance(self.state, Gone)
 
 
-@dataclass(slots=True, eq=False)
-class Run:
+class Run(Struct, eq=False):
     """One activation of a claim for one job: what the shadow knows of it."""
 
     id: str
@@ -180,8 +179,7 @@ class Run:
         return row if self.node is None else StoredNode(row, self.node.number, self.node.gang.id)
 
 
-@dataclass(slots=True, eq=False)
-class ClaimRequestPending:
+class ClaimRequestPending(Struct, eq=False):
     """A request for claims that a startd has not answered."""
 
     serial: int

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from slotwise.schedd.policy.cool_down import CoolDown
 from slotwise.schedd.policy.start import StartPolicy
 
 
-@dataclass(frozen=True)
-class ClaimSettings:
+class ClaimSettings(Struct, frozen=True):
     """The settings of claims and runs."""
 
     schedd_name: str
@@ -21,7 +20,7 @@ class ClaimSettings:
     machine_attrs_length: int = 1
     jobs_running_most: int = 10_000
     #: START_VANILLA_UNIVERSE.
-    start_vanilla: StartPolicy = StartPolicy(None)  # noqa: RUF009 - never changed
+    start_vanilla: StartPolicy = StartPolicy(None)
     #: JOB_START_COUNT and JOB_START_DELAY (seconds).
     start_count: int = 1
     start_delay_s: float = 0.0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.clock import Clock
 from slotwise.schedd.claims.records import Run
@@ -14,8 +15,7 @@ from slotwise.schedd.storage.committer import Committer, Deciding
 from slotwise.schedd.storage.store import Batch
 
 
-@dataclass(slots=True)
-class Turn:
+class Turn(Struct):
     """What is decided about claims and runs together, and made durable in one transaction."""
 
     decision: Decision

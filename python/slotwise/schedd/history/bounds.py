@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slotwise.classad import ExprTree, SpecialValue
 
@@ -18,8 +20,7 @@ _BACKWARD = re.compile(rf"(?P<rest>.+) {_OPERATOR} {_NAMED}", re.IGNORECASE | re
 _TURNED = {">=": "<=", "<=": ">=", ">": "<", "<": ">"}
 
 
-@dataclass(frozen=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """The bounds that rows must satisfy; None: any value. Times are epoch seconds, inclusive.
 
     ``completed_until`` is only set together with a ``completed_since``: a job that was removed has no such date,

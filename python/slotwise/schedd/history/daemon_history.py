@@ -6,7 +6,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd
 from slotwise.classad.long_form import long_form
@@ -18,8 +19,7 @@ from slotwise.daemon.history_file import Record, Rotation
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class DaemonHistorySettings:
+class DaemonHistorySettings(Struct, frozen=True):
     """The file ("" for none), its rotation, and the interval between records (seconds)."""
 
     path: str = ""

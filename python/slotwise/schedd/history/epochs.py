@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd
 from slotwise.classad.long_form import long_form, on_one_line
@@ -34,8 +35,7 @@ _INVOCATIONS: Mapping[Transfer, str] = {"INPUT": "InputPluginInvocations", "OUTP
 _OF_TRANSFERS = ("GlobalJobId", "User", "RemoteHost")
 
 
-@dataclass(frozen=True)
-class RunHistorySettings:
+class RunHistorySettings(Struct, frozen=True):
     """The file and directory of records ("" for none), the rotation of the file, and which attributes records have.
 
     :param spawn_attributes: further attributes of SPAWN records; None for the whole ad.
@@ -66,8 +66,7 @@ def _transfer_attributes(config: Config, kind: Transfer) -> tuple[str, ...]:
     return tuple(config.get_list(own if config.get(own) is not None else "TRANSFER_JOB_ATTRS"))
 
 
-@dataclass(frozen=True)
-class RunRecord:
+class RunRecord(Struct, frozen=True):
     """A record of a run: its kind, an ad as a pack, the run's number in the job (from 0), and the time."""
 
     cluster: int

@@ -15,9 +15,10 @@ import re
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
+
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd
 from slotwise.classad.long_form import long_form, on_one_line
@@ -45,8 +46,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _JOB_ID = re.compile(r".*#(\d+)\.(\d+)#\d+")
 
 
-@dataclass(frozen=True)
-class ExportSettings:
+class ExportSettings(Struct, frozen=True):
     """The file and directory of records ("" for none), the rotation, and whether records have jobs' environments."""
 
     path: str = ""

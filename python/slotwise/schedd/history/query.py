@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slotwise.clock import Clock
 from slotwise.daemon.history_file import parts_of, read_ads
@@ -26,8 +28,7 @@ NEWEST = 1 << 62
 _PAGE_MOST = 10_000
 
 
-@dataclass(frozen=True)
-class HistoryQuery:
+class HistoryQuery(Struct, frozen=True):
     """Which past jobs a caller asks about, and what it wants to see of them.
 
     :param alone: the attributes of the projection without those that they read.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.classad import ClassAd, ExprTree, SpecialValue
 from slotwise.classad.values import Value as AdValue
@@ -54,8 +55,7 @@ def kept(ad: ClassAd) -> Changes:
     return changes
 
 
-@dataclass(frozen=True, slots=True)
-class FreshAds:
+class FreshAds(Struct, frozen=True):
     """Ads of new jobs of one cluster, ready for the table."""
 
     cluster: int

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd
 from slotwise.model.job_events import Usage
@@ -16,8 +17,7 @@ from slotwise.schedd.jobs.values import Changes
 LogLine: TypeAlias = tuple[str, *tuple[object, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Kill:
+class Kill(Struct, frozen=True):
     """End the run of a job: its claim is to be deactivated with this reason."""
 
     run_id: str
@@ -41,8 +41,7 @@ class NoticeKind(StrEnum):
     REMOVED = "removed"
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """Something of which a job's user gets mail, should the job ask for it."""
 
     job: Job
@@ -55,8 +54,7 @@ class Notice:
     core: bool = False
 
 
-@dataclass(slots=True)
-class Decision:
+class Decision(Struct):
     """Changes that become durable together, decided at ``now``."""
 
     now: float
@@ -130,8 +128,7 @@ class RunOutcome(StrEnum):
         return self in (RunOutcome.EXITED, RunOutcome.SIGNALED)
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnd:
+class RunEnd(Struct, frozen=True):
     """The end of a run, as the starter reported it or the schedd established it.
 
     ``code`` is the exit code or signal. ``attributes`` are merged into the job ad.
@@ -186,8 +183,7 @@ class PolicyAction(StrEnum):
     VACATE = "vacate"
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """What to do with a job, and the reason and codes of a hold or vacate."""
 
     act: PolicyAction

@@ -6,7 +6,7 @@ Manual, "Submitting Lots of Jobs": ``max_materialize`` bounds the jobs that are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from slotwise.classad import ClassAd
 
@@ -14,8 +14,7 @@ from slotwise.classad import ClassAd
 RUNNING, HELD, DONE, REMOVED = 0, 1, 2, 3
 
 
-@dataclass(slots=True)
-class Factory:
+class Factory(Struct):
     """The state of a factory: how many of a cluster's jobs it has materialized."""
 
     total: int

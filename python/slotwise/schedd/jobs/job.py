@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from slotwise.schedd.jobs.codes import RUN_HERE, Status, Universe
 from slotwise.schedd.jobs.factory import Factory
@@ -18,8 +19,7 @@ NO_PRIORITY: Priority = (0, 0, 0, 0, 0)
 _MOST = 2**62
 
 
-@dataclass(slots=True, eq=False)
-class Cluster:
+class Cluster(Struct, eq=False):
     """What the jobs of one submission share, and how many are in which state."""
 
     number: int
@@ -197,8 +197,7 @@ class Job:
         return f"Job({self.key}, {self.status})"
 
 
-@dataclass(slots=True, eq=False)
-class Bucket:
+class Bucket(Struct, eq=False):
     """Runnable jobs that are alike to the negotiator."""
 
     submitter: str

@@ -7,7 +7,8 @@ with the last of its clusters. Names do not differ by case; the ad has the name 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.errors import UsageError
@@ -31,8 +32,7 @@ _STATES = {
 }
 
 
-@dataclass
-class JobSet:
+class JobSet(Struct):
     """A job set and its clusters: those in the queue, and those that are being committed."""
 
     number: int

@@ -7,7 +7,8 @@ attribute of the slot as the slot has it, ``MATCH_EXP_<attribute>`` one of the j
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd, ExprTree, SpecialValue
 from slotwise.classad.values import Value as AdValue
@@ -31,8 +32,7 @@ class UnresolvedError(Exception):
         )
 
 
-@dataclass
-class Filled:
+class Filled(Struct):
     """A job's attributes with their references filled in, and what of them stays in the job's ad."""
 
     attributes: dict[str, AdValue] = field(default_factory=dict)
@@ -62,8 +62,7 @@ def filled(ad: ClassAd, slot: ClassAd) -> Filled:
     return found
 
 
-@dataclass
-class _Slot:
+class _Slot(Struct):
     """Answers references from a slot. ``inside``: the text is that of an expression, and references are in strings."""
 
     ad: ClassAd

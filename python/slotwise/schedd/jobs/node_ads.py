@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from slotwise.classad import ClassAd
 from slotwise.classad.values import Value
@@ -17,8 +17,7 @@ def scheduler_name(schedd: str) -> str:
     return f"DedicatedScheduler@{schedd}"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeAd:
+class NodeAd(Struct, frozen=True):
     """What makes the ad of a node another than that of its job."""
 
     number: int

@@ -6,7 +6,8 @@ Manual: IMMUTABLE_JOB_ATTRS, PROTECTED_JOB_ATTRS, SECURE_JOB_ATTRS and their SYS
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.config import Config
@@ -33,8 +34,7 @@ def check_submitted(names: Iterable[str]) -> None:
         )
 
 
-@dataclass(frozen=True)
-class AttributeLocks:
+class AttributeLocks(Struct, frozen=True):
     """The attributes that the configuration locks besides those that are always locked; names in lower case.
 
     ``immutable``: nobody edits them once the job is in the queue. ``protected``: only queue superusers edit them.

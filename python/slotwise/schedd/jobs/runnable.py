@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.schedd.jobs.codes import Universe
 from slotwise.schedd.jobs.job import Bucket, Job, Priority
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """A resource request: ``count`` slots for jobs like ``first``."""
 
     submitter: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.errors import UsageError
 from slotwise.schedd.jobs.values import quoted
@@ -14,8 +15,7 @@ NAMED_MOST = 20_000
 _CLUSTERS_APART = 8
 
 
-@dataclass(frozen=True)
-class JobSelection:
+class JobSelection(Struct, frozen=True):
     """Which jobs a caller means. ``ids``: ``12`` and ``12.3``. ``all``: the whole queue, where nothing else is said."""
 
     ids: tuple[str, ...] = ()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.lifecycle.claim_states import EndedByStartd
 
 
-@dataclass(frozen=True, slots=True)
-class BeyondShare:
+class BeyondShare(Struct, frozen=True):
     """Others wait for slots of a submitter that holds more than its share. ``until``: jobs that end by then, epoch
     seconds, may still start; 0: none may."""
 
@@ -17,40 +16,34 @@ class BeyondShare:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Granted:
+class Granted(Struct, frozen=True):
     """The startd grants the slot, to ``job`` if that still waits for one."""
 
     job: Job | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Withdrawn:
+class Withdrawn(Struct, frozen=True):
     """Nothing comes of the request: the startd refused it, the link broke, or the schedd failed at the answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobReserved:
+class JobReserved(Struct, frozen=True):
     """The next job waits for JOB_START_DELAY, ``wait_s`` seconds."""
 
     job: Job
     wait_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class StartDue:
+class StartDue(Struct, frozen=True):
     """JOB_START_DELAY has passed for the job that waits."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunBegun:
+class RunBegun(Struct, frozen=True):
     """A run has been decided for the claim."""
 
     run_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnded:
+class RunEnded(Struct, frozen=True):
     """The end of its run was taken over, at ``moment`` on the monotonic clock."""
 
     run_id: str
@@ -66,8 +59,7 @@ class RunEnded:
     pledge_s: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class NoJobFound:
+class NoJobFound(Struct, frozen=True):
     """No job is left for the slot, at ``moment`` on the monotonic clock."""
 
     moment: float
@@ -75,45 +67,38 @@ class NoJobFound:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class KeepCheck:
+class KeepCheck(Struct, frozen=True):
     """Once a second: whether KeepClaimIdle, or the lease, has run out at ``moment``, on the monotonic clock."""
 
     moment: float
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimListed:
+class ClaimListed(Struct, frozen=True):
     """The startd still has the claim. ``run_id``: the run there, if any; ``active``: the slot is not idle."""
 
     run_id: str
     active: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimUnlisted:
+class ClaimUnlisted(Struct, frozen=True):
     """The startd does not have the claim any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class SlotRetires:
+class SlotRetires(Struct, frozen=True):
     """The startd is preempting the job or retiring the slot."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimEnded:
+class ClaimEnded(Struct, frozen=True):
     """The startd ended the claim; ``cause`` is None when it only says that it does not know it."""
 
     cause: EndedByStartd | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LinkLost:
+class LinkLost(Struct, frozen=True):
     """The stream to the startd broke."""
 
 
-@dataclass(frozen=True, slots=True)
-class Released:
+class Released(Struct, frozen=True):
     """The claim is to be given back. ``fast``: a run on it gets no time to end."""
 
     reason: str

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from slotwise.schedd.jobs.job import Job
 
 
-@dataclass(frozen=True, slots=True)
-class StartNext:
+class StartNext(Struct, frozen=True):
     """Choose the next job and start it; tell the claim if there is none.
 
     ``preferred`` is tried first. ``ends_by``: only a job that is expected to have ended by then, epoch seconds; 0: any.
@@ -23,40 +22,34 @@ class StartNext:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StartAfter:
+class StartAfter(Struct, frozen=True):
     """Have the job that waits start after ``wait_s`` seconds."""
 
     wait_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class SendRelease:
+class SendRelease(Struct, frozen=True):
     """Tell the startd that the claim is given back."""
 
     reason: str
     fast: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Discard:
+class Discard(Struct, frozen=True):
     """Remove the claim from the store and from memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReturnJob:
+class ReturnJob(Struct, frozen=True):
     """The job that waited is runnable again."""
 
     job: Job
 
 
-@dataclass(frozen=True, slots=True)
-class ReturnJobs:
+class ReturnJobs(Struct, frozen=True):
     """The jobs of a request are runnable again, and the match came to nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class AwaitRunEnd:
+class AwaitRunEnd(Struct, frozen=True):
     """The run has lost its claim: its starter has a while to report the end. ``judge``: unless it is known that no
     starter has the run."""
 
@@ -64,8 +57,7 @@ class AwaitRunEnd:
     judge: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CheckRun:
+class CheckRun(Struct, frozen=True):
     """Compare the run with what the startd says of its slot: that it runs there (``active``), or nothing does."""
 
     run_id: str

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.schedd.jobs.job import Job
 
 
-@dataclass(frozen=True, slots=True)
-class EndedByStartd:
+class EndedByStartd(Struct, frozen=True):
     """Why a startd ended a claim, in its own words and codes. ``hold``: the job is to be held for it."""
 
     reason: str = ""
@@ -18,8 +18,7 @@ class EndedByStartd:
     hold: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimState:
+class ClaimState(Struct, frozen=True):
     """What all states have in common."""
 
     @property
@@ -28,13 +27,11 @@ class ClaimState:
         return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Requested(ClaimState):
+class Requested(ClaimState, frozen=True):
     """The startd has been asked for the slot and has not answered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Idle(ClaimState):
+class Idle(ClaimState, frozen=True):
     """The claim is held without a job.
 
     ``since`` is when it was kept (KeepClaimIdle) for ``keep_s`` seconds, on the monotonic clock; None while the schedd
@@ -46,15 +43,13 @@ class Idle(ClaimState):
     pledged: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Reserved(ClaimState):
+class Reserved(ClaimState, frozen=True):
     """A job starts on it as soon as JOB_START_DELAY allows; until then the job is idle in the queue."""
 
     job: Job
 
 
-@dataclass(frozen=True, slots=True)
-class _WithRun(ClaimState):
+class _WithRun(ClaimState, frozen=True):
     run: str
 
     @property
@@ -62,13 +57,11 @@ class _WithRun(ClaimState):
         return self.run
 
 
-@dataclass(frozen=True, slots=True)
-class Running(_WithRun):
+class Running(_WithRun, frozen=True):
     """A run has been decided for it, and its end has not been taken over."""
 
 
-@dataclass(frozen=True, slots=True)
-class Disconnected(_WithRun):
+class Disconnected(_WithRun, frozen=True):
     """The startd has yet to say whether it still has the claim: the link broke, or the schedd has restarted.
 
     ``run`` is "" when no run was on it; then the claim's lease ends at ``until``, on the monotonic clock.
@@ -77,13 +70,11 @@ class Disconnected(_WithRun):
     until: float = math.inf
 
 
-@dataclass(frozen=True, slots=True)
-class Closing(_WithRun):
+class Closing(_WithRun, frozen=True):
     """The startd is taking the slot back: no job follows the run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gone(_WithRun):
+class Gone(_WithRun, frozen=True):
     """Released, refused or ended. A run that was on it may still report its end."""
 
     run: str = ""

@@ -8,11 +8,33 @@ from pathlib import Path
 from slotwise.model.state_diagram import Layout
 from slotwise.model.transition_page import Drawing
 from slotwise.schedd.lifecycle import claim, run
-from slotwise.schedd.lifecycle.claim_states import Closing, Disconnected, Gone, Idle, Requested, Reserved, Running
-from slotwise.schedd.lifecycle.run_states import Accepted, Ending, Executing, Failed, Over, Reconnecting, Starting
+from slotwise.schedd.lifecycle.claim_events import ClaimEvent
+from slotwise.schedd.lifecycle.claim_instructions import ClaimInstruction
+from slotwise.schedd.lifecycle.claim_states import (
+    ClaimState,
+    Closing,
+    Disconnected,
+    Gone,
+    Idle,
+    Requested,
+    Reserved,
+    Running,
+)
+from slotwise.schedd.lifecycle.run_events import RunEvent
+from slotwise.schedd.lifecycle.run_instructions import RunInstruction
+from slotwise.schedd.lifecycle.run_states import (
+    Accepted,
+    Ending,
+    Executing,
+    Failed,
+    Over,
+    Reconnecting,
+    RunState,
+    Starting,
+)
 
 _PAGE = "claims.md"
-CLAIMS = Drawing(
+CLAIMS: Drawing[type[ClaimState], ClaimState, ClaimEvent, ClaimInstruction] = Drawing(
     claim.TRANSITIONS,
     "Claims",
     "claims.svg",
@@ -37,7 +59,7 @@ CLAIMS = Drawing(
     },
     Layout((900, 580), box_width=150, box_height=44),
 )
-RUNS = Drawing(
+RUNS: Drawing[type[RunState], RunState, RunEvent, RunInstruction] = Drawing(
     run.TRANSITIONS,
     "Runs",
     "runs.svg",

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from slotwise.errors import InvariantError
 from slotwise.ids import masked_claim_id
 from slotwise.model.replayed_step import ReplayedStep, Transition
-from slotwise.model.stored_form import Json, Reference, StoredForm, dataclasses_of
+from slotwise.model.stored_form import Json, Reference, StoredForm, structs_of
 from slotwise.model.transition_table import TransitionTable, name
 from slotwise.schedd.jobs import decision
 from slotwise.schedd.jobs.codes import Status
@@ -45,8 +46,7 @@ _Instruction = TypeVar("_Instruction")
 _ILLEGAL = "illegal"
 
 
-@dataclass(frozen=True)
-class Machine(Generic[_State, _Event, _Instruction]):
+class Machine(Struct, Generic[_State, _Event, _Instruction], frozen=True):
     """A life cycle whose steps are recorded. ``kind``: what lives, ``claim`` or ``run``."""
 
     kind: str
@@ -146,10 +146,10 @@ _ENUMERATIONS = (decision.RunOutcome, run_states.AtStarter)
 CLAIMS: Machine[ClaimState, ClaimEvent, ClaimInstruction] = Machine(
     "claim",
     claim.TRANSITIONS,
-    StoredForm(dataclasses_of(claim_states, claim_events, claim_instructions), references=[_JOBS]),
+    StoredForm(structs_of(claim_states, claim_events, claim_instructions), references=[_JOBS]),
 )
 RUNS: Machine[RunState, RunEvent, RunInstruction] = Machine(
     "run",
     run.TRANSITIONS,
-    StoredForm([*dataclasses_of(claim_states, run_states, run_events, run_instructions), *_ENUMERATIONS]),
+    StoredForm([*structs_of(claim_states, run_states, run_events, run_instructions), *_ENUMERATIONS]),
 )

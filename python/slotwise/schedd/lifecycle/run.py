@@ -9,8 +9,9 @@ Giving a run up leaves its state as it is; it is over once its end is recorded.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from slotwise.errors import InvariantError
 from slotwise.model.reason_codes import Hold, Vacate

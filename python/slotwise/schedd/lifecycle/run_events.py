@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.schedd.jobs.decision import Kill, RunOutcome
 from slotwise.schedd.lifecycle.claim_states import EndedByStartd
 from slotwise.schedd.lifecycle.run_states import AtStarter
 
 
-@dataclass(frozen=True, slots=True)
-class EndOfClaim:
+class EndOfClaim(Struct, frozen=True):
     """What the end of a run depends on of its claim: whether it is gone, and why if its startd said so."""
 
     gone: bool = False
     ended: EndedByStartd | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EndReport:
+class EndReport(Struct, frozen=True):
     """What a starter reports of the end of a run."""
 
     how: RunOutcome
@@ -35,20 +34,17 @@ class EndReport:
     ad: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class ActivationDue:
+class ActivationDue(Struct, frozen=True):
     """The run is durable, or is asked for again. ``goes_on``: its job is still meant to run."""
 
     goes_on: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Activated:
+class Activated(Struct, frozen=True):
     """The startd has activated the claim for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ActivationRefused:
+class ActivationRefused(Struct, frozen=True):
     """The startd does not start the run."""
 
     moment: float
@@ -56,8 +52,7 @@ class ActivationRefused:
     code: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Hello:
+class Hello(Struct, frozen=True):
     """Its starter speaks for it. ``resume``: it has been given the job before; ``asks``: it says when it wants the
     input files."""
 
@@ -65,42 +60,36 @@ class Hello:
     asks: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class BeganAnew:
+class BeganAnew(Struct, frozen=True):
     """Its starter asks for the job of a run that did execute: what ran is lost with its host or its files."""
 
     claim: EndOfClaim
 
 
-@dataclass(frozen=True, slots=True)
-class JobSent:
+class JobSent(Struct, frozen=True):
     """The starter has been given the job. ``asks``: as in :class:`Hello`."""
 
     asks: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(Struct, frozen=True):
     """The job executes since ``at``, epoch seconds. ``slot``: what the event log tells of the slot, as texts."""
 
     at: float
     slot: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class EndReported:
+class EndReported(Struct, frozen=True):
     """Its starter reports the end."""
 
     end: EndReport
 
 
-@dataclass(frozen=True, slots=True)
-class EndRecorded:
+class EndRecorded(Struct, frozen=True):
     """The end has been decided, and the run is no longer known."""
 
 
-@dataclass(frozen=True, slots=True)
-class StreamLost:
+class StreamLost(Struct, frozen=True):
     """The stream of its starter broke. ``goes_on``: as in :class:`ActivationDue`."""
 
     moment: float
@@ -110,8 +99,7 @@ class StreamLost:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimLost:
+class ClaimLost(Struct, frozen=True):
     """Its claim has gone. ``at_starter`` is what the comparison with its startd knows of the run."""
 
     moment: float
@@ -119,21 +107,18 @@ class ClaimLost:
     claim: EndOfClaim
 
 
-@dataclass(frozen=True, slots=True)
-class StarterListed:
+class StarterListed(Struct, frozen=True):
     """A starter has listed its runs."""
 
     at_starter: AtStarter
     claim: EndOfClaim
 
 
-@dataclass(frozen=True, slots=True)
-class SlotBusy:
+class SlotBusy(Struct, frozen=True):
     """The startd has listed the run on its slot."""
 
 
-@dataclass(frozen=True, slots=True)
-class SlotIdle:
+class SlotIdle(Struct, frozen=True):
     """The startd has listed the slot without the run: it never started, or its end is on the way."""
 
     moment: float
@@ -141,30 +126,26 @@ class SlotIdle:
     claim: EndOfClaim
 
 
-@dataclass(frozen=True, slots=True)
-class SlotFreed:
+class SlotFreed(Struct, frozen=True):
     """The startd says that the run has left the slot."""
 
     moment: float
 
 
-@dataclass(frozen=True, slots=True)
-class PatienceOver:
+class PatienceOver(Struct, frozen=True):
     """Its silence has been borne for long enough."""
 
     moment: float
     claim: EndOfClaim
 
 
-@dataclass(frozen=True, slots=True)
-class KillRequested:
+class KillRequested(Struct, frozen=True):
     """The job was held, removed or vacated, or the access point wants the run to end."""
 
     kill: Kill
 
 
-@dataclass(frozen=True, slots=True)
-class AccessPointFailed:
+class AccessPointFailed(Struct, frozen=True):
     """The access point failed at a message of the run. ``kill`` says so to its starter; ``ended``: it is over there."""
 
     moment: float

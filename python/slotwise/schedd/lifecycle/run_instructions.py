@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.schedd.jobs.decision import Kill, RunOutcome
 from slotwise.schedd.lifecycle.run_events import EndReport
 
 
-@dataclass(frozen=True, slots=True)
-class Activate:
+class Activate(Struct, frozen=True):
     """Ask the startd to run the job, unless the job has been taken back."""
 
 
-@dataclass(frozen=True, slots=True)
-class SendActivation:
+class SendActivation(Struct, frozen=True):
     """Ask the startd to run the job; at most one run of this id comes of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deactivate:
+class Deactivate(Struct, frozen=True):
     """Have the startd end the run."""
 
     kill: Kill
 
 
-@dataclass(frozen=True, slots=True)
-class SendAccepted:
+class SendAccepted(Struct, frozen=True):
     """Tell the starter that the run is accepted; ``with_job``: with the job's ad. ``asks``: it says when it wants the
     input files."""
 
@@ -35,49 +32,42 @@ class SendAccepted:
     asks: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class BeginTransfer:
+class BeginTransfer(Struct, frozen=True):
     """Files move: ``executing``: those that the job needs are there; ``asks``: the starter says when it wants them."""
 
     executing: bool
     asks: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SendKill:
+class SendKill(Struct, frozen=True):
     """Have the starter end the run."""
 
     kill: Kill
 
 
-@dataclass(frozen=True, slots=True)
-class LogExecuting:
+class LogExecuting(Struct, frozen=True):
     """Record that the job executes (event 001). ``slot``: what the log tells of the slot, as texts."""
 
     slot: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class LogDisconnected:
+class LogDisconnected(Struct, frozen=True):
     """Record that the run is out of reach (event 022)."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class LogReconnected:
+class LogReconnected(Struct, frozen=True):
     """Record that its starter is back (event 023)."""
 
 
-@dataclass(frozen=True, slots=True)
-class TakeEnd:
+class TakeEnd(Struct, frozen=True):
     """Put results in place and take the end over."""
 
     end: EndReport
 
 
-@dataclass(frozen=True, slots=True)
-class GiveUp:
+class GiveUp(Struct, frozen=True):
     """End the run without a report of its starter: what becomes of the job follows from ``how``."""
 
     how: RunOutcome
@@ -86,15 +76,13 @@ class GiveUp:
     subcode: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Abandon:
+class Abandon(Struct, frozen=True):
     """End a run that the access point failed at: its job runs again."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseClaim:
+class ReleaseClaim(Struct, frozen=True):
     """Give the claim back; the run may still report its end."""
 
     reason: str

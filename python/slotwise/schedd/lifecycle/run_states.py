@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
+
+from msgspec import Struct
 
 from slotwise.schedd.jobs.decision import Kill
 
@@ -18,8 +19,7 @@ class AtStarter(Enum):
     MISSING = "missing"
 
 
-@dataclass(frozen=True, slots=True)
-class Silence:
+class Silence(Struct, frozen=True):
     """No starter speaks for the run. Moments on the monotonic clock."""
 
     #: When the run is asked for again, or given up.
@@ -32,8 +32,7 @@ class Silence:
         return Silence(min(self.until, moment), self.lost_at)
 
 
-@dataclass(frozen=True, slots=True)
-class RunState:
+class RunState(Struct, frozen=True):
     """What all states have in common."""
 
     #: When the starter said that the job executes, epoch seconds; 0: not yet.
@@ -50,40 +49,33 @@ class RunState:
     disconnect_logged: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Starting(RunState):
+class Starting(RunState, frozen=True):
     """The claim is being activated; no starter has been given the job."""
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted(RunState):
+class Accepted(RunState, frozen=True):
     """A starter has the job's ad and prepares it: the job may execute from now on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Executing(RunState):
+class Executing(RunState, frozen=True):
     """The job executes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reconnecting(RunState):
+class Reconnecting(RunState, frozen=True):
     """The stream of its starter broke, or the schedd has restarted; the job may execute."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ending(RunState):
+class Ending(RunState, frozen=True):
     """The starter has reported the end; results are being put in place."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failed(RunState):
+class Failed(RunState, frozen=True):
     """The access point failed at a message of the run: it is killed, and its job runs again."""
 
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Over(RunState):
+class Over(RunState, frozen=True):
     """The end is recorded: what its starter still says is answered from memory."""
 
 

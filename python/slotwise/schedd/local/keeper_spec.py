@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slotwise.execution import environment
 from slotwise.execution.cgroup import plan as cgroup_plan
@@ -30,8 +32,7 @@ PREFIX = "dir_"
 _NOWHERE = Path("/nonexistent")
 
 
-@dataclass(frozen=True)
-class LocalLimits:
+class LocalLimits(Struct, frozen=True):
     """The limits of one job: memory (MiB), processes and open files (0: no limit), and its nice value."""
 
     memory_mib: int = 0
@@ -42,8 +43,7 @@ class LocalLimits:
     nice: int = 0
 
 
-@dataclass(frozen=True)
-class MemoryLimit:
+class MemoryLimit(Struct, frozen=True):
     """How much memory one job may use (MiB; 0: any), and whether that is what it requested."""
 
     mib: int
@@ -60,8 +60,7 @@ def memory_limit(limits: LocalLimits, universe: int, requested_mib: float) -> Me
     return MemoryLimit(requested, is_request=True)
 
 
-@dataclass(frozen=True)
-class RunPlace:
+class RunPlace(Struct, frozen=True):
     """Directories of one run: the keeper's, and the one that the job finds its ad in.
 
     ``name`` is that of both; ``execute`` is LOCAL_UNIV_EXECUTE.
@@ -92,8 +91,7 @@ class RunPlace:
         return self.directory / "scratch" if universe == Universe.LOCAL else self.directory
 
 
-@dataclass(frozen=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """What all jobs of a schedd share. ``pool``: environment by which commands that a job calls find this pool.
     ``dagman``: more of it for HTCondor's condor_dagman."""
 
@@ -152,7 +150,7 @@ def _environment(
     if job.proxy:
         own["X509_USER_PROXY"] = job.proxy
     if universe == Universe.LOCAL:
-        view = JobView(**{**job.__dict__, "environment": own})
+        view = replace(job, environment=own)
         places = Places(scratch=scratch, job_ad=ad, machine_ad=f"{scratch}/.machine.ad", iwd=job.iwd)
         settings = EnvironmentSettings()
         return environment.build(view, SlotView(name=""), places, settings, home=identity.home, marker=marker)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.execution.job_view import JobView
 from slotwise.execution.keeper_link import KeeperLink
@@ -14,8 +15,7 @@ from slotwise.schedd.local.keeper_spec import RunPlace
 from slotwise.schedd.storage.store import StoredLocalRun
 
 
-@dataclass(eq=False)
-class LocalRun:
+class LocalRun(Struct, eq=False):
     """One run of a job on the access point."""
 
     id: str

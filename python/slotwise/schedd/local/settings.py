@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from slotwise.schedd.local.keeper_spec import LocalLimits
 from slotwise.schedd.local.start_rules import StartRules
 
 
-@dataclass(frozen=True)
-class LocalSettings:
+class LocalSettings(Struct, frozen=True):
     """``control``: SLOTWISE_CONTROL_DIR. ``execute``: LOCAL_UNIV_EXECUTE."""
 
     execute: Path
     control: str = ""
-    rules: StartRules = StartRules()  # noqa: RUF009 - never changed
-    limits: LocalLimits = LocalLimits()  # noqa: RUF009 - frozen
+    rules: StartRules = StartRules()
+    limits: LocalLimits = LocalLimits()
     least_uid: int = 1000
     base_cgroup: str = ""
     cgroup_version: str = "auto"

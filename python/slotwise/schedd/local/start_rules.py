@@ -6,14 +6,13 @@ Requirements it is the other way round. The job starts when all are true (manual
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from slotwise.classad import ClassAd, ExprTree, SpecialValue
 from slotwise.schedd.jobs.codes import Universe
 
 
-@dataclass(frozen=True)
-class StartRules:
+class StartRules(Struct, frozen=True):
     """The two expressions, None for no condition.
 
     ``scheduler_most``: MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER; negative for any number.

@@ -6,7 +6,7 @@ says is said of the first proc, as in HTCondor.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from slotwise.schedd.jobs.decision import RunEnd
 from slotwise.schedd.jobs.job import Job
@@ -15,8 +15,7 @@ from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.parallel.node_ends import outcome
 
 
-@dataclass(slots=True, eq=False)
-class Node:
+class Node(Struct, eq=False):
     """One node of a parallel job that runs, or has run."""
 
     gang: Gang
@@ -40,8 +39,7 @@ class Node:
         return NodeAd(self.number, len(self.gang.nodes), self.gang.spool)
 
 
-@dataclass(slots=True, eq=False)
-class Gang:
+class Gang(Struct, eq=False):
     """The nodes of a parallel job in one of its starts."""
 
     #: ``cluster.0#start``, which all of its jobs have for the id of their run.

@@ -6,8 +6,9 @@ An end is durable before its starter hears so, also while other nodes go on: it 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from slotwise.model import job_events
 from slotwise.model.reason_codes import Vacate

@@ -9,14 +9,14 @@ does not keep. Only one job gathers at a time, so no two jobs can each hold what
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 #: Cluster and proc: what a number of like nodes is asked for by.
 Part = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingJob:
+class WaitingJob(Struct, frozen=True):
     """A parallel job that waits for slots; ``parts`` has the number of nodes of each of its procs."""
 
     cluster: int
@@ -35,8 +35,7 @@ class WaitingJob:
         return sum(self.parts.values())
 
 
-@dataclass(frozen=True, slots=True)
-class IdleClaim:
+class IdleClaim(Struct, frozen=True):
     """A claim of the dedicated scheduler without a run. ``group``: ParallelSchedulingGroup of its slot, or ""."""
 
     id: str
@@ -44,16 +43,14 @@ class IdleClaim:
     group: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """A job starts: the claim of each node, in the order of their numbers."""
 
     cluster: int
     nodes: tuple[tuple[Part, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """So many slots are missing for nodes of a job; ``group``: of one group, as far as that is decided."""
 
     part: Part
@@ -62,8 +59,7 @@ class Wanted:
     group: str = ""
 
 
-@dataclass(slots=True)
-class Plan:
+class Plan(Struct):
     """What is to be done now."""
 
     starts: list[Start] = field(default_factory=list)

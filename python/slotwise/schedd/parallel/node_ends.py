@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from slotwise.model.job_events import Usage
 from slotwise.schedd.jobs.decision import RunEnd, RunOutcome

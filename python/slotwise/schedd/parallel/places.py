@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.errors import SlotwiseError
@@ -26,8 +27,7 @@ _PROCS_MOST = 10
 _LONG_NAME = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """The group in which a job is to gather, and why it cannot run in this pool at all; "" for each that is not."""
 
     group: str = ""

@@ -7,7 +7,7 @@ so long, also where its codes would have held it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.schedd.jobs.ads import native, plain
@@ -17,8 +17,7 @@ from slotwise.schedd.jobs.job import finite
 _ENDS = (RunOutcome.EVICTED, RunOutcome.HELD, RunOutcome.NOT_STARTED, RunOutcome.LOST)
 
 
-@dataclass(frozen=True)
-class CoolDown:
+class CoolDown(Struct, frozen=True):
     """The expression, and the least time that it gives (SYSTEM_COOLDOWN_DURATION), seconds."""
 
     expression: ExprTree | None = None

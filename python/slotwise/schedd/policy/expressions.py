@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from slotwise.classad import ExprTree
 from slotwise.model.reason_codes import Hold, Vacate
@@ -19,8 +20,7 @@ from slotwise.schedd.jobs.job import finite
 from slotwise.schedd.jobs.values import Evaluate
 
 
-@dataclass(frozen=True)
-class SystemPolicy:
+class SystemPolicy(Struct, frozen=True):
     """The administrator's expressions: lists of (name, expression, reason expression, subcode expression)."""
 
     hold: tuple[tuple[str, str, str, str], ...] = ()
@@ -34,8 +34,7 @@ class SystemPolicy:
         return [row[1] for row in (*self.hold, *self.release, *self.remove, *self.vacate)]
 
 
-@dataclass(frozen=True)
-class JobState:
+class JobState(Struct, frozen=True):
     """What policies depend on besides the ad. Times are epoch seconds, 0 = never."""
 
     status: int
@@ -45,10 +44,10 @@ class JobState:
     shadow_started: float = 0.0
     execution_started: float = 0.0
     last_checkpoint: float = 0.0
-    evaluate: Evaluate = field(default=lambda name: None, repr=False)
+    evaluate: Evaluate = lambda name: None
     #: The text of an attribute's expression.
-    text_of: Callable[[str], str] = field(default=lambda name: "", repr=False)
-    evaluate_text: Evaluate = field(default=lambda text: None, repr=False)
+    text_of: Callable[[str], str] = lambda name: ""
+    evaluate_text: Evaluate = lambda text: None
 
 
 def truth(value: object) -> bool | None:

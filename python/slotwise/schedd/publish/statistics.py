@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.classad import ExprTree
 from slotwise.clock import Clock
@@ -25,8 +26,7 @@ _HORIZONS = {60.0: "1m", 300.0: "5m"}
 _RUNNING_S = 60.0
 
 
-@dataclass(frozen=True)
-class StatisticsSettings:
+class StatisticsSettings(Struct, frozen=True):
     """The window of Recent... attributes, and which statistics of jobs and of transfers are published."""
 
     window: Window = field(default_factory=Window)

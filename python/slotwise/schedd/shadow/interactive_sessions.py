@@ -10,7 +10,8 @@ import asyncio
 import itertools
 import logging
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.errors import BusyError, DeniedError, NotFoundError, SlotwiseError, UsageError
 from slotwise.schedd.claims.records import ClaimTable, Run
@@ -29,8 +30,7 @@ _NOT_RUNNING = {
 }
 
 
-@dataclass(frozen=True)
-class _Visit:
+class _Visit(Struct, frozen=True):
     """``may_act``: whether the visitor may still act on jobs of a user."""
 
     run: Run

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
@@ -31,8 +32,7 @@ from slotwise.wire.gen import schedd_pb2
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Renewed:
+class Renewed(Struct, frozen=True):
     """A proxy as its file is now, and what it tells of its user."""
 
     data: bytes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from slotwise.model.job_events import Usage
 from slotwise.model.ownership import OWNER_ATTRIBUTES
@@ -65,8 +65,7 @@ def host_of(ads: JobAds, run: Run) -> str:
     return name if isinstance(name, str) else run.claim.slot_name
 
 
-@dataclass(frozen=True)
-class ClosingReport:
+class ClosingReport(Struct, frozen=True):
     """The end of a run: attributes for the ad, figures for the log."""
 
     attributes: Changes

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
+
+from msgspec import Struct, field
 
 from slotwise.schedd.storage.run_rows import StoredLocalRun, StoredNode, StoredRun
 from slotwise.schedd.userlog.planned_text import PlannedText
@@ -27,8 +28,7 @@ UNUSED_CLUSTER = " AND ".join(
 )
 
 
-@dataclass(frozen=True)
-class StoredCluster:
+class StoredCluster(Struct, frozen=True):
     """The row of a cluster: the submitted ad (pack) and the attributes that the schedd added to all jobs (JSON)."""
 
     cluster: int
@@ -39,8 +39,7 @@ class StoredCluster:
     common: str
 
 
-@dataclass(frozen=True)
-class StoredClaim:
+class StoredClaim(Struct, frozen=True):
     """The row of a claim."""
 
     claim: str
@@ -55,8 +54,7 @@ class StoredClaim:
     dedicated: bool = False
 
 
-@dataclass(frozen=True)
-class StoredFactory:
+class StoredFactory(Struct, frozen=True):
     """The row of a factory; the deltas of its jobs are in parts of their own."""
 
     cluster: int
@@ -74,8 +72,7 @@ class RecordKind(StrEnum):
     PROJECT = "projects"
 
 
-@dataclass
-class UserTotals:
+class UserTotals(Struct):
     """Usage of the jobs of a user, a project or a set that have left the queue.
 
     Of each kind their number, CPU seconds and wall-clock seconds.
@@ -99,8 +96,7 @@ def _sum(one: tuple[int, float, float], other: tuple[int, float, float]) -> tupl
     return one[0] + other[0], one[1] + other[1], one[2] + other[2]
 
 
-@dataclass(frozen=True)
-class StoredRecord:
+class StoredRecord(Struct, frozen=True):
     """The row of the record of a user or a project; attributes as JSON."""
 
     name: str
@@ -109,8 +105,7 @@ class StoredRecord:
     totals: UserTotals
 
 
-@dataclass(frozen=True)
-class StoredJobSet:
+class StoredJobSet(Struct, frozen=True):
     """The row of a job set, with the usage of its jobs that have left the queue."""
 
     number: int
@@ -121,8 +116,7 @@ class StoredJobSet:
     attributes: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class StoredAction:
+class StoredAction(Struct, frozen=True):
     """The row of an action on many jobs that goes on: their ids, packed, of which ``done`` have had their turn."""
 
     id: int
@@ -136,8 +130,7 @@ class StoredAction:
     jobs: bytes
 
 
-@dataclass(frozen=True)
-class Reservation:
+class Reservation(Struct, frozen=True):
     """``count`` cluster ids from ``first`` on that ``owner`` reserved at the time ``at``."""
 
     first: int
@@ -146,8 +139,7 @@ class Reservation:
     owner: str
 
 
-@dataclass
-class StoredQueue:
+class StoredQueue(Struct):
     """Everything that a schedd restores when it starts."""
 
     next_cluster: int = 1

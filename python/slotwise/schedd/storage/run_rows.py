@@ -7,8 +7,9 @@ third that differs between the two kinds. Words that a former version did not wr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 #: The columns: cluster, proc, id of the run, token, claim, facts.
 RunColumns: TypeAlias = tuple[int, int, str, str, str, str]
@@ -16,8 +17,7 @@ RunColumns: TypeAlias = tuple[int, int, str, str, str, str]
 NodeColumns: TypeAlias = tuple[int, int, int, str, str, str, str, str, str]
 
 
-@dataclass(frozen=True)
-class StoredRun:
+class StoredRun(Struct, frozen=True):
     """The row of a run on a slot, by which its starter and its claim are recognized after a restart."""
 
     cluster: int
@@ -36,8 +36,7 @@ class StoredRun:
         return self.cluster, self.proc, self.run_id, self.token, self.claim, facts
 
 
-@dataclass(frozen=True)
-class StoredNode:
+class StoredNode(Struct, frozen=True):
     """The row of a parallel job's node: its run, and how that ended once it is over."""
 
     run: StoredRun
@@ -61,8 +60,7 @@ def stored_node(columns: NodeColumns) -> StoredNode:
     return StoredNode(run, node, gang, end)
 
 
-@dataclass(frozen=True)
-class StoredLocalRun:
+class StoredLocalRun(Struct, frozen=True):
     """The row of a run on the access point itself. It has no starter that shows a token, and no claim."""
 
     cluster: int

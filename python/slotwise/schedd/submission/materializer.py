@@ -6,8 +6,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from slotwise.classad import ClassAd
 from slotwise.clock import Clock
@@ -36,8 +37,7 @@ _log = logging.getLogger(__name__)
 _AGAIN_S = 10.0
 
 
-@dataclass
-class _Source:
+class _Source(Struct):
     """The source of a factory's jobs: the cluster's ad, and the part read last."""
 
     pack: bytes

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd
 from slotwise.errors import DeniedError, UsageError
@@ -60,8 +61,7 @@ _OWN = frozenset(_COUNTERS) - _SUBMITTED
 _NO_ACCOUNT = "nobody"
 
 
-@dataclass(frozen=True)
-class NewJobSettings:
+class NewJobSettings(Struct, frozen=True):
     """The settings that go into every job."""
 
     schedd_name: str
@@ -74,8 +74,7 @@ class NewJobSettings:
     rounding: Mapping[str, str] = field(default_factory=lambda: DEFAULT_STEPS)
 
 
-@dataclass
-class NewJobs:
+class NewJobs(Struct):
     """Jobs about to enter the queue: those of a new cluster, or more of a factory's."""
 
     cluster: Cluster
@@ -95,16 +94,14 @@ class NewJobs:
     notices: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class ProcBatch:
+class ProcBatch(Struct, frozen=True):
     """Jobs as deltas to their cluster's ad: ``count`` without any, or one for each ad in ``deltas``, a pack."""
 
     count: int
     deltas: bytes = b""
 
 
-@dataclass
-class SubmittedCluster:
+class SubmittedCluster(Struct):
     """A cluster as it was submitted, with its jobs in one or more batches."""
 
     #: A pack with one ad: what all jobs share.

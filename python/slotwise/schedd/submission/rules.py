@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise._native import jobs_that_fail
 from slotwise.classad import ClassAd, ExprTree, SpecialValue
@@ -34,8 +35,7 @@ EDITED = "EditedClusterAttrs"
 _STEPS_MOST = 20_000_000
 
 
-@dataclass(frozen=True)
-class Requirement:
+class Requirement(Struct, frozen=True):
     """SUBMIT_REQUIREMENT_<NAME>."""
 
     name: str
@@ -69,8 +69,7 @@ class Requirement:
         return told if isinstance(told, str) else f"Submit requirement {self.name} not met."
 
 
-@dataclass
-class SubmitRules:
+class SubmitRules(Struct):
     """All rules of a schedd."""
 
     transforms: Transforms = field(default_factory=Transforms)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.model.ownership import LocalDomains
 from slotwise.schedd.jobs.protected_attrs import AttributeLocks
@@ -13,8 +14,7 @@ from slotwise.schedd.submission.rules import SubmitRules
 from slotwise.schedd.users.superusers import SuperUsers
 
 
-@dataclass(frozen=True)
-class AdmissionSettings:
+class AdmissionSettings(Struct, frozen=True):
     """The knobs that submissions are checked against."""
 
     schedd_name: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from slotwise.errors import SlotwiseError
 from slotwise.schedd.jobs.codes import Status
@@ -30,8 +31,7 @@ class SubmitResult(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-@dataclass
-class Submission:
+class Submission(Struct, dict=True):
     """A submission that was checked and has its ids: queued as a whole or not at all."""
 
     #: ``user@domain``.

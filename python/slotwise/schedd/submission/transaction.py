@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.clock import Clock
 from slotwise.errors import HostError, SlotwiseError
@@ -30,8 +31,7 @@ from slotwise.schedd.users.records import UserRecords
 _log = logging.getLogger(__name__)
 
 
-@dataclass
-class Underway:
+class Underway(Struct):
     """Submissions that are being committed together. They are queued whether or not anyone waits for them."""
 
     submissions: list[Submission]

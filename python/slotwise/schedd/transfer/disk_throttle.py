@@ -9,8 +9,9 @@ lower limit says, this holds nothing back before the load has been high.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from math import floor
+
+from msgspec import Struct
 
 from slotwise.errors import ConfigError
 from slotwise.model.windows import Rate
@@ -19,8 +20,7 @@ _LOWER = 0.9
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-@dataclass(frozen=True)
-class DiskThrottleSettings:
+class DiskThrottleSettings(Struct, frozen=True):
     """Limits of the load, horizons over which it is averaged in seconds, and the wait between two more transfers."""
 
     low: float

@@ -9,7 +9,8 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd, SpecialValue
 from slotwise.errors import SlotwiseError
@@ -33,8 +34,7 @@ class TransferError(SlotwiseError):
         self.subcode = subcode
 
 
-@dataclass(frozen=True)
-class FilePlan:
+class FilePlan(Struct, frozen=True):
     """Which files of a job are transferred, from where and to where. Names are as in the ad."""
 
     owner: FileOwner

@@ -14,10 +14,11 @@ import shutil
 import stat
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec.structs import replace
 
 from slotwise.daemon.user_paths import open_path
 from slotwise.model.reason_codes import Hold

@@ -12,8 +12,9 @@ import os
 import shutil
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from slotwise.accounts import Account
 from slotwise.classad import ClassAd
@@ -28,8 +29,7 @@ from slotwise.transfer.pieces import PIECE
 _KEPT = ("Iwd", "Cmd", "In", "Out", "Err", "TransferInput", "TransferOutputRemaps", "x509userproxy")
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(Struct, frozen=True):
     """A file or directory that a job left: its path, its name in the sandbox, its mode and its size in bytes."""
 
     path: str
@@ -39,8 +39,7 @@ class Result:
     directory: bool = False
 
 
-@dataclass(frozen=True)
-class Sandbox:
+class Sandbox(Struct, frozen=True):
     """The sandbox of one job."""
 
     path: str

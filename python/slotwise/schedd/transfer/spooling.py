@@ -8,10 +8,11 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct
 
 from slotwise.classad.values import whole
 from slotwise.clock import Clock
@@ -44,8 +45,7 @@ _T = TypeVar("_T")
 _SWEEP_S = 60.0
 
 
-@dataclass(frozen=True)
-class SpooledPart:
+class SpooledPart(Struct, frozen=True):
     """A part of the files of jobs, by their ids. ``commit``: all files of these jobs have been sent."""
 
     jobs: tuple[str, ...]
@@ -53,8 +53,7 @@ class SpooledPart:
     commit: bool = False
 
 
-@dataclass(frozen=True)
-class SandboxPart:
+class SandboxPart(Struct, frozen=True):
     """A part of what a job left: its ad (a pack), the directory that is shown, or a piece of a file."""
 
     job: str

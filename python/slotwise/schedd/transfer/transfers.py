@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slotwise.classad import ExprTree
 from slotwise.clock import Clock
@@ -45,8 +47,7 @@ _LOOK_S = 5.0
 _STEPS_MOST = 10_000
 
 
-@dataclass
-class Transfer:
+class Transfer(Struct):
     """The transfers of one run, in both directions."""
 
     plan: FilePlan

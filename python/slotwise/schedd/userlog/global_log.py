@@ -7,13 +7,13 @@ transactionally as these are: a crash may lose an entry here.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.model.job_events import END, stamp
 
 
-@dataclass(frozen=True)
-class GlobalLogSettings:
+class GlobalLogSettings(Struct, frozen=True):
     """The path of the log, the size limit of a file (bytes, 0: none), and how many old files are kept."""
 
     path: str

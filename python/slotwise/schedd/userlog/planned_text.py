@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class PlannedText:
+class PlannedText(Struct, frozen=True):
     """A planned text; it may already be in the file at ``path``, at ``offset`` or after it."""
 
     seq: int

@@ -12,7 +12,8 @@ import logging
 import os
 import stat
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.daemon.user_paths import open_path
 from slotwise.model.job_events import END, split_entries
@@ -23,8 +24,7 @@ from slotwise.transfer import safe_open
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class LogFailure:
+class LogFailure(Struct, frozen=True):
     """A log that could not be written: the jobs of its texts are held (code 22)."""
 
     path: str

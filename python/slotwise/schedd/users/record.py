@@ -6,8 +6,9 @@ Manual, condor_qusers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import ClassVar, Generic, TypeVar
+
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd, ExprTree, SpecialValue
 from slotwise.errors import NotFoundError, UsageError
@@ -33,8 +34,7 @@ _RESERVED = frozenset(
 _RUNNING = (Status.RUNNING, Status.TRANSFERRING_OUTPUT)
 
 
-@dataclass
-class Record:
+class Record(Struct):
     """A record. ``attributes``: DisableReason, MaxJobsRunning and those that administrators add."""
 
     name: str

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.errors import ConfigError, DeniedError
 from slotwise.model.ownership import LocalDomains, domain_of, owner_of, same_user
@@ -15,8 +16,7 @@ from slotwise.model.ownership import LocalDomains, domain_of, owner_of, same_use
 _KNOB = "QUEUE_SUPER_USER_MAY_IMPERSONATE"
 
 
-@dataclass(frozen=True)
-class SuperUsers:
+class SuperUsers(Struct, frozen=True):
     """The queue superusers, and the users for whom they may submit.
 
     :param names: each ``user@domain``.

@@ -13,8 +13,9 @@ import logging
 import os
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from slotwise.daemon.privileges import as_daemon_account
 from slotwise.daemon.spawn import program
@@ -41,8 +42,7 @@ _SUFFIXES = ("in", "out", "err", "pid", "status")
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """The outcome of a call. ``status``: the exit status, below 0 a signal; None: it did not exit."""
 
     status: int | None

@@ -9,9 +9,10 @@ import logging
 import os
 import pwd
 from collections.abc import Coroutine, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from slotwise import ids
 from slotwise.classad import ClassAd

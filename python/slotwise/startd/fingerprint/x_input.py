@@ -11,9 +11,10 @@ import socket
 import struct
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+
+from msgspec import Struct, field
 
 _COOKIE = b"MIT-MAGIC-COOKIE-1"
 _EXTENSION = b"MIT-SCREEN-SAVER"
@@ -38,8 +39,7 @@ class NoAnswer(Exception):
     """The server said no, or nothing, or nonsense."""
 
 
-@dataclass
-class XProbe:
+class XProbe(Struct):
     """Asks all X servers with a socket on this host.
 
     :param env: XAUTHORITY and HOME tell where the cookies are, besides the usual places.

@@ -6,7 +6,8 @@ Source: manual, SLOT_TYPE_<N>_BACKFILL; HTCondor's machine ads.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from slotwise.model.resources import Resources, total
 from slotwise.model.slot import SlotKind

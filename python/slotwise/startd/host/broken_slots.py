@@ -8,7 +8,8 @@ when its slot has gone; then the amounts are withheld as soon as they are free. 
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from slotwise.model.resources import Resources
 from slotwise.model.slot import BrokenCode, SlotKind

@@ -7,7 +7,7 @@ to run it need not satisfy what the job said of the free one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from slotwise.classad import ClassAd
 from slotwise.classad.evaluate import attribute, truth
@@ -17,8 +17,7 @@ from slotwise.startd.records.slot_record import Job, SlotRecord, Terms
 from slotwise.startd.settings import Settings
 
 
-@dataclass(frozen=True)
-class ClaimRequest:
+class ClaimRequest(Struct, frozen=True):
     """A request for a claim."""
 
     serial: int

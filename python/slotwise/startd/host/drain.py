@@ -6,8 +6,9 @@ Source: manual, "condor_drain" and draining attributes.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, replace
 from typing import TypedDict, cast
+
+from msgspec.structs import asdict, replace
 
 from slotwise.classad.evaluate import Expression, Value, compiled, truth
 from slotwise.errors import BusyError, ConfigError, UsageError

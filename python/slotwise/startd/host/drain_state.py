@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.startd.records.slot_record import SlotRecord
 from slotwise.startd.slot.retirement import own_remaining
@@ -12,8 +13,7 @@ from slotwise.startd.slot.states import Drained
 GRACEFUL, QUICK, FAST = 0, 10, 20
 
 
-@dataclass(frozen=True)
-class DrainOrder:
+class DrainOrder(Struct, frozen=True):
     """An accepted request to drain. ``start`` takes the place of START; None: no new jobs at all."""
 
     request_id: str
@@ -25,8 +25,7 @@ class DrainOrder:
     deadline: int = 0
 
 
-@dataclass
-class DrainCosts:
+class DrainCosts(Struct):
     """What draining has cost so far (cpu-seconds, epoch), for the ads."""
 
     last_start: float | None = None
@@ -36,8 +35,7 @@ class DrainCosts:
     counted_until: float = 0
 
 
-@dataclass
-class DrainState:
+class DrainState(Struct):
     """The order under way, if any; how many there have been; the costs of all."""
 
     order: DrainOrder | None = None

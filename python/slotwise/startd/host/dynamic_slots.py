@@ -6,8 +6,9 @@ A schedd may have the partitionable slot to itself for a while. Source: manual, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from slotwise.classad.evaluate import attribute
 from slotwise.model.resources import Resources, total

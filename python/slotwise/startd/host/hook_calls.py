@@ -6,7 +6,7 @@ finds them again: it waits for the hook that fetches, and runs the others once m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from slotwise.classad import ClassAd
 from slotwise.classad.long_form import long_form
@@ -24,8 +24,7 @@ _KNOBS = {
 _DASHES = "-----\n"
 
 
-@dataclass(frozen=True, slots=True)
-class HookCall:
+class HookCall(Struct, frozen=True):
     """One call of ``<keyword>_HOOK_<hook>``. ``parent``: the partitionable slot of a dynamic one."""
 
     call_id: str

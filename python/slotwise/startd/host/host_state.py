@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from slotwise.startd.host.outbox import Outbox, ScheddMessage, ToSchedd
 from slotwise.startd.host.slots import Slots
@@ -10,8 +10,7 @@ from slotwise.startd.records.slot_record import ScheddId, SlotRecord
 from slotwise.startd.settings import Settings
 
 
-@dataclass
-class HostState:
+class HostState(Struct):
     """The slots of a host, the configuration in force, and the outbox.
 
     ``settings`` is replaced by a reconfiguration, ``outbox`` when it is emptied: parts read them here each time.

@@ -6,7 +6,7 @@ slot takes the difference.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind

@@ -6,8 +6,9 @@ Deciding code fills an :class:`Outbox`; the edge empties it after each batch, jo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from slotwise.classad.evaluate import Value
 from slotwise.startd.host.hook_calls import HookCall
@@ -16,8 +17,7 @@ from slotwise.startd.records.slot_record import ScheddId
 from slotwise.startd.slot.states import Cause
 
 
-@dataclass(frozen=True, slots=True)
-class Granted:
+class Granted(Struct, frozen=True):
     """A request is granted these slots, with the claim id of each."""
 
     slots: tuple[tuple[str, str], ...]
@@ -25,23 +25,20 @@ class Granted:
     leftover_slot: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """A request is refused."""
 
     code: int
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ActivatedRun:
+class ActivatedRun(Struct, frozen=True):
     """The job is on its way to the starter."""
 
     run_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class RefusedRun:
+class RefusedRun(Struct, frozen=True):
     """The job is not started."""
 
     run_id: str
@@ -49,8 +46,7 @@ class RefusedRun:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class NowIn:
+class NowIn(Struct, frozen=True):
     """The state of a claim. Claimed/Idle with a run id: that run is over and the next may start."""
 
     state: str
@@ -59,8 +55,7 @@ class NowIn:
     run_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """The claim has ended."""
 
     cause: Cause
@@ -70,8 +65,7 @@ class Ended:
 ScheddMessage: TypeAlias = Granted | Refused | ActivatedRun | RefusedRun | NowIn | Ended
 
 
-@dataclass(frozen=True, slots=True)
-class ToSchedd:
+class ToSchedd(Struct, frozen=True):
     """A message to a schedd; ``serial`` of the request it answers, 0 if none."""
 
     schedd: ScheddId
@@ -80,16 +74,14 @@ class ToSchedd:
     what: ScheddMessage
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """Start the job that was activated on a slot."""
 
     slot_name: str
     run_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Kill:
+class Kill(Struct, frozen=True):
     """End a run: softly within ``vacate_s``, or at once."""
 
     run_id: str
@@ -98,52 +90,45 @@ class Kill:
     vacate_s: float = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Freeze:
+class Freeze(Struct, frozen=True):
     """Suspend a run, or resume it."""
 
     run_id: str
     resume: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Forget:
+class Forget(Struct, frozen=True):
     """A run that belongs to no claim: end it and clean up, without a report."""
 
     run_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
+class Noted(Struct, frozen=True):
     """What a run left behind is in the journal."""
 
     run_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Struct, frozen=True):
     """What cron jobs have measured of the devices of a run, for its job's ad."""
 
     run_id: str
     attributes: Mapping[str, Value]
 
 
-@dataclass(frozen=True, slots=True)
-class EndNoted:
+class EndNoted(Struct, frozen=True):
     """How a run of fetched work ended is in the journal."""
 
     run_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class RepairNoted:
+class RepairNoted(Struct, frozen=True):
     """The journal has it that the leftovers of a run are gone."""
 
     run_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ShadowMoved:
+class ShadowMoved(Struct, frozen=True):
     """The schedd of these runs answers at another address."""
 
     run_ids: tuple[str, ...]
@@ -153,8 +138,7 @@ class ShadowMoved:
 ToStarter: TypeAlias = Start | Kill | Freeze | Forget | Noted | RepairNoted | Measured | EndNoted | ShadowMoved
 
 
-@dataclass
-class Outbox:
+class Outbox(Struct):
     """Gathered since it was emptied last."""
 
     schedds: list[ToSchedd] = field(default_factory=list)

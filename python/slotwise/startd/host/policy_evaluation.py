@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from slotwise.classad.evaluate import attribute, number
 from slotwise.startd.host.drain_state import DrainState, all_drained, longest_retirement

@@ -7,7 +7,8 @@ claim whose slot no longer exists, or no longer fits, is given up. The starter r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from slotwise.classad import ClassAd
 from slotwise.errors import InvariantError

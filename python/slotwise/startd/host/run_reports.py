@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd
 from slotwise.classad.values import Value, number
@@ -23,8 +24,7 @@ from slotwise.startd.slot_ad.owner_load import smoothed
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Leftover:
+class Leftover(Struct, frozen=True):
     """What a run left behind: why, with its SlotBrokenCode, and the amounts of its slot."""
 
     run_id: str
@@ -34,8 +34,7 @@ class Leftover:
     amounts: Resources = field(default_factory=Resources)
 
 
-@dataclass(frozen=True, slots=True)
-class RunGone:
+class RunGone(Struct, frozen=True):
     """The starter has cleaned up after a run, but for ``leftover``.
 
     ``fetched``: the starter repeats the report until it is confirmed; ``finished``: fetched work has completed.
@@ -51,8 +50,7 @@ class RunGone:
     leftover: Leftover | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ListedRun:
+class ListedRun(Struct, frozen=True):
     """A run that the starter has."""
 
     run_id: str

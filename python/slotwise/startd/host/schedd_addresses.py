@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from slotwise.startd.host.host_state import HostState
 from slotwise.startd.host.outbox import ShadowMoved

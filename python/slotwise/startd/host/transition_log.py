@@ -6,7 +6,7 @@ retirement, evictions, drains and the owner's activity are logged always.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from slotwise.model.slot import HOLD_BY_STARTD
 from slotwise.startd.records.slot_record import SlotRecord
@@ -18,8 +18,7 @@ from slotwise.startd.slot.states import Cause, Claimed, Preempting, Retiring, Sl
 _ROUTINE = frozenset({3, 4})
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedTransition:
+class LoggedTransition(Struct, frozen=True):
     """A step with transitions; ``cause`` is why the claim ends, if it does."""
 
     name: str

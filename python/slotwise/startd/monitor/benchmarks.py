@@ -10,9 +10,10 @@ import logging
 import shutil
 import threading
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import PurePath
 from typing import cast
+
+from msgspec.structs import replace
 
 from slotwise.clock import Clock
 from slotwise.config import Config

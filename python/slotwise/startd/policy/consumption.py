@@ -8,15 +8,15 @@ sees it, here as in the negotiator: with what it takes in place of what it asked
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd
 from slotwise.classad.evaluate import Expression, Value, attribute, number, write
 from slotwise.model.resources import Resources
 
 
-@dataclass(frozen=True)
-class Requesting:
+class Requesting(Struct, frozen=True):
     """How requests are read for one partitionable slot.
 
     ``modifiers`` by resource; with ``must_modify`` a request that fits only unmodified is refused. ``consumption``

@@ -8,7 +8,8 @@ jobs of that universe.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.evaluate import Expression, Value, compiled, number, truth
@@ -48,8 +49,7 @@ _ALWAYS = frozenset({"start", "rank", "maxjobretirementtime", "machinemaxvacatet
 _UNIVERSES = {5: "VANILLA", 7: "SCHEDULER", 9: "GRID", 10: "JAVA", 11: "PARALLEL", 12: "LOCAL", 13: "VM"}
 
 
-@dataclass(frozen=True)
-class Timers:
+class Timers(Struct, frozen=True):
     """The startd's fixed times, in seconds."""
 
     killing_s: float = 30

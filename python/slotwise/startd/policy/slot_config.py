@@ -6,14 +6,13 @@ The first is spelled with the slot's name, as in HTCondor: where slots are calle
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from slotwise.config import Config
 from slotwise.config.slot_names import prefix_of
 
 
-@dataclass(frozen=True)
-class SlotConfig:
+class SlotConfig(Struct, frozen=True):
     """One slot's view of a configuration; type 0 is none.
 
     A form of a knob that is set to nothing does not count.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.classad.evaluate import Expression, Value
 
@@ -22,8 +23,7 @@ CHILD_ATTRS = (
 )  # fmt: skip
 
 
-@dataclass
-class SlotKnobs:
+class SlotKnobs(Struct):
     """What the configuration adds to one slot's ad, per slot because knobs may be."""
 
     attrs: Mapping[str, Value] = field(default_factory=dict)

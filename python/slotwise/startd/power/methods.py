@@ -13,8 +13,9 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from slotwise.classad.stream import parse_ads
 from slotwise.config import Config
@@ -35,8 +36,7 @@ METHODS = ("pm-utils", "/sys", "/proc", "logind")
 Commands = tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True)
-class Method:
+class Method(Struct, frozen=True):
     """How the machine is put to sleep: for each level, commands to be run one after the other."""
 
     name: str = "NONE"

@@ -6,7 +6,8 @@ import array
 import fcntl
 import socket
 import struct
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _SIOCETHTOOL = 0x8946
 _ETHTOOL_GWOL = 5
@@ -23,8 +24,7 @@ _FLAGS = (
 )
 
 
-@dataclass(frozen=True)
-class WakeOnLan:
+class WakeOnLan(Struct, frozen=True):
     """Bits of what the card can be woken by, and of what it is set to be woken by."""
 
     supported: int = 0

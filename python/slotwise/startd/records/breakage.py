@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from slotwise.classad.evaluate import Value
 from slotwise.model.resources import Resources
 from slotwise.model.slot import BrokenCode
 
 
-@dataclass(frozen=True)
-class Breakage:
+class Breakage(Struct, frozen=True):
     """When and why something broke (SlotBrokenCode), and whose job it was (BROKEN_SLOT_CONTEXT_ATTRS)."""
 
     reason: str
@@ -20,8 +19,7 @@ class Breakage:
     context: dict[str, Value] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Withheld:
+class Withheld(Struct, frozen=True):
     """Amounts of a broken dynamic slot that its partitionable slot does not get back."""
 
     name: str
@@ -29,8 +27,7 @@ class Withheld:
     breakage: Breakage
 
 
-@dataclass
-class WithheldAmounts:
+class WithheldAmounts(Struct):
     """What broken dynamic slots withhold from a partitionable slot: in all, one by one, and what is to be withheld
     once it is free."""
 

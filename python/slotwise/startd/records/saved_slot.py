@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from slotwise.model.resources import Resources
 from slotwise.startd.records.breakage import Breakage, Withheld
@@ -10,8 +10,7 @@ from slotwise.startd.records.slot_record import Terms
 from slotwise.startd.slot import states
 
 
-@dataclass(frozen=True)
-class SavedSlot:
+class SavedSlot(Struct, frozen=True):
     """A slot as the journal has it."""
 
     name: str

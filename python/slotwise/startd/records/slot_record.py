@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd
 from slotwise.classad.evaluate import Value, attribute
@@ -25,8 +26,7 @@ JOB_NAMES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(Struct, frozen=True):
     """A job's ad as it was received, with the owner that the schedd names, and what the startd needs of it."""
 
     pack: bytes
@@ -72,8 +72,7 @@ class ScheddId(NamedTuple):
     caller: str = ""
 
 
-@dataclass(frozen=True)
-class Terms:
+class Terms(Struct, frozen=True):
     """Who claims and how to reach them; kept with the claim."""
 
     schedd_name: str = ""
@@ -95,8 +94,7 @@ class Terms:
         return self.schedd_name == speaker.schedd_name and self.caller in ("", speaker.caller)
 
 
-@dataclass(frozen=True)
-class Activation:
+class Activation(Struct, frozen=True):
     """A job that the schedd starts under a claim."""
 
     serial: int
@@ -113,8 +111,7 @@ class Activation:
         return self.run_id.rpartition("#")[2]
 
 
-@dataclass(frozen=True)
-class FetchedWork:
+class FetchedWork(Struct, frozen=True):
     """Fetched work that was accepted and is to start with its claim, once the slot is free for it."""
 
     activation: Activation
@@ -123,24 +120,21 @@ class FetchedWork:
     accepted: bool = False
 
 
-@dataclass(frozen=True)
-class QueuedActivation:
+class QueuedActivation(Struct, frozen=True):
     """An activation that waits for the end of the previous run, since when."""
 
     activation: Activation
     since: float
 
 
-@dataclass(frozen=True)
-class WaitingClient:
+class WaitingClient(Struct, frozen=True):
     """Who waits for the end of the present claim, and the job."""
 
     job: Job
     terms: Terms
 
 
-@dataclass
-class OfferedIds:
+class OfferedIds(Struct):
     """The claim ids that a slot is offered with; whether the current one was used, and when it was made.
 
     ``previous``: those that a partitionable slot had before, and until when they are still valid.
@@ -152,8 +146,7 @@ class OfferedIds:
     renewed_at: float = 0.0
 
 
-@dataclass
-class JobUsage:
+class JobUsage(Struct):
     """The usage of the job as the starter reported it last, and the load that the job makes.
 
     ``cpu_seen``: when its CPU time was reported last, and how much that was (seconds).
@@ -164,8 +157,7 @@ class JobUsage:
     cpu_seen: tuple[float, float] | None = None
 
 
-@dataclass
-class FetchState:
+class FetchState(Struct):
     """The fetched work of a slot that has yet to start, and when hooks were asked for some.
 
     ``finished``: the work of the run that has just ended completed.
@@ -176,8 +168,7 @@ class FetchState:
     attempts: Attempts = field(default_factory=Attempts)
 
 
-@dataclass
-class SlotRecord:
+class SlotRecord(Struct):
     """A slot and what belongs to it (HTCondor: Resource).
 
     ``total`` is what the slot was made of; ``free`` what a partitionable slot has left (equal to ``total`` for others).

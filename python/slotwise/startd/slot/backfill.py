@@ -6,7 +6,7 @@ killed first and waits for its end.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from slotwise.model.slot import Activity, State, VacateCode
 from slotwise.startd.slot import events as ev

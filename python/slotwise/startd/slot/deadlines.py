@@ -6,7 +6,7 @@ jump: a step of an hour would end every lease, or keep every job for an hour too
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from slotwise.model.claim import Claim, Run
 from slotwise.startd.slot.states import (

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from slotwise.model.claim import Claim, Run
 from slotwise.model.slot import Activity, BrokenCode, State, VacateCode
@@ -13,8 +14,7 @@ from slotwise.startd.slot.states import Cause, Draining, Hold, Slot
 # --------------------------------------------------------------------------------------------------------------- policy
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyEval:
+class PolicyEval(Struct, frozen=True):
     """What the owner's expressions say about a slot now. Times in seconds; ``worklife_s`` None: unlimited.
 
     ``start`` is None where START needs a job and there is none. ``longest_retirement_s``: over the machine's jobs that
@@ -56,30 +56,25 @@ EvaluatePolicy: TypeAlias = Callable[[Slot], PolicyEval]
 # -------------------------------------------------------------------------------------------------------------- stimuli
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluate:
+class Evaluate(Struct, frozen=True):
     """Time has passed: look at timers and policy."""
 
 
-@dataclass(frozen=True, slots=True)
-class MatchNoticed:
+class MatchNoticed(Struct, frozen=True):
     """The negotiator matched this slot."""
 
 
-@dataclass(frozen=True, slots=True)
-class MatchFailed:
+class MatchFailed(Struct, frozen=True):
     """The matched schedd came, and could not have the slot."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimRequested:
+class ClaimRequested(Struct, frozen=True):
     """A schedd with the right capability wants the slot."""
 
     claim: Claim
 
 
-@dataclass(frozen=True, slots=True)
-class WorkFetched:
+class WorkFetched(Struct, frozen=True):
     """A hook has fetched work that suits the slot: ``run`` is to start under ``claim``, or under the idle claim of
     fetched work that there is."""
 
@@ -87,32 +82,27 @@ class WorkFetched:
     run: Run
 
 
-@dataclass(frozen=True, slots=True)
-class NoWorkFetched:
+class NoWorkFetched(Struct, frozen=True):
     """The hook has no work for the slot, or none that it takes: an idle claim of fetched work ends."""
 
     reason: str = "There is no more work to fetch"
 
 
-@dataclass(frozen=True, slots=True)
-class PreempterWithdrawn:
+class PreempterWithdrawn(Struct, frozen=True):
     """The schedd whose claim waits has gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Activated:
+class Activated(Struct, frozen=True):
     """The schedd starts a job under its claim."""
 
     run: Run
 
 
-@dataclass(frozen=True, slots=True)
-class RunFinishing:
+class RunFinishing(Struct, frozen=True):
     """The job's last report is there; its leftovers are being removed."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunGone:
+class RunGone(Struct, frozen=True):
     """Nothing is left of the job. ``broken``: something is, so the slot must not be used: why, and SlotBrokenCode.
     ``unfinished``: why fetched work did not come to its end; its claim ends then."""
 
@@ -121,8 +111,7 @@ class RunGone:
     unfinished: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Deactivated:
+class Deactivated(Struct, frozen=True):
     """The schedd ends the job and keeps the claim."""
 
     fast: bool
@@ -130,8 +119,7 @@ class Deactivated:
     code: int = VacateCode.CLAIM_DEACTIVATED
 
 
-@dataclass(frozen=True, slots=True)
-class Released:
+class Released(Struct, frozen=True):
     """The schedd gives the claim back."""
 
     fast: bool = False
@@ -139,107 +127,89 @@ class Released:
     code: int = VacateCode.RELEASE_COMMAND
 
 
-@dataclass(frozen=True, slots=True)
-class KeptAlive:
+class KeptAlive(Struct, frozen=True):
     """The schedd was heard of."""
 
 
-@dataclass(frozen=True, slots=True)
-class SuspendCommanded:
+class SuspendCommanded(Struct, frozen=True):
     """The schedd or an administrator freezes the job."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContinueCommanded:
+class ContinueCommanded(Struct, frozen=True):
     """And lets it go on."""
 
 
-@dataclass(frozen=True, slots=True)
-class VacateCommanded:
+class VacateCommanded(Struct, frozen=True):
     """An administrator wants the job to leave; with ``fast`` at once."""
 
     fast: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DrainBegun:
+class DrainBegun(Struct, frozen=True):
     """An administrator wants the machine empty."""
 
     draining: Draining
 
 
-@dataclass(frozen=True, slots=True)
-class DrainEnded:
+class DrainEnded(Struct, frozen=True):
     """Draining is cancelled, or it is complete and the machine goes back to work."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShutdownBegun:
+class ShutdownBegun(Struct, frozen=True):
     """The startd is to end: ``graceful``, ``fast`` or ``peaceful``."""
 
     mode: str
 
 
-@dataclass(frozen=True, slots=True)
-class BenchmarksDone:
+class BenchmarksDone(Struct, frozen=True):
     """The benchmarks have a result."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShadowLost:
+class ShadowLost(Struct, frozen=True):
     """The starter has given up on the shadow: the lease ends now."""
 
 
-@dataclass(frozen=True, slots=True)
-class EvictedForPslot:
+class EvictedForPslot(Struct, frozen=True):
     """The claim makes room for another one of its partitionable slot (pslot preemption): killed at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class BackfillStarted:
+class BackfillStarted(Struct, frozen=True):
     """The backfill client runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class BackfillEnded:
+class BackfillEnded(Struct, frozen=True):
     """The backfill client has gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundBroken:
+class FoundBroken(Struct, frozen=True):
     """The slot must not be used any more; reason and SlotBrokenCode."""
 
     reason: str
     code: int = BrokenCode.UNCLEAN
 
 
-@dataclass(frozen=True, slots=True)
-class MarkedBroken:
+class MarkedBroken(Struct, frozen=True):
     """The slot is broken, but its present job may end first; reason and SlotBrokenCode."""
 
     reason: str
     code: int = BrokenCode.UNCLEAN
 
 
-@dataclass(frozen=True, slots=True)
-class Repaired:
+class Repaired(Struct, frozen=True):
     """What broke the slot has been removed, or an administrator has looked after it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClockJumped:
+class ClockJumped(Struct, frozen=True):
     """The wall clock was set, or the host was asleep: leases and deadlines move by so many seconds."""
 
     by_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class HibernateBegun:
+class HibernateBegun(Struct, frozen=True):
     """The machine is about to go to sleep: jobs and filler work have to leave."""
 
 
-@dataclass(frozen=True, slots=True)
-class Abandoned:
+class Abandoned(Struct, frozen=True):
     """The startd could not process a message about the slot: its claim ends at once."""
 
     reason: str
@@ -282,15 +252,13 @@ SlotEvent = (
 # -------------------------------------------------------------------------------------------------------------- actions
 
 
-@dataclass(frozen=True, slots=True)
-class StartRun:
+class StartRun(Struct, frozen=True):
     """Have the starter run the job."""
 
     run: Run
 
 
-@dataclass(frozen=True, slots=True)
-class SoftKill:
+class SoftKill(Struct, frozen=True):
     """Ask the job to end within ``vacate_s``."""
 
     run_id: str
@@ -298,51 +266,44 @@ class SoftKill:
     cause: Cause
 
 
-@dataclass(frozen=True, slots=True)
-class HardKill:
+class HardKill(Struct, frozen=True):
     """Make the job end."""
 
     run_id: str
     cause: Cause
 
 
-@dataclass(frozen=True, slots=True)
-class KillFamily:
+class KillFamily(Struct, frozen=True):
     """SIGKILL for everything that is left of the run."""
 
     run_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class PauseRun:
+class PauseRun(Struct, frozen=True):
     """Freeze the job's processes."""
 
     run_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ResumeRun:
+class ResumeRun(Struct, frozen=True):
     """Let them go on."""
 
     run_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimGranted:
+class ClaimGranted(Struct, frozen=True):
     """Tell the schedd that the slot is its own."""
 
     claim: Claim
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimQueued:
+class ClaimQueued(Struct, frozen=True):
     """The request stays open until the present claim has gone."""
 
     claim: Claim
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimRefused:
+class ClaimRefused(Struct, frozen=True):
     """Tell the schedd why not."""
 
     claim_id: str
@@ -350,8 +311,7 @@ class ClaimRefused:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ActivationRefused:
+class ActivationRefused(Struct, frozen=True):
     """Tell the schedd why the job cannot start."""
 
     run_id: str
@@ -359,8 +319,7 @@ class ActivationRefused:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimChanged:
+class ClaimChanged(Struct, frozen=True):
     """Tell the schedd what its claim does now."""
 
     claim_id: str
@@ -369,43 +328,36 @@ class ClaimChanged:
     run_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimEnded:
+class ClaimEnded(Struct, frozen=True):
     """The claim has ended. ``cause.tell_schedd`` says whether the schedd hears of it."""
 
     claim_id: str
     cause: Cause
 
 
-@dataclass(frozen=True, slots=True)
-class ReplaceClaimId:
+class ReplaceClaimId(Struct, frozen=True):
     """The slot needs a fresh capability; the former one is void."""
 
 
-@dataclass(frozen=True, slots=True)
-class StartBenchmarks:
+class StartBenchmarks(Struct, frozen=True):
     """Run the benchmarks."""
 
 
-@dataclass(frozen=True, slots=True)
-class StopBenchmarks:
+class StopBenchmarks(Struct, frozen=True):
     """Give them up."""
 
 
-@dataclass(frozen=True, slots=True)
-class StartBackfill:
+class StartBackfill(Struct, frozen=True):
     """Run the backfill client for this slot."""
 
 
-@dataclass(frozen=True, slots=True)
-class StopBackfill:
+class StopBackfill(Struct, frozen=True):
     """This slot needs no backfill client any more; ``hard``: it was told before."""
 
     hard: bool
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteSlot:
+class DeleteSlot(Struct, frozen=True):
     """Give the dynamic slot's resources back and forget it."""
 
 

@@ -6,7 +6,7 @@ Events can be recorded with the policy that they met, and replayed (:mod:`slotwi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from slotwise.errors import InvariantError
 from slotwise.model.slot import Activity, SlotKind
@@ -33,8 +33,7 @@ from slotwise.startd.slot.transition_context import TransitionContext
 _LONGEST_CHAIN = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """The outcome of one event.
 
     ``trace`` has the rows of the table that were taken, in order; ``policy`` the last evaluation of the step, if there

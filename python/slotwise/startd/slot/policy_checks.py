@@ -7,7 +7,8 @@ order of evaluation in Claimed; the first that applies ends it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from slotwise.model.slot import BrokenCode, SlotKind, State, VacateCode
 from slotwise.startd.slot import backfill

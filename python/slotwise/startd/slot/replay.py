@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise import ids
 from slotwise.model import claim
 from slotwise.model.replayed_step import ReplayedStep, Transition
-from slotwise.model.stored_form import Json, StoredForm, dataclasses_of
+from slotwise.model.stored_form import Json, StoredForm, structs_of
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot import states
 from slotwise.startd.slot.fsm import Step, step
@@ -22,8 +23,7 @@ from slotwise.startd.slot.states import Slot
 from slotwise.startd.slot.stored_names import stored_class, stored_field
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedStep:
+class LoggedStep(Struct, frozen=True):
     """An event, and the results of each evaluation of the policy during its step, in order."""
 
     at: float
@@ -31,8 +31,7 @@ class LoggedStep:
     policies: tuple[ev.PolicyEval, ...]
 
 
-@dataclass
-class Log:
+class Log(Struct):
     """Records the steps of one slot, so that they can be taken again."""
 
     first: Slot
@@ -59,8 +58,7 @@ class Log:
         return slot
 
 
-@dataclass
-class Recorder:
+class Recorder(Struct):
     """Takes steps, and has those written down that change the slot or ask for something to be done."""
 
     append: Callable[[Mapping[str, Json]], None]
@@ -83,8 +81,7 @@ class Recorder:
         return outcome
 
 
-@dataclass(frozen=True)
-class Replayed:
+class Replayed(Struct, frozen=True):
     """A step that was taken again: the slot before, what happened, and what came of it then and now."""
 
     at: float
@@ -142,7 +139,7 @@ def retold(line: str) -> ReplayedStep:
 
 
 _FORM = StoredForm(
-    dataclasses_of(claim, states, ev),
+    structs_of(claim, states, ev),
     stored_class=stored_class,
     stored_field=stored_field,
     masked={"claim_id": ids.masked_claim_id},

@@ -7,7 +7,9 @@ none there. `slotwise.startd.slot.diagram` draws the table into the documentatio
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slotwise.model.claim import Claim, Run
 from slotwise.model.slot import Activity, BrokenCode, SlotKind, State
@@ -16,58 +18,50 @@ from slotwise.model.transition_table import Move, MoveTable
 # ---------------------------------------------------------------------------------------------- activities with data
 
 
-@dataclass(frozen=True, slots=True)
-class Idle:
+class Idle(Struct, frozen=True):
     """Nothing runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Busy:
+class Busy(Struct, frozen=True):
     """A job runs."""
 
     run: Run
 
 
-@dataclass(frozen=True, slots=True)
-class Suspended:
+class Suspended(Struct, frozen=True):
     """A job is frozen; by a command it stays so whatever CONTINUE says."""
 
     run: Run
     by_command: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Retiring:
+class Retiring(Struct, frozen=True):
     """A job may run on for its retirement time."""
 
     run: Run
 
 
-@dataclass(frozen=True, slots=True)
-class Cleaning:
+class Cleaning(Struct, frozen=True):
     """The job has ended and its leftovers are removed. What arrives meanwhile is remembered in ``then_leave``."""
 
     run: Run
     then_leave: Cause | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Vacating:
+class Vacating(Struct, frozen=True):
     """The job was asked to end, and will be made to at ``hard_kill_at``."""
 
     hard_kill_at: float
 
 
-@dataclass(frozen=True, slots=True)
-class Killing:
+class Killing(Struct, frozen=True):
     """The job is killed; at ``again_at`` everything left of it gets SIGKILL, for the ``tries``-th time."""
 
     again_at: float
     tries: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """Why a claim ends: vacate code and text for the job; whether the job is held; whether the schedd is told."""
 
     code: int
@@ -80,16 +74,14 @@ class Cause:
     fast: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(Struct, frozen=True):
     """WANT_HOLD is true: the job is to be held with this text and subcode."""
 
     reason: str
     subcode: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """A claim that waits for the present one to make room. ``by_rank``: the machine likes it better. ``run``: the
     fetched work that starts with the claim."""
 
@@ -101,16 +93,14 @@ class Waiting:
 # --------------------------------------------------------------------------------------------------- states with data
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Struct, frozen=True):
     """Kept for the machine's owner."""
 
     state = State.OWNER
     activity = Activity.IDLE
 
 
-@dataclass(frozen=True, slots=True)
-class Unclaimed:
+class Unclaimed(Struct, frozen=True):
     """Willing."""
 
     benchmarking: bool = False
@@ -122,8 +112,7 @@ class Unclaimed:
         return Activity.BENCHMARKING if self.benchmarking else Activity.IDLE
 
 
-@dataclass(frozen=True, slots=True)
-class Matched:
+class Matched(Struct, frozen=True):
     """Promised to a schedd by the negotiator, until ``deadline``."""
 
     deadline: float
@@ -131,8 +120,7 @@ class Matched:
     activity = Activity.IDLE
 
 
-@dataclass(frozen=True, slots=True)
-class SoftEnd:
+class SoftEnd(Struct, frozen=True):
     """The schedd ends the run but keeps the claim; from ``hard_kill_at`` on with force."""
 
     hard_kill_at: float
@@ -149,8 +137,7 @@ _DOING = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(Struct, frozen=True):
     """Held by a schedd, or by fetched work.
 
     ``irrevocable``: retirement has begun for a reason that cannot be taken back. ``preempt_fired``: PREEMPT was that
@@ -184,8 +171,7 @@ class Claimed:
         return self.preempt_fired and self.hold is None
 
 
-@dataclass(frozen=True, slots=True)
-class Preempting:
+class Preempting(Struct, frozen=True):
     """Getting rid of a job, or of an idle claim."""
 
     claim: Claim
@@ -206,8 +192,7 @@ class Preempting:
         return self.cause.by_preempt and self.cause.tell_schedd and not self.cause.hold
 
 
-@dataclass(frozen=True, slots=True)
-class Backfill:
+class Backfill(Struct, frozen=True):
     """Filler work. While it is killed, ``claim`` (of fetched work: with its ``run``) or a match may wait for its end,
     or the slot is ``leaving``."""
 
@@ -220,8 +205,7 @@ class Backfill:
     state = State.BACKFILL
 
 
-@dataclass(frozen=True, slots=True)
-class Drained:
+class Drained(Struct, frozen=True):
     """Empty by an administrator's wish; ``complete`` once all slots are."""
 
     complete: bool = False
@@ -233,8 +217,7 @@ class Drained:
         return Activity.IDLE if self.complete else Activity.RETIRING
 
 
-@dataclass(frozen=True, slots=True)
-class Deleted:
+class Deleted(Struct, frozen=True):
     """A dynamic slot that is about to vanish."""
 
     state = State.DELETE
@@ -247,8 +230,7 @@ SlotState = Owner | Unclaimed | Matched | Claimed | Preempting | Backfill | Drai
 # ---------------------------------------------------------------------------------------------------------- the slot
 
 
-@dataclass(frozen=True, slots=True)
-class Draining:
+class Draining(Struct, frozen=True):
     """An order to empty the machine, as one slot sees it. ``schedule``: 0 graceful, 10 quick, 20 fast."""
 
     schedule: int
@@ -257,8 +239,7 @@ class Draining:
     began_at: float
 
 
-@dataclass(frozen=True, slots=True)
-class Counters:
+class Counters(Struct, frozen=True):
     """How often things happened on a slot since the startd began.
 
     A preemption is a better claim that was taken in for a slot in use; jobs that leave for other reasons are none.
@@ -279,8 +260,7 @@ class Counters:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(Struct, frozen=True):
     """A slot as its state machine sees it. ``totals`` has the seconds of all former stays by state and activity."""
 
     name: str

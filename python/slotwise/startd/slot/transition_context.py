@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from slotwise.model.claim import Claim, Run
 from slotwise.model.slot import Activity, State

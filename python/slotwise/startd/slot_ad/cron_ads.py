@@ -9,7 +9,9 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.evaluate import Expr, Value, attribute, truth
@@ -24,8 +26,7 @@ _log = logging.getLogger(__name__)
 CHOOSING = frozenset({"name", "slotid", "slotmergeconstraint", "slotname", "slottypeid"})
 
 
-@dataclass(frozen=True)
-class _Ad:
+class _Ad(Struct, frozen=True):
     job: CronJob
     attributes: dict[str, Value]
     ad: ClassAd
@@ -34,8 +35,7 @@ class _Ad:
     monitor: Monitor | None = None
 
 
-@dataclass
-class Published:
+class Published(Struct):
     """All ads of all jobs."""
 
     #: When the startd began, and ADVERTISE_CMR_UPTIME_SECONDS.

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.classad.evaluate import Value
 from slotwise.cron.metrics import Metric
 
 
-@dataclass
-class Monitor:
+class Monitor(Struct):
     """The samples of one device so far. Times in seconds since the epoch."""
 
     totals: dict[Metric, float] = field(default_factory=dict)

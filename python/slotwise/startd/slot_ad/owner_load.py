@@ -7,7 +7,8 @@ most its cores, so that policies see it where it matters.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.model.slot import State
 
@@ -15,8 +16,7 @@ from slotwise.model.slot import State
 DUST = 0.05
 
 
-@dataclass(frozen=True)
-class LoadOf:
+class LoadOf(Struct, frozen=True):
     """A slot as the sharing sees it: its state, how many cores it may carry load on, and its jobs' load.
 
     ``room`` is TotalCpus for a slot of its own; for a dynamic slot its own cores.

@@ -8,7 +8,8 @@ STATISTICS_TO_PUBLISH says, and durations only when STATISTICS_TO_PUBLISH_LIST n
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.classad.evaluate import Value
 from slotwise.model.windows import Ring, Window
@@ -23,8 +24,7 @@ _COUNTED = {
 }
 
 
-@dataclass
-class Durations:
+class Durations(Struct):
     """Count, average and extremes of some durations (seconds)."""
 
     count: int = 0
@@ -62,28 +62,23 @@ def _is_listed(name: str, listed: Collection[str]) -> bool:
     return any(f"{name}{end}".lower() in listed for end in ("", "Avg", "Count", "Min", "Max"))
 
 
-@dataclass
-class _Quantum:
+class _Quantum(Struct):
     """What happened within one quantum of time."""
 
     counts: dict[str, int] = field(default_factory=dict)
     durations: dict[str, Durations] = field(default_factory=dict)
 
 
-@dataclass
 class Statistics:
     """Totals over the jobs of this machine. Times in seconds, amounts of files in MB."""
 
-    window_s: float = 1200
-    quantum_s: float = 240
-    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTED.values(), 0))
-    durations: dict[str, Durations] = field(default_factory=dict)
-    transfers: int = 0
-    received_mb: float = 0.0
-    sent_mb: float = 0.0
-
-    def __post_init__(self) -> None:
-        self._quanta = Ring(_Quantum, Window(self.window_s, self.quantum_s))
+    def __init__(self, window_s: float = 1200, quantum_s: float = 240) -> None:
+        self.counts: dict[str, int] = dict.fromkeys(_COUNTED.values(), 0)
+        self.durations: dict[str, Durations] = {}
+        self.transfers = 0
+        self.received_mb = 0.0
+        self.sent_mb = 0.0
+        self._quanta = Ring(_Quantum, Window(window_s, quantum_s))
 
     def counted(self, before: Counters, after: Counters, now: float) -> None:
         """A slot's counters have grown."""

@@ -8,13 +8,14 @@ MODIFY_REQUEST_EXPR_*) from
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slotwise.model.resources import Resources
 
 
-@dataclass(frozen=True)
-class NotCarved:
+class NotCarved(Struct, frozen=True):
     """Why no slot could be carved."""
 
     reason: str

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slotwise.classad import ClassAd
 from slotwise.config import Config
@@ -14,8 +16,7 @@ from slotwise.errors import AdSyntaxError, ConfigError
 RESERVED_TAGS = frozenset({"CPU", "CPUS", "DISK", "SWAP", "MEM", "MEMORY", "RAM"})
 
 
-@dataclass(frozen=True)
-class CustomResource:
+class CustomResource(Struct, frozen=True):
     """What the machine has of a custom resource.
 
     ``devices`` are the names in the order in which they are handed out; empty for a mere count. ``properties`` has the

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.classad import ClassAd
 from slotwise.classad.evaluate import Expression, Value, compiled, truth
@@ -20,8 +21,7 @@ from slotwise.errors import ConfigError
 _NAME = re.compile(r"[^\s\",<>=!&|?(){}\[\]]+")
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """A constraint of a slot type on single devices: ``names`` in lower case, or an expression."""
 
     names: frozenset[str] = frozenset()

@@ -8,7 +8,9 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slotwise.config.slot_shares import Amount, Auto, Fraction, Minimal, Share, Shares
 from slotwise.errors import ConfigError
@@ -25,8 +27,7 @@ LESS = "lower the shares of the slot types"
 LEAST = {"cpus": 1.0, "memory": 1.0, "disk": 1024.0, "swap": 0.0}
 
 
-@dataclass(frozen=True)
-class SlotType:
+class SlotType(Struct, frozen=True):
     """SLOT_TYPE_<number>: ``count`` slots with these shares. Number 0 stands for slots without a type."""
 
     number: int
@@ -38,8 +39,7 @@ class SlotType:
     backfill: bool = False
 
 
-@dataclass(frozen=True)
-class PlannedSlot:
+class PlannedSlot(Struct, frozen=True):
     """One slot of the layout. ``broken`` says why it cannot be used, if so."""
 
     slot_id: int

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from slotwise.accounts import Account, KnownAccounts
 from slotwise.errors import HostError
@@ -21,8 +23,7 @@ from slotwise.model.ownership import LocalDomains
 FindAccount = Callable[[str], Account | None]
 
 
-@dataclass(frozen=True)
-class UserRules:
+class UserRules(Struct, frozen=True):
     """Knobs about accounts. ``slot_users``: SLOT<N>_USER by slot name without host (``slot1``, ``slot1_2``)."""
 
     domains: LocalDomains = field(default_factory=lambda: LocalDomains(""))

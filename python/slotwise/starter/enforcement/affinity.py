@@ -7,8 +7,9 @@ it starts, and those of one NUMA node where as few others use them there. Manual
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.starter.job.ads import evaluate
@@ -19,8 +20,7 @@ _NODES = Path("/sys/devices/system/node")
 Node = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class CoreRules:
+class CoreRules(Struct, frozen=True):
     """The knobs.
 
     ``assign``: ASSIGN_CPU_AFFINITY over the job's ad. ``enforce``: ENFORCE_CPU_AFFINITY, which it overrides.

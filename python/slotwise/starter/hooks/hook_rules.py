@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.execution.arguments import split_new
 
@@ -13,8 +14,7 @@ UPDATE, EXIT = "UPDATE_JOB_INFO", "JOB_EXIT"
 HOOKS = (BEFORE_TRANSFER, PREPARE, UPDATE, EXIT)
 
 
-@dataclass(frozen=True)
-class HookRules:
+class HookRules(Struct, frozen=True):
     """``override`` and ``default``: keywords; ``programs``: paths by ``<KEYWORD>_HOOK_<NAME>`` in capitals;
     ``exit_timeouts_s``: by keyword in capitals, how long its hook at the job's end may take (seconds)."""
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.clock import Clock
@@ -72,8 +73,7 @@ class HookedRun(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class HookOutput:
+class HookOutput(Struct, frozen=True):
     """What came of a hook: exit status (below 0: a signal), and the attributes that it printed."""
 
     status: int

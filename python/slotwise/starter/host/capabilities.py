@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import PurePath
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slotwise.classad.values import Value
 from slotwise.execution.cgroup.probe import CPUSET, V1_DEVICES, CgroupHost, probe
@@ -15,8 +17,7 @@ from slotwise.starter.settings import StarterSettings
 _POOL = "the thin pool"
 
 
-@dataclass(frozen=True)
-class Enforcement:
+class Enforcement(Struct, frozen=True):
     """What holds for jobs on this host. ``disk``: volume, measured or none; ``tracking``: cgroup, gid or descent."""
 
     root: bool

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import resource
 import stat
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
+
+from msgspec.structs import replace
 
 from slotwise.execution import environment as environments
 from slotwise.execution.cgroup import plan as cgroup_plan

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from slotwise.classad.values import Value
 from slotwise.execution.cgroup.probe import CgroupHost

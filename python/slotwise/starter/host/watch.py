@@ -13,6 +13,8 @@ import os
 from collections.abc import Mapping
 from typing import Protocol
 
+from msgspec.structs import astuple
+
 from slotwise.classad.values import Value
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
@@ -155,4 +157,4 @@ async def look_at_pool(host: JobHost) -> None:
     former = host.machine.enforcement
     host.machine.note_pool(disks.pool)
     if disks.pool is not None and host.machine.enforcement is not former:
-        _log.warning("thin pool %s: data %.1f %%, metadata %.1f %%", *vars(disks.pool).values())
+        _log.warning("thin pool %s: data %.1f %%, metadata %.1f %%", *astuple(disks.pool))

@@ -13,8 +13,9 @@ import itertools
 import logging
 import socket
 from collections.abc import Callable
-from dataclasses import replace
 from fnmatch import fnmatchcase
+
+from msgspec.structs import replace
 
 from slotwise import ids
 from slotwise.classad import ExprTree

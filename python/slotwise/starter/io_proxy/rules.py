@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class ChirpRules:
+class ChirpRules(Struct, frozen=True):
     """ENABLE_CHIRP and its kin; ``prefixes``: patterns of names for delayed updates, ``most``: how many of them."""
 
     files: bool = True

@@ -6,8 +6,9 @@ import asyncio
 import errno
 import hmac
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from slotwise.starter.io_proxy.protocol import (
     BAD_FD,
@@ -49,8 +50,7 @@ class Asker(Protocol):
         ...
 
 
-@dataclass
-class OpenFile:
+class OpenFile(Struct):
     """A file that the client has open."""
 
     path: str

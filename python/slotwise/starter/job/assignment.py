@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd
 from slotwise.execution.job_view import SlotView
@@ -11,8 +12,7 @@ from slotwise.ids import job_of_run
 from slotwise.starter.job.directories import RunDirectory
 
 
-@dataclass(frozen=True)
-class Assignment:
+class Assignment(Struct, frozen=True):
     """A run as the startd has assigned it."""
 
     run_id: str

@@ -17,9 +17,10 @@ import itertools
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+
+from msgspec import Struct
 
 from slotwise.execution.environment import Places
 from slotwise.execution.keeper_spec import Identity, KeeperSpec
@@ -32,8 +33,7 @@ _MODES = {"user": 0o700, "group": 0o750, "world": 0o755}
 _serial = itertools.count(1)
 
 
-@dataclass(frozen=True)
-class RunDirectory:
+class RunDirectory(Struct, frozen=True, dict=True):
     """The places of one run: its directory under EXECUTE, and its control directory of the same name."""
 
     path: Path

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 from slotwise.classad.values import Value
 from slotwise.errors import ConfigError, UsageError
@@ -29,8 +30,7 @@ _ATTRIBUTES = {
 }
 
 
-@dataclass(frozen=True)
-class JavaRules:
+class JavaRules(Struct, frozen=True):
     """The knobs about the host's virtual machine; ``program`` is empty where there is none."""
 
     program: str = ""

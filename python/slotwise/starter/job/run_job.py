@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd
 from slotwise.execution.exit_status import MemoryRule
@@ -12,8 +12,7 @@ from slotwise.starter.job.ads import lookup
 from slotwise.starter.job.choice import Choice
 
 
-@dataclass(frozen=True)
-class Enforced:
+class Enforced(Struct, frozen=True):
     """What the host enforces on the job."""
 
     memory: MemoryRule = field(default_factory=MemoryRule)
@@ -23,8 +22,7 @@ class Enforced:
     cores: tuple[int, ...] = ()
 
 
-@dataclass
-class RunJob:
+class RunJob(Struct):
     """The job of one run. Known once the shadow has accepted the run; hooks may change the ad before it starts."""
 
     #: Whose job it is, ``user@domain``: by the schedd's word alone, see `slotwise.model.ownership`.

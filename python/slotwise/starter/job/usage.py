@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.classad.values import Value
 from slotwise.execution.exit_status import End, How
@@ -13,16 +14,14 @@ from slotwise.execution.keeper_spec import KeeperResult, Usage
 _TOE = {0: "OF_ITS_OWN_ACCORD", 1: "DEACTIVATE_CLAIM", 2: "DEACTIVATE_CLAIM_FORCIBLY"}
 
 
-@dataclass(frozen=True)
-class Disk:
+class Disk(Struct, frozen=True):
     """What the scratch directory takes: KiB and files."""
 
     kib: int = 0
     files: int = 0
 
 
-@dataclass(frozen=True)
-class Moment:
+class Moment(Struct, frozen=True):
     """Where a run stands: times in seconds since the epoch (0: not yet)."""
 
     now: float

@@ -2,89 +2,74 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from slotwise.execution.exit_status import Kill
 
 
-@dataclass(frozen=True)
-class RunHook:
+class RunHook(Struct, frozen=True):
     """Run the hook that prepares the transfer of the input files."""
 
 
-@dataclass(frozen=True)
-class RequestInputs:
+class RequestInputs(Struct, frozen=True):
     """Request the input files from the shadow."""
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """Prepare the job, and start it under a keeper."""
 
 
-@dataclass(frozen=True)
-class Relaunch:
+class Relaunch(Struct, frozen=True):
     """Start the job again from its checkpoint, in the same directory."""
 
 
-@dataclass(frozen=True)
-class SendCheckpoint:
+class SendCheckpoint(Struct, frozen=True):
     """Send the files of the checkpoint."""
 
 
-@dataclass(frozen=True)
-class StopSoft:
+class StopSoft(Struct, frozen=True):
     """Send the job the signal that asks it to exit; kill it when the time of the kill, or its own, is over."""
 
     kill: Kill
 
 
-@dataclass(frozen=True)
-class StopHard:
+class StopHard(Struct, frozen=True):
     """Kill all processes of the job."""
 
 
-@dataclass(frozen=True)
-class Pause:
+class Pause(Struct, frozen=True):
     """Suspend the processes of the job, or continue them."""
 
     resume: bool
 
 
-@dataclass(frozen=True)
-class ReportPhase:
+class ReportPhase(Struct, frozen=True):
     """Report the phase to the startd."""
 
 
-@dataclass(frozen=True)
-class ReportSuspended:
+class ReportSuspended(Struct, frozen=True):
     """Report to startd and shadow that the job was suspended, or continued."""
 
     resumed: bool
 
 
-@dataclass(frozen=True)
-class SendStarted:
+class SendStarted(Struct, frozen=True):
     """Report to the shadow that the job executes."""
 
 
-@dataclass(frozen=True)
-class SendOutputs:
+class SendOutputs(Struct, frozen=True):
     """Send the outputs to the shadow."""
 
 
-@dataclass(frozen=True)
-class SendEnd:
+class SendEnd(Struct, frozen=True):
     """Report the end of the run to the shadow."""
 
 
-@dataclass(frozen=True)
-class ReportGone:
+class ReportGone(Struct, frozen=True):
     """Report to the startd that the slot is free."""
 
 
-@dataclass(frozen=True)
-class Discard:
+class Discard(Struct, frozen=True):
     """Remove all that is left of the run."""
 
 

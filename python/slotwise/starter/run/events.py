@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from slotwise.execution.exit_status import End, Kill, MemoryRule
 from slotwise.execution.job_view import JobView
 from slotwise.execution.keeper_spec import KeeperResult
 
 
-@dataclass(frozen=True)
-class Accepted:
+class Accepted(Struct, frozen=True):
     """The shadow accepts the run. ``transfers``: input files will come; ``hooked``: a hook runs before they are
     requested."""
 
@@ -18,15 +17,13 @@ class Accepted:
     hooked: bool = False
 
 
-@dataclass(frozen=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """The hook before the transfer has succeeded. ``transfers``: as in :class:`Accepted`."""
 
     transfers: bool = True
 
 
-@dataclass(frozen=True)
-class InputsDone:
+class InputsDone(Struct, frozen=True):
     """All inputs are here, or the transfer failed (``reason`` is not empty)."""
 
     reason: str = ""
@@ -34,15 +31,13 @@ class InputsDone:
     subcode: int = 0
 
 
-@dataclass(frozen=True)
-class Started:
+class Started(Struct, frozen=True):
     """The job executes."""
 
     pid: int
 
 
-@dataclass(frozen=True)
-class KeeperEnded:
+class KeeperEnded(Struct, frozen=True):
     """All processes of the job are gone."""
 
     result: KeeperResult
@@ -52,75 +47,64 @@ class KeeperEnded:
     overruled: End | None = None
 
 
-@dataclass(frozen=True)
-class Failed:
+class Failed(Struct, frozen=True):
     """The run cannot go on: scratch directory, arguments, disk, or an error of the starter."""
 
     end: End
 
 
-@dataclass(frozen=True)
-class KillRequested:
+class KillRequested(Struct, frozen=True):
     """The startd, the shadow or a limit requests that the job end."""
 
     kill: Kill
 
 
-@dataclass(frozen=True)
-class SuspendRequested:
+class SuspendRequested(Struct, frozen=True):
     """The startd requests that the job be suspended, or continued."""
 
     resume: bool
 
 
-@dataclass(frozen=True)
-class Suspended:
+class Suspended(Struct, frozen=True):
     """The keeper has suspended or continued the job."""
 
     resumed: bool
 
 
-@dataclass(frozen=True)
-class OutputsSent:
+class OutputsSent(Struct, frozen=True):
     """All outputs have been sent; ``problem`` is the end that replaces the job's own, if any."""
 
     problem: End | None = None
 
 
-@dataclass(frozen=True)
-class CheckpointStored:
+class CheckpointStored(Struct, frozen=True):
     """The access point has stored the checkpoint; ``problem`` ends the run (a lost checkpoint alone does not)."""
 
     problem: End | None = None
 
 
-@dataclass(frozen=True)
-class LinkLost:
+class LinkLost(Struct, frozen=True):
     """The shadow's stream broke."""
 
 
-@dataclass(frozen=True)
-class LinkBack:
+class LinkBack(Struct, frozen=True):
     """The shadow has accepted the run again after a break."""
 
     transfers: bool = True
 
 
-@dataclass(frozen=True)
-class EndAcknowledged:
+class EndAcknowledged(Struct, frozen=True):
     """The end of the run is on the schedd's disk."""
 
 
-@dataclass(frozen=True)
-class Unwanted:
+class Unwanted(Struct, frozen=True):
     """Nobody wants the result: the shadow does not know the run, or the starter stops. ``report_gone``:
     the startd gets a report when the slot is free."""
 
     report_gone: bool
 
 
-@dataclass(frozen=True)
-class ClaimGone:
+class ClaimGone(Struct, frozen=True):
     """The startd has no claim for the run: it ends, and its end goes to the shadow only."""
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from slotwise.daemon.containment import cause
 from slotwise.execution.exit_status import STARTER_ERROR, End, How, Kill

@@ -13,9 +13,10 @@ disk; the result stays until the shadow acknowledges it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from operator import attrgetter
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from slotwise.execution.exit_status import (
     CLAIM_DEACTIVATED,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Protocol
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slotwise.classad import UNDEFINED, ExprTree
 from slotwise.classad.values import Value
@@ -23,8 +25,7 @@ from slotwise.starter.scratch.space import ScratchSpace
 from slotwise.starter.transfer.run_files import RunFiles
 
 
-@dataclass
-class Reported:
+class Reported(Struct):
     """Attributes of a run that others than the starter report."""
 
     #: What the startd's monitors say of the devices that the job has.

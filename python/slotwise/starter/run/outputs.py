@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from dataclasses import replace
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from slotwise.execution.exit_status import TRANSFER_OUTPUT_ERROR, End, held
 from slotwise.starter.job.ads import pack_one

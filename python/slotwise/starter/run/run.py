@@ -7,9 +7,10 @@ import errno
 import logging
 import os
 from collections.abc import Coroutine
-from dataclasses import replace
 from functools import partial
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.daemon.containment import contained

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass
-class UpdateSchedule:
+class UpdateSchedule(Struct):
     """What is due when, on the monotonic clock."""
 
     #: The next update for the shadow; None until the job executes.

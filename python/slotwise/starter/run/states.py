@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from slotwise.execution.exit_status import End, Kill
 
@@ -24,8 +25,7 @@ class Phase(StrEnum):
     GONE = "gone"
 
 
-@dataclass(frozen=True)
-class RunState:
+class RunState(Struct, frozen=True):
     """All that the life cycle depends on."""
 
     phase: Phase = Phase.OFFERED

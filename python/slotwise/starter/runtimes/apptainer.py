@@ -17,9 +17,11 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from weakref import WeakValueDictionary
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.values import Value
@@ -80,8 +82,7 @@ _HELPERS = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class ApptainerSettings:
+class ApptainerSettings(Struct, frozen=True):
     """The knobs SINGULARITY and SINGULARITY_*."""
 
     #: Path of the program; empty: not installed.

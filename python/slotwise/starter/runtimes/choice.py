@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.execution.exit_status import FAILED_TO_CREATE_PROCESS, STARTER_ERROR, End, How, held
@@ -18,8 +19,7 @@ VM_UNIVERSE = 13
 _IMAGES = ("ContainerImage", "DockerImage", "SingularityImage")
 
 
-@dataclass(frozen=True)
-class ChoiceRules:
+class ChoiceRules(Struct, frozen=True):
     """Knobs that put jobs into containers; expressions over the machine (MY) and the job (TARGET)."""
 
     #: SINGULARITY_JOB.

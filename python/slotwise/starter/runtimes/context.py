@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from slotwise.classad import ClassAd
 from slotwise.execution.job_view import JobView, SlotView
@@ -11,8 +11,7 @@ from slotwise.starter.enforcement.gpu_hiding import Device
 from slotwise.starter.job.directories import RunDirectory
 
 
-@dataclass(frozen=True)
-class JobContext:
+class JobContext(Struct, frozen=True):
     """A job, its slot and what this host gives it."""
 
     job: JobView

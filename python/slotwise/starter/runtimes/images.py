@@ -21,9 +21,11 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slotwise.config import Config
 from slotwise.errors import SlotwiseError
@@ -95,8 +97,7 @@ class PullFailedError(SlotwiseError):
     code = "pull_failed"
 
 
-@dataclass(frozen=True)
-class CacheSettings:
+class CacheSettings(Struct, frozen=True):
     """The knobs SLOTWISE_IMAGE_*. Times in seconds."""
 
     #: Empty: below EXECUTE.
@@ -159,8 +160,7 @@ class SharedWork(Generic[_Result]):
         return await shared.wait(progress)
 
 
-@dataclass
-class _Shared(Generic[_Result]):
+class _Shared(Struct, Generic[_Result]):
     task: asyncio.Task[_Result] | None = None
     listeners: list[Progress] = field(default_factory=list)
     said: str = ""

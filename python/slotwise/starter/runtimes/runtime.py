@@ -8,8 +8,9 @@ that cannot put the job's processes below the job's cgroup says so in its gaps, 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from slotwise.classad import ClassAd
 from slotwise.classad.values import Value
@@ -28,8 +29,7 @@ REGISTRIES_OFFLINE = "ContainerRegistriesOffline"
 Progress = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class Probe:
+class Probe(Struct, frozen=True):
     """What a runtime can do on this host, found out by a trial."""
 
     works: bool
@@ -42,8 +42,7 @@ class Probe:
     gaps: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class ContainerJob:
+class ContainerJob(Struct, frozen=True):
     """A job on its way into a runtime."""
 
     run_id: str
@@ -64,8 +63,7 @@ class ContainerJob:
         return self.context.directory.name
 
 
-@dataclass(frozen=True)
-class ContainerRun:
+class ContainerRun(Struct, frozen=True):
     """A job that a runtime runs, or has run, as far as it is known after a restart of the starter."""
 
     run_id: str
@@ -84,8 +82,7 @@ class ContainerRun:
         return self.directory.name
 
 
-@dataclass(frozen=True)
-class Entrance:
+class Entrance(Struct, frozen=True):
     """How a program that is not the job's enters the job's view.
 
     Either it joins the namespaces of ``pid`` with the job's identity and, when ``own_environment``, with the

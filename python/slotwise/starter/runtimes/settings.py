@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from slotwise.classad import ExprTree
 from slotwise.config import Config
@@ -14,8 +14,7 @@ from slotwise.starter.runtimes.images import CacheSettings, read_cache
 from slotwise.starter.runtimes.vm.rules import VmRules, read_vm_rules
 
 
-@dataclass(frozen=True)
-class RuntimeSettings:
+class RuntimeSettings(Struct, frozen=True):
     """What the configuration says to the runtimes; each has a part of its own."""
 
     choice: ChoiceRules = field(default_factory=ChoiceRules)

@@ -10,8 +10,9 @@ import contextlib
 import logging
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from slotwise.errors import HostError
 from slotwise.starter.enforcement.host_programs import has_device_mapper, installed, run
@@ -27,8 +28,7 @@ _BUSY_PATIENCE_S = 5.0
 _EXTENT = "1m"
 
 
-@dataclass(frozen=True)
-class PoolUse:
+class PoolUse(Struct, frozen=True):
     """How full a thin pool is, in percent."""
 
     name: str

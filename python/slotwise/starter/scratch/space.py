@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from slotwise.starter.job.directories import RunDirectory
 from slotwise.starter.job.usage import Disk
 from slotwise.starter.scratch.volumes import Volume
 
 
-@dataclass
-class ScratchSpace:
+class ScratchSpace(Struct):
     """The directory of a run, the volume below it, and what is used of them."""
 
     run_id: str

@@ -10,8 +10,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from slotwise.errors import HostError
 from slotwise.execution.exit_status import OUT_OF_DISK_SUBCODE, OUT_OF_RESOURCES, SCRATCH_DIR_ERROR, End, held
@@ -30,8 +31,7 @@ _OVERHEAD = (0.03, 4096)
 _MAKE = ("mkfs.ext4", "-q", "-F", "-m", "0", "-O", "^has_journal")
 
 
-@dataclass(frozen=True)
-class Volume:
+class Volume(Struct, frozen=True):
     """A mounted scratch file system. ``limit_kib``: use from which on the job is over its share."""
 
     mount: Path

@@ -16,9 +16,10 @@ import struct
 import sys
 import termios
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
+
+from msgspec import Struct
 
 from slotwise.starter.messages import BytesTaken, OpenShell, Terminal, VisitData, VisitMessage
 from slotwise.starter.runtimes.runtime import Entrance
@@ -33,8 +34,7 @@ _LOOK_S = 0.05
 _PATIENCE_S = 1.0
 
 
-@dataclass
-class _Source:
+class _Source(Struct):
     """Something that the program prints to."""
 
     fd: int

@@ -13,9 +13,10 @@ import json
 import logging
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from slotwise.clock import Clock
 from slotwise.execution.exit_status import UNABLE_TO_OPEN_OUTPUT, End, held
@@ -65,8 +66,7 @@ class _BrokenStream(Exception):
     """The stream to the shadow broke before a piece was answered."""
 
 
-@dataclass
-class Progress:
+class Progress(Struct):
     """Of one stream: where it begins in the file at the access point (None: not begun), and how much is there."""
 
     base: int | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from slotwise.execution.keeper_spec import Identity
 from slotwise.starter.job.directories import RunDirectory
@@ -10,8 +10,7 @@ from slotwise.starter.transfer.transfer import Inbox, Listing
 from slotwise.starter.transfer.transfer_stats import OWN, Traffic
 
 
-@dataclass
-class RunFiles:
+class RunFiles(Struct):
     """Where the transfers of a run stand."""
 
     #: Input files come only when they are asked for: a hook may have to run before.

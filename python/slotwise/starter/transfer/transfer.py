@@ -12,8 +12,10 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slotwise.daemon.user_paths import open_path
 from slotwise.errors import SlotwiseError, UsageError
@@ -150,8 +152,7 @@ def listing(scratch: Path, identity: Identity) -> Listing:
     return found
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(Struct, frozen=True):
     """A file or directory to send: where it is, and its name for the access point."""
 
     path: Path

@@ -12,9 +12,10 @@ import contextlib
 import os
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol
+
+from msgspec import Struct
 
 from slotwise.classad import ClassAd, parse_ads
 from slotwise.execution.exit_status import TRANSFER_INPUT_ERROR, TRANSFER_OUTPUT_ERROR, End, held
@@ -50,8 +51,7 @@ class TransferringRun(Protocol):
     shadow: ShadowConnection
 
 
-@dataclass(frozen=True)
-class Plugins:
+class Plugins(Struct, frozen=True):
     """Programs by the methods that they serve (``http``), and the file that has what they report ("" for none)."""
 
     by_method: Mapping[str, str]

@@ -12,7 +12,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Parsed
@@ -38,8 +39,7 @@ module.main()
 """
 
 
-@dataclass(frozen=True)
-class Forwarded:
+class Forwarded(Struct, frozen=True):
     """The display as it is named beside the job, and the file of its cookie there."""
 
     display: str

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hmac
 import re
 import struct
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.cli.jobs.x11.channels import RefusedError
 from slotwise.errors import UsageError
@@ -20,8 +21,7 @@ _PORTS = 6000
 _REASON = b"slotwise: not the cookie of this session"
 
 
-@dataclass(frozen=True)
-class Display:
+class Display(Struct, frozen=True):
     """Where an X server listens: at ``path``, or at ``port`` of ``host``."""
 
     path: str = ""

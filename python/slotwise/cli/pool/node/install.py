@@ -6,9 +6,10 @@ import shutil
 import subprocess
 import time
 from argparse import Namespace
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from slotwise.cli.common.parser import Parser
 from slotwise.cli.host import personal_pool

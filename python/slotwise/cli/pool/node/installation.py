@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from slotwise.cli.common import written_file
 from slotwise.config.loading import SITE_FILES
@@ -17,8 +19,7 @@ _NAME = "10-node.conf"
 _HEAD = "# Made by `slotwise node install`, removed by `slotwise node uninstall`."
 
 
-@dataclass
-class Installation:
+class Installation(Struct):
     """The record, ``node.json`` in the pool's home."""
 
     roles: list[str]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.errors import UsageError
 from slotwise.wire import base64url
@@ -11,8 +12,7 @@ from slotwise.wire import base64url
 _PREFIX = "slotwise-join-"
 
 
-@dataclass(frozen=True)
-class JoinToken:
+class JoinToken(Struct, frozen=True):
     """A join token.
 
     :param collector: ``host:port`` of the pool's collector.

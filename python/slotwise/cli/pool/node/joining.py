@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import time
 from argparse import Namespace
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from slotwise.cli.host.token_options import lifetime_s
 from slotwise.cli.pool.node.join_token import JoinToken
@@ -28,8 +29,7 @@ _PORT = 9618
 _ASK_S, _CALL_S = 2.0, 15.0
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """What the pool has granted.
 
     :param collector: ``host:port``.
@@ -189,8 +189,7 @@ def _shown_authority(host: str, port: int) -> str:
 # --------------------------------------------------------------------------------------------------------- asking
 
 
-@dataclass
-class _Asking:
+class _Asking(Struct):
     """What this host asks for.
 
     :param key: the key of its certificate; None: the site has given it one.

@@ -13,9 +13,10 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from slotwise.errors import HostError, PeerUnavailableError
 
@@ -35,8 +36,7 @@ _REMOTE = 'd=$(mktemp -d) && trap \'rm -rf "$d"\' EXIT && cat > "$d/$1" && n=$1 
 _WHICH = "if command -v dpkg >/dev/null 2>&1; then echo deb; elif command -v rpm >/dev/null 2>&1; then echo rpm; fi"
 
 
-@dataclass(frozen=True)
-class How:
+class How(Struct, frozen=True):
     """How hosts are reached, and what is done there.
 
     :param ssh: the words of a command that takes a host and a command line, as ssh does.

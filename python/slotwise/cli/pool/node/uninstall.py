@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from slotwise.cli.common.parser import Parser
 from slotwise.cli.host import personal_pool

@@ -8,14 +8,14 @@ negotiator that has not seen yet that a claim was given back asks for no more th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 #: Rounding noise of sums of weights.
 _NOISE = 1e-6
 
 
-@dataclass(frozen=True)
-class Excess:
+class Excess(Struct, frozen=True):
     """Claims of one submitter, by slot name with their weights, of which no more than ``keep`` is to be kept."""
 
     submitter: str

@@ -8,13 +8,14 @@ message to its starter.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slotwise.schedd.jobs.decision import Kill
 
 
-@dataclass
-class StopRate:
+class StopRate(Struct):
     """Runs that are to be stopped, in order. A delay of 0 means: none of them waits.
 
     As in HTCondor 25.14 the first JOB_STOP_COUNT wait for JOB_STOP_DELAY, too: seen there with 2 and 10 seconds, of six

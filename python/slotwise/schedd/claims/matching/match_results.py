@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 #: Outcomes kept for a negotiator that does not ask; it gives up matches that it hears nothing of by itself.
 _MOST = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class MatchOutcome:
+class MatchOutcome(Struct, frozen=True):
     """What became of a match: which slots were claimed through it, or how many like matches hold nothing."""
 
     match_id: int

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     """A slot for up to ``count`` jobs of an autocluster of a submitter. ``id`` is 0 for what is left of a slot."""
 
     submitter: str
@@ -21,8 +21,7 @@ class Match:
     preempt_claim_ids: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
+class Rejection(Struct, frozen=True):
     """Why nothing was found for an autocluster of a submitter."""
 
     submitter: str

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.backoff import Backoff
 from slotwise.classad import ClassAd, ExprTree, quote
@@ -28,8 +29,7 @@ _LONGEST = 60
 _MOST, _MOST_OF_REQUEST = 10_000, 50
 
 
-@dataclass(slots=True)
-class _Refusal:
+class _Refusal(Struct):
     reason: str
     in_a_row: int
     until: float

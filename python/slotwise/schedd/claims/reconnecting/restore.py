@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slotwise.clock import Clock
 from slotwise.schedd.claims.reconnecting.reconnect_events import ReconnectEvents
@@ -23,8 +25,7 @@ from slotwise.schedd.storage.run_rows import StoredNode, StoredRun
 from slotwise.schedd.storage.store import StoredClaim
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(Struct, frozen=True):
     """What follows from the claims and runs of a former process: what is to be committed, and runs that are to end."""
 
     turn: Turn

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
 import grpc
+from msgspec import Struct
 
 from slotwise.daemon.containment import contained
 from slotwise.errors import SlotwiseError
@@ -27,8 +27,7 @@ from slotwise.wire.stream import BundledStream
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Hello:
+class Hello(Struct, frozen=True):
     """Who the schedd is, and the ids of the claims that it believes to hold at a startd."""
 
     schedd_name: str
@@ -36,8 +35,7 @@ class Hello:
     claim_ids: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimAsk:
+class ClaimAsk(Struct, frozen=True):
     """A request for a slot, or for up to ``slots`` dynamic ones. ``job_ad``: that of the first job, packed."""
 
     serial: int

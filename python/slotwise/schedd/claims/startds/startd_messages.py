@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.schedd.lifecycle.claim_states import EndedByStartd
 
 
-@dataclass(frozen=True, slots=True)
-class GrantedSlot:
+class GrantedSlot(Struct, frozen=True):
     """A slot that was claimed; its ad packed."""
 
     claim_id: str
@@ -17,8 +17,7 @@ class GrantedSlot:
     slot_ad: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimsGranted:
+class ClaimsGranted(Struct, frozen=True):
     """The answer to the request ``serial``. What is left of a partitionable slot can be claimed by another id."""
 
     serial: int
@@ -28,8 +27,7 @@ class ClaimsGranted:
     leftover_slot_ad: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimRefused:
+class ClaimRefused(Struct, frozen=True):
     """The answer to the request ``serial``."""
 
     serial: int
@@ -38,8 +36,7 @@ class ClaimRefused:
     code: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class KnownClaim:
+class KnownClaim(Struct, frozen=True):
     """A claim that a startd has. ``run_id``: the run there, or ""; the slot's ad, if it has changed, packed."""
 
     run_id: str
@@ -47,22 +44,19 @@ class KnownClaim:
     slot_ad: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimsKnown:
+class ClaimsKnown(Struct, frozen=True):
     """Which of the claims of the hello live, by id; all others are gone."""
 
     claims: Mapping[str, KnownClaim] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class KeptAlive:
+class KeptAlive(Struct, frozen=True):
     """The answer to a keep-alive: claims that the startd does not know."""
 
     unknown: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RunActivated:
+class RunActivated(Struct, frozen=True):
     """The claim is activated; its run goes to the starter at this address."""
 
     claim_id: str
@@ -70,8 +64,7 @@ class RunActivated:
     starter: str
 
 
-@dataclass(frozen=True, slots=True)
-class ActivationRefused:
+class ActivationRefused(Struct, frozen=True):
     """The run is not started."""
 
     claim_id: str
@@ -80,8 +73,7 @@ class ActivationRefused:
     code: int
 
 
-@dataclass(frozen=True, slots=True)
-class SlotChanged:
+class SlotChanged(Struct, frozen=True):
     """The slot has another state or activity. ``run_id``: the run that this is about."""
 
     claim_id: str
@@ -95,8 +87,7 @@ class SlotChanged:
         return self.state == "Preempting" or self.activity in ("Retiring", "Vacating", "Killing")
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimTaken:
+class ClaimTaken(Struct, frozen=True):
     """The startd has ended the claim."""
 
     claim_id: str

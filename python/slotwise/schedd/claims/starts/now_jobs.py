@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from slotwise.schedd.claims.records import Claim, Run
 from slotwise.schedd.jobs.job import Job
@@ -16,8 +17,7 @@ from slotwise.schedd.jobs.job import Job
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimUse:
+class ClaimUse(Struct, frozen=True):
     """What a claim whose run has ended is for: ``job`` starts on it, or it is kept for ``pledge_s`` seconds to become
     part of a larger slot; neither: nobody planned anything."""
 
@@ -25,8 +25,7 @@ class ClaimUse:
     pledge_s: int = 0
 
 
-@dataclass(slots=True, eq=False)
-class _Plan:
+class _Plan(Struct, eq=False):
     job: Job
     #: Runs that have not ended, by id.
     awaited: set[str]

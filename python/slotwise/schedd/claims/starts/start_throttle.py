@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass
-class StartThrottle:
+class StartThrottle(Struct):
     """Spaces the starts of jobs. With a delay of 0, none waits."""
 
     count: int = 1

@@ -7,8 +7,9 @@ import os
 import pwd
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from slotwise.errors import HostError
 from slotwise.starter.hooks.child_programs import Answer, call
@@ -38,8 +39,7 @@ def _begins(path: str) -> bytes:
         return file.read(2)
 
 
-@dataclass(frozen=True)
-class Client:
+class Client(Struct, frozen=True):
     """The docker program. ``control``: the directory by which its processes are known as the starter's."""
 
     words: tuple[str, ...]

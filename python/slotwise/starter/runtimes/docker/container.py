@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from slotwise.classad import ClassAd
 from slotwise.execution.exit_status import FAILED_TO_CREATE_PROCESS, held
@@ -29,8 +31,7 @@ _HOST_NAME = 63
 _DEVICES = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 
 
-@dataclass(frozen=True)
-class Engine:
+class Engine(Struct, frozen=True):
     """The daemon as it has been found: how containers are put below a job's cgroup, and what it lacks.
 
     ``mounts``: the mount points of the cgroup hierarchies that containers are in (version 2: one). ``nests``: a
@@ -112,8 +113,7 @@ def container_groups(spec: KeeperSpec, engine: Engine) -> CgroupPlan:
     return replace(plan, make=make, settings=settings, join=(), own=(), deny=())
 
 
-@dataclass(frozen=True)
-class Devices:
+class Devices(Struct, frozen=True):
     """Device files of GPUs by UUID."""
 
     by_uuid: Mapping[str, str] = field(default_factory=dict)
@@ -128,6 +128,9 @@ class Devices:
         return (*_DEVICES, *(numbered or by_uuid))
 
 
+_NO_DEVICES = Devices()
+
+
 def create_arguments(
     spec: KeeperSpec,
     context: JobContext,
@@ -137,7 +140,7 @@ def create_arguments(
     image: str,
     memory_mib: int | None,
     account: tuple[int, int],
-    devices: Devices = Devices(),
+    devices: Devices = _NO_DEVICES,
     mounts: Iterable[tuple[str, str]] = (),
 ) -> list[str]:
     """The arguments of ``docker create``, without the program.

@@ -11,8 +11,9 @@ import logging
 import os
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from slotwise.classad import ClassAd
 from slotwise.classad.values import Value

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _OURS = "htcondor.org/"
 _PORT = "__"
@@ -65,8 +66,7 @@ def original(name: str) -> str:
     return f"{host.replace(_PORT, ':') if slash else host}{slash}{rest}"
 
 
-@dataclass(frozen=True)
-class Image:
+class Image(Struct, frozen=True):
     """An image as the daemon lists it, once for each of its names."""
 
     name: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.config import Config
@@ -11,8 +11,7 @@ from slotwise.execution.arguments import in_double_quotes, split_new, split_old
 from slotwise.starter.job.ads import evaluate
 
 
-@dataclass(frozen=True)
-class HostVolume:
+class HostVolume(Struct, frozen=True):
     """A directory of the host that containers get: ``mount`` is HOST:CONTAINER, with options behind."""
 
     name: str
@@ -25,8 +24,7 @@ class HostVolume:
         return self.mount_if is None or _is_true(self.mount_if, machine, job)
 
 
-@dataclass(frozen=True)
-class DockerRules:
+class DockerRules(Struct, frozen=True):
     """The DOCKER_* knobs. ``program``: DOCKER in words, none where there are to be no Docker jobs."""
 
     program: tuple[str, ...] = ()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from slotwise.classad.values import Value
 from slotwise.execution.exit_status import CONTAINER_FAILED
@@ -22,8 +24,7 @@ def one_line(words: str, most: int = 1000) -> str:
     return " ".join(words.split())[:most]
 
 
-@dataclass(frozen=True)
-class ContainerState:
+class ContainerState(Struct, frozen=True):
     """``docker inspect``'s State."""
 
     status: str = ""
@@ -91,8 +92,7 @@ def corrected(result: KeeperResult, state: ContainerState | None, why: str = "")
     )
 
 
-@dataclass(frozen=True)
-class EngineInfo:
+class EngineInfo(Struct, frozen=True):
     """``docker info``, or ``podman info``."""
 
     podman: bool = False
@@ -161,8 +161,7 @@ def host_ports(text: str, services: Iterable[tuple[str, int]]) -> dict[str, int]
     return {f"{name}_HostPort": ports[str(port)] for name, port in services if str(port) in ports}
 
 
-@dataclass(frozen=True)
-class Traffic:
+class Traffic(Struct, frozen=True):
     """Bytes that a container has received and sent over its own networks."""
 
     received: float = 0.0

@@ -9,8 +9,9 @@ import os
 import shutil
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from slotwise.classad import ClassAd
 from slotwise.classad.values import Value

@@ -6,8 +6,9 @@ import json
 import re
 import struct
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass, field
 from pathlib import PurePosixPath
+
+from msgspec import Struct, field, to_builtins
 
 from slotwise.starter.runtimes.vm.rules import BRIDGE, KVM, XEN, VmRules
 
@@ -61,8 +62,7 @@ def subcode_of(word: str) -> int | None:
     return _HOLDING.index(word) if word in _HOLDING else None
 
 
-@dataclass(frozen=True)
-class Disk:
+class Disk(Struct, frozen=True):
     """A file that the machine has as a disk."""
 
     path: str
@@ -75,8 +75,7 @@ class Disk:
     transferred: bool = False
 
 
-@dataclass(frozen=True)
-class XenBoot:
+class XenBoot(Struct, frozen=True):
     """What a Xen machine boots: the boot loader, or a kernel; neither with hardware virtualization."""
 
     bootloader: str = ""
@@ -87,8 +86,7 @@ class XenBoot:
     hardware: bool = False
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """A virtual machine. ``network`` is nat, bridge, user or empty for none."""
 
     name: str
@@ -107,7 +105,7 @@ class Machine:
 
     def encode(self) -> str:
         """As text, for :func:`decode`."""
-        return json.dumps(asdict(self))
+        return json.dumps(to_builtins(self))
 
 
 def decode(text: str) -> Machine:
@@ -124,8 +122,7 @@ def decode(text: str) -> Machine:
         raise ValueError(f"not a machine: {error}") from None
 
 
-@dataclass(frozen=True)
-class Sandbox:
+class Sandbox(Struct, frozen=True):
     """The job's scratch directory, and the names of the files in it."""
 
     path: str

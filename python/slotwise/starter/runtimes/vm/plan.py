@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from slotwise.starter.runtimes.vm.machine import Machine, decode, subcode_of
 
@@ -13,8 +15,7 @@ REPORT = ".vm_report"
 NOTE = ".vm_note"
 
 
-@dataclass(frozen=True)
-class SupervisorPlan:
+class SupervisorPlan(Struct, frozen=True):
     """A machine to run, and how. Times in seconds."""
 
     machine: Machine
@@ -48,8 +49,7 @@ def decode_plan(text: str) -> SupervisorPlan:
     return SupervisorPlan(**fields)
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(Struct, frozen=True):
     """Why a machine did not run to its end. ``word`` is HTCondor's name for it."""
 
     word: str

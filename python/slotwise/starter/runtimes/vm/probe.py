@@ -11,9 +11,11 @@ import signal
 import stat
 import sys
 import tempfile
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 import slotwise
 from slotwise.execution.keeper_spec import Identity, Isolation
@@ -36,8 +38,7 @@ _OURS = Identity()
 _PYTHONS = ("/usr/bin/python3",)
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(Struct, frozen=True):
     """What runs machines here. ``driver`` empty: nothing does, and ``reason`` says why."""
 
     driver: str = ""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.starter.runtimes.vm.machine import Disk, Machine
 from slotwise.starter.runtimes.vm.rules import BRIDGE
@@ -17,8 +18,7 @@ _COMMON_CPU = {BY_KVM: "kvm64", BY_EMULATION: "qemu64"}
 _BEST_CPU = {BY_KVM: "host", BY_EMULATION: "max"}
 
 
-@dataclass(frozen=True)
-class Handles:
+class Handles(Struct, frozen=True):
     """Open files that qemu inherits: its control connection, and a saved state that it goes on from."""
 
     control: int

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from msgspec import Struct
+from msgspec.structs import asdict
 
-@dataclass(frozen=True)
-class VmRecord:
+
+class VmRecord(Struct, frozen=True):
     """A machine: the name of its run's directory, its own, its memory, its address, and the libvirt that it is in."""
 
     run: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.config import Config
 
@@ -15,8 +16,7 @@ QEMU, LIBVIRT = "qemu", "libvirt"
 _LEAST_STATUS_S = 30.0
 
 
-@dataclass(frozen=True)
-class VmRules:
+class VmRules(Struct, frozen=True):
     """What the configuration says to virtual machines. Times in seconds."""
 
     #: VM_TYPE: kvm or xen; empty: no virtual machines.

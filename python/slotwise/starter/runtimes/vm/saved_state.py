@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from slotwise.starter.runtimes.vm.machine import Machine
 
@@ -13,8 +15,7 @@ STATE = "vm_checkpoint.state"
 FACTS = "vm_checkpoint.json"
 
 
-@dataclass(frozen=True)
-class SavedFacts:
+class SavedFacts(Struct, frozen=True):
     """What a saved state was made by, and of."""
 
     driver: str
