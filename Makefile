@@ -112,6 +112,7 @@ generate: build ## Write everything anew that is generated from other sources: m
 	$(BIN)/python -m slotwise.cli.document docs/reference
 	$(BIN)/python -m slotwise.model.hold_explanations docs/reference
 	PYTHONPATH=python $(BIN)/python -m slotwise.wire.document docs/reference
+	$(BIN)/python -m slotwise.wire.callers_document docs/reference
 	$(BIN)/python -m slotwise.schedd.lifecycle.diagram docs/reference
 	$(BIN)/python -m slotwise.startd.slot.diagram docs/reference
 	$(BIN)/python -m slotwise.starter.run.diagram docs/reference

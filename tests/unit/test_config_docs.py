@@ -16,6 +16,7 @@ from slotwise.model import hold_explanations
 from slotwise.model.hold_explanations import page as hold_codes_page
 from slotwise.model.reason_codes import HOLD_NAMES, Hold
 from slotwise.submit.document import submit_page
+from slotwise.wire.callers_document import FURTHER, callers_page, methods
 from slotwise.wire.document import protos_page
 
 from tests.support import coming_from_htcondor
@@ -34,12 +35,17 @@ FACTS = {"FULL_HOSTNAME"}
         ("commands.md", commands_page, "cli"),
         ("hold-codes.md", hold_codes_page, "model.hold_explanations"),
         ("expressions.md", expressions_page, "classad"),
+        ("callers.md", callers_page, "wire.callers_document"),
         ("protos.md", lambda: protos_page(DOCS.parents[1] / "proto"), "wire"),
     ],
 )
 def test_pages_are_up_to_date(name: str, page: Callable[[], str], module: str) -> None:
     written = (DOCS / name).read_text(encoding="utf-8")
     assert written == page(), f"run make generate: {name} is not what slotwise.{module} has"
+
+
+def test_what_callers_page_says_of_methods_is_of_methods_that_there_are() -> None:
+    assert FURTHER.keys() <= set(methods())
 
 
 def test_the_page_for_those_who_come_from_htcondor_is_that_of_the_tables() -> None:

@@ -295,10 +295,16 @@ fn become_user(spec: &Spec) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the job's effective user and groups on, to open files with its rights.
+/// Takes the job's effective user and groups on, to open files with its rights. They are never root's: a spec that
+/// names no user is for a keeper of an ordinary one.
 fn lend_user(spec: &Spec) -> io::Result<()> {
     let Some((uid, gid)) = spec.user else {
-        return Ok(());
+        // SAFETY: no memory involved.
+        return if unsafe { libc::geteuid() } == 0 {
+            Err(io::Error::from_raw_os_error(libc::EPERM))
+        } else {
+            Ok(())
+        };
     };
     // SAFETY: the list is as long as said.
     unsafe {

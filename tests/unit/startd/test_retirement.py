@@ -16,7 +16,7 @@ from tests.support.startd_slots import T0, Driven, busy
 
 def running(*, ran: float = 0, machine: float = 3600, promised: float = 600, **terms: float | bool) -> Driven:
     """A job that has run for ``ran`` seconds, with retirement ``machine`` and vacate promise ``promised``."""
-    d = busy(Run("1.0#1", T0, **terms), machine_retirement_s=machine, machine_vacate_s=promised)
+    d = busy(Run("1.0#1", T0, **terms), machine_retirement_s=machine, machine_vacate_s=promised)  # type: ignore[arg-type]
     d.now += ran
     return d
 
@@ -44,7 +44,7 @@ def test_the_manuals_example() -> None:
     [(3600, None, 100, 3500), (3600, 60, 10, 50), (60, 3600, 10, 50), (0, 3600, 10, -10), (3600, 0, 10, -10)],
 )
 def test_a_job_may_only_shorten_its_retirement(machine: float, job: float | None, ran: float, left: float) -> None:
-    d = running(ran=ran, machine=machine, retirement_s=job)
+    d = running(ran=ran, machine=machine, retirement_s=job)  # type: ignore[arg-type]
     run = d.slot.run
     assert run is not None
     assert own_remaining(d.slot, d.facts, run, d.now) == left
@@ -83,7 +83,7 @@ def test_the_clock_goes_on_in_retiring() -> None:
     ],
 )
 def test_each_branch_of_the_vacate_time(wanted: float | None, ran: float, given: float) -> None:
-    d = running(ran=ran, vacate_s=wanted)
+    d = running(ran=ran, vacate_s=wanted)  # type: ignore[arg-type]
     assert vacate_time(d.slot, d.facts, d.now) == given
 
 

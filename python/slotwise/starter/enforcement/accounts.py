@@ -149,7 +149,10 @@ def to_json(identity: Identity) -> dict[str, object]:
 
 
 def from_json(kept: object) -> Identity:
-    """What :func:`to_json` gave."""
-    if not isinstance(kept, dict):
-        return Identity()
+    """What :func:`to_json` gave.
+
+    :raises ValueError: when it is nothing of the kind. No account is not the starter's own.
+    """
+    if not isinstance(kept, dict) or "uid" not in kept:
+        raise ValueError(f"{kept!r} names no account")
     return Identity(**{**kept, "groups": tuple(kept.get("groups", ()))})
