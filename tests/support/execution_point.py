@@ -48,6 +48,8 @@ class Script:
     ad: dict[str, Any] = field(default_factory=dict)
     #: Runs until killed.
     until_killed: bool = False
+    #: It runs until this is set.
+    until: asyncio.Event | None = None
     #: It executes; else it ends before.
     starts: bool = True
 
@@ -120,15 +122,28 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
         #: Takes what a schedd says to the starter; tests put theirs in front.
         self.side_take: Callable[[Any, Any], None] = lambda side, message: side.take(message)
         self._sequence = 0
-        # The schedd's keepalives come more often than a server takes by default.
-        self._server = grpc.aio.server(options=[("grpc.http2.max_ping_strikes", 0)])
-        startd_pb2_grpc.add_StartdServicer_to_server(self, self._server)
-        self._server.add_insecure_port(socket_path.usable_target(self.address))
+        self._server = self._make_server()
         self._streams: set[asyncio.Queue[startd_pb2.ClaimEvent]] = set()
         self._starters: dict[str, _StarterSide] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
 
+    def _make_server(self) -> grpc.aio.Server:
+        # The schedd's keepalives come more often than a server takes by default.
+        server = grpc.aio.server(options=[("grpc.http2.max_ping_strikes", 0)])
+        startd_pb2_grpc.add_StartdServicer_to_server(self, server)
+        server.add_insecure_port(socket_path.usable_target(self.address))
+        return server
+
     async def start(self) -> None:
+        await self._server.start()
+
+    async def lose_startd(self) -> None:
+        """The startd is gone; its starter goes on."""
+        await self._server.stop(0)
+
+    async def regain_startd(self) -> None:
+        """The startd is back, with the claims that it had."""
+        self._server = self._make_server()
         await self._server.start()
 
     async def stop(self) -> None:
@@ -289,6 +304,8 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
                 side.say(run, started=schedd_pb2.RunStarted(pid=1, scratch_dir="/scratch", at=0))
             if script.until_killed:
                 await run.killed.wait()
+            elif script.until is not None:
+                await script.until.wait()
             elif script.run_s:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(run.killed.wait(), script.run_s)

@@ -53,6 +53,42 @@ async def test_a_kept_claim_goes_with_its_lease_when_its_startd_does_not_outlive
     await schedd.until(given_back)
 
 
+async def test_a_startd_that_comes_back_learns_of_claims_that_were_given_back_meanwhile(
+    schedd: RunningAccessPoint, point: ExecutionPoint
+) -> None:
+    let_go = asyncio.Event()
+    point.script = lambda ad: Script(until=let_go)
+    await schedd.submit(2)
+    await schedd.negotiate(point.address, slots=2)
+
+    async def running() -> bool:
+        return len(await schedd.jobs("JobStatus == 2")) == 2
+
+    await schedd.until(running)
+    (link,) = schedd.point.claiming.links
+    await point.lose_startd()
+
+    async def tried() -> bool:
+        return link._failures >= 2
+
+    await schedd.until(tried)
+    let_go.set()
+    await schedd.until_gone()
+    failures = link._failures
+
+    async def tried_further() -> bool:
+        return link._failures >= failures + 3
+
+    await schedd.until(tried_further)
+    assert len(point.claims) == 2 and not schedd.point.claiming.claim_table.claims
+    await point.regain_startd()
+
+    async def learnt() -> bool:
+        return not point.claims
+
+    await schedd.until(learnt)
+
+
 @pytest.mark.parametrize(("wanted", "started"), [("true", 4), ("false", 1), ("", 1)])
 async def test_one_match_of_a_partitionable_slot_serves_more_jobs_where_leftovers_are_claimed(
     tmp_path: Path, wanted: str, started: int

@@ -25,6 +25,9 @@ from slotwise.wire.gen import startd_pb2, startd_pb2_grpc
 from slotwise.wire.stream import BundledStream
 
 _log = logging.getLogger(__name__)
+#: For so many attempts in a row, two seconds apart, a startd is looked for that has not heard which claims were given
+#: back: half an hour, after which it has ended them itself (ALIVE_INTERVAL, MAX_CLAIM_ALIVES_MISSED).
+_OWED_ATTEMPTS = 900
 
 
 class Hello(Struct, frozen=True):
@@ -80,8 +83,10 @@ class StartdLink(BundledStream[startd_pb2.ClaimRequest, startd_pb2.ClaimEvent]):
         self.address = address
         self._owner = owner
         self._credential = credential
-        #: The stream that broke last had got as far as the startd's answer to hello.
+        #: Another stream is worth an attempt without claims, too: the one that broke last had got as far as the startd's
+        #: answer to hello, or the startd owes its answer to what follows.
         self.heard = False
+        self._owes = False
         self._why = ""
 
     def send(self, message: startd_pb2.ClaimRequest) -> None:
@@ -119,7 +124,10 @@ class StartdLink(BundledStream[startd_pb2.ClaimRequest, startd_pb2.ClaimEvent]):
         self.send(startd_pb2.ClaimRequest(claim_id=claim_id, deactivate=ending))
 
     def release(self, claim_id: str, reason: str, *, fast: bool) -> None:
-        """Give the claim back."""
+        """Give the claim back; without a stream the next hello does, which does not name it."""
+        if not self.connected:
+            self._owes = True
+            return
         release = startd_pb2.ReleaseClaim(reason=reason, fast=fast)
         self.send(startd_pb2.ClaimRequest(claim_id=claim_id, release=release))
 
@@ -157,6 +165,7 @@ class StartdLink(BundledStream[startd_pb2.ClaimRequest, startd_pb2.ClaimEvent]):
         for event in messages:
             what = event.WhichOneof("what")
             if what == "known":
+                self._owes = False
                 self.established()
             log_message("from the startd at %s: %s", self.address, event)
             message = startd_message(event)
@@ -175,5 +184,5 @@ class StartdLink(BundledStream[startd_pb2.ClaimRequest, startd_pb2.ClaimEvent]):
 
     def lost(self, *, was_connected: bool) -> None:
         """Requests without an answer are lost."""
-        self.heard = was_connected
+        self.heard = was_connected or (self._owes and self._failures < _OWED_ATTEMPTS)
         self._owner.on_break(self.address, self._why)

@@ -65,7 +65,7 @@ class StartdLinks:
         self._unsent.pop(startd, None)
 
     def stop_unheard(self, startd: str) -> None:
-        """End a stream on which the startd has never answered."""
+        """End a stream that nobody waits for: the startd has not answered on it, and has nothing to learn by it."""
         link = self._links.get(startd)
         if link is not None and not link.heard:
             del self._links[startd]
@@ -75,7 +75,7 @@ class StartdLinks:
 
     def release(self, startd: str, claim_id: str, reason: str = "", *, fast: bool = False) -> None:
         """Tell the startd that a claim is not wanted; it need not be in the table."""
-        if (link := self.connected(startd)) is not None:
+        if (link := self._links.get(startd)) is not None:
             link.release(claim_id, reason, fast=fast)
 
     def deactivate(self, claim: Claim, kill: Kill) -> None:
