@@ -140,7 +140,8 @@ def create_arguments(
     devices: Devices = Devices(),
     mounts: Iterable[tuple[str, str]] = (),
 ) -> list[str]:
-    """The arguments of ``docker create``, without the program.
+    """The arguments of ``docker create``, without the program, and without the job's environment: it is not for those
+    who list the processes of the host. :mod:`launch` gives it to the daemon.
 
     :param spec: the job on the bare host.
     :param account: user and group that the job runs as.
@@ -161,8 +162,6 @@ def create_arguments(
         words += ["--log-driver", "none"]
     if spec.stdin not in ("", NULL_FILE):
         words.append("--interactive")
-    for name, text in spec.env.items():
-        words += ["-e", f"{name}={text}"]
     for volume in _volumes(spec, context, rules, engine, mounts):
         words += ["--volume", volume]
     assigned = next((text for tag, text in context.slot.assigned.items() if tag.lower() == "gpus"), "")
@@ -302,6 +301,7 @@ def attached(spec: KeeperSpec, words: tuple[str, ...], env: Mapping[str, str], e
     """The spec with which the keeper runs the container: its process is the client that is attached to it.
 
     :param words: the program that becomes this client.
+    :param env: its environment.
     """
     return replace(
         spec,

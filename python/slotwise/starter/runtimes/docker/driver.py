@@ -392,18 +392,20 @@ class Docker:
         interactive = ("--interactive",) if "--interactive" in create else ()
         directory = users_directory(spec, context, engine, account)
         socket = self._daemon.socket if isinstance(self._daemon, BySocket) else ""
-        body = create_body(create, directory) if socket else ""
-        words = launch.words(
+        environment = [f"{name}={value}" for name, value in spec.env.items()]
+        body = create_body(create, directory, environment) if socket else ""
+        told = launch.words(
             errors=str(context.directory.control / _ERRORS),
             name=container_name(context.job.job_id, spec.name),
             client=self._client.command(),
             start=("start", "--attach", *interactive),
             create=create,
             directory=directory,
+            environment=environment,
             socket=socket if body else "",
             body=body,
         )
-        return attached(spec, (*launch.program(), *words), self._client.env, engine)
+        return attached(spec, tuple(launch.program()), {**self._client.env, **told}, engine)
 
     def inside(self, run: ContainerRun) -> Entrance | None:
         """``docker exec``."""

@@ -5,6 +5,10 @@ started or started again, its container is made anew, and a starter that has die
 daemon's socket itself where :func:`words` has one, which spares two starts of Docker's program; elsewhere it runs the
 program, and becomes it.
 
+What it is told is in its environment, and not on its command line: other accounts of the host read the command lines of
+all processes, and the job's own environment is no business of theirs. Docker's program reads that from a file without a
+name.
+
 Modules that take longer to load than the rest of this one (socket, typing, json, subprocess) are left out, or loaded
 while the container starts.
 """
@@ -17,7 +21,7 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 
 #: The exit status when there is no container; Docker's own for an error of the daemon.
 NO_CONTAINER = 125
@@ -31,6 +35,11 @@ _OWN_SIGNALS = frozenset((
     signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGPIPE, signal.SIGURG, signal.SIGSEGV, signal.SIGBUS,
     signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS,
 ))  # fmt: skip
+
+#: What begins the names of the variables in which :func:`words` are.
+_WORD = "_SLOTWISE_WORD_"
+#: The longest line of a file of variables that Docker's program reads, bytes (64 KiB with the line's end).
+_LONGEST_LINE = (1 << 16) - 2
 
 #: A directory that the container gets at the same path, as its user finds it when the container is made: path, user,
 #: group, other groups. The daemon is given it open: the name might lead elsewhere when it looks.
@@ -49,6 +58,8 @@ class Parsed:
     client: Sequence[str] = ()
     start: Sequence[str] = ()
     create: Sequence[str] = ()
+    #: ``NAME=value`` of each variable of the job.
+    environment: Sequence[str] = ()
 
 
 def words(
@@ -59,38 +70,54 @@ def words(
     create: Sequence[str],
     directory: UserDirectory | None = None,
     *,
+    environment: Sequence[str] = (),
     socket: str = "",
     body: str = "",
-) -> list[str]:
-    """The arguments for this module.
+) -> dict[str, str]:
+    """The variables that tell this module what to do.
 
+    :param environment: ``NAME=value`` of each variable of the job; they are in ``body``, too, where there is one.
     :param body: a JSON text; a line end in it stands for the path of the directory.
     """
     shown = ["", ""]
     if directory is not None:
         path, uid, gid, groups = directory
         shown = [path, " ".join(map(str, (uid, gid, *groups)))]
-    return [errors, name, *shown, socket, body, str(len(client)), *client, str(len(start)), *start, *create]
+    lists = [word for some in (client, start, environment) for word in (str(len(some)), *some)]
+    told = [errors, name, *shown, socket, body, *lists, *create]
+    return {f"{_WORD}{number}": word for number, word in enumerate(told)}
+
+
+def taken(environment: MutableMapping[str, str]) -> list[str]:
+    """Take the words out of an environment, which a program that is run has not."""
+    found: list[str] = []
+    while (name := f"{_WORD}{len(found)}") in environment:
+        found.append(environment.pop(name))
+    return found
 
 
 def program() -> list[str]:
     """The words before :func:`words`: as a module it is compiled once, as a file each time."""
     place = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - see the module's head
-    code = "import sys; sys.path.insert(0, sys.argv.pop(1)); import launch; sys.exit(launch.main(sys.argv[1:]))"
+    code = "import os, sys; sys.path.insert(0, sys.argv.pop(1)); import launch"
+    code += "; sys.exit(launch.main(launch.taken(os.environ)))"
     return [sys.executable, "-I", "-S", "-c", code, place]
 
 
 def parsed(arguments: Sequence[str]) -> Parsed:
-    """What :func:`words` made of."""
+    """What :func:`words` made of, as :func:`taken` finds it."""
     found = Parsed()
     found.errors, found.name, path, account, found.socket, found.body, *rest = arguments
     if path:
         uid, gid, *groups = map(int, account.split())
         found.directory = (path, uid, gid, tuple(groups))
-    count = int(rest[0])
-    found.client, rest = rest[1 : 1 + count], rest[1 + count :]
-    count = int(rest[0])
-    found.start, found.create = rest[1 : 1 + count], rest[1 + count :]
+    lists = []
+    for _ in range(3):
+        count = int(rest[0])
+        lists.append(rest[1 : 1 + count])
+        rest = rest[1 + count :]
+    found.client, found.start, found.environment = lists
+    found.create = rest
     return found
 
 
@@ -114,6 +141,12 @@ def _by_program(wanted: Parsed, place: str) -> int:
     errors, name, client, create = wanted.errors, wanted.name, wanted.client, wanted.create
     if wanted.directory is not None:
         create = [create[0], *volume(place, wanted.directory[0]), *create[1:]]
+    if odd := [entry for entry in wanted.environment if not _fits_file(entry)]:
+        what = odd[0].partition("=")[0][:200]
+        _write(errors, f"{client[0]} cannot be given the variable {what}, which has a line end or is too long")
+        return NO_CONTAINER
+    if wanted.environment:
+        create = [create[0], "--env-file", _file_of(wanted.environment), *create[1:]]
     status, said = _run([*client, *create], errors)
     if status != 0 and name in said and "in use" in said:
         _run([*client, "rm", "--force", "--volumes", name], errors)  # of a former start, whose keeper was killed
@@ -124,6 +157,25 @@ def _by_program(wanted: Parsed, place: str) -> int:
     if not said.strip():
         _write(errors, f"docker create ended with status {status}")
     return NO_CONTAINER
+
+
+def _fits_file(entry: str) -> bool:
+    """Whether a variable is itself when Docker's program, or podman, reads it from a line of a file."""
+    name = entry.partition("=")[0]
+    plain = not any(char.isspace() or char in "#*" for char in name) and not any(char in entry for char in "\n\r")
+    try:
+        return bool(name) and plain and len(entry.encode()) <= _LONGEST_LINE
+    except UnicodeEncodeError:
+        return False
+
+
+def _file_of(environment: Sequence[str]) -> str:
+    """A path to a file with these variables that is there for as long as this process, and for its account alone."""
+    file = os.memfd_create("environment", os.MFD_CLOEXEC)
+    data = "".join(f"{entry}\n" for entry in environment).encode()
+    while data:
+        data = data[os.write(file, data) :]
+    return f"/proc/{os.getpid()}/fd/{file}"
 
 
 def volume(place: str, target: str) -> list[str]:
@@ -392,4 +444,4 @@ def _printed(heard: bytearray) -> bytearray:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(taken(os.environ)))
