@@ -222,8 +222,10 @@ def users_directory(
     spec: KeeperSpec, context: JobContext, engine: Engine, account: tuple[int, int]
 ) -> UserDirectory | None:
     """The directory that a job without file transfer works in, for :mod:`launch` to open; None where it has none, or
-    where the daemon has to find it by its name."""
-    if context.transfers or not engine.mounts_open or spec.cwd == str(context.directory.scratch):
+    where the daemon finds it by its name and does not say what it has found."""
+    if context.transfers or spec.cwd == str(context.directory.scratch):
+        return None
+    if not engine.mounts_open and not engine.podman:
         return None
     return (spec.cwd, *account, spec.identity.groups)
 

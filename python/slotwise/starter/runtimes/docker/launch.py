@@ -42,7 +42,8 @@ _WORD = "_SLOTWISE_WORD_"
 _LONGEST_LINE = (1 << 16) - 2
 
 #: A directory that the container gets at the same path, as its user finds it when the container is made: path, user,
-#: group, other groups. The daemon is given it open: the name might lead elsewhere when it looks.
+#: group, other groups. The name might lead elsewhere when the daemon looks: it is given the directory open; or by its
+#: name, and the container, which has not begun to run, is looked into.
 UserDirectory = tuple[str, int, int, tuple[int, ...]]
 
 
@@ -52,6 +53,8 @@ class Parsed:
     #: Where to write why there is no container, and its name.
     errors = name = ""
     directory: UserDirectory | None = None
+    #: The daemon is given it by its name, which is among its words already.
+    by_name = False
     #: The daemon's socket, and the body of the request that creates the container; empty: by the program.
     socket = body = ""
     #: The program, its words for the start and for the creation.
@@ -70,6 +73,7 @@ def words(
     create: Sequence[str],
     directory: UserDirectory | None = None,
     *,
+    by_name: bool = False,
     environment: Sequence[str] = (),
     socket: str = "",
     body: str = "",
@@ -82,7 +86,7 @@ def words(
     shown = ["", ""]
     if directory is not None:
         path, uid, gid, groups = directory
-        shown = [path, " ".join(map(str, (uid, gid, *groups)))]
+        shown = [path, " ".join(map(str, (int(by_name), uid, gid, *groups)))]
     lists = [word for some in (client, start, environment) for word in (str(len(some)), *some)]
     told = [errors, name, *shown, socket, body, *lists, *create]
     return {f"{_WORD}{number}": word for number, word in enumerate(told)}
@@ -109,8 +113,8 @@ def parsed(arguments: Sequence[str]) -> Parsed:
     found = Parsed()
     found.errors, found.name, path, account, found.socket, found.body, *rest = arguments
     if path:
-        uid, gid, *groups = map(int, account.split())
-        found.directory = (path, uid, gid, tuple(groups))
+        by_name, uid, gid, *groups = map(int, account.split())
+        found.directory, found.by_name = (path, uid, gid, tuple(groups)), bool(by_name)
     lists = []
     for _ in range(3):
         count = int(rest[0])
@@ -139,7 +143,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _by_program(wanted: Parsed, place: str) -> int:
     errors, name, client, create = wanted.errors, wanted.name, wanted.client, wanted.create
-    if wanted.directory is not None:
+    if wanted.directory is not None and not wanted.by_name:
         create = [create[0], *volume(place, wanted.directory[0]), *create[1:]]
     if odd := [entry for entry in wanted.environment if not _fits_file(entry)]:
         what = odd[0].partition("=")[0][:200]
@@ -151,6 +155,15 @@ def _by_program(wanted: Parsed, place: str) -> int:
     if status != 0 and name in said and "in use" in said:
         _run([*client, "rm", "--force", "--volumes", name], errors)  # of a former start, whose keeper was killed
         status, said = _run([*client, *create], errors)
+    if status == 0 and wanted.directory is not None and wanted.by_name:
+        status, said = _run([*client, "init", name], errors)
+        if status == 0 and not _shows(_pid_by_program(wanted), wanted.directory[0], place):
+            said = _exchanged(wanted.directory)
+            status = NO_CONTAINER
+        if status != 0:
+            _run([*client, "rm", "--force", "--volumes", name], errors)
+            _write(errors, said or f"{client[0]} init ended with status {status}")
+            return NO_CONTAINER
     if status == 0:
         os.unlink(errors)  # noqa: PTH108 - pathlib takes as long to load as the rest of this program
         os.execv(client[0], [*client, *wanted.start, name])
@@ -185,6 +198,39 @@ def volume(place: str, target: str) -> list[str]:
     fields = ["type=volume", f"destination={target}", "volume-driver=local", "volume-nocopy=true"]
     fields += ["volume-opt=type=none", "volume-opt=o=bind", f"volume-opt=device={place}"]
     return ["--mount", ",".join('"' + field.replace('"', '""') + '"' for field in fields)]
+
+
+def _pid_by_program(wanted: Parsed) -> int:
+    """The first process of a container that has been made and does not run yet; 0: there is none."""
+    out = f"{wanted.errors}.pid"
+    _run([*wanted.client, "inspect", "--format", "{{.State.Pid}}", wanted.name], wanted.errors, out)
+    with open(out) as file:
+        text = file.read().strip()
+    os.unlink(out)  # noqa: PTH108 - as above
+    return int(text) if text.isdigit() else 0
+
+
+def _shows(pid: int, target: str, place: str) -> bool:
+    """Whether a container shows the directory that is open here as ``place``, by the container's first process: as that
+    process finds it, whatever links its image has."""
+    if pid <= 0:
+        return False
+    wanted = os.stat(place)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.chroot(f"/proc/{pid}/root")
+            os.chdir("/")
+            found = os.stat(target)
+            status = int((found.st_dev, found.st_ino) != (wanted.st_dev, wanted.st_ino))
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def _exchanged(directory: UserDirectory) -> str:
+    return f"{directory[0]} was another directory when its container was made"
 
 
 def _opened(directory: UserDirectory) -> str:
@@ -223,7 +269,7 @@ def _write(path: str, text: str) -> None:
         file.write(text)
 
 
-def _run(command: Sequence[str], errors: str) -> tuple[int, str]:
+def _run(command: Sequence[str], errors: str, out: str = "/dev/null") -> tuple[int, str]:
     """The status of a client, and what it says on standard error, which is in the file ``errors``.
 
     Without the module subprocess, which takes as long to load as the rest of this program.
@@ -231,7 +277,7 @@ def _run(command: Sequence[str], errors: str) -> tuple[int, str]:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     redirected = [
         (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
-        (os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),
         (os.POSIX_SPAWN_OPEN, 2, errors, flags, 0o600),
     ]
     try:
@@ -318,10 +364,31 @@ def _by_socket(wanted: Parsed, place: str) -> int:
         return NO_CONTAINER
     typed = '"OpenStdin":true' in body
     try:
+        if wanted.directory is not None and wanted.by_name and (why := _not_shown(wanted, wanted.directory, place)):
+            _called(socket, "DELETE", f"/containers/{name}?force=1&v=1")
+            _write(wanted.errors, why)
+            return NO_CONTAINER
         return _attached(socket, name, typed=typed)
     except OSError as error:
         _write(wanted.errors, f"lost the connection to the Docker daemon at {socket}: {error}")
         return _NOT_RUN
+
+
+def _not_shown(wanted: Parsed, directory: UserDirectory, place: str) -> str:
+    """Why a container of podman's must not run, once its mounts are made; empty when it may.
+
+    :raises OSError: when the service cannot be asked.
+    """
+    import json
+
+    status, said = _called(wanted.socket, "POST", f"/v4.0.0/libpod/containers/{wanted.name}/init")
+    if status not in (200, 204, 304):
+        return message(said) or f"podman's service makes no container ready: status {status}"
+    status, said = _called(wanted.socket, "GET", f"/containers/{wanted.name}/json")
+    found = json.loads(said) if status == 200 else None
+    state = found.get("State") if isinstance(found, dict) else None
+    pid = state.get("Pid") if isinstance(state, dict) else None
+    return "" if isinstance(pid, int) and _shows(pid, directory[0], place) else _exchanged(directory)
 
 
 def _attached(socket: str, name: str, *, typed: bool) -> int:
