@@ -114,7 +114,7 @@ async def asking_first(knobs: dict[str, Any], top: Path, script: Path) -> AsyncI
     """The knobs of a starter whose engine runs a script right before it makes a container."""
     if "DOCKER_HOST" not in os.environ:
         program = top / "engine"
-        words = f"case \" $* \" in *' create '*) {script} ;; esac\nexec {knobs['DOCKER']} \"$@\"\n"
+        words = f'case " $* " in *\' create \'*) {script} ;; esac\nexec {knobs["DOCKER"]} "$@"\n'
         program.write_text(f"#!/bin/sh\n{words}")
         program.chmod(0o755)
         yield {**knobs, "DOCKER": program}
@@ -167,7 +167,7 @@ async def test_a_directory_that_is_exchanged_while_its_container_is_made_is_not_
     told.mkdir()
     told.chmod(0o777)
     volumes = {"DOCKER_VOLUMES": "TOLD", "DOCKER_MOUNT_VOLUMES": "TOLD", "DOCKER_VOLUME_DIR_TOLD": f"{told}:/told"}
-    more = {"DOCKER_PERFORM_TEST": False, "DOCKER_RUN_UNDER_INIT": False, **volumes}
+    more: dict[str, Any] = {"DOCKER_PERFORM_TEST": False, "DOCKER_RUN_UNDER_INIT": False, **volumes}
     async with asking_first(knobs, top, script) as asking, starter_bench(**asking, **more) as bench:
         ended = await bench.ended(submit(bench, f"cat {home}/secret {inside}/secret > /told/out; id > /told/id", **job))
         assert (top / "moved").is_dir() and home.is_symlink(), "it was exchanged"
