@@ -121,6 +121,11 @@ class PoolHome(Struct, frozen=True):
         return (self.named_spool or self.execute.parent) / "sandboxes"  # where their owners can reach it
 
     @property
+    def restored(self) -> Path:
+        """What ``slotwise restore`` leaves where root has run it: files sent with jobs are not their owners' yet."""
+        return self.spool / "restored"
+
+    @property
     def execute(self) -> Path:
         """Scratch directories of jobs.
 
@@ -154,10 +159,17 @@ class PoolHome(Struct, frozen=True):
                     hint="make it the user's own, or name another pool directory with SLOTWISE_HOME",
                 )
 
-    def _make(self) -> None:
+    def make_root(self) -> None:
+        """Make the home itself, unless it is there, as open to others as the umask says.
+
+        :raises OSError: when it cannot be made.
+        """
         if not self.root.exists():
             self.root.mkdir(parents=True, exist_ok=True)
             self.root.chmod(self.root.stat().st_mode & ~0o022)  # whatever the umask is: see `require_trusted`
+
+    def _make(self) -> None:
+        self.make_root()
         for path, mode in (
             (self.run, 0o755 if os.geteuid() == 0 else 0o700),
             (self.secrets, 0o700),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -295,12 +296,23 @@ async def test_jobs_of_one_image_pull_it_once(program: str, image: Path, monkeyp
                 await bench.ended(run, limit_s=2 * LIMIT_S)
                 assert bench.output(run) == "made by the test\n", bench.output(run, "_condor_stderr")
             assert registry.asked["layer"] == 1
+            assert {path.stat().st_uid for path in bench.execute.glob(".images/*.sif")} == {os.geteuid()}
             absent = in_container(bench, f"docker://{registry.address}/absent:1", "true", **ad)
             ended = await bench.ended(absent)
             assert (ended.reason_code, ended.reason_subcode) == (45, 0) and "manifest unknown" in ended.reason
             assert not pulls(bench)
     finally:
         registry.close()
+
+
+def accounts_of(word: str) -> set[int]:
+    """The accounts of processes that have an argument with this word."""
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if word.encode() in (process / "cmdline").read_bytes():
+                found.add((process / "status").stat().st_uid)
+    return found
 
 
 def pulls(bench: StarterBench) -> list[Path]:
@@ -320,6 +332,7 @@ async def test_nothing_is_left_of_a_pull_that_is_given_up(
         async with starter_bench(SINGULARITY=program) as bench:
             run = in_container(bench, f"docker://{registry.address}/image:1", "true", **ad)
             await bench.eventually(lambda: registry.asked, "the registry is asked")
+            assert accounts_of(f"{registry.address}/image:1") == {os.geteuid() or 65534}, "as the job's account"
             assert bench.startd is not None
             bench.startd.command(run, kill={"fast": True, "reason": "test"})
             await bench.gone(run)

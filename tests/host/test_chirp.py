@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import io
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,9 @@ import pytest_asyncio
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.jobs.chirp import main
 from slotwise.errors import HostError, PeerUnavailableError
+from slotwise.starter.io_proxy.listener import _OF_ACCOUNT
 
+from tests.support.accounts import host_users
 from tests.support.starter_bench import StarterBench, starter_bench
 
 pytestmark = pytest.mark.host
@@ -117,6 +121,47 @@ async def test_who_has_no_secret_or_did_not_ask_for_it_gets_nothing(talking: tup
     assert bench.startd is not None
     bench.startd.command(quiet, kill={"fast": True})
     await bench.ended(quiet)
+
+
+#: Connects to a port as often as it may, keeps all connections, and says when it has them.
+_FLOOD = """
+import resource, socket, sys
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+made = []
+for _ in range(min(most - 50, 2000)):
+    made.append(socket.create_connection(("127.0.0.1", int(sys.argv[1])), 60))
+    made[-1].sendall(b"cookie ")
+print(len(made), flush=True)
+sys.stdin.read()
+"""
+
+
+async def test_an_account_that_floods_the_port_keeps_no_job_from_its_access_point(
+    talking: tuple[StarterBench, str, Path], root: None
+) -> None:
+    bench, _run, config = talking
+    assert bench.process is not None
+    port = config.read_text().split()[1]
+    descriptors = Path(f"/proc/{bench.process.pid}/fd")
+    before = len(list(descriptors.iterdir()))
+    with host_users("mallory", "carol") as accounts, contextlib.ExitStack() as stack:
+        for who in accounts:
+            drop = ["setpriv", "--reuid", str(who.uid), "--regid", str(who.gid), "--clear-groups"]
+            words = [*drop, "/usr/bin/python3", "-c", _FLOOD, port]
+            flood = stack.enter_context(
+                subprocess.Popen(words, cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            )
+            stack.callback(flood.kill)
+            assert flood.stdout is not None
+            line = await asyncio.to_thread(flood.stdout.readline)
+            assert int(line) > 500
+        assert await say(config, "get_job_attr", "Owner") == "ann\n"
+        await bench.eventually(
+            lambda: len(list(descriptors.iterdir())) <= before + 2 * _OF_ACCOUNT + 16, "the rest is closed"
+        )
+        another = bench.submit("/bin/true", WantIOProxy=True)
+        assert (await bench.ended(another)).code == 0
 
 
 async def test_htcondors_client_is_served(talking: tuple[StarterBench, str, Path], tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -161,6 +162,61 @@ async def test_a_program_that_a_site_wrote_is_run_for_all_that_a_job_needs(docke
         assert (ended.how, ended.code, bench.output(run)) == (EXITED, 7, "typed\n")
         assert bench.output(run, "_condor_stderr") == "wrong\n"
         assert {"create", "start", "rm"} <= {line.split()[0] for line in log.read_text().splitlines()}
+
+
+#: Reads the command lines of all processes of the host until its standard input ends; prints what has the word.
+_READING = """
+import pathlib, select, sys
+word, found = b"hunt" + b"er2", set()
+print("reads", flush=True)
+while not select.select([sys.stdin], [], [], 0)[0]:
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        for name in ("cmdline", "environ"):
+            try:
+                data = (process / name).read_bytes()
+            except OSError:
+                continue
+            if word in data:
+                found.add(data.replace(bytes(1), b" ").decode(errors="replace")[:300])
+print(*found, sep="\\n")
+"""
+
+
+@pytest.fixture
+def by_program(docker: Engine, home: Path) -> dict[str, Any]:
+    """The knobs of a starter that makes containers by Docker's program, and not by the daemon's socket."""
+    script = home.parent / "docker"
+    script.write_text(f'#!/bin/sh\nexec {docker.program} "$@"\n')
+    script.chmod(0o755)
+    return knobs(docker, DOCKER=script)
+
+
+@pytest.mark.parametrize("way", ["socket", "program"])
+async def test_no_account_reads_the_environment_of_a_job_in_a_list_of_processes(
+    docker: Engine, by_program: dict[str, Any], way: str, root: None
+) -> None:
+    drop = ["setpriv", "--reuid", "65533", "--regid", "65533", "--clear-groups", "/usr/bin/python3", "-c", _READING]
+    async with starter_bench(**(by_program if way == "program" else knobs(docker))) as bench:
+        with subprocess.Popen(drop, cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as reading:
+            assert reading.stdout is not None and reading.stdout.readline() == "reads\n"
+            script = 'echo "$PASSWORD"; echo "$ODD"; sleep 1'
+            run = submit(bench, script, Environment="PASSWORD=hunter2 ODD='''two  blanks'' and # \\ $HOME'")
+            ended = await bench.ended(run)
+            said, _ = await asyncio.to_thread(reading.communicate, "")
+        assert (ended.how, bench.output(run)) == (EXITED, "hunter2\n'two  blanks' and # \\ $HOME\n")
+        assert said.strip() == ""
+
+
+async def test_a_variable_that_dockers_program_cannot_be_given_holds_the_job(
+    docker: Engine, by_program: dict[str, Any]
+) -> None:
+    lines = {"Environment": "LINES_OF_IT='one\ntwo'"}
+    async with starter_bench(**knobs(docker)) as bench:
+        run = submit(bench, 'echo "$LINES_OF_IT"', **lines)
+        assert ((await bench.ended(run)).how, bench.output(run)) == (EXITED, "one\ntwo\n")
+    async with starter_bench(**by_program) as bench:
+        ended = await bench.ended(submit(bench, "true", **lines))
+        assert ended.how == HELD and "cannot be given the variable LINES_OF_IT" in ended.reason
 
 
 async def test_much_goes_into_a_container_and_out_of_it_at_once(docker: Engine) -> None:

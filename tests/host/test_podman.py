@@ -3,10 +3,15 @@ service, which answers as Docker's daemon does."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import io
 import os
 import shutil
+import subprocess
+import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +20,7 @@ from slotwise.wire.gen import schedd_pb2
 
 from tests.support import host
 from tests.support.ads import number_of
-from tests.support.containers import IMAGE, Engine, podman, podman_socket
+from tests.support.containers import IMAGE, Engine, busybox_tree, podman, podman_socket
 from tests.support.starter_bench import StarterBench, groups_of, starter_bench
 
 pytestmark = pytest.mark.host
@@ -73,7 +78,7 @@ async def test_podman_is_offered_and_runs_jobs_within_their_limits(
         assert facts.eval("HasDocker") is True, facts.eval("HasDockerReason")
         by_program = "DOCKER_HOST" not in os.environ
         assert ("podman" if by_program else "Docker version") in str(facts.eval("DockerVersion"))
-        assert "could put a link in the place" in str(facts.eval("EnforcementGaps")), "it has no such volumes"
+        assert "could put a link in the place" not in str(facts.eval("EnforcementGaps")), "containers are looked into"
         plain = submit(bench, "id -u; pwd; cat; echo wrong >&2; exit 7", inputs={"typed": b"typed\n"}, In="typed")
         ended = await bench.ended(plain)
         assert (ended.how, ended.code) == (EXITED, 7)
@@ -102,3 +107,83 @@ async def test_a_killed_job_leaves_no_container(engine: Engine, knobs: dict[str,
         bench.startd.command(run, kill={"reason_code": 1010, "vacate_s": 30})
         assert (await bench.ended(run)).how == schedd_pb2.RunEnded.EVICTED
         assert engine.containers() == [] and groups_of(bench.execute) == []
+
+
+@contextlib.asynccontextmanager
+async def asking_first(knobs: dict[str, Any], top: Path, script: Path) -> AsyncIterator[dict[str, Any]]:
+    """The knobs of a starter whose engine runs a script right before it makes a container."""
+    if "DOCKER_HOST" not in os.environ:
+        program = top / "engine"
+        words = f'case " $* " in *\' create \'*) {script} ;; esac\nexec {knobs["DOCKER"]} "$@"\n'
+        program.write_text(f"#!/bin/sh\n{words}")
+        program.chmod(0o755)
+        yield {**knobs, "DOCKER": program}
+        return
+    service, here = os.environ["DOCKER_HOST"].removeprefix("unix://"), top / "here.sock"
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1 << 16):
+            if data.startswith(b"POST /containers/create"):
+                await asyncio.to_thread(subprocess.run, [script], check=True)
+            writer.write(data)
+        with contextlib.suppress(OSError):
+            writer.write_eof()
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        theirs, ours = await asyncio.open_unix_connection(service)
+        with contextlib.suppress(ConnectionError):
+            await asyncio.gather(copy(reader, ours), copy(theirs, writer))
+        for each in (writer, ours):
+            each.close()
+
+    server = await asyncio.start_unix_server(relay, here)
+    os.environ["DOCKER_HOST"] = f"unix://{here}"  # put back by the fixture of the knobs
+    try:
+        yield knobs
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("image_has", ["", "a link"])
+async def test_a_directory_that_is_exchanged_while_its_container_is_made_is_not_shown(
+    engine: Engine, knobs: dict[str, Any], home: Path, image_has: str
+) -> None:
+    """It is a link to an open directory then, below one that only its owner can enter."""
+    closed, top, inside = home.parent / "victim", home.parent, home.with_name("inside")
+    (closed / "open").mkdir(parents=True)
+    (closed / "open/secret").write_text("hunter2\n")
+    closed.chmod(0o700)
+    script = top / "exchange"
+    script.write_text(f"#!/bin/sh\n[ -L {home} ] || {{ mv {home} {top}/moved; ln -s {closed}/open {home}; }}\n")
+    script.chmod(0o755)
+    job: dict[str, Any] = {"ShouldTransferFiles": "NO", "Iwd": str(home), "Out": "/dev/null", "Err": "/dev/null"}
+    if image_has:
+        # Who looks from outside would follow it to the job's own directory.
+        image = f"docker.io/slotwise/links:{os.getpid()}"
+        engine.call("import", "-", image, given=with_link(busybox_tree(), str(home)[1:], str(inside)))
+        job["DockerImage"] = image
+        inside.symlink_to(top / "moved")
+    told = top / "told"
+    told.mkdir()
+    told.chmod(0o777)
+    volumes = {"DOCKER_VOLUMES": "TOLD", "DOCKER_MOUNT_VOLUMES": "TOLD", "DOCKER_VOLUME_DIR_TOLD": f"{told}:/told"}
+    more: dict[str, Any] = {"DOCKER_PERFORM_TEST": False, "DOCKER_RUN_UNDER_INIT": False, **volumes}
+    async with asking_first(knobs, top, script) as asking, starter_bench(**asking, **more) as bench:
+        ended = await bench.ended(submit(bench, f"cat {home}/secret {inside}/secret > /told/out; id > /told/id", **job))
+        assert (top / "moved").is_dir() and home.is_symlink(), "it was exchanged"
+        assert ended.how == HELD and "was another directory when its container was made" in ended.reason
+        assert list(told.iterdir()) == [] and engine.containers() == []
+
+
+def with_link(tree: bytes, name: str, target: str) -> bytes:
+    """A file tree with another link in it."""
+    file = io.BytesIO(tree)
+    with tarfile.open(fileobj=file, mode="a") as tar:
+        for parent in reversed(Path(name).parents[:-1]):
+            place = tarfile.TarInfo(str(parent))
+            place.type, place.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(place)
+        link = tarfile.TarInfo(name)
+        link.type, link.linkname = tarfile.SYMTYPE, target
+        tar.addfile(link)
+    return file.getvalue()

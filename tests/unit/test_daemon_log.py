@@ -14,7 +14,7 @@ from slotwise.config import load
 from slotwise.config.checking import check
 from slotwise.config.debug import CATEGORIES, DebugFlags
 from slotwise.config.log_limits import limit_of
-from slotwise.errors import ConfigError
+from slotwise.errors import ConfigError, HostError
 from slotwise.home import PoolHome
 from slotwise.observe.log import (
     ALSO_ALWAYS,
@@ -361,3 +361,14 @@ def test_a_log_by_age_is_put_aside_when_its_time_is_up(tmp_path: Path, log_kept:
     handler.handle(logging.LogRecord("x", logging.INFO, "", 0, "new", None, None))
     handler.close()
     assert (tmp_path / "aged.log.old").read_text() == "old\n" and where.read_text().endswith(" new\n")
+
+
+@pytest.mark.parametrize("target", ["nowhere/at/all", "log", "/proc/self/fd/99/x", "."])
+def test_a_link_that_leads_to_no_log_is_named(tmp_path: Path, target: str, configured: Configure) -> None:
+    """Half a log file was closed at the process's end, which failed with an AttributeError."""
+    (tmp_path / "log").symlink_to(target)
+    with pytest.raises(HostError, match=f"cannot write the log {tmp_path}/log, a link to") as refused:
+        configured(f"SCHEDD_LOG = {tmp_path}/log\n")
+    assert "SCHEDD_LOG" in str(refused.value.hint)
+    known = [known for ref in logging._handlerList if isinstance(known := ref(), LogFile)]  # type: ignore[attr-defined]
+    assert [file for file in known if file.path == tmp_path / "log"] == []

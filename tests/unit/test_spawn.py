@@ -16,7 +16,12 @@ from tests.support import host
 
 SOURCES = Path(slotwise.__file__).parent
 #: The only modules that fork: before there is gRPC in the process, or in a program of their own that has none.
-FORKS = {"master/forkserver.py", "starter/sessions/launch.py", "starter/runtimes/vm/emulator.py"}
+FORKS = {
+    "master/forkserver.py",
+    "starter/runtimes/docker/launch.py",
+    "starter/runtimes/vm/emulator.py",
+    "starter/sessions/launch.py",
+}
 #: What makes subprocess and asyncio fork truly.
 TRUE_FORK = {"preexec_fn", "user", "group", "extra_groups"}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import tempfile
 from pathlib import Path
@@ -99,7 +100,8 @@ def test_a_container_has_the_jobs_user_directory_environment_and_program() -> No
     assert after(words, "--label") == ["org.htcondorproject=True", "slotwise.run=/execute/dir_1_1"]
     assert "--cgroup-parent=/htcondor/_execute_slot1" in words and "--memory=100m" not in words
     assert after(words, "--workdir") == [SCRATCH] and after(words, "--user") == ["1000:100"]
-    assert after(words, "--group-add") == ["50"] and after(words, "-e") == ["HOME=/home/ann", "A=b c"]
+    assert after(words, "--group-add") == ["50"]
+    assert not any("A=b" in word for word in words), "command lines are for all to read"
     assert after(words, "--volume") == [f"{SCRATCH}:{SCRATCH}"]
     assert after(words, "--hostname") == ["ann-12.3-node.example"]
     assert {"--cap-drop=all", "--cap-add=SYS_PTRACE", "no-new-privileges", "--init"} <= set(words)
@@ -248,10 +250,20 @@ def test_the_keeper_runs_a_client_with_its_own_rights_and_none_of_the_jobs_limit
     assert found.limits == Limits(umask=0o77) and found.cgroup == CgroupPlan() and b"client=1" in found.encode()
     for directory in (None, ("/home/ann", 1000, 100, (50, 51)), ("/home/ann", 1000, 100, ())):
         for socket, body in (("", ""), ("/d.sock", "{}")):
-            words = launch.words(
-                "/errors", "name", ("docker",), ("start", "-a"), ["create", "x"], directory, socket=socket, body=body
+            told = launch.words(
+                "/errors",
+                "name",
+                ("docker",),
+                ("start", "-a"),
+                ["create", "x"],
+                directory,
+                environment=["A=b", "C=d\ne"],
+                socket=socket,
+                body=body,
             )
-            read = launch.parsed(words)
+            environment = {"HOME": "/root", **told}
+            read = launch.parsed(launch.taken(environment))
+            assert environment == {"HOME": "/root"} and read.environment == ["A=b", "C=d\ne"]
             assert (read.errors, read.name, read.directory) == ("/errors", "name", directory)
             assert (read.client, read.start, read.create) == (["docker"], ["start", "-a"], ["create", "x"])
             assert (read.socket, read.body) == (socket, body)
@@ -269,8 +281,8 @@ def launched(top: Path, directory: launch.UserDirectory) -> tuple[str, str]:
         f" mv {top}/mine {top}/moved; ln -s other {top}/mine; exit; }}\nls $(cat {top}/given)/ >{top}/seen\n"
     )
     docker.chmod(0o755)
-    words = launch.words(str(top / "why"), "name", [str(docker)], ["start"], ["create", "image"], directory)
-    subprocess.run([*launch.program(), *words], check=False)
+    told = launch.words(str(top / "why"), "name", [str(docker)], ["start"], ["create", "image"], directory)
+    subprocess.run(launch.program(), env={**os.environ, **told}, check=False)
     seen, why = (place.read_text() if place.exists() else "" for place in (top / "seen", top / "why"))
     return seen, why
 
@@ -292,6 +304,50 @@ def test_the_daemon_gets_no_directory_that_the_user_cannot_reach() -> None:
             open_one.chmod(0o755)
             seen, why = launched(top, (f"{top}/mine", 65534, 65534, ()))
             assert (seen, why) == ("", f"{top}/mine: Permission denied")
+
+
+#: Stands for Docker's program: notes what its command line and its environment show, and what is in the file.
+_NOTING = """#!/bin/sh
+[ $1 = create ] || exit 0
+tr '\\0' '\\n' < /proc/$$/cmdline > {top}/shown
+env >> {top}/shown
+while [ $# -gt 0 ]; do [ $1 = --env-file ] && cat $2 > {top}/file; shift; done
+"""
+
+
+@pytest.mark.parametrize(
+    ("entry", "fits"),
+    [
+        ("PASSWORD=hunter2", True),
+        ('PASSWORD=  "hunter2"  # $HOME \\', True),
+        ("PASSWORD=", True),
+        ("PASSWORD=hunter2\nLD_PRELOAD=/tmp/x", False),
+        ("PASSWORD=hunter2\r", False),
+        ("#PASSWORD=hunter2", False),
+        (" PASSWORD=hunter2", False),
+        ("PASS*=hunter2", False),
+        (f"PASSWORD=hunter2{'x' * 65536}", False),
+        ("PASSWORD=hunter2\udce9", False),
+    ],
+)
+def test_the_environment_of_a_job_is_on_no_command_line(tmp_path: Path, entry: str, fits: bool) -> None:
+    docker = tmp_path / "docker"
+    docker.write_text(_NOTING.format(top=tmp_path))
+    docker.chmod(0o755)
+    told = launch.words(
+        str(tmp_path / "why"), "name", [str(docker)], ["start"], ["create", "image"], environment=["A=b", entry]
+    )
+    assert not any("hunter2" in word for word in launch.program())
+    done = subprocess.run(launch.program(), env={"PATH": os.environ["PATH"], **told}, check=False)
+    if fits:
+        assert done.returncode == 0
+        assert (tmp_path / "file").read_text() == f"A=b\n{entry}\n"
+        shown = (tmp_path / "shown").read_text()
+        assert "--env-file" in shown and "hunter2" not in shown and "_SLOTWISE" not in shown
+    else:
+        assert done.returncode == launch.NO_CONTAINER and not (tmp_path / "shown").exists()
+        name = entry.partition("=")[0]
+        assert f"cannot be given the variable {name}, which has a line end" in (tmp_path / "why").read_text()
 
 
 @pytest.mark.parametrize(
@@ -321,6 +377,8 @@ def test_the_text_that_creates_a_container_has_one_place_for_its_open_directory(
     assert "\n" not in create_body(["create", *hostile])
     parts = create_body(["create", *hostile], ('/home/"ann\n', 1, 1, ())).split("\n")
     assert len(parts) == 2
+    of_job = json.loads(create_body(["create", "-e", "A=1", "image"], None, ["A=2", "B=\n"]))
+    assert of_job["Env"] == ["A=2", "B=\n", "A=1"]  # the administrator's words come last
     read = json.loads("/proc/1/fd/3".join(parts))
     assert read["Env"] == ["A=\\u0000\n"] and read["Cmd"] == ["\n", "\\n"]
     (mount,) = read["HostConfig"]["Mounts"]

@@ -10,19 +10,16 @@ that administrators configure run as it in any case.
 from __future__ import annotations
 
 import contextlib
-import encodings
 import logging
 import os
 import stat
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import grpc
-
-import slotwise
+from slotwise.accounts import Account
 from slotwise.config import Config
 from slotwise.config.daemon_account import DaemonAccount, daemon_account
+from slotwise.daemon import installation
 from slotwise.daemon.file_rights import file_rights, take_file_rights
 from slotwise.daemon.spawn import as_account
 from slotwise.errors import ConfigError
@@ -68,7 +65,7 @@ def _unusable(who: DaemonAccount, name: str, home: PoolHome, config: Config) -> 
             home.run.stat()
         except OSError as error:
             return f"it cannot reach {home.run}: {error.strerror}"
-        for part in (sys.executable, encodings.__file__, slotwise.__file__, grpc.__file__):
+        for part in installation.parts():
             try:
                 Path(part).stat()
             except OSError:
@@ -178,7 +175,23 @@ def give(top: Path, who: DaemonAccount) -> None:
         os.close(descriptor)
 
 
-def _give_all_in(directory: int, owners: set[int], who: DaemonAccount) -> None:
+def give_to_user(top: Path, who: Account) -> None:
+    """As :func:`give`, to a user: what root and the daemons' account have in a directory, and the directory itself.
+
+    :raises OSError: when it is not a directory, or the kernel refuses.
+    """
+    own = {0} if _account is None else {0, _account.uid}
+    with root_files():
+        descriptor = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            _give_all_in(descriptor, own, who)
+            if os.fstat(descriptor).st_uid in own:
+                os.fchown(descriptor, who.uid, who.gid)
+        finally:
+            os.close(descriptor)
+
+
+def _give_all_in(directory: int, owners: set[int], who: DaemonAccount | Account) -> None:
     for name in os.listdir(directory):
         if name == "signing":
             continue

@@ -54,7 +54,7 @@ def _fault(program: str, may_write: Callable[[os.stat_result], bool], who: str, 
             return "is world-writable"
         if may_write(about):
             return f"may be written by {who}"
-        for directory, holds_it in _directories(program):
+        for directory, holds_it in directories_of(program):
             status = directory.stat()
             everybody = status.st_mode & stat.S_IWOTH
             if everybody and (holds_it or not status.st_mode & stat.S_ISVTX):
@@ -66,7 +66,7 @@ def _fault(program: str, may_write: Callable[[os.stat_result], bool], who: str, 
     return ""
 
 
-def _directories(program: str) -> Iterator[tuple[Path, bool]]:
+def directories_of(program: str) -> Iterator[tuple[Path, bool]]:
     """The directories through which a name leads to its file, by each link on the way; whether what they hold of it is
     the program itself or a link, which nobody else may exchange."""
     seen: set[tuple[Path, bool]] = set()

@@ -17,6 +17,7 @@ spawner waits first: systemd restarts the master that it knows, and two masters 
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import importlib
 import json
@@ -265,17 +266,23 @@ def detach_streams(home: PoolHome, name: str) -> None:
 def open_out(home: PoolHome, name: str, flags: int = os.O_APPEND) -> int:
     """Open ``log/<name>.out``; the directory may be another account's, whose links are not followed.
 
-    :raises OSError: when it is not a plain file of one name.
+    :raises HostError: when it is not a plain file of one name, or cannot be made.
     """
     path = home.log / f"{name}.out"
     with contextlib.suppress(OSError):
         if path.lstat().st_size > _LARGEST_OUT:
             path.unlink()
-    out = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | flags, 0o644)
+    try:
+        out = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | flags, 0o644)
+    except OSError as error:
+        odd = error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR)
+        why = "it is not a plain file" if odd else str(error.strerror)
+        hint = "remove it" if odd else f"let this account write to {path.parent}"
+        raise HostError(f"cannot write {path}: {why}", hint=hint, path=str(path), errno=error.errno or 0) from None
     about = os.fstat(out)
     if not stat.S_ISREG(about.st_mode) or about.st_nlink != 1:
         os.close(out)
-        raise HostError(f"{path} is not a plain file", hint="remove it")
+        raise HostError(f"cannot write {path}: it is not a plain file", hint="remove it", path=str(path))
     above = path.parent.lstat()
     if os.geteuid() == 0 and about.st_uid == 0 and above.st_uid != 0:  # a startd may write into that of its starter
         os.fchown(out, above.st_uid, above.st_gid)

@@ -82,7 +82,11 @@ def bring_up(home: PoolHome, env: Mapping[str, str], config_file: str | None) ->
             break
     if result is None:
         raise HostError(f"the pool at {home.root} is taken down all the time", hint="what runs `slotwise down`?")
-    result.doubts = doubts + (_other_file(home, env, config_file) if result.was_running else _closed_file(home))
+    result.doubts = doubts + (
+        _other_file(home, env, config_file)
+        if result.was_running
+        else [*_closed_installation(home), *_closed_file(home)]
+    )
     if named_file(env, config_file) is None and env.get("CONDOR_CONFIG") is None:
         result.recorded = root_file.recorded(home)
     if not central:
@@ -134,6 +138,16 @@ def _closed_file(home: PoolHome) -> list[str]:
         if not root.stat().st_mode & 0o004 or not open_to_others(root.parent):
             return [f"WARNING: users other than root cannot read {root}, so that their tools refuse to work"]
     return []
+
+
+def _closed_installation(home: PoolHome) -> list[str]:
+    """A warning that users of root's pool cannot run its commands."""
+    if os.geteuid() != 0 or not open_to_others(home.root):
+        return []
+    from slotwise.daemon import installation
+
+    why = installation.doubt()
+    return [f"WARNING: {why}"] if why else []
 
 
 def _start_master(home: PoolHome, env: Mapping[str, str], config_file: str | None) -> UpResult | None:
@@ -289,11 +303,15 @@ def replace_master(home: PoolHome, env: Mapping[str, str]) -> None:
 def log_tail(home: PoolHome, daemon: str, config: Config | None = None, lines: int = _TAIL_LINES) -> list[str]:
     """The last lines of a daemon's log, then those of its standard error."""
     tail: list[str] = []
-    for path in (log_file(home, daemon, config), home.log / f"{daemon}.out"):
+    out = home.log / f"{daemon}.out"
+    for path in (log_file(home, daemon, config), out):
         with contextlib.suppress(OSError):
-            with path.open("rb") as stream:
+            # A pipe in a directory of another account's would keep this waiting.
+            with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
                 stream.seek(0, os.SEEK_END)
                 stream.seek(max(0, stream.tell() - 16384))
                 text = stream.read().decode(errors="replace")
             tail += text.splitlines()[-lines:]
+    if out.is_symlink():
+        tail.append(f"{out} is a link, which daemons do not follow: remove it")
     return tail

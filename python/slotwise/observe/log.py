@@ -29,7 +29,7 @@ from pathlib import Path
 
 from slotwise.config.debug import CATEGORIES, DebugFlags
 from slotwise.config.log_limits import HINT, limit_of
-from slotwise.errors import ConfigError
+from slotwise.errors import ConfigError, HostError
 from slotwise.home import PoolHome
 from slotwise.model.knobs import Knobs
 
@@ -160,7 +160,6 @@ class LogFile(logging.Handler):
         least: dict[str, int] | None = None,
         truncate: bool = False,
     ) -> None:
-        super().__init__()
         self.path = path
         self._limit_bytes, self._limit_s = limit
         self._kept = kept
@@ -176,6 +175,7 @@ class LogFile(logging.Handler):
         self._thread: threading.Thread | None = None
         self._closed = False
         self._open(os.O_TRUNC if truncate else 0)
+        super().__init__()  # last: logging closes at the process's end whatever it knows, half made or not
         _files.add(self)
 
     # ---- lines
@@ -399,7 +399,11 @@ def _is_not_a_cancelled_call(record: logging.LogRecord) -> bool:
 
 
 def start_log(home: PoolHome, daemon: str, config: Knobs, *, again: bool = False) -> DebugFlags:
-    """Send this process's log records to the daemon's log file; ``again``: after a reconfig."""
+    """Send this process's log records to the daemon's log file; ``again``: after a reconfig.
+
+    :raises ConfigError: a knob of the log is none.
+    :raises HostError: a log cannot be written; the former ones stay.
+    """
     # No line shows its caller's place, thread or process, and finding them costs as much as the rest of a line.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging._srcfile = None  # as logging's manual says
@@ -409,15 +413,23 @@ def start_log(home: PoolHome, daemon: str, config: Knobs, *, again: bool = False
     headers = frozenset(flags.headers | ({"D_TIMESTAMP"} if config.get_bool("LOGS_USE_TIMESTAMP") else set()))
 
     def opened(path: Path, name: str, headers: frozenset[str], least: dict[str, int]) -> LogFile:
-        return LogFile(
-            path,
-            limit=_limit_in(config, f"MAX_{name}_LOG"),
-            kept=max(1, config.get_int(f"MAX_NUM_{name}_LOG")),
-            headers=headers,
-            time_format=time_format,
-            least=least,
-            truncate=not again and config.get_bool(f"TRUNC_{name}_LOG_ON_OPEN"),
-        )
+        limit = _limit_in(config, f"MAX_{name}_LOG")
+        try:
+            return LogFile(
+                path,
+                limit=limit,
+                kept=max(1, config.get_int(f"MAX_NUM_{name}_LOG")),
+                headers=headers,
+                time_format=time_format,
+                least=least,
+                truncate=not again and config.get_bool(f"TRUNC_{name}_LOG_ON_OPEN"),
+            )
+        except OSError as error:
+            to = f", a link to {path.readlink()}" if path.is_symlink() else ""
+            hint = f"make its directory, or have {name}_LOG name another file"
+            number = error.errno or 0
+            message = f"cannot write the log {path}{to}: {error.strerror}"
+            raise HostError(message, hint=hint, path=str(path), errno=number) from None
 
     levels = {name: _least(flags.verbosity.get(name, 0)) for name in CATEGORIES if name != "D_FULLDEBUG"}
     path = log_file(home, daemon, config)

@@ -500,6 +500,7 @@ class AccessPoint:
         stored = self._stored
         domains, name = self.admission.settings.domains, self._settings.name
         restore(stored, self.queue, self.ads, domains, name, self.materializer.adopt, self._progress.note)
+        self.spooling.take_restored(self._context.home.restored)
         self.queue.admitted = 0
         self.users.load(stored.users, self.queue.owned)
         if self.projects.kept:

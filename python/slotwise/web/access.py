@@ -18,11 +18,11 @@ from msgspec import Struct
 from starlette.requests import Request
 
 from slotwise.errors import DeniedError, UnauthenticatedError
-from slotwise.web.callers import account_at
 from slotwise.web.sessions import Sessions
 from slotwise.web.settings import Readers
 from slotwise.wire.credential import Credential, Metadata, TokenCredential
 from slotwise.wire.gate import FOR_USER
+from slotwise.wire.local_peer import account_at
 from slotwise.wire.token import peek
 
 COOKIE = "slotwise_session"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotwise.model import job_events as events
 from slotwise.model.job_events import Frame
+from slotwise.schedd.userlog import writer
 from slotwise.schedd.userlog.planned_text import PlannedText
 from slotwise.schedd.userlog.writer import LogSizes, append, missing_text, settle
 
@@ -61,3 +64,39 @@ def test_append_reports_logs_that_cannot_be_written(tmp_path: Path) -> None:
     assert [failure.seqs for failure in failures] == [(2,)]
     assert str(bad) in failures[0].reason
     assert sizes.offset(str(good)) == len(entry(1))
+
+
+def test_a_log_without_end_is_searched_from_its_end(tmp_path: Path) -> None:
+    """Its user may make it as long as a file can be: the schedd read it whole after a crash."""
+    log = tmp_path / "log"
+    log.write_text(entry(1))
+    os.truncate(log, 1 << 40)
+    done, failures = settle(plans(log, [[2]]), LogSizes())
+    assert (done, failures) == ([1], [])
+    with log.open("rb") as stream:
+        stream.seek(1 << 40)
+        assert stream.read().decode() == "\n" + entry(2)
+    assert settle(plans(log, [[2]]), LogSizes()) == ([1], [])
+    assert log.stat().st_size == (1 << 40) + 1 + len(entry(2))  # once
+
+
+def test_entries_that_others_have_written_behind_do_not_hide_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "_SEARCHED", 10 * len(entry(7)))
+    log = tmp_path / "log"
+    for before, behind in ((1000, 9), (0, 0), (3, 10)):
+        log.write_text(entry(8) * before + entry(1) + entry(7) * behind)
+        text = log.read_text()
+        settle(plans(log, [[1]]), LogSizes())
+        assert log.read_text() == text
+
+
+def test_an_entry_that_is_no_utf_8_is_found_again(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    strange = PlannedText(1, str(log), "root", 0, entry(1).replace("reason", "r\udce9ason"))
+    append([strange], LogSizes())
+    written = log.read_bytes()
+    assert b"r\xe9ason" in written
+    settle([strange], LogSizes())
+    assert log.read_bytes() == written

@@ -19,7 +19,7 @@ from slotwise.starter.job.directories import RunDirectory
 from slotwise.starter.job.failures import LaunchRefusedError
 from slotwise.starter.runtimes.apptainer import Apptainer, ApptainerSettings, find_program, image_of, read_apptainer
 from slotwise.starter.runtimes.context import JobContext
-from slotwise.starter.runtimes.images import CacheSettings, ImageCache, Pull
+from slotwise.starter.runtimes.images import STARTER, CacheSettings, ImageCache, Pull
 from slotwise.starter.runtimes.runtime import ContainerJob, Progress
 
 from tests.support import host
@@ -266,7 +266,7 @@ def test_an_unpacked_image_is_tested_again_when_it_changes_and_after_a_while(tmp
 )
 def test_images_of_this_host_are_not_pulled_with_the_starters_rights(image: str, *, pulled: bool) -> None:
     class Cache(ImageCache):
-        async def get(self, name: str, pull: Pull, progress: Progress) -> Path:
+        async def get(self, name: str, pull: Pull, progress: Progress, identity: Identity = STARTER) -> Path:
             return Path("/cache/pulled.sif")
 
     driver = Apptainer(replace(_PLAIN, tests_image=False), Cache(CacheSettings(), _PLACE), _PLACE, _PLACE)

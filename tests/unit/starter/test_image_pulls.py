@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 from slotwise.config import load
+from slotwise.execution.keeper_spec import Identity
 from slotwise.starter.runtimes import images
 from slotwise.starter.runtimes.images import (
     CacheSettings,
@@ -19,6 +20,8 @@ from slotwise.starter.runtimes.images import (
     registry_of,
 )
 from slotwise.starter.runtimes.runtime import Probe, Progress
+
+from tests.support import host
 
 AWAY = "docker pull: dial tcp 10.0.0.1:443: connect: connection refused"
 FULL = "docker pull: no space left on device"
@@ -160,3 +163,52 @@ async def test_an_image_that_unpacks_to_more_than_the_cache_may_hold_is_given_up
         await cache.get("docker://bomb:1", pull, lambda _: None)
     assert not cache.record.sends_away(str(caught.value)), "it is the image's failure"
     assert not list(tmp_path.glob("pull.*")) and not list(tmp_path.glob("*.sif"))
+
+
+def test_what_an_account_has_used_up_closes_the_host_to_nobody() -> None:
+    record = PullRecord(CacheSettings(failures=1))
+    for reason in ("fork: Resource temporarily unavailable", "write image: disk quota exceeded"):
+        record.failed("docker://x:1", reason, of_account=True)
+        assert not record.problem
+    record.failed("docker://x:1", "no space left on device", of_account=True)
+    assert record.problem
+
+
+@host.needs(host.root)
+@pytest.mark.parametrize("trick", ["", "link", "hard link", "pipe", "another's", "directory"])
+async def test_an_account_puts_nothing_of_others_into_the_cache(tmp_path: Path, trick: str) -> None:
+    """What it has put in the image's place is not taken, whatever it is."""
+    secret = tmp_path / "secret"
+    secret.write_text("hunter2")
+    secret.chmod(0o600)
+    cache, who = ImageCache(CacheSettings(), tmp_path / "images"), Identity(uid=65534, gid=65534)
+
+    async def pull(file: Path, _say: Progress) -> None:
+        assert (file.parent.stat().st_uid, file.parent.stat().st_mode & 0o777) == (65534, 0o700)
+        match trick:
+            case "link":
+                file.symlink_to(secret)
+            case "hard link":
+                file.hardlink_to(secret)
+            case "pipe":
+                os.mkfifo(file)
+            case "directory":
+                file.mkdir()
+            case _:
+                file.write_text("image")
+        if trick not in ("another's", "hard link", "link"):
+            os.chown(file, 65534, 65534)
+
+    def got(identity: Identity) -> Awaitable[Path]:
+        return cache.get("docker://x", pull, lambda _said: None, identity)
+
+    if trick:
+        with pytest.raises((PullFailedError, OSError)):
+            await got(who)
+        assert not list((tmp_path / "images").glob("*.sif"))
+    else:
+        file = await got(who)
+        assert (file.stat().st_uid, file.stat().st_mode & 0o777, file.read_text()) == (0, 0o644, "image")
+        with pytest.raises(AssertionError):  # another account pulls its own
+            await got(Identity(uid=65533, gid=65533))
+    assert (secret.stat().st_uid, secret.stat().st_mode & 0o777, secret.read_text()) == (0, 0o600, "hunter2")

@@ -15,7 +15,6 @@ from slotwise.web.access import CHANGES_HEADER, COOKIE, Gate
 from slotwise.web.api import OPERATIONS, openapi
 from slotwise.web.asked import Asked
 from slotwise.web.bounds import ANYBODY, Bound, ServiceBounds
-from slotwise.web.callers import account_at
 from slotwise.web.exposition import Scraper
 from slotwise.web.job_requests import constraint_of, jobs_of
 from slotwise.web.pool_client import PoolClient
@@ -26,6 +25,7 @@ from slotwise.web.trend import Sample, Trend, jobs_by_state
 from slotwise.wire import base64url
 from slotwise.wire.credential import Metadata, TokenCredential
 from slotwise.wire.gate import FOR_USER
+from slotwise.wire.local_peer import account_at
 from starlette.requests import Request
 
 UNIX = "unix:/nowhere/s"

@@ -28,20 +28,25 @@ from msgspec import Struct
 from slotwise import __version__
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.parser import HelpFormatter
-from slotwise.daemon import lock
+from slotwise.daemon import lock, privileges
 from slotwise.daemon.registry import DAEMONS
 from slotwise.errors import HostError, UsageError
 from slotwise.home import PoolHome
 
 BACKUP = """Copies the state of this host's pool into a file, while it runs: job queue and history, accounting,
 journals, spooled files, keys and tokens. Keep the file as safe as the pool: it has its private keys."""
-RESTORE = """Puts a backup into the pool's directory, which must have no state of its own; the pool must be down.
+RESTORE = """Puts a backup into the pool's directory, which must have no state of its own; the pool must be down. The
+files are the daemons', and those sent with jobs their owners' once the schedd starts, whoever had them in the backup.
 Jobs that ran when the backup was made are looked for at their execution points when the schedd starts."""
 #: The parts of the home that a backup has.
 _PARTS = ("config.d", "sandboxes", "secrets", "spool", "tls")
 _MANIFEST = "slotwise-backup.json"
 _FORMAT = 1
 _SQLITE = b"SQLite format 3\0"
+#: The permissions that files of a backup may have: nobody but the daemons writes to what is theirs, nobody but they
+#: reads their keys, and users decide about their own files; but no bits that make programs another's.
+_OWN_MODES = 0o755
+_MODES = {"secrets": 0o700, "sandboxes": 0o777}
 #: What SQLite keeps beside a database: it is in the copy of the database.
 _BESIDE = ("-wal", "-shm", "-journal")
 
@@ -106,6 +111,12 @@ def restore(args: list[str], inv: Invocation) -> int:
     if running := [name for name in DAEMONS if lock.holder(home, name) is not None]:
         raise HostError(f"the pool in {home.root} runs: {', '.join(running)}", hint="stop it: `slotwise down`")
     count, manifest = read(inv.cwd / asked.file, home)
+    if home.named_spool and os.geteuid() == 0:
+        # What is below the home they give to their account at their start; a directory elsewhere has to be theirs.
+        home.create()
+        account, _ = privileges.choose("schedd", home, inv.knobs(), inv.env)
+        if account is not None:
+            privileges.give(home.spool.resolve(), account)
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(manifest.made_at))
     inv.out(f"{count} files of {when} are in {home.root}; `slotwise up` starts the pool")
     inv.out(
@@ -217,6 +228,10 @@ def _is_database(path: Path, name: str) -> bool:
 def read(source: Path, home: PoolHome) -> tuple[int, Manifest]:
     """Put the backup ``source`` into ``home``; returns the number of files, and what the backup says of itself.
 
+    Whose the files are is decided here, not by the archive, which may be of another host or of an account of this one:
+    all of them are the restorer's. Daemons of root give them to their account, and the schedd those that came with jobs
+    to the owners that its queue names (:attr:`PoolHome.restored`).
+
     :raises HostError: when it is not a backup, or the home has state of its own.
     """
     for part in _PARTS:
@@ -232,15 +247,20 @@ def read(source: Path, home: PoolHome) -> tuple[int, Manifest]:
             # They are what is extracted, on every Python: before 3.11.4 there are no filters, and from 3.14 on one that
             # takes files from their owners unless another is named.
             archive.extraction_filter = _unchanged
-            home.root.mkdir(parents=True, exist_ok=True)
-            # Directories last: until all is there, nobody else decides what is in them.
+            os.umask(mask)
+            home.make_root()
+            os.umask(0o077)
+            # Directories last: they are made closed, and opened when all is there.
             for member in sorted(members, key=lambda one: one.isdir()):
                 part, *rest = PurePosixPath(member.name).parts
                 below = copy.copy(member)
                 below.name = str(PurePosixPath(*rest))
-                # Owner and mode stay, but for bits that make programs another's.
-                below.mode &= 0o777
+                below.uid, below.gid, below.uname, below.gname = os.geteuid(), os.getegid(), "", ""
+                below.mode &= _MODES.get(part, _OWN_MODES)
                 archive.extract(below, _place(home, part), numeric_owner=True)
+            if os.geteuid() == 0:
+                home.spool.mkdir(mode=0o711 if home.named_spool else 0o700, parents=True, exist_ok=True)
+                home.restored.touch(mode=0o600)
     except (tarfile.TarError, EOFError, OSError) as error:
         raise HostError(f"cannot restore {source}: {error}", path=str(source)) from None
     finally:

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from slotwise.accounts import Account
 from slotwise.classad import ClassAd
-from slotwise.daemon.privileges import files_of, root_files
+from slotwise.daemon.privileges import files_of, give_to_user, root_files
 from slotwise.errors import HostError, UsageError
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.user_files.owner_rights import FileOwner, Itself, account, as_owner
@@ -85,6 +85,18 @@ class Sandbox(Struct, frozen=True):
                 os.fchown(descriptor, who.uid, who.gid)
         finally:
             os.close(descriptor)
+
+    def give_restored(self) -> None:
+        """Give all that a restored sandbox has to its owner: an archive does not say whose it is.
+
+        :raises HostError: when that is not possible.
+        """
+        if isinstance(self.owner, Itself):
+            return
+        try:
+            give_to_user(Path(self.path), account(self.owner, self.fallback))
+        except OSError as error:
+            raise HostError(f"cannot give {self.path} to its owner: {error.strerror}", path=self.path) from None
 
     def write(self, name: str, mode: int, data: bytes, offset: int, *, directory: bool) -> None:
         """Write a piece of a spooled file.

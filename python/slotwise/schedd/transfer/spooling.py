@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -40,6 +41,7 @@ from slotwise.transfer.pieces import Piece
 from slotwise.wire import audit
 from slotwise.wire.token import Identity
 
+_log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 #: How often directories of jobs that have left are removed, and how old these must be, in seconds.
 _SWEEP_S = 60.0
@@ -259,6 +261,31 @@ class Spooling:
         keys = await self._questions.keys(self._ads.table, constraint)
         jobs = [job for key in keys if (job := self._queue.by_key(key)) is not None]
         return [job for job in jobs if superuser or same_user(job.cluster.user, caller.name)]
+
+    # ---- after a restore
+
+    def take_restored(self, mark: Path) -> None:
+        """Give the files of a backup that root has restored to the owners of their jobs in the queue; what could not be
+        given stays the daemons'.
+
+        :param mark: the file that says that they are to be given.
+        """
+        if os.geteuid() != 0 or not mark.exists():
+            return
+        given = 0
+        for cluster in _entries(self._root) if self._root.is_dir() else ():
+            for proc in _entries(cluster) if cluster.is_dir(follow_symlinks=False) else ():
+                whole = cluster.name.isdigit() and proc.name.isdigit()
+                job = self._queue.job(int(cluster.name), int(proc.name)) if whole else None
+                if job is None:
+                    continue
+                try:
+                    self.sandbox(job).give_restored()
+                    given += 1
+                except HostError as error:
+                    _log.error("%s", error)
+        mark.unlink()
+        _log.info("the files of %d jobs that were restored belong to the jobs' owners now", given)
 
     # ---- cleaning up
 

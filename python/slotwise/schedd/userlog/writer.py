@@ -23,6 +23,10 @@ from slotwise.transfer import safe_open
 
 _log = logging.getLogger(__name__)
 
+#: How far before its end a log is searched for the entries of a former process, besides their own length, bytes: what
+#: other writers have appended meanwhile is less. The log is its user's, and may have any length.
+_SEARCHED = 4 << 20
+
 
 class LogFailure(Struct, frozen=True):
     """A log that could not be written: the jobs of its texts are held (code 22)."""
@@ -91,7 +95,9 @@ def settle(
         seqs = tuple(text.seq for text in texts)
         try:
             with as_owner(owner, fallback):
-                missing = missing_text(_tail(path, min(text.offset for text in texts)), texts)
+                length = sum(len(text.text.encode("utf-8", "surrogateescape")) for text in texts)
+                tail = _tail(path, min(text.offset for text in texts), length + _SEARCHED)
+                missing = missing_text(tail, texts)
                 size = _append_text(path, missing) if missing else os.stat(path).st_size
         except OSError as error:
             failures.append(LogFailure(path, owner, error.errno or 0, _reason(path, error), seqs))
@@ -157,15 +163,17 @@ def _append_text(path: str, text: str, *, sync: bool = False) -> int:
         os.close(descriptor)
 
 
-def _tail(path: str, offset: int) -> str:
+def _tail(path: str, offset: int, most: int) -> str:
+    """The log from ``offset`` on, and no more than its last ``most`` bytes; empty where there is none."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return ""
         with open(safe_open.regular(path), "rb") as stream:
-            if offset > os.fstat(stream.fileno()).st_size:
+            size = os.fstat(stream.fileno()).st_size
+            if offset > size:
                 offset = 0  # truncated or replaced since
-            stream.seek(offset)
-            return stream.read().decode(errors="replace")
+            stream.seek(max(offset, size - most))
+            return stream.read(most).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
         return ""
 

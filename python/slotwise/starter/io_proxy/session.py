@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import hmac
 from collections.abc import Awaitable, Callable
@@ -13,7 +14,6 @@ from msgspec import Struct
 from slotwise.starter.io_proxy.protocol import (
     BAD_FD,
     INVALID,
-    LINE,
     NOT_AUTHENTICATED,
     NOT_AUTHORIZED,
     TOO_BIG,
@@ -28,6 +28,9 @@ from slotwise.starter.messages import RemoteIo, RemoteIoDone
 MOST = 16 * 1024 * 1024
 _PART = 512 * 1024
 _MOST_OPEN = 256
+_LONGEST_PATH = 4096
+#: Where requests with data say how much of them, by name; None: they do not.
+_LENGTHS: dict[str, int | None] = {"read": 2, "pread": 2, "write": 2, "pwrite": 2, "putfile": 3, "getfile": None}
 
 
 class Asker(Protocol):
@@ -36,6 +39,9 @@ class Asker(Protocol):
     may_use_files: bool
     may_change: bool
     may_delay: bool
+    secret: str
+    #: Held by a request that has more data than a part.
+    large: asyncio.Semaphore
 
     def ask(self, request: RemoteIo) -> Awaitable[RemoteIoDone]:
         """Have something done at the access point."""
@@ -64,14 +70,14 @@ Answer = tuple[int, bytes]
 
 
 class Session:
-    """Serves one connection to its end."""
+    """Serves one connection to its end.
 
-    def __init__(
-        self, find: Callable[[str], Asker | None], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        self._find = find
+    :param job: whose secret the client has said.
+    """
+
+    def __init__(self, job: Asker, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._job = job
         self._reader, self._writer = reader, writer
-        self._job: Asker | None = None
         self._files: dict[int, OpenFile] = {}
 
     async def serve(self) -> None:
@@ -84,19 +90,19 @@ class Session:
             except asyncio.LimitOverrunError:
                 self._writer.write(f"{TOO_BIG}\n".encode())
                 return
-            number, data = await self._answer(words(line[:-1])) if len(line) <= 64 * LINE else (TOO_BIG, b"")
-            self._writer.write(f"{number}\n".encode() + data)
-            await self._writer.drain()
+            request = words(line[:-1])
+            # Data of a client that stalls, in either direction, stay in memory.
+            async with self._job.large if _is_large(request) else contextlib.nullcontext():
+                number, data = await self._answer(request)
+                self._writer.write(f"{number}\n".encode() + data)
+                await self._writer.drain()
 
     async def _answer(self, request: list[str]) -> Answer:
         if not request:
             return INVALID, b""
         name, *rest = request
         if name == "cookie" and len(rest) == 1:
-            self._job = self._find(rest[0])
-            return (0 if self._job is not None else NOT_AUTHENTICATED), b""
-        if self._job is None:
-            return NOT_AUTHENTICATED, b""
+            return (0 if same(rest[0], self._job.secret) else NOT_AUTHENTICATED), b""
         known = _COMMANDS.get((name, len(rest)))
         if known is None:
             return INVALID, b""
@@ -109,7 +115,6 @@ class Session:
             return INVALID, b""
 
     async def _ask(self, request: RemoteIo) -> RemoteIoDone:
-        assert self._job is not None
         return await self._job.ask(request)
 
     async def _plain(self, request: RemoteIo) -> Answer:
@@ -129,14 +134,12 @@ class Session:
         return await self._plain(RemoteIo("set_attr", name=name, text=text))
 
     async def _get_delayed(self, name: str) -> Answer:
-        assert self._job is not None
         text = self._job.delayed(name)
         if text is None:
             return error_answer(errno.ENOENT), b""
         return len(text.encode()), text.encode()
 
     async def _set_delayed(self, name: str, text: str) -> Answer:
-        assert self._job is not None
         error = self._job.delay(name, text)
         return (error_answer(error) if error else 0), b""
 
@@ -151,6 +154,8 @@ class Session:
             return INVALID, b""
         if len(self._files) >= _MOST_OPEN:
             return TOO_MANY_OPEN, b""
+        if len(path) > _LONGEST_PATH:
+            return TOO_BIG, b""
         reads, writes, appends, truncates, creates, exclusive = flags
         if writes:
             how = (1 if truncates else 0) | (2 if exclusive and creates else 0)
@@ -297,6 +302,19 @@ _COMMANDS: dict[tuple[str, int], tuple[str, _Act]] = {
     ("rmdir", 1): (_FILES, Session._remove_directory),
     ("getdir", 1): (_FILES, Session._list),
 }
+
+
+def _is_large(request: list[str]) -> bool:
+    """Whether a request has, or may have, more data than a part."""
+    if not request or request[0] not in _LENGTHS:
+        return False
+    at = _LENGTHS[request[0]]
+    if at is None:
+        return True
+    try:
+        return int(request[at]) > _PART
+    except (IndexError, ValueError):
+        return False
 
 
 def same(cookie: str, wanted: str) -> bool:

@@ -41,6 +41,15 @@ _OF_THE_HOST = frozenset(
 )  # fmt: skip
 
 
+#: Those of them that no file of a job can bring about: what this process, or the host, has no more of.
+_SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
+
+
+def is_shortage(number: int | None) -> bool:
+    """Whether an errno says that descriptors or memory have run out, whatever was opened or read."""
+    return number in _SHORTAGES
+
+
 def is_of_the_host(number: int | None) -> bool:
     """Whether an errno says that the host is at fault, so that the job is to run elsewhere and not to be held."""
     return number in _OF_THE_HOST

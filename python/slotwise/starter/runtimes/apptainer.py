@@ -35,7 +35,7 @@ from slotwise.starter.hooks.child_programs import Answer, as_user, call, call_wi
 from slotwise.starter.job.ads import evaluate, lookup
 from slotwise.starter.job.failures import LaunchRefusedError
 from slotwise.starter.runtimes.choice import APPTAINER
-from slotwise.starter.runtimes.images import ImageCache, PullFailedError
+from slotwise.starter.runtimes.images import STARTER, ImageCache, PullFailedError
 from slotwise.starter.runtimes.runtime import ContainerJob, ContainerRun, Entrance, Probe, Progress
 
 _log = logging.getLogger(__name__)
@@ -49,8 +49,8 @@ _OF_CONTAINER = ("APPTAINER_", "SINGULARITY_")
 _ALLOWED = frozenset(f"{start}DOCKER_{what}" for start in _OF_CONTAINER for what in ("USERNAME", "PASSWORD"))
 #: What of the starter's own environment pulls have.
 _FOR_PULLS = (*_OF_CONTAINER, "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_")
-#: Where images are pulled from for all jobs, with the starter's rights: registries and web servers. What else there is
-#: (docker-archive, docker-daemon, oci) is of this host, and Apptainer reads it with the job's own rights.
+#: Where images are pulled from for all jobs of an account: registries and web servers. What else there is
+#: (docker-archive, docker-daemon, oci) is of this host, and Apptainer reads it for each job.
 _REGISTRIES = ("docker://", "oras://", "library://", "shub://", "http://", "https://")
 _OPENCL = "/etc/OpenCL/vendors"
 #: Where a job whose files do not move sees its scratch directory when the container has a target directory.
@@ -373,24 +373,27 @@ class Apptainer:
         return job.spec is not None and any(name in job.spec.env for name in _ALLOWED)
 
     async def _pulled(self, job: ContainerJob, progress: Progress) -> str:
-        """The image in the cache.
+        """The image in the cache, pulled by the job's account: its name, and what its registry sends, is the user's
+        choice. Where the site has given the starter a login for pulls, which no user is to have, the starter pulls.
 
         :raises LaunchRefusedError: when it cannot be pulled: the job is held for the image's sake, and goes elsewhere
             for this host's, unless SLOTWISE_IMAGE_PULL_FAILURE_ACTION says otherwise.
         """
+
+        identity = STARTER if any(os.environ.get(name) for name in _ALLOWED) else job.context.identity
 
         async def pull(file: Path, say: Progress) -> None:
             top = str(file.parent)
             env = {name: value for name, value in os.environ.items() if name.startswith(_FOR_PULLS)}
             env |= {"PATH": _PATH, "HOME": top, "TMPDIR": top}
             env |= {f"{own}{what}": top for own in _OF_CONTAINER for what in ("CACHEDIR", "TMPDIR")}
-            words = [self._settings.program, "-s", "pull", "--disable-cache", str(file), job.image]
+            words = [*as_user(identity), self._settings.program, "-s", "pull", "--disable-cache", str(file), job.image]
             said = await call(words, self._control, cwd=top, env=env, limit_s=_TEST_S)
             if said.status != 0:
                 raise PullFailedError(f"cannot pull {job.image}: {_last_line(said)}")
 
         try:
-            return str(await self._images.get(job.image, pull, progress))
+            return str(await self._images.get(job.image, pull, progress, identity))
         except PullFailedError as error:
             reason = f"Singularity test failed:{error}"
             if self._images.record.sends_away(str(error)):

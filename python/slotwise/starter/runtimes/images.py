@@ -7,7 +7,8 @@
           <key>.lock        locked while somebody pulls it: another starter of this host waits
           pull.<key>.<pid>  what is being pulled; removed when that process is gone
 
-Only the starter's account can write there. An image of a mutable name is pulled anew when it is a day old.
+Only the starter's account can write there. An image is the account's that has pulled it, and each account has its own:
+what one has pulled, no other runs. An image of a mutable name is pulled anew when it is a day old.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import hashlib
 import json
 import logging
 import os
+import stat
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
@@ -29,6 +31,7 @@ from msgspec.structs import replace
 
 from slotwise.config import Config
 from slotwise.errors import SlotwiseError
+from slotwise.execution.keeper_spec import Identity
 from slotwise.execution.launcher import remove_tree
 from slotwise.starter.runtimes.runtime import REGISTRIES_OFFLINE, Probe, Progress
 
@@ -59,6 +62,8 @@ _BY_HOST = (
     "disk quota exceeded",
     "input/output error",
 )
+#: Those of them that mean the account that runs it, where that is not the starter's: it has used up what it may have.
+_BY_ACCOUNT = ("resource temporarily unavailable", "disk quota exceeded")
 #: Words of one that fails for its registry's sake, or for that of the way to it.
 _BY_REGISTRY = (
     "i/o timeout",
@@ -84,6 +89,8 @@ _BY_REGISTRY = (
     "no answer in",
     "not pulled in",
 )
+#: The starter itself, as who pulls.
+STARTER = Identity()
 _AUTO, _HOLD, _REQUEUE = "auto", "hold", "requeue"
 
 _Result = TypeVar("_Result")
@@ -199,9 +206,14 @@ class PullRecord:
         #: Until when no pulls are offered, by registry.
         self._paused: dict[str, float] = {}
 
-    def failed(self, image: str, reason: str) -> None:
-        """A pull has failed."""
+    def failed(self, image: str, reason: str, *, of_account: bool = False) -> None:
+        """A pull has failed.
+
+        :param of_account: an account of jobs has pulled, whose limits are not the host's.
+        """
         if not is_host_failure(reason):
+            return
+        if of_account and any(words in reason.lower() for words in _BY_ACCOUNT):
             return
         key = "" if _is_by_host(reason) else registry_of(image)
         failed = self._failed.pop(key, {}) | {image: reason}
@@ -268,24 +280,27 @@ class ImageCache:
         self._pulls: SharedWork[Path] = SharedWork()
         self.record = PullRecord(settings)
 
-    async def get(self, name: str, pull: Pull, progress: Progress) -> Path:
+    async def get(self, name: str, pull: Pull, progress: Progress, identity: Identity = STARTER) -> Path:
         """The file of an image, pulled unless it is here.
 
+        :param identity: the account that pulls it, and whose image it is from then on: other accounts do not run what
+            this one has had in its hands. Without a uid it is the starter that pulls, for all.
         :raises PullFailedError: when it cannot be pulled.
         :raises OSError: when the cache's file system refuses.
         """
-        file = self._directory / f"{_key(name)}.sif"
+        key = _key(name, identity.uid)
+        file = self._directory / f"{key}.sif"
         if _is_usable(name, file):
             return file
         try:
-            found = await self._pulls.get(name, lambda say: self._pulled(name, file, pull, say), progress)
+            found = await self._pulls.get(key, lambda say: self._pulled(name, file, pull, say, identity), progress)
         except PullFailedError as error:
-            self.record.failed(name, str(error))
+            self.record.failed(name, str(error), of_account=identity.uid is not None)
             raise
         self.record.succeeded(name)
         return found
 
-    async def _pulled(self, name: str, file: Path, pull: Pull, say: Progress) -> Path:
+    async def _pulled(self, name: str, file: Path, pull: Pull, say: Progress, identity: Identity) -> Path:
         self._directory.mkdir(mode=0o755, parents=True, exist_ok=True)
         lock = await self._locked(file.with_suffix(".lock"), say)
         place = self._directory / f"pull.{file.stem}.{os.getpid()}"
@@ -294,6 +309,8 @@ class ImageCache:
                 return file
             say(f"pulling {name}")
             place.mkdir(mode=0o700)
+            if identity.uid is not None:
+                os.chown(place, identity.uid, identity.uid if identity.gid is None else identity.gid)
             fresh = place / "image.sif"
             try:
                 async with asyncio.timeout(self._settings.timeout_s):
@@ -301,9 +318,8 @@ class ImageCache:
             except TimeoutError:
                 reason = f"{name}: not pulled in {self._settings.timeout_s:.0f} s (SLOTWISE_IMAGE_PULL_TIMEOUT)"
                 raise PullFailedError(reason) from None
-            fresh.chmod(0o644)
+            _take(fresh, file, name, identity.uid)
             file.with_suffix(".json").write_text(json.dumps({"name": name, "pulled": time.time()}))
-            fresh.replace(file)
             say(f"pulled {name}, {file.stat().st_size >> 20} MiB")
             self._make_room(file)
             return file
@@ -384,8 +400,33 @@ def _bytes_below(top: Path) -> int:
     return total
 
 
-def _key(name: str) -> str:
-    return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+def _take(fresh: Path, file: Path, name: str, uid: int | None) -> None:
+    """Put an image that has been pulled into the cache, as the starter's own file.
+
+    :param uid: the account that has pulled it, in a directory of its own; None: the starter.
+    :raises PullFailedError: when that account has put something else there.
+    :raises OSError: when there is none.
+    """
+    descriptor = os.open(fresh, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        about = os.fstat(descriptor)
+        is_own = about.st_uid == (os.geteuid() if uid is None else uid) and about.st_nlink == 1
+        if not stat.S_ISREG(about.st_mode) or not is_own:
+            raise PullFailedError(f"{name}: what was pulled is no image file")
+        os.fchown(descriptor, os.geteuid(), os.getegid())
+        os.fchmod(descriptor, 0o644)
+    finally:
+        os.close(descriptor)
+    fresh.replace(file)
+    found = file.lstat()
+    if (found.st_dev, found.st_ino) != (about.st_dev, about.st_ino):
+        file.unlink()
+        raise PullFailedError(f"{name}: what was pulled has been exchanged")
+
+
+def _key(name: str, uid: int | None = None) -> str:
+    whose = "" if uid is None else f"{uid}\0"
+    return hashlib.sha256(f"{whose}{name}".encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
 def _is_usable(name: str, file: Path) -> bool:

@@ -23,6 +23,7 @@ from slotwise.execution.exit_status import MAX_OUTPUT_EXCEEDED, TRANSFER_OUTPUT_
 from slotwise.execution.job_view import NULL_FILE, STDERR_NAME, STDOUT_NAME, JobView, TransferRules
 from slotwise.execution.keeper_spec import Identity
 from slotwise.starter.enforcement.privilege import rights_of
+from slotwise.starter.job.failures import is_shortage, scratch_failure
 from slotwise.starter.messages import FilePiece
 
 #: Bytes of a piece of a large file.
@@ -297,6 +298,9 @@ def _wanted(path: Path, wanted: str, rules: TransferRules) -> list[Output]:
 
 
 def _missing(path: Path, error: OSError) -> End:
+    """What becomes of a job whose output cannot be read: it is held, unless the starter's shortage is the reason."""
+    if is_shortage(error.errno):
+        return scratch_failure(error)
     return held(
         f"reading from file {path}: (errno {error.errno}) {error.strerror}",
         TRANSFER_OUTPUT_ERROR,

@@ -143,7 +143,8 @@ def create_arguments(
     devices: Devices = _NO_DEVICES,
     mounts: Iterable[tuple[str, str]] = (),
 ) -> list[str]:
-    """The arguments of ``docker create``, without the program.
+    """The arguments of ``docker create``, without the program, and without the job's environment: it is not for those
+    who list the processes of the host. :mod:`launch` gives it to the daemon.
 
     :param spec: the job on the bare host.
     :param account: user and group that the job runs as.
@@ -164,8 +165,6 @@ def create_arguments(
         words += ["--log-driver", "none"]
     if spec.stdin not in ("", NULL_FILE):
         words.append("--interactive")
-    for name, text in spec.env.items():
-        words += ["-e", f"{name}={text}"]
     for volume in _volumes(spec, context, rules, engine, mounts):
         words += ["--volume", volume]
     assigned = next((text for tag, text in context.slot.assigned.items() if tag.lower() == "gpus"), "")
@@ -226,8 +225,10 @@ def users_directory(
     spec: KeeperSpec, context: JobContext, engine: Engine, account: tuple[int, int]
 ) -> UserDirectory | None:
     """The directory that a job without file transfer works in, for :mod:`launch` to open; None where it has none, or
-    where the daemon has to find it by its name."""
-    if context.transfers or not engine.mounts_open or spec.cwd == str(context.directory.scratch):
+    where the daemon finds it by its name and does not say what it has found."""
+    if context.transfers or spec.cwd == str(context.directory.scratch):
+        return None
+    if not engine.mounts_open and not engine.podman:
         return None
     return (spec.cwd, *account, spec.identity.groups)
 
@@ -305,6 +306,7 @@ def attached(spec: KeeperSpec, words: tuple[str, ...], env: Mapping[str, str], e
     """The spec with which the keeper runs the container: its process is the client that is attached to it.
 
     :param words: the program that becomes this client.
+    :param env: its environment.
     """
     return replace(
         spec,

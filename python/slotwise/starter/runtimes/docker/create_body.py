@@ -52,13 +52,14 @@ class _UnknownWordError(Exception):
     """Only Docker's program knows what this means."""
 
 
-def create_body(words: Sequence[str], directory: UserDirectory | None = None) -> str:
+def create_body(words: Sequence[str], directory: UserDirectory | None = None, environment: Sequence[str] = ()) -> str:
     """The body as JSON, in which a line end stands for the path of ``directory``; empty where the words, or their
     number, are for Docker's program.
 
     :param words: the arguments of ``docker create``, with the word itself.
+    :param environment: ``NAME=value`` of each variable, besides those that the words have.
     """
-    reading = _Reading()
+    reading = _Reading(environment)
     try:
         reading.read(words[1:])
     except _UnknownWordError:
@@ -70,12 +71,12 @@ def create_body(words: Sequence[str], directory: UserDirectory | None = None) ->
 class _Reading:
     """What the words have said so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Sequence[str]) -> None:
         self._config: dict[str, object] = {"AttachStdout": True, "AttachStderr": True}
         self._host: dict[str, object] = {"RestartPolicy": {"Name": "no"}}
         self._labels: dict[str, str] = {}
         self._ports: dict[str, object] = {}
-        self._lists: dict[str, list[object]] = {}
+        self._lists: dict[str, list[object]] = {"Env": list(environment)} if environment else {}
         self._seen: set[str] = set()
 
     def read(self, words: Sequence[str]) -> None:

@@ -203,12 +203,11 @@ class Docker:
                 return engine, failures[-1]
         if self._rules.under_init and not init:
             gaps.append(f"DOCKER_RUN_UNDER_INIT has no effect: {failures[-1]}")
-        if not shown:
-            # Podman's service takes such a volume, and shows an empty one.
-            why = "podman shows no directory that is open" if engine.podman else failures[len(inits) - 1]
+        # Podman's service takes such a volume, and shows an empty one: its containers are looked into.
+        if not shown and not engine.podman:
             gaps.append(
                 "a job without file transfer could put a link in the place of its directory while its container is "
-                f"made: {why}"
+                f"made: {failures[len(inits) - 1]}"
             )
         return replace(engine, under_init=init, mounts_open=bool(shown)), ""
 
@@ -393,18 +392,21 @@ class Docker:
         interactive = ("--interactive",) if "--interactive" in create else ()
         directory = users_directory(spec, context, engine, account)
         socket = self._daemon.socket if isinstance(self._daemon, BySocket) else ""
-        body = create_body(create, directory) if socket else ""
-        words = launch.words(
+        environment = [f"{name}={value}" for name, value in spec.env.items()]
+        body = create_body(create, directory if engine.mounts_open else None, environment) if socket else ""
+        told = launch.words(
             errors=str(context.directory.control / _ERRORS),
             name=container_name(context.job.job_id, spec.name),
             client=self._client.command(),
             start=("start", "--attach", *interactive),
             create=create,
             directory=directory,
+            by_name=not engine.mounts_open,
+            environment=environment,
             socket=socket if body else "",
             body=body,
         )
-        return attached(spec, (*launch.program(), *words), self._client.env, engine)
+        return attached(spec, tuple(launch.program()), {**self._client.env, **told}, engine)
 
     def inside(self, run: ContainerRun) -> Entrance | None:
         """``docker exec``."""

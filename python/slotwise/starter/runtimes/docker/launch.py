@@ -5,6 +5,10 @@ started or started again, its container is made anew, and a starter that has die
 daemon's socket itself where :func:`words` has one, which spares two starts of Docker's program; elsewhere it runs the
 program, and becomes it.
 
+What it is told is in its environment, and not on its command line: other accounts of the host read the command lines of
+all processes, and the job's own environment is no business of theirs. Docker's program reads that from a file without a
+name.
+
 Modules that take longer to load than the rest of this one (socket, typing, json, subprocess) are left out, or loaded
 while the container starts.
 """
@@ -17,7 +21,7 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 
 #: The exit status when there is no container; Docker's own for an error of the daemon.
 NO_CONTAINER = 125
@@ -32,8 +36,14 @@ _OWN_SIGNALS = frozenset((
     signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS,
 ))  # fmt: skip
 
+#: What begins the names of the variables in which :func:`words` are.
+_WORD = "_SLOTWISE_WORD_"
+#: The longest line of a file of variables that Docker's program reads, bytes (64 KiB with the line's end).
+_LONGEST_LINE = (1 << 16) - 2
+
 #: A directory that the container gets at the same path, as its user finds it when the container is made: path, user,
-#: group, other groups. The daemon is given it open: the name might lead elsewhere when it looks.
+#: group, other groups. The name might lead elsewhere when the daemon looks: it is given the directory open; or by its
+#: name, and the container, which has not begun to run, is looked into.
 UserDirectory = tuple[str, int, int, tuple[int, ...]]
 
 
@@ -43,12 +53,16 @@ class Parsed:
     #: Where to write why there is no container, and its name.
     errors = name = ""
     directory: UserDirectory | None = None
+    #: The daemon is given it by its name, which is among its words already.
+    by_name = False
     #: The daemon's socket, and the body of the request that creates the container; empty: by the program.
     socket = body = ""
     #: The program, its words for the start and for the creation.
     client: Sequence[str] = ()
     start: Sequence[str] = ()
     create: Sequence[str] = ()
+    #: ``NAME=value`` of each variable of the job.
+    environment: Sequence[str] = ()
 
 
 def words(
@@ -59,38 +73,55 @@ def words(
     create: Sequence[str],
     directory: UserDirectory | None = None,
     *,
+    by_name: bool = False,
+    environment: Sequence[str] = (),
     socket: str = "",
     body: str = "",
-) -> list[str]:
-    """The arguments for this module.
+) -> dict[str, str]:
+    """The variables that tell this module what to do.
 
+    :param environment: ``NAME=value`` of each variable of the job; they are in ``body``, too, where there is one.
     :param body: a JSON text; a line end in it stands for the path of the directory.
     """
     shown = ["", ""]
     if directory is not None:
         path, uid, gid, groups = directory
-        shown = [path, " ".join(map(str, (uid, gid, *groups)))]
-    return [errors, name, *shown, socket, body, str(len(client)), *client, str(len(start)), *start, *create]
+        shown = [path, " ".join(map(str, (int(by_name), uid, gid, *groups)))]
+    lists = [word for some in (client, start, environment) for word in (str(len(some)), *some)]
+    told = [errors, name, *shown, socket, body, *lists, *create]
+    return {f"{_WORD}{number}": word for number, word in enumerate(told)}
+
+
+def taken(environment: MutableMapping[str, str]) -> list[str]:
+    """Take the words out of an environment, which a program that is run has not."""
+    found: list[str] = []
+    while (name := f"{_WORD}{len(found)}") in environment:
+        found.append(environment.pop(name))
+    return found
 
 
 def program() -> list[str]:
     """The words before :func:`words`: as a module it is compiled once, as a file each time."""
     place = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - see the module's head
-    code = "import sys; sys.path.insert(0, sys.argv.pop(1)); import launch; sys.exit(launch.main(sys.argv[1:]))"
+    code = "import os, sys; sys.path.insert(0, sys.argv.pop(1)); import launch"
+    code += "; sys.exit(launch.main(launch.taken(os.environ)))"
     return [sys.executable, "-I", "-S", "-c", code, place]
 
 
 def parsed(arguments: Sequence[str]) -> Parsed:
-    """What :func:`words` made of."""
+    """What :func:`words` made of, as :func:`taken` finds it."""
     found = Parsed()
     found.errors, found.name, path, account, found.socket, found.body, *rest = arguments
     if path:
-        uid, gid, *groups = map(int, account.split())
-        found.directory = (path, uid, gid, tuple(groups))
-    count = int(rest[0])
-    found.client, rest = rest[1 : 1 + count], rest[1 + count :]
-    count = int(rest[0])
-    found.start, found.create = rest[1 : 1 + count], rest[1 + count :]
+        by_name, uid, gid, *groups = map(int, account.split())
+        found.directory, found.by_name = (path, uid, gid, tuple(groups)), bool(by_name)
+    lists = []
+    for _ in range(3):
+        count = int(rest[0])
+        lists.append(rest[1 : 1 + count])
+        rest = rest[1 + count :]
+    found.client, found.start, found.environment = lists
+    found.create = rest
     return found
 
 
@@ -112,18 +143,52 @@ def main(arguments: Sequence[str]) -> int:
 
 def _by_program(wanted: Parsed, place: str) -> int:
     errors, name, client, create = wanted.errors, wanted.name, wanted.client, wanted.create
-    if wanted.directory is not None:
+    if wanted.directory is not None and not wanted.by_name:
         create = [create[0], *volume(place, wanted.directory[0]), *create[1:]]
+    if odd := [entry for entry in wanted.environment if not _fits_file(entry)]:
+        what = odd[0].partition("=")[0][:200]
+        _write(errors, f"{client[0]} cannot be given the variable {what}, which has a line end or is too long")
+        return NO_CONTAINER
+    if wanted.environment:
+        create = [create[0], "--env-file", _file_of(wanted.environment), *create[1:]]
     status, said = _run([*client, *create], errors)
     if status != 0 and name in said and "in use" in said:
         _run([*client, "rm", "--force", "--volumes", name], errors)  # of a former start, whose keeper was killed
         status, said = _run([*client, *create], errors)
+    if status == 0 and wanted.directory is not None and wanted.by_name:
+        status, said = _run([*client, "init", name], errors)
+        if status == 0 and not _shows(_pid_by_program(wanted), wanted.directory[0], place):
+            said = _exchanged(wanted.directory)
+            status = NO_CONTAINER
+        if status != 0:
+            _run([*client, "rm", "--force", "--volumes", name], errors)
+            _write(errors, said or f"{client[0]} init ended with status {status}")
+            return NO_CONTAINER
     if status == 0:
         os.unlink(errors)  # noqa: PTH108 - pathlib takes as long to load as the rest of this program
         os.execv(client[0], [*client, *wanted.start, name])
     if not said.strip():
         _write(errors, f"docker create ended with status {status}")
     return NO_CONTAINER
+
+
+def _fits_file(entry: str) -> bool:
+    """Whether a variable is itself when Docker's program, or podman, reads it from a line of a file."""
+    name = entry.partition("=")[0]
+    plain = not any(char.isspace() or char in "#*" for char in name) and not any(char in entry for char in "\n\r")
+    try:
+        return bool(name) and plain and len(entry.encode()) <= _LONGEST_LINE
+    except UnicodeEncodeError:
+        return False
+
+
+def _file_of(environment: Sequence[str]) -> str:
+    """A path to a file with these variables that is there for as long as this process, and for its account alone."""
+    file = os.memfd_create("environment", os.MFD_CLOEXEC)
+    data = "".join(f"{entry}\n" for entry in environment).encode()
+    while data:
+        data = data[os.write(file, data) :]
+    return f"/proc/{os.getpid()}/fd/{file}"
 
 
 def volume(place: str, target: str) -> list[str]:
@@ -133,6 +198,39 @@ def volume(place: str, target: str) -> list[str]:
     fields = ["type=volume", f"destination={target}", "volume-driver=local", "volume-nocopy=true"]
     fields += ["volume-opt=type=none", "volume-opt=o=bind", f"volume-opt=device={place}"]
     return ["--mount", ",".join('"' + field.replace('"', '""') + '"' for field in fields)]
+
+
+def _pid_by_program(wanted: Parsed) -> int:
+    """The first process of a container that has been made and does not run yet; 0: there is none."""
+    out = f"{wanted.errors}.pid"
+    _run([*wanted.client, "inspect", "--format", "{{.State.Pid}}", wanted.name], wanted.errors, out)
+    with open(out) as file:
+        text = file.read().strip()
+    os.unlink(out)  # noqa: PTH108 - as above
+    return int(text) if text.isdigit() else 0
+
+
+def _shows(pid: int, target: str, place: str) -> bool:
+    """Whether a container shows the directory that is open here as ``place``, by the container's first process: as that
+    process finds it, whatever links its image has."""
+    if pid <= 0:
+        return False
+    wanted = os.stat(place)  # noqa: PTH116 - as above
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.chroot(f"/proc/{pid}/root")
+            os.chdir("/")
+            found = os.stat(target)  # noqa: PTH116
+            status = int((found.st_dev, found.st_ino) != (wanted.st_dev, wanted.st_ino))
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def _exchanged(directory: UserDirectory) -> str:
+    return f"{directory[0]} was another directory when its container was made"
 
 
 def _opened(directory: UserDirectory) -> str:
@@ -171,7 +269,7 @@ def _write(path: str, text: str) -> None:
         file.write(text)
 
 
-def _run(command: Sequence[str], errors: str) -> tuple[int, str]:
+def _run(command: Sequence[str], errors: str, out: str = "/dev/null") -> tuple[int, str]:
     """The status of a client, and what it says on standard error, which is in the file ``errors``.
 
     Without the module subprocess, which takes as long to load as the rest of this program.
@@ -179,7 +277,7 @@ def _run(command: Sequence[str], errors: str) -> tuple[int, str]:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     redirected = [
         (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
-        (os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),
         (os.POSIX_SPAWN_OPEN, 2, errors, flags, 0o600),
     ]
     try:
@@ -266,10 +364,31 @@ def _by_socket(wanted: Parsed, place: str) -> int:
         return NO_CONTAINER
     typed = '"OpenStdin":true' in body
     try:
+        if wanted.directory is not None and wanted.by_name and (why := _not_shown(wanted, wanted.directory, place)):
+            _called(socket, "DELETE", f"/containers/{name}?force=1&v=1")
+            _write(wanted.errors, why)
+            return NO_CONTAINER
         return _attached(socket, name, typed=typed)
     except OSError as error:
         _write(wanted.errors, f"lost the connection to the Docker daemon at {socket}: {error}")
         return _NOT_RUN
+
+
+def _not_shown(wanted: Parsed, directory: UserDirectory, place: str) -> str:
+    """Why a container of podman's must not run, once its mounts are made; empty when it may.
+
+    :raises OSError: when the service cannot be asked.
+    """
+    import json
+
+    status, said = _called(wanted.socket, "POST", f"/v4.0.0/libpod/containers/{wanted.name}/init")
+    if status not in (200, 204, 304):
+        return message(said) or f"podman's service makes no container ready: status {status}"
+    status, said = _called(wanted.socket, "GET", f"/containers/{wanted.name}/json")
+    found = json.loads(said) if status == 200 else None
+    state = found.get("State") if isinstance(found, dict) else None
+    pid = state.get("Pid") if isinstance(state, dict) else None
+    return "" if isinstance(pid, int) and _shows(pid, directory[0], place) else _exchanged(directory)
 
 
 def _attached(socket: str, name: str, *, typed: bool) -> int:
@@ -392,4 +511,4 @@ def _printed(heard: bytearray) -> bytearray:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(taken(os.environ)))

@@ -314,14 +314,14 @@ def name_of_run(name: str, scratch: Path) -> str:
 
 
 def _leads_elsewhere(path: Path) -> bool:
-    """Whether a disk is another file than it seems: libvirt would open that with its own rights."""
+    """Whether a disk is another file than it seems: libvirt would open that with its own rights.
+
+    :raises OSError: when it cannot be read.
+    """
     if path.is_symlink():
         return True
-    try:
-        with path.open("rb") as file:
-            return refers_elsewhere(file.read(512))
-    except OSError:
-        return False
+    with path.open("rb") as file:
+        return refers_elsewhere(file.read(512))
 
 
 def _cannot_be_saved(machine: Machine, rules: VmRules) -> bool:
