@@ -133,6 +133,8 @@ class AsyncClient(Client):
         super().__init__(home, **where)
         self._channel = channel.open_async(self._at.target)
         self._stub = self.stub_class(self._channel)
+        #: Called with the bytes of each message of a reply that is kept whole; what it raises ends the call.
+        self.hold: Callable[[int], None] | None = None
 
     async def close(self) -> None:
         """Close the connection."""
@@ -160,16 +162,20 @@ class AsyncClient(Client):
 
     async def _perform(self, call: Call[T]) -> T:
         rpc = getattr(call.service(self._channel) if call.service else self._stub, call.rpc)
+        reply = rpc(call.request, metadata=self._at.metadata(), timeout=call.timeout_s)
         try:
-            reply = rpc(call.request, metadata=self._at.metadata(), timeout=call.timeout_s)
             if not call.many:
                 return call.result(await reply)
             pieces = call.gather()
             async for piece in reply:
+                if self.hold is not None:
+                    self.hold(piece.ByteSize())
                 pieces.append(piece)
             return call.result(pieces)
         except grpc.RpcError as failure:
             raise to_error(failure, peer=self._at.peer) from None
+        finally:
+            reply.cancel()
 
 
 class calls(Generic[OfDaemon, Parameters, T]):

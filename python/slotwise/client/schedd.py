@@ -379,17 +379,20 @@ class AsyncSchedd(ScheddCalls, AsyncClient):
         await self._stream.close()
         await super().close()
 
-    def query_pieces(self, constraint: str, projection: Sequence[str], limit: int) -> AsyncIterator[bytes]:
-        """As :meth:`ScheddCalls.query_json`, in pieces as they come."""
+    def query_pieces(
+        self, constraint: str, projection: Sequence[str], limit: int, *, ids: Sequence[str] = ()
+    ) -> AsyncIterator[bytes]:
+        """As :meth:`ScheddCalls.query_json`, in pieces as they come; with ``ids``, of these jobs and clusters."""
         query = convert.job_query(constraint, projection, limit)
+        query.jobs.ids.extend(ids)
         query.query.form = common_pb2.AdQuery.JSON
         return self._pieces(text("Query", query))
 
     def history_pieces(
-        self, constraint: str, projection: Sequence[str], limit: int, since: str
+        self, constraint: str, projection: Sequence[str], limit: int, since: str, kinds: Sequence[str] | None = None
     ) -> AsyncIterator[bytes]:
-        """As :meth:`ScheddCalls.history_json`, in pieces as they come."""
-        query = convert.history_query(constraint, projection, limit, since)
+        """As :meth:`ScheddCalls.history_json`, in pieces as they come; with ``kinds``, of records of runs."""
+        query = convert.history_query(constraint, projection, limit, since, kinds)
         query.query.form = common_pb2.AdQuery.JSON
         return self._pieces(text("History", query))
 

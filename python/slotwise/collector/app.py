@@ -8,6 +8,7 @@ import logging
 from pathlib import Path
 
 from slotwise.classad.values import whole
+from slotwise.collector.ad_bounds import AdLimits
 from slotwise.collector.ad_log import AdLog
 from slotwise.collector.expiry import Expiry
 from slotwise.collector.job_universes import JobUniverses
@@ -125,6 +126,11 @@ class Collector:
         self.store.updates.follow(statistics_window(config))
         self.store.counts = config.get_bool("COLLECTOR_DAEMON_STATS")
         self.servicer.longest_query_s = config.get_float("COLLECTOR_QUERY_MAX_WORKTIME")
+        self.servicer.ad_bounds.limits = AdLimits(
+            config.get_int("SLOTWISE_MAX_ADS_PER_HOST"),
+            config.get_int("SLOTWISE_MAX_ADS_PER_IDENTITY"),
+            config.get_int("SLOTWISE_MAX_NEW_ADS_PER_MINUTE"),
+        )
         self.offline.rules = offline_rules(config)
         self.sleeps.most = _most_sleeps(config)
         self._further = further_attributes(config, "COLLECTOR")
@@ -159,9 +165,13 @@ class Collector:
 
     def expire(self) -> None:
         """Expire the ads that were not renewed in time."""
-        for kind in self.store.expire(self._context.clock.now(), self.expiry.lifetime_s, log_expired):
+        for kind in self.store.expire(self._context.clock.now(), self.expiry.lifetime_s, self._lost):
             for private in (False, True):
                 self.servicer.ring(kind, private)
+
+    def _lost(self, kind: str, keys: list[str]) -> None:
+        log_expired(kind, keys)
+        self.servicer.owners.release(kind, keys)
 
     def refresh_own_ad(self) -> None:
         """Update the collector's own ad, at most once a second, because each query asks for it."""

@@ -132,7 +132,7 @@ class NodeServicer(node_pb2_grpc.NodesServicer):
         require_private(context)
         now, peer = self._clock.now(), peer_host(context)
         what = self._checked(request)
-        made = Waiting(what, ids.secret(), peer, call.network_of(peer), now, request.csr)
+        made = Waiting(what, ids.secret(), peer, call.asked_by(context, peer), now, request.csr)
         known = self._record.node(what.name)
         again = known is not None and not known.removed_at and known.public_key == what.public_key
         if again and known is not None and known.tls_key == what.tls_key and known.roles == what.roles:

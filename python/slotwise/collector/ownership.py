@@ -7,6 +7,7 @@ advertise, for as long as the ad exists. An administrator may do all of it, and 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from msgspec import Struct
@@ -63,6 +64,19 @@ class Owners:
         self._is_there = is_there
         #: The identity and the key as it was spelled, by name in lower case.
         self._owners: dict[tuple[str, str], tuple[str, str]] = {}
+        #: How many names each identity has.
+        self._held: Counter[str] = Counter()
+
+    def held(self, identity: str) -> int:
+        """How many names an identity has."""
+        return self._held[identity]
+
+    def _forget(self, name: tuple[str, str]) -> None:
+        found = self._owners.pop(name, None)
+        if found is not None:
+            self._held[found[0]] -= 1
+            if self._held[found[0]] <= 0:
+                del self._held[found[0]]
 
     def owner(self, kind: str, key: str) -> str | None:
         """The identity that owns the name; None when nobody does."""
@@ -71,7 +85,7 @@ class Owners:
         if found is None:
             return None
         if not self._is_there(kind, found[1]):
-            del self._owners[name]
+            self._forget(name)
             return None
         return found[0]
 
@@ -105,7 +119,7 @@ class Owners:
         for key in keys:
             name = (kind.lower(), key.lower())
             if sender.is_administrator:
-                self._owners.pop(name, None)
+                self._forget(name)
                 continue
             former = self.owner(kind, key)
             if former is not None and self._only_notes(sender, kind, key):
@@ -113,13 +127,15 @@ class Owners:
             if former != sender.identity.name:
                 if former is not None:
                     taken.append(f"{key} (of {former})")
+                self._forget(name)
                 self._owners[name] = (sender.identity.name, key)
+                self._held[sender.identity.name] += 1
         return taken
 
     def release(self, kind: str, keys: Iterable[str]) -> None:
         """Release these names."""
         for key in keys:
-            self._owners.pop((kind.lower(), key.lower()), None)
+            self._forget((kind.lower(), key.lower()))
 
 
 def misnamed(sender: Sender, kind: str, pack: PackKeys) -> str | None:

@@ -11,6 +11,8 @@ from typing import TypeVar
 
 from slotwise.classad import ExprTree
 from slotwise.clock import Clock
+from slotwise.collector.ad_bounds import AdBounds, AdLimits
+from slotwise.collector.naming import misnamings
 from slotwise.collector.ownership import NAMING, Owners, Sender, misnamed, sender_of
 from slotwise.collector.sleeps import SleepRecord
 from slotwise.collector.store import AdStore
@@ -18,7 +20,7 @@ from slotwise.daemon.ad_query import answer
 from slotwise.daemon.questions import Questions
 from slotwise.errors import BusyError, DeniedError, SlotwiseError, UnauthenticatedError, UsageError
 from slotwise.observe.log import listed
-from slotwise.table import AdTable, ApplyReport, PackKeys, pack_keys
+from slotwise.table import AdTable, ApplyReport, PackKeys, pack_keys, without
 from slotwise.wire import call, security
 from slotwise.wire.context import Context
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc, common_pb2
@@ -31,6 +33,9 @@ _SMALL_PACK = 48 * 1024
 _SMALL_TABLE = 500
 #: Ads in one message to subscribers.
 _CHUNK_ROWS = 4000
+#: Refused ads of one message that are told one by one, and how often crowds of them are logged, of how many senders.
+_TOLD = 10
+_CROWD_TOLD_S, _CROWDS_MOST = 60.0, 1000
 T = TypeVar("T")
 
 
@@ -57,6 +62,10 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
         self._refresh = refresh
         self._sleeps = sleeps
         self.owners = Owners(store.has)
+        #: Whoever advertises is bounded once the configuration says so.
+        self.ad_bounds = AdBounds(AdLimits())
+        #: When it is time to log again that a sender has too many ads.
+        self._crowds_told: dict[str, float] = {}
         self._questions = Questions(clock, in_threads_from=_SMALL_TABLE)
         self._subscribers: set[_Subscriber] = set()
         #: Queries so far, open now, open at once at most, and given up; for the collector's own ad.
@@ -85,13 +94,17 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
             reply = collector_pb2.AdvertiseReply(serial=request.serial)
             try:
                 found = pack_keys(pack, NAMING)
+                pack, found = await self._without(pack, found, self._misnamed(kind, found, context), reply)
                 self._require_own(kind, found, context)
+                pack, found = await self._without(pack, found, self._crowded_out(kind, found, context), reply)
                 touched = self.store.touched(kind, found, private=private, goes_offline=offline)
                 if len(pack) <= _SMALL_PACK:
                     report = self.store.apply(kind, pack, now, private=private)
                 else:
                     report = await asyncio.to_thread(self.store.apply, kind, pack, now, private=private)
                 self._take_names(kind, (*found.whole, *found.changed), context)
+                kind_of = self.store.canonical(kind)
+                self.owners.release(kind_of, [key for key in found.removed if not self.store.has(kind_of, key)])
                 self.store.settle(touched, now, goes_offline=offline)
             except OSError as error:
                 reply.refused.append(f"{kind}: cannot keep the ads of machines that are off: {error}")
@@ -112,6 +125,17 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
             if report.refused:
                 reply.refused.extend(f"{key}: {why}" for key, why in report.refused)
             yield reply
+
+    async def _without(
+        self, pack: bytes, found: PackKeys, refused: tuple[set[str], list[str]], reply: collector_pb2.AdvertiseReply
+    ) -> tuple[bytes, PackKeys]:
+        """A pack, and what is in it, without the ads of some keys; the reply says why."""
+        keys, told = refused
+        if not keys:
+            return pack, found
+        reply.refused.extend(told)
+        rest = await asyncio.to_thread(without, pack, keys)
+        return rest, pack_keys(rest, NAMING)
 
     def _require_kind(self, kind: str, context: Context) -> Sender:
         """The caller, if it may send ads of this kind."""
@@ -154,6 +178,43 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
             f"{sender.identity.name} may not advertise this: {why}",
             hint="an administrator releases a name with `slotwise advertise INVALIDATE_..._ADS`",
         )
+
+    def _misnamed(self, kind: str, pack: PackKeys, context: Context) -> tuple[set[str], list[str]]:
+        """The keys of ads of a pack with names that are none, and why, for the sender and the log."""
+        sender = self._require_kind(kind, context)
+        found = misnamings(self.store.canonical(kind), pack, by_administrator=sender.is_administrator)
+        told = [f"{why}; names are printed and quoted: slot1@host, name@host" for why in list(found.values())[:_TOLD]]
+        if len(found) > _TOLD:
+            told.append(f"{len(found) - _TOLD} more ads have no proper names")
+        who, peer = sender.identity.name, call.peer_of(context)
+        for why in told:
+            call.refusals.note(who, peer, "refused a %s ad of %s from %s: %s", kind, who, peer, why)
+        return set(found), told
+
+    def _crowded_out(self, kind: str, pack: PackKeys, context: Context) -> tuple[set[str], list[str]]:
+        """The keys of new ads of a pack beyond what the sender may add, and why, for the sender and the log."""
+        sender, kind = self._require_kind(kind, context), self.store.canonical(kind)
+        new = [key for key in dict.fromkeys(pack.whole) if not self.store.has(kind, key)]
+        if not new:
+            return set(), []
+        who, peer = sender.identity.name, call.peer_of(context)
+        network = call.network_of(call.host_of(peer))
+        room, bound = self.ad_bounds.room(sender, network, self.owners.held(who), len(new), self._clock.monotonic())
+        beyond = new[room:]
+        if not beyond:
+            return set(), []
+        why = f"{len(beyond)} new ads of {who} are more than {bound} allows: {listed(beyond)}"
+        self._note_crowd(kind, who, peer, why)
+        return set(beyond), [f"{why}; they are taken when they are sent again and there is room"]
+
+    def _note_crowd(self, kind: str, who: str, peer: str, why: str) -> None:
+        """Log a refusal, the first of a minute."""
+        now = self._clock.monotonic()
+        if now >= self._crowds_told.get(who, 0.0):
+            if len(self._crowds_told) >= _CROWDS_MOST:
+                self._crowds_told.clear()
+            self._crowds_told[who] = now + _CROWD_TOLD_S
+            _log.warning("refused %s ads from %s: %s", kind, peer, why)
 
     @answers_errors
     async def Invalidate(

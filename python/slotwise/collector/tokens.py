@@ -47,11 +47,13 @@ class Pending(Struct):
     token: str = ""
     #: When its token was asked for last; 0: not yet.
     polled_at: float = 0.0
+    #: Whom it counts to (``call.asked_by``); empty: its address.
+    asked_by: str = ""
 
     @property
     def network(self) -> str:
         """Where it came from, as bounds count it."""
-        return call.network_of(self.peer)
+        return self.asked_by or call.network_of(self.peer)
 
     @property
     def heard_at(self) -> float:
@@ -113,7 +115,7 @@ class Requests(Struct):
             del self.pending[request_id]
         self.rules = [rule for rule in self.rules if now < rule.until]
 
-    def add(self, asked: token_pb2.TokenRequest, request_id: str, peer: str, now: float) -> Pending:
+    def add(self, asked: token_pb2.TokenRequest, request_id: str, peer: str, now: float, asked_by: str = "") -> Pending:
         """Add a request.
 
         :raises BusyError: too many wait, none of which makes room.
@@ -121,9 +123,10 @@ class Requests(Struct):
         """
         self.expire(now)
         _check(asked)
-        if (displaced := waiting_room.making_room(self.pending, call.network_of(peer), now)) is not None:
+        made = Pending(asked, request_id, code_of(asked), peer, now, asked_by=asked_by)
+        if (displaced := waiting_room.making_room(self.pending, made.network, now)) is not None:
             del self.pending[displaced]
-        made = self.pending[request_id] = Pending(asked, request_id, code_of(asked), peer, now)
+        self.pending[request_id] = made
         return made
 
     def find(self, request_id: str, now: float) -> Pending:
@@ -231,7 +234,7 @@ class TokenServicer(token_pb2_grpc.TokensServicer):
         request_id = str(1_000_000 + int(ids.secret(64), 16) % 9_000_000)
         limit(request, self._request_limits())
         self.require_free(request.identity, request.public_key)
-        made = self._requests.add(request, request_id, peer, now)
+        made = self._requests.add(request, request_id, peer, now, call.asked_by(context, peer))
         _log.info("request %s (%s) for a token of %s from %s", request_id, made.code, request.identity, peer)
         if any(rule.covers(request, peer, now) for rule in self._requests.rules):
             self._approve(made, "a rule of auto-approval")

@@ -1,6 +1,7 @@
 """How many requests wait for an administrator, and which makes room for another. No I/O.
 
-Anybody may ask for a place in the pool or for a token, so requests are bounded: from one address, and in all. A host
+Anybody may ask for a place in the pool or for a token, so requests are bounded: from one address, or of one user of the
+collector's own host, and in all. A host
 or user whose command still runs asks for the answer every few seconds. A request of which nothing has been heard for
 a while makes room for one of the same address, and so does the oldest that has had its time to be seen by an
 administrator: hosts behind one router take turns, and whoever goes on asking holds no place for good. Where all
@@ -26,7 +27,8 @@ TURN_S = 300.0
 
 
 class Waits(Protocol):
-    """A request that waits. ``network``: the address that it came from, as bounds count it (``call.network_of``)."""
+    """A request that waits. ``network``: whom it counts to: the address that it came from, or a user of this host
+    (``call.asked_by``)."""
 
     @property
     def network(self) -> str: ...
@@ -60,7 +62,7 @@ def making_room(waiting: Mapping[str, Waits], network: str, now: float) -> str |
         victim = _stalest(own, now) or _had_its_turn(own, now)
         if victim is None:
             raise BusyError(
-                f"{counts[network]} requests from this address wait for approval",
+                f"{counts[network]} requests from this address or user wait for approval",
                 hint="an administrator decides on them; a join token (`slotwise node token`) needs no approval",
             )
         return victim

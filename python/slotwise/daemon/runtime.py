@@ -64,7 +64,7 @@ from slotwise.wire.gen import common_pb2, daemon_pb2, daemon_pb2_grpc
 from slotwise.wire.keys import PoolSecrets
 from slotwise.wire.login import LIFETIME_S, LoginServer, socket_of
 from slotwise.wire.origin import broker_of, origin_of
-from slotwise.wire.server import bind, bind_socket, listen, make_server
+from slotwise.wire.server import bind, bind_socket, connections_most, listen, make_server
 from slotwise.wire.status import answers_errors
 
 _log = logging.getLogger(__name__)
@@ -366,7 +366,7 @@ async def _serve(
     lock = DaemonLock(home, name)
     context = await _context(name, home, config, env, config_file)
 
-    bounds = _connection_bounds(home, context.address)
+    bounds = _connection_bounds(home, context.address, context.authenticator)
     _bound_peers(bounds, context)
 
     async def reload() -> list[str]:
@@ -574,7 +574,7 @@ def _limit_tokens(authenticator: security.Authenticator, config: Config) -> None
     authenticator.max_age_s = age if age is not None and age > 0 else None
 
 
-def _connection_bounds(home: PoolHome, me: DaemonAddress) -> ConnectionBounds:
+def _connection_bounds(home: PoolHome, me: DaemonAddress, authenticator: security.Authenticator) -> ConnectionBounds:
     account = privileges.account()
     exempt = frozenset({0, os.geteuid(), *(() if account is None else (account.uid,))})
     ports = {int(me.tcp.rpartition(":")[2])}
@@ -584,7 +584,16 @@ def _connection_bounds(home: PoolHome, me: DaemonAddress) -> ConnectionBounds:
     elif me.certificate_port:
         ports.add(me.certificate_port)
     own = socket_path.usable(me.socket)
-    return ConnectionBounds(own, ports, of_user=0, of_address=0, exempt=exempt, behind=behind)
+    return ConnectionBounds(
+        own,
+        ports,
+        of_user=0,
+        of_address=0,
+        exempt=exempt,
+        behind=behind,
+        peers=authenticator.peers,
+        unproved_most=connections_most() // 2,
+    )
 
 
 def _bound_peers(bounds: ConnectionBounds, context: DaemonContext) -> None:

@@ -19,6 +19,7 @@ from slotwise.home import PoolHome
 from slotwise.shared_port.request import LONGEST, Request, read_request, reply
 from slotwise.shared_port.splice import splice
 from slotwise.wire import call, origin, socket_path
+from slotwise.wire.local_peer import account_at, is_loopback
 
 _log = logging.getLogger(__name__)
 
@@ -101,7 +102,7 @@ class Passage:
 
     :param default: the daemon that is meant where a caller names none.
     :param most: descriptors that connections may take.
-    :param most_of_network: connections of one address; 0: any number.
+    :param most_of_network: connections of one address, or of one account of this host; 0: any number.
     """
 
     def __init__(self, home: PoolHome, default: str, most: int, most_of_network: int) -> None:
@@ -138,7 +139,7 @@ class Passage:
                     await asyncio.sleep(_BREATH_S)
                 continue
             caller = caller_of(address)
-            network = caller.network
+            network = _whose(caller, taken)
             crowded = 0 < self.most_of_network <= self._of_network[network]
             full = len(self._tasks) >= self._most
             if full and not crowded and self._silent:
@@ -255,6 +256,18 @@ class Passage:
     async def _refuse(self, taken: socket.socket, status: int) -> None:
         with contextlib.suppress(OSError):
             await asyncio.get_running_loop().sock_sendall(taken, reply(status))
+
+
+def _whose(caller: Caller, taken: socket.socket) -> str:
+    """Whom bounds count a connection to: the account of this host that makes it, where the kernel tells, or an address;
+    all addresses of the loopback interface are every account's."""
+    if not is_loopback(caller.host):
+        return caller.network
+    with contextlib.suppress(OSError):
+        uid = account_at((caller.host, caller.port), taken.getsockname()[:2])
+        if uid is not None:
+            return f"uid {uid}"
+    return caller.network
 
 
 async def _read(taken: socket.socket) -> Request | None:

@@ -38,6 +38,7 @@ from slotwise.table.packs import (
     survey_pack,
     unpack_ads,
     unpack_ops,
+    without,
 )
 
 __all__ = [
@@ -65,4 +66,5 @@ __all__ = [
     "too_much",
     "unpack_ads",
     "unpack_ops",
+    "without",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -105,6 +105,24 @@ def unpack_ads(pack: bytes) -> list[ClassAd]:
 def unpack_ops(pack: bytes) -> list[tuple[str, str | None, ClassAd | None, list[str]]]:
     """The operations of a pack: (kind, key, ad, removed names), kind one of ``ad``, ``delta``, ``remove``."""
     return _native.unpack_ops(pack)
+
+
+def without(pack: bytes, keys: Collection[str]) -> bytes:
+    """A pack without what it says of the ads of *keys*.
+
+    :raises AdBatchError: the bytes are not a pack.
+    """
+    builder = PackBuilder()
+    for kind, key, ad, removed in unpack_ops(pack):
+        if key is None or key in keys:
+            continue
+        if kind == "remove":
+            builder.remove(key)
+        elif kind == "ad" and ad is not None:
+            builder.upsert(key, ad)
+        elif ad is not None:
+            builder.update(key, ad, removed)
+    return builder.finish()
 
 
 def diff_ads(old: ClassAd, new: ClassAd) -> tuple[ClassAd, list[str]]:

@@ -18,8 +18,10 @@ from msgspec import Struct
 from starlette.requests import Request
 
 from slotwise.errors import DeniedError, UnauthenticatedError
+from slotwise.web.bounds import ANYBODY
 from slotwise.web.sessions import Sessions
 from slotwise.web.settings import Readers
+from slotwise.wire import call
 from slotwise.wire.credential import Credential, Metadata, TokenCredential
 from slotwise.wire.gate import FOR_USER
 from slotwise.wire.local_peer import account_at
@@ -38,9 +40,11 @@ class Access(Struct, frozen=True):
 
     credential: Credential
     signed_in: bool
-    #: Tells callers apart, for what each of them may have at a time, once a daemon has found the token good; empty
-    #: without one.
+    #: Tells callers apart, for what each of them may have at a time: a user, once a daemon has found the token good, or
+    #: without one an ``<address>``; empty where nothing is known.
     caller: str = ""
+    #: The token that the caller shows; empty without one.
+    token: str = ""
 
 
 class Gate:
@@ -83,9 +87,9 @@ class Gate:
                 hint=SIGN_IN,
             )
         if self.readers == "all":
-            return Access(self._own, False)
+            return Access(self._own, False, self._local_user(request) or _address_of(request))
         if self.readers == "loopback" and (user := self._local_user(request)):
-            return Access(ForUser(self._own, user), False)
+            return Access(ForUser(self._own, user), False, user)
         raise UnauthenticatedError(
             "reading needs a token here",
             hint="send `Authorization: Bearer TOKEN`; SLOTWISE_HTTP_READ_WITHOUT_TOKEN says who needs none",
@@ -120,7 +124,7 @@ def _of(token: str) -> Access:
     token = token.strip()
     if not (token.isascii() and token.isprintable()):
         raise UnauthenticatedError("that is not a token", hint="`slotwise token fetch` gives you one")
-    return Access(TokenCredential(token), True, _whose(token))
+    return Access(TokenCredential(token), True, _whose(token), token)
 
 
 def _whose(token: str) -> str:
@@ -130,6 +134,10 @@ def _whose(token: str) -> str:
     except UnauthenticatedError:
         found = None
     return found if isinstance(found, str) and found else hashlib.sha256(token.encode()).hexdigest()
+
+
+def _address_of(request: Request) -> str:
+    return f"<{call.network_of(request.client.host)}>" if request.client else ANYBODY
 
 
 def _is_local(request: Request) -> bool:

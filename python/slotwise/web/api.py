@@ -7,6 +7,7 @@ commas) and ``limit``.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -20,7 +21,7 @@ from slotwise.errors import NotFoundError, SlotwiseError
 from slotwise.web import job_requests as of_jobs
 from slotwise.web import pool_requests as of_pool
 from slotwise.web.access import Gate
-from slotwise.web.asked import LIMIT, LIMIT_MOST, Asked
+from slotwise.web.asked import LIMIT, LIMIT_MOST, Asked, Releasing
 from slotwise.web.bounds import ServiceBounds
 from slotwise.web.exposition import Scraper
 from slotwise.web.job_requests import PREFIX
@@ -30,6 +31,7 @@ from slotwise.web.pool_requests import of_kind
 from slotwise.web.problems import HEADERS, on_error
 from slotwise.web.settings import Serves
 from slotwise.web.trend import Trend
+from slotwise.web.verified import Verified
 
 _METRICS = "/metrics"
 
@@ -153,16 +155,26 @@ def application(
 ) -> Starlette:
     """The application, whole, or with the metrics alone."""
 
-    bounds = ServiceBounds()
+    bounds, verified = ServiceBounds(), Verified()
 
     def served(one: Operation) -> Route:
         async def endpoint(request: Request) -> Response:
             access = gate.access(request)
-            response = await one.handle(
-                Asked(request, access, PoolClient(env, access.credential), scraper, gate.sessions, bounds, trend)
-            )
-            response.headers.update(HEADERS)
-            return response
+            # Whose the token is is known before anything of a body is read.
+            access = await verified.access(access, PoolClient(env, access.credential), reads=one.method == "GET")
+            held = AsyncExitStack()
+            try:
+                held.enter_context(bounds.requests.one(access.caller))
+                memory = held.enter_context(bounds.memory.of(access.caller))
+                pool = PoolClient(env, access.credential, memory.take)
+                response = await one.handle(
+                    Asked(request, access, pool, scraper, gate.sessions, bounds, trend, memory, held)
+                )
+                response.headers.update(HEADERS)
+            except BaseException:
+                await held.aclose()
+                raise
+            return Releasing(response, held)
 
         return Route(one.path, endpoint, methods=[one.method])
 

@@ -19,7 +19,7 @@ from slotwise.client.call import JsonPage
 from slotwise.errors import AdSyntaxError, UnauthenticatedError, UsageError
 from slotwise.table import AdTable
 from slotwise.web.access import Access
-from slotwise.web.bounds import ServiceBounds
+from slotwise.web.bounds import Held, ServiceBounds
 from slotwise.web.exposition import Scraper
 from slotwise.web.pool_client import PoolClient
 from slotwise.web.sessions import Sessions
@@ -29,6 +29,8 @@ from slotwise.web.trend import Trend
 LIMIT, LIMIT_MOST = 1000, 100_000
 #: Bytes of a request's body.
 _BODY_MOST = 4 * 1024 * 1024
+#: Bytes of memory that a byte of JSON may become.
+_PARSED = 16
 Client = TypeVar("Client")
 #: One `=` where an operator is expected.
 _ASSIGNS = re.compile(r"[^=!<>?]=[^=!?]")
@@ -44,6 +46,10 @@ class Asked(Struct, frozen=True):
     sessions: Sessions
     bounds: ServiceBounds
     trend: Trend
+    #: What it holds of the service's memory.
+    memory: Held
+    #: Closed when the answer has been sent, or is not wanted any more.
+    held: AsyncExitStack
 
     def words(self, name: str) -> list[str]:
         """A parameter that is a list."""
@@ -100,12 +106,17 @@ class Asked(Struct, frozen=True):
         """The JSON object of the request.
 
         :raises UsageError: when there is none.
+        :raises BusyError: when the caller's requests hold as much as they may.
         """
+        said = self.request.headers.get("content-length", "0")
+        if said.isascii() and said.isdigit() and (len(said) > 12 or int(said) > _BODY_MOST):
+            raise UsageError(f"the request is larger than {_BODY_MOST} bytes")
         size, pieces = 0, []
         async for piece in self.request.stream():
             size += len(piece)
             if size > _BODY_MOST:
                 raise UsageError(f"the request is larger than {_BODY_MOST} bytes")
+            self.memory.take(_PARSED * len(piece))
             pieces.append(piece)
         try:
             found = json.loads(b"".join(pieces))
@@ -135,39 +146,31 @@ async def streamed(
 
     :raises BusyError: when the caller reads as many long lists as one may.
     """
-    stack = AsyncExitStack()
-    try:
-        limit = asked.limit()
-        written = pieces(await stack.enter_async_context(opened))
-        # What is wrong with the request, or its token, is said before the answer begins.
-        first = await anext(written, b"[]")
-        if limit > LIMIT:
-            stack.enter_context(asked.bounds.lists.one(asked.access.caller))
-    except BaseException:
-        await stack.aclose()
-        raise
+    if asked.limit() > LIMIT:
+        asked.held.enter_context(asked.bounds.lists.one(asked.access.caller))
+    written = pieces(await asked.held.enter_async_context(opened))
+    # What is wrong with the request, or its token, is said before the answer begins.
+    first = await anext(written, b"[]")
 
     async def rest() -> AsyncIterator[bytes]:
-        try:
-            yield first
-            async for piece in written:
-                yield piece
-        finally:
-            await stack.aclose()
+        yield first
+        async for piece in written:
+            yield piece
 
-    return _Streamed(rest(), stack)
+    return StreamingResponse(rest(), media_type="application/json")
 
 
-class _Streamed(StreamingResponse):
-    """A stream that gives back what it holds even when nothing of it was read."""
+class Releasing(Response):
+    """A response that gives back what it holds once it is sent, also when nothing of it was read."""
 
-    def __init__(self, content: AsyncIterator[bytes], held: AsyncExitStack) -> None:
-        super().__init__(content, media_type="application/json")
+    def __init__(self, response: Response, held: AsyncExitStack) -> None:
+        super().__init__()
+        self._response = response
         self._held = held
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await super().__call__(scope, receive, send)
+            await self._response(scope, receive, send)
         finally:
             await self._held.aclose()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -80,15 +80,27 @@ def _page_limit(asked: Asked) -> int:
 
 async def job(asked: Asked) -> Response:
     """A job, or those of a cluster."""
-    constraint = constraint_of(asked.request.path_params["job"])
-    async with asked.pool.schedd(asked.schedd) as schedd:
-        ids = [asked.request.path_params["job"]]
-        ads = await schedd.query("", asked.words("projection"), limit=asked.limit(), ids=ids)
-        if not ads:
-            ads = await schedd.history(constraint, asked.words("projection"), limit=asked.limit())
-    if not ads:
-        raise NotFoundError(f"there is no job {asked.request.path_params['job']}, nor was there one of late")
-    return ads_response(ads)
+    name = asked.request.path_params["job"]
+    constraint, projection = constraint_of(name), asked.words("projection")
+
+    async def found(schedd: AsyncSchedd) -> AsyncIterator[bytes]:
+        pieces = schedd.query_pieces("", projection, asked.limit(), ids=[name])
+        first = await anext(pieces, b"[]")
+        if _is_empty(first):
+            pieces = schedd.history_pieces(constraint, projection, asked.limit(), "")
+            first = await anext(pieces, b"[]")
+        if _is_empty(first):
+            raise NotFoundError(f"there is no job {name}, nor was there one of late")
+        yield first
+        async for piece in pieces:
+            yield piece
+
+    return await streamed(asked, asked.pool.schedd(asked.schedd), found)
+
+
+def _is_empty(piece: bytes) -> bool:
+    """Whether the first piece of a list is the whole of an empty one."""
+    return piece.translate(None, b" \n") == b"[]"
 
 
 async def history(asked: Asked) -> Response:
@@ -112,8 +124,11 @@ async def runs(asked: Asked) -> Response:
     constraint = constraint_of(asked.request.path_params["job"])
     projection = asked.words("projection") or list(_RUN_ATTRIBUTES)
     limit = min(asked.limit(), _RUNS_MOST)
-    async with asked.pool.schedd(asked.schedd) as schedd:
-        return ads_response(await schedd.runs(constraint, projection, limit=limit))
+    return await streamed(
+        asked,
+        asked.pool.schedd(asked.schedd),
+        lambda schedd: schedd.history_pieces(constraint, projection, limit, "", ("EPOCH",)),
+    )
 
 
 async def act(asked: Asked) -> Response:
@@ -264,16 +279,16 @@ async def events(asked: Asked) -> Response:
         ads = await schedd.query(constraint, ("ClusterId", "ProcId", "JobStatus"), limit=_FOLLOWED_MOST)
         return {f"{ad.get('ClusterId')}.{ad.get('ProcId')}": whole(ad.get("JobStatus")) for ad in ads}
 
-    async with asked.pool.schedd(asked.schedd) as schedd:
+    asked.held.enter_context(asked.bounds.events.one(asked.access.caller))
+    pool = replace(asked.pool, hold=None)  # nothing that a look finds is kept
+    async with pool.schedd(asked.schedd) as schedd:
         first = await look(schedd)  # what is wrong with the request is said before the stream begins
 
     async def follow() -> AsyncIterator[str]:
-        with asked.bounds.events.one(asked.access.caller):
-            async with asked.pool.schedd(asked.schedd) as schedd:
-                async for text in changes(first, partial(look, schedd), asked.request.is_disconnected):
-                    yield text
+        async with pool.schedd(asked.schedd) as schedd:
+            async for text in changes(first, partial(look, schedd), asked.request.is_disconnected):
+                yield text
 
-    asked.bounds.events.require_room(asked.access.caller)
     return StreamingResponse(follow(), media_type="text/event-stream")
 
 

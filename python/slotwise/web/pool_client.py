@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from msgspec import Struct
@@ -17,11 +17,14 @@ class PoolClient(Struct, frozen=True):
 
     env: Mapping[str, str]
     credential: Credential
+    #: Called with the bytes of replies that are kept whole; what it raises ends the call.
+    hold: Callable[[int], None] | None = None
 
     @asynccontextmanager
     async def collector(self) -> AsyncIterator[AsyncCollector]:
         """The pool's collector."""
         async with AsyncCollector(env=self.env, credential=self.credential) as collector:
+            collector.hold = self.hold
             yield collector
 
     @asynccontextmanager
@@ -30,6 +33,7 @@ class PoolClient(Struct, frozen=True):
         async with AsyncNegotiator(
             env=self.env, credential=self.credential, address=await self._address("negotiator", None)
         ) as negotiator:
+            negotiator.hold = self.hold
             yield negotiator
 
     @asynccontextmanager
@@ -40,6 +44,7 @@ class PoolClient(Struct, frozen=True):
         """
         address = await self._address("schedd", name)
         async with AsyncSchedd(env=self.env, credential=self.credential, address=address) as schedd:
+            schedd.hold = self.hold
             yield schedd
 
     @asynccontextmanager

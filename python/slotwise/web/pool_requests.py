@@ -138,7 +138,7 @@ async def sign_in(asked: Asked) -> Response:
         who = await _who(asked, collector)
     response = JSONResponse(who)
     secure = asked.request.url.scheme == "https"
-    name = asked.sessions.begin(token)
+    name = asked.sessions.begin(token, asked.access.caller)
     response.set_cookie(COOKIE, name, max_age=int(LASTS_S), httponly=True, secure=secure, samesite="strict", path="/")
     return response
 

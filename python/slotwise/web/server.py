@@ -24,6 +24,8 @@ from slotwise.web.exposition import Scraper
 from slotwise.web.pool_client import PoolClient
 from slotwise.web.settings import WebSettings
 from slotwise.web.trend import Trend, watch
+from slotwise.wire import call
+from slotwise.wire.local_peer import account_at, is_loopback
 
 _log = logging.getLogger(__name__)
 #: How long requests under way may take when the service ends, in seconds.
@@ -32,8 +34,51 @@ _GRACE_S = 2
 _IDLE_S = 30
 #: How long a caller may take to send a request, head and body, in seconds.
 _REQUEST_S = 30
-#: How long a caller may take nothing of an answer that is sent to it, in seconds.
-_STALL_S = 60
+#: How often it is looked whether a caller takes what is sent to it, in seconds, and the bytes that it has to have taken
+#: meanwhile unless it has taken all.
+_STALL_S, _TAKEN_LEAST = 10, 16 * 1024
+#: The part of all connections that one caller may have.
+_SHARE_EACH = 4
+
+
+class Peers:
+    """The connections of each caller: an account where they come over the loopback interface, else an address."""
+
+    def __init__(self, most_each: int) -> None:
+        self.most_each = most_each
+        self._open: dict[str, dict[Connection, None]] = {}
+
+    def enter(self, connection: Connection) -> str:
+        """Count a connection; where there are too many of its caller, the oldest that waits for a request makes room.
+
+        :returns: its caller; empty: it is not taken.
+        """
+        who = _whose(connection)
+        own = self._open.setdefault(who, {})
+        if len(own) >= self.most_each:
+            waiting = next((one for one in own if one.waits), None)
+            if waiting is None:
+                return ""
+            del own[waiting]
+            waiting.transport.abort()
+        own[connection] = None
+        return who
+
+    def leave(self, connection: Connection, who: str) -> None:
+        """Count it no more."""
+        own = self._open.get(who, {})
+        own.pop(connection, None)
+        if not own:
+            self._open.pop(who, None)
+
+
+def _whose(connection: Connection) -> str:
+    peer, here = (connection.transport.get_extra_info(name) for name in ("peername", "sockname"))
+    if not peer or not here:
+        return "<unknown>"
+    if is_loopback(peer[0]) and (uid := account_at(peer[:2], here[:2])) is not None:
+        return f"uid {uid}"
+    return f"<{call.network_of(peer[0])}>"
 
 
 class Connection(H11Protocol):
@@ -42,13 +87,26 @@ class Connection(H11Protocol):
 
     request_s: float = _REQUEST_S
     stall_s: float = _STALL_S
+    #: Those of all callers; None: they are not bounded.
+    peers: Peers | None = None
+    _who = ""
     _due: asyncio.TimerHandle | None = None
     _stalled: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Expect a request."""
         super().connection_made(cast("asyncio.Transport", transport))
+        if self.peers is not None:
+            self._who = self.peers.enter(self)
+            if not self._who:
+                self.transport.abort()
+                return
         self._expect(self.request_s)
+
+    @property
+    def waits(self) -> bool:
+        """Whether no whole request is there to be answered."""
+        return self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
 
     def on_response_complete(self) -> None:
         """Expect the next one."""
@@ -58,7 +116,17 @@ class Connection(H11Protocol):
     def pause_writing(self) -> None:
         """The caller does not take what is sent: end unless it goes on soon, as daemons wait for it, too."""
         super().pause_writing()
-        self._stalled = self.loop.call_later(self.stall_s, self.transport.abort)
+        self._watch_stall()
+
+    def _watch_stall(self) -> None:
+        left = self.transport.get_write_buffer_size()
+        self._stalled = self.loop.call_later(self.stall_s, self._end_if_stalled, left)
+
+    def _end_if_stalled(self, before: int) -> None:
+        if self.transport.get_write_buffer_size() > before - _TAKEN_LEAST:
+            self.transport.abort()
+        else:
+            self._watch_stall()
 
     def resume_writing(self) -> None:
         """It goes on."""
@@ -74,6 +142,8 @@ class Connection(H11Protocol):
         """Expect nothing more."""
         self._expect(None)
         self._goes_on()
+        if self.peers is not None:
+            self.peers.leave(self, self._who)
         super().connection_lost(exc)
 
     def _expect(self, seconds: float | None) -> None:
@@ -82,7 +152,7 @@ class Connection(H11Protocol):
         self._due = None if seconds is None else self.loop.call_later(seconds, self._end_unless_received)
 
     def _end_unless_received(self) -> None:
-        if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+        if self.waits:
             self.transport.abort()
 
 
@@ -108,7 +178,7 @@ class Web:
         self._server = _Server(
             uvicorn.Config(
                 app,
-                http=Connection,
+                http=type("Counted", (Connection,), {"peers": Peers(max(1, settings.connections // _SHARE_EACH))}),
                 host=settings.host,
                 port=settings.port,
                 log_config=None,

@@ -7,12 +7,12 @@ one ends with the session.
 from __future__ import annotations
 
 import secrets
-from collections import OrderedDict
 from collections.abc import Callable
 
-#: How long a session lasts, in seconds, and how many there are at most; the oldest goes first.
+#: How long a session lasts, in seconds, and how many one user has, and how many there are, at most; the oldest goes
+#: first, of the user who begins one, or of the user who has the most.
 LASTS_S = 12 * 3600.0
-_MOST = 10_000
+MOST_EACH, _MOST = 20, 10_000
 
 
 class Sessions:
@@ -20,24 +20,37 @@ class Sessions:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._tokens: OrderedDict[str, tuple[str, float]] = OrderedDict()
+        #: By name: the token, when it ends, and whose it is.
+        self._tokens: dict[str, tuple[str, float, str]] = {}
+        #: The names of each user's sessions, the oldest first.
+        self._of_user: dict[str, list[str]] = {}
 
-    def begin(self, token: str) -> str:
-        """A session in which requests are made with ``token``; returns its name."""
+    def begin(self, token: str, user: str) -> str:
+        """A session in which ``user`` makes requests with ``token``; returns its name."""
         name = secrets.token_urlsafe(32)
-        self._tokens[name] = (token, self._now() + LASTS_S)
-        while len(self._tokens) > _MOST:
-            self._tokens.popitem(last=False)
+        self._tokens[name] = (token, self._now() + LASTS_S, user)
+        own = self._of_user.setdefault(user, [])
+        own.append(name)
+        if len(own) > MOST_EACH:
+            self.end(own[0])
+        elif len(self._tokens) > _MOST:
+            self.end(max(self._of_user.values(), key=len)[0])
         return name
 
     def token(self, name: str) -> str:
         """The token of a session; empty when there is none of this name, or no more."""
-        token, until = self._tokens.get(name, ("", 0.0))
+        token, until, _ = self._tokens.get(name, ("", 0.0, ""))
         if self._now() >= until:
-            self._tokens.pop(name, None)
+            self.end(name)
             return ""
         return token
 
     def end(self, name: str) -> None:
         """Forget a session."""
-        self._tokens.pop(name, None)
+        found = self._tokens.pop(name, None)
+        if found is None:
+            return
+        own = self._of_user[found[2]]
+        own.remove(name)
+        if not own:
+            del self._of_user[found[2]]

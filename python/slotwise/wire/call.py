@@ -36,6 +36,8 @@ _log = logging.getLogger(__name__)
 caller: ContextVar[str] = ContextVar("caller", default="an unauthenticated user")
 #: The same with what the caller may do; None where nobody had to say who calls.
 identity: ContextVar[Identity | None] = ContextVar("identity", default=None)
+#: Who showed a valid token in a call that needs none; empty without one.
+shown: ContextVar[str] = ContextVar("shown", default="")
 #: What the lists of users and hosts say of that caller, level by level; empty where no list was asked.
 decisions: ContextVar[Mapping[str, Decision]] = ContextVar("decisions", default=MappingProxyType({}))
 #: The claims of the host token that came with the call's proof, with the ``kid`` that signed it; None without one.
@@ -57,6 +59,12 @@ def peer_of(context: Context) -> str:
     if kind in ("ipv4", "ipv6"):
         return f"<{unquote(where)}>"
     return "a local socket" if kind == "unix" else "an unknown address"
+
+
+def asked_by(context: Context, host: str) -> str:
+    """Whom a request that needs no token counts to: the network of ``host``, where it comes from; on this host, which
+    all accounts share, the user who showed a token with it."""
+    return (shown.get() if is_local(context) else "") or network_of(host)
 
 
 def is_local(context: Context) -> bool:
@@ -82,16 +90,17 @@ def host_of(peer: str) -> str:
 
 def network_of(host: str) -> str:
     """Whom bounds and waits count as one: an IPv4 address, or the network of 64 bits of an IPv6 address, all of whose
-    addresses one host may have."""
+    addresses one host may have; the loopback interface, all of whose addresses every account of this host has."""
     try:
         address = ipaddress.ip_address(host.strip("[]"))
     except ValueError:
         return host
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    if address.is_loopback:
+        return "127.0.0.1"
     if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return str(address.ipv4_mapped)
-        if not address.is_loopback:
-            return str(ipaddress.ip_network((int(address) >> 64 << 64, 64)))
+        return str(ipaddress.ip_network((int(address) >> 64 << 64, 64)))
     return str(address)
 
 

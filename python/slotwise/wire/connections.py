@@ -2,7 +2,12 @@
 
 gRPC bounds the connections of a port or socket as a whole, so that one user of the host could take them all. It offers
 no place to look at a connection before it is taken: so this process looks at its own descriptors, from time to time,
-and shuts the youngest connections of who has too many. Root and the daemons' account are not bounded.
+and shuts the youngest connections of who has too many. Whoever connects over the loopback interface counts by its
+account, which the kernel tells, whatever address of 127.0.0.0/8 it calls from. Root and the daemons' account are not
+bounded.
+
+A connection on which no valid token is shown is closed after a while. All such connections together take a part of
+those that there may be at most: the rest is for those who show tokens, and for whoever has shown one before.
 """
 
 from __future__ import annotations
@@ -17,12 +22,33 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 from slotwise.wire import call, origin
+from slotwise.wire.known_peers import KnownPeers
+from slotwise.wire.local_peer import account_at, is_loopback
 
 _OWN_DESCRIPTORS = "/proc/self/fd"
 #: The least time between two looks, and how much longer that is than a look takes: at most a twentieth of a core.
 _PAUSE_S, _SHARE = 0.25, 20.0
+#: How long a connection may be there without a valid token, or after an answer that needs none, in seconds.
+UNPROVED_S = 20.0
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A connection.
+
+    :param inode: tells it from an earlier one with the same descriptor.
+    :param who: whose it is: an account, an ``<address>``, or empty: it is not bounded.
+    :param key: what tells it from others to :class:`KnownPeers`; empty where callers have no address.
+    :param since: when it was seen first, on the monotonic clock.
+    """
+
+    inode: int
+    who: str
+    key: str
+    since: float
 
 
 class ConnectionBounds:
@@ -30,10 +56,12 @@ class ConnectionBounds:
 
     :param own: path of the daemon's UNIX socket, empty without one.
     :param ports: its TCP ports.
-    :param of_user: most connections of one account on the socket; 0: any number.
+    :param of_user: most connections of one account, on the socket or over the loopback interface; 0: any number.
     :param of_address: most connections of one address on the port, or of one IPv6 network of 64 bits; 0: any number.
     :param exempt: accounts that are not bounded.
     :param behind: paths of sockets at which the host's shared port passes on connections.
+    :param peers: which connections have shown a valid token.
+    :param unproved_most: most connections that have not, of all peers that have not either; 0: any number.
     """
 
     def __init__(
@@ -45,40 +73,79 @@ class ConnectionBounds:
         of_address: int,
         exempt: frozenset[int],
         behind: Collection[str] = (),
+        peers: KnownPeers | None = None,
+        unproved_most: int = 0,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._own, self._ports, self._behind = own, frozenset(ports), frozenset(behind)
         self.of_user, self.of_address = of_user, of_address
         self._exempt = exempt
-        #: By descriptor, in the order in which they were seen: the socket's inode, and whose it is.
-        self._known: dict[int, tuple[int, str]] = {}
+        self._peers = peers
+        self._unproved_most = unproved_most
+        self._now = now
+        #: By descriptor, in the order in which they were seen.
+        self._known: dict[int, Seen] = {}
+        #: How many connections the last look shut, of whom, and why.
+        self.closed: Counter[tuple[str, str]] = Counter()
 
     async def watch(self) -> None:
         """Look again for ever."""
         while True:
             began = time.monotonic()
             with contextlib.suppress(OSError):
-                for who, count in self.look().items():
-                    text = "closed %d connections of %s, who has more than %s allows"
-                    knob = "SLOTWISE_MAX_CONNECTIONS_PER_" + ("ADDRESS" if who.startswith("<") else "USER")
-                    call.refusals.note(who, who, text, count, who, knob)
+                self.look()
+                for (who, why), count in self.closed.items():
+                    call.refusals.note(who, who, "closed %d connections of %s, %s", count, who, why)
             await asyncio.sleep(max(_PAUSE_S, _SHARE * (time.monotonic() - began)))
 
     def look(self) -> Counter[str]:
         """Shut connections beyond the bounds; how many of whom."""
-        least = min((most for most in (self.of_user, self.of_address) if most), default=0)
-        numbers = [int(name) for name in os.listdir(_OWN_DESCRIPTORS)]  # noqa: PTH208 - asked all the time
-        if not least or len(numbers) <= least:
-            return Counter()
-        self._learn(numbers)
+        if self._peers is not None:
+            proved = self._peers.begin()
+        self._learn([int(name) for name in os.listdir(_OWN_DESCRIPTORS)])  # noqa: PTH208 - asked all the time
+        self.closed = self._shut_crowds()
+        if self._peers is not None:
+            self.closed += self._shut_unproved(self._peers, proved)
+            self._peers.keep({seen.key for seen in self._known.values() if seen.key})
         counts: Counter[str] = Counter()
-        closed: Counter[str] = Counter()
-        for descriptor, (inode, who) in list(self._known.items()):
+        for (who, _), count in self.closed.items():
+            counts[who] += count
+        return counts
+
+    def _shut_crowds(self) -> Counter[tuple[str, str]]:
+        counts: Counter[str] = Counter()
+        closed: Counter[tuple[str, str]] = Counter()
+        for descriptor, seen in self._known.items():
+            who = seen.who
             if not who:
                 continue
             counts[who] += 1
-            most = self.of_address if who.startswith("<") else self.of_user
-            if most and counts[who] > most and self._shut(descriptor, inode):
-                closed[who] += 1
+            is_address = who.startswith("<")
+            most = self.of_address if is_address else self.of_user
+            if most and counts[who] > most and self._shut(descriptor, seen.inode):
+                knob = "SLOTWISE_MAX_CONNECTIONS_PER_" + ("ADDRESS" if is_address else "USER")
+                closed[who, f"who has more than {knob} allows"] += 1
+        return closed
+
+    def _shut_unproved(self, peers: KnownPeers, proved: Collection[str]) -> Counter[tuple[str, str]]:
+        """Shut what has been there for a while without a valid token, and of the others the oldest beyond the bound."""
+        closed: Counter[tuple[str, str]] = Counter()
+        strangers: list[tuple[int, Seen]] = []
+        now = self._now()
+        for descriptor, seen in self._known.items():
+            if not seen.who or not seen.key:
+                continue
+            if seen.key in proved:
+                peers.remember(seen.who)
+            elif now < max(seen.since, peers.last_answer(seen.key)) + UNPROVED_S:
+                if not peers.knows(seen.who):
+                    strangers.append((descriptor, seen))
+            elif self._shut(descriptor, seen.inode):
+                closed[seen.who, f"on which nobody showed a valid token in {UNPROVED_S:g} s"] += 1
+        beyond = len(strangers) - self._unproved_most if self._unproved_most else 0
+        for descriptor, seen in strangers[: max(0, beyond)]:
+            if self._shut(descriptor, seen.inode):
+                closed[seen.who, f"more than {self._unproved_most} on which nobody has shown a valid token"] += 1
         return closed
 
     def _learn(self, numbers: list[int]) -> None:
@@ -92,35 +159,45 @@ class ConnectionBounds:
                 self._known.pop(descriptor, None)
                 continue
             known = self._known.get(descriptor)
-            if known is not None and known[0] == about.st_ino:
+            if known is not None and known.inode == about.st_ino:
                 continue
             self._known.pop(descriptor, None)  # another one, and so a young one
-            who = self._peer(descriptor) if stat.S_ISSOCK(about.st_mode) else ""
-            self._known[descriptor] = (about.st_ino, who)
+            who, key = self._peer(descriptor) if stat.S_ISSOCK(about.st_mode) else ("", "")
+            self._known[descriptor] = Seen(about.st_ino, who, key, self._now())
 
-    def _peer(self, descriptor: int) -> str:
-        """Whose connection to this daemon a socket is: an account, an ``<address>``, or nobody's that is bounded."""
+    def _peer(self, descriptor: int) -> tuple[str, str]:
+        """Whose connection to this daemon a socket is, or nobody's that is bounded, and its key."""
         try:
             with socket.socket(fileno=os.dup(descriptor)) as one:
                 if one.type != socket.SOCK_STREAM:
-                    return ""
+                    return "", ""
                 if one.family == socket.AF_UNIX:
                     if one.getsockname() in self._behind:
                         return self._passed_on(one)
                     if not self._own or one.getsockname() != self._own or not _is_connected(one):
-                        return ""
+                        return "", ""
                     uid = struct.unpack("3i", one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
-                    return "" if uid in self._exempt else _account_name(uid)
-                if one.getsockname()[1] in self._ports:
-                    return f"<{call.network_of(one.getpeername()[0])}>"
+                    return self._account(uid), ""
+                here, peer = one.getsockname(), one.getpeername()
+                if here[1] in self._ports:
+                    key = f"{peer[0].removeprefix('::ffff:')}:{peer[1]}"
+                    if is_loopback(peer[0]) and (uid := account_at(peer[:2], here[:2])) is not None:
+                        return self._account(uid), key
+                    return f"<{call.network_of(peer[0])}>", key
         except OSError:
             pass  # it listens, or is gone
-        return ""
+        return "", ""
 
-    def _passed_on(self, one: socket.socket) -> str:
+    def _account(self, uid: int) -> str:
+        return "" if uid in self._exempt else _account_name(uid)
+
+    def _passed_on(self, one: socket.socket) -> tuple[str, str]:
         name = one.getpeername() if _is_connected(one) else b""
         found = origin.named(name) if isinstance(name, bytes) else ""
-        return f"<{call.network_of(found.partition(':')[2].rpartition(':')[0])}>" if found else ""
+        if not found:
+            return "", ""
+        who = f"<{call.network_of(found.partition(':')[2].rpartition(':')[0])}>"
+        return who, name.lstrip(b"\0").decode(errors="replace")
 
     def _shut(self, descriptor: int, inode: int) -> bool:
         try:

@@ -14,6 +14,7 @@ from slotwise.authorization.authorizer import Authorizer
 from slotwise.errors import DeniedError, PeerUnavailableError
 from slotwise.wire import audit, call
 from slotwise.wire.context import Context, Request
+from slotwise.wire.known_peers import KnownPeers
 from slotwise.wire.origin import broker_of, origin_of
 from slotwise.wire.status import abort
 from slotwise.wire.token import Identity
@@ -30,7 +31,12 @@ def _for_user(context: Context) -> str:
 
 
 def guarded(
-    handler: grpc.RpcMethodHandler | None, method: str, needed: Sequence[str], caller: Identity, authorizer: Authorizer
+    handler: grpc.RpcMethodHandler | None,
+    method: str,
+    needed: Sequence[str],
+    caller: Identity,
+    authorizer: Authorizer,
+    peers: KnownPeers,
 ) -> grpc.RpcMethodHandler | None:
     """The handler for a call of ``caller`` that needs one of the levels ``needed``: it refuses whom the lists refuse.
 
@@ -46,6 +52,7 @@ def guarded(
     stream = handler.request_streaming and handler.response_streaming
 
     async def admit(request: Request, context: Context) -> audit.Call | None:
+        peers.proved(str(context.peer() or ""))
         grants = await authorizer.grants(caller, origin_of(context), broker_of(context))
         call.identity.set(grants.caller)
         call.decisions.set(grants.decisions)

@@ -30,6 +30,9 @@ _TIMEOUT_S = 5.0
 #: The wait after the system had no descriptor for another connection, seconds.
 _BREATH_S = 0.5
 _CREDENTIALS = struct.Struct("3i")
+_TIMEVAL = struct.Struct("ll")
+#: Callers that may stand in line (the system may allow fewer), and how many are answered before other work goes on.
+_IN_LINE, _AT_A_TIME = 4096, 64
 #: Tokens obtained by this process: socket -> (its identity on disk, the account that asked, token, when to renew).
 _known: dict[str, tuple[tuple[int, int], int, str, float]] = {}
 
@@ -57,7 +60,9 @@ def obtain(grpc_socket: str) -> str | None:
         if known is not None and known[:2] == (mark, account) and time.time() < known[3]:
             return known[2]
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.settimeout(_TIMEOUT_S)
+            # Not settimeout: a socket that does not block is refused at once while others stand in line.
+            for option in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):
+                connection.setsockopt(socket.SOL_SOCKET, option, _TIMEVAL.pack(int(_TIMEOUT_S), 0))
             connection.connect(socket_path.usable(path))
             if peer_uid(connection) not in (0, account):
                 return None
@@ -94,7 +99,7 @@ class LoginServer:
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         listening.bind(socket_path.usable(self._path))
         Path(self._path).chmod(OPEN_TO)
-        listening.listen(128)
+        listening.listen(_IN_LINE)
         self._socket = listening
         asyncio.get_running_loop().add_reader(listening.fileno(), self._accept)
 
@@ -126,13 +131,17 @@ class LoginServer:
 
     def _accept(self) -> None:
         assert self._socket is not None
-        try:
-            connection, _ = self._socket.accept()
-        except BlockingIOError:
-            return
-        except OSError:
-            self._pause()  # out of descriptors: the caller stays in the queue, and would wake the loop at once
-            return
+        for _ in range(_AT_A_TIME):
+            try:
+                connection, _ = self._socket.accept()
+            except BlockingIOError:
+                return
+            except OSError:
+                self._pause()  # out of descriptors: the caller stays in the queue, and would wake the loop at once
+                return
+            self._answer(connection)
+
+    def _answer(self, connection: socket.socket) -> None:
         with connection:
             try:
                 made = self._token_for(peer_uid(connection))

@@ -31,6 +31,7 @@ from slotwise.wire.credential import HOST_TOKEN, PROOF
 from slotwise.wire.gate import guarded
 from slotwise.wire.issuers import Issuers
 from slotwise.wire.keys import ALGORITHM, RUN, STARTER, PoolTrust, SigningKey
+from slotwise.wire.known_peers import KnownPeers
 from slotwise.wire.map_file import UserMap
 from slotwise.wire.status import abort
 from slotwise.wire.token import DAEMON_LEVELS, LEVELS, Claims, Identity, with_implied, write_secret
@@ -65,6 +66,9 @@ OPEN_METHODS = frozenset(
         "Daemon/Ping", "Tokens/Request", "Tokens/Collect", "Nodes/Authority", "Nodes/Enroll", "Nodes/Collect"
     )
 )  # fmt: skip
+
+#: Those of them that take a place among those who wait for an administrator.
+_ASKING = frozenset({"/slotwise.v1.Tokens/Request", "/slotwise.v1.Nodes/Enroll"})
 
 #: What glide-ins may do, and nothing else.
 _ADVERTISING = frozenset({"ADVERTISE_STARTD", "ADVERTISE_MASTER"})
@@ -200,6 +204,8 @@ class Authenticator:
         self.max_age_s: float | None = None
         #: How many calls of one user may be under way (SLOTWISE_MAX_CALLS_PER_USER); 0: any number.
         self.calls_of_user = 0
+        #: The connections on which valid tokens were shown.
+        self.peers = KnownPeers()
         #: Issuers outside the pool whose tokens count, if any do.
         self.issuers: Issuers | None = None
         #: Whom certificates stand for; None: for nobody, and gRPC asks for none.
@@ -523,7 +529,7 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
     ) -> grpc.RpcMethodHandler:
         """Let the call through, or answer it with the refusal."""
         if details.method in OPEN_METHODS:
-            return await continuation(details)
+            return self._open(await continuation(details), details.method)
         try:
             token = self._authenticator.token_of(details.invocation_metadata)
         except UnauthenticatedError as error:
@@ -535,6 +541,28 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
         except DeniedError as error:
             return _refusal(error, details.method)
         return self._checked(await continuation(details), details.method, token, identity)
+
+    def _open(self, handler: grpc.RpcMethodHandler | None, method: str) -> grpc.RpcMethodHandler | None:
+        """The handler of a method that needs no token, made to note which connections have its answers, and who asks
+        for something that others may ask for as well."""
+        if handler is None or handler.unary_unary is None:
+            return handler
+        inner, peers = handler.unary_unary, self._authenticator.peers
+
+        async def plain(request: Request, context: Context) -> Message:
+            peers.answered(str(context.peer() or ""))
+            if method in _ASKING:
+                call.shown.set(self._shown(context))
+            return await inner(request, context)
+
+        return grpc.unary_unary_rpc_method_handler(plain, handler.request_deserializer, handler.response_serializer)
+
+    def _shown(self, context: Context) -> str:
+        """Who shows a valid token in a call that needs none; empty without one."""
+        try:
+            return self._authenticator.identity(self._authenticator.token_of(context.invocation_metadata())).name
+        except DeniedError:
+            return ""
 
     def _identified(self, proof: Proof, method: str) -> Identity:
         """Who makes the present call, as far as the proof alone allows it.
@@ -560,7 +588,7 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
         handler = self._limited(handler, proof)
         if call.host_token.get() is None and identity.method not in ("FAMILY", RUN, STARTER):
             handler = self._bounded(handler, identity)
-        return guarded(handler, method, needed, identity, self._authorizer)
+        return guarded(handler, method, needed, identity, self._authorizer, self._authenticator.peers)
 
     def _by_certificate(self, handler: grpc.RpcMethodHandler | None, method: str) -> grpc.RpcMethodHandler:
         """A handler for a call without a token, which asks for the certificate of the connection.

@@ -45,13 +45,16 @@ def make_server(
     """A server that lets only authenticated calls through that ``authorizer`` allows (without one: by tokens alone).
 
     Add servicers, then :func:`listen`, then start it.
-    ``connections``: most at a time on each port or socket; without, what leaves a quarter of the descriptors that this
-    process may open for its files.
+    ``connections``: most at a time on each port or socket; without, :func:`connections_most`.
     """
-    most = connections or max(64, resource.getrlimit(resource.RLIMIT_NOFILE)[0] * 3 // 4)
-    options = [*_OPTIONS, ("grpc.max_allowed_incoming_connections", min(most, 1 << 30))]
+    options = [*_OPTIONS, ("grpc.max_allowed_incoming_connections", connections or connections_most())]
     gate = TokenInterceptor(authenticator, authorizer or Authorizer(""))
     return grpc.aio.server(interceptors=[gate, *interceptors], options=options)
+
+
+def connections_most() -> int:
+    """How many connections a port or socket takes: a quarter of this process's descriptors is left for its files."""
+    return min(max(64, resource.getrlimit(resource.RLIMIT_NOFILE)[0] * 3 // 4), 1 << 30)
 
 
 def listen(

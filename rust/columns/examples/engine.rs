@@ -133,11 +133,11 @@ fn text_and_queries(table: &AdTable, spec: &MachineSpec, slots: u64) {
     let rows: Vec<u32> = table.rows().collect();
     let all = table.projected(None, false);
     timed("long form of all", slots as usize, || {
-        table.long_text(&rows, &all, &mut out)
+        table.long_text(&rows, &all, usize::MAX, &mut out)
     });
     out.clear();
     timed("JSON of all", slots as usize, || {
-        table.json_text(&rows, &all, &mut out)
+        table.json_text(&rows, &all, usize::MAX, &mut out)
     });
     drop(out);
     timed("pack of all", slots as usize, || {

@@ -86,21 +86,40 @@ impl AdTable {
 
     /// Rows as a batch of ads, with their keys if `keys`.
     pub fn pack_rows(&self, rows: &[Row], shown: &Shown, keys: bool) -> Vec<u8> {
+        self.pack_some(rows, shown, keys, usize::MAX).0
+    }
+
+    /// As [`Self::pack_rows`], of the first rows until there are `most` bytes, and how many rows these are.
+    pub fn pack_some(
+        &self,
+        rows: &[Row],
+        shown: &Shown,
+        keys: bool,
+        most: usize,
+    ) -> (Vec<u8>, usize) {
         let header = PackHeader {
             to_version: self.version(),
             ..PackHeader::default()
         };
         let mut out = PackWriter::new(header);
-        for row in rows {
+        for (at, row) in rows.iter().enumerate() {
+            if at > 0 && out.len() >= most {
+                return (out.finish(), at);
+            }
             out.row(self, *row, shown, keys);
         }
-        out.finish()
+        (out.finish(), rows.len())
     }
 
     /// Rows as old-syntax text: a line an attribute, a blank line after each ad.
-    pub fn long_text(&self, rows: &[Row], shown: &Shown, out: &mut Vec<u8>) {
+    ///
+    /// Of rows until there are `most` bytes; returns how many rows these are.
+    pub fn long_text(&self, rows: &[Row], shown: &Shown, most: usize, out: &mut Vec<u8>) -> usize {
         let mut texts = CellTexts::new(self, true);
-        for row in rows {
+        for (at, row) in rows.iter().enumerate() {
+            if at > 0 && out.len() >= most {
+                return at;
+            }
             let respelled = self.respelled.contains_key(row);
             self.each_shown(*row, shown, |_, id, cell| {
                 let name = if respelled {
@@ -115,10 +134,13 @@ impl AdTable {
             });
             out.push(b'\n');
         }
+        rows.len()
     }
 
     /// Rows as JSON objects with commas between; the caller writes the brackets.
-    pub fn json_text(&self, rows: &[Row], shown: &Shown, out: &mut Vec<u8>) {
+    ///
+    /// Of rows until there are `most` bytes; returns how many rows these are.
+    pub fn json_text(&self, rows: &[Row], shown: &Shown, most: usize, out: &mut Vec<u8>) -> usize {
         let names: Vec<Vec<u8>> = shown
             .columns()
             .iter()
@@ -130,6 +152,9 @@ impl AdTable {
             .collect();
         let mut texts = CellTexts::new(self, false);
         for (at, row) in rows.iter().enumerate() {
+            if at > 0 && out.len() >= most {
+                return at;
+            }
             out.extend_from_slice(if at == 0 { b"{" } else { b",\n{" });
             let respelled = self.respelled.contains_key(row);
             let mut first = true;
@@ -145,6 +170,7 @@ impl AdTable {
             });
             out.extend_from_slice(b"\n}");
         }
+        rows.len()
     }
 
     /// Values of attributes or expressions for the rows of a query: one column a name.

@@ -313,7 +313,7 @@ fn an_attribute_for_each_gpu_of_a_large_pool_costs_what_its_text_does() {
     }
     let row = table.row_of(b"m3007").unwrap();
     let mut text = Vec::new();
-    table.long_text(&[row], &table.projected(None, false), &mut text);
+    table.long_text(&[row], &table.projected(None, false), usize::MAX, &mut text);
     let text = String::from_utf8(text).unwrap();
     let names: Vec<&str> = text
         .trim_end()
@@ -431,7 +431,12 @@ fn shown(ad: &[(&str, &str)], projection: &[&str], alone: bool) -> Vec<String> {
     let row = table.row_of(b"a").unwrap();
     let names: Vec<Name> = projection.iter().map(|name| Name::from(*name)).collect();
     let mut text = Vec::new();
-    table.long_text(&[row], &table.projected(Some(&names), alone), &mut text);
+    table.long_text(
+        &[row],
+        &table.projected(Some(&names), alone),
+        usize::MAX,
+        &mut text,
+    );
     String::from_utf8(text)
         .unwrap()
         .lines()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import socket
@@ -14,12 +15,12 @@ from slotwise.web import access
 from slotwise.web.access import CHANGES_HEADER, COOKIE, Gate
 from slotwise.web.api import OPERATIONS, openapi
 from slotwise.web.asked import Asked
-from slotwise.web.bounds import ANYBODY, Bound, ServiceBounds
+from slotwise.web.bounds import ANYBODY, Bound, Memory, ServiceBounds
 from slotwise.web.exposition import Scraper
 from slotwise.web.job_requests import constraint_of, jobs_of
 from slotwise.web.pool_client import PoolClient
 from slotwise.web.problems import problem
-from slotwise.web.sessions import LASTS_S
+from slotwise.web.sessions import LASTS_S, MOST_EACH, Sessions
 from slotwise.web.settings import Readers
 from slotwise.web.trend import Sample, Trend, jobs_by_state
 from slotwise.wire import base64url
@@ -111,7 +112,10 @@ def test_nobody_changes_anything_without_a_token() -> None:
 
 def test_the_token_of_a_request_is_shown_to_the_daemons_and_the_services_own_never_with_it() -> None:
     gate = Gate(Own(), "all")
-    for given in ({"authorization": "Bearer alices"}, {"cookie": f"{COOKIE}={gate.sessions.begin('alices')}"}):
+    for given in (
+        {"authorization": "Bearer alices"},
+        {"cookie": f"{COOKIE}={gate.sessions.begin('alices', 'alice@here')}"},
+    ):
         access = gate.access(request(**given))
         assert access.signed_in and isinstance(access.credential, TokenCredential)
         assert shown(access) == "Bearer alices"
@@ -119,7 +123,7 @@ def test_the_token_of_a_request_is_shown_to_the_daemons_and_the_services_own_nev
 
 def test_a_change_with_a_cookie_needs_the_header_that_no_other_site_can_send() -> None:
     gate = Gate(Own(), "all")
-    name = gate.sessions.begin("alices")
+    name = gate.sessions.begin("alices", "alice@here")
     with pytest.raises(DeniedError, match="another site"):
         gate.access(request("POST", cookie=f"{COOKIE}={name}"))
     marked = request("POST", cookie=f"{COOKIE}={name}", **{CHANGES_HEADER: "1"})
@@ -132,20 +136,41 @@ def test_what_cannot_be_a_token_is_refused_before_it_is_sent_on(token: str) -> N
         Gate(Own(), "all").access(request(authorization=f"Bearer {token}"))
 
 
+def body_of(sent: list[bytes], **headers: str) -> tuple[object, list[bytes]]:
+    """The object that a request with this body has, and what of the body was not read."""
+    left = list(sent)
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
+
+    asked = Request(request("POST", **headers).scope, receive)
+    gate, scraper = Gate(Own(), "all"), cast("Scraper", None)
+    access, bounds = gate.access(request()), ServiceBounds()
+
+    async def read() -> object:
+        pool = PoolClient({}, access.credential)
+        async with contextlib.AsyncExitStack() as held:
+            memory = held.enter_context(bounds.memory.of("alice"))
+            return await Asked(asked, access, pool, scraper, gate.sessions, bounds, Trend(), memory, held).body()
+
+    try:
+        return asyncio.run(read()), left
+    except (UsageError, BusyError) as error:
+        return error, left
+
+
 @pytest.mark.parametrize("body", [b'{"a": "\\ud800"}', b"[" * 100_000, b"{", b"[]", b"\xff"])
 def test_a_body_that_is_no_object_of_text_is_refused(body: bytes) -> None:
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": body, "more_body": False}
+    found, _ = body_of([body])
+    assert isinstance(found, UsageError) and "the request is not" in found.message
 
-    asked = Request(request("POST").scope, receive)
-    gate, scraper = Gate(Own(), "all"), cast("Scraper", None)
-    access = gate.access(request())
-    with pytest.raises(UsageError, match="the request is not"):
-        asyncio.run(
-            Asked(
-                asked, access, PoolClient({}, access.credential), scraper, gate.sessions, ServiceBounds(), Trend()
-            ).body()
-        )
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_read_or_as_soon_as_it_is() -> None:
+    found, left = body_of([b"x"] * 5, content_length=str(5 << 20))
+    assert isinstance(found, UsageError) and "larger than" in found.message and len(left) == 5
+    found, left = body_of([b"x" * (1 << 20)] * 9)
+    assert isinstance(found, UsageError | BusyError) and len(left) >= 4
+    assert body_of([b'{"a": ', b"1}"], content_length="8")[0] == {"a": 1}
 
 
 @pytest.mark.parametrize("job", ["", "1.", ".1", "1.0.0", "-1", "true", "1 || true", "\u0661"])
@@ -209,29 +234,83 @@ def test_every_operation_says_what_it_answers_by_a_schema_that_there_is() -> Non
 def test_a_session_ends_by_itself_and_by_signing_out_and_its_name_is_no_token() -> None:
     now = 0.0
     gate = Gate(Own(), "all", lambda: now)
-    name = gate.sessions.begin("alices")
+    name = gate.sessions.begin("alices", "alice@here")
     assert "alices" not in name
     now = LASTS_S - 1
     assert gate.access(request(cookie=f"{COOKIE}={name}")).signed_in
     now = LASTS_S
     assert not gate.access(request(cookie=f"{COOKIE}={name}")).signed_in
-    other = gate.sessions.begin("alices")
+    other = gate.sessions.begin("alices", "alice@here")
     gate.sessions.end(other)
     assert not gate.access(request(cookie=f"{COOKIE}={other}")).signed_in
     with pytest.raises(UnauthenticatedError):
         gate.access(request("POST", cookie=f"{COOKIE}={other}", **{CHANGES_HEADER: "1"}))
 
 
+def test_a_user_has_so_many_sessions_and_signs_nobody_else_out() -> None:
+    sessions = Sessions(lambda: 0.0)
+    alice = sessions.begin("alices", "alice")
+    bobs = [sessions.begin(f"bobs {n}", "bob") for n in range(MOST_EACH + 10_100)]
+    assert sessions.token(alice) == "alices"
+    assert [sessions.token(name) for name in bobs[-MOST_EACH:]] == [f"bobs {n}" for n in range(10_100, 10_120)]
+    assert not any(map(sessions.token, bobs[:-MOST_EACH]))
+    for n in range(10_100):  # and many users do not sign out those with few
+        sessions.begin("x", f"user {n // 15}")
+    assert sessions.token(alice) == "alices"
+    sessions.end(alice)
+    assert sessions.token(alice) == ""
+
+
 def test_nobody_keeps_others_out_neither_strangers_nor_one_user_with_several_tokens() -> None:
     bound = Bound("long lists", most=3, most_each=1)
+
+    def refusal(caller: str) -> str:
+        with pytest.raises(BusyError) as refused, bound.one(caller):
+            pass
+        return refused.value.message
+
     with bound.one(ANYBODY):
-        with pytest.raises(BusyError, match="1 long lists without a token"):
-            bound.require_room(ANYBODY)
-        with bound.one("alice"), pytest.raises(BusyError, match="of yours"):
-            bound.require_room("alice")
-        with bound.one("alice"), bound.one("bob"), pytest.raises(BusyError, match="3 long lists are open"):
-            bound.require_room("carol")
-    bound.require_room(ANYBODY)
+        assert refusal(ANYBODY) == "1 long lists of yours are open"
+        with bound.one("alice"):
+            assert refusal("alice") == "1 long lists of yours are open"
+        with bound.one("alice"), bound.one("bob"):
+            assert refusal("carol") == "3 long lists are open"
+    with bound.one(ANYBODY):
+        pass
+
+
+def test_what_the_service_holds_for_one_caller_is_bounded_and_given_back() -> None:
+    memory = Memory(most=100, most_each=60)
+    with memory.of("alice") as one, memory.of("alice") as two:
+        one.take(40)
+        with pytest.raises(BusyError, match="as much for your requests"):
+            two.take(21)
+        two.take(20)
+        with memory.of("bob") as other:
+            other.take(40)
+            with pytest.raises(BusyError), memory.of("carol") as third:
+                third.take(1)
+    with memory.of("alice") as again:
+        again.take(60)
+
+
+@pytest.mark.parametrize(
+    ("peer", "caller"),
+    [("10.0.0.7", "<10.0.0.7>"), ("2001:db8:1:2::7", "<2001:db8:1:2::/64>"), ("127.9.9.9", "<127.0.0.1>")],
+)
+def test_callers_without_a_token_are_told_apart_by_their_addresses(
+    peer: str, caller: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "account_at", lambda peer, here: None)
+    assert Gate(Own(), "all").access(request(peer=peer)).caller == caller
+
+
+def test_callers_of_this_host_are_told_apart_by_their_accounts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "account_at", lambda peer, here: 1234)
+    kinds: tuple[Readers, ...] = ("all", "loopback")
+    for readers in kinds:
+        gate = Gate(Own(), readers, name_of=lambda uid: f"user{uid}@here")
+        assert gate.access(request(host="localhost")).caller == "user1234@here"
 
 
 def test_whose_a_token_is_comes_from_the_token_itself_and_odd_ones_are_told_apart() -> None:

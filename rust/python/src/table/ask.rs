@@ -1,5 +1,7 @@
 //! Questions, and answers in pieces.
 
+use std::sync::PoisonError;
+
 use ::classad::Name;
 use ::columns::{AdTable, EvalSettings, Query, Row, Shown};
 use pyo3::exceptions::PyValueError;
@@ -75,17 +77,27 @@ impl Form {
         })
     }
 
-    pub(super) fn write(self, table: &AdTable, rows: &[Row], shown: &Shown) -> Vec<u8> {
+    /// The first rows in this form until there are `most` bytes, and how many rows these are.
+    pub(super) fn write(
+        self,
+        table: &AdTable,
+        rows: &[Row],
+        shown: &Shown,
+        most: usize,
+    ) -> (Vec<u8>, usize) {
         let mut out = Vec::new();
-        match self {
-            Form::Pack => return table.pack_rows(rows, shown, false),
-            Form::Keyed => return table.pack_rows(rows, shown, true),
-            Form::Long => table.long_text(rows, shown, &mut out),
-            Form::Json => table.json_text(rows, shown, &mut out),
-        }
-        out
+        let written = match self {
+            Form::Pack => return table.pack_some(rows, shown, false, most),
+            Form::Keyed => return table.pack_some(rows, shown, true, most),
+            Form::Long => table.long_text(rows, shown, most, &mut out),
+            Form::Json => table.json_text(rows, shown, most, &mut out),
+        };
+        (out, written)
     }
 }
+
+/// Bytes of a piece, up to the end of the ad that reaches them: ads may have a megabyte each.
+const PIECE_MOST: usize = 1 << 20;
 
 /// Pieces of an answer, made as they are asked for.
 #[pyclass(frozen, module = "slotwise._native")]
@@ -96,7 +108,8 @@ pub(crate) struct Chunks {
     pub(super) alone: bool,
     pub(super) form: Form,
     pub(super) chunk_rows: usize,
-    pub(super) next: std::sync::atomic::AtomicUsize,
+    /// Rows that are written.
+    pub(super) next: std::sync::Mutex<usize>,
     /// How many ads the question matched.
     #[pyo3(get)]
     pub(super) total: usize,
@@ -109,25 +122,25 @@ impl Chunks {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
-        use std::sync::atomic::Ordering;
-        let start = self.next.fetch_add(self.chunk_rows, Ordering::Relaxed);
-        let end = self.rows.len().min(start.saturating_add(self.chunk_rows));
-        if start >= end {
-            return None;
-        }
         let table = self.table.get();
         let bytes = py.detach(|| {
+            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+            let end = self.rows.len().min(next.saturating_add(self.chunk_rows));
+            if *next >= end {
+                return None;
+            }
             let table = table.read();
             // An ad that went away meanwhile is left out; a changed one is shown as it is now.
-            let still = |entry: &&(Row, u32)| table.key_id(entry.0) == Some(entry.1);
-            let rows: Vec<Row> = self.rows[start..end]
-                .iter()
-                .filter(still)
-                .map(|entry| entry.0)
+            let still: Vec<(usize, Row)> = (*next..end)
+                .filter(|at| table.key_id(self.rows[*at].0) == Some(self.rows[*at].1))
+                .map(|at| (at, self.rows[at].0))
                 .collect();
+            let rows: Vec<Row> = still.iter().map(|entry| entry.1).collect();
             let shown = table.projected(self.projection.as_deref(), self.alone);
-            self.form.write(&table, &rows, &shown)
-        });
+            let (bytes, written) = self.form.write(&table, &rows, &shown, PIECE_MOST);
+            *next = still.get(written).map_or(end, |entry| entry.0);
+            Some(bytes)
+        })?;
         Some(PyBytes::new(py, &bytes))
     }
 }

@@ -274,7 +274,7 @@ impl PyAdTable {
             let table = self.read();
             let rows = table.select(&query);
             let shown = table.projected(query.projection.as_deref(), query.alone);
-            form.write(&table, &rows, &shown)
+            form.write(&table, &rows, &shown, usize::MAX).0
         });
         Ok(PyBytes::new(py, &bytes))
     }
@@ -305,7 +305,7 @@ impl PyAdTable {
             alone: query.alone,
             form,
             chunk_rows: chunk_rows.max(1),
-            next: std::sync::atomic::AtomicUsize::new(0),
+            next: std::sync::Mutex::new(0),
         })
     }
 

@@ -83,8 +83,8 @@ class StartdLink(BundledStream[startd_pb2.ClaimRequest, startd_pb2.ClaimEvent]):
         self.address = address
         self._owner = owner
         self._credential = credential
-        #: Another stream is worth an attempt without claims, too: the one that broke last had got as far as the startd's
-        #: answer to hello, or the startd owes its answer to what follows.
+        #: Another attempt is worth it without claims, too: the stream that broke last had got as far as the startd's
+        #: answer to hello, or claims were given back since.
         self.heard = False
         self._owes = False
         self._why = ""

@@ -94,8 +94,8 @@ class StartdReports:
         """Requests without an answer are lost; claims stay until the startd says otherwise.
 
         A stream on which the startd has answered is opened once more even without claims: the startd may not have heard
-        that one was given back, and learns it from the hello. One that was given back while there was no stream is worth
-        more attempts: the startd may just be starting again.
+        that one was given back, and learns it from the hello. Claims that were given back while there was no stream are
+        worth more attempts: the startd may just be starting again.
         """
         self._links.drop_waiting(startd)
         turn = self._turns.begin()

@@ -1,0 +1,68 @@
+"""The connections on which a valid token was shown, and who has shown one: others are bounded more tightly. No I/O."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection
+from urllib.parse import unquote
+
+#: Accounts and addresses that are remembered for having shown a valid token.
+_REMEMBERED = 10_000
+
+
+def key_of(peer: str) -> str:
+    """What tells a connection from others, of the address of its caller as gRPC has it; empty for one at a UNIX
+    socket, whose callers have no address."""
+    kind, _, where = peer.partition(":")
+    if kind == "unix-abstract":
+        return unquote(where)
+    return unquote(where).replace("[", "").replace("]", "").removeprefix("::ffff:") if kind in ("ipv4", "ipv6") else ""
+
+
+class KnownPeers:
+    """Which connections have shown a valid token, and when others last had an answer that needs none."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._proved: set[str] = set()
+        self._proved_lately: set[str] = set()
+        self._answered: dict[str, float] = {}
+        self._known: OrderedDict[str, None] = OrderedDict()
+
+    def proved(self, peer: str) -> None:
+        """A call with a valid token came from ``peer``."""
+        if (key := key_of(peer)) and key not in self._proved:
+            self._proved_lately.add(key)
+
+    def answered(self, peer: str) -> None:
+        """A call that needs no token came from ``peer``."""
+        if key := key_of(peer):
+            self._answered[key] = self._now()
+
+    def begin(self) -> set[str]:
+        """Those that have proved themselves so far; for :meth:`keep`."""
+        self._proved |= self._proved_lately
+        self._proved_lately = set()
+        return self._proved
+
+    def keep(self, there: Collection[str]) -> None:
+        """Of the connections at :meth:`begin`, only these are there."""
+        self._proved.intersection_update(there)
+        for key in [key for key in self._answered if key not in there and key not in self._proved_lately]:
+            del self._answered[key]
+
+    def last_answer(self, key: str) -> float:
+        """When a connection had its last answer that needs no token; 0: it had none."""
+        return self._answered.get(key, 0.0)
+
+    def remember(self, who: str) -> None:
+        """An account or address has shown a valid token."""
+        self._known[who] = None
+        self._known.move_to_end(who)
+        if len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+
+    def knows(self, who: str) -> bool:
+        """Whether it has, as far as that is remembered."""
+        return who in self._known
