@@ -408,6 +408,14 @@ def test_root_reads_no_file_that_a_disk_names(open_path: Path, head: bytes, word
 
 
 @by_root
+def test_root_waits_for_no_pipe_that_a_disk_is(open_path: Path) -> None:
+    os.mkfifo(open_path / "disk", 0o666)
+    (open_path / "disk").chmod(0o666)
+    with pytest.raises(LaunchRefusedError, match="leads to another file, which may not be the job's, or is none"):
+        prepared(open_path, replace(RULES, uri="qemu:///system"), VMPARAM_vm_Disk=f"{open_path}/disk:vda:r")
+
+
+@by_root
 @pytest.mark.parametrize("name", ["Kernel", "Initrd"])
 def test_root_reads_no_kernel_that_the_job_may_not(open_path: Path, name: str) -> None:
     (open_path / "disk").touch()

@@ -7,6 +7,7 @@ import hashlib
 import logging
 import os
 import shutil
+import stat
 import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -203,7 +204,9 @@ class VirtualMachines:
                     word = f"VMGAHP_ERR_JOBCLASSAD_{machine.kind.upper()}_INVALID_DISK_PARAM"
                     raise MachineError(word, f"{disk.path} cannot be {verb}")
                 if self._outside and _leads_elsewhere(Path(disk.path)):
-                    raise MachineError(BAD_IMAGE, f"{disk.path} leads to another file, which may not be the job's")
+                    raise MachineError(
+                        BAD_IMAGE, f"{disk.path} leads to another file, which may not be the job's, or is none"
+                    )
 
     def _plan(self, machine: Machine, scratch: str, xml: str, state_dir: str) -> SupervisorPlan:
         rules, found = self._rules, self._found
@@ -314,14 +317,16 @@ def name_of_run(name: str, scratch: Path) -> str:
 
 
 def _leads_elsewhere(path: Path) -> bool:
-    """Whether a disk is another file than it seems: libvirt would open that with its own rights.
+    """Whether a disk is another file than it seems, or none: libvirt would open that with its own rights.
 
     :raises OSError: when it cannot be read.
     """
     if path.is_symlink():
         return True
-    with path.open("rb") as file:
-        return refers_elsewhere(file.read(512))
+    # A pipe is not waited for.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
+        kind = os.fstat(file.fileno()).st_mode
+        return not (stat.S_ISREG(kind) or stat.S_ISBLK(kind)) or refers_elsewhere(file.read(512))
 
 
 def _cannot_be_saved(machine: Machine, rules: VmRules) -> bool:
