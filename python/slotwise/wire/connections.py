@@ -29,8 +29,9 @@ from slotwise.wire.known_peers import KnownPeers
 from slotwise.wire.local_peer import account_at, is_loopback
 
 _OWN_DESCRIPTORS = "/proc/self/fd"
-#: The least time between two looks, and how much longer that is than a look takes: at most a twentieth of a core.
-_PAUSE_S, _SHARE = 0.25, 20.0
+#: The least time between two looks, in general and while somebody has too many connections, and how much longer that is
+#: than a look takes.
+_PAUSE_S, _PAUSE_CROWDED_S, _SHARE = 0.25, 0.05, 4.0
 #: How long a connection may be there without a valid token, or after an answer that needs none, in seconds.
 UNPROVED_S = 20.0
 
@@ -89,14 +90,15 @@ class ConnectionBounds:
         self.closed: Counter[tuple[str, str]] = Counter()
 
     async def watch(self) -> None:
-        """Look again for ever."""
+        """Look again for ever, in a thread: thousands of new connections take a while."""
         while True:
             began = time.monotonic()
             with contextlib.suppress(OSError):
-                self.look()
+                await asyncio.to_thread(self.look)
                 for (who, why), count in self.closed.items():
                     call.refusals.note(who, who, "closed %d connections of %s, %s", count, who, why)
-            await asyncio.sleep(max(_PAUSE_S, _SHARE * (time.monotonic() - began)))
+            least = _PAUSE_CROWDED_S if self.closed else _PAUSE_S
+            await asyncio.sleep(max(least, _SHARE * (time.monotonic() - began)))
 
     def look(self) -> Counter[str]:
         """Shut connections beyond the bounds; how many of whom."""
