@@ -22,7 +22,8 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.wire import call, origin
 from slotwise.wire.known_peers import KnownPeers
@@ -36,8 +37,7 @@ _PAUSE_S, _PAUSE_CROWDED_S, _SHARE = 0.25, 0.05, 4.0
 UNPROVED_S = 20.0
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """A connection.
 
     :param inode: tells it from an earlier one with the same descriptor.
