@@ -26,7 +26,7 @@ from collections.abc import Callable, Collection
 from msgspec import Struct
 
 from slotwise.wire import call, origin
-from slotwise.wire.known_peers import KnownPeers
+from slotwise.wire.known_peers import KnownPeers, key_at
 from slotwise.wire.local_peer import account_at, is_loopback
 
 _OWN_DESCRIPTORS = "/proc/self/fd"
@@ -182,7 +182,7 @@ class ConnectionBounds:
                     return self._account(uid), ""
                 here, peer = one.getsockname(), one.getpeername()
                 if here[1] in self._ports:
-                    key = f"{peer[0].removeprefix('::ffff:')}:{peer[1]}"
+                    key = key_at(peer[0], peer[1])
                     if is_loopback(peer[0]) and (uid := account_at(peer[:2], here[:2])) is not None:
                         return self._account(uid), key
                     return f"<{call.network_of(peer[0])}>", key

@@ -20,7 +20,15 @@ def key_of(peer: str) -> str:
     kind, _, where = peer.partition(":")
     if kind == "unix-abstract":
         return unquote(where)
-    return unquote(where).replace("[", "").replace("]", "").removeprefix("::ffff:") if kind in ("ipv4", "ipv6") else ""
+    if kind not in ("ipv4", "ipv6"):
+        return ""
+    host, _, port = unquote(where).rpartition(":")
+    return key_at(host.strip("[]"), port)
+
+
+def key_at(host: str, port: int | str) -> str:
+    """The same of a connection from this address: without its scope, which is spelled in several ways."""
+    return f"{host.partition('%')[0].removeprefix('::ffff:')}:{port}"
 
 
 class KnownPeers:
