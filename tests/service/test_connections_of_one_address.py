@@ -18,7 +18,7 @@ from slotwise.wire import call, channel, connections, server, socket_path
 from slotwise.wire.call import RefusalDelays, network_of
 from slotwise.wire.connections import UNPROVED_S, ConnectionBounds
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc, daemon_pb2, daemon_pb2_grpc
-from slotwise.wire.known_peers import KnownPeers
+from slotwise.wire.known_peers import KnownPeers, key_at, key_of
 from slotwise.wire.security import Authenticator
 
 from tests.support.serving import authenticator, metadata
@@ -71,7 +71,7 @@ def crowd(port: int, *sources: str, each: int) -> Iterator[dict[str, list[socket
 @contextlib.asynccontextmanager
 async def port_of(gate: Authenticator) -> AsyncIterator[tuple[str, int]]:
     """The address of a server behind ``gate``, and its port."""
-    made = server.make_server(gate)
+    made = server.make_server(gate, peers=gate.peers)
     collector_pb2_grpc.add_CollectorServicer_to_server(_Answers(), made)
     address, _ = server.listen(made)
     await made.start()
@@ -157,7 +157,7 @@ async def test_connections_without_a_valid_token_end_and_those_with_one_stay() -
 async def test_who_asks_what_needs_no_token_is_not_cut_off_as_long_as_it_asks() -> None:
     gate, now = authenticator(), 1000.0
     gate.peers = KnownPeers(lambda: now)
-    made = server.make_server(gate)
+    made = server.make_server(gate, peers=gate.peers)
     daemon_pb2_grpc.add_DaemonServicer_to_server(_Pings(), made)
     address, _ = server.listen(made)
     await made.start()
@@ -249,3 +249,16 @@ def test_who_shows_wrong_tokens_from_many_addresses_of_a_network_waits() -> None
     said = [waits.failed(f"<[2001:db8:1:2::{n:x}]:5000>") for n in range(30)]
     assert said[:10] == [0.0] * 10 and said[-1] == 2.0
     assert waits.failed("<[2001:db8:1:3::1]:5000>") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("peer", "host", "port"),
+    [
+        ("ipv4:192.0.2.7:5000", "192.0.2.7", 5000),
+        ("ipv4:192.0.2.7:5000", "::ffff:192.0.2.7", 5000),
+        ("ipv6:%5B2001:db8::1%5D:5000", "2001:db8::1", 5000),
+        ("ipv6:%5Bfe80::1%252%5D:5000", "fe80::1%eth0", 5000),
+    ],
+)
+def test_a_connection_is_the_same_to_grpc_and_to_the_kernel(peer: str, host: str, port: int) -> None:
+    assert key_of(peer) == key_at(host, port)

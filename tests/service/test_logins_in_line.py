@@ -7,6 +7,7 @@ import contextlib
 import os
 import socket
 import tempfile
+import time
 from pathlib import Path
 
 from slotwise.wire import login, socket_path
@@ -58,6 +59,34 @@ async def test_a_crowd_is_answered_a_part_at_a_time() -> None:
                 one.connect(socket_path.usable(socket_of(sock)))
             server._accept()
             assert answered == login._AT_A_TIME, "other work goes on between"
-            await until(lambda: answered == 300)
+            await until(lambda: answered >= login._A_SECOND)
+        finally:
+            server.close()
+
+
+async def test_an_account_that_logs_in_without_end_is_asked_to_come_again_and_others_are_not() -> None:
+    with tempfile.TemporaryDirectory(prefix="sw-") as directory:
+        sock = str(Path(directory) / "schedd.sock")
+        answered = 0
+
+        def token_for(uid: int) -> tuple[str, float]:
+            nonlocal answered
+            answered += 1
+            return (f"token {answered}", 2e9)
+
+        server = LoginServer(socket_of(sock), token_for)
+        server.start()
+        try:
+            server._began = time.monotonic()
+            server._counts[os.geteuid()] = login._A_SECOND
+            assert not server._is_crowd(os.geteuid() + 1)
+            # It waits for the next second, in which it is answered.
+            assert await asyncio.to_thread(obtain, sock) == "token 1"
+            server._counts[os.geteuid()] = login._A_SECOND
+            with contextlib.ExitStack() as stack:
+                one = stack.enter_context(socket.socket(socket.AF_UNIX))
+                one.connect(socket_path.usable(socket_of(sock)))
+                server._accept()
+                assert (answered, one.recv(100)) == (1, login._COME_AGAIN)
         finally:
             server.close()

@@ -484,7 +484,7 @@ async def _context(
     authorizer = Authorizer(SUBSYSTEMS[name])
     for doubt in authorizer.follow(await authorizer.read(config)):
         _log.warning("configuration: %s", doubt)
-    server = make_server(authenticator, authorizer)
+    server = make_server(authenticator, authorizer, peers=authenticator.peers)
     shared = reach.shared_port(config)
     if shared is not None and reach.has_own_port(name, config):
         shared = None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 
+from msgspec.structs import replace
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from slotwise.classad import ClassAd, ExprTree

@@ -22,21 +22,22 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from slotwise.wire import call, origin
-from slotwise.wire.known_peers import KnownPeers
+from slotwise.wire.known_peers import KnownPeers, key_at
 from slotwise.wire.local_peer import account_at, is_loopback
 
 _OWN_DESCRIPTORS = "/proc/self/fd"
-#: The least time between two looks, and how much longer that is than a look takes: at most a twentieth of a core.
-_PAUSE_S, _SHARE = 0.25, 20.0
+#: The least time between two looks, in general and while somebody has too many connections, and how much longer that is
+#: than a look takes.
+_PAUSE_S, _PAUSE_CROWDED_S, _SHARE = 0.25, 0.05, 4.0
 #: How long a connection may be there without a valid token, or after an answer that needs none, in seconds.
 UNPROVED_S = 20.0
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """A connection.
 
     :param inode: tells it from an earlier one with the same descriptor.
@@ -89,14 +90,15 @@ class ConnectionBounds:
         self.closed: Counter[tuple[str, str]] = Counter()
 
     async def watch(self) -> None:
-        """Look again for ever."""
+        """Look again for ever, in a thread: thousands of new connections take a while."""
         while True:
             began = time.monotonic()
             with contextlib.suppress(OSError):
-                self.look()
+                await asyncio.to_thread(self.look)
                 for (who, why), count in self.closed.items():
                     call.refusals.note(who, who, "closed %d connections of %s, %s", count, who, why)
-            await asyncio.sleep(max(_PAUSE_S, _SHARE * (time.monotonic() - began)))
+            least = _PAUSE_CROWDED_S if self.closed else _PAUSE_S
+            await asyncio.sleep(max(least, _SHARE * (time.monotonic() - began)))
 
     def look(self) -> Counter[str]:
         """Shut connections beyond the bounds; how many of whom."""
@@ -180,7 +182,7 @@ class ConnectionBounds:
                     return self._account(uid), ""
                 here, peer = one.getsockname(), one.getpeername()
                 if here[1] in self._ports:
-                    key = f"{peer[0].removeprefix('::ffff:')}:{peer[1]}"
+                    key = key_at(peer[0], peer[1])
                     if is_loopback(peer[0]) and (uid := account_at(peer[:2], here[:2])) is not None:
                         return self._account(uid), key
                     return f"<{call.network_of(peer[0])}>", key

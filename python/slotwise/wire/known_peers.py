@@ -1,4 +1,7 @@
-"""The connections on which a valid token was shown, and who has shown one: others are bounded more tightly. No I/O."""
+"""The connections on which a valid token was shown, and who has shown one: others are bounded more tightly. No I/O.
+
+Calls are noted in the event loop while another thread looks at the connections.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,15 @@ def key_of(peer: str) -> str:
     kind, _, where = peer.partition(":")
     if kind == "unix-abstract":
         return unquote(where)
-    return unquote(where).replace("[", "").replace("]", "").removeprefix("::ffff:") if kind in ("ipv4", "ipv6") else ""
+    if kind not in ("ipv4", "ipv6"):
+        return ""
+    host, _, port = unquote(where).rpartition(":")
+    return key_at(host.strip("[]"), port)
+
+
+def key_at(host: str, port: int | str) -> str:
+    """The same of a connection from this address: without its scope, which is spelled in several ways."""
+    return f"{host.partition('%')[0].removeprefix('::ffff:')}:{port}"
 
 
 class KnownPeers:
@@ -29,10 +40,11 @@ class KnownPeers:
         self._proved_lately: set[str] = set()
         self._answered: dict[str, float] = {}
         self._known: OrderedDict[str, None] = OrderedDict()
+        self._began = 0.0
 
     def proved(self, peer: str) -> None:
         """A call with a valid token came from ``peer``."""
-        if (key := key_of(peer)) and key not in self._proved:
+        if key := key_of(peer):
             self._proved_lately.add(key)
 
     def answered(self, peer: str) -> None:
@@ -42,15 +54,17 @@ class KnownPeers:
 
     def begin(self) -> set[str]:
         """Those that have proved themselves so far; for :meth:`keep`."""
-        self._proved |= self._proved_lately
-        self._proved_lately = set()
+        self._began = self._now()
+        lately, self._proved_lately = self._proved_lately, set()
+        self._proved |= lately
         return self._proved
 
     def keep(self, there: Collection[str]) -> None:
         """Of the connections at :meth:`begin`, only these are there."""
         self._proved.intersection_update(there)
-        for key in [key for key in self._answered if key not in there and key not in self._proved_lately]:
-            del self._answered[key]
+        for key in list(self._answered):
+            if key not in there and self._answered[key] < self._began:
+                self._answered.pop(key, None)
 
     def last_answer(self, key: str) -> float:
         """When a connection had its last answer that needs no token; 0: it had none."""

@@ -13,6 +13,7 @@ import os
 import socket
 import struct
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,10 @@ _BREATH_S = 0.5
 _CREDENTIALS = struct.Struct("3i")
 _TIMEVAL = struct.Struct("ll")
 #: Callers that may stand in line (the system may allow fewer), and how many are answered before other work goes on.
-_IN_LINE, _AT_A_TIME = 4096, 64
+_IN_LINE, _AT_A_TIME = 1024, 64
+#: Logins of one account in a second that are answered; the next ones are asked to come again after so many seconds.
+_A_SECOND, _AGAIN_S = 100, 0.2
+_COME_AGAIN = json.dumps({"again_s": _AGAIN_S}).encode()
 #: Tokens obtained by this process: socket -> (its identity on disk, the account that asked, token, when to renew).
 _known: dict[str, tuple[tuple[int, int], int, str, float]] = {}
 
@@ -59,23 +63,37 @@ def obtain(grpc_socket: str) -> str | None:
         known = _known.get(path)
         if known is not None and known[:2] == (mark, account) and time.time() < known[3]:
             return known[2]
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            # Not settimeout: a socket that does not block is refused at once while others stand in line.
-            for option in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):
-                connection.setsockopt(socket.SOL_SOCKET, option, _TIMEVAL.pack(int(_TIMEOUT_S), 0))
-            connection.connect(socket_path.usable(path))
-            if peer_uid(connection) not in (0, account):
-                return None
-            data = b""
-            while piece := connection.recv(65536):
-                data += piece
-        said = json.loads(data)
-        token, expires = str(said["token"]), float(said["expires"])
+        until = time.monotonic() + _TIMEOUT_S
+        while "again_s" in (said := _asked(socket_path.usable(path), account)) and time.monotonic() < until:
+            time.sleep(min(_TIMEOUT_S, float(str(said["again_s"]))))
+        token, expires = str(said["token"]), float(str(said["expires"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
     now = time.time()
     _known[path] = (mark, account, token, now + (expires - now) / 2)
     return token
+
+
+def _asked(path: str, account: int) -> dict[str, object]:
+    """What a daemon answers to a login.
+
+    :raises OSError: when none answers, or that of another account.
+    :raises ValueError: when it says nothing.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        # Not settimeout: a socket that does not block is refused at once while others stand in line.
+        for option in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):
+            connection.setsockopt(socket.SOL_SOCKET, option, _TIMEVAL.pack(int(_TIMEOUT_S), 0))
+        connection.connect(path)
+        if peer_uid(connection) not in (0, account):
+            raise PermissionError("the socket is another account's")
+        data = b""
+        while piece := connection.recv(65536):
+            data += piece
+    said = json.loads(data)
+    if not isinstance(said, dict):
+        raise ValueError("that is no answer to a login")
+    return said
 
 
 class LoginServer:
@@ -88,6 +106,9 @@ class LoginServer:
         self._path = path
         self._token_for = token_for
         self._socket: socket.socket | None = None
+        #: Logins of the present second by account, and when it began.
+        self._counts: Counter[int] = Counter()
+        self._began = 0.0
 
     def start(self) -> None:
         """Listen; called inside the event loop."""
@@ -144,10 +165,20 @@ class LoginServer:
     def _answer(self, connection: socket.socket) -> None:
         with connection:
             try:
-                made = self._token_for(peer_uid(connection))
-                if made is not None:
-                    connection.setblocking(False)
-                    # It fits the buffer of a new socket, so a caller that does not read holds nothing up.
+                uid = peer_uid(connection)
+                connection.setblocking(False)
+                # What is sent fits the buffer of a new socket, so a caller that does not read holds nothing up.
+                if self._is_crowd(uid):
+                    connection.send(_COME_AGAIN)
+                elif (made := self._token_for(uid)) is not None:
                     connection.send(json.dumps({"token": made[0], "expires": made[1]}).encode())
             except OSError:
                 return
+
+    def _is_crowd(self, uid: int) -> bool:
+        """Whether an account has logged in too often in this second; what it costs to say so is little."""
+        now = time.monotonic()
+        if now >= self._began + 1.0:
+            self._began, self._counts = now, Counter()
+        self._counts[uid] += 1
+        return self._counts[uid] > _A_SECOND

@@ -517,8 +517,9 @@ def _invalid(why: str) -> UnauthenticatedError:
 class TokenInterceptor(grpc.aio.ServerInterceptor):
     """Refuses every call whose token, or the lists of users and hosts, do not give a level that the method needs."""
 
-    def __init__(self, authenticator: Authenticator, authorizer: Authorizer) -> None:
+    def __init__(self, authenticator: Authenticator, authorizer: Authorizer, peers: KnownPeers) -> None:
         self._authenticator = authenticator
+        self._peers = peers
         self._authorizer = authorizer
         self._bounds = CallBounds(lambda: authenticator.calls_of_user)
 
@@ -547,7 +548,7 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
         for something that others may ask for as well."""
         if handler is None or handler.unary_unary is None:
             return handler
-        inner, peers = handler.unary_unary, self._authenticator.peers
+        inner, peers = handler.unary_unary, self._peers
 
         async def plain(request: Request, context: Context) -> Message:
             peers.answered(str(context.peer() or ""))
@@ -588,7 +589,7 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
         handler = self._limited(handler, proof)
         if call.host_token.get() is None and identity.method not in ("FAMILY", RUN, STARTER):
             handler = self._bounded(handler, identity)
-        return guarded(handler, method, needed, identity, self._authorizer, self._authenticator.peers)
+        return guarded(handler, method, needed, identity, self._authorizer, self._peers)
 
     def _by_certificate(self, handler: grpc.RpcMethodHandler | None, method: str) -> grpc.RpcMethodHandler:
         """A handler for a call without a token, which asks for the certificate of the connection.

@@ -13,6 +13,7 @@ from slotwise.authorization.authorizer import Authorizer
 from slotwise.errors import HostError
 from slotwise.wire import login, socket_path
 from slotwise.wire.channel import MAX_MESSAGE
+from slotwise.wire.known_peers import KnownPeers
 from slotwise.wire.security import Authenticator, TokenInterceptor
 from slotwise.wire.sizes import REQUEST_MOST
 
@@ -41,14 +42,16 @@ def make_server(
     *,
     interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
     connections: int | None = None,
+    peers: KnownPeers | None = None,
 ) -> grpc.aio.Server:
     """A server that lets only authenticated calls through that ``authorizer`` allows (without one: by tokens alone).
 
     Add servicers, then :func:`listen`, then start it.
-    ``connections``: most at a time on each port or socket; without, :func:`connections_most`.
+    ``connections``: most at a time on each port or socket; without, :func:`connections_most`. ``peers``: learns which
+    connections show valid tokens.
     """
     options = [*_OPTIONS, ("grpc.max_allowed_incoming_connections", connections or connections_most())]
-    gate = TokenInterceptor(authenticator, authorizer or Authorizer(""))
+    gate = TokenInterceptor(authenticator, authorizer or Authorizer(""), peers or KnownPeers())
     return grpc.aio.server(interceptors=[gate, *interceptors], options=options)
 
 
