@@ -183,7 +183,9 @@ class ConnectionBounds:
                 here, peer = one.getsockname(), one.getpeername()
                 if here[1] in self._ports:
                     key = key_at(peer[0], peer[1])
-                    if is_loopback(peer[0]) and (uid := account_at(peer[:2], here[:2])) is not None:
+                    # Where accounts are not bounded, the loopback interface is an address like others.
+                    by_account = self.of_user and is_loopback(peer[0])
+                    if by_account and (uid := account_at(peer[:2], here[:2])) is not None:
                         return self._account(uid), key
                     return f"<{call.network_of(peer[0])}>", key
         except OSError:
