@@ -314,10 +314,7 @@ async def _run(name: str, env: Mapping[str, str], config_file: str | None) -> in
         _log_account(why)
     classad_host.follow(config, SUBSYSTEMS[name])
     # The negotiator asks its tables about the whole pool; time limits of HTCondor's bound its cycles.
-    if name == "negotiator":
-        limit_evaluations(question=None)
-    else:
-        limit_evaluations()
+    limit_evaluations(own_questions=name != "negotiator")
     _set_core_limit(home, config)
     try:
         if refusal is not None:

@@ -19,6 +19,7 @@ from slotwise.matchmaking.snapshot import CycleInput
 from slotwise.model.hold_explanations import action
 from slotwise.model.job_status import JobStatus
 from slotwise.submit.doubts import without_value
+from slotwise.table import Allowance, too_much
 
 _STATUS = {2: "running", 3: "removed", 4: "completed", 5: "held", 6: "transferring its output", 7: "suspended"}
 
@@ -30,16 +31,31 @@ _OBSTACLES = {
 }
 
 
-def analyze(given: CycleInput, job: ClassAd, engine: Engine | None = None) -> dict[str, object]:
+def analyze(
+    given: CycleInput, job: ClassAd, engine: Engine | None = None, most: int | None = None
+) -> dict[str, object]:
     """Everything that keeps a job from running, as a JSON object.
 
     :param engine: one that knows the slots from cycles before spares reading them.
+    :param most: the steps that the expressions of the job and of the slots may take for it; None: any number.
+    :raises BusyError: when they take more.
     """
-    engine = engine or Engine()
+    engine, allowed = engine or Engine(), 1 << 60 if most is None else most
     job = as_request(job)
-    view = engine.explain(given.slots, given.requests, job, given.knobs, given.accounting, given.now)
-    name = f"{job.eval('ClusterId')}.{job.eval('ProcId')}"
-    prospects = _prospects(given.run(engine), job, name, view.submitter)
+    with Allowance(allowed) as spent:
+        view = engine.explain(given.slots, given.requests, job, given.knobs, given.accounting, given.now)
+        name = f"{job.eval('ClusterId')}.{job.eval('ProcId')}"
+    outcome = given.run(engine)  # a cycle bounds its own work
+    with Allowance(allowed - spent.used) as rest:
+        report = _report(given, job, view, _prospects(outcome, job, name, view.submitter), name)
+    if spent.exhausted or rest.exhausted:
+        raise too_much(allowed)
+    return report
+
+
+def _report(
+    given: CycleInput, job: ClassAd, view: JobExplanation, prospects: _Prospects, name: str
+) -> dict[str, object]:
     status, failed, kept = _status(job), failed_start(job), kept_out(given, job, view)
     return {
         "job": name,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import bisect
 import re
 from datetime import UTC, datetime
 
@@ -15,7 +16,8 @@ from msgspec import Struct
 
 from slotwise.errors import SlotwiseError
 
-_BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
+_BEGIN = re.compile(rb"-----BEGIN ([A-Z0-9 ]++)-----")
+_END = re.compile(rb"-----END ([A-Z0-9 ]++)-----")
 #: Most bytes of a proxy file, and certificates in it, that are looked at.
 LARGEST = 1024 * 1024
 _MOST_CERTIFICATES = 100
@@ -59,12 +61,34 @@ class _Certificate(Struct, frozen=True):
     is_proxy: bool
 
 
+def _blocks(content: bytes) -> list[tuple[bytes, bytes]]:
+    """Names and contents of the blocks of a file, each to the first end of its name.
+
+    Linear in the file's size: ends are looked for once, not from each beginning.
+    """
+    ends: dict[bytes, list[tuple[int, int]]] = {}
+    for end in _END.finditer(content):
+        ends.setdefault(end[1], []).append(end.span())
+    blocks, at = [], 0
+    while (begin := _BEGIN.search(content, at)) is not None:
+        name, at = begin[1], begin.end()
+        of_name = ends.get(name, [])
+        place = bisect.bisect_left(of_name, (at, 0))
+        if place < len(of_name):
+            start, after = of_name[place]
+            blocks.append((name, content[at:start]))
+            at = after
+        else:
+            at -= len(b"-----")  # which may begin the next block
+    return blocks
+
+
 def parse(content: bytes) -> Proxy:
     """What a proxy file says.
 
     :raises ProxyError: when it is none.
     """
-    blocks = _BLOCK.findall(content)
+    blocks = _blocks(content)
     bodies = [body for name, body in blocks if name == b"CERTIFICATE"]
     if not bodies or not any(name.endswith(b"PRIVATE KEY") for name, _ in blocks):
         raise ProxyError("unable to read proxy file", hint="it has a certificate and its private key, in PEM")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
 from slotwise.classad import ExprTree
 from slotwise.daemon.ad_query import answer
 from slotwise.daemon.questions import Questions
-from slotwise.errors import DeniedError, NotFoundError, UsageError
+from slotwise.errors import BusyError, DeniedError, NotFoundError, UsageError
 from slotwise.matchmaking.analysis import analyze
 from slotwise.matchmaking.engine import CycleOutcome, Engine
 from slotwise.matchmaking.reports import accounting_ads
@@ -19,7 +20,7 @@ from slotwise.matchmaking.snapshot import CycleInput, snapshot_files
 from slotwise.negotiator.cycle import Cycles
 from slotwise.negotiator.gather import AccessPoint, gather
 from slotwise.negotiator.schedule import Schedule
-from slotwise.table import AdTable, unpack_ads
+from slotwise.table import AdTable, question_most, unpack_ads
 from slotwise.wire import call
 from slotwise.wire.context import Context
 from slotwise.wire.gen import common_pb2, negotiator_pb2, negotiator_pb2_grpc
@@ -37,6 +38,7 @@ _USAGE = {
     _EDIT.BEGIN_TIME: "begin_usage_time",
     _EDIT.LAST_TIME: "last_usage_time",
 }
+_log = logging.getLogger(__name__)
 _PIECE = 1024 * 1024
 _T = TypeVar("_T")
 
@@ -155,8 +157,12 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
         job = next(iter(unpack_ads(request.job)), None)
         if job is None:
             raise UsageError("which job? There is no ad in the request")
-        engine = self._cycles.engine
-        report = await self._of_now(lambda given: analyze(given, job, engine))
+        engine, who = self._cycles.engine, call.caller.get()
+        try:
+            report = await self._of_now(lambda given: analyze(given, job, engine, question_most(len(given.slots))))
+        except BusyError as error:
+            _log.warning("the analysis of a job that %s asked for is refused: %s", who, error)
+            raise
         return negotiator_pb2.AnalyzeReply(json=json.dumps(report))
 
     async def _of_now(self, work: Callable[[CycleInput], _T]) -> _T:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, ParamSpec, Protocol, TypeVar
 
 from slotwise import _native
 from slotwise.errors import BusyError
-from slotwise.table.allowance import Allowance, question_most
+from slotwise.table.allowance import Allowance, own_question_most, question_most
 
 if TYPE_CHECKING:
     import polars
@@ -69,7 +69,7 @@ def _asked(
 
 def _bounded(work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     """The answer to a query of a table; it is refused if its expressions take too much work."""
-    if (most := question_most()) is None:
+    if (most := own_question_most()) is None:
         return work(*arguments, **named)
     with Allowance(most) as allowance:
         answer = work(*arguments, **named)

@@ -20,19 +20,31 @@ _OF_AN_AD = 50
 
 
 _question_most: int | None = None
+_own_most: int | None = None
 
 
-def limit_evaluations(each: int = EACH_MOST, question: int | None = QUESTION_MOST) -> None:
+def limit_evaluations(
+    each: int = EACH_MOST, question: int | None = QUESTION_MOST, *, own_questions: bool = True
+) -> None:
     """Limit each evaluation of this process to *each* steps from now on, and each query of a table to *question*; a
-    query beyond that is refused."""
-    global _question_most
+    query beyond that is refused.
+
+    :param own_questions: False: only what others ask is limited, which is asked in slices, and not the queries of whole
+        tables that a daemon makes itself.
+    """
+    global _question_most, _own_most
     _question_most = question
+    _own_most = question if own_questions else None
     _native.limit_evaluations(each)
 
 
+def own_question_most() -> int | None:
+    """The steps that a query of a whole table may take; None: any number."""
+    return _own_most
+
+
 def question_most(ads: int = 0) -> int | None:
-    """The steps that a query of a table may take, of one that is queried in slices by the number of its ads; None: any
-    number."""
+    """The steps that a question of others may take, by the number of ads if in slices; None: any number."""
     return None if _question_most is None else max(_question_most, _OF_AN_AD * ads)
 
 

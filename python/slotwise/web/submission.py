@@ -31,7 +31,8 @@ _PREFIXES = ("request_", "periodic_", "+", "my.")
 _NAME = re.compile(r"(?:\+|my\.)?[a-z_][a-z0-9_.]*", re.IGNORECASE | re.ASCII)
 #: Macros and macro functions, and of these what is taken: numbers of the job, and what the match fills in. Any other
 #: would be the service's own environment or configuration, or could be put together to that.
-_MACRO = re.compile(r"(\$+)\s*(\w*)\s*\((?:\s*(\w+)\s*\))?")
+#: No text is gone through again for another place to begin or to end: users send long ones.
+_MACRO = re.compile(r"(?<!\$)(\$++)\s*+(\w*+)\s*+\((?:\s*+(\w++)\s*+\))?")
 _NUMBERS = frozenset(("cluster", "clusterid", "process", "procid", "step", "row"))
 _JOBS_MOST = 100_000
 #: Bytes of the text of a description, and its lines.

@@ -3,12 +3,13 @@
 use crate::ad::Ad;
 use crate::allowance::{self, MAX_STEPS};
 use crate::builtins::{Body, Builtin, Env};
-use crate::expr::{Binary, Call, Expr};
+use crate::coerce::to_text;
+use crate::expr::{Binary, BinaryOp, Call, Expr};
 use crate::externals::{self, Externals};
 use crate::items::detach;
 use crate::ops;
 use crate::scope::{ROOT, Scopes};
-use crate::value::{AdValue, ListValue, Scope, Value};
+use crate::value::{AdValue, ListValue, Scope, Str, Value};
 use std::sync::Arc;
 
 /// What an evaluation may know besides the expression.
@@ -67,6 +68,10 @@ const MAX_DEPTH: i32 = 400;
 /// How many calls of functions, and selections from lists, may be under way inside each other. Arguments and items of
 /// lists are no level of [`MAX_DEPTH`], and a list may contain a call of a function of itself.
 const MAX_CALLS: u32 = 500;
+/// How many bytes of a text that a function goes through are a step.
+pub(crate) const BYTES_A_STEP: usize = 16;
+/// How many bytes of two texts that are compared, or of one that is copied, are a step.
+pub(crate) const COPIED_A_STEP: usize = 256;
 /// How many bytes of new text one evaluation may make.
 const MAX_BYTES: usize = 256 << 20;
 
@@ -150,6 +155,41 @@ impl<'a> Evaluator<'a> {
         } else {
             Ok(())
         }
+    }
+
+    /// Counts going through so many bytes.
+    pub(crate) fn charge_bytes(&mut self, bytes: usize) -> Result<(), EvalAborted> {
+        self.charge(bytes / BYTES_A_STEP, 0)
+    }
+
+    /// Counts what turning values into text takes, or going through the texts that they are.
+    pub(crate) fn charge_texts(&mut self, values: &[Value]) -> Result<(), EvalAborted> {
+        let most = self.steps.max(0) as usize * BYTES_A_STEP;
+        let mut bytes = 0;
+        for value in values {
+            weight(value, most, &mut bytes);
+        }
+        self.charge_bytes(bytes)
+    }
+
+    /// A value as text, as [`crate::coerce::to_text`]; what is not text yet is counted.
+    pub(crate) fn text_of(&mut self, value: &Value) -> Result<Option<Str>, EvalAborted> {
+        if !matches!(value, Value::Str(_)) {
+            self.charge_texts(std::slice::from_ref(value))?;
+        }
+        Ok(to_text(value))
+    }
+
+    /// `left op right`, as [`ops::binary`]; what comparing texts takes is counted.
+    #[inline]
+    pub(crate) fn operate(&mut self, op: BinaryOp, left: &Value, right: &Value) -> Outcome {
+        if let (Value::Str(a), Value::Str(b)) = (left, right) {
+            let length = a.as_bytes().len().min(b.as_bytes().len());
+            if length >= COPIED_A_STEP {
+                self.charge(length / COPIED_A_STEP, 0)?;
+            }
+        }
+        Ok(ops::binary(op, left, right))
     }
 
     /// Evaluates an expression as one of MY's. Lists and ads come back without the scope they had.
@@ -260,17 +300,17 @@ impl<'a> Evaluator<'a> {
             if let Some(decided) = ops::decided_by_left(b.op, left) {
                 return Ok(decided);
             }
-            return Ok(ops::binary(b.op, left, right));
+            return self.operate(b.op, left, right);
         }
         let left = self.eval_in(&b.left, frame)?;
         if let Some(decided) = ops::decided_by_left(b.op, &left) {
             return Ok(decided);
         }
         if let Some(right) = self.known_literal(&b.right) {
-            return Ok(ops::binary(b.op, &left, right));
+            return self.operate(b.op, &left, right);
         }
         let right = self.eval_in(&b.right, frame)?;
-        Ok(ops::binary(b.op, &left, &right))
+        self.operate(b.op, &left, &right)
     }
 
     fn operation(&mut self, expr: &Expr, frame: Frame) -> Outcome {
@@ -334,21 +374,96 @@ impl<'a> Evaluator<'a> {
         if !builtin.takes(args.len()) {
             return Ok(Value::Error);
         }
-        match builtin.spec().body {
-            Body::Scoped(f) => f(self, args, frame),
-            Body::Pure(f) => {
-                let mut values: smallvec::SmallVec<[Value; 3]> = smallvec::SmallVec::new();
-                for arg in args {
-                    values.push(self.eval_in(arg, frame)?);
-                }
-                let result = f(&values, &self.env());
-                if let Value::Str(s) = &result {
-                    let n = s.as_bytes().len();
-                    self.charge(n >> 8, n)?;
-                }
-                Ok(result)
+        if let Body::Scoped(f) = builtin.spec().body {
+            return f(self, args, frame);
+        }
+        let mut values: smallvec::SmallVec<[Value; 3]> = smallvec::SmallVec::new();
+        for arg in args {
+            values.push(self.eval_in(arg, frame)?);
+        }
+        self.of_values(builtin, &values).unwrap_or(Ok(Value::Error))
+    }
+
+    /// The result of a function for evaluated arguments; `None` for one that evaluates its arguments itself.
+    pub fn of_values(&mut self, builtin: Builtin, values: &[Value]) -> Option<Outcome> {
+        if !builtin.takes(values.len()) {
+            return Some(Ok(Value::Error));
+        }
+        let result = match builtin.spec().body {
+            Body::Scoped(_) => return None,
+            Body::Pure(f) => f(values, &self.env()),
+            Body::Linear(f) => match self.charge_texts(values) {
+                Ok(()) => f(values, &self.env()),
+                Err(aborted) => return Some(Err(aborted)),
+            },
+            Body::Counted(f) => return Some(f(self, values)),
+        };
+        if let Value::Str(s) = &result {
+            let n = s.as_bytes().len();
+            if let Err(aborted) = self.charge(n / COPIED_A_STEP, n) {
+                return Some(Err(aborted));
             }
         }
+        Some(Ok(result))
+    }
+}
+
+/// Counts about how many bytes the text of a value has, until more than `most` were found: values that share parts may
+/// have texts without end.
+fn weight(value: &Value, most: usize, found: &mut usize) {
+    match value {
+        Value::Str(text) => *found += text.as_bytes().len(),
+        Value::List(list) => list
+            .items
+            .iter()
+            .for_each(|item| written(item, most, found)),
+        Value::Ad(ad) => weight_of_ad(&ad.ad, most, found),
+        _ => {}
+    }
+}
+
+fn weight_of_ad(ad: &Ad, most: usize, found: &mut usize) {
+    for (name, expr) in ad {
+        *found += name.as_bytes().len();
+        written(expr, most, found);
+    }
+}
+
+/// As [`weight`], of an expression.
+fn written(expr: &Expr, most: usize, found: &mut usize) {
+    const NODE: usize = 8;
+    if *found > most {
+        return;
+    }
+    *found += NODE;
+    match expr {
+        Expr::Lit(value) => weight(value, most, found),
+        Expr::Attr(name) | Expr::AbsAttr(name) => *found += name.as_bytes().len(),
+        Expr::Select(select) => {
+            *found += select.attr.as_bytes().len();
+            written(&select.base, most, found);
+        }
+        Expr::Unary(unary) => written(&unary.arg, most, found),
+        Expr::Paren(inner) => written(inner, most, found),
+        Expr::Binary(binary) => {
+            written(&binary.left, most, found);
+            written(&binary.right, most, found);
+        }
+        Expr::Ternary(t) => {
+            for part in [&t.cond, &t.then, &t.other] {
+                written(part, most, found);
+            }
+        }
+        Expr::Elvis(pair) | Expr::Subscript(pair) => {
+            written(&pair.0, most, found);
+            written(&pair.1, most, found);
+        }
+        Expr::Call(call) => {
+            *found += call.name.as_bytes().len();
+            call.args.iter().for_each(|arg| written(arg, most, found));
+        }
+        Expr::List(items) => items.iter().for_each(|item| written(item, most, found)),
+        Expr::Ad(ad) => weight_of_ad(ad, most, found),
     }
 }
 
@@ -362,6 +477,15 @@ impl Drop for Evaluator<'_> {
 #[must_use]
 pub fn evaluate(expr: &Expr, context: &Context<'_>) -> Value {
     Evaluator::new(*context).eval(expr).unwrap_or(Value::Error)
+}
+
+/// Evaluates `expr` in `context` with no more than `most` steps; how many it took.
+pub(crate) fn eval_within(expr: &Expr, context: &Context<'_>, most: i64) -> (Outcome, i64) {
+    let mut evaluator = Evaluator::new(*context);
+    evaluator.granted = evaluator.granted.min(most.max(0));
+    evaluator.steps = evaluator.granted;
+    let outcome = evaluator.eval(expr);
+    (outcome, evaluator.granted - evaluator.steps.max(0))
 }
 
 /// Evaluates `expr` in `context`, telling an evaluation cut short from an error value.

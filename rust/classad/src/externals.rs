@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 
 /// What functions need from outside. Without it they return undefined.
 pub trait Externals: Sync {
-    /// The canonical names `map` gives `input`, comma separated.
-    fn user_map(&self, map: &[u8], input: &[u8]) -> Option<Vec<u8>>;
+    /// The canonical names `map` gives `input`, comma separated. What looking takes is taken from `steps`.
+    fn user_map(&self, map: &[u8], input: &[u8], steps: &mut i64) -> Option<Vec<u8>>;
     /// The home directory of a user.
     fn user_home(&self, user: &[u8]) -> Option<Vec<u8>>;
     /// Takes a line of `debug()`; an implementation that wants none says so in [`Externals::wants_debug`].

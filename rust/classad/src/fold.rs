@@ -2,7 +2,7 @@
 
 use crate::ad::Ad;
 use crate::analysis::{Reads, reads_in};
-use crate::eval::{Context, try_evaluate};
+use crate::eval::{Context, eval_within};
 use crate::expr::{BinaryOp, Call, Expr, Side, Ternary, UnaryOp};
 use crate::name::Name;
 use crate::value::Value;
@@ -33,6 +33,7 @@ pub fn fold(expr: &Expr) -> Expr {
         hidden: Vec::new(),
         depth: 0,
         nodes: 0,
+        steps: MAX_STEPS,
     }
     .rebuild(expr)
 }
@@ -49,6 +50,7 @@ pub fn residual(expr: &Expr, my: &Ad) -> Expr {
         hidden: Vec::new(),
         depth: 0,
         nodes: 0,
+        steps: MAX_STEPS,
     }
     .rebuild(expr)
 }
@@ -58,6 +60,8 @@ const MAX_DEPTH: usize = 300;
 /// How many nodes are rebuilt, definitions that are put in counted each time; what is beyond stays as it is. Definitions
 /// that name others twice each would double the tree with each of them.
 const MAX_NODES: usize = 20_000;
+/// Steps that all constant parts together may take to evaluate; what would take more stays as it is.
+const MAX_STEPS: i64 = 200_000;
 
 struct Folder<'a> {
     my: Option<&'a Ad>,
@@ -65,6 +69,8 @@ struct Folder<'a> {
     hidden: Vec<Name>,
     depth: usize,
     nodes: usize,
+    /// Steps that are left for constant parts.
+    steps: i64,
 }
 
 fn literal(expr: &Expr) -> Option<&Value> {
@@ -91,14 +97,16 @@ fn stands(value: &Value) -> bool {
     !matches!(value, Value::RelTime(_) | Value::List(_) | Value::Ad(_))
 }
 
-fn constant(expr: Expr) -> Expr {
-    match try_evaluate(&expr, &Context::default()) {
-        Ok(value) if stands(&value) => Expr::Lit(value),
-        _ => expr,
-    }
-}
-
 impl Folder<'_> {
+    fn constant(&mut self, expr: Expr) -> Expr {
+        let (outcome, steps) = eval_within(&expr, &Context::default(), self.steps);
+        self.steps -= steps;
+        match outcome {
+            Ok(value) if stands(&value) => Expr::Lit(value),
+            _ => expr,
+        }
+    }
+
     fn rebuild(&mut self, expr: &Expr) -> Expr {
         self.depth += 1;
         self.nodes += 1;
@@ -123,11 +131,11 @@ impl Folder<'_> {
                 let arg = self.rebuild(&u.arg);
                 let known = literal(&arg).is_some();
                 let out = Expr::unary(u.op, arg);
-                if known { constant(out) } else { out }
+                if known { self.constant(out) } else { out }
             }
             Expr::Binary(b) => {
                 let (left, right) = (self.rebuild(&b.left), self.rebuild(&b.right));
-                binary(b.op, left, right)
+                self.binary(b.op, left, right)
             }
             Expr::Ternary(t) => self.ternary(t),
             Expr::Elvis(e) => {
@@ -174,7 +182,7 @@ impl Folder<'_> {
             args,
         };
         let out = Expr::Call(Arc::new(out));
-        if known { constant(out) } else { out }
+        if known { self.constant(out) } else { out }
     }
 
     fn reference(&mut self, expr: &Expr) -> Expr {
@@ -217,28 +225,28 @@ impl Folder<'_> {
             expr.clone()
         }
     }
-}
 
-fn binary(op: BinaryOp, left: Expr, right: Expr) -> Expr {
-    let (l, r) = (literal(&left), literal(&right));
-    if l.is_some() && r.is_some() {
-        return constant(Expr::binary(op, left, right));
-    }
-    if let Some(decided) = l.and_then(|l| crate::ops::decided_by_left(op, l)) {
-        return Expr::Lit(decided);
-    }
-    let neutral = match op {
-        BinaryOp::And => Some(true),
-        BinaryOp::Or => Some(false),
-        _ => None,
-    };
-    if let Some(neutral) = neutral {
-        if l.and_then(Value::truth) == Some(neutral) && is_logical(&right) {
-            return right;
+    fn binary(&mut self, op: BinaryOp, left: Expr, right: Expr) -> Expr {
+        let (l, r) = (literal(&left), literal(&right));
+        if l.is_some() && r.is_some() {
+            return self.constant(Expr::binary(op, left, right));
         }
-        if r.and_then(Value::truth) == Some(neutral) && is_logical(&left) {
-            return left;
+        if let Some(decided) = l.and_then(|l| crate::ops::decided_by_left(op, l)) {
+            return Expr::Lit(decided);
         }
+        let neutral = match op {
+            BinaryOp::And => Some(true),
+            BinaryOp::Or => Some(false),
+            _ => None,
+        };
+        if let Some(neutral) = neutral {
+            if l.and_then(Value::truth) == Some(neutral) && is_logical(&right) {
+                return right;
+            }
+            if r.and_then(Value::truth) == Some(neutral) && is_logical(&left) {
+                return left;
+            }
+        }
+        Expr::binary(op, left, right)
     }
-    Expr::binary(op, left, right)
 }

@@ -1,7 +1,7 @@
 //! Lists and ads as values: subscripts, the value of an item, evaluation to the last item.
 
 use crate::ad::Ad;
-use crate::eval::{EvalAborted, Evaluator, Frame, Outcome};
+use crate::eval::{COPIED_A_STEP, EvalAborted, Evaluator, Frame, Outcome};
 use crate::expr::Expr;
 use crate::name::Name;
 use crate::value::{AdValue, ListValue, Scope, Value};
@@ -54,6 +54,12 @@ impl Evaluator<'_> {
                 }
                 Ok(Value::ad(out))
             }
+            Value::Str(text) => {
+                // The same text may be there many times, and whoever gets the value copies each.
+                let length = text.as_bytes().len();
+                self.charge(length / COPIED_A_STEP, length)?;
+                Ok(Value::Str(text))
+            }
             other => Ok(other),
         }
     }
@@ -63,6 +69,7 @@ impl Evaluator<'_> {
             (Value::Error, _) | (_, Value::Error) => Ok(Value::Error),
             (Value::Undefined, _) | (_, Value::Undefined) => Ok(Value::Undefined),
             (Value::Ad(ad), Value::Str(name)) => {
+                self.charge_bytes(name.as_bytes().len())?;
                 let name = Name::new(name.as_bytes());
                 // What comes back is a copy that belongs nowhere: names in it find nothing outside it.
                 Ok(self.attribute(ad, &name).map_or(Value::Error, detach))

@@ -1,6 +1,6 @@
 //! What `debug()` tells: each reference and call below it with its value, and the whole at last.
 
-use crate::eval::{Evaluator, Frame, Outcome};
+use crate::eval::{BYTES_A_STEP, Evaluator, Frame, Outcome};
 use crate::expr::Expr;
 use crate::print::unparse_text;
 use crate::value::Value;
@@ -38,11 +38,13 @@ impl Evaluator<'_> {
         result
     }
 
-    fn tell(&self, expr: &Expr, result: &Outcome) {
+    fn tell(&mut self, expr: &Expr, result: &Outcome) {
         let Some(externals) = self.context().externals else {
             return;
         };
-        let shown = shortened(unparse_text(expr));
+        let text = unparse_text(expr);
+        self.steps -= (text.len() / BYTES_A_STEP) as i64;
+        let shown = shortened(text);
         externals.debug(&format!(
             "Classad debug: {shown} --> {}",
             told(expr, result)

@@ -8,6 +8,9 @@ use crate::regex::{Match, Options, Pattern};
 use rustc_hash::FxHashMap;
 use std::sync::Mutex;
 
+/// Beginnings that are compared in a step.
+const PREFIXES_A_STEP: usize = 8;
+
 /// What lines of a map next to each other are kept as.
 enum Entry {
     /// Exact principals and what they become.
@@ -105,16 +108,27 @@ impl UserMaps {
         self.maps.clear();
     }
 
-    /// What a map makes of an input. The map's name may be followed by `.METHOD`, else the method is `*`.
+    /// What a map makes of an input. The map's name may be followed by `.METHOD`, else the method is `*`. What it does is
+    /// taken from `steps`; where those are not enough they are less than nothing afterwards, and nothing is found.
     #[must_use]
-    pub fn lookup(&self, map: &[u8], input: &[u8]) -> Option<Vec<u8>> {
+    pub fn lookup(&self, map: &[u8], input: &[u8], steps: &mut i64) -> Option<Vec<u8>> {
         let (name, method) = match memchr::memchr(b'.', map) {
             Some(at) => (&map[..at], &map[at + 1..]),
             None => (map, &b"*"[..]),
         };
         let methods = self.maps.get(&name.to_ascii_lowercase())?;
         let entries = methods.get(&method.to_ascii_lowercase())?;
-        entries.iter().find_map(|entry| entry.apply(input))
+        let mut found = None;
+        for entry in entries {
+            if *steps < 0 {
+                return None;
+            }
+            found = entry.apply(input, steps);
+            if found.is_some() {
+                break;
+            }
+        }
+        found.filter(|_| *steps >= 0)
     }
 }
 
@@ -148,15 +162,16 @@ fn add(entries: &mut Vec<Entry>, line: Line, prefixes: bool) -> bool {
 }
 
 impl Entry {
-    fn apply(&self, input: &[u8]) -> Option<Vec<u8>> {
+    fn apply(&self, input: &[u8], steps: &mut i64) -> Option<Vec<u8>> {
         match self {
             Entry::Exact(names) => Some(substituted(names.get(input)?, &[input])),
             Entry::Prefixes(list) => {
+                *steps -= (list.len() / PREFIXES_A_STEP) as i64;
                 let (prefix, canonical) = list.iter().find(|(p, _)| input.starts_with(p))?;
                 Some(substituted(canonical, &[prefix]))
             }
             Entry::Pattern(pattern, canonical) => {
-                let found = pattern.lock().ok()?.find(input, 0, false);
+                let found = pattern.lock().ok()?.find(input, 0, false, steps);
                 let Match::Found(groups) = found else {
                     return None;
                 };
@@ -299,7 +314,7 @@ mod tests {
             Principals::Prefixes,
         );
         let look = |map: &str, input: &str| {
-            maps.lookup(map.as_bytes(), input.as_bytes())
+            maps.lookup(map.as_bytes(), input.as_bytes(), &mut 10_000)
                 .map(|v| String::from_utf8_lossy(&v).into_owned())
         };
         assert_eq!(look("groups", "alice").as_deref(), Some("physics,bio"));
@@ -331,7 +346,7 @@ mod tests {
             }]
         );
         let look = |map: &str, input: &str| {
-            maps.lookup(map.as_bytes(), input.as_bytes())
+            maps.lookup(map.as_bytes(), input.as_bytes(), &mut 10_000)
                 .map(|v| String::from_utf8_lossy(&v).into_owned())
         };
         assert_eq!(
@@ -362,6 +377,9 @@ mod tests {
                 (7, Reason::GoesOn)
             ]
         );
-        assert_eq!(maps.lookup(b"m.ssl", b"X").as_deref(), Some(&b"y"[..]));
+        assert_eq!(
+            maps.lookup(b"m.ssl", b"X", &mut 10_000).as_deref(),
+            Some(&b"y"[..])
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Computing an expression for rows and for groups of rows: by programs where it lowers, by the plain evaluator
 //! where it does not.
 
-use classad::{Ad, Evaluator, Expr, Name, Side, Value};
+use classad::{Ad, Evaluator, Expr, Name, Side, Value, allowance};
 
 use crate::bitmap::Bitmap;
 use crate::cell::{Cell, CellKind};
@@ -79,6 +79,9 @@ impl<'a> Plain<'a> {
 
     /// The value of a clause, where a row has these values.
     pub fn whole(&mut self, clause: &Clause, columns: &[ColumnId], tuple: &[Cell]) -> Value {
+        if allowance::exhausted() {
+            return Value::Error;
+        }
         self.fill(columns, tuple);
         self.of(clause, &self.slot)
     }

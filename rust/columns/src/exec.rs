@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use classad::{Ad, BinaryOp, Value};
+use classad::{Ad, BinaryOp, Value, allowance};
 
 use crate::bitmap::Bitmap;
 use crate::compute::Plain;
@@ -17,6 +17,8 @@ use crate::table::AdTable;
 
 /// Groups computed at a time.
 const LANES: usize = 256;
+/// Groups for which an operation is a step.
+const LANES_A_STEP: usize = 8;
 
 impl Program {
     /// The comparison, if the program is nothing but one of a column with an integer: the column, and as if it
@@ -164,7 +166,10 @@ impl<'a> Machine<'a> {
     /// Computes the program for these groups. `give` gets none where the plain evaluator must be asked.
     pub fn run(&mut self, wanted: &[u32], mut give: impl FnMut(usize, Option<Value>)) {
         for batch in wanted.chunks(LANES) {
-            self.batch(batch);
+            if !self.batch(batch) {
+                batch.iter().for_each(|group| give(*group as usize, None));
+                continue;
+            }
             for (lane, group) in batch.iter().enumerate() {
                 let value = self.operand(self.program.result, lane);
                 let known = (value != Val::Unknown).then(|| value.value(self.table, &self.others));
@@ -176,18 +181,30 @@ impl<'a> Machine<'a> {
     /// As `run`, for conditions: `give` gets the result as a word.
     pub fn run_words(&mut self, wanted: &[u32], mut give: impl FnMut(usize, Val)) {
         for batch in wanted.chunks(LANES) {
-            self.batch(batch);
+            if !self.batch(batch) {
+                batch
+                    .iter()
+                    .for_each(|group| give(*group as usize, Val::Unknown));
+                continue;
+            }
             for (lane, group) in batch.iter().enumerate() {
                 give(*group as usize, self.operand(self.program.result, lane));
             }
         }
     }
 
-    fn batch(&mut self, batch: &[u32]) {
+    /// Computes the registers for these groups; false where no steps are left for that.
+    fn batch(&mut self, batch: &[u32]) -> bool {
+        if allowance::exhausted() {
+            return false;
+        }
         self.others.truncate(self.program.others.len());
-        for at in 0..self.program.ops.len() {
+        let ops = self.program.ops.len();
+        allowance::charge((ops * batch.len() / LANES_A_STEP) as i64);
+        for at in 0..ops {
             self.step(at, batch);
         }
+        true
     }
 
     #[inline]

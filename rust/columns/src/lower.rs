@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use classad::builtins::Builtin;
 use classad::name::Special;
-use classad::{Ad, BinaryOp, Expr, Name, Side, UnaryOp, Value};
+use classad::{Ad, BinaryOp, Expr, Name, Side, UnaryOp, Value, allowance};
 
 use crate::cell::CellKind;
 use crate::clause::Clause;
@@ -142,7 +142,9 @@ impl Lowering<'_> {
             depth: 0,
             nodes: 0,
         };
-        builder.program.result = builder.body(expr, owner)?;
+        let result = builder.body(expr, owner);
+        allowance::charge(i64::from(builder.nodes));
+        builder.program.result = result?;
         Some(builder.program)
     }
 }

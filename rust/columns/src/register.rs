@@ -6,8 +6,8 @@
 use std::cmp::Ordering;
 
 use classad::builtins::{Body, Builtin};
-use classad::ops;
 use classad::{BinaryOp, Evaluator, Expr, UnaryOp, Value};
+use classad::{allowance, ops};
 use smallvec::SmallVec;
 
 use crate::cell::{Cell, CellKind, StrId};
@@ -16,6 +16,8 @@ use crate::table::AdTable;
 
 /// Strings made on the way that are longer than this go to the plain evaluator, which counts bytes.
 const MADE_MAX: usize = 1 << 12;
+/// Bytes of two texts that are compared in a step.
+const COMPARED_A_STEP: usize = 256;
 
 /// A value in a register.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -131,6 +133,15 @@ pub(crate) fn apply_unary(
     }
 }
 
+/// Counts comparing two texts.
+#[inline]
+fn compared(x: &[u8], y: &[u8]) {
+    let length = x.len().min(y.len());
+    if length >= COMPARED_A_STEP {
+        allowance::charge((length / COMPARED_A_STEP) as i64);
+    }
+}
+
 pub(crate) fn ordered(op: BinaryOp, order: Ordering) -> Val {
     Val::Bool(match op {
         BinaryOp::Lt => order.is_lt(),
@@ -170,6 +181,7 @@ pub(crate) fn apply_binary(
         BinaryOp::And | BinaryOp::Or => {}
         BinaryOp::Is | BinaryOp::Isnt => {
             if let (Some(x), Some(y)) = (a.text(table, others), b.text(table, others)) {
+                compared(x, y);
                 return Some(Val::Bool((x == y) == (op == BinaryOp::Is)));
             }
             let plain = |value| !matches!(value, Val::Str(_) | Val::Other(_));
@@ -182,6 +194,7 @@ pub(crate) fn apply_binary(
                 return Some(ordered(op, x.cmp(&y)));
             }
             if let (Some(x), Some(y)) = (a.text(table, others), b.text(table, others)) {
+                compared(x, y);
                 return Some(ordered(op, ops::compare_nocase(x, y)));
             }
             if a == Val::Undefined && b != Val::Error || b == Val::Undefined && a != Val::Error {
@@ -199,7 +212,7 @@ pub(crate) fn by_value(builtin: Builtin) -> bool {
     /// Functions of values that depend on the time or the host besides.
     const OF_MORE: [&str; 4] = ["formatTime", "absTime", "userMap", "userHome"];
     let spec = builtin.spec();
-    matches!(spec.body, Body::Pure(_)) || spec.steady || OF_MORE.contains(&spec.name)
+    !matches!(spec.body, Body::Scoped(_)) || spec.steady || OF_MORE.contains(&spec.name)
 }
 
 /// A function of values; `Unknown` where the plain evaluator must be asked.
@@ -218,6 +231,15 @@ pub(crate) fn apply_call(
             let values: SmallVec<[Value; 4]> =
                 args.iter().map(|arg| arg.value(table, others)).collect();
             function(&values, &settings.env())
+        }
+        Body::Linear(_) | Body::Counted(_) => {
+            let values: SmallVec<[Value; 4]> =
+                args.iter().map(|arg| arg.value(table, others)).collect();
+            let mut evaluator = Evaluator::new(settings.context(None, None));
+            match evaluator.of_values(builtin, &values) {
+                Some(Ok(value)) => value,
+                Some(Err(_)) | None => return Some(Val::Unknown),
+            }
         }
         Body::Scoped(_) => {
             let values: Option<SmallVec<[Expr; 4]>> = args

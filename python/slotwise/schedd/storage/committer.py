@@ -30,6 +30,7 @@ from slotwise.schedd.userlog import writer
 from slotwise.schedd.userlog.global_log import GlobalLog
 from slotwise.schedd.userlog.planned_text import PlannedText
 from slotwise.schedd.userlog.writer import LogFailure, LogSizes
+from slotwise.table import Allowance
 
 _log = logging.getLogger(__name__)
 _FLUSH_S = 1.0
@@ -39,6 +40,8 @@ _REFUSED_S = 1.0
 _LAST_DATE = 253_402_300_799
 #: The longest wait for a log, in seconds: its file system may hang.
 _LOG_WAIT_S = 5.0
+#: Steps that the attributes may take that an event 028 tells of: the event loop is blocked meanwhile.
+_INFORMATION_STEPS = 200_000
 
 
 def _evaluated(ad: ClassAd, now: float, name: str) -> object:
@@ -268,7 +271,14 @@ class Committer:
                 continue
             texts = []
             for names in (job.cluster.told_attrs, of_all):
-                values = ((name, value(name)) for name in names)
+                with Allowance(_INFORMATION_STEPS) as used:
+                    values = [(name, value(name)) for name in names]
+                if used.broken or used.exhausted:
+                    _log.warning(
+                        "%s: event 028 lacks attributes that take more than %d steps to evaluate",
+                        job.key,
+                        _INFORMATION_STEPS,
+                    )
                 chosen = {name: each for name, each in values if isinstance(each, bool | int | float | str)}
                 texts.append(ad_information(entry, chosen, year) if names else "")
             found[place] = texts[0], texts[1]

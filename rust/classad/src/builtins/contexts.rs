@@ -1,7 +1,6 @@
 //! Functions that look at definitions or evaluate in other scopes.
 
-use crate::coerce::to_text;
-use crate::eval::{EvalAborted, Evaluator, Frame, Outcome};
+use crate::eval::{BYTES_A_STEP, EvalAborted, Evaluator, Frame, Outcome};
 use crate::expr::Expr;
 use crate::parser::{Syntax, parse_computed};
 use crate::print::{Style, unparse, unparse_styled};
@@ -25,7 +24,7 @@ pub(super) fn debug(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Outco
 
 pub(super) fn eval(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Outcome {
     let value = e.eval_in(&args[0], frame)?;
-    let Some(text) = to_text(&value) else {
+    let Some(text) = e.text_of(&value)? else {
         return Ok(Value::Error);
     };
     if e.depth <= 0 {
@@ -64,7 +63,7 @@ pub(super) fn unparse_attribute(e: &mut Evaluator<'_>, args: &[Expr], _: Frame) 
         ..Style::default()
     };
     let text = definition.map_or(Vec::new(), |d| unparse_styled(&d, style));
-    e.charge(text.len() >> 8, text.len())?;
+    e.charge(text.len() / BYTES_A_STEP, text.len())?;
     Ok(Value::Str(text.into()))
 }
 

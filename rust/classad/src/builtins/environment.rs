@@ -1,9 +1,8 @@
 //! Functions of argument lists and environments, in both of HTCondor's notations.
 
-use super::Env;
-use super::lists::strings;
+use super::lists::{ITEM_STEPS, strings};
 use crate::arguments::{is_blank, join_v2, split_v1, split_v2};
-use crate::eval::{Evaluator, Frame, Outcome};
+use crate::eval::{BYTES_A_STEP, Evaluator, Frame, Outcome};
 use crate::expr::Expr;
 use crate::value::Value;
 use std::collections::BTreeMap;
@@ -31,14 +30,20 @@ pub(super) fn args_to_list(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -
     let Some(text) = text.as_str() else {
         return Ok(Value::Error);
     };
+    e.charge_bytes(4 * text.len())?;
     let words = if notation == 1 {
         Some(split_v1(text))
     } else {
         split_v2(text).ok()
     };
-    Ok(words.map_or(Value::Error, |words| {
-        strings(words.iter().map(Vec::as_slice))
-    }))
+    let Some(words) = words else {
+        return Ok(Value::Error);
+    };
+    e.charge(
+        2 * words.len() * ITEM_STEPS,
+        words.len() * size_of::<Expr>(),
+    )?;
+    Ok(strings(words.iter().map(Vec::as_slice)))
 }
 
 pub(super) fn list_to_args(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Outcome {
@@ -51,7 +56,11 @@ pub(super) fn list_to_args(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -
     let mut words = Vec::with_capacity(list.items.len());
     for item in list.items.iter() {
         match e.eval_in(item, Frame { nest: list.scope })? {
-            Value::Str(s) => words.push(s),
+            Value::Str(s) => {
+                let length = s.as_bytes().len();
+                e.charge(4 * length / BYTES_A_STEP, 2 * length)?;
+                words.push(s);
+            }
             _ => return Ok(Value::Error),
         }
     }
@@ -106,12 +115,16 @@ impl Environment {
     }
 }
 
-pub(super) fn env_v1_to_v2(args: &[Value], _: &Env) -> Value {
+/// Steps of an entry of an environment: it is read, put into its place and written.
+const ENTRY_STEPS: usize = 16;
+
+pub(super) fn env_v1_to_v2(e: &mut Evaluator<'_>, args: &[Value]) -> Outcome {
     let mut text = match &args[0] {
-        Value::Undefined => return Value::Undefined,
+        Value::Undefined => return Ok(Value::Undefined),
         Value::Str(s) => s.as_bytes(),
-        _ => return Value::Error,
+        _ => return Ok(Value::Error),
     };
+    e.charge(4 * text.len() / BYTES_A_STEP, 2 * text.len())?;
     let mut separator = b';';
     if let Some(first) = text.first() {
         // A permitted separator in front says which one is used.
@@ -127,11 +140,15 @@ pub(super) fn env_v1_to_v2(args: &[Value], _: &Env) -> Value {
             .position(|b| !is_blank(*b))
             .unwrap_or(entry.len());
         let entry = &entry[start..];
-        if !entry.is_empty() && !environment.set(entry) {
-            return Value::Error;
+        if entry.is_empty() {
+            continue;
+        }
+        e.charge(ENTRY_STEPS, 0)?;
+        if !environment.set(entry) {
+            return Ok(Value::Error);
         }
     }
-    Value::Str(environment.text().into())
+    Ok(Value::Str(environment.text().into()))
 }
 
 pub(super) fn merge_environment(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Outcome {
@@ -143,9 +160,11 @@ pub(super) fn merge_environment(e: &mut Evaluator<'_>, args: &[Expr], frame: Fra
             Value::Str(s) => s.as_bytes(),
             _ => return Ok(Value::Error),
         };
+        e.charge(4 * text.len() / BYTES_A_STEP, 2 * text.len())?;
         let Ok(entries) = split_v2(text) else {
             return Ok(Value::Error);
         };
+        e.charge(entries.len() * ENTRY_STEPS, 0)?;
         if !entries.iter().all(|entry| environment.set(entry)) {
             return Ok(Value::Error);
         }

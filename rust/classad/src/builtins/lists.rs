@@ -1,21 +1,25 @@
 //! Functions of lists. Items are evaluated with the names in use where the call is, not the list's.
 
 use super::only;
+use super::stringlists::Bytes;
 use crate::coerce::promote;
-use crate::eval::{Evaluator, Frame, Outcome};
+use crate::eval::{EvalAborted, Evaluator, Frame, Outcome};
 use crate::expr::{BinaryOp, Expr};
 use crate::ops;
 use crate::value::{ListValue, Value};
+
+/// Steps of making an item of a list.
+pub(super) const ITEM_STEPS: usize = 2;
 
 /// The values of a list's items, one after the other.
 fn each(
     e: &mut Evaluator<'_>,
     list: &ListValue,
-    mut visit: impl FnMut(&mut Evaluator<'_>, Value) -> Option<Value>,
-) -> Result<Option<Value>, crate::eval::EvalAborted> {
+    mut visit: impl FnMut(&mut Evaluator<'_>, Value) -> Result<Option<Value>, EvalAborted>,
+) -> Result<Option<Value>, EvalAborted> {
     for item in list.items.iter() {
         let value = e.eval_in(item, Frame { nest: list.scope })?;
-        if let Some(done) = visit(e, value) {
+        if let Some(done) = visit(e, value)? {
             return Ok(Some(done));
         }
     }
@@ -44,13 +48,13 @@ fn find(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame, op: BinaryOp) -> Out
     {
         return Ok(Value::Error);
     }
-    let found = each(e, &list, |_, mut item| {
+    let found = each(e, &list, |e, mut item| {
         if !exact {
             // Comparing changes the wanted value too: once met with a real, a number stays one.
             promote(&mut item, &mut wanted);
         }
-        let same = ops::binary(op, &item, &wanted);
-        matches!(same, Value::Bool(true)).then_some(same)
+        let same = e.operate(op, &item, &wanted)?;
+        Ok(matches!(same, Value::Bool(true)).then_some(same))
     })?;
     Ok(found.unwrap_or(Value::Bool(false)))
 }
@@ -71,7 +75,7 @@ fn the_list(
     e: &mut Evaluator<'_>,
     args: &[Expr],
     frame: Frame,
-) -> Result<Result<ListValue, Value>, crate::eval::EvalAborted> {
+) -> Result<Result<ListValue, Value>, EvalAborted> {
     Ok(match e.eval_in(&args[0], frame)? {
         Value::List(list) => Ok(list),
         Value::Undefined => Err(Value::Undefined),
@@ -84,18 +88,15 @@ fn is_number(value: &Value) -> bool {
 }
 
 /// The sum of a list's numbers and how many there are; undefined items do not count.
-fn total(
-    e: &mut Evaluator<'_>,
-    list: &ListValue,
-) -> Result<Option<(Value, usize)>, crate::eval::EvalAborted> {
+fn total(e: &mut Evaluator<'_>, list: &ListValue) -> Result<Option<(Value, usize)>, EvalAborted> {
     let mut sum = Value::Int(0);
     let mut count = 0;
     let bad = each(e, list, |_, item| {
         if matches!(item, Value::Undefined) {
-            return None;
+            return Ok(None);
         }
         if !is_number(&item) {
-            return Some(Value::Error);
+            return Ok(Some(Value::Error));
         }
         // A single item comes back as it is, even a boolean.
         sum = if count == 0 {
@@ -104,7 +105,7 @@ fn total(
             ops::binary(BinaryOp::Add, &sum, &item)
         };
         count += 1;
-        None
+        Ok(None)
     })?;
     Ok(if bad.is_some() {
         None
@@ -147,21 +148,21 @@ fn bound(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame, op: BinaryOp) -> Ou
     let mut best = Value::Undefined;
     let bad = each(e, &list, |_, mut item| {
         if matches!(item, Value::Undefined) {
-            return None;
+            return Ok(None);
         }
         if !is_number(&item) {
-            return Some(Value::Error);
+            return Ok(Some(Value::Error));
         }
         if matches!(best, Value::Undefined) {
             best = item;
-            return None;
+            return Ok(None);
         }
         // Comparing promotes both, and the promoted value is what is kept.
         promote(&mut item, &mut best);
         if ops::binary(op, &item, &best).is_true() {
             best = item;
         }
-        None
+        Ok(None)
     })?;
     Ok(bad.unwrap_or(best))
 }
@@ -195,15 +196,15 @@ fn compare(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame, all: bool) -> Out
         Ok(list) => list,
     };
     let mut other = e.eval_in(&args[2], frame)?;
-    let decided = each(e, &list, |_, mut item| {
+    let decided = each(e, &list, |e, mut item| {
         if !matches!(op, BinaryOp::Is | BinaryOp::Isnt) {
             promote(&mut item, &mut other);
         }
-        match ops::binary(op, &item, &other) {
+        Ok(match e.operate(op, &item, &other)? {
             Value::Bool(holds) => (holds != all).then_some(Value::Bool(holds)),
             Value::Undefined => Some(Value::Bool(false)),
             _ => Some(Value::Error),
-        }
+        })
     })?;
     Ok(decided.unwrap_or(Value::Bool(all)))
 }
@@ -237,20 +238,22 @@ fn split_at(args: &[Value], rest_is_second: bool) -> Value {
 }
 
 /// `split(text [, separators])`: empty items only between two equal separators that are no blanks.
-pub(super) fn split(args: &[Value], _: &super::Env) -> Value {
+pub(super) fn split(e: &mut Evaluator<'_>, args: &[Value]) -> Outcome {
     let Some(text) = args[0].as_str() else {
-        return Value::Error;
+        return Ok(Value::Error);
     };
     let separators = match args.get(1) {
         None => &b", \t"[..],
         Some(Value::Str(s)) => s.as_bytes(),
-        Some(_) => return Value::Error,
+        Some(_) => return Ok(Value::Error),
     };
+    e.charge_texts(args)?;
+    let separators = Bytes::of(separators);
     let mut items: Vec<&[u8]> = Vec::new();
     let mut from = 0;
     let mut last: Option<u8> = None;
     for (at, b) in text.iter().enumerate() {
-        if !separators.contains(b) {
+        if !separators.has(*b) {
             continue;
         }
         if at > from {
@@ -266,5 +269,6 @@ pub(super) fn split(args: &[Value], _: &super::Env) -> Value {
     if from < text.len() {
         items.push(&text[from..]);
     }
-    strings(items)
+    e.charge(items.len() * ITEM_STEPS, items.len() * size_of::<Expr>())?;
+    Ok(strings(items))
 }

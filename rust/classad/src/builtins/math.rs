@@ -38,6 +38,10 @@ pub(super) fn pow(args: &[Value], _: &Env) -> Value {
 pub(super) fn quantize(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Outcome {
     let value = e.eval_in(&args[0], frame)?;
     let step = e.eval_in(&args[1], frame)?;
+    e.charge_texts(std::slice::from_ref(&value))?;
+    if matches!(step, Value::Str(_)) {
+        e.charge_texts(std::slice::from_ref(&step))?;
+    }
     let Some(number) = real(&value) else {
         return Ok(Value::Error);
     };
@@ -46,6 +50,9 @@ pub(super) fn quantize(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Ou
             let mut last = Value::Real(0.0);
             for item in list.items.iter() {
                 last = e.eval_in(item, Frame { nest: list.scope })?;
+                if matches!(last, Value::Str(_)) {
+                    e.charge_texts(std::slice::from_ref(&last))?;
+                }
                 match real(&last) {
                     Some(bound) if bound >= number => return Ok(last),
                     Some(_) => {}

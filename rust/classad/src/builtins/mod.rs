@@ -11,17 +11,23 @@ pub mod strings;
 mod times;
 mod unresolved;
 
-use crate::eval::{Evaluator, Frame, Outcome};
+use crate::eval::{COPIED_A_STEP, EvalAborted, Evaluator, Frame, Outcome};
 use crate::expr::Expr;
+use crate::regex::{Options, Pattern, compile_steps};
 use crate::value::Value;
 use rustc_hash::FxHashMap;
+use std::cell::RefCell;
 use std::sync::LazyLock;
 
 /// How a function gets its arguments.
 #[derive(Clone, Copy)]
 pub enum Body {
-    /// From evaluated arguments alone.
+    /// From evaluated arguments alone, with about the same work whatever they are.
     Pure(fn(&[Value], &Env) -> Value),
+    /// From evaluated arguments alone, with work in proportion to the length of their texts.
+    Linear(fn(&[Value], &Env) -> Value),
+    /// From evaluated arguments; counts its work itself.
+    Counted(fn(&mut Evaluator<'_>, &[Value]) -> Outcome),
     /// Evaluates its arguments itself (some of them, or in a scope of its own).
     Scoped(fn(&mut Evaluator<'_>, &[Expr], Frame) -> Outcome),
 }
@@ -66,6 +72,28 @@ const fn pure(name: &'static str, min: u8, max: u8, f: fn(&[Value], &Env) -> Val
         steady: true,
         volatile: false,
         body: Body::Pure(f),
+    }
+}
+
+/// A function of texts, which it goes through a few times at most.
+const fn linear(name: &'static str, min: u8, max: u8, f: fn(&[Value], &Env) -> Value) -> Spec {
+    Spec {
+        body: Body::Linear(f),
+        ..pure(name, min, max, f)
+    }
+}
+
+type Counted = fn(&mut Evaluator<'_>, &[Value]) -> Outcome;
+
+/// A function of values that counts its work itself.
+const fn counted(name: &'static str, min: u8, max: u8, f: Counted) -> Spec {
+    Spec {
+        name,
+        min_args: min,
+        max_args: max,
+        steady: true,
+        volatile: false,
+        body: Body::Counted(f),
     }
 }
 
@@ -126,10 +154,10 @@ static TABLE: &[Spec] = &[
     pure("isBoolean", 1, 1, kinds::is_boolean),
     pure("isAbsTime", 1, 1, kinds::is_abstime),
     pure("isRelTime", 1, 1, kinds::is_reltime),
-    pure("int", 1, 1, kinds::int),
-    pure("real", 1, 1, kinds::real),
-    pure("string", 1, 1, kinds::string),
-    pure("bool", 1, 1, kinds::bool),
+    linear("int", 1, 1, kinds::int),
+    linear("real", 1, 1, kinds::real),
+    linear("string", 1, 1, kinds::string),
+    linear("bool", 1, 1, kinds::bool),
     scoped("member", 2, 2, lists::member),
     scoped("identicalMember", 2, 2, lists::identical_member),
     scoped("size", 1, 1, lists::size),
@@ -139,9 +167,9 @@ static TABLE: &[Spec] = &[
     scoped("max", 1, 1, lists::max),
     scoped("anyCompare", 3, 3, lists::any_compare),
     scoped("allCompare", 3, 3, lists::all_compare),
-    pure("splitUserName", 1, 1, lists::split_user_name),
-    pure("splitSlotName", 1, 1, lists::split_slot_name),
-    pure("split", 1, 2, lists::split),
+    linear("splitUserName", 1, 1, lists::split_user_name),
+    linear("splitSlotName", 1, 1, lists::split_slot_name),
+    counted("split", 1, 2, lists::split),
     timed("time", 0, 0, times::time),
     timed("currentTime", 0, 0, times::current_time),
     timed("timeZoneOffset", 0, 0, times::time_zone_offset),
@@ -161,29 +189,29 @@ static TABLE: &[Spec] = &[
     timed("relTime", 1, 2, times::rel_time),
     scoped("strcat", 0, ANY, strings::strcat),
     scoped("join", 0, ANY, strings::join),
-    pure("toUpper", 1, 1, strings::to_upper),
-    pure("toLower", 1, 1, strings::to_lower),
+    linear("toUpper", 1, 1, strings::to_upper),
+    linear("toLower", 1, 1, strings::to_lower),
     pure("substr", 2, 3, strings::substr),
-    pure("strcmp", 2, 2, strings::strcmp),
-    pure("stricmp", 2, 2, strings::stricmp),
-    pure("versioncmp", 2, 2, strings::versioncmp),
-    pure("versionLE", 2, 2, strings::version_le),
-    pure("versionLT", 2, 2, strings::version_lt),
-    pure("versionGE", 2, 2, strings::version_ge),
-    pure("versionGT", 2, 2, strings::version_gt),
-    pure("versionEQ", 2, 2, strings::version_eq),
-    pure("version_in_range", 3, 3, strings::version_in_range),
-    pure("interval", 1, 1, strings::interval),
-    pure("regexp", 2, 3, patterns::regexp),
+    linear("strcmp", 2, 2, strings::strcmp),
+    linear("stricmp", 2, 2, strings::stricmp),
+    linear("versioncmp", 2, 2, strings::versioncmp),
+    linear("versionLE", 2, 2, strings::version_le),
+    linear("versionLT", 2, 2, strings::version_lt),
+    linear("versionGE", 2, 2, strings::version_ge),
+    linear("versionGT", 2, 2, strings::version_gt),
+    linear("versionEQ", 2, 2, strings::version_eq),
+    linear("version_in_range", 3, 3, strings::version_in_range),
+    linear("interval", 1, 1, strings::interval),
+    counted("regexp", 2, 3, patterns::regexp),
     scoped("regexpMember", 2, 3, patterns::regexp_member),
-    pure("regexps", 3, 4, patterns::regexps),
-    pure("replace", 3, 4, patterns::replace),
-    pure("replaceAll", 3, 4, patterns::replace_all),
-    pure("floor", 1, 1, math::floor),
-    pure("ceil", 1, 1, math::ceiling),
-    pure("ceiling", 1, 1, math::ceiling),
-    pure("round", 1, 1, math::round),
-    pure("pow", 2, 2, math::pow),
+    counted("regexps", 3, 4, patterns::regexps),
+    counted("replace", 3, 4, patterns::replace),
+    counted("replaceAll", 3, 4, patterns::replace_all),
+    linear("floor", 1, 1, math::floor),
+    linear("ceil", 1, 1, math::ceiling),
+    linear("ceiling", 1, 1, math::ceiling),
+    linear("round", 1, 1, math::round),
+    linear("pow", 2, 2, math::pow),
     scoped("quantize", 2, 2, math::quantize),
     volatile("random", 0, 1, math::random),
     scoped("ifThenElse", 3, 3, contexts::if_then_else),
@@ -194,21 +222,21 @@ static TABLE: &[Spec] = &[
     local("evalInEachContext", 2, 2, contexts::eval_in_each_context),
     local("countMatches", 2, 2, contexts::count_matches),
     scoped("stringListsIntersect", 2, 3, stringlists::intersect),
-    pure("stringListSize", 1, 2, stringlists::size),
-    pure("stringListSum", 1, 2, stringlists::sum),
-    pure("stringListAvg", 1, 2, stringlists::avg),
-    pure("stringListMin", 1, 2, stringlists::min),
-    pure("stringListMax", 1, 2, stringlists::max),
-    pure("stringListMember", 2, 3, stringlists::member),
-    pure("stringListIMember", 2, 3, stringlists::imember),
-    pure("stringListSubsetMatch", 2, 3, stringlists::subset_match),
-    pure("stringListISubsetMatch", 2, 3, stringlists::isubset_match),
-    pure("stringList_regexpMember", 2, 4, stringlists::regexp_member),
+    linear("stringListSize", 1, 2, stringlists::size),
+    counted("stringListSum", 1, 2, stringlists::sum),
+    counted("stringListAvg", 1, 2, stringlists::avg),
+    counted("stringListMin", 1, 2, stringlists::min),
+    counted("stringListMax", 1, 2, stringlists::max),
+    linear("stringListMember", 2, 3, stringlists::member),
+    linear("stringListIMember", 2, 3, stringlists::imember),
+    counted("stringListSubsetMatch", 2, 3, stringlists::subset_match),
+    counted("stringListISubsetMatch", 2, 3, stringlists::isubset_match),
+    counted("stringList_regexpMember", 2, 4, stringlists::regexp_member),
     volatile("userMap", 2, 4, stringlists::user_map),
     volatile("userHome", 0, ANY, stringlists::user_home),
     scoped("argsToList", 1, 2, environment::args_to_list),
     scoped("listToArgs", 1, 2, environment::list_to_args),
-    pure("envV1ToV2", 1, 1, environment::env_v1_to_v2),
+    counted("envV1ToV2", 1, 1, environment::env_v1_to_v2),
     scoped("mergeEnvironment", 0, ANY, environment::merge_environment),
 ];
 
@@ -245,17 +273,62 @@ impl Builtin {
         args >= usize::from(spec.min_args)
             && (args <= usize::from(spec.max_args) || spec.max_args == ANY)
     }
+}
 
-    /// Its result for evaluated arguments, if it needs nothing but those; `None` for a function that
-    /// evaluates its arguments itself.
-    #[must_use]
-    pub fn call(self, args: &[Value], env: &Env) -> Option<Value> {
-        match self.spec().body {
-            Body::Pure(_) if !self.takes(args.len()) => Some(Value::Error),
-            Body::Pure(f) => Some(f(args, env)),
-            Body::Scoped(_) => None,
+/// Patterns that were asked for last: a condition is mostly asked of many ads in a row, and few have many patterns.
+const KNOWN: usize = 8;
+/// Bytes of a pattern that is worth keeping.
+const KEPT: usize = 16 << 10;
+
+struct Compiled {
+    pattern: Vec<u8>,
+    options: Options,
+    made: Option<Pattern>,
+}
+
+thread_local! {
+    /// The pattern asked for last comes first.
+    static COMPILED: RefCell<Vec<Compiled>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Does something with a pattern, and counts the steps of it and of compiling the pattern, if that is not known; `None`
+/// for a malformed one.
+fn charge_matching<T>(
+    e: &mut Evaluator<'_>,
+    pattern: &[u8],
+    options: Options,
+    work: impl FnOnce(&mut Pattern, &mut i64) -> T,
+) -> Result<Option<T>, EvalAborted> {
+    COMPILED.with_borrow_mut(|all| {
+        let known = |c: &Compiled| c.options == options && c.pattern == pattern;
+        e.charge(pattern.len() / COPIED_A_STEP, 0)?;
+        match all.iter().position(known) {
+            Some(at) => all[..=at].rotate_right(1),
+            None => {
+                e.charge(compile_steps(pattern) as usize, 0)?;
+                let made = Pattern::new(pattern, options);
+                if let Some(made) = &made {
+                    let more = made.steps() - compile_steps(pattern);
+                    e.charge(more.max(0) as usize, 0)?;
+                }
+                all.truncate(KNOWN - 1);
+                all.insert(
+                    0,
+                    Compiled {
+                        pattern: pattern.to_vec(),
+                        options,
+                        made,
+                    },
+                );
+            }
         }
-    }
+        let done = all[0].made.as_mut().map(|made| work(made, &mut e.steps));
+        if pattern.len() > KEPT {
+            all.remove(0);
+        }
+        e.charge(0, 0)?;
+        Ok(done)
+    })
 }
 
 /// The text of the only argument.

@@ -1,11 +1,10 @@
 //! Functions of regular expressions.
 
-use super::Env;
-use crate::eval::{Evaluator, Frame, Outcome};
+use super::charge_matching;
+use crate::eval::{BYTES_A_STEP, Evaluator, Frame, Outcome};
 use crate::expr::Expr;
 use crate::regex::{Match, Options, Pattern};
 use crate::value::Value;
-use std::cell::RefCell;
 
 /// Substitution stops growing its result here.
 const MAX_RESULT: usize = 64 << 20;
@@ -28,41 +27,26 @@ fn options(args: &[Value], at: usize) -> &[u8] {
     args.get(at).and_then(Value::as_str).unwrap_or(b"")
 }
 
-/// A pattern, its options, and what they compile to.
-struct Compiled {
-    pattern: Vec<u8>,
-    options: Vec<u8>,
-    made: Option<Pattern>,
-}
-
-thread_local! {
-    /// The pattern that was asked for last: a condition is mostly asked of many ads in a row.
-    static LAST: RefCell<Option<Compiled>> = const { RefCell::new(None) };
-}
-
-fn has_match(pattern: &[u8], text: &[u8], options: &[u8]) -> Value {
-    LAST.with_borrow_mut(|last| {
-        let known = last.take_if(|last| last.pattern == pattern && last.options == options);
-        let compiled = last.insert(known.unwrap_or_else(|| Compiled {
-            pattern: pattern.to_vec(),
-            options: options.to_vec(),
-            made: Pattern::new(pattern, Options::from_letters(options, false)),
-        }));
-        match compiled.made.as_ref().map(|made| made.find(text, 0, false)) {
-            Some(Match::Found(_)) => Value::Bool(true),
-            Some(Match::None) => Value::Bool(false),
-            Some(Match::Failed) | None => Value::Error,
-        }
+fn has_match(e: &mut Evaluator<'_>, pattern: &[u8], text: &[u8], options: &[u8]) -> Outcome {
+    let options = Options::from_letters(options, false);
+    let found = charge_matching(e, pattern, options, |pattern, steps| {
+        pattern.find(text, 0, false, steps)
+    })?;
+    Ok(match found {
+        Some(Match::Found(_)) => Value::Bool(true),
+        Some(Match::None) => Value::Bool(false),
+        Some(Match::Failed) | None => Value::Error,
     })
 }
 
-pub(super) fn regexp(args: &[Value], _: &Env) -> Value {
+pub(super) fn regexp(e: &mut Evaluator<'_>, args: &[Value]) -> Outcome {
     if let Some(value) = exceptional(args, 2) {
-        return value;
+        return Ok(value);
     }
+    e.charge_texts(args.get(2..).unwrap_or(&[]))?;
     match (args[0].as_str(), args[1].as_str()) {
-        (Some(pattern), Some(text)) => has_match(pattern, text, options(args, 2)),
-        _ => Value::Error,
+        (Some(pattern), Some(text)) => has_match(e, pattern, text, options(args, 2)),
+        _ => Ok(Value::Error),
     }
 }
 
@@ -74,6 +58,7 @@ pub(super) fn regexp_member(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) 
     if let Some(value) = exceptional(&values, 2) {
         return Ok(value);
     }
+    e.charge_texts(values.get(2..).unwrap_or(&[]))?;
     let (Some(pattern), Value::List(list)) = (values[0].as_str(), &values[1]) else {
         return Ok(Value::Error);
     };
@@ -82,8 +67,7 @@ pub(super) fn regexp_member(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) 
         match e.eval_in(item, Frame { nest: list.scope }) {
             Ok(Value::Undefined) => maybe = true,
             Ok(Value::Str(text)) => {
-                e.charge(100, 0)?;
-                let found = has_match(pattern, text.as_bytes(), options(&values, 2));
+                let found = has_match(e, pattern, text.as_bytes(), options(&values, 2))?;
                 if matches!(found, Value::Bool(true)) {
                     return Ok(found);
                 }
@@ -98,78 +82,93 @@ pub(super) fn regexp_member(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) 
     })
 }
 
-pub(super) fn regexps(args: &[Value], _: &Env) -> Value {
-    substitute(args, b"")
+pub(super) fn regexps(e: &mut Evaluator<'_>, args: &[Value]) -> Outcome {
+    substitute(e, args, b"")
 }
-pub(super) fn replace(args: &[Value], _: &Env) -> Value {
-    substitute(args, b"f")
+pub(super) fn replace(e: &mut Evaluator<'_>, args: &[Value]) -> Outcome {
+    substitute(e, args, b"f")
 }
-pub(super) fn replace_all(args: &[Value], _: &Env) -> Value {
-    substitute(args, b"fg")
+pub(super) fn replace_all(e: &mut Evaluator<'_>, args: &[Value]) -> Outcome {
+    substitute(e, args, b"fg")
 }
 
 /// `f(pattern, text, replacement [, options])`. Option `f` keeps the text around the match, `g` goes on.
-fn substitute(args: &[Value], more: &[u8]) -> Value {
+fn substitute(e: &mut Evaluator<'_>, args: &[Value], more: &[u8]) -> Outcome {
     if let Some(value) = exceptional(args, 3) {
-        return value;
+        return Ok(value);
     }
+    e.charge_texts(&args[2..])?;
     let (Some(pattern), Some(text), Some(replacement)) =
         (args[0].as_str(), args[1].as_str(), args[2].as_str())
     else {
-        return Value::Error;
+        return Ok(Value::Error);
     };
     let letters = [options(args, 3), more].concat();
-    let Some(pattern) = Pattern::new(pattern, Options::from_letters(&letters, false)) else {
-        return Value::Error;
+    let options = Options::from_letters(&letters, false);
+    let substitution = Substitution {
+        text,
+        replacement,
+        whole: letters.contains(&b'f'),
+        all: letters.contains(&b'g'),
     };
-    let whole = letters.contains(&b'f');
-    match run(&pattern, text, replacement, whole, letters.contains(&b'g')) {
-        Some(out) => Value::Str(out.into()),
-        None => Value::Error,
-    }
+    let made = charge_matching(e, pattern, options, |pattern, steps| {
+        substitution.run(pattern, steps)
+    })?;
+    let Some(made) = made.flatten() else {
+        return Ok(Value::Error);
+    };
+    e.charge(0, made.len())?;
+    Ok(Value::Str(made.into()))
 }
 
-fn run(
-    pattern: &Pattern,
-    text: &[u8],
-    replacement: &[u8],
+struct Substitution<'a> {
+    text: &'a [u8],
+    replacement: &'a [u8],
     whole: bool,
     all: bool,
-) -> Option<Vec<u8>> {
-    let mut out = Vec::new();
-    let mut at = 0;
-    let mut after_empty = false;
-    loop {
-        match pattern.find(text, at, after_empty) {
-            Match::Failed => return None,
-            Match::None if after_empty => {
-                // HTCondor copies the byte behind the text here too, and fails on the next round.
-                out.push(text.get(at).copied().unwrap_or(0));
-                at += 1;
-                after_empty = false;
-            }
-            Match::None => break,
-            Match::Found(groups) => {
-                let (start, end) = groups.first().copied().flatten()?;
-                if whole && start >= at {
-                    out.extend_from_slice(&text[at..start]);
+}
+
+impl Substitution<'_> {
+    /// The text that it makes; steps as in [`Pattern::find`].
+    fn run(&self, pattern: &mut Pattern, steps: &mut i64) -> Option<Vec<u8>> {
+        let text = self.text;
+        let mut out = Vec::new();
+        let mut at = 0;
+        let mut after_empty = false;
+        loop {
+            match pattern.find(text, at, after_empty, steps) {
+                Match::Failed => return None,
+                Match::None if after_empty => {
+                    // HTCondor copies the byte behind the text here too, and fails on the next round.
+                    out.push(text.get(at).copied().unwrap_or(0));
+                    at += 1;
+                    after_empty = false;
                 }
-                expand(&mut out, replacement, text, &groups)?;
-                at = end;
-                after_empty = start == end;
+                Match::None => break,
+                Match::Found(groups) => {
+                    let before = out.len();
+                    let (start, end) = groups.first().copied().flatten()?;
+                    if self.whole && start >= at {
+                        out.extend_from_slice(&text[at..start]);
+                    }
+                    expand(&mut out, self.replacement, text, &groups)?;
+                    *steps -= ((out.len() - before + self.replacement.len()) / BYTES_A_STEP) as i64;
+                    at = end;
+                    after_empty = start == end;
+                }
+            }
+            if !self.all {
+                break;
+            }
+            if out.len() > MAX_RESULT || *steps < 0 {
+                return None;
             }
         }
-        if !all {
-            break;
+        if self.whole {
+            out.extend_from_slice(text.get(at..).unwrap_or(b""));
         }
-        if out.len() > MAX_RESULT {
-            return None;
-        }
+        Some(out)
     }
-    if whole {
-        out.extend_from_slice(text.get(at..).unwrap_or(b""));
-    }
-    Some(out)
 }
 
 fn expand(

@@ -1,24 +1,43 @@
 //! Functions of string lists, `"a, b, c"`.
 
 use super::Env;
-use crate::eval::{EvalAborted, Evaluator, Frame, Outcome};
+use crate::eval::{BYTES_A_STEP, EvalAborted, Evaluator, Frame, Outcome};
 use crate::expr::Expr;
 use crate::lexer::is_space;
 use crate::number::strtod;
-use crate::regex::{Match, Options, Pattern};
+use crate::ops::compare_nocase;
+use crate::regex::{Match, Options};
 use crate::value::Value;
 
+/// A set of bytes, which is asked about each byte of a text.
+pub(super) struct Bytes([bool; 256]);
+
+impl Bytes {
+    pub(super) fn of(all: &[u8]) -> Self {
+        let mut set = [false; 256];
+        for b in all {
+            set[usize::from(*b)] = true;
+        }
+        Self(set)
+    }
+
+    pub(super) fn has(&self, b: u8) -> bool {
+        self.0[usize::from(b)]
+    }
+}
+
 /// The items of a list, blanks around them left off, empty ones skipped.
-pub(super) fn items<'t>(text: &'t [u8], separators: &'t [u8]) -> impl Iterator<Item = &'t [u8]> {
+pub(super) fn items<'t>(text: &'t [u8], separators: &[u8]) -> impl Iterator<Item = &'t [u8]> {
+    let separators = Bytes::of(separators);
     let mut rest = text;
     std::iter::from_fn(move || {
         let start = rest
             .iter()
-            .position(|b| !separators.contains(b) && !is_space(*b))?;
+            .position(|b| !separators.has(*b) && !is_space(*b))?;
         let text = &rest[start..];
         let end = text
             .iter()
-            .position(|b| separators.contains(b))
+            .position(|b| separators.has(*b))
             .unwrap_or(text.len());
         rest = &text[end..];
         let item = &text[..end];
@@ -29,6 +48,9 @@ pub(super) fn items<'t>(text: &'t [u8], separators: &'t [u8]) -> impl Iterator<I
         Some(&item[..kept])
     })
 }
+
+/// Steps of asking the system for a user.
+const LOOK_UP_STEPS: usize = 500;
 
 /// The list and its separators, or `None` if either is not a string.
 fn list_and_separators(args: &[Value]) -> Option<(&[u8], &[u8])> {
@@ -50,34 +72,45 @@ pub(super) fn size(args: &[Value], _: &Env) -> Value {
 /// `infinity` has to go on like one.
 fn scanned(item: &[u8]) -> Option<f64> {
     let unsigned = item.strip_prefix(b"-").or(item.strip_prefix(b"+"));
-    let lower = unsigned.unwrap_or(item).to_ascii_lowercase();
-    let cut_short = match lower.as_slice() {
-        [b'0', b'x', rest @ ..] => !rest
-            .first()
-            .is_some_and(|b| b.is_ascii_hexdigit() || *b == b'.'),
-        [b'i', b'n', b'f', b'i', rest @ ..] => !rest.starts_with(b"nity"),
-        _ => false,
+    let lower = unsigned.unwrap_or(item);
+    let begins = |word: &[u8]| {
+        lower
+            .get(..word.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(word))
+    };
+    let cut_short = if begins(b"0x") {
+        !lower
+            .get(2)
+            .is_some_and(|b| b.is_ascii_hexdigit() || *b == b'.')
+    } else {
+        begins(b"infi") && !begins(b"infinity")
     };
     let (number, used) = strtod(item);
     (used > 0 && !cut_short).then_some(number)
 }
 
+/// Steps of reading the number of an item.
+const NUMBER_STEPS: usize = 3;
+
 fn summary(
+    e: &mut Evaluator<'_>,
     args: &[Value],
     start: f64,
     step: fn(f64, f64) -> f64,
     average: bool,
     empty: Value,
-) -> Value {
+) -> Outcome {
     let Some((list, separators)) = list_and_separators(args) else {
-        return Value::Error;
+        return Ok(Value::Error);
     };
+    e.charge_texts(args)?;
     let mut result = start;
     let mut count = 0;
     let mut real = false;
     for item in items(list, separators) {
+        e.charge(NUMBER_STEPS, 0)?;
         let Some(number) = scanned(item) else {
-            return Value::Error;
+            return Ok(Value::Error);
         };
         count += 1;
         real |= !item
@@ -86,27 +119,28 @@ fn summary(
         result = step(number, result);
     }
     if count == 0 {
-        return empty;
+        return Ok(empty);
     }
     if average {
         result /= f64::from(count);
     }
-    if real {
+    Ok(if real {
         Value::Real(result)
     } else {
         Value::Int(crate::ops::real_to_i64(result))
-    }
+    })
 }
 
-pub(super) fn sum(args: &[Value], _: &Env) -> Value {
-    summary(args, 0.0, |x, sum| x + sum, false, Value::Real(0.0))
+pub(super) fn sum(e: &mut Evaluator<'_>, args: &[Value]) -> Outcome {
+    summary(e, args, 0.0, |x, sum| x + sum, false, Value::Real(0.0))
 }
-pub(super) fn avg(args: &[Value], _: &Env) -> Value {
-    summary(args, 0.0, |x, sum| x + sum, true, Value::Real(0.0))
+pub(super) fn avg(e: &mut Evaluator<'_>, args: &[Value]) -> Outcome {
+    summary(e, args, 0.0, |x, sum| x + sum, true, Value::Real(0.0))
 }
-pub(super) fn min(args: &[Value], _: &Env) -> Value {
+pub(super) fn min(e: &mut Evaluator<'_>, args: &[Value]) -> Outcome {
     let start = f64::from(f32::MAX);
     summary(
+        e,
         args,
         start,
         |x, best| if x < best { x } else { best },
@@ -115,9 +149,10 @@ pub(super) fn min(args: &[Value], _: &Env) -> Value {
     )
 }
 /// The largest item, but never less than the smallest positive float: so HTCondor.
-pub(super) fn max(args: &[Value], _: &Env) -> Value {
+pub(super) fn max(e: &mut Evaluator<'_>, args: &[Value]) -> Outcome {
     let start = f64::from(f32::MIN_POSITIVE);
     summary(
+        e,
         args,
         start,
         |x, best| if x > best { x } else { best },
@@ -144,6 +179,7 @@ fn membership(args: &[Value], test: impl FnOnce(&[u8], &[u8], &[u8]) -> bool) ->
     Value::Bool(test(&item, &list, &separators))
 }
 
+type Order = fn(&[u8], &[u8]) -> std::cmp::Ordering;
 type Same = fn(&[u8], &[u8]) -> bool;
 const EXACT: Same = |a, b| a == b;
 const NO_CASE: Same = |a, b| a.eq_ignore_ascii_case(b);
@@ -154,20 +190,28 @@ fn contains(args: &[Value], same: Same) -> Value {
     })
 }
 
-fn subset(args: &[Value], same: Same) -> Value {
-    membership(args, |wanted, list, separators| {
+/// Whether all items of the first text are among those of the second.
+fn subset(e: &mut Evaluator<'_>, args: &[Value], order: Order) -> Outcome {
+    // Bringing the items in order goes through them several times.
+    for _ in 0..4 {
+        e.charge_texts(args)?;
+    }
+    let mut count = 0;
+    let said = membership(args, |wanted, list, separators| {
         if wanted.is_empty() {
             return true;
         }
+        let mut known: Vec<&[u8]> = items(list, separators).collect();
+        known.sort_unstable_by(|a, b| order(a, b));
+        count = known.len();
         let mut any = false;
-        for item in items(wanted, separators) {
-            any = true;
-            if !items(list, separators).any(|x| same(x, item)) {
-                return false;
-            }
-        }
-        any
-    })
+        items(wanted, separators)
+            .inspect(|_| any = true)
+            .all(|item| known.binary_search_by(|x| order(x, item)).is_ok())
+            && any
+    });
+    e.charge(count, 0)?;
+    Ok(said)
 }
 
 pub(super) fn member(args: &[Value], _: &Env) -> Value {
@@ -176,29 +220,33 @@ pub(super) fn member(args: &[Value], _: &Env) -> Value {
 pub(super) fn imember(args: &[Value], _: &Env) -> Value {
     contains(args, NO_CASE)
 }
-pub(super) fn subset_match(args: &[Value], _: &Env) -> Value {
-    subset(args, EXACT)
+pub(super) fn subset_match(e: &mut Evaluator<'_>, args: &[Value]) -> Outcome {
+    subset(e, args, Ord::cmp)
 }
-pub(super) fn isubset_match(args: &[Value], _: &Env) -> Value {
-    subset(args, NO_CASE)
+pub(super) fn isubset_match(e: &mut Evaluator<'_>, args: &[Value]) -> Outcome {
+    subset(e, args, compare_nocase)
 }
 
-pub(super) fn regexp_member(args: &[Value], _: &Env) -> Value {
+pub(super) fn regexp_member(e: &mut Evaluator<'_>, args: &[Value]) -> Outcome {
     let texts: Option<Vec<&[u8]>> = args.iter().map(Value::as_str).collect();
     let Some(texts) = texts else {
-        return Value::Error;
+        return Ok(Value::Error);
     };
+    e.charge_texts(&args[1..])?;
     let separators = texts.get(2).copied().unwrap_or(b", ");
     let options = Options::from_letters(texts.get(3).copied().unwrap_or(b""), true);
-    let Some(pattern) = Pattern::new(texts[0], options) else {
-        return Value::Error;
-    };
-    let mut found = None;
-    for item in items(texts[1], separators) {
-        let here = matches!(pattern.find(item, 0, false), Match::Found(_));
-        found = Some(found.unwrap_or(false) || here);
-    }
-    found.map_or(Value::Undefined, Value::Bool)
+    let found = super::charge_matching(e, texts[0], options, |pattern, steps| {
+        let mut found = None;
+        for item in items(texts[1], separators) {
+            let here = matches!(pattern.find(item, 0, false, steps), Match::Found(_));
+            found = Some(found.unwrap_or(false) || here);
+        }
+        found
+    })?;
+    Ok(match found {
+        None => Value::Error,
+        Some(found) => found.map_or(Value::Undefined, Value::Bool),
+    })
 }
 
 /// Whether two lists share an item. Broken arguments count as errors here.
@@ -225,9 +273,16 @@ pub(super) fn intersect(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> O
         .copied()
         .filter(|s| !s.is_empty())
         .unwrap_or(b" ,");
-    let pieces = |text| <[u8]>::split(text, |b| separators.contains(b)).filter(|p| !p.is_empty());
-    let second: rustc_hash::FxHashSet<&[u8]> = pieces(texts[1]).collect();
-    let shared = pieces(texts[0]).any(|p| second.contains(p));
+    for _ in 0..4 {
+        e.charge_texts(&values)?;
+    }
+    let separators = Bytes::of(separators);
+    let pieces =
+        |text| <[u8]>::split(text, |b| separators.has(*b)).filter(|p: &&[u8]| !p.is_empty());
+    let mut second: Vec<&[u8]> = pieces(texts[1]).collect();
+    second.sort_unstable();
+    let shared = pieces(texts[0]).any(|p| second.binary_search(&p).is_ok());
+    e.charge(second.len(), 0)?;
     Ok(Value::Bool(shared))
 }
 
@@ -242,7 +297,11 @@ pub(super) fn user_map(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Ou
         let error = values[..2].iter().any(|v| matches!(v, Value::Error));
         return Ok(if error { Value::Error } else { default });
     };
-    let Some(mapped) = e.context().externals.and_then(|h| h.user_map(map, user)) else {
+    e.charge_texts(&values)?;
+    let externals = e.context().externals;
+    let mapped = externals.and_then(|h| h.user_map(map, user, &mut e.steps));
+    e.charge(mapped.as_ref().map_or(0, Vec::len) / BYTES_A_STEP, 0)?;
+    let Some(mapped) = mapped else {
         return Ok(default);
     };
     if values.len() == 2 {
@@ -274,13 +333,15 @@ pub(super) fn user_home(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> O
     let name = name.unwrap_or(broken);
     Ok(match (&name, default) {
         (Value::Undefined, None) => Value::Undefined,
-        (Value::Str(user), default) => e
-            .context()
-            .externals
-            .and_then(|h| h.user_home(user.as_bytes()))
-            .map(|home| Value::Str(home.into()))
-            .or(default)
-            .unwrap_or(Value::Undefined),
+        (Value::Str(user), default) => {
+            e.charge(LOOK_UP_STEPS + user.as_bytes().len() / BYTES_A_STEP, 0)?;
+            e.context()
+                .externals
+                .and_then(|h| h.user_home(user.as_bytes()))
+                .map(|home| Value::Str(home.into()))
+                .or(default)
+                .unwrap_or(Value::Undefined)
+        }
         (_, Some(default)) => default,
         _ => Value::Error,
     })

@@ -2,7 +2,7 @@
 
 use super::Env;
 use crate::coerce::to_text;
-use crate::eval::{EvalAborted, Evaluator, Frame, Outcome};
+use crate::eval::{COPIED_A_STEP, EvalAborted, Evaluator, Frame, Outcome};
 use crate::expr::Expr;
 use crate::ops::compare_nocase;
 use crate::value::{Scope, Value};
@@ -15,10 +15,11 @@ pub(super) fn strcat(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Outc
         if matches!(value, Value::Undefined) {
             return Ok(Value::Undefined);
         }
-        let Some(text) = to_text(&value) else {
+        let Some(text) = e.text_of(&value)? else {
             return Ok(Value::Error);
         };
-        e.charge(text.as_bytes().len() >> 8, text.as_bytes().len())?;
+        let length = text.as_bytes().len();
+        e.charge(length / COPIED_A_STEP, length)?;
         out.extend_from_slice(text.as_bytes());
     }
     Ok(Value::Str(out.into()))
@@ -49,6 +50,7 @@ pub(super) fn join(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Outcom
         (Some(_), 1) => Value::str(""),
         _ => argument(e, &args[0], frame)?,
     };
+    e.charge_texts(std::slice::from_ref(&separator))?;
     if let Some(error) = joiner.set_separator(&separator) {
         return Ok(error);
     }
@@ -58,10 +60,13 @@ pub(super) fn join(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Outcom
     };
     for item in items {
         let value = argument(e, item, Frame { nest })?;
+        if !matches!(value, Value::Str(_)) {
+            e.charge_texts(std::slice::from_ref(&value))?;
+        }
         if !joiner.add(&value) {
             return Ok(Value::Error);
         }
-        e.charge(joiner.added >> 8, joiner.added)?;
+        e.charge(joiner.added / COPIED_A_STEP, joiner.added)?;
     }
     Ok(joiner.finish())
 }

@@ -2,7 +2,7 @@
 
 use super::Env;
 use crate::ad::Ad;
-use crate::eval::{EvalAborted, Evaluator, Frame, Outcome};
+use crate::eval::{BYTES_A_STEP, EvalAborted, Evaluator, Frame, Outcome};
 use crate::expr::Expr;
 use crate::ops::real_to_i32;
 use crate::strftime::strftime;
@@ -161,7 +161,11 @@ pub(super) fn format_time(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) ->
         Some(arg) => e.eval_in(arg, frame)?,
     };
     Ok(match format.as_str() {
-        Some(format) => Value::Str(strftime(&calendar, format).into()),
+        Some(format) => {
+            // No more is written, and each conversion writes something.
+            e.charge(format.len() / BYTES_A_STEP + format.len().min(2048), 0)?;
+            Value::Str(strftime(&calendar, format).into())
+        }
         None => Value::Error,
     })
 }

@@ -1,11 +1,12 @@
 //! `unresolved`: the names that a definition uses and the ads do not define.
 
 use super::contexts::is_reference;
-use crate::eval::{EvalAborted, Evaluator, Frame, Outcome};
+use crate::eval::{BYTES_A_STEP, EvalAborted, Evaluator, Frame, Outcome};
 use crate::expr::Expr;
 use crate::name::Name;
+use crate::ops::compare_nocase;
 use crate::print::unparse;
-use crate::regex::{Match, Options, Pattern};
+use crate::regex::{Match, Options};
 use crate::scope::Found;
 use crate::value::{Scope, Value};
 
@@ -22,51 +23,52 @@ pub(super) fn unresolved(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> 
         None => None,
         Some(arg) => {
             let value = e.eval_in(arg, frame)?;
-            let Some(text) = value.as_str() else {
+            if value.as_str().is_none() {
                 return Err(EvalAborted);
-            };
-            match Pattern::new(
-                text,
-                Options {
-                    caseless: true,
-                    ..Options::default()
-                },
-            ) {
-                Some(pattern) => Some(pattern),
-                None => return Ok(Value::Error),
             }
+            Some(value)
         }
     };
+    let Some(pattern) = pattern.as_ref().and_then(Value::as_str) else {
+        let names = e.external_references(&definition)?.unwrap_or_default();
+        let names: Vec<&[u8]> = names.iter().map(|name| bare(name)).collect();
+        return Ok(Value::Str(names.join(&b","[..]).into()));
+    };
+    let options = Options {
+        caseless: true,
+        ..Options::default()
+    };
+    // A malformed pattern is found before the names are.
+    if super::charge_matching(e, pattern, options, |_, _| ())?.is_none() {
+        return Ok(Value::Error);
+    }
     let names = e.external_references(&definition)?.unwrap_or_default();
-    let names: Vec<&[u8]> = names
-        .iter()
-        .map(|name| {
-            let target = name.len() >= 7 && name[..7].eq_ignore_ascii_case(b"target.");
-            if target { &name[7..] } else { name.as_slice() }
-        })
-        .collect();
-    Ok(match pattern {
-        Some(pattern) => Value::Bool(
-            names
-                .iter()
-                .any(|name| matches!(pattern.find_nonempty(name), Match::Found(_))),
-        ),
-        None => Value::Str(names.join(&b","[..]).into()),
-    })
+    let found = super::charge_matching(e, pattern, options, |pattern, steps| {
+        names
+            .iter()
+            .any(|name| matches!(pattern.find_nonempty(bare(name), steps), Match::Found(_)))
+    })?;
+    Ok(found.map_or(Value::Error, Value::Bool))
 }
 
-/// A set of names in alphabetical order, case ignored.
-#[derive(Default)]
-struct NameSet(Vec<Vec<u8>>);
+/// A name without `target.`.
+fn bare(name: &[u8]) -> &[u8] {
+    match name.split_at_checked(7) {
+        Some((scope, bare)) if scope.eq_ignore_ascii_case(b"target.") => bare,
+        _ => name,
+    }
+}
 
-impl NameSet {
-    fn insert(&mut self, name: Vec<u8>) {
-        let at = self
-            .0
-            .binary_search_by(|n| crate::ops::compare_nocase(n, &name));
-        if let Err(at) = at {
-            self.0.insert(at, name);
-        }
+/// Names, some of them several times.
+#[derive(Default)]
+struct Names(Vec<Vec<u8>>);
+
+impl Names {
+    /// In alphabetical order, case ignored: each as it was found first.
+    fn distinct(mut self) -> Vec<Vec<u8>> {
+        self.0.sort_by(|a, b| compare_nocase(a, b));
+        self.0.dedup_by(|a, b| a.eq_ignore_ascii_case(b));
+        self.0
     }
 }
 
@@ -75,13 +77,13 @@ impl Evaluator<'_> {
     /// qualified by the text of what they are selected from where that is undefined. `None` where a
     /// selection is from something that is not an ad; what was found before is lost then.
     fn external_references(&mut self, expr: &Expr) -> Result<Option<Vec<Vec<u8>>>, EvalAborted> {
-        let mut names = NameSet::default();
+        let mut names = Names::default();
         // What was collected before a failure is not used.
         let complete = self.collect_external(expr, &mut names)?;
-        Ok(complete.then_some(names.0))
+        Ok(complete.then(|| names.distinct()))
     }
 
-    fn collect_external(&mut self, expr: &Expr, names: &mut NameSet) -> Result<bool, EvalAborted> {
+    fn collect_external(&mut self, expr: &Expr, names: &mut Names) -> Result<bool, EvalAborted> {
         self.charge(1, 0)?;
         if self.depth <= 0 {
             return Ok(false);
@@ -92,7 +94,7 @@ impl Evaluator<'_> {
         result
     }
 
-    fn collect_step(&mut self, expr: &Expr, names: &mut NameSet) -> Result<bool, EvalAborted> {
+    fn collect_step(&mut self, expr: &Expr, names: &mut Names) -> Result<bool, EvalAborted> {
         let mut parts: Vec<Expr> = Vec::new();
         match expr {
             Expr::Lit(_) => {}
@@ -107,7 +109,8 @@ impl Evaluator<'_> {
                         let mut full = unparse(&sel.base);
                         full.push(b'.');
                         full.extend_from_slice(sel.attr.as_bytes());
-                        names.insert(full);
+                        self.charge_name(&full)?;
+                        names.0.push(full);
                         Ok(true)
                     }
                     Ok(Value::Ad(ad)) => {
@@ -134,11 +137,16 @@ impl Evaluator<'_> {
         Ok(true)
     }
 
+    /// Counts a name that was found, and bringing it in order.
+    fn charge_name(&mut self, name: &[u8]) -> Result<(), EvalAborted> {
+        self.charge(4 + name.len() / BYTES_A_STEP, name.len())
+    }
+
     fn collect_name(
         &mut self,
         start: Scope,
         name: &Name,
-        names: &mut NameSet,
+        names: &mut Names,
     ) -> Result<bool, EvalAborted> {
         let here = self.names;
         let mut at = here;
@@ -146,7 +154,8 @@ impl Evaluator<'_> {
         self.names = at;
         let result = match found {
             None => {
-                names.insert(name.as_bytes().to_vec());
+                names.0.push(name.as_bytes().to_vec());
+                self.charge_name(name.as_bytes())?;
                 Ok(true)
             }
             Some(Found::Borrowed(expr)) => self.collect_external(expr, names),

@@ -28,6 +28,9 @@ use crate::submit::items::{self, Matching};
 use crate::submit::queue::{self, Mode, Place};
 use crate::submit::table;
 
+/// How much work it may be to find the attributes of an ad whose names match a pattern: names that are left then do not.
+const MATCHING_STEPS: i64 = 1_000_000;
+
 /// Where a list of transforms runs.
 pub struct Surroundings<'a> {
     /// The configuration, for macros that neither the rules nor the ad define.
@@ -516,7 +519,7 @@ fn targets(
     rest: &str,
     outcome: &RefCell<Outcome>,
 ) -> Vec<(Name, String)> {
-    let Some(pattern) = command.compiled() else {
+    let Some(mut pattern) = command.compiled() else {
         outcome
             .borrow_mut()
             .read
@@ -524,8 +527,9 @@ fn targets(
         return vec![(Name::from(command.name.as_str()), rest.to_owned())];
     };
     let mut found: BTreeMap<Vec<u8>, (Name, String)> = BTreeMap::new();
+    let mut steps = MATCHING_STEPS;
     for (name, _) in ad.iter() {
-        if let Match::Found(groups) = pattern.find(name.as_bytes(), 0, false) {
+        if let Match::Found(groups) = pattern.find(name.as_bytes(), 0, false, &mut steps) {
             let to = substituted(rest, name.as_bytes(), &groups);
             outcome
                 .borrow_mut()

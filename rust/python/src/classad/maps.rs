@@ -23,6 +23,9 @@ static LINES: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
 /// How many lines of `debug()` wait to be taken; older ones are lost.
 const LINES_MAX: usize = 10_000;
 
+/// How much work it may be to find a principal in a map file: a fraction of a second.
+const PRINCIPAL_STEPS: i64 = 10_000_000;
+
 /// The answers of a thread.
 struct Own {
     maps: UserMaps,
@@ -52,11 +55,11 @@ impl Machine {
 }
 
 impl Externals for Machine {
-    fn user_map(&self, map: &[u8], input: &[u8]) -> Option<Vec<u8>> {
+    fn user_map(&self, map: &[u8], input: &[u8], steps: &mut i64) -> Option<Vec<u8>> {
         Machine::read();
         OWN.with_borrow(|own| match own {
-            Some(own) => own.maps.lookup(map, input),
-            None => MAPS.read().ok()?.lookup(map, input),
+            Some(own) => own.maps.lookup(map, input, steps),
+            None => MAPS.read().ok()?.lookup(map, input, steps),
         })
     }
 
@@ -201,9 +204,11 @@ impl MapFile {
 
     /// The canonical name of a principal that proved itself by ``method``; None when no line maps it.
     fn lookup(&self, method: &str, principal: &str) -> Option<String> {
+        let map = format!("m.{method}");
+        let mut steps = PRINCIPAL_STEPS;
         let found = self
             .maps
-            .lookup(format!("m.{method}").as_bytes(), principal.as_bytes())?;
+            .lookup(map.as_bytes(), principal.as_bytes(), &mut steps)?;
         String::from_utf8(found).ok()
     }
 }
