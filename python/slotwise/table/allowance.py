@@ -15,8 +15,9 @@ from slotwise import _native
 EACH_MOST = 200_000
 #: Steps of one query of a table: a fraction of a second.
 QUESTION_MOST = 10_000_000
-#: Steps for each ad of a table that is queried in slices: a plain constraint takes one to ten.
-_OF_AN_AD = 50
+#: Steps for each ad of a table that is queried in slices: a plain constraint takes one to ten, one with patterns some
+#: dozens.
+_OF_AN_AD = 200
 
 
 _question_most: int | None = None
