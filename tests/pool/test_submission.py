@@ -400,7 +400,8 @@ def test_a_renewed_proxy_reaches_the_running_job(make_pool: Callable[[str], Pool
     kind, line, content = (tmp_path / "o").read_text().split("\n", 2)
     assert (kind, line, content.encode()) == ("regular file 600", "OLD", proxy)
     assert (tmp_path / "user.pem").read_bytes() == proxy
-    assert f"{job}: sent the renewed proxy" in (pool.home.log / "SchedLog").read_text()
+    sent = f"{job}: sent the renewed proxy"
+    pool.until("that is told", lambda: sent in (pool.home.log / "SchedLog").read_text())
 
 
 def test_submit_warns_of_what_no_slot_can_meet_and_queues_it(pool: Pool) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from slotwise.transfer import safe_open
+from slotwise.transfer import depth, safe_open
 
 PIECE = 512 * 1024
 #: Files up to this size travel, and are kept, in one piece.
@@ -80,6 +80,8 @@ def pieces(path: str, name: str, *, executable: bool = False) -> Iterator[Piece]
 
 
 def _directory(path: str, name: str, mode: int) -> Iterator[Piece]:
+    if depth.is_too_deep(name):
+        raise OSError(errno.ENAMETOOLONG, depth.TOO_DEEP, f"{path[:100]}...")
     if name:
         yield Piece(name, stat.S_IMODE(mode), b"", 0, True, directory=True)
     for entry in sorted(os.scandir(path), key=lambda e: e.name):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -22,6 +23,7 @@ from slotwise.schedd.settings import read_settings
 from slotwise.schedd.transfer import spooling
 from slotwise.schedd.transfer.files import FilePlan, TransferError, file_plan, input_pieces
 from slotwise.schedd.transfer.results import destination
+from slotwise.schedd.transfer.spool_directories import Sandbox
 from slotwise.schedd.user_files.owner_rights import SCHEDD
 from slotwise.transfer.lists import parse_remaps, split_list
 
@@ -243,3 +245,25 @@ def test_a_container_image_that_is_a_directory_is_sent_as_itself(tmp_path: Path)
     (tmp_path / "image" / "bin").mkdir(parents=True)
     (tmp_path / "image" / "bin" / "ls").write_text("x")
     assert names(TransferInput="image/") == {"image/bin/ls"}, "as it is spooled"
+
+
+@pytest.mark.parametrize("given", ["deep", "deep/"])
+def test_directories_that_are_nested_too_deep_hold_the_job(tmp_path: Path, given: str) -> None:
+    place = tmp_path / "deep"
+    for _ in range(6):
+        place = place / "/".join(["d"] * 100)
+        place.mkdir(parents=True)
+    (place / "file").write_text("x")
+    ad = ClassAd({"Iwd": str(tmp_path), "Cmd": "/bin/true", "TransferExecutable": False, "TransferInput": given})
+    plan = replace(file_plan(ad, "", ""), owner=SCHEDD)
+    with pytest.raises(TransferError, match="more than 256 directories deep") as raised:
+        list(input_pieces(plan))
+    assert (raised.value.hold_code, raised.value.subcode) == (13, errno.ENAMETOOLONG)
+
+
+def test_names_with_too_many_directories_are_not_taken(tmp_path: Path) -> None:
+    name = "d/" * 300 + "file"
+    with pytest.raises(TransferError, match="more than 256 directories deep"):
+        destination(file_plan(ClassAd({"Iwd": str(tmp_path)}), "", ""), name)
+    with pytest.raises(UsageError, match="more than 256 directories deep"):
+        Sandbox(str(tmp_path), SCHEDD)._inside(name)

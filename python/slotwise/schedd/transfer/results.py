@@ -24,7 +24,7 @@ from slotwise.daemon.user_paths import open_path
 from slotwise.model.reason_codes import Hold
 from slotwise.schedd.transfer.files import STDERR, STDOUT, FilePlan, TransferError
 from slotwise.schedd.user_files.owner_rights import SCHEDD, as_owner
-from slotwise.transfer import safe_open
+from slotwise.transfer import depth, safe_open
 from slotwise.transfer.lists import is_null
 from slotwise.transfer.pieces import SMALL_MOST, Piece
 
@@ -51,6 +51,12 @@ def destination(plan: FilePlan, name: str) -> str | None:
     if os.path.isabs(name) or plain == ".." or plain.startswith("../"):
         raise TransferError(
             f"the starter sent a file with the name {name!r}", int(Hold.TRANSFER_OUTPUT_ERROR), errno.EINVAL
+        )
+    if depth.is_too_deep(plain):
+        raise TransferError(
+            f"the starter sent a file that is {depth.TOO_DEEP}: {name[:100]!r}...",
+            int(Hold.TRANSFER_OUTPUT_ERROR),
+            errno.ENAMETOOLONG,
         )
     if (target := plan.remaps.get(name) or plan.remaps.get(plain)) is not None:
         return None if "://" in target or is_null(target) else os.path.join(plan.iwd, target)

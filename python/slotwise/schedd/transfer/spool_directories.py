@@ -22,7 +22,7 @@ from slotwise.daemon.privileges import files_of, give_to_user, root_files
 from slotwise.errors import HostError, UsageError
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.user_files.owner_rights import FileOwner, Itself, account, as_owner
-from slotwise.transfer import safe_open
+from slotwise.transfer import depth, safe_open
 from slotwise.transfer.lists import is_null, split_list
 from slotwise.transfer.pieces import PIECE
 
@@ -127,6 +127,8 @@ class Sandbox(Struct, frozen=True):
         plain = os.path.normpath(name)
         if os.path.isabs(plain) or plain == ".." or plain.startswith("../"):
             raise UsageError(f"a spooled file may not be called {name!r}")
+        if depth.is_too_deep(plain):
+            raise UsageError(f"the file name {name[:100]!r}... is {depth.TOO_DEEP}")
         return os.path.join(self.path, plain)
 
     def results(self, inputs: Sequence[str], since: float) -> list[Result]:

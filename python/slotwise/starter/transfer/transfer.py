@@ -25,6 +25,7 @@ from slotwise.execution.keeper_spec import Identity
 from slotwise.starter.enforcement.privilege import rights_of
 from slotwise.starter.job.failures import is_shortage, scratch_failure
 from slotwise.starter.messages import FilePiece
+from slotwise.transfer import depth
 
 #: Bytes of a piece of a large file.
 PIECE = 512 * 1024
@@ -48,8 +49,6 @@ _OURS = frozenset(
     }
 )
 
-#: Most directories within directories that are sent: whoever receives them has to go through them.
-_MOST_LEVELS = 256
 
 #: Top-level files by name: modification time in ns, size.
 Listing = dict[str, tuple[int, int]]
@@ -136,8 +135,8 @@ def safe_name(name: str) -> str:
     path = PurePosixPath(name)
     if not name or path.is_absolute() or ".." in path.parts or "\0" in name:
         raise UsageError(f"the file name {name!r} leads out of the scratch directory")
-    if len(path.parts) > _MOST_LEVELS + 1:
-        raise UsageError(f"the file name {name[:100]!r}... is more than {_MOST_LEVELS} directories deep")
+    if depth.is_too_deep(str(path)):
+        raise UsageError(f"the file name {name[:100]!r}... is {depth.TOO_DEEP}")
     return str(path)
 
 
@@ -193,9 +192,9 @@ def choose(job: JobView, scratch: Path, before: Listing, identity: Identity, *, 
                 listed, problem = _listed(job, scratch)
                 found += listed
             found += _manifest(job, scratch, {output.name for output in found})
-    deep = next((output for output in found if output.name.count("/") > _MOST_LEVELS), None)
+    deep = next((output for output in found if depth.is_too_deep(output.name)), None)
     if deep is not None:
-        end = _missing(deep.path, OSError(errno.ENAMETOOLONG, f"more than {_MOST_LEVELS} directories deep"))
+        end = _missing(deep.path, OSError(errno.ENAMETOOLONG, depth.TOO_DEEP))
         raise OutputError(end, streams)
     total = _mib(found)
     if 0 <= rules.max_output_mib < total:
