@@ -117,7 +117,7 @@ async def test_an_account_has_so_many_connections_from_all_loopback_addresses_to
 async def test_where_the_kernel_tells_no_account_the_loopback_interface_is_one_address(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(connections, "account_at", lambda peer, here: None)
+    monkeypatch.setattr(connections, "account_over_loopback", lambda peer, here: None)
     async with port_of(authenticator()) as (_, port):
         bounds = ConnectionBounds("", [port], of_user=1, of_address=5, exempt=frozenset({os.getuid()}))
         with crowd(port, "127.0.0.7", "127.9.9.9", each=4):
@@ -182,7 +182,7 @@ async def test_strangers_leave_a_part_of_the_connections_to_those_who_are_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The oldest of those that show nothing make room; an address that has shown a token is no stranger."""
-    monkeypatch.setattr(connections, "account_at", lambda peer, here: None)
+    monkeypatch.setattr(connections, "account_over_loopback", lambda peer, here: None)
     monkeypatch.setattr(call, "network_of", lambda host: host.removeprefix("::ffff:"))
     gate = authenticator()
     async with port_of(gate) as (address, port):

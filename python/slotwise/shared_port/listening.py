@@ -19,7 +19,7 @@ from slotwise.home import PoolHome
 from slotwise.shared_port.request import LONGEST, Request, read_request, reply
 from slotwise.shared_port.splice import splice
 from slotwise.wire import call, origin, socket_path
-from slotwise.wire.local_peer import account_at, is_loopback
+from slotwise.wire.local_peer import account_over_loopback
 
 _log = logging.getLogger(__name__)
 
@@ -261,10 +261,8 @@ class Passage:
 def _whose(caller: Caller, taken: socket.socket) -> str:
     """Whom bounds count a connection to: the account of this host that makes it, where the kernel tells, or an address;
     all addresses of the loopback interface are every account's."""
-    if not is_loopback(caller.host):
-        return caller.network
     with contextlib.suppress(OSError):
-        uid = account_at((caller.host, caller.port), taken.getsockname()[:2])
+        uid = account_over_loopback((caller.host, caller.port), taken.getsockname()[:2])
         if uid is not None:
             return f"uid {uid}"
     return caller.network

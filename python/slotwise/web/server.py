@@ -25,7 +25,7 @@ from slotwise.web.pool_client import PoolClient
 from slotwise.web.settings import WebSettings
 from slotwise.web.trend import Trend, watch
 from slotwise.wire import call
-from slotwise.wire.local_peer import account_at, is_loopback
+from slotwise.wire.local_peer import account_over_loopback
 
 _log = logging.getLogger(__name__)
 #: How long requests under way may take when the service ends, in seconds.
@@ -76,7 +76,7 @@ def _whose(connection: Connection) -> str:
     peer, here = (connection.transport.get_extra_info(name) for name in ("peername", "sockname"))
     if not peer or not here:
         return "<unknown>"
-    if is_loopback(peer[0]) and (uid := account_at(peer[:2], here[:2])) is not None:
+    if (uid := account_over_loopback(peer[:2], here[:2])) is not None:
         return f"uid {uid}"
     return f"<{call.network_of(peer[0])}>"
 

@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from slotwise.wire import call, origin
 from slotwise.wire.known_peers import KnownPeers, key_at
-from slotwise.wire.local_peer import account_at, is_loopback
+from slotwise.wire.local_peer import account_over_loopback
 
 _OWN_DESCRIPTORS = "/proc/self/fd"
 #: The least time between two looks, in general and while somebody has too many connections, and how much longer that is
@@ -184,8 +184,7 @@ class ConnectionBounds:
                 if here[1] in self._ports:
                     key = key_at(peer[0], peer[1])
                     # Where accounts are not bounded, the loopback interface is an address like others.
-                    by_account = self.of_user and is_loopback(peer[0])
-                    if by_account and (uid := account_at(peer[:2], here[:2])) is not None:
+                    if self.of_user and (uid := account_over_loopback(peer[:2], here[:2])) is not None:
                         return self._account(uid), key
                     return f"<{call.network_of(peer[0])}>", key
         except OSError:

@@ -65,9 +65,11 @@ def _question(peer: IPv4Address | IPv6Address, port: int, here: IPv4Address | IP
     return _HEADER.pack(_HEADER.size + len(body), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 1, 0) + body
 
 
-def is_loopback(host: str) -> bool:
-    """Whether an address is of the loopback interface, IPv4 mapped into IPv6 too."""
+def account_over_loopback(peer: tuple[str, int], here: tuple[str, int]) -> int | None:
+    """As :func:`account_at`, of a peer at an address of the loopback interface, IPv4 mapped into IPv6 too; None for
+    others."""
     try:
-        return _address(host.strip("[]")).is_loopback
+        is_loopback = _address(peer[0].strip("[]")).is_loopback
     except ValueError:
-        return False
+        return None
+    return account_at(peer, here) if is_loopback else None
