@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -163,6 +166,77 @@ def test_a_base_that_begins_with_a_slash_is_below_the_root_wherever_the_starter_
     assert not (tmp_path / "unified" / "system.slice" / "slotwise.service").exists()
     first = probe("/system.slice/slotwise-jobs.service/jobs", is_root=True, version="1", mounts=mounts, own=own)
     assert first.bases["memory"] == tmp_path / "memory" / "system.slice" / "slotwise-jobs.service" / "jobs"
+
+
+def below_a_group_that_hands_down(root: Path, handed: str) -> tuple[Path, Path, Path]:
+    """A starter in a group of version 2 whose parent hands only some of its controllers down, as an init of a virtual
+    machine or a container has it; and what the kernel shows below that when it is told to hand down more."""
+    mounts, own = tree(root, v2="cpu io memory pids")
+    shutil.rmtree(root / "unified" / "htcondor")
+    own.write_text("0::/init/session\n")
+    top = root / "unified" / "init" / "session"
+    for level, offered in ((top.parent, "cpu io memory pids"), (top, handed), (top / "htcondor", "")):
+        level.mkdir()
+        (level / "cgroup.controllers").write_text(offered)
+        (level / "cgroup.subtree_control").write_text("")
+    (top.parent / "cgroup.subtree_control").write_text(handed)
+    return mounts, own, top
+
+
+def as_the_kernel_hands_down(path: Path, text: str) -> None:
+    as_the_kernel_writes(path, text)
+    for below in path.parent.glob("*/cgroup.controllers"):
+        below.write_text(f"{below.read_text()} {text.removeprefix('+')}")
+
+
+def test_root_has_the_groups_above_hand_controllers_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slotwise.execution.cgroup.probe._write", as_the_kernel_hands_down)
+    mounts, own, top = below_a_group_that_hands_down(tmp_path, "memory")
+    found = probe("htcondor", is_root=True, mounts=mounts, own=own)
+    assert (found.version, found.bases[""], found.problems) == (2, top / "htcondor", ())
+    assert found.controllers == {"cpu", "io", "memory", "pids"}
+    assert (top.parent / "cgroup.subtree_control").read_text().split() == ["memory", "pids", "cpu", "io"]
+
+
+def test_what_is_not_handed_down_is_named_and_the_rest_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts, own, top = below_a_group_that_hands_down(tmp_path, "memory")
+
+    def refuses(path: Path, text: str) -> None:
+        if path.parent == top.parent:
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+        as_the_kernel_hands_down(path, text)
+
+    monkeypatch.setattr("slotwise.execution.cgroup.probe._write", refuses)
+    found = probe("htcondor", is_root=True, mounts=mounts, own=own)
+    assert found.version == 2 and found.controllers == {"memory"}
+    assert f"cgroup v2: {top.parent} does not hand down pids: Device or resource busy" in found.problems
+    # Without root the groups above are none of ours.
+    monkeypatch.setattr("slotwise.execution.cgroup.probe._write", as_the_kernel_hands_down)
+    user = probe("htcondor", is_root=False, without_root=True, mounts=mounts, own=own)
+    assert user.controllers == {"memory"} and "pids" not in (top.parent / "cgroup.subtree_control").read_text()
+
+
+def test_a_group_whose_processes_fork_while_they_are_moved_is_emptied_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounts, own, top = below_a_group_that_hands_down(tmp_path, "cpu io memory pids")
+    (top / "cgroup.type").write_text("domain")
+    (top / "cgroup.procs").write_text("100")
+    forks = iter(["101", "102 103"])
+
+    def forking(path: Path, text: str) -> None:
+        if path == top / "cgroup.subtree_control" and (top / "cgroup.procs").read_text():
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+        if path.name == "cgroup.procs":
+            there = (top / "cgroup.procs").read_text().split()
+            there.remove(text)
+            (top / "cgroup.procs").write_text(" ".join(there) or next(forks, ""))
+        else:
+            as_the_kernel_hands_down(path, text)
+
+    monkeypatch.setattr("slotwise.execution.cgroup.probe._write", forking)
+    found = probe("htcondor", is_root=True, mounts=mounts, own=own)
+    assert found.controllers == {"cpu", "io", "memory", "pids"} and not found.problems
 
 
 def test_version_by_request(tmp_path: Path) -> None:

@@ -40,6 +40,11 @@ pub fn stat(pid: i32) -> Option<Stat> {
     })
 }
 
+/// What the descendants of `root` that have not been waited for show of themselves.
+pub fn stats_of_descendants(root: i32) -> Vec<Stat> {
+    descendants(root).into_iter().filter_map(stat).collect()
+}
+
 /// All living descendants of `root`, without it.
 pub fn descendants(root: i32) -> Vec<i32> {
     let mut found = Vec::new();

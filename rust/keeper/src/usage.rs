@@ -26,16 +26,15 @@ pub struct Usage {
 impl Usage {
     /// Looks at the family once and keeps the largest values.
     pub fn look(&mut self, spec: &Spec) {
-        let me = std::process::id() as i32;
         if spec.cgroup.version == 0 {
-            self.look_at_processes(&family::descendants(me));
+            self.look_at_processes();
         } else {
             self.look_at_cgroup(spec);
         }
         self.peak_kib = self.peak_kib.max(self.resident_kib);
         self.image_kib = self.image_kib.max(self.resident_kib);
         if spec.proportional {
-            let sizes = family::descendants(me)
+            let sizes = family::descendants(std::process::id() as i32)
                 .into_iter()
                 .map(family::proportional_kib);
             self.proportional_kib = self.proportional_kib.max(sizes.sum());
@@ -44,15 +43,18 @@ impl Usage {
 
     fn look_at_cgroup(&mut self, spec: &Spec) {
         let group = &spec.cgroup;
-        if let Some(dir) = &group.memory {
-            if let Some(bytes) = cgroup::memory_bytes(group.version, dir) {
-                self.resident_kib = bytes / 1024;
+        match &group.memory {
+            Some(dir) => {
+                if let Some(bytes) = cgroup::memory_bytes(group.version, dir) {
+                    self.resident_kib = bytes / 1024;
+                }
+                if group.use_peak
+                    && let Some(bytes) = cgroup::peak_bytes(group.version, dir, group.ignore_cache)
+                {
+                    self.peak_kib = self.peak_kib.max(bytes / 1024);
+                }
             }
-            if group.use_peak
-                && let Some(bytes) = cgroup::peak_bytes(group.version, dir, group.ignore_cache)
-            {
-                self.peak_kib = self.peak_kib.max(bytes / 1024);
-            }
+            None => self.look_at_memory(&family::stats_of_descendants(std::process::id() as i32)),
         }
         match group
             .cpu
@@ -60,32 +62,35 @@ impl Usage {
             .and_then(|dir| cgroup::cpu_s(group.version, dir))
         {
             Some((user, system)) => (self.user_s, self.system_s) = (user, system),
-            None => self.look_at_cpu(&family::descendants(std::process::id() as i32)),
+            None => self.look_at_cpu(&family::stats_of_descendants(std::process::id() as i32)),
         }
         if let Some(dir) = &group.freezer {
             self.processes = cgroup::members(dir).len() as u64;
         }
     }
 
-    fn look_at_processes(&mut self, pids: &[i32]) {
-        // SAFETY: sysconf has no memory to get wrong.
-        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
-        let stats: Vec<_> = pids.iter().filter_map(|pid| family::stat(*pid)).collect();
-        self.resident_kib = stats.iter().map(|s| s.resident_pages * page / 1024).sum();
-        let image: u64 = stats.iter().map(|s| s.image_bytes / 1024).sum();
-        self.image_kib = self.image_kib.max(image);
-        self.processes = stats
+    fn look_at_processes(&mut self) {
+        let living = family::stats_of_descendants(std::process::id() as i32);
+        self.look_at_memory(&living);
+        self.processes = living
             .iter()
             .filter(|s| !matches!(s.state, 'Z' | 'X'))
             .count() as u64;
-        self.look_at_cpu(pids);
+        self.look_at_cpu(&living);
+    }
+
+    fn look_at_memory(&mut self, living: &[family::Stat]) {
+        // SAFETY: sysconf has no memory to get wrong.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
+        self.resident_kib = living.iter().map(|s| s.resident_pages * page / 1024).sum();
+        let image: u64 = living.iter().map(|s| s.image_bytes / 1024).sum();
+        self.image_kib = self.image_kib.max(image);
     }
 
     /// The living (with the children they waited for) and those that ended and were waited for here.
-    fn look_at_cpu(&mut self, pids: &[i32]) {
+    fn look_at_cpu(&mut self, living: &[family::Stat]) {
         // SAFETY: sysconf has no memory to get wrong.
         let tick = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64;
-        let living: Vec<_> = pids.iter().filter_map(|pid| family::stat(*pid)).collect();
         let gone = children_waited_for();
         let user =
             living.iter().map(|s| s.ticks.0 as f64 / tick).sum::<f64>() + seconds(gone.ru_utime);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,8 @@ def notes(slots: Sequence[ClassAd]) -> list[str]:
     which = " and ".join(filter(None, (", ".join(lacking[:-1]), lacking[-1])))
     return [
         f"{which} limits of jobs are not enforced here: a job may use more than it asks for (`slotwise status -af "
-        "EnforcementGaps` says why; "
-        "with root, or a delegated cgroup, they are)"
+        "EnforcementGaps` says why"
+        f"{'' if os.geteuid() == 0 else '; with root, or a delegated cgroup, they are'})"
     ]
 
 

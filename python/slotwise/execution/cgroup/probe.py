@@ -1,9 +1,10 @@
 """Finds out which control groups this host lets the starter use, by trying.
 
-Version 2 when its hierarchy offers memory and pids, else version 1 with whatever controllers can be used. As root below
-the root of the hierarchy (or below the starter's own group, when it was given one); without root only in a
-delegated subtree and with CREATE_CGROUP_WITHOUT_ROOT. A BASE_CGROUP that begins with a slash is below the root of the
-hierarchy wherever the starter is: a unit of systemd that has jobs' groups below its own cannot be started again.
+Version 2 when its hierarchy offers memory and pids, else version 1 with whatever controllers can be used, else
+version 2 with what it has. As root below the root of the hierarchy (or below the starter's own group, when it was given
+one, to which the groups above are told to hand controllers down, as HTCondor does); without root only in a delegated
+subtree and with CREATE_CGROUP_WITHOUT_ROOT. A BASE_CGROUP that begins with a slash is below the root of the hierarchy
+wherever the starter is: a unit of systemd that has jobs' groups below its own cannot be started again.
 Nothing is assumed from names of distributions or paths.
 """
 
@@ -23,6 +24,8 @@ V1_DEVICES = "devices"
 V2_WANTED = ("memory", "pids", "cpu", "io")
 #: Joined by jobs that are bound to cores.
 CPUSET = "cpuset"
+#: How often a group is emptied: its processes may fork while they are moved.
+_EVACUATIONS = 10
 
 
 class CgroupHost(Struct, frozen=True):
@@ -61,7 +64,7 @@ def probe(
     mine = _own_groups(own)
     if v2 is not None and version in ("auto", "2"):
         found = _probe_v2(v2, base, mine.get("", "/"), is_root)
-        if version == "2" or {"memory", "pids"} <= found.controllers:
+        if version == "2" or not v1 or {"memory", "pids"} <= found.controllers:
             return found
     if v1 and version in ("auto", "1"):
         return _probe_v1(v1, base, mine, is_root)
@@ -170,6 +173,10 @@ def _probe_v2(mount: Path, base: str, own: str, is_root: bool) -> CgroupHost:
             top = top.parent  # a former start has moved the daemons into the leaf, and so this one was born there
         directory, leaf = top / base, top / leaf_name
     problems: list[str] = []
+    if is_root and top != mount:
+        # Not ours, so nothing is moved: a group with processes of its own keeps its controllers to itself.
+        for above in (mount, *_levels(mount, top.parent)):
+            problems += _enable(above, leaf=None)
     for level in (top, *_levels(top, directory)):
         try:
             level.mkdir(exist_ok=True)
@@ -193,28 +200,37 @@ def _levels(top: Path, directory: Path) -> list[Path]:
     return [top.joinpath(*parts[: index + 1]) for index in range(len(parts))]
 
 
-def _enable(level: Path, leaf: Path) -> list[str]:
-    """Hand the controllers down from ``level``. Processes in a group that shall hand down move to a leaf first."""
+def _enable(level: Path, leaf: Path | None) -> list[str]:
+    """Hand the controllers down from ``level``. Processes in a group that shall hand down move to ``leaf`` first, where
+    there is one."""
     problems: list[str] = []
-    offered = set(_words(level / "cgroup.controllers"))
+    wanted = set(_words(level / "cgroup.controllers")) - set(_words(level / "cgroup.subtree_control"))
     for controller in (*V2_WANTED, CPUSET):
-        if controller not in offered:
+        if controller not in wanted:
             continue
         try:
-            _write(level / "cgroup.subtree_control", f"+{controller}")
-        except OSError:
-            try:
-                _evacuate(level, leaf)
-                _write(level / "cgroup.subtree_control", f"+{controller}")
-            except OSError as error:
-                problems.append(f"cgroup v2: {level} does not hand down {controller}: {error.strerror}")
+            _hand_down(level, controller, leaf)
+        except OSError as error:
+            problems.append(f"cgroup v2: {level} does not hand down {controller}: {error.strerror}")
     return problems
+
+
+def _hand_down(level: Path, controller: str, leaf: Path | None) -> None:
+    """:raises OSError: the kernel refuses."""
+    for _ in range(_EVACUATIONS):
+        try:
+            _write(level / "cgroup.subtree_control", f"+{controller}")
+            return
+        except OSError:
+            # The root of the hierarchy may have processes, and is not ours to empty.
+            if leaf is None or not (level / "cgroup.type").exists():
+                raise
+        _evacuate(level, leaf)
+    _write(level / "cgroup.subtree_control", f"+{controller}")
 
 
 def _evacuate(level: Path, leaf: Path) -> None:
     """Move the processes of ``level`` into ``leaf``: only groups without processes hand controllers down."""
-    if not (level / "cgroup.type").exists():
-        return  # the root of the hierarchy is free of that rule, and is not ours to empty
     leaf.mkdir(exist_ok=True)
     for pid in _words(level / "cgroup.procs"):
         with contextlib.suppress(ProcessLookupError):
