@@ -113,11 +113,17 @@ impl Reader<'_> {
                     .hint("write `include : FILE`; a macro in it may be undefined"));
             }
             let text = self.world.read(name).map_err(|reason| {
-                ConfigError::new(
+                let failed = ConfigError::new(
                     Code::Unreadable,
                     format!("can't open file {name}: {reason}"),
-                )
-                .hint("make the file, or write `include ifexist :` when it may be missing")
+                );
+                // Other reasons, such as a file that root does not trust, say what to do.
+                if reason.starts_with("No such file") {
+                    failed
+                        .hint("make the file, or write `include ifexist :` when it may be missing")
+                } else {
+                    failed
+                }
             })?;
             return Ok((name.to_owned(), text, 0));
         }
