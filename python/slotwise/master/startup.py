@@ -21,6 +21,7 @@ from slotwise.config.loading import named_file
 from slotwise.daemon import lock, process, start_progress
 from slotwise.errors import ConfigError, HostError, PeerUnavailableError
 from slotwise.home import PoolHome, open_to_others
+from slotwise.master import shutdown
 from slotwise.master.forkserver import open_out
 from slotwise.master.policy import START_ORDER
 from slotwise.master.shutdown import await_end_of_down, await_revival
@@ -66,6 +67,7 @@ def bring_up(home: PoolHome, env: Mapping[str, str], config_file: str | None) ->
     config = load(config_file, subsystem="MASTER", env=env, home=home)
     doubts = [str(problem) for problem in require_sound(config)]
     home.create()
+    shutdown.prepare(home)
     from slotwise.daemon.membership import prepare
     from slotwise.wire.keys import PoolSecrets
 

@@ -615,6 +615,7 @@ class AccessPoint:
         """Stop the schedd. Jobs keep running, and the next schedd reconnects to them, unless the whole pool stops
         gracefully (then the startds vacate them)."""
         self.stopping.close()
+        self.store.end_soon()
         going = pool_end.is_announced(self._context.home)
         await self.local.close(end="fast" if mode == "fast" else "graceful" if going else "")
         for task in self._tasks:

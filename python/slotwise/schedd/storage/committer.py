@@ -138,7 +138,7 @@ class Committer:
     async def close(self) -> None:
         """Write the texts that are ready, record that, and stop."""
         if self._task is not None:
-            with contextlib.suppress(TimeoutError):  # the next start writes what is still planned
+            with contextlib.suppress(TimeoutError, HostError):  # the next start writes what is still planned
                 async with asyncio.timeout(5.0):
                     await self._store.commit(Batch())  # returns after all earlier commits
                     await self._idle.wait()
@@ -146,7 +146,8 @@ class Committer:
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
         if self._written:
-            await self._store.commit(self._with_written(Batch()))
+            with contextlib.suppress(HostError):  # the next start finds them in the logs
+                await self._store.commit(self._with_written(Batch()))
 
     def commit(
         self,

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import queue
 import sqlite3
 import threading
@@ -60,6 +61,8 @@ COMMIT_DURATION = Histogram(
 
 #: The time before a batch that must be written is tried again, in seconds.
 _AGAIN_S = 0.5
+#: How long it is tried once the daemon stops.
+_LAST_TRIES_S = 5.0
 #: Rows that are read between two notes of progress.
 _AT_A_TIME = 20_000
 _RESERVED = "SELECT first, count, at, owner FROM reserved ORDER BY first"
@@ -117,6 +120,8 @@ class Store:
         self._waiting: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._stopping = False
+        #: When no batch is tried again any more, on the monotonic clock.
+        self._gives_up_at = math.inf
         #: Batches that arrived while another could not be written.
         self._behind: list[_Entry] = []
         #: Why nothing can be written for now; None while the disk takes what it is given.
@@ -210,6 +215,11 @@ class Store:
         self._waiting.put(_Entry(batch, done, loop, may_fail, on_committed))
         return done
 
+    def end_soon(self) -> None:
+        """The daemon stops: what cannot be written within 5 s fails, as with the death of the process, so that a full
+        disk does not keep it. Nothing of that was acknowledged."""
+        self._gives_up_at = time.monotonic() + _LAST_TRIES_S
+
     def close(self) -> None:
         """Write all waiting batches and stop."""
         if self._thread is not None:
@@ -296,7 +306,7 @@ class Store:
             )
             if not entry.may_fail and not _may_pass(error):
                 _log.error("could not write a transaction to the job queue", exc_info=error)
-            if entry.may_fail or not _may_pass(error):
+            if entry.may_fail or not _may_pass(error) or time.monotonic() > self._gives_up_at:
                 self.refusal = None
                 _tell([entry], refusal)
                 return

@@ -1,0 +1,75 @@
+"""A full disk below the home of a pool: what stops, releases or cleans works, and what a user asks for is done or
+refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import host
+from tests.support.pool import Pool
+from tests.support.small_disk import SmallDisk, small_disk
+
+pytestmark = host.needs(host.loop_mounts)
+
+QUICK = "NUM_CPUS = 2\nNEGOTIATOR_INTERVAL = 1\nRESERVED_DISK = 0\n"
+
+
+@pytest.fixture
+def disk() -> Iterator[SmallDisk]:
+    with small_disk(60) as made:
+        yield made
+
+
+@pytest.fixture
+def pool(disk: SmallDisk) -> Iterator[Pool]:
+    """A pool whose home, and nothing else of it, is on the disk."""
+    made = Pool(disk.at, QUICK)
+    try:
+        yield made
+    finally:
+        disk.make_room()
+        made.destroy()
+
+
+def submit(pool: Pool, count: int, *lines: str) -> None:
+    path = Path(pool.root, "it.sub")
+    path.write_text(
+        "executable = /bin/sleep\narguments = 1000\nrequest_memory = 10\nrequest_disk = 1\n"
+        + "".join(f"{line}\n" for line in lines)
+        + f"queue {count}\n"
+    )
+    pool.run("submit", str(path))
+
+
+def jobs(pool: Pool) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pool.json("q")
+    return found
+
+
+@pytest.mark.parametrize("mode", [(), ("--fast",)], ids=["gracefully", "fast"])
+def test_a_pool_goes_down_while_the_disk_is_full_and_comes_up_when_there_is_room(
+    pool: Pool, disk: SmallDisk, mode: tuple[str, ...]
+) -> None:
+    pool.up()
+    submit(pool, 2)
+    pool.until("both run", lambda: [ad["JobStatus"] for ad in jobs(pool)] == [2, 2])
+    disk.fill()
+    done = pool.run("down", *mode, check=False)
+    assert done.returncode == 0, done.stderr
+    assert pool.pids() == {}
+    disk.make_room()
+    pool.up()
+    pool.until("the jobs run again", lambda: [ad["JobStatus"] for ad in jobs(pool)] == [2, 2])
+
+
+def test_a_pool_that_was_never_down_goes_down_without_an_inode(pool: Pool, disk: SmallDisk) -> None:
+    """The first `down` makes no file."""
+    pool.up()
+    before = {path.name for path in pool.home.run.iterdir()}
+    assert {"down.lock", "staying-up"} <= before
+    pool.down()
+    assert {path.name for path in pool.home.run.iterdir()} - before <= {"going-down"}
