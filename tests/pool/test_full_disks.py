@@ -73,3 +73,35 @@ def test_a_pool_that_was_never_down_goes_down_without_an_inode(pool: Pool, disk:
     assert {"down.lock", "staying-up"} <= before
     pool.down()
     assert {path.name for path in pool.home.run.iterdir()} - before <= {"going-down"}
+
+
+def test_what_a_user_asks_for_is_refused_while_the_disk_is_full_and_is_not_done_later(
+    pool: Pool, disk: SmallDisk
+) -> None:
+    pool.up()
+    submit(pool, 4, "hold = true", f"log = {pool.root}/it.log")
+    submit(pool, 2, "requirements = false")
+    disk.fill()
+    acts = [
+        ("hold", "2.0"),
+        ("rm", "1.0"),
+        ("release", "1.1"),
+        ("prio", "-p", "5", "1.2"),
+        ("qedit", "1.3", "Told", "7"),
+        ("rm", "2"),
+    ]
+    for words in acts:
+        done = pool.run(*words, check=False)
+        assert done.returncode != 0, words
+        assert "make room on the disk of SPOOL" in done.stderr, (words, done.stderr)
+    disk.make_room()
+    pool.until("acts are taken", lambda: pool.run("qedit", "2.1", "Room", "1", check=False).returncode == 0)
+    found = {f"{ad['ClusterId']}.{ad['ProcId']}": ad for ad in jobs(pool)}
+    assert {key: ad["JobStatus"] for key, ad in found.items()} == {
+        "1.0": 5, "1.1": 5, "1.2": 5, "1.3": 5, "2.0": 1, "2.1": 1
+    }  # fmt: skip
+    assert found["1.2"]["JobPrio"] == 0
+    assert "Told" not in found["1.3"]
+    pool.run("hold", "2.0")
+    pool.run("rm", "1.0")
+    assert sum(ad["JobStatus"] == 5 for ad in jobs(pool)) == 4

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import math
+import os
 import queue
 import sqlite3
 import threading
@@ -24,7 +26,7 @@ from typing import NamedTuple
 
 from prometheus_client import Histogram
 
-from slotwise.daemon import database
+from slotwise.daemon import database, disk_room
 from slotwise.daemon.start_progress import Note
 from slotwise.errors import HostError
 from slotwise.metrics import SHORT_S
@@ -215,6 +217,37 @@ class Store:
         self._waiting.put(_Entry(batch, done, loop, may_fail, on_committed))
         return done
 
+    def reserve(self, size: int) -> None:
+        """Have the disk keep room for ``size`` bytes of transactions, so that what is decided next becomes durable.
+        For a worker thread.
+
+        :raises HostError: it has no room, or takes nothing for now.
+        """
+        if self.refusal is not None:
+            raise self.refusal
+        path = self.path.with_name(f"{self.path.name}-wal")
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise self._refusal_of(error) from None
+        try:
+            disk_room.reserve(descriptor, size)
+        except OSError as error:
+            raise self._refusal_of(error) from None
+        finally:
+            os.close(descriptor)
+
+    def _refusal_of(self, error: Exception) -> HostError:
+        why = str(error)
+        hint = "see what is wrong with the disk of SPOOL"
+        if isinstance(error, OSError):
+            why = os.strerror(error.errno or 0)
+        if "full" in why or (isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)):
+            hint = "make room on the disk of SPOOL"
+        return HostError(f"the job queue cannot be written: {why}", hint=hint, path=str(self.path))
+
     def end_soon(self) -> None:
         """The daemon stops: what cannot be written within 5 s fails, as with the death of the process, so that a full
         disk does not keep it. Nothing of that was acknowledged."""
@@ -301,9 +334,7 @@ class Store:
         ``rest`` comes after it; entries in it that may fail are removed and fail.
         """
         while True:
-            refusal = HostError(
-                f"the job queue cannot be written: {error}", hint="is the disk of SPOOL full?", path=str(self.path)
-            )
+            refusal = self._refusal_of(error)
             if not entry.may_fail and not _may_pass(error):
                 _log.error("could not write a transaction to the job queue", exc_info=error)
             if entry.may_fail or not _may_pass(error) or time.monotonic() > self._gives_up_at:
