@@ -20,7 +20,7 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,6 +67,8 @@ _AGAIN_S = 0.5
 _LAST_TRIES_S = 5.0
 #: Rows that are read between two notes of progress.
 _AT_A_TIME = 20_000
+#: What to do about a queue that is lost.
+_LOST = "`slotwise restore` puts a backup back; `slotwise up --new-queue` sets the file aside and begins with no jobs"
 _RESERVED = "SELECT first, count, at, owner FROM reserved ORDER BY first"
 _RESERVED_TAKEN = "SELECT cluster FROM reserved JOIN clusters ON cluster >= first AND cluster < first + count"
 #: Called with None when a batch is durable, or with the reason why it was refused.
@@ -116,8 +118,10 @@ def _jobs(db: sqlite3.Connection, note: Note) -> list[tuple[int, int, int, bytes
 class Store:
     """The SQLite database of one schedd."""
 
-    def __init__(self, path: Path, *, synchronous: str = "FULL") -> None:
+    def __init__(self, path: Path, *, synchronous: str = "FULL", traces: Sequence[Path] = ()) -> None:
+        """:param traces: files that only a queue with jobs leaves: with one of them an empty file is no new queue."""
         self.path = path
+        self._traces = traces
         self._synchronous = synchronous
         self._waiting: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -133,13 +137,24 @@ class Store:
         self.commits = 0
 
     def _connect(self) -> sqlite3.Connection:
+        existed = self.path.exists()
         try:
             connection = database.connect(self.path, timeout_s=30)
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute(f"PRAGMA synchronous={self._synchronous}")
             connection.execute("PRAGMA wal_autocheckpoint=4000")
+            (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         except (sqlite3.Error, OSError) as error:
-            raise HostError(f"cannot open the job queue {self.path}: {error}", path=str(self.path)) from None
+            hint = _LOST if database.is_damage(error) else "see what is wrong with the disk of SPOOL"
+            raise HostError(f"cannot open the job queue {self.path}: {error}", hint=hint, path=str(self.path)) from None
+        trace = next((path for path in self._traces if path.is_file() and path.stat().st_size), None)
+        if existed and not tables and trace is not None:
+            connection.close()
+            raise HostError(
+                f"the job queue {self.path} is empty, although jobs of it are in {trace}",
+                hint=_LOST,
+                path=str(self.path),
+            )
         return connection
 
     def open(self, note: Note = _silent) -> StoredQueue:
@@ -151,7 +166,7 @@ class Store:
         except sqlite3.Error as error:
             raise HostError(
                 f"the job queue {self.path} cannot be read: {error}",
-                hint="restore it from a copy, or move it away to start with an empty queue",
+                hint=_LOST,
                 path=str(self.path),
             ) from None
         self._thread = threading.Thread(target=self._write, args=(connection,), name="store", daemon=True)
