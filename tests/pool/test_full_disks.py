@@ -66,6 +66,28 @@ def test_a_pool_goes_down_while_the_disk_is_full_and_comes_up_when_there_is_room
     pool.until("the jobs run again", lambda: [ad["JobStatus"] for ad in jobs(pool)] == [2, 2])
 
 
+def test_daemons_that_fail_at_their_start_end_and_come_back_when_there_is_room(pool: Pool, disk: SmallDisk) -> None:
+    """They have begun much by the time that they cannot write their address: runs that they took over, above all."""
+    pool.config_file.write_text(f"{QUICK}MASTER_BACKOFF_CONSTANT = 1\nMASTER_BACKOFF_CEILING = 2\n")
+    pool.up()
+    submit(pool, 2)
+    pool.until("both run", lambda: [ad["JobStatus"] for ad in jobs(pool)] == [2, 2])
+    disk.fill()
+    for name in ("starter", "startd", "schedd"):
+        tried = {pool.kill(name)}
+
+        def started_twice(name: str = name, tried: set[int] = tried) -> bool:
+            if (pid := pool.pid(name)) is not None:
+                tried.add(pid)
+            return len(tried) > 2
+
+        pool.until(f"a {name} that failed has ended, and another one has started", started_twice)
+    disk.make_room()
+    for name in ("starter", "startd", "schedd"):
+        pool.until(f"the {name} answers", lambda name=name: pool.answers(name))
+    pool.until("the jobs go on", lambda: [ad["JobStatus"] for ad in jobs(pool)] == [2, 2])
+
+
 def test_a_pool_that_was_never_down_goes_down_without_an_inode(pool: Pool, disk: SmallDisk) -> None:
     """The first `down` makes no file."""
     pool.up()
