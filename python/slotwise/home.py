@@ -23,6 +23,8 @@ from slotwise.errors import ConfigError, DeniedError, HostError
 
 #: Where scratch directories are when the home is closed to the users that jobs run as.
 _ELSEWHERE = Path("/var/lib/slotwise")
+#: The job queue, a file of the spool directory.
+QUEUE = "schedd.sqlite"
 #: Names the directory of the pool that belongs to the host, in one line; the packages for distributions install it.
 HOST_POOL = Path("/etc/slotwise/home")
 

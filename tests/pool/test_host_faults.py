@@ -64,3 +64,31 @@ def test_jobs_wait_while_execute_is_no_directory(make_pool: Callable[[str], Pool
     execute.unlink()
     (open_directory / "aside").rename(execute)
     pool.until("it has run", lambda: not jobs(pool))
+
+
+def test_a_schedd_out_of_descriptors_holds_no_job(make_pool: Callable[[str], Pool], open_directory: Path) -> None:
+    pool = make_pool(f"{QUICK}MOUNT_UNDER_SCRATCH =\n")
+    pool.up()
+    pool.until("the slot is advertised", lambda: pool.json("status"))
+    go = open_directory / "go"
+    (pool.root / "it.sub").write_text(
+        f"executable = /bin/sh\narguments = \"-c 'until [ -e {go} ]; do sleep 0.1; done; echo in > out.txt'\"\n"
+        "should_transfer_files = YES\nwhen_to_transfer_output = ON_EXIT\nrequest_memory = 10\nlog = it.log\n"
+        'transfer_output_remaps = "out.txt=out.$(Process).txt"\nqueue 4\n'
+    )
+    pool.run("submit", str(pool.root / "it.sub"))
+    pool.until("all run", lambda: (pool.root / "it.log").read_text().count("Job executing") == 4)
+    schedd = pool.pid("schedd")
+    assert schedd is not None
+    former = resource.prlimit(schedd, resource.RLIMIT_NOFILE)
+    highest = max(int(path.name) for path in Path(f"/proc/{schedd}/fd").iterdir())
+    resource.prlimit(schedd, resource.RLIMIT_NOFILE, (highest + 1, former[1]))
+    go.touch()
+    log = pool.home.log / "SchedLog"
+    pool.until("the schedd has met it", lambda: "files of jobs wait: Too many open files" in log.read_text())
+    resource.prlimit(schedd, resource.RLIMIT_NOFILE, former)
+    pool.until("all have run", lambda: not jobs(pool))
+    assert [(pool.root / f"out.{number}.txt").read_text() for number in range(4)] == ["in\n"] * 4
+    told = (pool.root / "it.log").read_text()
+    assert (told.count("\n005 (") + told.startswith("005 ("), told.count("012 (")) == (4, 0)
+    assert log.read_text().count("files of jobs wait") == 1

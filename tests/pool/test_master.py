@@ -300,7 +300,7 @@ def test_nothing_listens_beyond_the_machine_in_clear_text(make_pool: Callable[[s
     open_pool = make_pool(SMALL + "SLOTWISE_LISTEN = 0.0.0.0\n")
     done = open_pool.run("up", check=False)
     assert done.returncode == 1 and "without TLS" in done.stderr
-    assert open_pool.pids() == {}
+    open_pool.until("the spawner of the refused master has ended, too", lambda: not open_pool.pids())
 
 
 def test_a_daemon_that_hangs_is_killed_and_started_again(make_pool: Callable[[str], Pool]) -> None:
@@ -382,3 +382,32 @@ def test_up_says_what_is_not_enforced_and_why_commands_would_fail(make_pool: Cal
     said = pool.run("up").stderr
     assert f"{pool.root} may be written by everybody: name a SLOTWISE_HOME below" in said
     pool.root.chmod(0o755)
+
+
+def test_a_daemon_whose_start_hangs_is_named_and_replaced(make_pool: Callable[[str], Pool], tmp_path: Path) -> None:
+    """The negotiator's part of the configuration is a pipe that nobody writes to: it waits there."""
+    own = tmp_path / "NEGOTIATOR.conf"
+    own.touch()
+    pool = make_pool(f"include ifexist : {tmp_path}/$(SUBSYSTEM).conf\n")
+    pool.env["_CONDOR_SLOTWISE_START_TIMEOUT"] = "4"
+    pool.up()
+    own.unlink()
+    os.mkfifo(own)
+    pool.kill("negotiator")
+    log = pool.home.log / "MasterLog"
+
+    def named() -> bool:
+        told = pool.run("ping", check=False)
+        return told.returncode != 0 and any(
+            line.startswith("negotiator") and "starting, and does not answer yet" in line
+            for line in told.stdout.splitlines()
+        )
+
+    pool.until("ping names it", named)
+    pool.until(
+        "it is given up", lambda: re.search(r"negotiator \(\d+\) has not answered for .* killed", log.read_text())
+    )
+    own.unlink()
+    own.touch()
+    pool.until("its successor answers", lambda: pool.answers("negotiator"))
+    assert pool.run("ping", check=False).returncode == 0

@@ -18,9 +18,9 @@ import polars as pl
 
 from slotwise.analysis.past_jobs import ATTRIBUTES, NUMBERS, TEXTS, jobs_of, typed
 from slotwise.errors import HostError
+from slotwise.home import QUEUE
 from slotwise.table import AdTable, Picked, picked, unpack_ads
 
-_FILE = "schedd.sqlite"
 #: Bytes of the file that are mapped instead of copied. SQLite keeps it as long as its readers need it.
 _MAPPED_MAX = 1 << 40
 #: Columns of the history that a row's numbers come from, as they are named here.
@@ -29,7 +29,7 @@ _OWN = ("seq", "cluster", "JobStatus", "CompletionDate")
 
 def readable(spool: Path) -> Path | None:
     """The database of the schedd with this spool, when the caller may read it."""
-    path = spool / _FILE
+    path = spool / QUEUE
     return path if os.access(path, os.R_OK) else None
 
 

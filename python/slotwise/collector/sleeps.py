@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from slotwise.classad.values import Value
 from slotwise.daemon import database
+from slotwise.daemon.database import MEMORY
 
 if TYPE_CHECKING:
     from slotwise.classad import ClassAd
@@ -135,20 +136,13 @@ class SleepRecord:
                 yield Sleep(*row)
 
     def _opened(self) -> sqlite3.Connection:
+        if self._path == MEMORY:
+            return database.sound(MEMORY, _prepare)
         try:
-            return _prepared(self._path)
-        except (sqlite3.DatabaseError, OSError) as error:
-            _log.error("cannot use %s: %s", self._path, error)
-        path = Path(self._path)
-        try:
-            if path.is_file():
-                aside = path.with_name(f"{path.name}.unreadable")
-                path.replace(aside)
-                _log.error("the file as it was is in %s", aside)
-            return _prepared(path)
-        except (sqlite3.DatabaseError, OSError) as error:
-            _log.error("sleeps are recorded in memory only: %s", error)
-            return _prepared(":memory:")
+            return database.sound_or_new(Path(self._path), _prepare, _log, "the record of sleeps begins anew")
+        except (sqlite3.Error, OSError) as error:
+            _log.error("cannot use %s: %s; sleeps are recorded in memory only", self._path, error)
+            return database.sound(MEMORY, _prepare)
 
     def _tolerant(self) -> _Tolerant:
         return _Tolerant(self)
@@ -179,16 +173,10 @@ class _Tolerant:
         return error is not None
 
 
-def _prepared(path: Path | str) -> sqlite3.Connection:
-    connection = database.connect(path)
-    try:
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
-        connection.executescript(_SCHEMA)
-    except sqlite3.Error:
-        connection.close()
-        raise
-    return connection
+def _prepare(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
+    connection.executescript(_SCHEMA)
 
 
 def saved_watts(ad: ClassAd) -> float | None:

@@ -2,7 +2,8 @@
 
 POSIX record locks, because they belong to the process: a forked child (a keeper, a job) does not inherit them, the
 kernel drops them at death however it comes, and anybody who may read the file can ask for the holder's pid. So the
-holder is the truth about "which process is the schedd of this pool"; pids in files are only hints.
+holder is the truth about "which process is the schedd of this pool"; pids in files are only hints, and missing where
+the disk was full.
 
 A process must not open its own lock file a second time: closing any descriptor of it would drop the lock.
 """
@@ -44,6 +45,12 @@ def holder(home: PoolHome, daemon: str) -> int | None:
     return None if kind == fcntl.F_UNLCK else int(pid)
 
 
+def prepare(home: PoolHome, daemon: str) -> None:
+    """Make the lock file of ``daemon`` if it is missing: who takes it later then needs no space for it."""
+    with root_files(), contextlib.suppress(OSError):
+        os.close(os.open(lock_file(home, daemon), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
 class DaemonLock:
     """The held lock; kept until :meth:`release` or the end of the process."""
 
@@ -60,8 +67,9 @@ class DaemonLock:
         except OSError:
             os.close(self._descriptor)
             raise HostError(f"another {daemon} runs in the pool at {home.root}", path=str(path)) from None
-        os.truncate(self._descriptor, 0)
-        os.write(self._descriptor, f"{os.getpid()}\n".encode())
+        with contextlib.suppress(OSError):  # the lock is what counts: one can be taken on a full disk, too
+            os.truncate(self._descriptor, 0)
+            os.write(self._descriptor, f"{os.getpid()}\n".encode())
 
     def release(self) -> None:
         """Let go of the lock; harmless when done twice."""

@@ -287,7 +287,12 @@ def main(name: str, env: Mapping[str, str], config_file: str | None = None) -> i
     spawn.take_descriptors()  # what was forked before has its own
     try:
         with asyncio.Runner(loop_factory=duty_cycle.loop) as runner:
-            return runner.run(_run(name, env, config_file))
+            try:
+                return runner.run(_run(name, env, config_file))
+            except BaseException:
+                # What it had begun is cancelled now, and must not keep the process, nor its lock, from the next one.
+                faulthandler.dump_traceback_later(_LEAVE_S, exit=True)
+                raise
     finally:
         flush_logs()  # a daemon that was forked leaves without Python's own end
 
@@ -440,26 +445,43 @@ async def _stop(context: DaemonContext, daemon: RunningDaemon) -> None:
     mode = await context.stop_requested
     while True:
         _log.info("shutting down (%s)", mode)
-        if mode == "fast" and context.name != "master":  # the master waits for others, each with a limit of its own
-            limit_s = min(_FAST_S, context.config.get_float("SHUTDOWN_FAST_TIMEOUT"))
-            faulthandler.dump_traceback_later(limit_s, exit=True)
+        limit_s = None
+        if context.name != "master":  # it waits for others, each with a limit of its own
+            if mode == "fast":
+                _end_within(context)
+            elif mode == "graceful":
+                limit_s = context.config.get_float("SHUTDOWN_GRACEFUL_TIMEOUT")
         context.stop_requested = asyncio.get_running_loop().create_future()
         stopping = asyncio.create_task(daemon.stop(mode))
+        ends_at = time.monotonic() + limit_s if limit_s is not None else None
         while not stopping.done():
             either: set[asyncio.Future[None] | asyncio.Future[str]] = {stopping, context.stop_requested}
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            left_s = None if ends_at is None else max(0.0, ends_at - time.monotonic())
+            done, _ = await asyncio.wait(either, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+            if not done and not context.stop_requested.done():
+                _log.warning("the graceful stop has taken %g s: stopping fast", limit_s)
+                ends_at = None
+                context.request_stop("fast")
             if not context.stop_requested.done():
                 continue
             asked = context.stop_requested.result()
             context.stop_requested = asyncio.get_running_loop().create_future()
             if _MODES.index(asked) > _MODES.index(mode) and not stopping.done():
                 mode = asked
+                if mode == "fast" and context.name != "master":
+                    _end_within(context)  # what does not take the cancellation is left behind, too
                 stopping.cancel()
                 await asyncio.wait([stopping])
                 break
         else:
             stopping.result()
             return
+
+
+def _end_within(context: DaemonContext) -> None:
+    """End the process once a fast stop has had its time; the stacks of all threads say what it waited for."""
+    limit_s = min(_FAST_S, context.config.get_float("SHUTDOWN_FAST_TIMEOUT"))
+    faulthandler.dump_traceback_later(limit_s, exit=True)
 
 
 async def _context(

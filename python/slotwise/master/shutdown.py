@@ -62,6 +62,11 @@ def _take_turn(home: PoolHome) -> lock.DaemonLock:
             time.sleep(0.05)
 
 
+def prepare(home: PoolHome) -> None:
+    """Make what :func:`take_down` needs on the disk, while there is room: it works on a full one."""
+    lock.prepare(home, _DOWN)
+
+
 def await_end_of_down(home: PoolHome) -> None:
     """Wait until no other process takes the pool down.
 

@@ -18,9 +18,10 @@ from msgspec import Struct, field
 
 from slotwise.config import Config, load, persistent, require_sound, root_file
 from slotwise.config.loading import named_file
-from slotwise.daemon import lock, process, start_progress
-from slotwise.errors import ConfigError, HostError, PeerUnavailableError
-from slotwise.home import PoolHome, open_to_others
+from slotwise.daemon import database, lock, process, start_progress
+from slotwise.errors import ConfigError, HostError, PeerUnavailableError, UsageError
+from slotwise.home import QUEUE, PoolHome, open_to_others
+from slotwise.master import shutdown
 from slotwise.master.forkserver import open_out
 from slotwise.master.policy import START_ORDER
 from slotwise.master.shutdown import await_end_of_down, await_revival
@@ -57,15 +58,19 @@ class UpResult(Struct):
     recorded: Path | None = None
 
 
-def bring_up(home: PoolHome, env: Mapping[str, str], config_file: str | None) -> UpResult:
+def bring_up(home: PoolHome, env: Mapping[str, str], config_file: str | None, *, new_queue: bool = False) -> UpResult:
     """Start a master in the background and wait until its daemons answer; live daemons are adopted.
 
+    :param new_queue: begin with a new job queue; the former one is set aside.
+    :raises UsageError: for a new queue while there is a schedd.
     :raises ConfigError: the configuration is rejected; nothing is started.
     :raises HostError: no master can be started.
     """
     config = load(config_file, subsystem="MASTER", env=env, home=home)
     doubts = [str(problem) for problem in require_sound(config)]
     home.create()
+    shutdown.prepare(home)
+    set_aside = _without_queue(home.with_spool(config.get("SPOOL"))) if new_queue else ""
     from slotwise.daemon.membership import prepare
     from slotwise.wire.keys import PoolSecrets
 
@@ -87,6 +92,8 @@ def bring_up(home: PoolHome, env: Mapping[str, str], config_file: str | None) ->
         if result.was_running
         else [*_closed_installation(home), *_closed_file(home)]
     )
+    if set_aside:
+        result.doubts = [set_aside, *result.doubts]
     if named_file(env, config_file) is None and env.get("CONDOR_CONFIG") is None:
         result.recorded = root_file.recorded(home)
     if not central:
@@ -96,6 +103,17 @@ def bring_up(home: PoolHome, env: Mapping[str, str], config_file: str | None) ->
     else:
         result.daemons = _found(home)
     return result
+
+
+def _without_queue(home: PoolHome) -> str:
+    """Set the job queue aside; says where it is, and nothing where there was none."""
+    if lock.holder(home, "master") is not None or lock.holder(home, "schedd") is not None:
+        raise UsageError("the pool runs with the queue that it has", hint="use `slotwise down` first")
+    queue = home.spool / QUEUE
+    if not queue.exists():
+        return ""
+    kept = database.set_aside(queue, f"former-{time.strftime('%Y%m%dT%H%M%S')}")
+    return f"The former job queue is in {kept}; ids of its jobs will be used again"
 
 
 def _joining(home: PoolHome) -> list[str]:

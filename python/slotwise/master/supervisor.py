@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -31,6 +32,7 @@ from slotwise.master.obituaries import Death
 from slotwise.master.policy import Backoff, failures_after, restart_delay_s
 from slotwise.master.shutdown import SIGNALS
 from slotwise.master.watchdog import HangTimeout, end_hung, until_silent
+from slotwise.observe.log import log_file
 from slotwise.wire import address, channel
 from slotwise.wire.credential import Metadata
 from slotwise.wire.gen import common_pb2, daemon_pb2, daemon_pb2_grpc
@@ -40,6 +42,10 @@ _log = logging.getLogger(__name__)
 _BIRTH_S = 20.0
 #: How often a starting daemon's progress is looked at.
 _LOOK_S = 1.0
+#: A daemon that has not answered for so many times SLOTWISE_START_TIMEOUT is killed, and started again: a minute.
+_TIMES_LATE = 2.0
+#: Where in a log the reason of a daemon's end is looked for, bytes before its end.
+_LAST_BYTES = 16384
 
 
 class Starts(Protocol):
@@ -129,7 +135,10 @@ class DaemonSupervisor:
             if self.answers.is_set():
                 return
             if first_end.done():
-                raise PeerUnavailableError(f"{self.name} ended at its start: {self.last_exit or 'unknown how'}")
+                raise PeerUnavailableError(
+                    f"{self.name} ended at its start: {self.last_exit or 'unknown how'}",
+                    hint=last_words(self.home, self.name),
+                )
             doing = f" and does not go on with this: {work[0]}" if work[0] else ""
             raise PeerUnavailableError(
                 f"{self.name} did not answer within {self.limits.start_s:g} s{doing}",
@@ -161,7 +170,8 @@ class DaemonSupervisor:
             age_s = process.age_s(pid) if self.adopted else 0.0
             self.pid, self.started_at, self.state = pid, self.clock.now() - age_s, "starting"
             self._began = self.clock.monotonic() - age_s
-            watches = [asyncio.create_task(self._watch_start(pid)), asyncio.create_task(self._watch_pulse(pid))]
+            work = (self._watch_start(pid), self._watch_birth(pid), self._watch_pulse(pid))
+            watches = [asyncio.create_task(each) for each in work]
             try:
                 await ended(pid)
             finally:
@@ -194,6 +204,21 @@ class DaemonSupervisor:
         if self.state == "starting":
             self.state = "running"
         self.answers.set()
+
+    async def _watch_birth(self, pid: int) -> None:
+        """Kill the process if its start does not go on."""
+        waited_s, work = 0.0, self._work()
+        while waited_s <= _TIMES_LATE * self.limits.start_s:
+            began = self.clock.monotonic()
+            await asyncio.sleep(min(_LOOK_S, self.limits.start_s))
+            if self.answers.is_set():
+                return
+            # Time in which this process itself stood still is not the daemon's.
+            waited_s += min(self.clock.monotonic() - began, 2 * _LOOK_S)
+            if (now := self._work()) != work:
+                work, waited_s = now, 0.0
+        self._hung = True
+        await end_hung(self.name, pid, waited_s, want_core=self.patience.want_core)
 
     async def _asks(self, pid: int, timeout_s: float = 2.0) -> bool:
         """Whether process ``pid`` answers as this daemon."""
@@ -313,6 +338,17 @@ class DaemonSupervisor:
         if self.pid:
             process.send(self.pid, SIGNALS[mode])
             process.send(self.pid, signal.SIGCONT)  # a suspended process cannot react
+
+
+def last_words(home: PoolHome, name: str) -> str:
+    """Why a daemon says in its log that it cannot run; a word where it does not say."""
+    path = log_file(home, name)
+    said = ""
+    with contextlib.suppress(OSError), open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_BYTES))
+        text = file.read().decode(errors="replace").rpartition("STARTING UP")[2]
+        said = text.partition(f"{name} cannot run: ")[2].partition("\n")[0].strip()
+    return said or "see its log"
 
 
 async def ping(target: str, timeout_s: float = 2.0) -> bool:

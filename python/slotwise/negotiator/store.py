@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
+import os
+import shutil
 import sqlite3
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from slotwise.daemon import database
+from slotwise.daemon.database import MEMORY
 from slotwise.errors import HostError
 from slotwise.matchmaking.engine import Reservation
 from slotwise.matchmaking.rows import Record
@@ -30,22 +36,89 @@ DROP TABLE IF EXISTS reservation;
 Lease = tuple[float | None, float]
 
 
+_log = logging.getLogger(__name__)
+#: How often the file is copied while it is written.
+_COPY_S = 3600.0
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    # A commit survives the death of the process; the host's may cost the last moments of usage.
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
+    connection.executescript(_SCHEMA)
+
+
+def _copy_of(path: Path) -> Path:
+    """The last copy of the file that was good."""
+    return path.with_name(f"{path.name}.copy")
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    try:
+        return database.sound(path, _prepare)
+    except sqlite3.DatabaseError as error:
+        if not database.is_damage(error):
+            raise
+        damage, aside, copy = error, database.set_aside(path), _copy_of(path)
+    try:
+        at = copy.stat().st_mtime
+        shutil.copy2(copy, path)
+        opened = database.sound(path, _prepare)
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+        lost = f"usage and priorities are those of its copy {copy}, what came after {since} is lost"
+    except (sqlite3.Error, OSError) as error:
+        if path.exists():
+            path.unlink()
+        opened = database.sound(path, _prepare)
+        lost = f"as {copy} cannot be used either ({error}), all usage and settings of users are lost"
+    _log.error("%s is damaged (%s) and was set aside as %s: %s", path, damage, aside, lost)
+    return opened
+
+
 class AccountingStore:
     """Records of submitters and groups, leases on their settings, times of remainder slots, and reservations."""
 
     def __init__(self, path: Path | str) -> None:
+        """Open the file. A damaged one is set aside, and the last copy of it takes its place.
+
+        :raises HostError: it cannot be used for another reason.
+        """
         self._path = path
-        self._database = database.connect(path)
-        # A commit survives the death of the process; the host's may cost the last moments of usage.
-        self._database.execute("PRAGMA journal_mode=WAL")
-        self._database.execute("PRAGMA synchronous=NORMAL")
-        self._database.executescript(_SCHEMA)
+        self._copied_at = 0.0
+        try:
+            self._database = database.sound(path, _prepare) if path == MEMORY else _opened(Path(path))
+        except (sqlite3.Error, OSError) as error:
+            raise HostError(
+                f"usage and priorities in {path} cannot be used: {error}",
+                hint="see what is wrong with the disk; moved away, the file is taken for a new one without usage",
+                path=str(path),
+            ) from None
         self._written: dict[str, str] = {}
         self._reserved: tuple[Reservation, ...] = ()
+        self._keep_copy()
 
     def close(self) -> None:
         """Close the file."""
         self._database.close()
+
+    def _keep_copy(self) -> None:
+        """Copy what the file holds, in one step: a file that could be read to its end."""
+        self._copied_at = time.monotonic()
+        if self._path == MEMORY:
+            return
+        path = Path(self._path)
+        partial = path.with_name(f"{path.name}.new")
+        try:
+            partial.unlink(missing_ok=True)
+            with contextlib.closing(database.connect(partial)) as copy:
+                self._database.backup(copy)
+            with partial.open("rb") as file:
+                os.fsync(file.fileno())
+            partial.replace(_copy_of(path))
+        except (sqlite3.Error, OSError) as error:
+            _log.warning("cannot renew %s, the copy of usage and priorities: %s", _copy_of(path), error)
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
 
     def records(self) -> dict[str, dict[str, float | None]]:
         """All records by name."""
@@ -84,13 +157,18 @@ class AccountingStore:
         except BaseException as error:
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
-            if not isinstance(error, sqlite3.OperationalError):
+            damaged = isinstance(error, Exception) and database.is_damage(error)
+            if not damaged and not isinstance(error, sqlite3.OperationalError):
                 raise
             raise HostError(
                 f"usage and priorities cannot be saved: {error}",
-                hint=f"is the disk of {self._path} full?",
+                hint="`slotwise restart negotiator` sets the file aside and takes its last copy"
+                if damaged
+                else f"is the disk of {self._path} full?",
                 path=str(self._path),
             ) from error
+        if time.monotonic() - self._copied_at > _COPY_S:
+            self._keep_copy()
 
     def _save(
         self,

@@ -18,6 +18,7 @@ from slotwise.daemon.questions import Questions
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.daemon.start_progress import StartProgress
 from slotwise.daemon.step_file import StepFile
+from slotwise.home import QUEUE
 from slotwise.mail.outbox import Outbox
 from slotwise.schedd.api.job_actions import Actions
 from slotwise.schedd.api.listing import Listing
@@ -108,7 +109,8 @@ class AccessPoint:
         #: Separate from the others, which may wait for starters that do not take their files.
         self._log_threads = ThreadPoolExecutor(2, thread_name_prefix="event logs")
         self._tasks: list[asyncio.Task[None]] = []
-        self.store = Store(context.home.spool / "schedd.sqlite", synchronous=settings.synchronous)
+        traces = [Path(path) for path in (settings.history.path, settings.run_history.path) if path]
+        self.store = Store(context.home.spool / QUEUE, synchronous=settings.synchronous, traces=traces)
         self._progress = StartProgress(context.home, context.name)
         self._stored = self.store.open(self._progress.note)
         self.questions = Questions(context.clock)
@@ -615,6 +617,7 @@ class AccessPoint:
         """Stop the schedd. Jobs keep running, and the next schedd reconnects to them, unless the whole pool stops
         gracefully (then the startds vacate them)."""
         self.stopping.close()
+        self.store.end_soon()
         going = pool_end.is_announced(self._context.home)
         await self.local.close(end="fast" if mode == "fast" else "graceful" if going else "")
         for task in self._tasks:

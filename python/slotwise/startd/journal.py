@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
@@ -42,24 +43,28 @@ _KINDS: dict[str, type[Struct]] = {
 _SAVED_AS = {"withheld": "losses", "pending_withheld": "owed"}
 
 
+_log = logging.getLogger(__name__)
+_LOST = "this startd does not know what it had claimed and run, so that those jobs run again"
+
+
+def _prepare(db: sqlite3.Connection) -> None:
+    db.execute("PRAGMA journal_mode=WAL")
+    db.execute("PRAGMA synchronous=OFF")
+    db.execute("CREATE TABLE IF NOT EXISTS slots (name TEXT PRIMARY KEY, record TEXT NOT NULL, request BLOB, job BLOB)")
+    db.execute("CREATE TABLE IF NOT EXISTS hooks (call TEXT PRIMARY KEY, record TEXT NOT NULL, given BLOB)")
+    db.execute("CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)")
+
+
 class Journal:
     """The journal of one startd."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._db = database.connect(path)
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=OFF")
-            self._db.execute(
-                "CREATE TABLE IF NOT EXISTS slots (name TEXT PRIMARY KEY, record TEXT NOT NULL, request BLOB, job BLOB)"
-            )
-            self._db.execute(
-                "CREATE TABLE IF NOT EXISTS hooks (call TEXT PRIMARY KEY, record TEXT NOT NULL, given BLOB)"
-            )
-            self._db.execute("CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)")
+            self._db = database.sound_or_new(path, _prepare, _log, _LOST)
         except (sqlite3.Error, OSError) as error:
-            raise HostError(f"the startd's journal cannot be used: {error}", path=str(path)) from None
+            hint = "see what is wrong with the disk; without the file the startd starts, and jobs on it run again"
+            raise HostError(f"the startd's journal {path} cannot be used: {error}", hint=hint, path=str(path)) from None
 
     def save(
         self,
@@ -85,7 +90,10 @@ class Journal:
 
     def _unwritable(self, error: sqlite3.Error) -> HostError:
         text = f"the startd's journal {self._path} cannot be written: {error}"
-        return HostError(text, hint="is its disk full?", path=str(self._path))
+        hint = "is its disk full?"
+        if database.is_damage(error):
+            hint = "`slotwise restart startd` sets it aside; jobs that it told of run again"
+        return HostError(text, hint=hint, path=str(self._path))
 
     def load(self) -> list[SavedSlot]:
         """All slots, as they were saved last; rows that cannot be read are left out."""

@@ -38,10 +38,16 @@ def test_rows_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
     assert [k.name for k in journal.load()] == ["slot1@host"]
 
 
-def test_a_file_that_is_no_journal_is_named(tmp_path: Path) -> None:
+def test_a_file_that_is_no_journal_is_set_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "j").write_text("not a database, but long enough to be taken for one" * 20)
-    with pytest.raises(HostError, match="journal"):
-        Journal(tmp_path / "j")
+    assert Journal(tmp_path / "j").load() == []
+    assert (tmp_path / "j.unreadable").read_text().startswith("not a database")
+    assert f"{tmp_path}/j is damaged" in caplog.text and "run again" in caplog.text
+
+
+def test_a_journal_that_lies_nowhere_is_named(tmp_path: Path) -> None:
+    with pytest.raises(HostError, match=f"journal {tmp_path}/missing/j cannot be used"):
+        Journal(tmp_path / "missing" / "j")
 
 
 def test_a_claim_whose_slot_no_longer_exists_is_given_up_and_its_run_ended(tmp_path: Path) -> None:

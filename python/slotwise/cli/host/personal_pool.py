@@ -27,6 +27,9 @@ def up(args: list[str], inv: Invocation) -> int:
     parser = Parser(inv, "up", "Start the pool in the background and wait until it answers.")
     parser.add_argument("--config", "-config", metavar="FILE", help="configuration file (default CONDOR_CONFIG)")
     parser.add_argument("--json", "-json", action="store_true", help="print the daemons as one JSON array")
+    parser.add_argument(
+        "--new-queue", "-new-queue", action="store_true", help="set the job queue aside, and begin with no jobs"
+    )
     options = parser.take(args)
     if options is None:
         return 0
@@ -34,7 +37,7 @@ def up(args: list[str], inv: Invocation) -> int:
 
     config_file = str(inv.path(options.config)) if options.config else None
     with shown_starts(inv):
-        result = startup.bring_up(inv.home, inv.env, config_file)
+        result = startup.bring_up(inv.home, inv.env, config_file, new_queue=options.new_queue)
     for text in result.doubts[:_DOUBTS_SHOWN]:
         inv.err(text)
     if (more := len(result.doubts) - _DOUBTS_SHOWN) > 0:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from slotwise.cli.common.invocation import Invocation
 
 _TIMEOUT_S = 5.0
+#: What the master says of a daemon that does not answer, in words.
+_STATES = {"starting": "starting, and does not answer yet", "backoff": "to be started again in a moment"}
 #: HTCondor's command that does nothing, and that everybody may send.
 _NOTHING = "DC_NOP"
 
@@ -80,11 +82,13 @@ def main(args: list[str], inv: Invocation) -> int:
         return 0
     if levels:
         return _levels(inv, names or ["schedd"], levels, options)
-    names = names or address.published(inv.home)
+    chosen, names = bool(names), names or address.published(inv.home)
     if not names:
         inv.err(f"ERROR: no daemon runs in the pool at {inv.home.root} (start the pool with `slotwise up`)")
         return 1
     rows = [_ping(inv, name) for name in names]
+    if not chosen and any(row["Daemon"] == "master" and row["Answers"] for row in rows):
+        rows += _missing(inv, names)
     if options.json:
         inv.out(json.dumps(rows, indent=2))
     elif not options.quiet:
@@ -224,6 +228,31 @@ def _ping(inv: Invocation, name: str) -> dict[str, object]:
             for each in reply.access
         },
     }
+
+
+def _missing(inv: Invocation, known: list[str]) -> list[dict[str, object]]:
+    """The daemons that the master keeps and that have not said where they answer."""
+    import grpc
+
+    from slotwise.wire.gen import common_pb2, daemon_pb2_grpc
+
+    try:
+        status = inv.stub(daemon_pb2_grpc.MasterStub, "master").Status(common_pb2.Empty(), timeout=_TIMEOUT_S)
+    except (grpc.RpcError, SlotwiseError):
+        return []
+    rows: list[dict[str, object]] = []
+    for daemon in status.daemons:
+        if daemon.name in known or daemon.state == "stopped":
+            continue
+        why = (
+            "it has just been started"
+            if daemon.state == "running"
+            else f"it is {_STATES.get(daemon.state, daemon.state)}"
+        )
+        why += f" (process {daemon.pid})" if daemon.pid else ""
+        why += f"; the one before: {daemon.last_exit}" if daemon.last_exit else ""
+        rows.append({"Daemon": daemon.name, "Answers": False, "Error": why})
+    return rows
 
 
 def _print_table(inv: Invocation, rows: list[dict[str, object]]) -> None:

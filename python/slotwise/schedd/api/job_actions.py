@@ -137,7 +137,9 @@ class Actions:
         action = request.action
         reason = f"{request.reason or _REASONS.get(action, '')} (by user {caller.user})"
         decision = Decision(self._clock.now())
-        for cluster in await self._factories(caller, superuser, request.jobs):
+        if whole := await self._factories(caller, superuser, request.jobs):
+            await self._committer.require_room(len(whole))
+        for cluster in whole:
             self._act_on_factory(cluster, action, reason, decision)
         if decision.factories or decision.closed:
             await self._committer.durable(self._committer.commit(decision))
@@ -149,6 +151,7 @@ class Actions:
             pending = await self.background.begin(caller.name, action, reason, request.subcode, chosen)
             outcome.background = pending.id if pending is not None else 0
             return outcome
+        await self._committer.require_room(selected.most)
 
         def act(job: Job, decision: Decision) -> ActionResult:
             if self._released_enough(job, action, superuser=superuser):
@@ -326,13 +329,16 @@ class Actions:
         :raises UsageError: for an attribute that may not be edited, AdSyntaxError for text that is not an expression.
         """
         changes = self.locks.checked(request.changes, superuser=superuser)
+        size = 2 * sum(len(name) + len(text) for name, text in request.changes.items())  # in the queue and in the log
 
         if not request.dry_run and request.prio_change is None:
             batch = Batch()
-            for cluster in await self._factories(caller, superuser, request.jobs):
+            if whole := await self._factories(caller, superuser, request.jobs):
+                await self._committer.require_room(len(whole), size)
+            for cluster in whole:
                 self._late.change(cluster, changes, batch)
             if batch:
-                await self._committer.commit(Decision(self._clock.now()), batch)
+                await self._committer.durable(self._committer.commit(Decision(self._clock.now()), batch))
 
         def change(job: Job, decision: Decision) -> ActionResult:
             if not request.dry_run:
@@ -345,6 +351,8 @@ class Actions:
 
         outcome = ActionOutcome()
         selected = await self._selected(request.jobs, outcome)
+        if not request.dry_run:
+            await self._committer.require_room(selected.most, size)
         return await self._each(caller, superuser, selected.jobs, outcome, change)
 
     def _change(self, job: Job, changes: Changes, decision: Decision) -> None:

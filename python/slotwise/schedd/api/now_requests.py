@@ -49,6 +49,7 @@ class NowRequests:
 
         :raises NotFoundError, DeniedError, UsageError: nothing was changed; the texts are HTCondor's where it refuses.
         """
+        await self._committer.require_room(1 + len(vacate))
         moment = self._clock.monotonic()
         job = self._allowed(caller, job_id, "now-job", superuser)
         if job.cluster.universe != Universe.VANILLA:

@@ -108,13 +108,15 @@ class Users:
             raise UsageError(
                 f"no {'projects' if request.projects else 'users'} were named", hint="name them, or give a constraint"
             )
+        known = list(self._projects if request.projects else self._records)
+        await self._committer.require_room(len(known) + len(request.names))
         batch, warnings = Batch(), list[str]()
         edit = self._edit_projects if request.projects else self._edit_users
         changed, ignored = await edit(request, batch, warnings)
         if ignored:
             warnings.append(f"not changed, as they are reserved: {', '.join(sorted(ignored))}")
         if batch:
-            await self._committer.commit(Decision(self._clock.now()), batch)
+            await self._committer.durable(self._committer.commit(Decision(self._clock.now()), batch))
         self._committer.tell_new_work()  # a limit may have gone
         return UsersEdited(changed, tuple(warnings))
 

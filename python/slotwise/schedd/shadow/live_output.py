@@ -12,6 +12,7 @@ import os
 import stat
 from functools import partial
 
+from slotwise.daemon.host_faults import waited_out
 from slotwise.daemon.user_paths import open_path
 from slotwise.model.reason_codes import Hold
 from slotwise.schedd.claims.records import Run
@@ -47,7 +48,7 @@ def write(plan: FilePlan, piece: schedd_pb2.StreamPiece) -> schedd_pb2.StreamKep
     try:
         target = destination(plan, STDERR if piece.error else STDOUT) or target
         with as_owner(plan.owner, plan.fallback_account):
-            _write(target, plan.iwd, piece, kept)
+            waited_out(partial(_write, target, plan.iwd, piece, kept))
     except (OSError, TransferError) as error:
         reason = error.strerror or str(error) if isinstance(error, OSError) else error.message
         kept.problem = f"Cannot write standard {'error' if piece.error else 'output'} to {target}: {reason}"

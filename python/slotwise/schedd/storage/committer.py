@@ -36,6 +36,13 @@ _log = logging.getLogger(__name__)
 _FLUSH_S = 1.0
 #: Callers who wait for a commit are told after so many seconds that the disk takes nothing.
 _REFUSED_S = 1.0
+#: How long they wait for a disk that says nothing.
+_PATIENCE_S = 10.0
+#: Bytes of a transaction for an act, and for each job in it: pages of its tables, and the entry for its log.
+_ROOM = 1 << 18
+_ROOM_OF_JOB = 1 << 13
+#: Beyond that the journal of the queue is written into the queue and used anew.
+_MOST_ROOM = 1 << 25
 #: The end of the year 9999, a cap on CompletionDate, which users can edit.
 _LAST_DATE = 253_402_300_799
 #: The longest wait for a log, in seconds: its file system may hang.
@@ -138,7 +145,7 @@ class Committer:
     async def close(self) -> None:
         """Write the texts that are ready, record that, and stop."""
         if self._task is not None:
-            with contextlib.suppress(TimeoutError):  # the next start writes what is still planned
+            with contextlib.suppress(TimeoutError, HostError):  # the next start writes what is still planned
                 async with asyncio.timeout(5.0):
                     await self._store.commit(Batch())  # returns after all earlier commits
                     await self._idle.wait()
@@ -146,7 +153,8 @@ class Committer:
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
         if self._written:
-            await self._store.commit(self._with_written(Batch()))
+            with contextlib.suppress(HostError):  # the next start finds them in the logs
+                await self._store.commit(self._with_written(Batch()))
 
     def commit(
         self,
@@ -178,14 +186,36 @@ class Committer:
             self._idle.clear()
         return done
 
+    async def require_room(self, jobs: int, each: int = 0) -> None:
+        """See that an act on so many jobs can be made durable, before anything of it is decided: what a user asks for
+        is done or refused, and not left for later.
+
+        :param each: bytes that the act adds to each of the jobs.
+        :raises HostError: the disk has no room, takes nothing, or does not answer within 10 s.
+        """
+        size = min(_MOST_ROOM, _ROOM + jobs * (_ROOM_OF_JOB + each))
+        asked = asyncio.to_thread(self._store.reserve, size)
+        try:
+            await asyncio.wait_for(asked, _PATIENCE_S)
+        except TimeoutError:
+            raise self._silent("nothing was done") from None
+
+    def _silent(self, what: str) -> HostError:
+        text = f"the disk of the job queue has not answered for {_PATIENCE_S:g} s: {what}"
+        return HostError(text, hint="see what is wrong with the disk of SPOOL", path=str(self._store.path))
+
     async def durable(self, done: asyncio.Future[None]) -> None:
         """Wait for a commit on behalf of a caller, who is told when it has to wait for the disk.
 
         :raises HostError: nothing can be written for now; the decision stands, and is durable once that is over.
         """
+        waited_s = 0.0
         while not done.done():
             await asyncio.wait((done,), timeout=_REFUSED_S)
+            waited_s += _REFUSED_S
             refusal = self._store.refusal
+            if refusal is None and waited_s >= _PATIENCE_S and not done.done():
+                raise self._silent("what was asked for takes effect when it does")
             if refusal is not None and not done.done():
                 message = f"{refusal.message}; what was asked for takes effect when it can be"
                 raise HostError(message, hint=refusal.hint, path=refusal.path)

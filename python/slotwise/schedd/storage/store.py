@@ -12,18 +12,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
+import math
+import os
 import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from prometheus_client import Histogram
 
-from slotwise.daemon import database
+from slotwise.daemon import database, disk_room
 from slotwise.daemon.start_progress import Note
 from slotwise.errors import HostError
 from slotwise.metrics import SHORT_S
@@ -60,8 +63,12 @@ COMMIT_DURATION = Histogram(
 
 #: The time before a batch that must be written is tried again, in seconds.
 _AGAIN_S = 0.5
+#: How long it is tried once the daemon stops.
+_LAST_TRIES_S = 5.0
 #: Rows that are read between two notes of progress.
 _AT_A_TIME = 20_000
+#: What to do about a queue that is lost.
+_LOST = "`slotwise restore` puts a backup back; `slotwise up --new-queue` sets the file aside and begins with no jobs"
 _RESERVED = "SELECT first, count, at, owner FROM reserved ORDER BY first"
 _RESERVED_TAKEN = "SELECT cluster FROM reserved JOIN clusters ON cluster >= first AND cluster < first + count"
 #: Called with None when a batch is durable, or with the reason why it was refused.
@@ -111,12 +118,16 @@ def _jobs(db: sqlite3.Connection, note: Note) -> list[tuple[int, int, int, bytes
 class Store:
     """The SQLite database of one schedd."""
 
-    def __init__(self, path: Path, *, synchronous: str = "FULL") -> None:
+    def __init__(self, path: Path, *, synchronous: str = "FULL", traces: Sequence[Path] = ()) -> None:
+        """:param traces: files that only a queue with jobs leaves: with one of them an empty file is no new queue."""
         self.path = path
+        self._traces = traces
         self._synchronous = synchronous
         self._waiting: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._stopping = False
+        #: When no batch is tried again any more, on the monotonic clock.
+        self._gives_up_at = math.inf
         #: Batches that arrived while another could not be written.
         self._behind: list[_Entry] = []
         #: Why nothing can be written for now; None while the disk takes what it is given.
@@ -126,13 +137,24 @@ class Store:
         self.commits = 0
 
     def _connect(self) -> sqlite3.Connection:
+        existed = self.path.exists()
         try:
             connection = database.connect(self.path, timeout_s=30)
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute(f"PRAGMA synchronous={self._synchronous}")
             connection.execute("PRAGMA wal_autocheckpoint=4000")
+            (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         except (sqlite3.Error, OSError) as error:
-            raise HostError(f"cannot open the job queue {self.path}: {error}", path=str(self.path)) from None
+            hint = _LOST if database.is_damage(error) else "see what is wrong with the disk of SPOOL"
+            raise HostError(f"cannot open the job queue {self.path}: {error}", hint=hint, path=str(self.path)) from None
+        trace = next((path for path in self._traces if path.is_file() and path.stat().st_size), None)
+        if existed and not tables and trace is not None:
+            connection.close()
+            raise HostError(
+                f"the job queue {self.path} is empty, although jobs of it are in {trace}",
+                hint=_LOST,
+                path=str(self.path),
+            )
         return connection
 
     def open(self, note: Note = _silent) -> StoredQueue:
@@ -144,7 +166,7 @@ class Store:
         except sqlite3.Error as error:
             raise HostError(
                 f"the job queue {self.path} cannot be read: {error}",
-                hint="restore it from a copy, or move it away to start with an empty queue",
+                hint=_LOST,
                 path=str(self.path),
             ) from None
         self._thread = threading.Thread(target=self._write, args=(connection,), name="store", daemon=True)
@@ -209,6 +231,42 @@ class Store:
         done: asyncio.Future[None] = loop.create_future()
         self._waiting.put(_Entry(batch, done, loop, may_fail, on_committed))
         return done
+
+    def reserve(self, size: int) -> None:
+        """Have the disk keep room for ``size`` bytes of transactions, so that what is decided next becomes durable.
+        For a worker thread.
+
+        :raises HostError: it has no room, or takes nothing for now.
+        """
+        if self.refusal is not None:
+            raise self.refusal
+        path = self.path.with_name(f"{self.path.name}-wal")
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise self._refusal_of(error) from None
+        try:
+            disk_room.reserve(descriptor, size)
+        except OSError as error:
+            raise self._refusal_of(error) from None
+        finally:
+            os.close(descriptor)
+
+    def _refusal_of(self, error: Exception) -> HostError:
+        why = str(error)
+        hint = "see what is wrong with the disk of SPOOL"
+        if isinstance(error, OSError):
+            why = os.strerror(error.errno or 0)
+        if "full" in why or (isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)):
+            hint = "make room on the disk of SPOOL"
+        return HostError(f"the job queue cannot be written: {why}", hint=hint, path=str(self.path))
+
+    def end_soon(self) -> None:
+        """The daemon stops: what cannot be written within 5 s fails, as with the death of the process, so that a full
+        disk does not keep it. Nothing of that was acknowledged."""
+        self._gives_up_at = time.monotonic() + _LAST_TRIES_S
 
     def close(self) -> None:
         """Write all waiting batches and stop."""
@@ -291,12 +349,10 @@ class Store:
         ``rest`` comes after it; entries in it that may fail are removed and fail.
         """
         while True:
-            refusal = HostError(
-                f"the job queue cannot be written: {error}", hint="is the disk of SPOOL full?", path=str(self.path)
-            )
+            refusal = self._refusal_of(error)
             if not entry.may_fail and not _may_pass(error):
                 _log.error("could not write a transaction to the job queue", exc_info=error)
-            if entry.may_fail or not _may_pass(error):
+            if entry.may_fail or not _may_pass(error) or time.monotonic() > self._gives_up_at:
                 self.refusal = None
                 _tell([entry], refusal)
                 return

@@ -9,10 +9,12 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 
 from msgspec import Struct, field
 
 from slotwise.classad import ClassAd, SpecialValue
+from slotwise.daemon.host_faults import each_waited_out, waited_out
 from slotwise.errors import SlotwiseError
 from slotwise.model.reason_codes import Hold
 from slotwise.schedd.user_files.owner_rights import FileOwner, as_owner
@@ -138,14 +140,14 @@ def _all_pieces(plan: FilePlan) -> Iterator[Piece]:
         _check_iwd(plan.iwd)
         for path, name, executable in _inputs(plan):
             try:
-                yield from pieces(path, name, executable=executable)
+                yield from each_waited_out(partial(pieces, path, name, executable=executable))
             except OSError as error:
                 raise _input_error(path, error) from None
     if plan.spooled:
         try:
-            for entry in sorted(os.scandir(plan.spooled), key=lambda e: e.name):
-                if plan.appends or entry.name not in (STDOUT, STDERR):
-                    yield from pieces(entry.path, entry.name)
+            for name in sorted(waited_out(partial(os.listdir, plan.spooled))):
+                if plan.appends or name not in (STDOUT, STDERR):
+                    yield from each_waited_out(partial(pieces, os.path.join(plan.spooled, name), name))
         except OSError as error:
             raise _input_error(plan.spooled, error) from None
 

@@ -20,6 +20,7 @@ from typing import BinaryIO
 
 from msgspec.structs import replace
 
+from slotwise.daemon.host_faults import is_shortage, waited_out
 from slotwise.daemon.user_paths import open_path
 from slotwise.model.reason_codes import Hold
 from slotwise.schedd.transfer.files import STDERR, STDOUT, FilePlan, TransferError
@@ -174,8 +175,9 @@ class Results:
             try:
                 target = destination(self._plan, name)
                 if target is not None:
+                    write = partial(self._write, name, target, mode, data, offset)
                     with as_owner(self._plan.owner, self._plan.fallback_account):
-                        self._write(name, target, mode, data, offset)
+                        waited_out(write)
             except TransferError as error:
                 self._failed[name] = error
             except OSError as error:
@@ -223,12 +225,12 @@ class Results:
         fresh, former = directory + _FRESH, directory + _FORMER
         self._plan = replace(self._plan, owner=SCHEDD, iwd=fresh, stdout=STDOUT, stderr=STDERR, remaps={})
         try:
-            shutil.rmtree(fresh, ignore_errors=True)
+            waited_out(partial(_remove, fresh))
             os.makedirs(fresh, mode=0o700)
             self.place()
             if kept := spooled_files(directory):
-                _fill(kept, fresh)
-                shutil.rmtree(former, ignore_errors=True)
+                waited_out(partial(_fill, kept, fresh))
+                waited_out(partial(_remove, former))
                 os.rename(kept, former)
             os.rename(fresh, directory)
         except OSError as error:
@@ -257,7 +259,7 @@ class Results:
                 found = destination(self._plan, name)
                 if found:
                     target = found
-                    act(found)
+                    waited_out(partial(act, found))
             except TransferError as error:
                 failures.append(error)
             except OSError as error:
@@ -390,6 +392,19 @@ def is_special(target: str) -> bool:
 def _real(target: str) -> str:
     """The file that is really written: where a symbolic link leads."""
     return os.path.realpath(target) if os.path.islink(target) else target
+
+
+def _remove(directory: str) -> None:
+    """Remove a directory, as far as it goes.
+
+    :raises OSError: this process has no descriptor or memory for it.
+    """
+
+    def failed(_function: object, _path: object, info: tuple[object, BaseException, object]) -> None:
+        if isinstance(info[1], OSError) and is_shortage(info[1].errno):
+            raise info[1]
+
+    shutil.rmtree(directory, onerror=failed)
 
 
 def _unlink(path: str) -> None:

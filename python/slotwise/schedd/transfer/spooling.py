@@ -181,7 +181,7 @@ class Spooling:
             decision.log(job, job_events.submitted(self._queue.frame(job, decision.now), self._host))
             self._queue.release(job, "Data files spooled", decision)
         if decision.changed:
-            await self._committer.commit(decision)
+            await self._committer.durable(self._committer.commit(decision))
 
     # ---- sending
 
@@ -252,7 +252,7 @@ class Spooling:
         decision.set(job, changes)
         if job.status == Status.COMPLETED and not self._ads.stays(job, decision.now):
             self._queue.leave(job, decision)
-        await self._committer.commit(decision)
+        await self._committer.durable(self._committer.commit(decision))
 
     async def _selected(self, caller: Identity, selection: JobSelection, superuser: bool) -> list[Job]:
         if selection.ids:

@@ -10,10 +10,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
+from functools import partial
 from typing import Final, Literal
 
 from slotwise.accounts import Account, KnownAccounts
 from slotwise.daemon.file_rights import file_rights
+from slotwise.daemon.host_faults import waited_out
 from slotwise.daemon.privileges import own_files, root_files
 
 
@@ -66,7 +68,7 @@ def as_owner(owner: FileOwner, fallback: str = "nobody") -> Iterator[None]:
         with own_files():
             yield
         return
-    who = account(owner, fallback)
+    who = waited_out(partial(account, owner, fallback))
     if who.uid == 0:
         with root_files():
             yield

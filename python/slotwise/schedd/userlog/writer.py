@@ -12,9 +12,11 @@ import logging
 import os
 import stat
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from msgspec import Struct
 
+from slotwise.daemon.host_faults import waited_out
 from slotwise.daemon.user_paths import open_path
 from slotwise.model.job_events import END, split_entries
 from slotwise.schedd.user_files.owner_rights import as_owner
@@ -75,8 +77,8 @@ def append(
     for (path, owner), texts in _by_log(planned).items():
         seqs = tuple(text.seq for text in texts)
         try:
-            with as_owner(owner, fallback):
-                size = _append_text(path, "".join(text.text for text in texts), sync=sync)
+            text = "".join(text.text for text in texts)
+            size = waited_out(partial(_append_as, owner, fallback, path, text, sync=sync))
         except OSError as error:
             failures.append(LogFailure(path, owner, error.errno or 0, _reason(path, error), seqs))
             continue
@@ -94,17 +96,22 @@ def settle(
     for (path, owner), texts in _by_log(planned).items():
         seqs = tuple(text.seq for text in texts)
         try:
-            with as_owner(owner, fallback):
-                length = sum(len(text.text.encode("utf-8", "surrogateescape")) for text in texts)
-                tail = _tail(path, min(text.offset for text in texts), length + _SEARCHED)
-                missing = missing_text(tail, texts)
-                size = _append_text(path, missing) if missing else os.stat(path).st_size
+            size = waited_out(partial(_complete, owner, fallback, path, texts))
         except OSError as error:
             failures.append(LogFailure(path, owner, error.errno or 0, _reason(path, error), seqs))
             continue
         sizes.now_at(path, size)
         done.extend(seqs)
     return done, failures
+
+
+def _complete(owner: str, fallback: str, path: str, texts: list[PlannedText]) -> int:
+    """Append what the log lacks of the texts; returns its size."""
+    with as_owner(owner, fallback):
+        length = sum(len(text.text.encode("utf-8", "surrogateescape")) for text in texts)
+        tail = _tail(path, min(text.offset for text in texts), length + _SEARCHED)
+        missing = missing_text(tail, texts)
+        return _append_text(path, missing) if missing else os.stat(path).st_size
 
 
 def missing_text(tail: str, texts: Iterable[PlannedText]) -> str:
@@ -136,6 +143,11 @@ def _by_log(planned: Iterable[PlannedText]) -> dict[tuple[str, str], list[Planne
     for text in planned:
         logs.setdefault((text.path, text.owner), []).append(text)
     return logs
+
+
+def _append_as(owner: str, fallback: str, path: str, text: str, *, sync: bool) -> int:
+    with as_owner(owner, fallback):
+        return _append_text(path, text, sync=sync)
 
 
 def _append_text(path: str, text: str, *, sync: bool = False) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
+from slotwise.daemon.host_faults import is_of_the_host
 from slotwise.errors import SlotwiseError
 from slotwise.execution.exit_status import (
     IWD_ERROR,
@@ -29,30 +30,6 @@ class LaunchRefusedError(SlotwiseError):
     def __init__(self, end: End) -> None:
         super().__init__(end.reason)
         self.end = end
-
-
-#: Errors of the host, or of the starter on it, whatever the job does: descriptors and memory of the daemon, disks and
-#: file systems that fail or are gone.
-_OF_THE_HOST = frozenset(
-    {
-        errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EAGAIN, errno.EIO, errno.EROFS, errno.ESTALE,
-        errno.ENODEV, errno.ENXIO, errno.ENOTCONN, errno.EUCLEAN, errno.EREMOTEIO,
-    }
-)  # fmt: skip
-
-
-#: Those of them that no file of a job can bring about: what this process, or the host, has no more of.
-_SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
-
-
-def is_shortage(number: int | None) -> bool:
-    """Whether an errno says that descriptors or memory have run out, whatever was opened or read."""
-    return number in _SHORTAGES
-
-
-def is_of_the_host(number: int | None) -> bool:
-    """Whether an errno says that the host is at fault, so that the job is to run elsewhere and not to be held."""
-    return number in _OF_THE_HOST
 
 
 def scratch_failure(error: OSError, *, at_start: bool = False) -> End:

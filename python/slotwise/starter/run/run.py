@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.daemon.containment import contained
+from slotwise.daemon.host_faults import is_of_the_host
 from slotwise.errors import InvariantError, SlotwiseError
 from slotwise.execution.exit_status import (
     MISSED_DEFERRED_TIME,
@@ -32,7 +33,7 @@ from slotwise.starter.io_proxy.listener import JobIoProxy
 from slotwise.starter.job.ads import pack_one, unpack_one
 from slotwise.starter.job.assignment import Assignment
 from slotwise.starter.job.choice import NONE
-from slotwise.starter.job.failures import NO_JOB, LaunchRefusedError, failure, is_of_the_host
+from slotwise.starter.job.failures import NO_JOB, LaunchRefusedError, failure
 from slotwise.starter.job.run_job import RunJob
 from slotwise.starter.links.leftovers import CANNOT_CLEAN, CANNOT_CLEAN_VOLUME
 from slotwise.starter.links.shadow_connection import ShadowConnection

@@ -17,13 +17,14 @@ from pathlib import Path, PurePosixPath
 from msgspec import Struct
 from msgspec.structs import replace
 
+from slotwise.daemon.host_faults import is_shortage
 from slotwise.daemon.user_paths import open_path
 from slotwise.errors import SlotwiseError, UsageError
 from slotwise.execution.exit_status import MAX_OUTPUT_EXCEEDED, TRANSFER_OUTPUT_ERROR, End, held
 from slotwise.execution.job_view import NULL_FILE, STDERR_NAME, STDOUT_NAME, JobView, TransferRules
 from slotwise.execution.keeper_spec import Identity
 from slotwise.starter.enforcement.privilege import rights_of
-from slotwise.starter.job.failures import is_shortage, scratch_failure
+from slotwise.starter.job.failures import scratch_failure
 from slotwise.starter.messages import FilePiece
 from slotwise.transfer import depth
 

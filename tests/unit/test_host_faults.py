@@ -1,0 +1,88 @@
+"""What is the fault of a daemon's host: shortages are waited out, and told once a minute."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import resource
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from slotwise.daemon.host_faults import SHORTAGES, each_waited_out, waited_out
+
+
+def counted(name: str) -> float:
+    return sum(
+        sample.value
+        for family in SHORTAGES.collect()
+        for sample in family.samples
+        if sample.labels.get("error") == name
+    )
+
+
+@contextmanager
+def few_descriptors() -> Iterator[list[float]]:
+    """Takes all descriptors; they are given back at the third wait. Yields the waits."""
+    former = resource.getrlimit(resource.RLIMIT_NOFILE)
+    waits: list[float] = []
+    resource.setrlimit(
+        resource.RLIMIT_NOFILE, (max(int(path.name) for path in Path("/proc/self/fd").iterdir()) + 1, former[1])
+    )
+    held = []
+    with pytest.raises(OSError, match="Too many open files"):
+        while True:
+            held.append(os.open("/dev/null", os.O_RDONLY))
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            resource.setrlimit(resource.RLIMIT_NOFILE, former)
+
+    patch = pytest.MonkeyPatch()
+    patch.setattr(time, "sleep", sleep)
+    try:
+        yield waits
+    finally:
+        patch.undo()
+        resource.setrlimit(resource.RLIMIT_NOFILE, former)
+        for descriptor in held:
+            os.close(descriptor)
+
+
+def test_what_has_no_descriptor_is_done_when_there_is_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "it"
+    path.write_text("here")
+    before = counted("EMFILE")
+    with few_descriptors() as waits, caplog.at_level(logging.WARNING):
+        assert waited_out(path.read_text) == "here"
+    assert waits == sorted(waits) and len(set(waits)) == 3
+    assert counted("EMFILE") == before + 3
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 2 and "LimitNOFILE" in told[0] and "again, after" in told[1]
+
+
+def test_what_was_given_is_not_given_again() -> None:
+    failing = iter([True, False])
+
+    def make() -> Iterator[int]:
+        yield from (1, 2)
+        if next(failing):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        yield 3
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "sleep", lambda seconds: None)
+        assert list(each_waited_out(make)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.EACCES, errno.ENOSPC, errno.EAGAIN])
+def test_other_errors_are_not_waited_for(number: int) -> None:
+    def fail() -> None:
+        raise OSError(number, os.strerror(number))
+
+    with pytest.raises(OSError, match=os.strerror(number)):
+        waited_out(fail)
