@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import sqlite3
+import threading
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -16,9 +17,9 @@ from slotwise.classad import ClassAd, ExprTree, define_user_map
 from slotwise.classad.machine import forget_user_maps
 from slotwise.classad.values import number, whole
 from slotwise.clock import SystemClock
-from slotwise.matchmaking.snapshot import read_snapshot
+from slotwise.matchmaking.snapshot import CycleInput, read_snapshot
 from slotwise.negotiator.store import AccountingStore
-from slotwise.table import pack_ads, unpack_ads
+from slotwise.table import limit_evaluations, pack_ads, unpack_ads
 from slotwise.wire.gen import (
     common_pb2,
     negotiator_pb2,
@@ -26,8 +27,9 @@ from slotwise.wire.gen import (
 )
 
 from tests.support.acting_negotiation import DAEMON, Harness, harness, slot, wants
+from tests.support.hostile_expressions import HOSTILE, bomb
 from tests.support.serving import metadata
-from tests.support.waiting import until
+from tests.support.waiting import LIMIT_S, until
 
 READ, ADMIN = metadata("READ"), metadata("ADMINISTRATOR")
 
@@ -530,3 +532,71 @@ async def test_a_cycle_waits_for_one_look_at_the_pool_and_not_for_all(
         assert looks <= before + 2
     await asyncio.gather(*waiting)
     assert looks == 40
+
+
+async def test_a_cycle_does_not_wait_for_an_analysis(pool: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    from slotwise.negotiator import service
+
+    begun, ends = threading.Event(), threading.Event()
+    seen: list[list[object]] = []
+
+    def look(given: CycleInput, *others: Any) -> dict[str, Any]:
+        begun.set()
+        assert ends.wait(LIMIT_S), "the cycle waits for it"
+        names = given.slots.keys()
+        seen.append([given.slots.value(name, "Name") for name in names])
+        return {}
+
+    monkeypatch.setattr(service, "analyze", look)
+    await pool.slots(slot(1))
+    asked = negotiator_pb2.AnalyzeRequest(job=pack_ads([ClassAd(wants("ann@d", 1))]))
+    waiting = asyncio.ensure_future(pool.stub.Analyze(asked, metadata=READ))
+    try:
+        await until(begun.is_set)
+        await pool.slots(slot(2))
+        pool.schedd.requests = [wants("ann@d", 2)]
+        assert sum(match.count for match in await pool.cycle()) == 2
+    finally:
+        ends.set()
+    await waiting
+    assert seen == [["slot1@h"]], "it sees the pool as it was when it began"
+
+
+async def test_an_analysis_that_takes_too_many_steps_is_refused_and_noted(
+    pool: Harness, limited: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from slotwise.negotiator import service
+
+    await pool.slots(*(slot(n) for n in range(1, 9)))
+    pool.schedd.requests = [wants("ann@d", 1)]
+    most: list[int] = []
+
+    def question_most(ads: int) -> int:
+        most.append(ads)
+        return 100_000
+
+    monkeypatch.setattr(service, "question_most", question_most)
+    for costly in (bomb("Requirements"), bomb("ClusterId", "1")):
+        job = ClassAd({**wants("ann@d", 1), **costly})
+        with pytest.raises(grpc.aio.AioRpcError) as failed:
+            await pool.stub.Analyze(negotiator_pb2.AnalyzeRequest(job=pack_ads([job])), metadata=READ)
+        assert failed.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert most == [8, 8], "by the number of slots"
+    assert caplog.text.count("the analysis of a job that ann@test asked for is refused") == 2
+    asked = negotiator_pb2.AnalyzeRequest(job=pack_ads([ClassAd(wants("ann@d", 1))]))
+    told = await pool.stub.Analyze(asked, metadata=READ)
+    assert json.loads(told.json)["requirements"]["matches"] == 8
+
+
+async def test_a_question_about_accounts_that_takes_too_many_steps_is_refused(pool: Harness, limited: None) -> None:
+    await asyncio.gather(*(edit(pool, "FACTOR", f"user{n}@d", 2) for n in range(20)))
+    limit_evaluations(question=2_000)
+
+    async def accounting(constraint: str) -> int:
+        query = common_pb2.AdQuery(constraint=constraint)
+        return [chunk.total async for chunk in pool.stub.Accounting(query, metadata=READ)][-1]
+
+    with pytest.raises(grpc.aio.AioRpcError) as failed:
+        await accounting(HOSTILE["calls"].replace("ProcId", "PriorityFactor"))
+    assert failed.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert await accounting("PriorityFactor == 2") == 20

@@ -28,7 +28,7 @@ from slotwise.starter.runtimes.context import JobContext
 from slotwise.starter.runtimes.runtime import ContainerJob
 from slotwise.starter.runtimes.vm import driver as vm_driver
 from slotwise.starter.runtimes.vm import probe
-from slotwise.starter.runtimes.vm.domain import description, with_identity
+from slotwise.starter.runtimes.vm.domain import description, with_identity, with_rights
 from slotwise.starter.runtimes.vm.driver import VirtualMachines, name_of_run, offered, with_overhead
 from slotwise.starter.runtimes.vm.machine import (
     Disk,
@@ -246,6 +246,35 @@ def test_the_description_for_libvirt() -> None:
     assert env is not None and (env.get("name"), env.get("value")) == ("A", "b")
 
 
+def test_the_emulator_in_a_libvirt_of_the_host_has_the_rights_of_the_jobs_account() -> None:
+    def seen(text: str) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+        """The labels of the domain, and of its disks."""
+        domain = ElementTree.fromstring(text)
+        return [one.attrib for one in domain.findall("seclabel")], [
+            one.attrib for one in domain.findall("devices/disk/source/seclabel")
+        ]
+
+    of_domain = [{"type": "static", "model": "dac", "relabel": "yes"}]
+    # libvirt gives no disk to that account, whatever is under its name by then.
+    of_disk = [{"model": "dac", "relabel": "no"}]
+    text = description(MACHINE, BY_KVM, in_session=False, rights="+1001:+100")
+    domain = ElementTree.fromstring(text)
+    assert seen(text) == (of_domain, of_disk)
+    assert domain.findtext("seclabel/label") == "+1001:+100"
+    backing = domain.find("devices/disk/backingStore")
+    assert backing is not None and not backing.attrib and not len(backing), "nothing behind it is opened"
+    assert seen(description(MACHINE, BY_KVM, in_session=True)) == ([], [])
+    # Descriptions of LIBVIRT_XML_SCRIPT get it, whatever a job has brought into their texts.
+    disk = "<devices><disk><source file='/a'/></disk></devices>"
+    for inside in ("", "<title>&lt;seclabel type='none' model='dac'/></title>", "<seclabel model='selinux'/>"):
+        labels, disks = seen(with_rights(f"<domain>{inside}{disk}</domain>", "+1001:+100"))
+        assert (labels[-1:], disks) == (of_domain, of_disk)
+    named = f"<domain>{disk}<seclabel type='none' model='dac'/></domain>"
+    assert with_rights(named, "+1001:+100") == named, "the administrator's word"
+    with pytest.raises(ValueError, match="not XML"):
+        with_rights("<domain>", "+1001:+100")
+
+
 @pytest.mark.parametrize(
     ("header", "elsewhere"),
     [
@@ -424,6 +453,65 @@ def test_root_reads_no_kernel_that_the_job_may_not(open_path: Path, name: str) -
     disk = {"JobVMType": "xen", "VMPARAM_vm_Disk": f"{open_path}/disk:xvda:r", "VMPARAM_Xen_Root": "xvda"}
     with pytest.raises(LaunchRefusedError, match=f"XEN_{name.upper()}_NOT_FOUND"):
         prepared(open_path, replace(XEN, uri="xen:///system"), **disk, **files)
+
+
+XEN_JOB = {"JobVMType": "xen", "VMPARAM_Xen_Root": "xvda", "VMPARAM_Xen_Kernel": "vmlinuz"}
+
+
+def _came_with_the_job(top: Path, *names: str) -> Path:
+    """A scratch directory with files of the job's account."""
+    scratch = top / "scratch"
+    scratch.mkdir()
+    for name in names:
+        (scratch / name).write_bytes(name.encode())
+        os.chown(scratch / name, 65534, 65534)
+    return scratch
+
+
+@by_root
+def test_the_emulator_under_the_libvirt_of_the_host_gets_the_account_of_the_job(open_path: Path) -> None:
+    _came_with_the_job(open_path, "disk.img")
+    plan = prepared(open_path, replace(RULES, uri="qemu:///system"), VMPARAM_vm_Disk="disk.img:vda:w")
+    assert plan.rights == "+65534:+65534"
+    assert prepared(open_path, replace(RULES, uri="qemu:///session"), VMPARAM_vm_Disk="disk.img:vda:w").rights == ""
+
+
+@by_root
+def test_root_starts_xen_machines_from_files_that_no_job_can_exchange(open_path: Path) -> None:
+    scratch = _came_with_the_job(open_path, "disk.img", "vmlinuz", "initrd")
+    (open_path / "secret").write_text("another's")
+    rules = replace(XEN, uri="xen:///system")
+    job = {**XEN_JOB, "VMPARAM_vm_Disk": "disk.img:xvda:w", "VMPARAM_Xen_Initrd": "initrd"}
+    plan = prepared(open_path, rules, **job)
+    assert plan.machine.xen is not None and plan.rights == ""
+    found = [plan.machine.disks[0].path, plan.machine.xen.kernel, plan.machine.xen.initrd]
+    for name in ("disk.img", "vmlinuz", "initrd"):
+        (scratch / name).unlink()
+        (scratch / name).symlink_to(open_path / "secret")
+    assert [Path(path).read_text() for path in found] == ["disk.img", "vmlinuz", "initrd"]
+    assert all(
+        Path(path).parent.stat().st_mode & 0o777 == 0o700 and Path(path).parent.owner() == "root" for path in found
+    )
+
+
+@by_root
+@pytest.mark.parametrize(
+    ("disk", "why"), [("disk.img:xvda:w:qcow2", "convert it to raw"), ("{shm}:xvda:w", "exchange it")]
+)
+def test_root_opens_no_disk_of_a_xen_machine_that_others_can_exchange(open_path: Path, disk: str, why: str) -> None:
+    scratch = _came_with_the_job(open_path, "disk.img", "vmlinuz")
+    (scratch / "disk.img").write_bytes(struct.pack(">4sIQ", b"QFI\xfb", 3, 0).ljust(104, b"\0"))
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as elsewhere:  # another file system than EXECUTE
+        os.chown(elsewhere.name, 65534, 65534)
+        rules = replace(XEN, uri="xen:///system")
+        with pytest.raises(LaunchRefusedError, match=why):
+            prepared(open_path, rules, **XEN_JOB, VMPARAM_vm_Disk=disk.format(shm=elsewhere.name))
+    assert not list((open_path / "execute" / ".starter" / "vm").iterdir()), "nothing is counted"
+
+
+def test_a_libvirt_under_which_no_account_can_run_machines_is_named_with_the_remedy() -> None:
+    said = "qemu-system-x86_64: Unable to read /var/lib/libvirt/qemu/domain-2-x/master-key.aes: Permission denied"
+    assert "chmod 0751" in probe.in_words(said)
 
 
 def test_an_installation_in_a_closed_directory_is_named_as_such() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_LIMIT = re.compile(r"\s*(\d+)\s*([a-z]*)\s*", re.IGNORECASE)
+_LIMIT = re.compile(r"\s*+(\d++)\s*+([a-z]*+)\s*+", re.IGNORECASE)
 _BYTES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SECONDS = {"s": 1, "h": 3600, "d": 86400, "w": 604800}
 _MINUTE_S = 60

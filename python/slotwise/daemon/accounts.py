@@ -31,7 +31,7 @@ def minimum_uid(config: Config, login_defs: Path = _LOGIN_DEFS) -> int:
         text = login_defs.read_text(errors="replace")
     except OSError:
         return _USUAL
-    found = re.search(r"^\s*UID_MIN\s+(\d+)\s*$", text, re.MULTILINE)
+    found = re.search(r"^[ \t]*+UID_MIN[ \t]++(\d++)[ \t\r]*+$", text, re.MULTILINE)
     return max(1, int(found[1])) if found else _USUAL
 
 

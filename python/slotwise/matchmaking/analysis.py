@@ -42,12 +42,15 @@ def analyze(
     """
     engine, allowed = engine or Engine(), 1 << 60 if most is None else most
     job = as_request(job)
-    with Allowance(allowed) as spent:
-        view = engine.explain(given.slots, given.requests, job, given.knobs, given.accounting, given.now)
-        name = f"{job.eval('ClusterId')}.{job.eval('ProcId')}"
-    outcome = given.run(engine)  # a cycle bounds its own work
-    with Allowance(allowed - spent.used) as rest:
-        report = _report(given, job, view, _prospects(outcome, job, name, view.submitter), name)
+    try:
+        with Allowance(allowed) as spent:
+            name = f"{job.eval('ClusterId')}.{job.eval('ProcId')}"
+            view = engine.explain(given.slots, given.requests, job, given.knobs, given.accounting, given.now)
+        outcome = given.run(engine)  # a cycle bounds its own work
+        with Allowance(allowed - spent.used) as rest:
+            report = _report(given, job, view, _prospects(outcome, job, name, view.submitter), name)
+    except ValueError:  # of an evaluation that takes too much by itself, or for which nothing is left
+        raise too_much(allowed) from None
     if spent.exhausted or rest.exhausted:
         raise too_much(allowed)
     return report

@@ -99,7 +99,7 @@ def seconds(time: str) -> int:
 
 
 def _host(title: str) -> str:
-    found = re.search(r"<[^>]*>", title)
+    found = re.search(r"<[^<>]*+>", title)
     return found[0] if found else ""
 
 

@@ -34,8 +34,11 @@ class LastInput:
         #: The input and outcome; None before the first cycle with requests.
         self.kept: Kept | None = None
 
-    def note(self, number: int, slots: AdTable, demand: Demand, knobs: Knobs, accounting: Accounting, now: int) -> None:
-        """Keep the input of a cycle that is about to run; ``slots`` as the cycle sees them."""
+    def note(
+        self, number: int, slots: AdTable, demand: Demand, knobs: Knobs, accounting: Accounting, now: int
+    ) -> CycleInput:
+        """Keep the input of a cycle that is about to run; ``slots`` as the cycle sees them. Returns what is kept, which
+        stays as it is until the next call."""
         self.kept = None
         if self._source is not slots:
             self._slots, self._source, self._version = AdTable(), slots, 0
@@ -43,6 +46,7 @@ class LastInput:
         self._version = slots.version
         given = CycleInput(self._slots, demand.requests, demand.submitters, knobs, accounting, now)
         self.kept = Kept(number, given)
+        return given
 
     def decided(self, outcome: CycleOutcome) -> None:
         """Keep what the cycle decided, too."""

@@ -19,6 +19,7 @@ from slotwise.matchmaking.rows import json_value
 from slotwise.matchmaking.snapshot import CycleInput, snapshot_files
 from slotwise.negotiator.cycle import Cycles
 from slotwise.negotiator.gather import AccessPoint, gather
+from slotwise.negotiator.last_input import LastInput
 from slotwise.negotiator.schedule import Schedule
 from slotwise.table import AdTable, question_most, unpack_ads
 from slotwise.wire import call
@@ -57,8 +58,11 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
         self._schedule = schedule
         self._wake = wake
         self._edited = edited
-        #: Held by a call that waits to look at the pool between cycles, so that a cycle never waits for more than one.
+        #: Held by a call that looks at the pool as a cycle would see it now. It does so in a copy of the input, with an
+        #: engine of its own: a cycle waits for no more than one such copy to be made.
         self._looking = asyncio.Lock()
+        self._copy = LastInput()
+        self._engine = Engine()
         self._questions = Questions(cycles.context.clock)
 
     @property
@@ -157,7 +161,7 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
         job = next(iter(unpack_ads(request.job)), None)
         if job is None:
             raise UsageError("which job? There is no ad in the request")
-        engine, who = self._cycles.engine, call.caller.get()
+        engine, who = self._engine, call.caller.get()
         try:
             report = await self._of_now(lambda given: analyze(given, job, engine, question_most(len(given.slots))))
         except BusyError as error:
@@ -168,14 +172,15 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
     async def _of_now(self, work: Callable[[CycleInput], _T]) -> _T:
         """Do something with the input that a cycle would get now; this matches nothing."""
         cycles = self._cycles
-        async with self._looking, cycles.lock:
-            points = cycles.points().values()
-            demand = await gather(points, cycles.channels, cycles.context.credential, cycles.asking())
-            cycles.in_flight.hear(demand.outcomes, demand.reporting)
-            with cycles.slots_to_match() as slots:
-                accounting, now = cycles.accounting(), int(self._now)
-                given = CycleInput(slots, demand.requests, demand.submitters, cycles.knobs, accounting, now)
-                return await asyncio.to_thread(work, given)
+        async with self._looking:
+            async with cycles.lock:
+                points = cycles.points().values()
+                demand = await gather(points, cycles.channels, cycles.context.credential, cycles.asking())
+                cycles.in_flight.hear(demand.outcomes, demand.reporting)
+                with cycles.slots_to_match() as slots:
+                    seen = (0, slots, demand, cycles.knobs, cycles.accounting(), int(self._now))
+                    given = await asyncio.to_thread(self._copy.note, *seen)
+            return await asyncio.to_thread(work, given)
 
     @answers_errors
     async def LastCycle(self, request: common_pb2.Empty, context: Context) -> negotiator_pb2.LastCycleReply:

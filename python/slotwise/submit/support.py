@@ -157,7 +157,7 @@ def treatment(command: str) -> tuple[Treatment, str]:
 
 _NAMES = "|".join(sorted({re.escape(name) for rule in RULES for name in (*rule.commands, rule.attribute) if name}))
 #: Matches texts that may have such a command: most do not, and are not checked further.
-_SUSPECT = re.compile(rf"(?im)^\s*[+]?(?:my\.)?(?:{_NAMES})\s*(?:=|@=)|^\s*include\b")
+_SUSPECT = re.compile(rf"(?im)^[ \t]*+[+]?(?:my\.)?(?:{_NAMES})[ \t]*+(?:=|@=)|^[ \t]*+include\b")
 
 
 def is_suspect(texts: Iterable[str]) -> bool:
@@ -190,7 +190,7 @@ def _written(text: str, rule: Rule) -> str | None:
     return None if found is None else found.group(1)
 
 
-_SKIPS = re.compile(r"(?im)^\s*skip_filechecks\s*=\s*(true|t|yes|1)\s*$")
+_SKIPS = re.compile(r"(?im)^[ \t]*+skip_filechecks[ \t]*+=[ \t]*+(true|t|yes|1)[ \t\r]*+$")
 
 
 def skips_file_checks(texts: Iterable[str]) -> bool:

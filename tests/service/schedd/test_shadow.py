@@ -14,6 +14,8 @@ from slotwise.wire.gen import schedd_pb2
 
 from tests.support.access_point import RunningAccessPoint
 from tests.support.execution_point import ExecutionPoint, Script
+from tests.support.hostile_expressions import bomb
+from tests.support.waiting import until
 
 
 async def held(schedd: RunningAccessPoint) -> Any:
@@ -426,6 +428,28 @@ async def test_a_log_tells_of_attributes_of_the_job_with_each_event(
     text = log.read_text()
     assert [text.count(f"JobStatus = {n}\n") for n in (1, 2, 4)] == [1, 1, 1]
     assert text.count("Twice = 12\n") == 3 and "Nothing" not in text
+
+
+#: Back-tracks without end.
+PATTERN = f'regexp("(a|aa)+$", "{"a" * 60}b")'
+
+
+@pytest.mark.parametrize("costly", [bomb("Costly"), {"Costly": ExprTree(PATTERN)}], ids=["definitions", "pattern"])
+async def test_attributes_that_take_too_many_steps_are_left_out_of_a_log(
+    schedd: RunningAccessPoint,
+    costly: dict[str, Any],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from slotwise.schedd.storage import committer
+
+    monkeypatch.setattr(committer, "_INFORMATION_STEPS", 5_000)
+    await schedd.submit(UserLog="j.log", JobAdInformationAttrs="JobStatus, Costly, JobPrio", JobPrio=4, **costly)
+    log = schedd.home.root / "j.log"
+    await until(lambda: numbers(log) == [0, 28])
+    text = log.read_text()
+    assert "JobStatus = 1\n" in text and "Costly" not in text
+    assert "event 028 lacks attributes that take more than 5000 steps to evaluate" in caplog.text
 
 
 async def test_amounts_are_rounded_when_they_are_submitted_and_edited(schedd: RunningAccessPoint) -> None:

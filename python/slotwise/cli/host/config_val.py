@@ -88,7 +88,7 @@ def main(args: list[str], inv: Invocation) -> int:
 
 
 #: A daemon's address, in HTCondor's angle brackets or as ours are written.
-_ADDRESS = re.compile(r"<[^<>\s]+:\d+[^<>\s]*>|[^<>\s]+:\d+|unix:\S+")
+_ADDRESS = re.compile(r"<(?!:)[^<>\s]*:\d[^<>\s]*>|(?!:)[^<>\s]*:\d+|unix:\S+")
 #: Marks the words of ``use CATEGORY:TEMPLATE``.
 _TEMPLATE = "^"
 

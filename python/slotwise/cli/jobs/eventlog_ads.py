@@ -16,7 +16,7 @@ from slotwise.errors import NotFoundError
 _HEAD = re.compile(
     r"^(\d{3}) \((\d+)\.(\d+)\.(\d+)\) (\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d|\d\d/\d\d \d\d:\d\d:\d\d)\S* ?(.*)"
 )
-_HOST = re.compile(r"<([^>]*)>")
+_HOST = re.compile(r"<([^<>]*+)>")
 SUBMIT, EXECUTE, EVICTED, TERMINATED, SHADOW_EXCEPTION, ABORTED = 0, 1, 4, 5, 7, 9
 SUSPENDED, UNSUSPENDED, HELD, RELEASED, DISCONNECTED, RECONNECT_FAILED = 10, 11, 12, 13, 22, 24
 IMAGE_SIZE = 6
@@ -114,7 +114,7 @@ def _apply(ad: ClassAd, event: Event) -> None:
 
 
 def _image_size(ad: ClassAd, event: Event) -> None:
-    found = re.search(r"(\d+)\s*$", event.title)
+    found = re.search(r"(?<!\d)(\d++)\s*+$", event.title)
     if found:
         ad["ImageSize"] = int(found[1])
     for line in event.lines:

@@ -164,7 +164,7 @@ def _joined(texts: list[str], shape: Shape) -> str:
 
 # ---- printf formats
 
-_CONVERSION = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(?:ll|l|h)?([diouxXeEfFgGcsSvVrTY%])")
+_CONVERSION = re.compile(r"%[-+ #0]*+\d*+(?:\.\d++)?(?:ll|l|h)?([diouxXeEfFgGcsSvVrTY%])")
 
 
 def unescaped(text: str) -> str:

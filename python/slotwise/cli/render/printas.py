@@ -309,7 +309,7 @@ def platform(value: Value, ad: ClassAd, scene: Scene) -> str | None:
 
 def version(value: Value, ad: ClassAd, scene: Scene) -> str | None:
     """The number in a version text."""
-    found = re.search(r"\d+(?:\.\d+)+", value) if isinstance(value, str) else None
+    found = re.search(r"(?<!\d)\d++(?:\.\d++)+", value) if isinstance(value, str) else None
     return found.group() if found else None
 
 

@@ -15,7 +15,7 @@ from slotwise.cli.render.layout import Item, Layout
 from slotwise.cli.render.printas import FUNCTIONS
 from slotwise.errors import AdSyntaxError, UsageError
 
-_WORD = re.compile(r"""\s*("(?:[^"]*)"|'(?:[^']*)'|\S+)""")
+_WORD = re.compile(r"""("[^"]*+"|'[^']*+'|\S++)""")
 _SECTIONS = ("SELECT", "WHERE", "AND", "GROUP", "SUMMARY")
 _COLUMN_WORDS = frozenset(
     ("AS", "PRINTF", "PRINTAS", "RENDERAS", "FORMATAS", "OR", "WIDTH", "LEFT", "RIGHT", "FIT", "TRUNCATE", "NOPREFIX",

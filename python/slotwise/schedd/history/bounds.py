@@ -78,17 +78,16 @@ def _comparison(clause: ExprTree, now: int) -> tuple[str, str, str | float] | No
     text = str(clause)
     while text.startswith("(") and text.endswith(")") and _same(clause, text[1:-1]):
         text = text[1:-1].strip()
-    for pattern in (_FORWARD, _BACKWARD):
-        match = pattern.fullmatch(text)
+    for is_turned, match in ((False, _FORWARD.fullmatch(text)), (True, _BACKWARD.fullmatch(text))):
         if match is None:
             continue
         name, operator, rest = match["name"], match["operator"], match["rest"]
-        sides = f"{name} {operator} ({rest})" if pattern is _FORWARD else f"({rest}) {operator} {name}"
+        sides = f"({rest}) {operator} {name}" if is_turned else f"{name} {operator} ({rest})"
         if not (_same(clause, sides) or _same(clause, sides.replace(name, f"MY.{name}", 1))):
             continue  # the operator is not the outermost
         value = _constant(rest, now)
         if value is not None:
-            if pattern is _BACKWARD:
+            if is_turned:
                 operator = _TURNED.get(operator, operator)
             return name.lower(), operator, value
     return None

@@ -16,8 +16,7 @@ def read(root: Path = Path("/"), *, count_hyperthreads: bool = True) -> Attribut
     """DetectedCpus (hyperthreads counted or not), DetectedCores, CpuFamily and relatives."""
     text = _cpuinfo(root)
     processors = text.count("processor\t") or os.cpu_count() or 1
-    pairs = set(re.findall(r"physical id\s*:\s*(\d+)(?:.*\n)*?core id\s*:\s*(\d+)", text)) if text else set()
-    cores = _physical_cores(text) or len(pairs) or processors
+    cores = _physical_cores(text) or processors
     attributes: Attributes = {
         "DetectedCpus": processors if count_hyperthreads else cores,
         "DetectedHyperthreads": processors,
@@ -73,7 +72,7 @@ def _cpuinfo(root: Path) -> str:
 
 
 def _field(text: str, name: str) -> str | None:
-    found = re.search(rf"^{re.escape(name)}\s*:\s*(.+)$", text, re.MULTILINE)
+    found = re.search(rf"^{re.escape(name)}[ \t]*+:[ \t]*+(.+)$", text, re.MULTILINE)
     return found[1].strip() if found else None
 
 

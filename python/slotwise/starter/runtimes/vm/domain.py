@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Sequence
+from xml.etree import ElementTree
 from xml.sax.saxutils import escape, quoteattr
 
 from slotwise.starter.runtimes.vm.machine import CRITICAL, Disk, Machine, MachineError
@@ -16,12 +17,16 @@ _SCRIPT_S = 30.0
 _QEMU_NAMES = "http://libvirt.org/schemas/domain/qemu/1.0"
 
 
-def description(machine: Machine, accelerator: str, *, in_session: bool, marker: str = "", vnc: str = "") -> str:
+def description(
+    machine: Machine, accelerator: str, *, in_session: bool, marker: str = "", vnc: str = "", rights: str = ""
+) -> str:
     """The XML of a domain.
 
     :param in_session: libvirt is the job's own, and has no networks.
     :param marker: a variable, ``NAME=VALUE``, for the environment of the emulator.
     :param vnc: the socket of the machine's console.
+    :param rights: the account whose rights the emulator has, as :func:`rights_of_emulator` writes it; empty: libvirt's
+        choice.
     """
     kind = XEN if machine.kind == XEN else "kvm" if accelerator == BY_KVM else "qemu"
     names = f" xmlns:qemu={quoteattr(_QEMU_NAMES)}" if marker else ""
@@ -37,9 +42,10 @@ def description(machine: Machine, accelerator: str, *, in_session: bool, marker:
         "<devices>",
         "<console type='pty'/>",
         *_network(machine, in_session=in_session),
-        *(_disk(disk) for disk in machine.disks),
+        *(_disk(disk, rights) for disk in machine.disks),
         f"<graphics type='vnc' socket={quoteattr(vnc)}/>" if vnc else "",
         "</devices>",
+        _rights(rights) if rights else "",
     ]
     if marker:
         name, _, value = marker.partition("=")
@@ -56,6 +62,38 @@ def _identity(machine: Machine) -> str:
 def with_identity(xml: str, machine: Machine) -> str:
     """A description by somebody else, with the machine's identity if it has none."""
     return xml if "<uuid>" in xml else xml.replace("</name>", f"</name>{_identity(machine)}", 1)
+
+
+def rights_of_emulator(uid: int, gid: int) -> str:
+    """An account for libvirt, by its numbers."""
+    return f"+{uid}:+{gid}"
+
+
+def _rights(rights: str) -> str:
+    """The emulator runs as this account, which opens the disks, and what they refer to when it opens them."""
+    return f"<seclabel type='static' model='dac' relabel='yes'><label>{escape(rights)}</label></seclabel>"
+
+
+#: libvirt gives the emulator's account its own files, but no disk: another file may be under its name by then.
+_AS_IT_IS = "<seclabel model='dac' relabel='no'/>"
+
+
+def with_rights(xml: str, rights: str) -> str:
+    """A description by somebody else, with these rights for the emulator unless it says whose they are.
+
+    :raises ValueError: when it is not XML.
+    """
+    try:
+        domain = ElementTree.fromstring(xml)
+    except ElementTree.ParseError as error:
+        raise ValueError(f"it is not XML: {error}") from None
+    if any(label.get("model") == "dac" for label in domain.findall("seclabel")):
+        return xml
+    for source in domain.findall("devices/disk/source"):
+        source.append(ElementTree.fromstring(_AS_IT_IS))
+    domain.append(ElementTree.fromstring(_rights(rights)))
+    ElementTree.register_namespace("qemu", _QEMU_NAMES)
+    return ElementTree.tostring(domain, encoding="unicode")
 
 
 def _boot(machine: Machine) -> list[str]:
@@ -79,17 +117,20 @@ def _network(machine: Machine, *, in_session: bool) -> list[str]:
     return [f"<interface type='network'><source network='default'/>{mac}</interface>"]
 
 
-def _disk(disk: Disk) -> str:
+def _disk(disk: Disk, rights: str) -> str:
+    """``<backingStore/>``: whatever file the disk refers to, libvirt and the emulator open none."""
+    source = f"<source file={quoteattr(disk.path)}" + (f">{_AS_IT_IS}</source><backingStore/>" if rights else "/>")
     device = " device='cdrom'" if disk.cdrom else ""
     readonly = "" if disk.writable else "<readonly/>"
     return (
         f"<disk type='file'{device}><driver name='qemu' type={quoteattr(disk.form)}/>"
-        f"<source file={quoteattr(disk.path)}/><target dev={quoteattr(disk.device)}/>{readonly}</disk>"
+        f"{source}<target dev={quoteattr(disk.device)}/>{readonly}</disk>"
     )
 
 
-async def described_by(words: Sequence[str], job_ad: str, machine: Machine) -> str:
-    """What LIBVIRT_XML_SCRIPT writes for a job.
+async def described_by(words: Sequence[str], job_ad: str, machine: Machine, rights: str = "") -> str:
+    """What LIBVIRT_XML_SCRIPT writes for a job, with the machine's identity and the emulator's rights where it names
+    none.
 
     :raises MachineError: when it fails.
     """
@@ -107,7 +148,11 @@ async def described_by(words: Sequence[str], job_ad: str, machine: Machine) -> s
     if process.returncode != 0 or not out.strip():
         detail = said.decode(errors="replace").strip()[-300:] or f"status {process.returncode}"
         raise MachineError(CRITICAL, f"LIBVIRT_XML_SCRIPT {words[0]} writes no description: {detail}")
-    return with_identity(out.decode(errors="replace"), machine)
+    xml = with_identity(out.decode(errors="replace"), machine)
+    try:
+        return with_rights(xml, rights) if rights else xml
+    except ValueError as error:
+        raise MachineError(CRITICAL, f"LIBVIRT_XML_SCRIPT {words[0]} writes no description: {error}") from None
 
 
 def _extras(machine: Machine) -> list[tuple[str, str]]:

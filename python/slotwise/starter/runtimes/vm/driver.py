@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from slotwise.classad import ClassAd
 from slotwise.classad.values import Value
 from slotwise.execution.exit_status import FAILED_TO_CREATE_PROCESS, MACHINE_FAILED, STARTER_ERROR, End, How, held
-from slotwise.execution.keeper_spec import CgroupPlan, CgroupSetting, Isolation, KeeperResult, KeeperSpec
+from slotwise.execution.keeper_spec import CgroupPlan, CgroupSetting, Identity, Isolation, KeeperResult, KeeperSpec
 from slotwise.starter.enforcement.privilege import read_small, rights_of
 from slotwise.starter.job.ads import lookup, text
 from slotwise.starter.job.failures import LaunchRefusedError
@@ -25,6 +25,7 @@ from slotwise.starter.runtimes.runtime import ContainerJob, ContainerRun, Entran
 from slotwise.starter.runtimes.vm.domain import described_by
 from slotwise.starter.runtimes.vm.machine import (
     BAD_IMAGE,
+    RAW,
     Machine,
     MachineError,
     Sandbox,
@@ -32,7 +33,14 @@ from slotwise.starter.runtimes.vm.machine import (
     refers_elsewhere,
 )
 from slotwise.starter.runtimes.vm.plan import NOTE, REPORT, SupervisorPlan, decode_plan, decode_report
-from slotwise.starter.runtimes.vm.probe import Found, find, seeing_supervisor, supervisor_words, with_kvm
+from slotwise.starter.runtimes.vm.probe import (
+    Found,
+    find,
+    rights_in_libvirt,
+    seeing_supervisor,
+    supervisor_words,
+    with_kvm,
+)
 from slotwise.starter.runtimes.vm.qemu_words import BY_EMULATION
 from slotwise.starter.runtimes.vm.records import VmRecord, VmRecords
 from slotwise.starter.runtimes.vm.rules import BRIDGE, LIBVIRT, VmRules
@@ -145,15 +153,22 @@ class VirtualMachines:
             self._check(machine, job)
         except MachineError as error:
             raise LaunchRefusedError(_refusal(error)) from None
+        rights = rights_in_libvirt(self._rules, job.context.identity) if self._outside else ""
         xml = ""
         if self._rules.xml_script and self._found.driver == LIBVIRT:
             try:
-                xml = await described_by(self._rules.xml_script, text(job.context.job_ad), machine)
+                xml = await described_by(self._rules.xml_script, text(job.context.job_ad), machine, rights)
             except MachineError as error:
                 raise LaunchRefusedError(_refusal(error)) from None
         self._make_room(machine, job)
+        if self._outside and not rights:
+            try:
+                machine = with_names_of_roots(machine, job.context.identity, self._state_of(job.name))
+            except MachineError as error:
+                self._forget(job.name)
+                raise LaunchRefusedError(_refusal(error)) from None
         plan = self._plan(machine, str(sandbox), xml, str(self._state_of(job.name)) if self._outside else "")
-        return replace(job, image=plan.encode())
+        return replace(job, image=replace(plan, rights=rights).encode())
 
     def _make_room(self, machine: Machine, job: ContainerJob) -> None:
         """Count the machine among those of the host."""
@@ -164,9 +179,7 @@ class VirtualMachines:
             raise LaunchRefusedError(End(How.NOT_STARTED, reason=reason, reason_code=STARTER_ERROR))
         uri = self._rules.uri if self._outside else ""
         self._records.add(VmRecord(job.name, machine.name, machine.memory_mib, machine.mac, uri))
-        if self._outside:  # libvirt's own account has to reach the disks
-            with rights_of(job.context.identity):
-                job.context.directory.scratch.chmod(0o711)
+        if self._outside:
             self._state_of(job.name).mkdir(mode=0o700, exist_ok=True)
 
     def _state_of(self, run: str) -> Path:
@@ -327,6 +340,63 @@ def _leads_elsewhere(path: Path) -> bool:
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
         kind = os.fstat(file.fileno()).st_mode
         return not (stat.S_ISREG(kind) or stat.S_ISBLK(kind)) or refers_elsewhere(file.read(512))
+
+
+def with_names_of_roots(machine: Machine, identity: Identity, place: Path) -> Machine:
+    """The machine with names for its files that no account but root's can give to other files.
+
+    Xen has root open what is under a name when the machine starts, which the job's account may have changed by then: a
+    link, or a file that refers to others.
+
+    :param place: a directory that root alone changes, for names of files that others may exchange.
+    :raises MachineError: when a file cannot get such a name.
+    """
+    disks = []
+    for disk in machine.disks:
+        word = f"VMGAHP_ERR_JOBCLASSAD_{machine.kind.upper()}_INVALID_DISK_PARAM"
+        if disk.form != RAW:
+            raise MachineError(word, f"{disk.path} is {disk.form}, and root opens disks here: convert it to {RAW}")
+        disks.append(replace(disk, path=_named_by_root(disk.path, identity, place / f"disk.{disk.device}", word)))
+    boot = machine.xen
+    if boot is not None:
+        for name in ("kernel", "initrd"):
+            if path := getattr(boot, name):
+                word = f"VMGAHP_ERR_JOBCLASSAD_XEN_{name.upper()}_NOT_FOUND"
+                boot = replace(boot, **{name: _named_by_root(path, identity, place / name, word)})
+    return replace(machine, disks=tuple(disks), xen=boot)
+
+
+def _named_by_root(path: str, identity: Identity, name: Path, word: str) -> str:
+    """The path if root alone can have it lead elsewhere; else ``name``, which becomes a name of the same file."""
+    try:
+        with rights_of(identity):
+            file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open(file, "rb") as opened:
+            if _is_roots(Path(path).parent):
+                return path
+            if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+                raise MachineError(word, f"{path} is no file")
+            place = os.open("/proc/self/fd", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:  # by linkat: link follows no link
+                os.link(str(opened.fileno()), name, src_dir_fd=place, follow_symlinks=True)
+            finally:
+                os.close(place)
+            return str(name)
+    except OSError as error:
+        raise MachineError(
+            word,
+            f"root opens {path} here, and other accounts may exchange it ({error.strerror}): have it come with the "
+            "job, or put it into a directory that root alone can change, as those above it",
+        ) from None
+
+
+def _is_roots(place: Path) -> bool:
+    """Whether root alone can change this directory and those above it.
+
+    :raises OSError: when one cannot be looked at.
+    """
+    found = [one.lstat() for one in (place, *place.parents)]
+    return all(stat.S_ISDIR(one.st_mode) and one.st_uid == 0 and not one.st_mode & 0o022 for one in found)
 
 
 def _cannot_be_saved(machine: Machine, rules: VmRules) -> bool:

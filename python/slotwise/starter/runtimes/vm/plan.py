@@ -25,6 +25,8 @@ class SupervisorPlan(Struct, frozen=True):
     accelerator: str
     qemu: str = ""
     uri: str = ""
+    #: The account that the emulator runs as in a libvirt of the host; empty: libvirt's choice.
+    rights: str = ""
     #: The description of the machine for libvirt; empty: the usual one.
     xml: str = ""
     #: Where its state is written; empty: the scratch directory, where it is the job's.

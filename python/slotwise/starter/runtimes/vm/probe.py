@@ -21,6 +21,7 @@ import slotwise
 from slotwise.execution.keeper_spec import Identity, Isolation
 from slotwise.starter.enforcement.privilege import read_small
 from slotwise.starter.runtimes.vm import probe_guest
+from slotwise.starter.runtimes.vm.domain import rights_of_emulator
 from slotwise.starter.runtimes.vm.machine import Disk, Machine
 from slotwise.starter.runtimes.vm.plan import REPORT, SupervisorPlan, decode_report
 from slotwise.starter.runtimes.vm.qemu_words import BY_EMULATION, BY_KVM
@@ -202,8 +203,9 @@ async def _try(rules: VmRules, driver: str, accelerator: str, place: Path, accou
         bridge = rules.bridge if network == BRIDGE else ""
         name = f"slotwise_probe_{os.getpid()}"
         machine = Machine(name, rules.kind, _PROBE_MIB, disks=(disk,), network=network, bridge=bridge)
-        plan = SupervisorPlan(machine, str(scratch), driver, accelerator, qemu=rules.qemu, uri=rules.uri)
         privileged = driver == LIBVIRT and not rules.in_session
+        rights = rights_in_libvirt(rules, account) if privileged else ""
+        plan = SupervisorPlan(machine, str(scratch), driver, accelerator, rules.qemu, rules.uri, rights)
         return await _run(
             plan, Identity() if privileged else account, _PROBE_LIBVIRT_S if driver == LIBVIRT else _PROBE_S
         )
@@ -211,9 +213,17 @@ async def _try(rules: VmRules, driver: str, accelerator: str, place: Path, accou
         await loop.run_in_executor(None, _remove_scratch, scratch, account)
 
 
+def rights_in_libvirt(rules: VmRules, account: Identity) -> str:
+    """The account that emulators run as in a libvirt of the host, for jobs of this account; empty where there is none,
+    as under Xen, whose machines use disks with the rights of root."""
+    if rules.kind == XEN:
+        return ""
+    uid, gid = account.uid, account.gid
+    return rights_of_emulator(os.geteuid() if uid is None else uid, os.getegid() if gid is None else gid)
+
+
 def _make_scratch(place: Path, account: Identity) -> Path:
     scratch = Path(tempfile.mkdtemp(prefix="vm_probe_", dir=place))
-    scratch.chmod(0o711)  # a libvirt of the host opens the disk by an account of its own
     file = scratch / "disk.img"
     file.write_bytes(probe_guest.disk())
     if account.uid is not None and account.gid is not None:
@@ -266,7 +276,13 @@ def in_words(said: str) -> str:
     if "ModuleNotFoundError: No module named 'slotwise'" in said:
         place = Path(slotwise.__file__).resolve().parent.parent
         return f"the accounts of jobs cannot read the installation at {place}: open the directories above it to all"
-    return " ".join(said.split())
+    words = " ".join(said.split())
+    if "master-key.aes" in words:
+        words += (
+            ": jobs' accounts, as which machines run, cannot enter libvirt's directory of machines, "
+            "/var/lib/libvirt/qemu: chmod 0751 opens it to all"
+        )
+    return words
 
 
 def with_kvm(identity: Identity, group: int | None) -> Identity:

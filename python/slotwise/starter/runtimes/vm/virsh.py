@@ -75,6 +75,7 @@ class Domain:
             in_session=self._plan.uri == _SESSION,
             marker=f"{_MARKER}={self._env[_MARKER]}" if self._plan.uri == _SESSION and _MARKER in self._env else "",
             vnc=f"{self._plan.scratch}/vm_console.sock" if self._plan.machine.vnc else "",
+            rights=self._plan.rights,
         )
 
     def resume(self, path: str, version: str) -> None:
