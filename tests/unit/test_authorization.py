@@ -170,6 +170,14 @@ def test_a_netgroup_is_refused_with_its_place(tmp_path: Path) -> None:
         settings.read(config_of(tmp_path, "# staff\nDENY_READ = +staff\n"), "SCHEDD")
 
 
+@pytest.mark.parametrize("entry", [".", ".*", "bob@example.org/."])
+@pytest.mark.parametrize("knob", ["ALLOW_WRITE", "DENY_WRITE"])
+def test_an_entry_whose_host_is_empty_is_refused_with_its_place(tmp_path: Path, knob: str, entry: str) -> None:
+    """An address with none of its parts was every address."""
+    with pytest.raises(ConfigError, match=f"condor_config, line 1: {knob}: .* names no host"):
+        settings.read(config_of(tmp_path, f"{knob} = node1 {entry}\n"), "SCHEDD")
+
+
 @pytest.mark.parametrize("entry", ["bob/node1", "<128.105.1.2:9618>", "*@a*b*.org"])
 def test_doubtful_entries_are_reported_with_their_place(tmp_path: Path, entry: str) -> None:
     (found,) = require_sound(config_of(tmp_path, f"# lists\nALLOW_WRITE = node1 *@b.org/10.* {entry} 10.0.0.0/8\n"))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from slotwise.config import load
 from slotwise.errors import ConfigError
+from slotwise.wire import map_file
 
 from tests.support import host
 
@@ -41,6 +42,21 @@ def test_what_others_may_write_is_refused(tmp_path: Path, place: str, how: str) 
     assert "bad.config" in str(refused.value)
     assert ("belongs to uid 12345" if how == "owner" else "everybody may write") in str(refused.value)
     assert not marker.exists()
+
+
+@pytest.mark.parametrize("whose", ["map", "included", "directory"])
+def test_nobody_but_root_says_whom_certificates_stand_for(tmp_path: Path, whose: str) -> None:
+    more = tmp_path / "more"
+    more.mkdir()
+    (more / "map").write_text('SSL "/CN=mallory" root\n')
+    mapped = tmp_path / "map"
+    mapped.write_text("@include more\n")
+    root = tmp_path / "condor_config"
+    root.write_text(f"CERTIFICATE_MAPFILE = {mapped}\nUID_DOMAIN = example.org\n")
+    assert map_file.read(load(root, env={}, home=None)).user("SSL", "/CN=mallory") == "root@example.org"
+    os.chown({"map": mapped, "included": more / "map", "directory": more}[whose], 12345, 12345)
+    with pytest.raises(ConfigError, match=r"belongs to uid 12345|others may write"):
+        map_file.read(load(root, env={}, home=None))
 
 
 def test_roots_own_file_is_read_though_a_group_may_write_it(tmp_path: Path) -> None:

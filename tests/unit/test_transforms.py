@@ -47,6 +47,22 @@ def test_what_a_user_wrote_is_not_expanded() -> None:
         assert done.ad[name] == ad["Mine"], name
 
 
+@pytest.mark.parametrize(
+    "text", ['a\nSET Owner "root"', 'a"\nSET Owner "root"\nSET Q "', 'a\rSET Owner "root"', "a\n@end"]
+)
+def test_no_text_of_a_user_is_a_statement(text: str) -> None:
+    rules = (
+        'SET B "$(MY.Mine)"',
+        "SET B $(MY.Mine)",
+        'n = $(MY.Mine)\nSET B "$(n)"',
+        "t @=end\n$(MY.Mine)\n@end\nSET B $(t)",
+    )
+    for rule in rules:
+        done = Transforms([read_rules("t", rule)]).apply(ClassAd({"Mine": text, "Owner": "ann"}), now=1, seed=1)
+        assert done.ad["Owner"] == "ann" and "Q" not in done.ad
+        assert "B" not in done.ad or isinstance(done.ad["B"], str)
+
+
 def test_macros_of_one_transform_are_seen_by_the_next() -> None:
     first, second = read_rules("a", "x = 5"), read_rules("b", "SET A $(x)")
     assert Transforms([first, second]).apply(ClassAd(), now=1, seed=1).ad["A"] == 5

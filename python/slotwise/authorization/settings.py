@@ -83,7 +83,15 @@ def _listing(config: Config, name: str, *, pool_names_equal: bool) -> Listing:
                 origin=origin,
                 key=name,
             )
-        entries.append(parse_entry(text, pool_names_equal=pool_names_equal))
+        entry = parse_entry(text, pool_names_equal=pool_names_equal)
+        if not entry.host.strip(".*") and "." in entry.host:
+            raise ConfigError(
+                f"{name}: {text} names no host, and would be every address",
+                hint="write * for every host",
+                origin=origin,
+                key=name,
+            )
+        entries.append(entry)
     return Listing(config.entry_name(name) or name, value, tuple(entries), origin)
 
 

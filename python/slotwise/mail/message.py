@@ -18,7 +18,8 @@ from slotwise.observe.log import one_line
 
 #: The most recipients of one mail, and the longest address, in characters.
 _RECIPIENTS_MOST, _ADDRESS_MOST = 20, 254
-_ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+=/-]*(@[A-Za-z0-9][A-Za-z0-9.-]*)?")
+#: No slash: mailx takes whatever has one before an ``@`` for a file, and appends the mail to it.
+_ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+=-]*(@[A-Za-z0-9][A-Za-z0-9.-]*)?")
 #: The longest text of a user in a mail, in characters.
 _TEXT_MOST = 4096
 #: Lines up to the length that mail allows stay unchanged, so that bodies need no encoding.

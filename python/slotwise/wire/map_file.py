@@ -6,6 +6,7 @@ file includes no others, as in HTCondor. Who may write one of them decides who i
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import stat
@@ -90,21 +91,31 @@ def _lines(path: Path, *, included: bool = False) -> list[tuple[bytes, str]]:
 def _files(path: Path, place: str) -> list[Path]:
     if not path.is_dir():
         return [path]
-    if stat.S_IMODE(path.stat().st_mode) & 0o022:
-        raise ConfigError(f"{place}: others may write {path}", hint=f"chmod go-w {path}", key=KNOB)
+    about = path.stat()
+    if stat.S_IMODE(about.st_mode) & 0o022 or about.st_uid not in (0, *os.getresuid()):
+        hint = f"chown root {path} && chmod go-w {path}"
+        raise ConfigError(f"{place}: others may write {path}", hint=hint, key=KNOB)
     return sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith((".", "#")))
 
 
 def trusted(path: Path, knob: str) -> bytes:
-    """The text of a file that nobody but its owner may write.
+    """The text of a file of root's, or of the account of this process, that nobody else may write.
 
     :raises ConfigError: for another, and for one that cannot be read.
     """
     try:
-        mode = path.stat().st_mode
-        text = path.read_bytes()
+        with path.open("rb") as file:
+            about = os.fstat(file.fileno())
+            text = file.read()
     except OSError as error:
         raise ConfigError(f"{knob} = {path} cannot be read: {error.strerror}", key=knob) from None
+    mode = about.st_mode
+    if about.st_uid not in (0, *os.getresuid()):
+        raise ConfigError(
+            f"{path} belongs to uid {about.st_uid}, who may say in it who anybody is",
+            hint=f"chown root {path}",
+            key=knob,
+        )
     if stat.S_IMODE(mode) & 0o022:
         raise ConfigError(
             f"others may write {path} (mode {stat.S_IMODE(mode):04o})", hint=f"chmod go-w {path}", key=knob

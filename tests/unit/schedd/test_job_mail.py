@@ -178,6 +178,7 @@ def test_a_mail_goes_to_the_user_whom_the_job_names(
 @pytest.mark.parametrize(
     "word",
     ["-oQ/tmp@x.org", "-X/etc/cron.d/x", "|/bin/sh@x.org", "/etc/passwd", "a@b.org\nBcc:c@d.org", "a;b@x.org",
+     "etc/cron.d/x", "tmp/x@x.org", "a=/b@x.org", "a@x.org/b",
      "`id`@x.org", "a@b@c", "<a@b.org>", "a@-b.org", "\x1b[2J@x.org", "é@x.org", "a" * 300 + "@x.org", "@x.org"],
 )  # fmt: skip
 def test_what_is_not_a_plain_address_is_refused(word: str) -> None:
