@@ -122,6 +122,14 @@ def test_nothing_is_kept_that_is_not_enabled_or_not_usable(tmp_path: Path) -> No
         RemoteSettings(configured(tmp_path, "ENABLE_PERSISTENT_CONFIG = True\n"))
 
 
+@pytest.mark.parametrize("name", ["if", "ELIF", "Else", "endif"])
+def test_a_setting_that_would_make_the_configuration_unreadable_is_refused(tmp_path: Path, name: str) -> None:
+    told = persistent(tmp_path)
+    with pytest.raises(ConfigError, match="is not the name of a knob"):
+        told.change(name, "true", runtime=False, try_it=accept)
+    assert told.files() == []
+
+
 def test_files_that_others_may_have_written_are_refused(tmp_path: Path) -> None:
     told = persistent(tmp_path)
     told.change("FOO", "2", runtime=False, try_it=accept)

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from slotwise.execution.cgroup.probe import CgroupHost
 from slotwise.execution.keeper_spec import Identity
+from slotwise.starter.enforcement import accounts
 from slotwise.starter.enforcement.privilege import read_small, rights_of
 from slotwise.starter.host.capabilities import Enforcement
 from slotwise.starter.io_proxy.listener import JobIoProxy
@@ -23,6 +24,16 @@ from tests.support import host
 def test_a_small_text_is_read_up_to_its_limit(tmp_path: Path) -> None:
     (tmp_path / "said").write_bytes(b"abc\xffdef")
     assert read_small(tmp_path / "said", Identity(), 5) == "abc\ufffdd"
+
+
+@host.needs(host.root)
+@pytest.mark.parametrize("kept", [{"uid": None}, {"uid": 0, "gid": 0}, {}, None, {"name": "ann"}])
+def test_under_root_no_record_of_a_run_says_that_it_is_roots(kept: object) -> None:
+    """Also not one of a starter that was an ordinary user's, whose jobs had its own account."""
+    with pytest.raises(ValueError, match="names no account"):
+        accounts.from_json(kept)
+    ann = Identity(1234, 100, (5,), "ann")
+    assert accounts.from_json(accounts.to_json(ann)) == ann
 
 
 def test_links_pipes_and_directories_are_not_read(tmp_path: Path) -> None:

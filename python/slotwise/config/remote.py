@@ -20,6 +20,8 @@ from slotwise.errors import ConfigError, DeniedError
 
 _NAME = re.compile(r"[A-Za-z0-9_.]{1,200}")
 _INDEX = re.compile(r"\s*RUNTIME_CONFIG_ADMIN\s*=(.*)", re.IGNORECASE)
+#: Words that begin a statement also before ``=``: no configuration with such a line can be read.
+_STATEMENTS = frozenset(("if", "elif", "else", "endif"))
 #: The most settings of each kind, and the longest value.
 _SETTINGS_MOST, _VALUE_MOST = 1000, 64 * 1024
 
@@ -76,7 +78,7 @@ class RemoteSettings:
         if not self._allowed[runtime]:
             knob = f"ENABLE_{'RUNTIME' if runtime else 'PERSISTENT'}_CONFIG"
             raise DeniedError(f"{knob} was false when this daemon started", hint=f"set {knob} there and restart it")
-        if not _NAME.fullmatch(name):
+        if not _NAME.fullmatch(name) or name.lower() in _STATEMENTS:
             raise ConfigError(f"`{name[:100]}` is not the name of a knob")
         if value is not None:
             if any(ord(each) < 32 and each != "\t" for each in value):

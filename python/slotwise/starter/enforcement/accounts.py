@@ -7,6 +7,7 @@ runs.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -151,8 +152,9 @@ def to_json(identity: Identity) -> dict[str, object]:
 def from_json(kept: object) -> Identity:
     """What :func:`to_json` gave.
 
-    :raises ValueError: when it is nothing of the kind. No account is not the starter's own.
+    :raises ValueError: when it is nothing of the kind. No account is not the starter's own, and under root a run has
+        one that is not root, also a run that was begun when the starter was an ordinary user's.
     """
-    if not isinstance(kept, dict) or "uid" not in kept:
+    if not isinstance(kept, dict) or "uid" not in kept or (os.geteuid() == 0 and not kept["uid"]):
         raise ValueError(f"{kept!r} names no account")
     return Identity(**{**kept, "groups": tuple(kept.get("groups", ()))})
