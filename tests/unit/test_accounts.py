@@ -9,6 +9,10 @@ import sys
 import pytest
 from slotwise import accounts
 from slotwise.accounts import Account, KnownAccounts
+from slotwise.daemon import owner
+
+from tests.support import host
+from tests.support.configured import configured
 
 _WITHOUT_DESCRIPTORS = """
 import os, resource, sys
@@ -32,6 +36,20 @@ for each in held:
     os.close(each)
 print(accounts.named("daemon").name, accounts.named("no-such-account"))
 """
+
+
+@host.needs(host.accounts)
+def test_a_uid_without_an_account_is_not_the_user_whose_name_is_its_number() -> None:
+    """As that of a process in a container which shares the daemons' sockets."""
+    config = configured(UID_DOMAIN="example.org")
+    free = next(uid for uid in range(54321, 60000) if accounts.with_uid(uid) is None)
+    assert owner.local_identity(free, config) == (f"{free}@example.org", ("READ", "WRITE"))
+    subprocess.run(["useradd", "--badname", "--no-create-home", "--uid", str(free + 1), str(free)], check=True)
+    try:
+        assert owner.local_identity(free, config) is None
+        assert owner.local_identity(free + 1, config) == (f"{free}@example.org", ("READ", "WRITE"))
+    finally:
+        subprocess.run(["userdel", str(free)], check=True)
 
 
 def test_accounts_are_found_by_name_and_by_uid() -> None:

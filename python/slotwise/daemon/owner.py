@@ -30,6 +30,8 @@ def local_identity(uid: int, config: Config) -> tuple[str, tuple[str, ...]] | No
     if _OWNER != 0 and uid not in (0, _OWNER):
         return None
     account = accounts.with_uid(uid)
+    if account is None and accounts.named(str(uid)) is not None:
+        return None  # by its number it would be the user of an account that has another uid
     domain = config.get("UID_DOMAIN") or config.get("FULL_HOSTNAME") or socket.gethostname()
     name = str(uid) if account is None else account.name
     return f"{name}@{domain}", OWNER_LEVELS if uid in (0, _OWNER) else USER_LEVELS
