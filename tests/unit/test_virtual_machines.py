@@ -163,6 +163,8 @@ def descriptions() -> dict[str, str]:
         for in_session, marker in ((False, ""), (True, "A=b")):
             text = description(asked, BY_KVM, in_session=in_session, marker=marker, vnc="/scratch/console.sock")
             found[f"{network or 'no'} network{', session' * in_session}"] = text
+    found["rights of the job's account"] = description(MACHINE, BY_KVM, in_session=False, rights="+1001:+100")
+    found["rights in a description by others"] = with_rights(found["bridge network, session"], "+1001:+100")
     return found
 
 
