@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, field
@@ -87,6 +88,10 @@ class Claim(Struct, eq=False):
         return isinstance(self.state, Gone)
 
 
+#: What the two clocks of a host differ by without anybody having set one, seconds.
+_DRIFT_S = 1.0
+
+
 class Run(Struct, eq=False):
     """One activation of a claim for one job: what the shadow knows of it."""
 
@@ -109,6 +114,16 @@ class Run(Struct, eq=False):
     counted: tuple[int, int] = (0, 0)
     #: The node of a parallel job that it is the run of.
     node: Node | None = None
+    #: ``born_at`` on the monotonic clock.
+    born: float = math.nan
+
+    def set_back_s(self, now: float, moment: float) -> float:
+        """How far the clock was set back since its birth, seconds; ``moment``: ``now`` on the monotonic clock.
+
+        A clock that runs ahead cannot be told from a host that slept, and counts.
+        """
+        seconds = (moment - self.born) - (now - self.born_at)
+        return seconds if seconds > _DRIFT_S else 0.0
 
     @property
     def executing_at(self) -> float:
