@@ -317,6 +317,25 @@ class ClaimTable:
             self.outcomes.over(claim.match_id)
             self.excess.gone(claim.slot_name, claim.submitter)
 
+    def slot_at(self, startd: str) -> str:
+        """The name of a slot that is held at a startd, by which the startd is known wherever it answers; empty where
+        none is."""
+        return next((claim.slot_name for claim in self._at.get(startd, {}).values() if "@" in claim.slot_name), "")
+
+    def addresses_of(self, slot_name: str) -> list[str]:
+        """Where the claims on the slots of one startd are held, by the name of one of its slots."""
+        _, _, name = slot_name.partition("@")
+        return [startd for startd in self._at if name and self.slot_at(startd).partition("@")[2] == name]
+
+    def moved(self, former: str, startd: str) -> None:
+        """The startd at ``former`` answers elsewhere now."""
+        for claim in self._at.pop(former, {}).values():
+            claim.startd = startd
+            self._at.setdefault(startd, {})[claim.id] = claim
+        for request in self.pending.values():
+            if request.startd == former:
+                request.startd = startd
+
     def pending_at(self, startd: str) -> Iterator[ClaimRequestPending]:
         """Unanswered requests at one startd."""
         return iter([request for request in self.pending.values() if request.startd == startd])
