@@ -244,3 +244,37 @@ def test_revocations_and_new_keys_reach_all_hosts(hosts: dict[str, Host]) -> Non
     assert {name: hosts[name].pids() for name in ("ap", "ep")} == {name: pids[name] for name in ("ap", "ep")}
     for host in hosts.values():
         host.down()
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["one port a host", "a port for each daemon"])
+def test_daemons_that_come_back_at_other_ports_find_what_runs(hosts: dict[str, Host], shared: bool) -> None:
+    """Ports are of the system's choice, as in the guide: none comes back where it was."""
+    cm, ap, ep = hosts.values()
+    for host in hosts.values():
+        further = f"USE_SHARED_PORT = {shared}\nMOUNT_UNDER_SCRATCH =\nMASTER_BACKOFF_CONSTANT = 1\n"
+        host.config_file.write_text(host.config_file.read_text() + further)
+    _join(cm, ap, ep)
+    ep.until("all have advertised", lambda: _kinds(ap) >= {"Scheduler", "Machine", "Negotiator", "Collector"})
+    for killed in (("schedd",), ("startd",), ("starter",), ("schedd", "startd", "starter")):
+        name = "-".join(killed)
+        go = Path(ep.root.parent, f"go-{name}")
+        (ap.root / f"{name}.sub").write_text(
+            f"executable = /bin/sh\narguments = \"-c 'until [ -e {go} ]; do sleep 0.1; done; hostname'\"\n"
+            f"output = {name}.$(Process).out\nlog = {name}.log\nrequest_disk = 10M\nqueue 2\n"
+        )
+        ap.run("submit", f"{name}.sub")
+        log = ap.root / f"{name}.log"
+        ap.until("both run", lambda log=log: log.read_text().count("Job executing") == 2)
+        for daemon in killed:
+            (ap if daemon == "schedd" else ep).kill(daemon)
+        for daemon in killed:
+            at = ap if daemon == "schedd" else ep
+            at.until(f"the {daemon} is back", lambda at=at, daemon=daemon: at.answers(daemon))
+        go.touch()
+        ap.run("wait", "-wait", str(int(LIMIT_S)), f"{name}.log")
+        text = log.read_text()
+        assert text.count("Job terminated") == 2, (name, text)
+        assert text.count("Job executing") == 2, (name, text)
+        assert [(ap.root / f"{name}.{number}.out").read_text() for number in (0, 1)] == ["ep.example\n"] * 2
+    for host in (ep, ap, cm):
+        host.down()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import AsyncIterator
 from typing import Any
@@ -160,3 +161,16 @@ def test_a_call_that_reached_nobody_is_told_as_that() -> None:
         daemon_pb2_grpc.DaemonStub(opened).Ping(daemon_pb2.PingRequest(), timeout=LIMIT_S)
     error = to_error(caught.value, peer="the schedd")
     assert type(error) is errors.PeerUnavailableError and error.message == "the schedd does not answer"
+
+
+async def test_a_daemon_that_is_stopped_is_not_said_not_to_run() -> None:
+    class Stopped(daemon_pb2_grpc.DaemonServicer):
+        async def Ping(self, request: Any, context: Any) -> Any:
+            await asyncio.sleep(LIMIT_S)
+
+    async with serving(lambda s: daemon_pb2_grpc.add_DaemonServicer_to_server(Stopped(), s)) as opened:
+        with pytest.raises(grpc.RpcError) as caught:
+            await daemon_pb2_grpc.DaemonStub(opened).Ping(daemon_pb2.PingRequest(), timeout=0.2)
+    error = to_error(caught.value, peer="the schedd")
+    assert type(error) is errors.PeerUnavailableError and error.message == "the schedd does not answer in time"
+    assert error.hint is not None and "stopped or overloaded" in error.hint and "slotwise up" not in error.hint

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ from slotwise.errors import DeniedError, NotFoundError, UsageError
 from slotwise.home import PoolHome
 from slotwise.wire import authority
 from slotwise.wire.authority import SETTLE_S, Authority, directory_of
+from slotwise.wire.keys import PoolSecrets
+
+from tests.support import host
 
 NOW = 1_900_000_000.0
 DAY = 86400.0
@@ -42,6 +46,15 @@ def test_only_the_owner_can_read_its_key_and_a_key_that_others_read_is_refused(h
     key.chmod(0o640)
     with pytest.raises(DeniedError, match="others may read"):
         Authority.read(home)
+
+
+@host.needs(host.root)
+def test_a_key_that_belongs_to_another_account_is_refused(home: PoolHome) -> None:
+    secrets = PoolSecrets(home)
+    secrets.host_key()
+    os.chown(home.secrets / "host.pem", 65534, 65534)
+    with pytest.raises(DeniedError, match=r"host\.pem belongs to another account \(uid 65534\)"):
+        secrets.host_key()
 
 
 def test_it_signs_nothing_beyond_its_domains_and_no_further_authority(home: PoolHome) -> None:

@@ -54,6 +54,11 @@ def test_errors_of_the_host_send_the_job_back(number: int) -> None:
     assert "/execute/dir_1/it" in end.reason
 
 
+def test_of_a_link_that_cannot_be_made_the_link_is_named() -> None:
+    end = failure(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/dev/shm/control", None, "/execute/dir_1/control"))
+    assert "Cannot write to /execute/dir_1/control" in end.reason
+
+
 @pytest.mark.parametrize("number", [errno.EACCES, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EISDIR])
 def test_what_a_job_has_made_in_its_scratch_directory_holds_it(number: int) -> None:
     end = scratch_failure(OSError(number, os.strerror(number), "/execute/dir_1/it"))

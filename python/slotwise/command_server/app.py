@@ -16,6 +16,7 @@ import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -98,7 +99,7 @@ class CommandServer:
                 if request is None:
                     return
                 try:
-                    answer = self._answer(request)
+                    answer = self._answer(request, connection)
                 finally:
                     for descriptor in request.streams:
                         with contextlib.suppress(OSError):
@@ -107,16 +108,16 @@ class CommandServer:
             except Exception:
                 _log.exception("error while answering a command")
 
-    def _answer(self, request: CommandRequest) -> bytes:
+    def _answer(self, request: CommandRequest, connection: socket.socket) -> bytes:
         entry = registry.find(request.argv[0]) if request.argv else None
         if entry is None or not entry.may_be_resident(request.argv[1:]) or request.uid != os.geteuid():
             return _NOT_SERVED
         if not request.alike or not _own_mask():
             return _NOT_SERVED
         os.umask(request.umask)
-        return b"S" + bytes([self._run(request) & 0xFF])
+        return b"S" + bytes([self._run(request, connection) & 0xFF])
 
-    def _run(self, request: CommandRequest) -> int:
+    def _run(self, request: CommandRequest, connection: socket.socket) -> int:
         stdin, stdout, stderr = (
             os.fdopen(os.dup(fd), mode, encoding="utf-8", errors="surrogateescape")
             for fd, mode in zip(request.streams, ("r", "w", "w"), strict=True)
@@ -132,6 +133,7 @@ class CommandServer:
             width=os.get_terminal_size(request.streams[1]).columns if terminal else 80,
             uid=request.uid,
             channels=self._channels,
+            caller_gone=partial(_is_gone, connection),
         )
         status = 1
         try:
@@ -147,6 +149,16 @@ class CommandServer:
                 with contextlib.suppress(OSError, ValueError):
                     stream.close()
         return status
+
+
+def _is_gone(connection: socket.socket) -> bool:
+    """Whether the launcher at the other end was killed: it says nothing, and closes nothing, before it is answered."""
+    try:
+        return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 class Front:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sqlite3
@@ -37,6 +38,15 @@ def is_damage(error: Exception) -> bool:
     fault."""
     code = getattr(error, "sqlite_errorcode", 0) or 0
     return isinstance(error, sqlite3.Error) and (code & 0xFF in _DAMAGE or code == sqlite3.SQLITE_IOERR_SHORT_READ)
+
+
+def hint(error: BaseException, path: Path | str) -> str:
+    """What to do about a database that cannot be used, other than a damaged one."""
+    if isinstance(error, OSError):
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    else:
+        is_full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+    return f"make room on the disk of {path}" if is_full else f"see what is wrong with {path} and its disk"
 
 
 def sound(path: Path | str, prepare: Callable[[sqlite3.Connection], None]) -> sqlite3.Connection:

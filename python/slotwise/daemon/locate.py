@@ -39,7 +39,17 @@ async def negotiator_target(context: DaemonContext) -> str:
     except PeerUnavailableError:
         if address.configured_collector(context.config) is None:
             raise
-    query = common_pb2.AdQuery(kind="Negotiator", projection=["MyAddress"], limit=1)
+    if found := await address_in(context, "Negotiator"):
+        return found
+    raise PeerUnavailableError("the collector knows of no negotiator", hint="does it run on the central manager?")
+
+
+async def address_in(context: DaemonContext, kind: str, constraint: str = "") -> str:
+    """MyAddress of the first ad of a kind of the collector's for which ``constraint`` is true; empty without one.
+
+    :raises PeerUnavailableError, grpc.RpcError: when the collector does not answer.
+    """
+    query = common_pb2.AdQuery(kind=kind, constraint=constraint, projection=["MyAddress"], limit=1)
     target = collector_target(context)
     async with channel.open_async(target) as opened:
         stub = collector_pb2_grpc.CollectorStub(opened)
@@ -47,4 +57,4 @@ async def negotiator_target(context: DaemonContext) -> str:
             for ad in unpack_ads(chunk.data) if chunk.data else ():
                 if isinstance(found := ad.get("MyAddress"), str) and found:
                     return found
-    raise PeerUnavailableError("the collector knows of no negotiator", hint="does it run on the central manager?")
+    return ""

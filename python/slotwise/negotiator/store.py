@@ -90,7 +90,7 @@ class AccountingStore:
         except (sqlite3.Error, OSError) as error:
             raise HostError(
                 f"usage and priorities in {path} cannot be used: {error}",
-                hint="see what is wrong with the disk; moved away, the file is taken for a new one without usage",
+                hint=f"{database.hint(error, path)}; without the file the negotiator begins without usage",
                 path=str(path),
             ) from None
         self._written: dict[str, str] = {}
@@ -164,7 +164,7 @@ class AccountingStore:
                 f"usage and priorities cannot be saved: {error}",
                 hint="`slotwise restart negotiator` sets the file aside and takes its last copy"
                 if damaged
-                else f"is the disk of {self._path} full?",
+                else database.hint(error, self._path),
                 path=str(self._path),
             ) from error
         if time.monotonic() - self._copied_at > _COPY_S:

@@ -30,6 +30,7 @@ from slotwise.schedd.claims.matching.rejections import Rejections
 from slotwise.schedd.claims.matching.resource_requests import Requests
 from slotwise.schedd.claims.recording import Recorder, record
 from slotwise.schedd.claims.records import Run
+from slotwise.schedd.claims.startds.whereabouts import startd_target
 from slotwise.schedd.history.daemon_history import DaemonHistory
 from slotwise.schedd.history.epochs import RunHistory, record_of
 from slotwise.schedd.history.history_files import HistoryExport
@@ -171,6 +172,7 @@ class AccessPoint:
             removed_hosts=lambda: context.authenticator.trust.removed_hosts,
             spool_of=lambda job: self.spooling.sandbox(job).path,
             run_token=run_tokens(access_point_key, name, clock.now()),
+            find_startd=partial(startd_target, context),
         )
         claims = self.claiming
         self.transfers = Transfers(

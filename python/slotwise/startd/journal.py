@@ -63,7 +63,7 @@ class Journal:
         try:
             self._db = database.sound_or_new(path, _prepare, _log, _LOST)
         except (sqlite3.Error, OSError) as error:
-            hint = "see what is wrong with the disk; without the file the startd starts, and jobs on it run again"
+            hint = f"{database.hint(error, path)}; without the file the startd starts, and its jobs run again"
             raise HostError(f"the startd's journal {path} cannot be used: {error}", hint=hint, path=str(path)) from None
 
     def save(
@@ -90,7 +90,7 @@ class Journal:
 
     def _unwritable(self, error: sqlite3.Error) -> HostError:
         text = f"the startd's journal {self._path} cannot be written: {error}"
-        hint = "is its disk full?"
+        hint = database.hint(error, self._path)
         if database.is_damage(error):
             hint = "`slotwise restart startd` sets it aside; jobs that it told of run again"
         return HostError(text, hint=hint, path=str(self._path))

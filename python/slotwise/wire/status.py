@@ -52,6 +52,9 @@ def to_error(failure: grpc.RpcError, *, peer: str = "") -> SlotwiseError:
     status = failure.code().name if callable(getattr(failure, "code", None)) else "UNKNOWN"
     details = failure.details() if callable(getattr(failure, "details", None)) else str(failure)
     kind = _BY_STATUS.get(status, SlotwiseError)
+    if status == "DEADLINE_EXCEEDED":
+        hint = "its process may be stopped or overloaded: `slotwise ping` shows which daemons answer"
+        return kind(f"{peer or 'the daemon'} does not answer in time", hint=hint)
     if kind is errors.PeerUnavailableError:
         return kind(f"{peer or 'the daemon'} does not answer", hint="`slotwise up` starts what does not run")
     return kind(str(details or status))

@@ -133,11 +133,17 @@ def write_secret(path: Path, text: str) -> None:
 
 
 def require_private(path: Path) -> None:
-    """See that only the owner of a secret's file may read it.
+    """See that only the owner of a secret's file may read it, and that this is nobody else.
 
-    :raises DeniedError: when others may, or might write it.
+    :raises DeniedError: when others may, or might write it, or it is another account's than its directory is.
     """
-    mode = stat.S_IMODE(path.stat().st_mode)
+    about = path.stat()
+    if about.st_uid not in (0, os.geteuid(), path.parent.stat().st_uid):
+        raise DeniedError(
+            f"{path} belongs to another account (uid {about.st_uid}), which knows what is in it",
+            hint=f"chown {os.geteuid()} {path} if you put it there; else remove it, and look for who did",
+        )
+    mode = stat.S_IMODE(about.st_mode)
     if mode & 0o077:
         raise DeniedError(f"others may read {path} (mode {mode:04o})", hint=f"chmod 600 {path}; renew it if they did")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import htcondor2
 import pytest
 from slotwise.classad import ClassAd
-from slotwise.clock import ManualClock
+from slotwise.clock import ManualClock, SystemClock
 from slotwise.daemon.history_file import Rotation, read_ads
 from slotwise.schedd.history import epochs
 from slotwise.schedd.history.epochs import RunHistorySettings, RunRecord
@@ -23,6 +23,7 @@ from tests.support.access_point import RunningAccessPoint
 from tests.support.ads import number_of
 from tests.support.command import command
 from tests.support.execution_point import ExecutionPoint, Script
+from tests.support.waiting import LIMIT_S
 
 
 async def test_a_job_runs_and_goes_to_history(
@@ -451,3 +452,40 @@ def test_the_file_of_runs_is_put_aside_when_it_is_full(tmp_path: Path) -> None:
     assert len(older) == 2
     assert all(path.stat().st_size <= 300 for path in tmp_path.iterdir())
     assert "ClusterId = 19" in (tmp_path / "epochs").read_text()
+
+
+class MovedClock(SystemClock):
+    """``passed``: time that goes by at once; ``set_by``: how far the time of day is from where it would be."""
+
+    passed = set_by = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.passed + self.set_by
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.passed
+
+
+async def test_the_time_of_a_run_is_right_although_the_clock_was_set_back(tmp_path: Path) -> None:
+    schedd = RunningAccessPoint(tmp_path / "pool")
+    clock = schedd.clock = MovedClock()
+    await schedd.start()
+    over = asyncio.Event()
+    point = ExecutionPoint(tmp_path / "ep.sock", schedd.daemon_token, script=lambda ad: Script(until=over))
+    await point.start()
+    try:
+        await schedd.submit()
+        assert await schedd.negotiate(point.address) == 1
+
+        async def runs() -> bool:
+            return [ad["JobStatus"] for ad in await schedd.jobs()] == [2]
+
+        await schedd.until(runs)
+        clock.passed, clock.set_by = 200.0, -3600.0
+        over.set()
+        await schedd.until_gone()
+        (ad,) = await schedd.history()
+        assert 200 <= number_of(ad, "RemoteWallClockTime") < 200 + 2 * LIMIT_S
+    finally:
+        await point.stop()
+        await schedd.stop()

@@ -53,6 +53,8 @@ class Invocation(Struct, dict=True):
     #: HTCondor's name of the command (``condor_q``), where it was called by that: words and statuses are HTCondor's
     #: then. Empty under ``slotwise``, which may say things better.
     called: str = ""
+    #: Whether who called is gone, where a process of its own does the work for it.
+    caller_gone: Callable[[], bool] = lambda: False
 
     @classmethod
     def of_process(cls) -> Invocation:

@@ -150,6 +150,8 @@ def _submit(parsed: Parsed, inv: Invocation) -> int:
     if submission.mentions_cluster:
         first = submit_rpc.reserve(inv, parsed, len(submission.clusters))
         submission = _read(asked, config, inv, first)
+    if inv.caller_gone():
+        return 1  # killed: who kills a submission expects no jobs of it
     reply = submit_rpc.send(inv, parsed, submission, first, spool=asked.spool)
     _report(inv, asked, submission, reply)
     if not inv.called and not elsewhere:

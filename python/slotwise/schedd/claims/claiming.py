@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Awaitable, Callable, Container, Mapping
 from typing import Protocol
 
 from slotwise import ids
@@ -70,6 +70,10 @@ class ShadowSide(Protocol):
         ...
 
 
+async def _nowhere(slot_name: str) -> str:
+    return ""
+
+
 class Claiming:
     """The parts that have to do with claims. Others take the part that they need, not this."""
 
@@ -90,6 +94,7 @@ class Claiming:
         removed_hosts: Callable[[], Mapping[str, int]] = dict,
         spool_of: Callable[[Job], str] = lambda job: "",
         run_token: Callable[[], str] = ids.secret,
+        find_startd: Callable[[str], Awaitable[str]] = _nowhere,
     ) -> None:
         """What is called is called only after all parts of the schedd are built.
 
@@ -101,6 +106,7 @@ class Claiming:
         :param removed_hosts: hosts that were removed from the pool, with the time of that.
         :param spool_of: the directory at the access point in which the nodes of a parallel job may leave files.
         :param run_token: makes the secret by which a starter proves that a run is its own.
+        :param find_startd: where the startd with a slot of a name answers, as the collector knows it; empty: nowhere.
         """
         durations = Durations()
         self.claim_table = table = ClaimTable()
@@ -243,6 +249,8 @@ class Claiming:
                 refusals=self.refusals,
             ),
             compare=self.reconnects.known,
+            find=find_startd,
+            on_moved=self.starters.moved,
             failures=failures,
         )
         self.idle = IdleClaims(clock, turns, table, claims=claims, starting=self.starting, failures=failures)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, field
@@ -87,6 +88,10 @@ class Claim(Struct, eq=False):
         return isinstance(self.state, Gone)
 
 
+#: What the two clocks of a host differ by without anybody having set one, seconds.
+_DRIFT_S = 1.0
+
+
 class Run(Struct, eq=False):
     """One activation of a claim for one job: what the shadow knows of it."""
 
@@ -109,6 +114,16 @@ class Run(Struct, eq=False):
     counted: tuple[int, int] = (0, 0)
     #: The node of a parallel job that it is the run of.
     node: Node | None = None
+    #: ``born_at`` on the monotonic clock.
+    born: float = math.nan
+
+    def set_back_s(self, now: float, moment: float) -> float:
+        """How far the clock was set back since its birth, seconds; ``moment``: ``now`` on the monotonic clock.
+
+        A clock that runs ahead cannot be told from a host that slept, and counts.
+        """
+        seconds = (moment - self.born) - (now - self.born_at)
+        return seconds if seconds > _DRIFT_S else 0.0
 
     @property
     def executing_at(self) -> float:
@@ -301,6 +316,25 @@ class ClaimTable:
                 del self._at[claim.startd]
             self.outcomes.over(claim.match_id)
             self.excess.gone(claim.slot_name, claim.submitter)
+
+    def slot_at(self, startd: str) -> str:
+        """The name of a slot that is held at a startd, by which the startd is known wherever it answers; empty where
+        none is."""
+        return next((claim.slot_name for claim in self._at.get(startd, {}).values() if "@" in claim.slot_name), "")
+
+    def addresses_of(self, slot_name: str) -> list[str]:
+        """Where the claims on the slots of one startd are held, by the name of one of its slots."""
+        _, _, name = slot_name.partition("@")
+        return [startd for startd in self._at if name and self.slot_at(startd).partition("@")[2] == name]
+
+    def moved(self, former: str, startd: str) -> None:
+        """The startd at ``former`` answers elsewhere now."""
+        for claim in self._at.pop(former, {}).values():
+            claim.startd = startd
+            self._at.setdefault(startd, {})[claim.id] = claim
+        for request in self.pending.values():
+            if request.startd == former:
+                request.startd = startd
 
     def pending_at(self, startd: str) -> Iterator[ClaimRequestPending]:
         """Unanswered requests at one startd."""

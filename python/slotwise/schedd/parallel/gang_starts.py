@@ -70,6 +70,7 @@ class GangStarts:
             state = run_lifecycle.begun(self._clock.monotonic(), claim.lease_s)
             run_id = f"{job.key}#{number}.{place}"
             run = Run(run_id, job, self._run_token(), claim, decision.now, claim.lease_s, state)
+            run.born = self._clock.monotonic()
             run.node = Node(gang, place, job, run_id)
             gang.nodes.append(run.node)
             self._apply(claim, claim_events.RunBegun(run.id), turn)

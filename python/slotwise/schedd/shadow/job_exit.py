@@ -93,6 +93,8 @@ class JobExits:
         if run.node is None and run.job.status in (Status.RUNNING, Status.SUSPENDED):
             self._queue.grown(run.job, report.attributes, decision)
         self._transfers.log_notes(run, decision)
+        back_s = run.set_back_s(now, self._clock.monotonic())
+        wall_s = max(0.0, over_at - run.born_at + back_s)
         end = RunEnd(
             how,
             code=ended.code,
@@ -103,8 +105,8 @@ class JobExits:
             at=ended.at or now,
             attributes=report.attributes,
             usage=report.usage,
-            wall_s=max(0.0, over_at - run.born_at),
-            executed_s=max(0.0, exited_at - run.executing_at) if run.executing_at else 0.0,
+            wall_s=wall_s,
+            executed_s=min(wall_s, max(0.0, exited_at - run.executing_at + back_s)) if run.executing_at else 0.0,
             over_at=over_at,
             counted=run.counted,
             core="core" if ended.core_dumped else "",

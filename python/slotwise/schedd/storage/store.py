@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import logging
 import math
 import os
@@ -145,7 +144,7 @@ class Store:
             connection.execute("PRAGMA wal_autocheckpoint=4000")
             (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         except (sqlite3.Error, OSError) as error:
-            hint = _LOST if database.is_damage(error) else "see what is wrong with the disk of SPOOL"
+            hint = _LOST if database.is_damage(error) else database.hint(error, "SPOOL")
             raise HostError(f"cannot open the job queue {self.path}: {error}", hint=hint, path=str(self.path)) from None
         trace = next((path for path in self._traces if path.is_file() and path.stat().st_size), None)
         if existed and not tables and trace is not None:
@@ -255,12 +254,8 @@ class Store:
             os.close(descriptor)
 
     def _refusal_of(self, error: Exception) -> HostError:
-        why = str(error)
-        hint = "see what is wrong with the disk of SPOOL"
-        if isinstance(error, OSError):
-            why = os.strerror(error.errno or 0)
-        if "full" in why or (isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)):
-            hint = "make room on the disk of SPOOL"
+        why = os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
+        hint = database.hint(error, "SPOOL")
         return HostError(f"the job queue cannot be written: {why}", hint=hint, path=str(self.path))
 
     def end_soon(self) -> None:
@@ -356,7 +351,7 @@ class Store:
                 self.refusal = None
                 _tell([entry], refusal)
                 return
-            text = "could not write the job queue %s, retrying (is its disk full?): %s"
+            text = "could not write the job queue %s, retrying: %s"
             self._outage.failed(time.monotonic(), text, self.path, error)
             self.refusal = refusal
             time.sleep(_AGAIN_S)

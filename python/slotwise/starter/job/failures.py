@@ -39,7 +39,9 @@ def scratch_failure(error: OSError, *, at_start: bool = False) -> End:
     :param at_start: there is nothing of the job in it yet, so that no error can be the job's.
     """
     number = error.errno or errno.EIO
-    where = error.filename or "the scratch directory"
+    where = (
+        error.filename2 or error.filename or "the scratch directory"
+    )  # of a link, what was made, not what it leads to
     reason = f"Cannot write to {where}: {os.strerror(number)} (errno {number})"
     if at_start or is_of_the_host(number):
         return End(How.EVICTED, reason=reason, reason_code=STARTER_ERROR, reason_subcode=number)

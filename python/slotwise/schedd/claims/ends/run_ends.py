@@ -71,14 +71,15 @@ class RunEnds:
         self._now_jobs.failed(run.id)
         turn = self._turns.begin()
         now = turn.decision.now
+        back_s = run.set_back_s(now, self._clock.monotonic())
         end = RunEnd(
             what.how,
             reason=what.reason,
             reason_code=what.code,
             reason_subcode=what.subcode,
             at=now,
-            wall_s=max(0.0, now - run.born_at),
-            executed_s=max(0.0, now - run.executing_at) if run.executing_at else 0.0,
+            wall_s=max(0.0, now - run.born_at + back_s),
+            executed_s=max(0.0, now - run.executing_at + back_s) if run.executing_at else 0.0,
         )
         if self._ads.has(run.job):
             end = replace(end, cool_down_s=self.cool_down.seconds(self._ads.ad(run.job), end, now))

@@ -215,7 +215,7 @@ class ClaimRequests:
             coalesce_claim_ids=[claim.id for claim in coalesced],
         )
         self._claim_table.pending[pending.serial] = pending
-        self._links.ask(match.startd, ask)
+        self._links.ask(match.startd, ask, match.slot_name)
         return True
 
     def _hold_unsendable(self, job: Job, reason: str) -> None:

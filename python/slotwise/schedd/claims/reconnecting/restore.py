@@ -125,6 +125,7 @@ class Restoration:
         executing_at, logged = stored.executing_at, stored.disconnect_logged
         state = lifecycle.restored(executing_at, moment, claim.lease_s, claim_gone=gone, logged=logged)
         run = Run(stored.run_id, job, stored.token, claim, stored.born_at, claim.lease_s, state, node=node)
+        run.born = moment - max(0.0, self._clock.now() - stored.born_at)
         if node is not None:
             node.run_id, node.executes, node.disconnected = run.id, executing_at > 0, logged
         if (kill := kill_owed(job)) is not None:

@@ -35,6 +35,10 @@ class StarterLists:
             batch.put_starter(startd, starter)
             self._committer.commit(Decision(self._clock.now()), batch)
 
+    def moved(self, former: str, startd: str) -> None:
+        """The startd at ``former`` answers elsewhere now."""
+        self.starter_at(startd, self._starters.get(former, ""))
+
     def lists(self, starter: str, run_ids: Iterable[str]) -> set[str]:
         """A starter lists its runs; returns the startds that it serves."""
         self._listed[starter] = set(run_ids)

@@ -5,6 +5,7 @@ It says with ``hello`` which claims it believes to hold; requests go out once th
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Sequence
 from functools import partial
@@ -70,6 +71,22 @@ class LinkOwner(Protocol):
         """:meth:`on_message` has raised: end what the message is about."""
         ...
 
+    def slot_at(self, startd: str) -> str:
+        """The name of a slot that the schedd holds at the startd; empty without one."""
+        ...
+
+    async def address_of(self, slot_name: str) -> str:
+        """Where the startd with a slot of this name answers, as the collector knows it; empty where it knows none."""
+        ...
+
+    def moved(self, former: str, startd: str) -> None:
+        """The startd with which the schedd has spoken at ``former`` answers elsewhere."""
+        ...
+
+    def meet(self, slot_name: str, startd: str) -> None:
+        """A slot is to be claimed at a startd that there is no stream to."""
+        ...
+
     def on_break(self, startd: str, why: str) -> None:
         """The stream broke, or could not be opened; requests without an answer are lost."""
         ...
@@ -88,6 +105,8 @@ class StartdLink(BundledStream[startd_pb2.ClaimRequest, startd_pb2.ClaimEvent]):
         self.heard = False
         self._owes = False
         self._why = ""
+        #: A slot of the startd, by which it is found where it comes back at another address.
+        self._slot_name = ""
 
     def send(self, message: startd_pb2.ClaimRequest) -> None:
         """Say something; it is lost if the stream breaks before."""
@@ -142,8 +161,19 @@ class StartdLink(BundledStream[startd_pb2.ClaimRequest, startd_pb2.ClaimEvent]):
     # ---- the stream
 
     async def target(self) -> str:
-        """Where the startd answers."""
+        """Where the startd answers: the collector knows, once it does not answer where it did."""
+        self._slot_name = self._owner.slot_at(self.address) or self._slot_name
+        if self._failures and self._slot_name and not self.address.startswith("unix:"):
+            found = ""
+            with contextlib.suppress(grpc.RpcError, SlotwiseError):  # the collector may be away, too
+                found = await self._owner.address_of(self._slot_name)
+            if found and found != self.address:
+                self._owner.moved(self.address, found)
         return self.address
+
+    def move(self, startd: str) -> None:
+        """The startd answers at another address, from the next attempt on."""
+        self.address, self.peer = startd, f"the startd at {startd}"
 
     def call(self, opened: grpc.aio.Channel, target: str) -> Any:
         """Claims."""
@@ -184,5 +214,6 @@ class StartdLink(BundledStream[startd_pb2.ClaimRequest, startd_pb2.ClaimEvent]):
 
     def lost(self, *, was_connected: bool) -> None:
         """Requests without an answer are lost."""
+        self._slot_name = self._owner.slot_at(self.address) or self._slot_name
         self.heard = was_connected or (self._owes and self._failures < _OWED_ATTEMPTS)
         self._owner.on_break(self.address, self._why)

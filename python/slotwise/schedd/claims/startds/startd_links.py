@@ -34,6 +34,17 @@ class StartdLinks:
             found.start()
         return found
 
+    def moved(self, former: str, startd: str) -> None:
+        """The startd at ``former`` answers elsewhere now: one stream goes there, which says what is held."""
+        link, there = self._links.pop(former, None), self._links.pop(startd, None)
+        if there is not None:  # its hello did not name what is held under the former address
+            there.stop_soon()
+        if link is not None:
+            link.move(startd)
+            self._links[startd] = link
+        if waiting := self._unsent.pop(former, None):
+            self._unsent.setdefault(startd, []).extend(waiting)
+
     def connected(self, startd: str) -> StartdLink | None:
         """The stream to a startd that has answered on it, if there is one."""
         link = self._links.get(startd)
@@ -46,8 +57,10 @@ class StartdLinks:
 
     # ---- requests
 
-    def ask(self, startd: str, ask: ClaimAsk) -> None:
-        """Ask for a claim, as soon as the startd has told which claims it knows."""
+    def ask(self, startd: str, ask: ClaimAsk, slot_name: str) -> None:
+        """Ask for a claim, as soon as the startd has told which claims it knows; ``slot_name``: on which slot."""
+        if startd not in self._links:
+            self._owner().meet(slot_name, startd)
         link = self.open(startd)
         if link.connected:
             link.ask(ask)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from slotwise.daemon.containment import contained
@@ -47,8 +47,12 @@ class StartdReports:
         reports: ClaimReports,
         compare: Callable[[str, ClaimsKnown], None],
         failures: Failures,
+        find: Callable[[str], Awaitable[str]],
+        on_moved: Callable[[str, str], None],
     ) -> None:
         """
+        :param find: where the startd with a slot of a name answers, as the collector knows it.
+        :param on_moved: told of the former and the new address of a startd that answers elsewhere.
         :param address: where the schedd answers.
         :param compare: brings the claims at a startd into step with those that it knows.
         """
@@ -62,11 +66,34 @@ class StartdReports:
         self._reports = reports
         self._compare = compare
         self._failures = failures
+        self._find = find
+        self._on_moved = on_moved
 
     def hello(self, startd: str) -> Hello:
         """Who the schedd is, and which claims it holds there."""
         held = [claim.id for claim in self._claim_table.at(startd)]
         return Hello(self._schedd_name, self._address, held)
+
+    def slot_at(self, startd: str) -> str:
+        """The name of a slot that is held at the startd; empty without one."""
+        return self._claim_table.slot_at(startd)
+
+    async def address_of(self, slot_name: str) -> str:
+        """Where the startd with a slot of this name answers, as the collector knows it; empty where it knows none."""
+        return await self._find(slot_name)
+
+    def moved(self, former: str, startd: str) -> None:
+        """The startd at ``former`` answers elsewhere: what is held there is held under the new address."""
+        _log.info("the startd at %s answers at %s now", former, startd)
+        self._claim_table.moved(former, startd)
+        self._on_moved(former, startd)
+        self._links.moved(former, startd)
+
+    def meet(self, slot_name: str, startd: str) -> None:
+        """A slot is to be claimed at a startd, which may have been known at another address."""
+        for former in self._claim_table.addresses_of(slot_name):
+            if former != startd and self._links.connected(former) is None:
+                self.moved(former, startd)
 
     def on_message(self, startd: str, message: StartdMessage) -> None:
         """Take a message of a startd."""

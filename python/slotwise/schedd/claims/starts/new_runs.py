@@ -54,6 +54,7 @@ class NewRuns:
         number, decision = int(job.number("NumShadowStarts")) + 1, turn.decision
         state = run_lifecycle.begun(self._clock.monotonic(), claim.lease_s)
         run = Run(f"{job.key}#{number}", job, self._run_token(), claim, decision.now, claim.lease_s, state)
+        run.born = self._clock.monotonic()
         self._queue.begin_run(job, run.id, self.attributes(job, claim), decision)
         self._apply(claim, claim_events.RunBegun(run.id), turn)
         self._claim_table.runs[run.id] = run
