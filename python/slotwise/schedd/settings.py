@@ -48,7 +48,7 @@ class Settings(Struct, frozen=True):
     host: str
     uid_domain: str
     file_system_domain: str
-    synchronous: str = "NORMAL"
+    synchronous: str = "FULL"
     history_days: int = 0
     fallback_account: str = "nobody"
     #: SLOTWISE_USERLOG_PATIENCE: how long events wait for a log that cannot be written, seconds; 0: for ever.

@@ -195,7 +195,7 @@ class Committer:
         planned = [text for text, _ in waiting]
         self._with_written(whole)
         if batch is not None:
-            whole.statements[:0] = batch.statements
+            whole.put_before(batch)
         done = self._store.commit(
             whole, may_fail=may_fail, on_committed=partial(self._committed, decision, planned, mail, on_committed)
         )
