@@ -463,6 +463,7 @@ class AccessPoint:
         self.periodic.timeslice = settings.periodic_timeslice
         self.periodic.interval_most_s = settings.periodic_interval_most_s
         self.negotiator.enabled = settings.on_demand
+        self.transfers.flushes = settings.output_flushes
         self.transfers.limits_mib = settings.transfer_limits_mib
         self.transfers.follow(settings.disk_throttle)
         self.transfers.queue_user = settings.transfer_queue_user
