@@ -40,6 +40,8 @@ class QueueTotals:
     :param now: its time, seconds since the epoch.
     :param superuser: the caller is a queue superuser there.
     :param query: the jobs that the query selects.
+    :param unlogged: jobs of the caller, of everyone for a superuser, whose event logs cannot be written for now, and
+        why that of the first cannot be.
     """
 
     schedd: str
@@ -50,10 +52,22 @@ class QueueTotals:
     query: JobCounts
     mine: JobCounts
     everyone: JobCounts
+    unlogged: tuple[int, str] = (0, "")
 
     @classmethod
     def parse(cls, text: bytes) -> QueueTotals:
         """The totals of a reply."""
         said = json.loads(text)
-        counts = (JobCounts.of(said[which]) for which in ("Query", "Mine", "All"))
-        return cls(said["Schedd"], said["Address"], said["Now"], said["User"], bool(said.get("SuperUser")), *counts)
+        query, mine, everyone = (JobCounts.of(said[which]) for which in ("Query", "Mine", "All"))
+        waiting = said.get("Unlogged") or {"Jobs": 0, "Reason": ""}
+        return cls(
+            said["Schedd"],
+            said["Address"],
+            said["Now"],
+            said["User"],
+            bool(said.get("SuperUser")),
+            query=query,
+            mine=mine,
+            everyone=everyone,
+            unlogged=(waiting["Jobs"], waiting["Reason"]),
+        )

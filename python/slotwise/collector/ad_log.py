@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from slotwise import durable_files
 from slotwise.classad import ClassAd
 from slotwise.classad.long_form import long_form
 from slotwise.classad.stream import parse_ads
@@ -83,7 +84,7 @@ class AdLog:
             head = f"{_SEQUENCE} 1 CreationTimestamp {self._began}\n"
             ads = "".join(_lines_of(name, ad, known=False) for name, ad in self.ads.items())
             self._append(f"{head}{_BEGIN} \n{ads}{_END} \n" if ads else head)
-            fresh.replace(former)
+            durable_files.replace(fresh, former)
         finally:
             self.path = former
 

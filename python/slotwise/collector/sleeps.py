@@ -175,7 +175,7 @@ class _Tolerant:
 
 def _prepare(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=NORMAL")
+    connection.execute("PRAGMA synchronous=FULL")
     connection.executescript(_SCHEMA)
 
 

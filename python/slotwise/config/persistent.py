@@ -10,6 +10,7 @@ import os
 import re
 from pathlib import Path
 
+from slotwise import durable_files
 from slotwise.errors import ConfigError
 from slotwise.home import PoolHome
 
@@ -78,7 +79,10 @@ def put_back(home: PoolHome, subsystem: str | None, text: str, *, runtime: bool)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.write_text(text, encoding="utf-8")
     temporary.chmod(0o644)  # as other files of a configuration: tools of all users read them
-    temporary.replace(path)
+    if runtime:
+        temporary.replace(path)
+    else:
+        durable_files.replace(temporary, path)
 
 
 def forget_runtime(home: PoolHome) -> None:

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from slotwise import ids
+from slotwise import durable_files, ids
 from slotwise.config.view import Config
 from slotwise.errors import ConfigError, DeniedError
 
@@ -152,10 +152,8 @@ def _replace(path: Path, text: str) -> None:
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
             stream.write(text)
-            stream.flush()
             os.fchmod(descriptor, 0o644)
-            os.fsync(descriptor)
-        partial.replace(path)
+        durable_files.replace(partial, path)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise ConfigError(f"{path} cannot be written: {error.strerror}", key="PERSISTENT_CONFIG_DIR") from None

@@ -11,6 +11,7 @@ import os
 import stat
 from pathlib import Path
 
+from slotwise import durable_files
 from slotwise.config import persistent
 from slotwise.errors import ConfigError
 from slotwise.home import PoolHome
@@ -33,7 +34,7 @@ def record(home: PoolHome, root: Path) -> None:
     with os.fdopen(descriptor, "wb") as stream:
         os.fchmod(descriptor, 0o644)
         stream.write(os.fsencode(root) + b"\n")
-    temporary.replace(path)
+    durable_files.replace(temporary, path)
 
 
 def recorded(home: PoolHome) -> Path | None:

@@ -16,7 +16,7 @@ _BYTES_MOST = 10_000
 
 def leave(home: PoolHome, counts: Mapping[str, int]) -> None:
     """Write the counts; a failure is logged."""
-    state_file.save(home.run / _FILE, dict(counts))
+    state_file.save(home.run / _FILE, dict(counts), lasts=False)
 
 
 def withdraw(home: PoolHome) -> None:

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from slotwise.classad import ClassAd, parse_ads
 from slotwise.config import Config
+from slotwise.durable_files import synchronise
 
 #: Suffix of a file that was put aside: when that was, and a number when there were more in that second.
 ASIDE = re.compile(r"\.\d{8}T\d{6}(\.\d+)?")
@@ -174,18 +175,6 @@ def _tail(stream: BinaryIO) -> bytes:
         if length == size or len(_BANNER.findall(data)) > 2:
             return data
         length = min(size, length * 4)
-
-
-def synchronise(path: str) -> None:
-    """Have the disk hold what was appended to a file, or the names in a directory.
-
-    :raises OSError: when that is not possible.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def write_per_job(directory: str, name: str, text: str) -> None:

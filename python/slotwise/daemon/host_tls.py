@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from slotwise import ids
+from slotwise import durable_files, ids
 from slotwise.errors import UsageError
 from slotwise.home import PoolHome
 from slotwise.wire import authority
@@ -62,5 +62,5 @@ class HostTls:
         with os.fdopen(descriptor, "w") as stream:
             os.fchmod(descriptor, 0o644)
             stream.write(text)
-        partial.replace(path)
+        durable_files.replace(partial, path)
         return True

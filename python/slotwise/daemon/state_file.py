@@ -6,14 +6,22 @@ import json
 import logging
 from pathlib import Path
 
+from slotwise import durable_files
+
 _log = logging.getLogger(__name__)
 
 
-def save(path: Path, state: object) -> None:
-    """Write ``state`` as JSON beside ``path``, and put it there; a failure is logged."""
+def save(path: Path, state: object, *, lasts: bool = True) -> None:
+    """Write ``state`` as JSON beside ``path``, and put it there; a failure is logged.
+
+    :param lasts: it is there after a power cut, too; else the file says only what holds while the daemon runs.
+    """
     fresh = path.with_name(f"{path.name}.new")
     try:
         fresh.write_text(json.dumps(state))
-        fresh.replace(path)
+        if lasts:
+            durable_files.replace(fresh, path)
+        else:
+            fresh.replace(path)
     except OSError as error:
         _log.error("could not write %s: %s", path, error)

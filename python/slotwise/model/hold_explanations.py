@@ -102,7 +102,9 @@ EXPLANATIONS: dict[int, Explanation] = {
         "what WANT_HOLD_SUBCODE gave",
     ),
     22: Explanation(
-        "the event log (`log`) cannot be written", "make its directory, or `qedit` UserLog; then release", _ERRNO
+        "the event log (`log`) cannot be opened, before the job runs",
+        "make its directory, or `qedit` UserLog; then release",
+        _ERRNO,
     ),
     23: Explanation(
         "the account that the job is to run as does not exist, or may not be used, on the host",

@@ -42,9 +42,8 @@ _COPY_S = 3600.0
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    # A commit survives the death of the process; the host's may cost the last moments of usage.
     connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=NORMAL")
+    connection.execute("PRAGMA synchronous=FULL")
     connection.executescript(_SCHEMA)
 
 

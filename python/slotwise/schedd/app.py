@@ -77,7 +77,7 @@ from slotwise.schedd.transfer.spooling import Spooling
 from slotwise.schedd.transfer.transfers import Transfers
 from slotwise.schedd.user_files import owner_rights
 from slotwise.schedd.userlog.global_log import GlobalLog
-from slotwise.schedd.userlog.writer import LogFailure
+from slotwise.schedd.userlog.log_waits import LogWaits
 from slotwise.schedd.users.daily_usage import DailyUsage
 from slotwise.schedd.users.projects import ProjectRecords
 from slotwise.schedd.users.records import UserRecords
@@ -148,7 +148,6 @@ class AccessPoint:
             self._log_threads,
             next_planned=self._stored.next_planned,
             fallback_account=self._settings.fallback_account,
-            on_log_failure=self._log_failed,
         )
 
     def _build_runs_on_slots(self) -> None:
@@ -400,6 +399,8 @@ class AccessPoint:
         dependents = Dependents(self.queue, self.ads)
         self.local.ends.on_end = lambda job, decision: dependents.remove(decision)
         self.local.ends.on_durable = self._record_run
+        self.log_waits = LogWaits(self.queue, self.ads, self.committer, self._context.clock, dependents)
+        self.committer.on_log_failure, self.committer.on_logged = self.log_waits.failed, self.log_waits.over
         self.requests.counts_here = self.local.counts.of
 
     def _serve(self) -> None:
@@ -408,6 +409,7 @@ class AccessPoint:
         listing = Listing(self.queue, self.ads, context.clock, self.questions, name=settings.name, address=place)
         listing.job_sets = self.job_sets
         listing.actions = self.actions.background.ads
+        listing.unlogged = self.log_waits.reasons_for
         listing.moving = self.transfers.status.letters
         self.servicer = ScheddServicer(
             context.authenticator,
@@ -463,6 +465,7 @@ class AccessPoint:
         self.periodic.timeslice = settings.periodic_timeslice
         self.periodic.interval_most_s = settings.periodic_interval_most_s
         self.negotiator.enabled = settings.on_demand
+        self.transfers.flushes = settings.output_flushes
         self.transfers.limits_mib = settings.transfer_limits_mib
         self.transfers.follow(settings.disk_throttle)
         self.transfers.queue_user = settings.transfer_queue_user
@@ -474,6 +477,8 @@ class AccessPoint:
         self.now_requests.vacate_s = settings.now_vacate_s
         self.spooling.mode = settings.spool_mode
         self.actions.background.least = settings.background_action_jobs
+        self.committer.flushes_logs = settings.userlog_flushes
+        self.committer.backlog.patience_s = settings.userlog_patience_s
         self.committer.global_log = GlobalLog(settings.event_log) if settings.event_log else None
         self.committer.global_attrs = settings.event_log_attrs
         for note in settings.rules.notes:
@@ -513,7 +518,7 @@ class AccessPoint:
         restored = self.claiming.restoration.restore(stored.claims, stored.runs, stored.nodes, stored.starters)
         self.claiming.removed_hosts.restore(stored.removed_hosts)
         self.stopping.ask(restored.owed)
-        self.committer.start(stored.planned)
+        self.committer.start(stored.planned, self.queue.by_key)
         if restored.turn.decision.entries:
             self.claiming.turns.commit(restored.turn)
         self.actions.background.restore(stored.actions)
@@ -585,12 +590,6 @@ class AccessPoint:
         self.job_sets.left(decision.retired, decision.closed, batch)
         self.projects.left(decision.retired, batch)
         self.users.left(decision.retired, batch)
-
-    def _log_failed(self, failure: LogFailure, keys: list[str]) -> None:
-        decision = Decision(self._context.clock.now())
-        jobs = [job for key in dict.fromkeys(keys) if (job := self.queue.by_key(key)) is not None]
-        self.queue.hold_for_log(jobs, failure.reason, failure.errno, decision)
-        self.committer.commit(decision)
 
     async def _tidy(self) -> None:
         """Prune the history and expired submission keys, every hour."""

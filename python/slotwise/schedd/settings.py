@@ -48,9 +48,15 @@ class Settings(Struct, frozen=True):
     host: str
     uid_domain: str
     file_system_domain: str
-    synchronous: str = "NORMAL"
+    synchronous: str = "FULL"
     history_days: int = 0
     fallback_account: str = "nobody"
+    #: SLOTWISE_USERLOG_PATIENCE: how long events wait for a log that cannot be written, seconds; 0: for ever.
+    userlog_patience_s: float = 0.0
+    #: ENABLE_USERLOG_FSYNC: event logs are flushed as they are written.
+    userlog_flushes: bool = False
+    #: SLOTWISE_OUTPUT_FSYNC: outputs are flushed before the end of their run is acknowledged.
+    output_flushes: bool = True
     superusers: SuperUsers = field(default_factory=SuperUsers)
     trusted_domains: str = ""
     least_uid: int = 1000
@@ -187,6 +193,9 @@ def read_settings(config: Config, host: str, execute: Path) -> Settings:
         synchronous=text("SLOTWISE_SCHEDD_SYNCHRONOUS").upper(),
         history_days=int(number("SLOTWISE_HISTORY_DAYS")),
         fallback_account=text("SLOTWISE_UNKNOWN_OWNER_ACCOUNT"),
+        output_flushes=boolean("SLOTWISE_OUTPUT_FSYNC"),
+        userlog_flushes=boolean("ENABLE_USERLOG_FSYNC"),
+        userlog_patience_s=max(0.0, number("SLOTWISE_USERLOG_PATIENCE")),
         superusers=SuperUsers.of(
             [name for word in text("QUEUE_SUPER_USERS").replace(",", " ").split() for name in named(word)],
             domains,

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from slotwise import ids
+from slotwise import durable_files, ids
 from slotwise.authorization.parts import PARTS_OF_NEGOTIATOR
 from slotwise.errors import DeniedError, UnauthenticatedError
 from slotwise.home import PoolHome
@@ -129,7 +129,7 @@ def write_secret(path: Path, text: str) -> None:
         above = os.lstat(path.parent)
         if os.geteuid() == 0 and above.st_uid != 0:  # what root writes among another's secrets is for that one
             os.fchown(descriptor, above.st_uid, above.st_gid)
-    partial.replace(path)
+    durable_files.replace(partial, path)
 
 
 def require_private(path: Path) -> None:

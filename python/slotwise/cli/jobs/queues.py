@@ -130,7 +130,8 @@ class Live(Queue):
 
     def footer(self, totals: QueueTotals) -> str:
         width = self._inv.width if self._inv.is_terminal and not self._inv.called else 0
-        return tables.footer(totals, own=not (self._inv.called and totals.superuser), width=width)
+        text = tables.footer(totals, own=not (self._inv.called and totals.superuser), width=width)
+        return text if self._inv.called else text + tables.unlogged(totals)
 
     def whole(self, form: str, query: schedd_pb2.JobQuery, inv: Invocation) -> None:
         query.query.form = common_pb2.AdQuery.LONG if form == "long" else common_pb2.AdQuery.JSON

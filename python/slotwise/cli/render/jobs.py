@@ -57,6 +57,15 @@ def footer(totals: QueueTotals, *, own: bool = True, width: int = 0) -> str:
     return "\n" + " \n".join(lines) + "\n\n"
 
 
+def unlogged(totals: QueueTotals) -> str:
+    """What follows the footer when event logs cannot be written, else ""."""
+    jobs, reason = totals.unlogged
+    if not jobs:
+        return ""
+    which = "1 job waits for its event log" if jobs == 1 else f"{jobs} jobs wait for their event logs"
+    return f"{which} (UserLogError): {reason}; it is tried again\n\n"
+
+
 def sentence(counts: JobCounts, *, zeros: bool = True) -> str:
     """Counts of jobs in words that monitors parse; without ``zeros``, which people read, only those above 0."""
     states = ("completed", "removed", "idle", "running", "held", "suspended")

@@ -80,6 +80,8 @@ class Listing:
         self.actions: Callable[[], list[ClassAd]] = list
         #: Letters for the state of jobs that are transferring files, by job id.
         self.moving: Mapping[str, str] = {}
+        #: Why jobs of a user ("": of anyone) wait for their event logs, one reason for each job.
+        self.unlogged: Callable[[str], list[str]] = lambda user: []
 
     def _asked(self, caller: Identity, query: JobQuery) -> tuple[AdTable, str]:
         """The table to ask and the constraint. Where a query names single jobs, one of these alone, so that a queue of
@@ -143,6 +145,7 @@ class Listing:
             if same_user(cluster.user, caller.name):
                 mine.add(cluster.counts)
         selected = await self._selected_totals(caller, query)
+        unlogged = self.unlogged("" if superuser else caller.name)
         return {
             "Schedd": self._name,
             "Address": self._address,
@@ -152,6 +155,7 @@ class Listing:
             "Query": selected.row(),
             "Mine": mine.row(),
             "All": everyone.row(),
+            "Unlogged": {"Jobs": len(unlogged), "Reason": unlogged[0] if unlogged else ""},
         }
 
     async def _selected_totals(self, caller: Identity, query: JobQuery) -> Totals:

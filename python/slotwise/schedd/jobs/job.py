@@ -124,6 +124,7 @@ class Job:
         "run",
         "status",
         "submitter",
+        "unlogged",
     )
 
     def __init__(self, cluster: Cluster, proc: int, status: int) -> None:
@@ -132,6 +133,8 @@ class Job:
         self.status = status
         #: Whether its usage is in its user's totals: after a failure, it may leave twice.
         self.counted = False
+        #: Texts that tell of it and are not in their event logs yet.
+        self.unlogged = 0
         #: All attribute changes since submission, or None while there was none.
         self.changes: Changes | None = None
         self.priority: Priority = cluster.priority
@@ -160,6 +163,11 @@ class Job:
         return self.cluster.owner
 
     @property
+    def has_left(self) -> bool:
+        """Whether it is not in the queue any more."""
+        return self.cluster.jobs.get(self.proc) is not self
+
+    @property
     def is_logged(self) -> bool:
         """Whether any event log gets the job's events."""
         return self.is_told_of and bool(self.log or self.cluster.nodes_log)
@@ -168,6 +176,10 @@ class Job:
     def is_told_of(self) -> bool:
         """Whether its events are told: of the procs of a parallel job, which are one job, those of the first."""
         return self.proc == 0 or self.cluster.universe != Universe.PARALLEL
+
+    def writes(self, log: str) -> bool:
+        """Whether its events go to this log."""
+        return log in (self.log, self.cluster.nodes_log)
 
     def logs_of(self, entry: str) -> list[str]:
         """The event logs that an entry of the job goes to."""

@@ -40,6 +40,8 @@ from slotwise.schedd.jobs.values import Changes
 #: The cool-down after a failed start, in seconds; doubles with each consecutive failure.
 _COOL_FIRST_S = 1.0
 _COOL_MOST_S = 300.0
+#: Why the event log of a job cannot be written for now; its events wait.
+USER_LOG_ERROR = "UserLogError"
 #: The attribute of a removed job whose outputs come back when its run ends.
 TRANSFER_ON_REMOVE = "TransferOnRemove"
 
@@ -77,11 +79,24 @@ class Queue(JobIndex):
         self._tell_held(job, reason, code, subcode, decision)
         return True
 
-    def hold_for_log(self, jobs: Iterable[Job], reason: str, errno: int, decision: Decision) -> None:
-        """Hold jobs whose event log cannot be written (code 22); without an entry, as no log would take it."""
+    def log_failed(self, jobs: Iterable[Job], reason: str, errno: int, lasting: bool, decision: Decision) -> None:
+        """The event log of the jobs cannot be written: their ads say so (UserLogError).
+
+        A job that has no run is held (code 22) when that is ``lasting``; one that runs goes on, and its events wait.
+        """
         for job in jobs:
-            self.hold(job, reason, int(Hold.UNABLE_TO_INIT_USER_LOG), errno, decision)
-        decision.entries.clear()
+            if job.has_left:
+                continue
+            if (job.changes or {}).get(USER_LOG_ERROR) != reason:
+                decision.set(job, {USER_LOG_ERROR: reason})
+            if lasting and not job.run:
+                self.hold(job, reason, int(Hold.UNABLE_TO_INIT_USER_LOG), errno, decision)
+
+    def logged(self, jobs: Iterable[Job], decision: Decision) -> None:
+        """The event logs of the jobs have all that was told of them."""
+        for job in jobs:
+            if not job.has_left and (job.changes or {}).get(USER_LOG_ERROR) is not None:
+                decision.set(job, {USER_LOG_ERROR: None})
 
     def _held(self, job: Job, reason: str, code: int, subcode: int, decision: Decision) -> None:
         self.move(job, Status.HELD, decision, hold_attributes(job, reason, code, subcode))
@@ -386,8 +401,9 @@ class Queue(JobIndex):
         }
 
     def leave(self, job: Job, decision: Decision) -> None:
-        """A completed job leaves the queue for the history."""
-        if job.status == Status.COMPLETED:
+        """A completed job leaves the queue for the history; not before its event log has its end."""
+        told_now = any(told is job and job.logs_of(entry) for told, entry in decision.entries)
+        if job.status == Status.COMPLETED and not job.unlogged and not told_now:
             self.retire(job, decision)
 
     def _held_by_execution_point(self, job: Job, end: RunEnd, decision: Decision) -> None:

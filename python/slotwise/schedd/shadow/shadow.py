@@ -451,7 +451,8 @@ class Shadows:
         # SpoolOnEvict = false: what an evicted or removed job has written goes where its results go.
         not_spooled = end.how == RunOutcome.EVICTED and self._places_evicted(run)
         placed = end.how.by_itself or in_part or asked_for or kept or not_spooled
-        if self._transfers.of(run).results.empty or not placed:
+        flushes_streams = end.how.by_itself and self._transfers.of(run).plan.streams
+        if (self._transfers.of(run).results.empty and not flushes_streams) or not placed:
             self._transfers.drop(run)
             if end.how.by_itself and self._transfers.of(run).results.empty:
                 self._transfers.nothing_came(run)

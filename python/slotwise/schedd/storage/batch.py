@@ -191,13 +191,20 @@ class ForEach(NamedTuple):
 class Batch:
     """Changes that become durable together."""
 
-    __slots__ = ("statements",)
+    __slots__ = ("next_cluster", "statements")
 
     def __init__(self) -> None:
+        #: Clusters before this one have got their ids; 0: it gives none.
+        self.next_cluster = 0
         self.statements: list[Once | ForEach] = []
 
     def __bool__(self) -> bool:
         return bool(self.statements)
+
+    def put_before(self, other: Batch) -> None:
+        """Take over the changes of ``other``, before those that are here."""
+        self.statements[:0] = other.statements
+        self.next_cluster = max(self.next_cluster, other.next_cluster)
 
     def _one(self, sql: str, values: Sequence[Column]) -> None:
         self.statements.append(Once(sql, values))
@@ -216,6 +223,7 @@ class Batch:
             " DO UPDATE SET value=max(value, excluded.value)",
             (row.cluster + 1,),
         )
+        self.next_cluster = max(self.next_cluster, row.cluster + 1)
 
     def update_cluster(self, cluster: int, ad: bytes) -> None:
         """Replace the ad (pack) of the jobs that a cluster's factory has yet to materialize."""
@@ -253,6 +261,7 @@ class Batch:
     def raise_counter(self, next_cluster: int) -> None:
         """Raise the cluster counter to at least this number."""
         self._one("INSERT OR REPLACE INTO meta VALUES ('next_cluster', ?)", (next_cluster,))
+        self.next_cluster = max(self.next_cluster, next_cluster)
 
     def reserve(self, ids: Reservation) -> None:
         """Reserve cluster ids for a submitter."""

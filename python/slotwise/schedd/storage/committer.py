@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from datetime import datetime
 from functools import partial
@@ -21,15 +21,17 @@ from slotwise.daemon.containment import contained
 from slotwise.errors import HostError
 from slotwise.model.job_ad_information import ad_information
 from slotwise.observe.log import log_all
+from slotwise.observe.outage import Outage
 from slotwise.schedd.jobs.codes import Universe
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.job import Job, finite
 from slotwise.schedd.jobs.values import Changes, Evaluate, encode
 from slotwise.schedd.storage.store import Batch, OnCommitted, Store
 from slotwise.schedd.userlog import writer
+from slotwise.schedd.userlog.backlog import Backlog
 from slotwise.schedd.userlog.global_log import GlobalLog
-from slotwise.schedd.userlog.planned_text import PlannedText
-from slotwise.schedd.userlog.writer import LogFailure, LogSizes
+from slotwise.schedd.userlog.planned_text import Log, PlannedText
+from slotwise.schedd.userlog.writer import LogFailure, LogSizes, Write, jobs_told_of
 from slotwise.table import Allowance
 
 _log = logging.getLogger(__name__)
@@ -79,8 +81,10 @@ class AdKeeper(Protocol):
         ...
 
 
-#: Called with the log that could not be written and the jobs concerned.
-OnLogFailure = Callable[[LogFailure, list[str]], None]
+#: Called with the log that could not be written and the jobs that wait for it.
+OnLogFailure = Callable[[LogFailure, list[Job]], None]
+#: Called with jobs whose event logs have all that was told of them.
+OnLogged = Callable[[list[Job]], None]
 
 
 class Committer:
@@ -94,7 +98,6 @@ class Committer:
         *,
         next_planned: int,
         fallback_account: str = "nobody",
-        on_log_failure: OnLogFailure | None = None,
         on_kills: Callable[[Decision], None] | None = None,
     ) -> None:
         self._store = store
@@ -102,7 +105,9 @@ class Committer:
         self._threads = threads
         self._next_planned = next_planned
         self._fallback = fallback_account
-        self._on_log_failure = on_log_failure
+        #: Called at each attempt that fails.
+        self.on_log_failure: OnLogFailure = lambda failure, jobs: None
+        self.on_logged: OnLogged = lambda jobs: None
         self.on_kills = on_kills
         #: Called when there are jobs to start that the negotiator does not know of.
         self.on_new_work: Callable[[], None] | None = None
@@ -118,6 +123,8 @@ class Committer:
         #: is called once the decision is durable.
         self.on_notices: Callable[[Decision], Callable[[], None] | None] = lambda decision: None
         self.sizes = LogSizes()
+        #: What waits for logs that cannot be written.
+        self.backlog = Backlog()
         #: EVENT_LOG, which gets the events of all jobs; None when not configured.
         self.global_log: GlobalLog | None = None
         #: EVENT_LOG_JOB_AD_INFORMATION_ATTRS: attributes of which it tells with each event.
@@ -125,8 +132,15 @@ class Committer:
         self._all_entries: list[str] = []
         self._last = 0.0
         self._ready: list[PlannedText] = []
+        #: Numbers of texts that are in their logs for good, or given up: their plans are to be deleted.
         self._written: list[int] = []
-        self._jobs_of: dict[int, list[str]] = {}
+        #: Those of texts that a power cut would take out of their logs, by log.
+        self._unflushed: dict[Log, list[int]] = {}
+        self._flushed_at = 0.0
+        self._flush_outage = Outage(_log)
+        #: ENABLE_USERLOG_FSYNC: logs are flushed as they are written, and not only before plans are deleted.
+        self.flushes_logs = False
+        self._jobs_of: dict[int, list[Job]] = {}
         #: Futures by the number of the planned text that must be in its log first.
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._last_ready = 0
@@ -138,8 +152,13 @@ class Committer:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def start(self, left: list[PlannedText]) -> None:
-        """Start writing logs, first the texts ``left`` that a former process planned."""
+    def start(self, left: list[PlannedText], job_of: Callable[[str], Job | None] = lambda key: None) -> None:
+        """Start writing logs, first the texts ``left`` that a former process planned.
+
+        :param job_of: the job in the queue with a key, or None.
+        """
+        for text in left:
+            self._await(text, [job for key in jobs_told_of(text.text) if (job := job_of(key)) is not None])
         self._task = asyncio.get_running_loop().create_task(self._write_logs(left), name="event logs")
 
     async def close(self) -> None:
@@ -152,9 +171,8 @@ class Committer:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
-        if self._written:
             with contextlib.suppress(HostError):  # the next start finds them in the logs
-                await self._store.commit(self._with_written(Batch()))
+                await self._delete_plans()
 
     def commit(
         self,
@@ -173,14 +191,17 @@ class Committer:
         mail = self._mail(decision) if decision.notices else None
         told = self._information(decision)
         self._rows(decision, whole)
-        planned = self._plan(decision, told, whole)
+        waiting = self._plan(decision, told, whole)
+        planned = [text for text, _ in waiting]
         self._with_written(whole)
         if batch is not None:
-            whole.statements[:0] = batch.statements
+            whole.put_before(batch)
         done = self._store.commit(
             whole, may_fail=may_fail, on_committed=partial(self._committed, decision, planned, mail, on_committed)
         )
         decision.committed = True
+        for text, jobs in waiting:
+            self._await(text, jobs)
         if planned:
             self._uncommitted += 1
             self._idle.clear()
@@ -234,7 +255,8 @@ class Committer:
             self.on_new_work()
 
     async def logs_written(self) -> None:
-        """Wait until the entries of all decisions that are durable by now are written to their logs, or have failed."""
+        """Wait until the entries of all decisions that are durable by now are in their logs, or wait for logs that
+        cannot be written."""
         if self._handled >= self._last_ready:
             return
         waiter = asyncio.get_running_loop().create_future()
@@ -314,10 +336,12 @@ class Committer:
             found[place] = texts[0], texts[1]
         return found
 
-    def _plan(self, decision: Decision, told: Mapping[int, tuple[str, str]], batch: Batch) -> list[PlannedText]:
-        """One planned text for each log, the entries in order."""
+    def _plan(
+        self, decision: Decision, told: Mapping[int, tuple[str, str]], batch: Batch
+    ) -> list[tuple[PlannedText, list[Job]]]:
+        """One planned text for each log, the entries in order, and the jobs that they tell of."""
         logs: dict[tuple[str, str], list[str]] = {}
-        jobs: dict[tuple[str, str], list[str]] = {}
+        jobs: dict[tuple[str, str], list[Job]] = {}
         of_all: list[str] = []
         for place, (job, entry) in enumerate(decision.entries):
             information = told.get(place, ("", ""))
@@ -326,16 +350,28 @@ class Committer:
                 log = (path, job.account)
                 # The log of a DAG's nodes has the events alone.
                 logs.setdefault(log, []).append(entry + information[0] if path == job.log else entry)
-                jobs.setdefault(log, []).append(job.key)
+                jobs.setdefault(log, []).append(job)
         decision.global_text = "".join(of_all) if self.global_log is not None else ""
         planned = []
         for (path, owner), entries in logs.items():
             text = PlannedText(self._next_planned, path, owner, self.sizes.offset(path), "".join(entries))
             self._next_planned += 1
             batch.plan(text)
-            planned.append(text)
-            self._jobs_of[text.seq] = jobs[(path, owner)]
+            planned.append((text, jobs[(path, owner)]))
         return planned
+
+    def _await(self, text: PlannedText, jobs: list[Job]) -> None:
+        """The jobs wait until the text is in its log."""
+        self._jobs_of[text.seq] = jobs
+        for job in jobs:
+            job.unlogged += 1
+
+    def _settled(self, seqs: Iterable[int]) -> list[Job]:
+        """Nothing waits for these texts any more; returns the jobs for which nothing else is to be written either."""
+        told = [job for seq in seqs for job in self._jobs_of.pop(seq, ())]
+        for job in told:
+            job.unlogged -= 1
+        return [job for job in dict.fromkeys(told) if not job.unlogged]
 
     def _with_written(self, batch: Batch) -> Batch:
         if self._written:
@@ -359,6 +395,7 @@ class Committer:
                 with contained(_log, "posting mails"):
                     mail()
         else:
+            self._settled(text.seq for text in planned)
             self._wake.set()
         if on_committed is not None:
             on_committed(error)
@@ -385,31 +422,73 @@ class Committer:
             self.tell_new_work()
 
     async def _write_logs(self, left: list[PlannedText]) -> None:
-        loop = asyncio.get_running_loop()
         if left:
-            call = partial(writer.settle, left, self.sizes, fallback=self._fallback)
-            self._account(*await loop.run_in_executor(self._threads, call))
+            await self._write(writer.settle, left)
         while True:
             if self._all_entries:
                 await self._write_all()
+            if again := self.backlog.due(self._now()):
+                # Not appended: what an attempt has written that failed later is found in the log.
+                await self._write(writer.settle, again)
+            if self._unflushed and self._now() - self._flushed_at >= _FLUSH_S:
+                await self._flush()
             if not self._ready:
                 if not self._uncommitted:
                     self._idle.set()
                 self._wake.clear()
                 try:
-                    async with asyncio.timeout(_FLUSH_S if self._written else None):
+                    async with asyncio.timeout(self._rest_s()):
                         await self._wake.wait()
                 except TimeoutError:
-                    await self._store.commit(self._with_written(Batch()))
+                    await self._delete_plans()
                 continue
             texts, self._ready = self._ready, []
-            call = partial(writer.append, texts, self.sizes, fallback=self._fallback)
-            try:
-                self._account(*await loop.run_in_executor(self._threads, call))
-            except Exception:
-                _log.exception("error while writing event logs")
+            if fresh := self.backlog.put_behind(texts, self._now()):
+                await self._write(writer.append, fresh)
             self._handled = texts[-1].seq
             self._tell_waiting()
+
+    async def _delete_plans(self) -> None:
+        """Delete the plans of texts that are in their logs."""
+        await self._flush()
+        if self._written:
+            await self._store.commit(self._with_written(Batch()))
+
+    async def _flush(self) -> None:
+        """Have disks hold what was written into logs: only then the plans may be deleted."""
+        unflushed, self._unflushed = self._unflushed, {}
+        if unflushed and not self.flushes_logs:
+            call = partial(writer.flush, list(unflushed), fallback=self._fallback)
+            failed = await asyncio.get_running_loop().run_in_executor(self._threads, call)
+            for log, reason in failed.items():
+                self._unflushed[log] = unflushed.pop(log) + self._unflushed.get(log, [])
+                text = "could not flush the event log %s, trying again: %s"
+                self._flush_outage.failed(self._now(), text, log[0], reason)
+            if not failed:
+                self._flush_outage.over(self._now(), "event logs are flushed")
+        self._written.extend(seq for seqs in unflushed.values() for seq in seqs)
+        self._flushed_at = self._now()
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
+
+    def _rest_s(self) -> float | None:
+        """How long there is nothing to do unless something new is planned, seconds; None: for ever."""
+        at = self.backlog.next_at()
+        waits = [_FLUSH_S] if self._written or self._unflushed else []
+        if at is not None:
+            waits.append(max(0.0, at - self._now()))
+        return min(waits, default=None)
+
+    async def _write(self, write: Write, texts: list[PlannedText]) -> None:
+        call = partial(write, texts, self.sizes, fallback=self._fallback, sync=self.flushes_logs)
+        try:
+            done, failures = await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        except Exception as error:
+            _log.exception("error while writing event logs")
+            done, failures = [], writer.all_failed(texts, error)
+        self._account(texts, done, failures)
 
     def _tell_waiting(self) -> None:
         for seq, waiter in self._waiting:
@@ -427,16 +506,34 @@ class Committer:
         except OSError as error:
             _log.warning("could not write EVENT_LOG: %s", error)
 
-    def _account(self, done: list[int], failures: list[LogFailure]) -> None:
-        self._written.extend(done)
+    def _account(self, texts: list[PlannedText], done: list[int], failures: list[LogFailure]) -> None:
+        """Settle what was written; what was not stays planned, and is tried again."""
+        for log in {(text.path, text.owner) for text in texts} - {(each.path, each.owner) for each in failures}:
+            if self.backlog.written(log):
+                _log.info("the event log %s is written again", log[0])
+        log_of = {text.seq: (text.path, text.owner) for text in texts}
         for seq in done:
-            self._jobs_of.pop(seq, None)
+            self._unflushed.setdefault(log_of[seq], []).append(seq)
+        self._told(done)
         for failure in failures:
-            _log.warning("%s", failure.reason)
-            jobs = [key for seq in failure.seqs for key in self._jobs_of.pop(seq, [])]
-            self._written.extend(failure.seqs)
-            if self._on_log_failure:
-                self._on_log_failure(failure, jobs)
+            log, now, seqs = (failure.path, failure.owner), self._now(), set(failure.seqs)
+            self.backlog.failed(log, [text for text in texts if text.seq in seqs], now)
+            jobs = list(dict.fromkeys(job for seq in failure.seqs for job in self._jobs_of.get(seq, ())))
+            with contained(_log, "acting on an event log that cannot be written"):
+                self.on_log_failure(failure, jobs)
+            in_queue = [job for job in jobs if not job.has_left]
+            is_dropped = bool(in_queue) and not any(job.writes(failure.path) for job in jobs)
+            given_up = self.backlog.give_up(log, now, is_awaited=bool(in_queue), is_dropped=is_dropped)
+            if given_up:
+                _log.error("gave up %d texts for the event log %s: %s", len(given_up), failure.path, failure.reason)
+                self._written.extend(text.seq for text in given_up)
+                self._told([text.seq for text in given_up])
+
+    def _told(self, seqs: list[int]) -> None:
+        """The texts are in their logs, or given up."""
+        if logged := self._settled(seqs):
+            with contained(_log, "acting on event logs that are written"):
+                self.on_logged(logged)
 
 
 class Deciding:

@@ -3,7 +3,8 @@
 A :class:`Batch` gathers the changes of one decision; :meth:`Store.commit` makes it durable in one transaction. One
 thread writes: all batches that wait when it is free go into one transaction, so that many callers share one fsync. The
 database is SQLite in WAL mode with ``synchronous=FULL``: what was acknowledged survives a crash of the process and a
-power failure (a commit costs 0.2 ms on a common SSD, shared by all that wait).
+power cut. With NORMAL or OFF (SLOTWISE_SCHEDD_SYNCHRONOUS) a power cut takes the last changes back; the ids of clusters
+are reserved ahead then, and flushed, so that none is ever given twice.
 
 Another database takes this one's place by implementing :class:`Batch`'s statements and the three methods of `Store`.
 """
@@ -19,7 +20,7 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,6 +65,11 @@ COMMIT_DURATION = Histogram(
 _AGAIN_S = 0.5
 #: How long it is tried once the daemon stops.
 _LAST_TRIES_S = 5.0
+#: How many cluster ids are reserved at a time where commits are not flushed.
+_RESERVED_AHEAD = 1000
+_FULL = "FULL"
+#: The first id that is not reserved, in the table ``meta``; there is none while every commit is flushed.
+_RESERVED_TO = "reserved clusters"
 #: Rows that are read between two notes of progress.
 _AT_A_TIME = 20_000
 #: What to do about a queue that is lost.
@@ -117,7 +123,7 @@ def _jobs(db: sqlite3.Connection, note: Note) -> list[tuple[int, int, int, bytes
 class Store:
     """The SQLite database of one schedd."""
 
-    def __init__(self, path: Path, *, synchronous: str = "FULL", traces: Sequence[Path] = ()) -> None:
+    def __init__(self, path: Path, *, synchronous: str = _FULL, traces: Sequence[Path] = ()) -> None:
         """:param traces: files that only a queue with jobs leaves: with one of them an empty file is no new queue."""
         self.path = path
         self._traces = traces
@@ -132,6 +138,8 @@ class Store:
         #: Why nothing can be written for now; None while the disk takes what it is given.
         self.refusal: HostError | None = None
         self._outage = Outage(_log)
+        #: Ids before this one are reserved, flushed; 0: every commit is flushed.
+        self._reserved_to = 0
         #: The number of transactions so far, for tests and metrics.
         self.commits = 0
 
@@ -178,7 +186,8 @@ class Store:
         newest = db.execute("SELECT max(seq) FROM planned").fetchone()[0] or 0
         runs = [stored_run(row) for row in db.execute("SELECT * FROM runs")]
         return StoredQueue(
-            next_cluster=meta.get("next_cluster", 1),
+            # Ids that a former process had reserved count as given: the clusters that got them may be lost.
+            next_cluster=max(meta.get("next_cluster", 1), meta.get(_RESERVED_TO, 1)),
             next_planned=newest + 1,
             birthdate=meta["birthdate"],
             done=dict(
@@ -213,6 +222,31 @@ class Store:
             job_sets=_job_sets(db),
             actions=[StoredAction(*row) for row in db.execute("SELECT * FROM actions ORDER BY id")],
         )
+
+    def _reserve(self, connection: sqlite3.Connection, batches: list[Batch]) -> None:
+        """Reserve the ids of clusters before they are used, where their commit is not flushed."""
+        following = max(batch.next_cluster for batch in batches)
+        if self._synchronous == _FULL or following <= self._reserved_to:
+            return
+        reserved_to = following + _RESERVED_AHEAD
+        with self._flushed(connection):
+            connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_RESERVED_TO, reserved_to))
+        self._reserved_to = reserved_to
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        """All that was committed is on the disk: no id is reserved any more."""
+        if self._reserved_to:
+            with self._flushed(connection):
+                connection.execute("DELETE FROM meta WHERE name=?", (_RESERVED_TO,))
+
+    @contextlib.contextmanager
+    def _flushed(self, connection: sqlite3.Connection) -> Iterator[None]:
+        """Commits in this block are flushed, with all that were made before."""
+        connection.execute(f"PRAGMA synchronous={_FULL}")
+        try:
+            yield
+        finally:
+            connection.execute(f"PRAGMA synchronous={self._synchronous}")
 
     def commit(
         self, batch: Batch, *, may_fail: bool = False, on_committed: OnCommitted | None = None
@@ -300,6 +334,7 @@ class Store:
                 self._write_group(connection, entries)
                 entries, self._behind = self._behind, []
         with contextlib.suppress(sqlite3.Error):
+            self._give_back(connection)
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         connection.close()
 
@@ -376,6 +411,7 @@ class Store:
     def _transaction(self, connection: sqlite3.Connection, batches: list[Batch]) -> None:
         began = time.monotonic()
         with COMMIT_DURATION.time():
+            self._reserve(connection, batches)
             self._write_all(connection, batches)
         spent.of("SCCommitTransactions").add(time.monotonic() - began)
         self.commits += 1

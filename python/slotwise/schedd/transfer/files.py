@@ -57,6 +57,8 @@ class FilePlan(Struct, frozen=True):
     spooled: str = ""
     #: Append to the output and error of a former run.
     appends: bool = False
+    #: Standard output or error is written while the job runs (``stream_output``, ``stream_error``).
+    streams: bool = False
     #: Files of the job must be encrypted in transfer (``encrypt_input_files``).
     secret: bool = False
     #: Limits on input and output in MiB; less than 0: none.
@@ -102,6 +104,7 @@ def file_plan(ad: ClassAd, account: str, fallback_account: str, limits_mib: tupl
         transfer=(text("ShouldTransferFiles") or "IF_NEEDED").upper(),
         fallback_account=fallback_account,
         appends=ad.get("WantFTOnCheckpoint") is True or ad.get("EraseOutputAndErrorOnRestart") is False,
+        streams=ad.get("StreamOut") is True or ad.get("StreamErr") is True,
         proxy=text("x509userproxy"),
         secret=any(text(name) for name in ("EncryptInputFiles", "EncryptOutputFiles", "x509userproxy")),
         max_input_mib=limit("MaxTransferInputMB", limits_mib[0]),

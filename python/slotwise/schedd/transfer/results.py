@@ -1,7 +1,8 @@
 """Places the output files of a run at the access point, each atomically.
 
 All of this runs in worker threads, with the owner's rights. A file is written under a temporary name in its directory
-and renamed when it is complete, so that nobody sees half of one; one that is sent again replaces itself.
+and renamed when it is complete, so that nobody sees half of one; one that is sent again replaces itself. All that were
+placed are flushed before the end of the run is acknowledged, upon which its starter deletes its copies.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import BinaryIO
 
 from msgspec.structs import replace
 
+from slotwise import durable_files
 from slotwise.daemon.host_faults import is_shortage, waited_out
 from slotwise.daemon.user_paths import open_path
 from slotwise.model.reason_codes import Hold
@@ -107,7 +109,11 @@ _NOT_OURS = (errno.EACCES, errno.EPERM)
 class Results:
     """The output files of a run as they arrive; placed together at its end."""
 
-    def __init__(self, plan: FilePlan, run_id: str) -> None:
+    def __init__(self, plan: FilePlan, run_id: str, *, flushes: bool = True) -> None:
+        """
+        :param flushes: files are on the disk once they are placed (SLOTWISE_OUTPUT_FSYNC).
+        """
+        self._flushes = flushes
         self._plan = self._sent_with = plan
         self._suffix = ".sw-" + run_id.replace("#", "-")
         #: (mode, content) of files that arrived in one piece, by name.
@@ -233,6 +239,8 @@ class Results:
                 waited_out(partial(_remove, former))
                 os.rename(kept, former)
             os.rename(fresh, directory)
+            if self._flushes:
+                waited_out(partial(durable_files.synchronise, os.path.dirname(directory)))
         except OSError as error:
             self.discard()
             raise _output_error(directory, error) from None
@@ -251,6 +259,7 @@ class Results:
         """
         failures = [] if self.failure is None else [self.failure]
         failures += self._failed.values()
+        placed: list[str] = []
 
         def put(name: str, act: Callable[[str], None]) -> None:
             """Place one file; a failure does not keep the others from being placed."""
@@ -260,6 +269,7 @@ class Results:
                 if found:
                     target = found
                     waited_out(partial(act, found))
+                    placed.append(found)
             except TransferError as error:
                 failures.append(error)
             except OSError as error:
@@ -273,9 +283,23 @@ class Results:
             for name, (temporary, mode) in list(self._large.items()):
                 if name in self._whole and name not in self._failed:
                     put(name, partial(self._move, temporary, mode=mode))
+            try:
+                waited_out(partial(self._flush, placed))
+            except OSError as error:
+                failures.append(_output_error(self._plan.iwd, error))
         self.discard()
         if failures:
             raise failures[0]
+
+    def _flush(self, placed: list[str]) -> None:
+        """Have the disk hold what was placed, and the streams of standard output and error, which came before."""
+        if not self._flushes:
+            return
+        for name in (STDOUT, STDERR):
+            with contextlib.suppress(TransferError):
+                if target := destination(self._plan, name):
+                    placed.append(target)
+        durable_files.flush((_real(path) for path in placed), below=self._plan.iwd)
 
     def _put(self, target: str, data: bytes, mode: int) -> None:
         """Write a small file. An existing one that is special (a terminal, a pipe) is written to, not replaced."""

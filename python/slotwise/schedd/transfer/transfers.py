@@ -111,6 +111,8 @@ class Transfers:
         self.host = host
         #: MAX_TRANSFER_INPUT_MB and MAX_TRANSFER_OUTPUT_MB.
         self.limits_mib: tuple[float, float] = (-1, -1)
+        #: SLOTWISE_OUTPUT_FSYNC.
+        self.flushes = True
         #: The queue of transfers of input to starters.
         self.uploads = TransferQueue()
         #: The queue of transfers of output from starters.
@@ -189,7 +191,7 @@ class Transfers:
         """
         plan = self.plan(run)
         self._end_turn(run)
-        transfer = run.transfer = Transfer(plan, Results(plan, run.id))
+        transfer = run.transfer = Transfer(plan, self._results(plan, run))
         if executing:
             return
         if asked or (plan.moves_inputs and plan.transfer == "IF_NEEDED" and self._shares_files(run)):
@@ -246,7 +248,7 @@ class Transfers:
         """The run's transfer."""
         if not isinstance(run.transfer, Transfer):
             plan = self.plan(run)
-            run.transfer = transfer = Transfer(plan, Results(plan, run.id))
+            run.transfer = transfer = Transfer(plan, self._results(plan, run))
             return transfer
         return run.transfer
 
@@ -424,11 +426,14 @@ class Transfers:
     async def keep_checkpoint(self, run: Run) -> TransferError | None:
         """Keep the checkpoint of a running job for its next run; returns the error, if any."""
         transfer = self.of(run)
-        results, transfer.results = transfer.results, Results(transfer.plan, run.id)
+        results, transfer.results = transfer.results, self._results(transfer.plan, run)
         if self._spool is None:
             return TransferError("this schedd has no spool directory", 0, 0)
         transfer.kept = True
         return await self._placed(run, partial(results.place_in_spool, self._spool_of(run)))
+
+    def _results(self, plan: FilePlan, run: Run) -> Results:
+        return Results(plan, run.id, flushes=self.flushes)
 
     async def _placed(self, run: Run, place: Callable[[], None]) -> TransferError | None:
         self._output_comes(run)
