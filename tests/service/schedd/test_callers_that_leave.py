@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from slotwise.clock import SystemClock
 from slotwise.daemon.questions import Questions
 from slotwise.schedd.api.job_actions import Actions
 from slotwise.schedd.api.requests import Action, JobAction
+from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.selection import JobSelection
 from slotwise.schedd.submission.convert import submitted_cluster
 from slotwise.table import pack_ads
@@ -36,12 +37,15 @@ async def disk_at_work(schedd: RunningAccessPoint) -> AsyncIterator[None]:
         other.close()
 
 
-async def abandoned(schedd: RunningAccessPoint, asked: Coroutine[Any, Any, Any]) -> None:
-    """Ask, and leave before the answer."""
+async def abandoned(
+    schedd: RunningAccessPoint, asked: Coroutine[Any, Any, Any], decided: Callable[[], bool] = lambda: True
+) -> None:
+    """Ask, and leave before the answer, once it is ``decided``."""
     async with disk_at_work(schedd):
         task = asyncio.create_task(asked)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
+        await schedd.until(decided)
         assert not task.done()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -80,6 +84,11 @@ async def test_a_removal_ends_the_run(schedd: RunningAccessPoint, point: Executi
         of.queue, of.ads, of.committer, of.claiming.activation, clock, of.materializer, questions, of.local
     )
     request = JobAction(Action.REMOVE, JobSelection(constraint="true"))
-    await abandoned(schedd, actions.act(Identity(f"{schedd.owner}@here", frozenset({"WRITE"})), request, False))
+    caller = Identity(f"{schedd.owner}@here", frozenset({"WRITE"}))
+
+    def removed() -> bool:
+        return all(job.status == Status.REMOVED for job in of.queue.jobs())
+
+    await abandoned(schedd, actions.act(caller, request, False), removed)
     await schedd.until_gone()
     assert [ad["JobStatus"] for ad in await schedd.history()] == [3]

@@ -308,7 +308,7 @@ class Actions:
         constraint = constraint_of(selection.ids if keys is None else (), selection.owners, selection.constraint)
         if not constraint:
             jobs = list(self._queue.jobs())
-            return _Selected(len(jobs), ((job, "") for job in jobs))
+            return _Selected(len(jobs), ((job, "") for job in jobs if not job.has_left))
         keys = await self._questions.keys(table, constraint)
         return _Selected(len(keys), ((job, "") for key in keys if (job := self._queue.by_key(key))))
 
