@@ -3,6 +3,7 @@ the worst for a pattern."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import sys
@@ -218,8 +219,22 @@ def worst_growth(pattern: re.Pattern[str] | re.Pattern[bytes], ways: set[str], s
 
     :param ways: how the pattern is used: match, fullmatch or anything else, which looks everywhere.
     """
+    with _deep():
+        return _worst_growth(Counting(pattern), ways, size)
+
+
+@contextlib.contextmanager
+def _deep() -> Iterator[None]:
+    """The counting recurses once a step. Other tests need the limit: with this one, C code would overflow its stack."""
+    limit = sys.getrecursionlimit()
     sys.setrecursionlimit(100_000)
-    counting = Counting(pattern)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _worst_growth(counting: Counting, ways: set[str], size: int) -> tuple[float, str]:
 
     def steps(text: str) -> float:
         try:
