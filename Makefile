@@ -10,7 +10,7 @@ SEED ?= 20260101
 TESTING = PROPTEST_RNG_SEED=$(SEED) $(BIN)/python build_support/testing.py $(if $(WORKERS),--workers $(WORKERS))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-quick test-real test-steady test-unit test-guest clients test-clients search lint format audit lock coverage bench docs \
+.PHONY: help build demo test test-rust test-quick test-real test-steady test-unit test-faults test-guest clients test-clients search lint format audit lock coverage bench docs \
 	docs-serve generate pictures hooks former wheel deb rpm check-deb smoke sdist release-check release-notes clean distclean
 
 help: ## This list
@@ -69,6 +69,9 @@ search: build ## The properties once more, on new random examples and many of th
 	HYPOTHESIS_PROFILE=search SLOTWISE_CLASSAD_CASES=200000 SLOTWISE_CLASSAD_SEED=$$(date +%s) \
 		$(BIN)/python -m pytest tests/property -q
 	SLOTWISE_FUZZ_CALLS=20000 SLOTWISE_FUZZ_SEED=$$(date +%s) $(BIN)/python -m pytest tests/pool/test_fuzz.py -q
+
+test-faults: build ## Random faults on a live pool (MINUTES, 60; SEED), and then what is lost, doubled or stuck (root, for full disks)
+	$(BIN)/python -m tests.faults --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED)) $(if $(KEEP),--keep)
 
 test-guest: build ## Host tests in emulated guests: cgroup version 2, LVM, Docker below systemd, machines that sleep (up to an hour; root)
 	@status=0; export PYTHON=$(abspath $(BIN))/python; \

@@ -90,6 +90,20 @@ def test_callers_that_wait_are_bounded_for_each_host_and_address() -> None:
     assert not book.may_wait("other", "10.7.7.7")
 
 
+def test_who_has_the_most_callers_makes_room_for_others() -> None:
+    book = _book()
+    flood = [book.wait("host", f"10.0.0.{n % 2}", "caller") for n in range(MOST_OF_HOST - 2)]
+    assert book.makes_room("host", "10.9.9.9") is None, "there is room"
+    book.wait("host", "10.1.1.1", "caller")
+    book.wait("host", "10.9.9.9", "caller")
+    assert book.makes_room("host", "10.9.9.9") == flood[0]
+    assert book.makes_room("other", "10.9.9.9") is None
+    # Nobody makes room for the flood itself.
+    assert book.makes_room("host", "10.0.0.0") is None and book.makes_room("host", "10.0.0.1") is None
+    book.take(flood[0])
+    assert book.may_wait("host", "10.9.9.9")
+
+
 def test_callers_are_known_by_their_addresses_of_either_family() -> None:
     assert caller_of(("10.0.0.1", 5)) == caller_of(("::ffff:10.0.0.1", 5, 0, 0)) == Caller("10.0.0.1", 5)
     assert caller_of(("fe80::1%eth0", 5, 0, 2)).shown == "ipv6:[fe80::1]:5"

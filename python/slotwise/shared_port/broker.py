@@ -109,14 +109,20 @@ class Broker(shared_port_pb2_grpc.BrokerServicer):
         """Take what a host could not connect, and end its registration with its stream: no later one of that host."""
         try:
             async for said in request:
-                found = self._book.take(said.connection, host_id)
-                if found is not None and not found.found.done():
+                if self._refuse(said.connection, 502, host_id):
                     _log.info("a host could not connect: %s", said.error[:200])
-                    found.found.set_result(502)
         except (grpc.RpcError, grpc.aio.AbortError):
             pass
         finally:
             _end(host)
+
+    def _refuse(self, name: str, status: int, host_id: str | None = None) -> bool:
+        """Answer the caller that waits under a name (for the host), if there is one."""
+        refused = self._book.take(name, host_id)
+        if refused is None or refused.found.done():
+            return False
+        refused.found.set_result(status)
+        return True
 
     async def serve(self, request: Request, caller: Caller, taken: socket.socket) -> None:
         """A caller for a registered host, or such a host for a caller that waits."""
@@ -132,6 +138,8 @@ class Broker(shared_port_pb2_grpc.BrokerServicer):
         host_id, loop = request.asked.host_id, asyncio.get_running_loop()
         host = self._hosts.get(host_id)
         self._count(CCBRequests=1, CCBStreamingRequests=1)
+        if host is not None and (crowding := self._book.makes_room(host_id, caller.network)) is not None:
+            self._refuse(crowding, 429)
         status = 503 if host is None else 0 if self._book.may_wait(host_id, caller.network) else 429
         if host is None or status:
             self._count(CCBRequestsNotFound=int(host is None), CCBRequestsFailed=int(host is not None))

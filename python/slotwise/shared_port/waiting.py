@@ -42,6 +42,24 @@ class Book(Struct, Generic[Way]):
             and self._of_address[address] < MOST_OF_ADDRESS
         )
 
+    def makes_room(self, host_id: str, address: str) -> str | None:
+        """The name of the caller that has to give way to one more from ``address``, where there is no place left for
+        the host, or at all: the one that has waited longest of the address with the most. So two addresses that ask for
+        a host without end do not keep others from it. None: nobody has to."""
+        if self._of_address[address] >= MOST_OF_ADDRESS:
+            return None
+        of_host = self._of_host[host_id] >= MOST_OF_HOST
+        if not of_host and len(self._waiting) < MOST:
+            return None
+        in_the_way = {
+            name: each.address for name, each in self._waiting.items() if not of_host or each.host_id == host_id
+        }
+        counts = Counter(in_the_way.values())
+        crowded, most = counts.most_common(1)[0]
+        if most <= counts[address] + 1:
+            return None
+        return next(name for name, other in in_the_way.items() if other == crowded)
+
     def wait(self, host_id: str, address: str, way: Way) -> str:
         """A caller waits: the name by which its host asks for it."""
         name = self.secret()
