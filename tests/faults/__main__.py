@@ -1,7 +1,7 @@
 """Faults on a live pool for some time, dealt from a seed; then what is lost, doubled or stuck.
 
-Each job writes its start and its end into a ledger, and takes a lock that a second instance of it at the same time would
-miss. At the end the ledger, the event logs, the history and the outputs are compared.
+Each job writes its start and its end into a ledger, and takes a lock that a second instance of it at the same time
+would miss. At the end the ledger, the event logs, the history and the outputs are compared.
 """
 
 from __future__ import annotations

@@ -56,7 +56,9 @@ class Blows:
                 disk.make_room()
         for pid in self._pool.pids().values():
             process.send(pid, signal.SIGCONT)
-        self._pool.until("the pool is up", lambda: self._pool.run("up", check=False).returncode == 0, limit_s=5 * LIMIT_S)
+        self._pool.until(
+            "the pool is up", lambda: self._pool.run("up", check=False).returncode == 0, limit_s=5 * LIMIT_S
+        )
 
     def _last(self, most_s: float) -> str:
         """The fault lasts for a while."""
@@ -64,7 +66,7 @@ class Blows:
         time.sleep(lasts_s)
         return f"{lasts_s:.1f} s"
 
-    def _strike(self, name: str, number: int) -> bool:
+    def _strike(self, name: str, number: signal.Signals) -> bool:
         pid = self._pool.pid(name)
         if pid is not None:
             process.send(pid, number)
@@ -133,7 +135,8 @@ class Blows:
         struck = ""
         if then_kill:
             time.sleep(self._choose.uniform(0, 1))
-            struck = " ".join(name for name in _DAEMONS if self._choose.random() < 0.5 and self._strike(name, signal.SIGKILL))
+            victims = [name for name in _DAEMONS if self._choose.random() < 0.5]
+            struck = " ".join(name for name in victims if self._strike(name, signal.SIGKILL))
         lasts = self._last(15)
         disk.make_room()
         return f"{struck} {lasts}".strip()

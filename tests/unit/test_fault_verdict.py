@@ -21,7 +21,7 @@ WELL = Seen(
 
 def test_all_is_well() -> None:
     verdict = judge(WELL)
-    assert not verdict and [line.split() for line in verdict.lines()][0] == ["lost", "0"]
+    assert not verdict and next(line.split() for line in verdict.lines()) == ["lost", "0"]
 
 
 @pytest.mark.parametrize(
