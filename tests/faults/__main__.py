@@ -31,6 +31,7 @@ MASTER_BACKOFF_CEILING = 2
 RESERVED_DISK = 0
 JOB_LEASE = 60
 SLOTWISE_USE_GPUS = false
+MOUNT_UNDER_SCRATCH =
 """
 SCRIPT = """#!/bin/sh
 exec 9>>"$1/locks/$2"
@@ -58,8 +59,13 @@ class Trial:
         self.pool = Pool(home, CONFIG)
         self._base, self._users = base, users
         self._acknowledged: set[str] = set()
-        for name in ("locks", "logs"):
-            ((users if name == "logs" else base) / name).mkdir()
+        (users / "logs").mkdir()
+        # Where this is run by root, jobs run as nobody.
+        base.chmod(0o755)
+        (base / "locks").mkdir()
+        (base / "ledger").touch()
+        for path in (base / "locks", base / "ledger"):
+            path.chmod(0o777)
         self._script = base / "job.sh"
         self._script.write_text(SCRIPT)
         self._script.chmod(0o755)
@@ -120,10 +126,9 @@ class Trial:
         """All that is left."""
         said = self.pool.run("history", "-af", "ClusterId", "ProcId", "JobStatus").stdout
         rows = [line.split() for line in said.splitlines()]
-        ledger = self._base / "ledger"
         return Seen(
             acknowledged=self._acknowledged,
-            ledger=ledger.read_text().splitlines() if ledger.exists() else [],
+            ledger=(self._base / "ledger").read_text().splitlines(),
             events=self.events(),
             history=[(f"{cluster}.{proc}", int(status)) for cluster, proc, status in rows],
             queue=set(self.queue()),
