@@ -33,7 +33,8 @@ JOB_LEASE = 60
 SLOTWISE_USE_GPUS = false
 MOUNT_UNDER_SCRATCH =
 """
-SCRIPT = """#!/bin/sh
+#: What cannot be written on a full disk is the job's own loss: it fails, and is run again.
+SCRIPT = """#!/bin/sh -e
 exec 9>>"$1/locks/$2"
 flock -n 9 || echo "twice $2" >> "$1/ledger"
 echo "start $2" >> "$1/ledger"
@@ -86,7 +87,8 @@ class Trial:
             f"arguments = {self._base} $(Cluster).$(Process) {choose.uniform(0, 6):.1f}\n"
             f"initialdir = {self._users}\nshould_transfer_files = YES\nwhen_to_transfer_output = ON_EXIT\n"
             "transfer_output_files = made.$(Cluster).$(Process)\noutput = said.$(Cluster).$(Process)\n"
-            f"log = {self._users}/logs/$(Cluster)\nrequest_memory = 10\nrequest_disk = 100\nqueue {AT_A_TIME}\n"
+            f"log = {self._users}/logs/$(Cluster)\nrequest_memory = 10\nrequest_disk = 100\n"
+            f"max_retries = 1000\nqueue {AT_A_TIME}\n"
         )
         done = self.pool.run("submit", "-terse", str(description), check=False)
         if done.returncode == 0 and (found := re.match(r"(\d+)\.", done.stdout)):
