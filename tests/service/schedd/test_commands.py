@@ -137,15 +137,19 @@ async def test_a_command_says_that_the_disk_is_full_and_takes_effect_when_it_is_
 
     def full(connection: sqlite3.Connection, batches: list[Batch]) -> None:
         if is_full:
-            raise sqlite3.OperationalError("database or disk is full")
+            error = sqlite3.OperationalError("database or disk is full")
+            error.sqlite_errorcode = sqlite3.SQLITE_FULL
+            raise error
         honest(connection, batches)
 
     store._transaction = full  # type: ignore[method-assign]
-    for words in (("hold", str(cluster)), ("qedit", f"{cluster}.0", "Wanted", "7")):
-        refused = await run(schedd, *words)
-        assert refused.status == 1
-        assert "the job queue cannot be written: database or disk is full; what was asked for takes" in refused.err
-        assert "is the disk of SPOOL full?" in refused.err
+    # Its disk was full from the moment on that this was decided.
+    accepted = await run(schedd, "hold", str(cluster))
+    assert accepted.status == 1
+    assert "the job queue cannot be written: database or disk is full; what was asked for takes" in accepted.err
+    refused = await run(schedd, "qedit", f"{cluster}.0", "Wanted", "7")
+    assert refused.status == 1 and "takes effect" not in refused.err
+    assert all("make room on the disk of SPOOL" in said.err for said in (accepted, refused))
     assert sum("retrying" in line for line in caplog.messages) == 1, "said once, not at each attempt"
 
     async def writes() -> bool:
@@ -155,7 +159,8 @@ async def test_a_command_says_that_the_disk_is_full_and_takes_effect_when_it_is_
     await schedd.until(writes)
     assert any("is written again" in line for line in caplog.messages)
     ads = json.loads((await run(schedd, "q", "-json")).out)
-    assert [ad["JobStatus"] for ad in ads] == [5, 5] and ads[0]["Wanted"] == 7
+    assert [ad["JobStatus"] for ad in ads] == [5, 5]
+    assert "Wanted" not in ads[0], "what is refused is not done later"
 
 
 async def test_jobs_that_are_not_named_one_by_one_are_meant_if_it_suits_them(schedd: RunningAccessPoint) -> None:
