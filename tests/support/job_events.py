@@ -109,7 +109,7 @@ JOBS = (
     Job("remove_after_hold", SLEEP, ABORTED, (), (Act(EXECUTE, ("hold",)), Act(HELD, ("rm",)))),
     Job("vacated", ONCE, TERMINATED, (), (Act(EXECUTE, ("vacate-job",)),)),
     Job("vacated_fast", ONCE, TERMINATED, (), (Act(EXECUTE, ("vacate-job", "-fast")),)),
-    Job("suspended", "sleep 4", TERMINATED, (), (Act(EXECUTE, ("suspend",)), Act(SUSPENDED, ("continue",)))),
+    Job("suspended", "sleep 15", TERMINATED, (), (Act(EXECUTE, ("suspend",)), Act(SUSPENDED, ("continue",)))),
     Job("edited", SLEEP, EDITED, ("requirements = False",), (Act(SUBMIT, ("prio", "-p", "5")),)),
     Job("no_program", "exit 0", HELD, ("executable = /nonexistent/prog", "transfer_executable = False")),
     Job(
