@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import os
 import shutil
 import sqlite3
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from slotwise import durable_files
 from slotwise.daemon import database
 from slotwise.daemon.database import MEMORY
 from slotwise.errors import HostError
@@ -111,9 +111,7 @@ class AccountingStore:
             partial.unlink(missing_ok=True)
             with contextlib.closing(database.connect(partial)) as copy:
                 self._database.backup(copy)
-            with partial.open("rb") as file:
-                os.fsync(file.fileno())
-            partial.replace(_copy_of(path))
+            durable_files.replace(partial, _copy_of(path))
         except (sqlite3.Error, OSError) as error:
             _log.warning("cannot renew %s, the copy of usage and priorities: %s", _copy_of(path), error)
             with contextlib.suppress(OSError):
