@@ -239,6 +239,11 @@ def with_added(slot_ad: bytes, matched_ad: bytes) -> bytes:
     return pack_ads([ad])
 
 
+def _startd_of(slot_name: str) -> str:
+    """The name of the startd that a slot of this name belongs to; empty where the name has no @."""
+    return slot_name.partition("@")[2]
+
+
 class ClaimTable:
     """All claims, runs and pending requests."""
 
@@ -252,6 +257,8 @@ class ClaimTable:
         self.excess = ExcessBook()
         self._serial = 0
         self._at: dict[str, dict[str, Claim]] = {}
+        #: Where claims are held on slots of startds, by what follows the @ in their names.
+        self._addresses: dict[str, set[str]] = {}
         self._idle: dict[str, Claim] = {}
         self._unheard: dict[str, Claim] = {}
 
@@ -303,7 +310,12 @@ class ClaimTable:
     def add(self, claim: Claim) -> None:
         """A claim was granted or restored."""
         self.claims[claim.id] = claim
+        self._put(claim)
+
+    def _put(self, claim: Claim) -> None:
         self._at.setdefault(claim.startd, {})[claim.id] = claim
+        if name := _startd_of(claim.slot_name):
+            self._addresses.setdefault(name, set()).add(claim.startd)
 
     def drop(self, claim: Claim) -> None:
         """The claim has ended."""
@@ -314,6 +326,7 @@ class ClaimTable:
             del here[claim.id]
             if not here:
                 del self._at[claim.startd]
+                self._left(claim, claim.startd)
             self.outcomes.over(claim.match_id)
             self.excess.gone(claim.slot_name, claim.submitter)
 
@@ -324,17 +337,25 @@ class ClaimTable:
 
     def addresses_of(self, slot_name: str) -> list[str]:
         """Where the claims on the slots of one startd are held, by the name of one of its slots."""
-        _, _, name = slot_name.partition("@")
-        return [startd for startd in self._at if name and self.slot_at(startd).partition("@")[2] == name]
+        return sorted(self._addresses.get(_startd_of(slot_name), ()))
 
     def moved(self, former: str, startd: str) -> None:
         """The startd at ``former`` answers elsewhere now."""
         for claim in self._at.pop(former, {}).values():
             claim.startd = startd
-            self._at.setdefault(startd, {})[claim.id] = claim
+            self._left(claim, former)
+            self._put(claim)
         for request in self.pending.values():
             if request.startd == former:
                 request.startd = startd
+
+    def _left(self, claim: Claim, startd: str) -> None:
+        """No claim is held at an address any more; ``claim`` was one of them."""
+        name = _startd_of(claim.slot_name)
+        addresses = self._addresses.get(name, set())
+        addresses.discard(startd)
+        if not addresses:
+            self._addresses.pop(name, None)
 
     def pending_at(self, startd: str) -> Iterator[ClaimRequestPending]:
         """Unanswered requests at one startd."""
