@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S
 
 BASE = "NUM_CPUS = 4\nRunBenchmarks = false\nNEGOTIATOR_INTERVAL = 2\n"
 
@@ -254,7 +255,7 @@ def test_daemons_take_descriptors_that_jobs_do_not_get(make_pool: Callable[[str]
     pool = make_pool(BASE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (900, hard))
     try:
-        pool.run("up")  # a process of this one
+        assert pool.begin("up").wait(LIMIT_S) == 0  # a process of this one
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     wanted = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)

@@ -94,7 +94,7 @@ def run(pool: Pool, markdown: str) -> None:
     assert commands, "the page shows no commands"
     programs = pool.root / "bin"
     programs.mkdir(exist_ok=True)
-    (programs / "slotwise").write_text(f'#!/bin/sh\nexec {sys.executable} -m slotwise "$@"\n')
+    (programs / "slotwise").write_text(f'#!/bin/sh\nexec {Pool.command[0]} "$@"\n')
     (programs / "python3").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     for program in programs.iterdir():
         program.chmod(0o755)

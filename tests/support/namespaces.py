@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from tests.support.pool import Pool
+from tests.support import nursery
+from tests.support.pool import Pool, wants_an_interpreter
 from tests.support.waiting import LIMIT_S
 
 #: Within a namespace of its own: host names, the host's own name, then the command.
@@ -29,19 +30,23 @@ class Host(Pool):
 
     def words(self, *words: str, who: Sequence[str] = ()) -> list[str]:
         """The command line of ``slotwise`` on the host, behind words that make somebody else of root."""
-        return [*self._inside(*who), "-m", "slotwise", *words]
+        return [*self._inside(*who), sys.executable, "-m", "slotwise", *words]
 
     def python(self, program: str, *words: str) -> str:
         """What a Python program prints that runs on the host, as its root."""
         done = subprocess.run(
-            [*self._inside(), "-c", program, *words], env=self.env, cwd=self.root, capture_output=True, text=True
+            [*self._inside(), sys.executable, "-c", program, *words],
+            env=self.env,
+            cwd=self.root,
+            capture_output=True,
+            text=True,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def _inside(self, *who: str) -> list[str]:
         inside = ["ip", "netns", "exec", self.namespace, "unshare", "-u", "sh", "-c", _INSIDE, "sh", str(self._hosts)]
-        return [*inside, f"{self.name}.example", *who, sys.executable]
+        return [*inside, f"{self.name}.example", *who]
 
     def run(
         self, *words: str, check: bool = True, timeout: float = 2 * LIMIT_S, cwd: Path | None = None, **env: str
@@ -58,15 +63,21 @@ class Host(Pool):
         **env: str,
     ) -> subprocess.CompletedProcess[str]:
         """Run ``slotwise`` on the host, behind the words of a command that makes somebody else of root."""
-        done = subprocess.run(
-            self.words(*words, who=who),
-            env=self.env | env,
-            cwd=cwd or self.root,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-        )
+        environment, directory = self.env | env, cwd or self.root
+        if not who and wants_an_interpreter(words):
+            place = nursery.Place(self.namespace, str(self._hosts), f"{self.name}.example")
+            done = nursery.run(words, environment, directory, timeout, place)
+        else:
+            done = subprocess.run(
+                # Root's commands are those of the host's own command server, where there is one.
+                self.words(*words, who=who) if who else [*self._inside(), *self.command, *words],
+                env=environment,
+                cwd=directory,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+            )
         assert not check or done.returncode == 0, f"{self.name}: {words}: {done.stdout}{done.stderr}\n{self.logs()}"
         return done
 

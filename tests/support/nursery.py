@@ -1,17 +1,21 @@
-"""Starts pools from a process that has imported the daemons already.
+"""Starts pools, and commands, from a process that has imported the daemons already.
 
 An interpreter that has imported what a pool needs costs a third of a second of a core, each start of a pool has three,
 and a whole run starts hundreds of pools. A process beside that of pytest has imported it all: each start and stop is
-a fork of it that runs the command as its own interpreter would: only the start of the interpreter is left out, which
-the tests of `up` itself, of upgrades and of installed packages have.
+a fork of it that runs the command as its own interpreter would, and so is each command that a pool's command server
+leaves to a process of its own. Only the start of the interpreter is left out, which the tests of `up` itself, of
+upgrades and of installed packages have.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import gc
 import importlib
 import json
 import os
+import selectors
 import signal
 import socket
 import subprocess
@@ -22,6 +26,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, convert
+from msgspec.structs import asdict
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.main import dispatch
 from slotwise.daemon import process
@@ -29,6 +35,14 @@ from slotwise.daemon.registry import DAEMONS
 from slotwise.master import startup
 
 _CHANNEL = "SLOTWISE_TESTS_NURSERY"
+#: Of the commands that a pool's command server does not serve, those that tests ask most.
+_COMMANDS = (
+    "slotwise.cli.host.personal_pool", "slotwise.cli.host.config", "slotwise.cli.host.token", "slotwise.cli.jobs.wait",
+    "slotwise.cli.pool.negotiator", "slotwise.cli.pool.ping",
+)  # fmt: skip
+_CLONE_NEWNS, _CLONE_NEWUTS, _CLONE_NEWNET = 0x20000, 0x4000000, 0x40000000
+_MS_BIND, _MS_REC, _MS_SLAVE, _MNT_DETACH = 0x1000, 0x4000, 0x80000, 2
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Forked:
@@ -98,36 +112,86 @@ def become(
         process.leave(status)
 
 
+class Place(Struct, frozen=True):
+    """A host that is a network namespace.
+
+    :param namespace: its name for ``ip netns``.
+    :param hosts: what is /etc/hosts there.
+    :param hostname: what it calls itself.
+    """
+
+    namespace: str
+    hosts: str
+    hostname: str
+
+    def enter(self) -> None:
+        """Be there from now on, as after ``ip netns exec``, with the host's own /etc/hosts and name."""
+        with open(f"/run/netns/{self.namespace}", "rb") as namespace:
+            _must(_libc.setns(namespace.fileno(), _CLONE_NEWNET))
+        _must(_libc.unshare(_CLONE_NEWNS | _CLONE_NEWUTS))
+        _must(_libc.mount(b"", b"/", None, _MS_SLAVE | _MS_REC, None))
+        _must(_libc.umount2(b"/sys", _MNT_DETACH))
+        _must(_libc.mount(self.namespace.encode(), b"/sys", b"sysfs", 0, None))
+        _must(_libc.mount(self.hosts.encode(), b"/etc/hosts", None, _MS_BIND, None))
+        socket.sethostname(self.hostname)
+
+
+def _must(answer: int) -> None:
+    if answer:
+        raise OSError(ctypes.get_errno(), "cannot enter a network namespace")
+
+
 def main() -> None:
     """Serve one process of pytest until it closes its end."""
     channel = socket.socket(fileno=int(os.environ.pop(_CHANNEL)))
-    for module in ("slotwise.cli.host.personal_pool", "slotwise.master.shutdown", "slotwise.daemon.runtime"):
-        importlib.import_module(module)
-    for module in DAEMONS.values():
+    for module in (*_COMMANDS, "slotwise.master.shutdown", "slotwise.daemon.runtime", *DAEMONS.values()):
         importlib.import_module(module)
     gc.collect()
     gc.freeze()
     vars(startup)["subprocess"] = Forked
-    while True:
-        data, descriptors, _, _ = socket.recv_fds(channel, 1 << 20, 2)
-        if not data:
-            return
-        request = json.loads(data)
-        pid = os.fork()
-        if not pid:
-            become(request["words"], request["env"], request["cwd"], (descriptors[0], descriptors[1]))
-        for descriptor in descriptors:
-            os.close(descriptor)
-        channel.send(json.dumps({"pid": pid}).encode())
-        _, status = os.waitpid(pid, 0)
-        channel.send(json.dumps({"status": os.waitstatus_to_exitcode(status)}).encode())
+    with selectors.DefaultSelector() as ready:
+        ready.register(channel, selectors.EVENT_READ)
+        while True:
+            for key, _ in ready.select():
+                if key.fileobj is not channel:
+                    ready.unregister(key.fileobj)
+                    _tell_end(*key.data)
+                elif (born := _bear(channel)) is None:
+                    return
+                else:
+                    ready.register(born[1], selectors.EVENT_READ, born)
+
+
+def _bear(channel: socket.socket) -> tuple[int, int, socket.socket] | None:
+    """Start what the next call wants: its pid, a descriptor of the process and where its end is told; None: no more."""
+    data, descriptors, _, _ = socket.recv_fds(channel, 1 << 20, 3)
+    if not data:
+        return None
+    out, errors, answers = descriptors
+    request = json.loads(data)
+    pid = os.fork()
+    if not pid:
+        if request["place"]:
+            convert(request["place"], Place).enter()
+        become(request["words"], request["env"], request["cwd"], (out, errors))
+    os.close(out)
+    os.close(errors)
+    caller = socket.socket(fileno=answers)
+    caller.send(json.dumps({"pid": pid}).encode())
+    return pid, os.pidfd_open(pid), caller
+
+
+def _tell_end(pid: int, handle: int, caller: socket.socket) -> None:
+    os.close(handle)
+    _, status = os.waitpid(pid, 0)
+    with caller, contextlib.suppress(OSError):
+        caller.send(json.dumps({"status": os.waitstatus_to_exitcode(status)}).encode())
 
 
 class Nursery:
-    """The end of the process of pytest."""
+    """The end of the process of pytest; its threads may call at the same time."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         quiet = subprocess.DEVNULL
         with theirs:
@@ -142,18 +206,21 @@ class Nursery:
             )
 
     def run(
-        self, words: Sequence[str], env: Mapping[str, str], cwd: Path, timeout: float
+        self, words: Sequence[str], env: Mapping[str, str], cwd: Path, timeout: float, place: Place | None
     ) -> subprocess.CompletedProcess[str]:
         """What ``slotwise`` with ``words`` does."""
-        with self._lock, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
-            request = {"words": list(words), "env": dict(env), "cwd": str(cwd)}
-            socket.send_fds(self._channel, [json.dumps(request).encode()], [out.fileno(), errors.fileno()])
-            pid = self._answer(None)["pid"]
+        mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with mine, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+            request = {"words": list(words), "env": dict(env), "cwd": str(cwd), "place": place and asdict(place)}
+            with theirs:
+                descriptors = [out.fileno(), errors.fileno(), theirs.fileno()]
+                socket.send_fds(self._channel, [json.dumps(request).encode()], descriptors)
+            pid = self._answer(mine, None)["pid"]
             try:
-                status = self._answer(timeout)["status"]
+                status = self._answer(mine, timeout)["status"]
             except TimeoutError:
                 os.kill(pid, signal.SIGKILL)
-                self._answer(None)
+                self._answer(mine, None)
                 raise subprocess.TimeoutExpired(["slotwise", *words], timeout) from None
             texts = []
             for stream in (out, errors):
@@ -161,9 +228,9 @@ class Nursery:
                 texts.append(stream.read().decode(errors="surrogateescape"))
             return subprocess.CompletedProcess(["slotwise", *words], status, *texts)
 
-    def _answer(self, timeout: float | None) -> dict[str, int]:
-        self._channel.settimeout(timeout)
-        data = self._channel.recv(1 << 16)
+    def _answer(self, channel: socket.socket, timeout: float | None) -> dict[str, int]:
+        channel.settimeout(timeout)
+        data = channel.recv(1 << 16)
         if not data:
             raise AssertionError(f"the nursery of pools ended with {self._process.wait()}")
         answer: dict[str, int] = json.loads(data)
@@ -171,13 +238,17 @@ class Nursery:
 
 
 _own: list[Nursery] = []
+_lock = threading.Lock()
 
 
-def run(words: Sequence[str], env: Mapping[str, str], cwd: Path, timeout: float) -> subprocess.CompletedProcess[str]:
-    """What ``slotwise`` with ``words`` does, run by the nursery of this process of pytest."""
-    if not _own:
-        _own.append(Nursery())
-    return _own[0].run(words, env, cwd, timeout)
+def run(
+    words: Sequence[str], env: Mapping[str, str], cwd: Path, timeout: float, place: Place | None = None
+) -> subprocess.CompletedProcess[str]:
+    """What ``slotwise`` with ``words`` does, on a host if one is named, run by the nursery of this process of pytest."""
+    with _lock:
+        if not _own:
+            _own.append(Nursery())
+    return _own[0].run(words, env, cwd, timeout, place)
 
 
 if __name__ == "__main__":

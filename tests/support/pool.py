@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import slotwise
+from slotwise.cli import registry
 from slotwise.daemon import lock, process
 from slotwise.daemon.registry import DAEMONS
 from slotwise.home import PoolHome
@@ -23,6 +24,12 @@ from tests.support.waiting import LIMIT_S, block_until
 _PACKAGE_PATH = str(Path(slotwise.__file__).parent.parent)
 # The command as users have it: a running pool's command server takes it, a process of its own does without one.
 _LAUNCHER = str(Path(sys.executable).parent / "slotwise")
+
+
+def wants_an_interpreter(words: Sequence[str]) -> bool:
+    """Whether no command server would run the command: the launcher becomes an interpreter then."""
+    entry = registry.find(words[0]) if words else None
+    return entry is not None and not entry.may_be_resident(list(words[1:]))
 
 
 class Pool:
@@ -55,15 +62,18 @@ class Pool:
         self, *words: str, check: bool = True, timeout: float = 2 * LIMIT_S, cwd: Path | None = None, **env: str
     ) -> subprocess.CompletedProcess[str]:
         """Run ``slotwise`` with ``words``; fails the test when it does and ``check`` is set."""
-        done = subprocess.run(
-            [*self.command, *words],
-            env=self.env | env,
-            cwd=cwd or self.root,
-            capture_output=True,
-            text=True,
-            errors="surrogateescape",
-            timeout=timeout,
-        )
+        if self.command == Pool.command and wants_an_interpreter(words):
+            done = nursery.run(words, self.env | env, cwd or self.root, timeout)
+        else:
+            done = subprocess.run(
+                [*self.command, *words],
+                env=self.env | env,
+                cwd=cwd or self.root,
+                capture_output=True,
+                text=True,
+                errors="surrogateescape",
+                timeout=timeout,
+            )
         return self._checked(done, words) if check else done
 
     def _checked(
@@ -72,13 +82,6 @@ class Pool:
         if done.returncode:
             raise AssertionError(f"slotwise {' '.join(words)}: exit {done.returncode}\n{done.stdout}\n{done.stderr}")
         return done
-
-    def _run_warm(self, *words: str) -> None:
-        """Run ``slotwise`` with ``words`` without the start of an interpreter, unless others run it elsewhere."""
-        if self.command == Pool.command and type(self).run is Pool.run:
-            self._checked(nursery.run(words, self.env, self.root, 2 * LIMIT_S), words)
-        else:
-            self.run(*words)
 
     def begin(self, *words: str) -> subprocess.Popen[bytes]:
         """Start ``slotwise`` with ``words`` and let it run; its output is dropped."""
@@ -92,11 +95,11 @@ class Pool:
 
     def up(self) -> None:
         """Start the pool."""
-        self._run_warm("up")
+        self.run("up")
 
     def down(self) -> None:
         """Stop the pool, fast, and see that no daemon is left."""
-        self._run_warm("down", "--fast")
+        self.run("down", "--fast")
         left = self.pids()
         assert not left, f"daemons left after `down`: {left}"
 
@@ -151,7 +154,8 @@ class Pool:
 
     def destroy(self) -> None:
         """End everything by force, for the end of a test that failed."""
-        self.run("down", "--fast", check=False)
+        if self.pids():
+            self.run("down", "--fast", check=False)
         for pid in self.pids().values():
             process.send(pid, signal.SIGKILL)
         if self.home.execute.parent != self.home.root:
