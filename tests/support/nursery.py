@@ -244,7 +244,7 @@ _lock = threading.Lock()
 def run(
     words: Sequence[str], env: Mapping[str, str], cwd: Path, timeout: float, place: Place | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """What ``slotwise`` with ``words`` does, on a host if one is named, run by the nursery of this process of pytest."""
+    """What ``slotwise`` with ``words`` does, on a host where one is named, in the nursery of this pytest."""
     with _lock:
         if not _own:
             _own.append(Nursery())
