@@ -24,6 +24,9 @@ def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setattr(module, "OUT", tmp_path)
     monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(_RUNNER.parents[1]))
+    # Each of its dozen starts of pytest would import all plugins.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p xdist.plugin")
     return module
 
 
