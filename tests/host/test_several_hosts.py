@@ -278,3 +278,30 @@ def test_daemons_that_come_back_at_other_ports_find_what_runs(hosts: dict[str, H
         assert [(ap.root / f"{name}.{number}.out").read_text() for number in (0, 1)] == ["ep.example\n"] * 2
     for host in (ep, ap, cm):
         host.down()
+
+
+def test_runs_go_on_when_the_addresses_of_hosts_change(hosts: dict[str, Host]) -> None:
+    """As with another lease of DHCP: the hosts keep their names, connections to the former addresses are dead."""
+    cm, ap, ep = hosts.values()
+    for host in hosts.values():
+        host.config_file.write_text(host.config_file.read_text() + "MOUNT_UNDER_SCRATCH =\n")
+    _join(cm, ap, ep)
+    ep.until("all have advertised", lambda: _kinds(ap) >= {"Scheduler", "Machine", "Negotiator", "Collector"})
+    go = Path(ep.root.parent, "go")
+    (ap.root / "job.sub").write_text(
+        f"executable = /bin/sh\narguments = \"-c 'until [ -e {go} ]; do sleep 0.1; done; hostname'\"\n"
+        f"output = job.out\nlog = job.log\nrequest_disk = 10M\nqueue\n"
+    )
+    ap.run("submit", "job.sub")
+    log = ap.root / "job.log"
+    ap.until("it runs", lambda: "Job executing" in log.read_text())
+    ep.renumber(32)
+    ap.renumber(33)
+    go.touch()
+    # A keepalive finds out, after up to a minute and 20 s.
+    ap.run("wait", "-wait", str(int(3 * LIMIT_S)), log.name, timeout=4 * LIMIT_S)
+    text = log.read_text()
+    assert (text.count("Job executing"), text.count("Job terminated")) == (1, 1), text
+    assert (ap.root / "job.out").read_text() == "ep.example\n"
+    for host in (ep, ap, cm):
+        host.down()

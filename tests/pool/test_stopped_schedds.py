@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -12,6 +13,8 @@ from slotwise.master.watchdog import state
 
 from tests.support.pool import Pool
 
+LATE = "Waiting for the schedd, which has not answered for 10 s"
+
 
 def described(pool: Pool) -> str:
     path = Path(pool.root, "it.sub")
@@ -19,19 +22,43 @@ def described(pool: Pool) -> str:
     return str(path)
 
 
-def test_a_submission_says_what_it_waits_for(make_pool: Callable[[str], Pool]) -> None:
+def test_commands_say_what_they_wait_for(make_pool: Callable[[str], Pool]) -> None:
     pool = make_pool("DAEMON_LIST = MASTER, COLLECTOR, SCHEDD\n")
     pool.up()
+    pool.run("submit", described(pool))
     stopped = pool.stop("schedd")
-    said = pool.root / "said"
-    with said.open("w") as stream:
-        asked = subprocess.Popen(
-            [*pool.command, "submit", described(pool)], env=pool.env, cwd=pool.root, stdout=stream, stderr=stream
-        )
-    pool.until("it says so", lambda: "Waiting for the schedd, which has not answered for 10 s" in said.read_text())
-    os.kill(stopped, signal.SIGCONT)
-    assert asked.wait() == 0
-    assert len(pool.json("q")) == 1
+    commands = (
+        ("submit", str(pool.root / "it.sub")),
+        ("hold", "1"),
+        ("prio", "-p", "5", "1"),
+        ("qedit", "1", "Extra", "1"),
+        ("q",),
+        ("q", "-global"),
+        ("q", "-totals"),
+        ("history",),
+        ("release", "7"),
+        ("rm", "8"),
+        ("qusers",),
+    )
+    with contextlib.ExitStack() as files:
+        started = []
+        for number, words in enumerate(commands):
+            said = pool.root / f"said.{number}"
+            stream = files.enter_context(said.open("w"))
+            command = [*pool.command, *words]
+            asked = subprocess.Popen(command, env=pool.env, cwd=pool.root, stdout=subprocess.DEVNULL, stderr=stream)
+            started.append((words, said, asked))
+        for words, said, _ in started:
+            pool.until(f"{words} says so", lambda said=said: LATE in said.read_text())
+        os.kill(stopped, signal.SIGCONT)
+        assert [(words, asked.wait()) for words, _, asked in started if words[1:] not in (("7",), ("8",))] == [
+            (words, 0) for words in commands if words[1:] not in (("7",), ("8",))
+        ]
+        for words, said, asked in started:
+            asked.wait()
+            assert said.read_text().count(LATE) == 1, words
+    assert len(pool.json("q")) == 2
+    assert LATE not in pool.run("q").stderr
 
 
 def test_a_submission_that_is_killed_before_it_was_sent_queues_nothing(make_pool: Callable[[str], Pool]) -> None:

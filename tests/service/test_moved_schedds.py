@@ -156,3 +156,37 @@ async def test_another_access_point_that_takes_a_schedds_name_does_not_take_its_
         await schedd.send(claim, release=startd_pb2.ReleaseClaim())
         host.starter.gone("1.1#1")
         await until(lambda: schedd.ended(claim) is not None, "its stream goes on after the other's end")
+
+
+async def test_a_schedd_that_means_another_startd_is_told_so_and_its_claims_stay(tmp_path: Path) -> None:
+    """Both were started again, and this one got the port of the other, whose claims the hello names."""
+    async with startd_host(tmp_path) as host:
+        name = host.point.settings.name
+        async with schedd_at(host, address=HERE) as schedd:
+            claims = await claimed(host, schedd, "1.0#1")
+        call = startd_pb2_grpc.StartdStub(host.channel).Claims(metadata=metadata("DAEMON", identity="condor@ap"))
+        hello = startd_pb2.ScheddHello(
+            schedd_name="schedd@ap", schedd_address=HERE, claim_ids=["one of the other's"], startd_name="other.test"
+        )
+        await call.write(startd_pb2.ClaimRequest(hello=hello))
+        answer = await call.read()
+        assert (answer.known.startd_name, list(answer.known.claims)) == (name, [])
+        assert await call.read() is grpc.aio.EOF
+        assert host.place("slot1_1") == "Claimed/Busy"
+        async with schedd_at(host, address=HERE, claim_ids=claims) as schedd:
+            (known,) = [event.known for event in schedd.events if event.WhichOneof("what") == "known"]
+            assert [one.claim_id for one in known.claims] == claims and known.startd_name == name
+
+
+async def test_a_startd_with_another_name_than_before_is_known_by_a_claim(tmp_path: Path) -> None:
+    async with startd_host(tmp_path) as host:
+        async with schedd_at(host, address=HERE) as schedd:
+            claims = await claimed(host, schedd, "1.0#1")
+        call = startd_pb2_grpc.StartdStub(host.channel).Claims(metadata=metadata("DAEMON", identity="condor@ap"))
+        hello = startd_pb2.ScheddHello(
+            schedd_name="schedd@ap", schedd_address=HERE, claim_ids=claims, startd_name="as.it.was.named"
+        )
+        await call.write(startd_pb2.ClaimRequest(hello=hello))
+        answer = await call.read()
+        assert [one.claim_id for one in answer.known.claims] == claims
+        call.cancel()

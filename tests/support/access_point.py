@@ -160,8 +160,8 @@ class RunningAccessPoint:
         reply = await self.stub.SubmitOne(bundle, metadata=self.user)
         return int(reply.clusters[0].cluster_id)
 
-    async def negotiate(self, startd: str, *, slots: int = 100) -> int:
-        """Play a cycle: every request gets slots at ``startd``; returns the number of matches."""
+    async def negotiate(self, startd: str, *, slots: int = 100, name: str = "ep") -> int:
+        """Play a cycle: every request gets slots at ``startd``, named ``name``; returns the number of matches."""
         query = schedd_pb2.ResourceRequestsQuery(significant_attributes=["RequestCpus", "RequestMemory"])
         batch = schedd_pb2.MatchBatch(cycle=self.cycle, negotiator_name="test")
         self.cycle += 1
@@ -176,7 +176,7 @@ class RunningAccessPoint:
                 group = batch.submitters.add(submitter=ad["Submitter"])
                 group.matches.add(
                     autocluster_id=ad["AutoClusterId"],
-                    slot_name="slot1@ep",
+                    slot_name=f"slot1@{name}",
                     startd_address=startd,
                     claim_id="<ep>#1#0#pslot",
                     count=count,

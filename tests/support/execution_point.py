@@ -112,6 +112,8 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
         #: Whose job a schedd said it was, by the message that said so.
         self.users: dict[str, str] = {}
         self.refuse_claims = False
+        #: Which others schedds have looked for here.
+        self.mistaken: list[str] = []
         #: How often schedds said they would tell that they live, seconds.
         self.alive_intervals: list[int] = []
         #: How many more times it gives what is left of its slot to a schedd that asks for it.
@@ -205,7 +207,11 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
     def take(self, request: Any, queue: Any) -> None:
         what = request.WhichOneof("what")
         if what == "hello":
-            known = startd_pb2.ClaimsKnown()
+            known = startd_pb2.ClaimsKnown(startd_name=self.name)
+            if request.hello.startd_name not in ("", self.name):
+                self.mistaken.append(request.hello.startd_name)
+                queue.put_nowait(startd_pb2.ClaimEvent(known=known))
+                return
             held = set(request.hello.claim_ids)
             for claim_id in [claim for claim in self.claims if claim not in held]:
                 del self.claims[claim_id]  # granted, but the grant was lost

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from slotwise.classad import ExprTree
+from slotwise.clock import SystemClock
+from slotwise.daemon.ad_query import answer
+from slotwise.daemon.questions import Questions
 from slotwise.table import AdTable
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc
 
@@ -16,6 +20,7 @@ class FakeCollector(collector_pb2_grpc.CollectorServicer):
         self.private = AdTable()
         self.daemons = AdTable()
         self.invalidated: list[str] = []
+        self._questions = Questions(SystemClock())
 
     async def Advertise(self, requests: Any, context: Any) -> Any:
         """Take in a stream of ads."""
@@ -28,3 +33,9 @@ class FakeCollector(collector_pb2_grpc.CollectorServicer):
         """Drop ads."""
         self.invalidated += list(request.keys)
         return collector_pb2.InvalidateReply(removed=len(request.keys))
+
+    async def Query(self, request: Any, context: Any) -> Any:
+        """Public ads."""
+        constraint = ExprTree(request.constraint) if request.constraint else None
+        async for chunk in answer(self._questions, [self.public], constraint, request):
+            yield chunk

@@ -44,6 +44,15 @@ class Host(Pool):
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    def renumber(self, number: int) -> None:
+        """Give the host the address 10.77.0.``number``, as another lease of DHCP would, and its name there."""
+        lines = self._hosts.read_text().splitlines()
+        former = next(line.split()[0] for line in lines if line.endswith(f" {self.name}"))
+        for words in (("del", f"{former}/24"), ("add", f"10.77.0.{number}/24")):
+            subprocess.run(["ip", "-n", self.namespace, "addr", *words, "dev", "eth0"], check=True, capture_output=True)
+        text = self._hosts.read_text()  # written in place: it is mounted on the hosts
+        self._hosts.write_text(text.replace(f"{former} {self.name}.", f"10.77.0.{number} {self.name}."))
+
     def _inside(self, *who: str) -> list[str]:
         inside = ["ip", "netns", "exec", self.namespace, "unshare", "-u", "sh", "-c", _INSIDE, "sh", str(self._hosts)]
         return [*inside, f"{self.name}.example", *who]

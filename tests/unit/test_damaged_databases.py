@@ -8,10 +8,14 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from slotwise.classad import ClassAd
+from slotwise.collector.sleeps import SleepRecord
 from slotwise.daemon import database
 from slotwise.errors import HostError
 from slotwise.negotiator.store import AccountingStore
 from slotwise.schedd.storage.store import Store
+
+from tests.support.damage import damage_open
 
 _log = logging.getLogger("test")
 
@@ -88,6 +92,38 @@ def test_accounting_comes_back_from_its_last_copy(tmp_path: Path, caplog: pytest
     again.close()
     assert (tmp_path / "accounting.db.unreadable").read_bytes().startswith(b"no database")
     assert "accounting.db.copy" in caplog.text and "is lost" in caplog.text
+
+
+def test_accounting_that_is_damaged_while_it_is_open_is_written_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "accounting.db"
+    store = AccountingStore(path)
+    store.save({"ann@d": {"priority": 1.5}}, {("ann@d", "factor"): (None, 7.0)}, {"group": 3.0})
+    damage_open(path, "record")
+    store.save(
+        {"ann@d": {"priority": 1.5}, "bob@d": {"priority": 2.5}}, {("ann@d", "factor"): (None, 7.0)}, {"group": 3.0}
+    )
+    assert "accounting.db.unreadable" in caplog.text and "nothing is lost" in caplog.text
+    store.close()
+    again = AccountingStore(path)
+    assert again.records() == {"ann@d": {"priority": 1.5}, "bob@d": {"priority": 2.5}}
+    assert again.leases() == {("ann@d", "factor"): (None, 7.0)} and again.remainder_times() == {"group": 3.0}
+    again.close()
+
+
+def test_the_record_of_sleeps_goes_on_in_another_file_when_it_is_damaged_while_it_is_open(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "sleeps.sqlite"
+    record = SleepRecord(path, 100)
+    record.slept("first", ClassAd({"HibernationLevel": 3}), 100)
+    damage_open(path, "sleep")
+    record.slept("second", ClassAd({"HibernationLevel": 3}), 200)
+    assert "sleeps.sqlite.unreadable" in caplog.text and "the record of sleeps begins anew" in caplog.text
+    record.slept("third", ClassAd({"HibernationLevel": 3}), 300)
+    assert list(record.asleep) == ["third"]
+    record.close()
 
 
 def test_accounting_without_a_copy_begins_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -8,11 +8,17 @@ import os
 import resource
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from slotwise.classad import ClassAd
 from slotwise.daemon.host_faults import SHORTAGES, each_waited_out, waited_out
+from slotwise.schedd.history.epochs import RunHistory, RunHistorySettings, RunRecord
+from slotwise.table import pack_ads
+
+from tests.support.waiting import until
 
 
 def counted(name: str) -> float:
@@ -86,3 +92,41 @@ def test_other_errors_are_not_waited_for(number: int) -> None:
 
     with pytest.raises(OSError, match=os.strerror(number)):
         waited_out(fail)
+
+
+async def test_records_of_runs_wait_for_descriptors(tmp_path: Path) -> None:
+    history = RunHistory(ThreadPoolExecutor(1))
+    history.settings = RunHistorySettings(str(tmp_path / "epochs"), str(tmp_path / "runs"))
+    (tmp_path / "runs").mkdir()
+    history.add(run_record(0))
+    await until(lambda: (tmp_path / "runs" / "job.runs.1.0.ads").exists(), "a thread and the modules are there")
+    with few_descriptors() as waits:
+        for proc in (1, 2, 3):
+            history.add(run_record(proc))
+        await until(lambda: len(waits) == 3, "it waits for descriptors")
+    await history.close()
+    text = (tmp_path / "epochs").read_text()
+    assert [text.count(f"ProcId={proc} ") for proc in range(4)] == [1, 1, 1, 1]
+    assert [path.read_text().count("EpochWriteDate") for path in (tmp_path / "runs").iterdir()] == [1, 1, 1, 1]
+
+
+async def test_records_do_not_keep_a_daemon_that_ends(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    history = RunHistory(ThreadPoolExecutor(1))
+    tries: list[int] = []
+
+    def short(records: list[RunRecord]) -> None:
+        def step() -> int:
+            tries.append(1)
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+        history.attempt(step)
+
+    history._write = short
+    history.add(run_record(1))
+    await until(lambda: len(tries) >= 2, "it is tried again")
+    await history.close()
+    assert "could not write the history of runs" in caplog.text
+
+
+def run_record(proc: int) -> RunRecord:
+    return RunRecord(1, proc, 0, "ann", 1_700_000_000, pack_ads([ClassAd({"ClusterId": 1, "ProcId": proc})]))

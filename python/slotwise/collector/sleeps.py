@@ -8,6 +8,7 @@ The record is for people: a file that cannot be written is logged, and keeps no 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import sqlite3
@@ -144,12 +145,22 @@ class SleepRecord:
             _log.error("cannot use %s: %s; sleeps are recorded in memory only", self._path, error)
             return database.sound(MEMORY, _prepare)
 
+    def _begin_anew(self) -> None:
+        """Go on with another file: the one at hand is damaged. Sleeps that have begun are not in it."""
+        with contextlib.suppress(sqlite3.Error):
+            self._database.close()
+        self._database = self._opened()
+        rows = self._database.execute("SELECT machine, rowid FROM sleep WHERE ended IS NULL ORDER BY began")
+        self._open = dict(rows.fetchall())
+
     def _tolerant(self) -> _Tolerant:
         return _Tolerant(self)
 
     def failed(self, error: Exception | None) -> None:
         """Log once that nothing can be written, and once that it can be again."""
-        if error is not None and not self._failed:
+        if error is not None and database.is_damage(error) and self._path != MEMORY:
+            self._begin_anew()
+        elif error is not None and not self._failed:
             _log.error("cannot record in %s which machines sleep: %s", self._path, error)
         elif error is None and self._failed:
             _log.info("sleeps are recorded in %s again", self._path)

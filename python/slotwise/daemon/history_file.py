@@ -11,7 +11,8 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -80,14 +81,31 @@ class Record(Struct, frozen=True):
         return body + encoded(f"*** {offset}{self.banner}\n"), len(body)
 
 
-def append(path: str, records: Sequence[Record], rotation: Rotation, now: float) -> None:
+#: Does a step that opens and writes one file and says how many records that were; does it again where the file could
+#: not be opened for a reason that passes.
+Attempt = Callable[[Callable[[], int]], int]
+
+
+def once(step: Callable[[], int]) -> int:
+    """The attempt that is not repeated."""
+    return step()
+
+
+def append(
+    path: str,
+    records: Sequence[Record],
+    rotation: Rotation,
+    now: float,
+    attempt: Attempt = once,
+) -> None:
     """Append whole records in order; what a full disk leaves of them is taken back.
 
+    :param attempt: does each step.
     :raises OSError: when that is not possible; then none of them, or only those before a rotation, are in files.
     """
     left = list(records)
     while left:
-        left = left[_append(path, left, rotation, now) :]
+        left = left[attempt(partial(_append, path, left, rotation, now)) :]
 
 
 def _append(path: str, records: Sequence[Record], rotation: Rotation, now: float) -> int:

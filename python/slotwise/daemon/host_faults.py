@@ -77,11 +77,12 @@ class _Shortage:
 _shortage = _Shortage()
 
 
-def waited_out(work: Callable[[], _T]) -> _T:
+def waited_out(work: Callable[[], _T], give_up: Callable[[], bool] = lambda: False) -> _T:
     """Do ``work`` on a job's files, again and again while this process, or its host, has no descriptor or memory for
     it. For worker threads of a daemon that would hold the job for the error. ``work`` can be begun anew.
 
-    :raises OSError: for every other reason.
+    :param give_up: whether it is not to be tried again; asked after each failure.
+    :raises OSError: for every other reason, or once it is given up.
     """
     failures = 0
     while True:
@@ -89,6 +90,8 @@ def waited_out(work: Callable[[], _T]) -> _T:
             done = work()
         except OSError as error:
             failures += 1
+            if give_up():
+                raise
             _wait(error, failures)
             continue
         if failures:

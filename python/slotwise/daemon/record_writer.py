@@ -8,6 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Generic, TypeVar
 
+from slotwise.daemon.host_faults import waited_out
+
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
@@ -26,6 +28,7 @@ class RecordWriter(Generic[T]):
         self._threads = threads
         self._waiting: list[T] = []
         self._writing: asyncio.Task[None] | None = None
+        self._closing = False
 
     def add(self, record: T) -> None:
         """One more is to be written."""
@@ -33,8 +36,16 @@ class RecordWriter(Generic[T]):
         if self._writing is None or self._writing.done():
             self._writing = asyncio.get_running_loop().create_task(self._write_all())
 
+    def attempt(self, step: Callable[[], int]) -> int:
+        """Do a step of writing, in the thread; again while the daemon has no descriptor for it, until it ends.
+
+        :raises OSError: for every other reason, and for that one at the end.
+        """
+        return waited_out(step, lambda: self._closing)
+
     async def close(self) -> None:
-        """Write what waits."""
+        """Write what waits, as far as it can be written now."""
+        self._closing = True
         if self._writing is not None:
             await asyncio.gather(self._writing, return_exceptions=True)
 

@@ -145,27 +145,36 @@ class AccountingStore:
         remainder_times: Mapping[str, float],
         reservations: tuple[Reservation, ...] = (),
     ) -> None:
-        """Make the file contain exactly this, in one transaction; unchanged records are not written.
+        """Make the file contain exactly this, in one transaction; unchanged records are not written. A damaged file is
+        set aside, and a new one gets all of it.
 
         :raises HostError: it cannot be written; the next call tries again.
         """
         try:
-            self._save(records, leases, remainder_times, reservations)
-        except BaseException as error:
-            if self._database.in_transaction:
-                self._database.execute("ROLLBACK")
-            damaged = isinstance(error, Exception) and database.is_damage(error)
-            if not damaged and not isinstance(error, sqlite3.OperationalError):
-                raise
+            try:
+                self._save(records, leases, remainder_times, reservations)
+            except sqlite3.DatabaseError as error:
+                if self._path == MEMORY or not database.is_damage(error):
+                    raise
+                self._begin_anew(error)
+                self._save(records, leases, remainder_times, reservations)
+        except (sqlite3.OperationalError, OSError) as error:
             raise HostError(
                 f"usage and priorities cannot be saved: {error}",
-                hint="`slotwise restart negotiator` sets the file aside and takes its last copy"
-                if damaged
-                else database.hint(error, self._path),
+                hint=database.hint(error, self._path),
                 path=str(self._path),
             ) from error
         if time.monotonic() - self._copied_at > _COPY_S:
             self._keep_copy()
+
+    def _begin_anew(self, damage: sqlite3.DatabaseError) -> None:
+        with contextlib.suppress(sqlite3.Error):
+            self._database.close()
+        aside = database.set_aside(Path(self._path))
+        self._database = database.sound(self._path, _prepare)
+        self._written, self._reserved = {}, ()
+        text = "%s is damaged (%s) and was set aside as %s: it is written anew, and nothing is lost"
+        _log.error(text, self._path, damage, aside)
 
     def _save(
         self,
@@ -178,7 +187,27 @@ class AccountingStore:
         changed = [(name, body) for name, body in bodies.items() if self._written.get(name) != body]
         gone = [(name,) for name in self._written if name not in bodies]
         execute = self._database.execute
-        execute("BEGIN IMMEDIATE")
+        try:
+            execute("BEGIN IMMEDIATE")
+            self._fill(changed, gone, leases, remainder_times, reservations)
+            execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                if self._database.in_transaction:
+                    execute("ROLLBACK")
+            raise
+        self._written = bodies
+        self._reserved = reservations
+
+    def _fill(
+        self,
+        changed: list[tuple[str, str]],
+        gone: list[tuple[str]],
+        leases: Mapping[tuple[str, str], Lease],
+        remainder_times: Mapping[str, float],
+        reservations: tuple[Reservation, ...],
+    ) -> None:
+        execute = self._database.execute
         self._database.executemany("INSERT OR REPLACE INTO record VALUES (?, ?)", changed)
         self._database.executemany("DELETE FROM record WHERE name = ?", gone)
         execute("DELETE FROM lease")
@@ -191,6 +220,3 @@ class AccountingStore:
         if reservations != self._reserved:
             execute("DELETE FROM kept_machine")
             self._database.executemany("INSERT OR REPLACE INTO kept_machine VALUES (?, ?, ?, ?, ?, ?)", reservations)
-        execute("COMMIT")
-        self._written = bodies
-        self._reserved = reservations

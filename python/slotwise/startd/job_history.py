@@ -7,6 +7,7 @@ The ad is the one the job came with, with the usage that was told last, and how 
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from msgspec import Struct, field
 
@@ -15,7 +16,7 @@ from slotwise.classad.long_form import long_form, on_one_line
 from slotwise.classad.values import number
 from slotwise.config import Config
 from slotwise.daemon import history_file
-from slotwise.daemon.history_file import Record, Rotation
+from slotwise.daemon.history_file import Attempt, Record, Rotation, once
 from slotwise.daemon.record_writer import RecordWriter
 
 #: JobStatus: completed, and removed for one that did not end by itself.
@@ -58,7 +59,7 @@ class JobHistory(RecordWriter[ClassAd]):
     """Has records written in a thread, those of a moment together."""
 
     def __init__(self, settings: JobHistorySettings) -> None:
-        super().__init__(lambda ads: write(self.settings, ads), "STARTD_HISTORY")
+        super().__init__(lambda ads: write(self.settings, ads, self.attempt), "STARTD_HISTORY")
         self.settings = settings
 
     @property
@@ -67,21 +68,27 @@ class JobHistory(RecordWriter[ClassAd]):
         return bool(self.settings.path or self.settings.directory)
 
 
-def write(settings: JobHistorySettings, ads: list[ClassAd]) -> None:
+def write(settings: JobHistorySettings, ads: list[ClassAd], attempt: Attempt = once) -> None:
     """Append records.
 
+    :param attempt: does each step.
     :raises OSError: when that is not possible.
     """
     records = [_record(ad) for ad in ads]
     if settings.path:
-        history_file.append(settings.path, records, settings.rotation, number(ads[-1]["CompletionDate"]))
+        history_file.append(settings.path, records, settings.rotation, number(ads[-1]["CompletionDate"]), attempt)
     if settings.directory:
         for ad, record in zip(ads, records, strict=True):
             job = ad.get("GlobalJobId")
             # The access point names it: no name may lead elsewhere.
             name = f"history.{job}" if isinstance(job, str) and _NAME.fullmatch(job) else ""
             if name:
-                history_file.write_per_job(settings.directory, name, record.text)
+                attempt(partial(_put, settings.directory, name, record.text))
+
+
+def _put(directory: str, name: str, text: str) -> int:
+    history_file.write_per_job(directory, name, text)
+    return 1
 
 
 def _record(ad: ClassAd) -> Record:

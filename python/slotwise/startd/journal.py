@@ -7,10 +7,12 @@ crash of the host may lose the last moments, and with it the jobs, so nothing wa
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import logging
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +57,41 @@ def _prepare(db: sqlite3.Connection) -> None:
     db.execute("CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)")
 
 
+class _Rows(Struct):
+    """Rows of the file: of slots by name, of calls of hooks by id in their order, and the values of facts by name."""
+
+    slots: dict[str, tuple[str, str, bytes, bytes]]
+    hooks: dict[str, tuple[str, str, bytes]]
+    facts: dict[str, str]
+
+    @classmethod
+    def of(cls, db: sqlite3.Connection) -> _Rows:
+        """All of them."""
+        slots = db.execute("SELECT name, record, request, job FROM slots ORDER BY name")
+        hooks = db.execute("SELECT call, record, given FROM hooks ORDER BY rowid")
+        facts = db.execute("SELECT name, value FROM facts")
+        return cls({row[0]: row for row in slots}, {row[0]: row for row in hooks}, dict(facts.fetchall()))
+
+    def take(self, rows: _Rows, gone: Iterable[str], settled: Iterable[str]) -> None:
+        """Take over rows that were written, and drop those that were deleted."""
+        self.slots |= rows.slots
+        self.hooks |= rows.hooks
+        self.facts |= rows.facts
+        for name in gone:
+            self.slots.pop(name, None)
+        for call_id in settled:
+            self.hooks.pop(call_id, None)
+
+
 class Journal:
-    """The journal of one startd."""
+    """The journal of one startd. A file that is damaged while it is open is written anew from memory."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
             self._db = database.sound_or_new(path, _prepare, _log, _LOST)
+            #: All that the file has, for another one where it turns out to be damaged.
+            self._rows = _Rows.of(self._db)
         except (sqlite3.Error, OSError) as error:
             hint = f"{database.hint(error, path)}; without the file the startd starts, and its jobs run again"
             raise HostError(f"the startd's journal {path} cannot be used: {error}", hint=hint, path=str(path)) from None
@@ -75,32 +105,55 @@ class Journal:
     ) -> None:
         """Write the slots that changed and forget those that are gone, in one step; with them the calls of hooks that
         follow, and without those whose outcome is in this step."""
-        rows = [_row(record) for record in changed]
+        slots = {record.name: _row(record) for record in changed}
+        self._write(_Rows(slots, {call.call_id: _call(call) for call in calls}, {}), gone, settled)
+
+    def _write(self, rows: _Rows, gone: Iterable[str] = (), settled: Iterable[str] = ()) -> None:
+        """Write rows and delete others, in one step. A damaged file is set aside, and a new one gets all that is known.
+
+        :raises HostError: when the file cannot be written.
+        """
+        gone, settled = list(gone), list(settled)
+        self._rows.take(rows, gone, settled)
+        try:
+            try:
+                self._store(rows, gone, settled)
+            except sqlite3.Error as error:
+                if not database.is_damage(error):
+                    raise
+                self._begin_anew(error)
+        except (sqlite3.Error, OSError) as error:
+            text = f"the startd's journal {self._path} cannot be written: {error}"
+            raise HostError(text, hint=database.hint(error, self._path), path=str(self._path)) from None
+
+    def _begin_anew(self, damage: sqlite3.Error) -> None:
+        with contextlib.suppress(sqlite3.Error):
+            self._db.close()
+        aside = database.set_aside(self._path)
+        self._db = database.sound(self._path, _prepare)
+        self._store(self._rows)
+        text = "%s is damaged (%s) and was set aside as %s: it was written anew, and nothing is lost"
+        _log.error(text, self._path, damage, aside)
+
+    def _store(self, rows: _Rows, gone: Sequence[str] = (), settled: Sequence[str] = ()) -> None:
         try:
             self._db.execute("BEGIN")
-            self._db.executemany("INSERT OR REPLACE INTO slots VALUES (?, ?, ?, ?)", rows)
+            self._db.executemany("INSERT OR REPLACE INTO slots VALUES (?, ?, ?, ?)", rows.slots.values())
             self._db.executemany("DELETE FROM slots WHERE name = ?", [(name,) for name in gone])
-            self._db.executemany("INSERT OR REPLACE INTO hooks VALUES (?, ?, ?)", [_call(call) for call in calls])
+            self._db.executemany("INSERT OR REPLACE INTO hooks VALUES (?, ?, ?)", rows.hooks.values())
             self._db.executemany("DELETE FROM hooks WHERE call = ?", [(call_id,) for call_id in settled])
+            self._db.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", rows.facts.items())
             self._db.execute("COMMIT")
-        except sqlite3.Error as error:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise self._unwritable(error) from None
-
-    def _unwritable(self, error: sqlite3.Error) -> HostError:
-        text = f"the startd's journal {self._path} cannot be written: {error}"
-        hint = database.hint(error, self._path)
-        if database.is_damage(error):
-            hint = "`slotwise restart startd` sets it aside; jobs that it told of run again"
-        return HostError(text, hint=hint, path=str(self._path))
+        except sqlite3.Error:
+            with contextlib.suppress(sqlite3.Error):
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+            raise
 
     def load(self) -> list[SavedSlot]:
         """All slots, as they were saved last; rows that cannot be read are left out."""
         kept = []
-        for name, record, request, job in self._db.execute(
-            "SELECT name, record, request, job FROM slots ORDER BY name"
-        ):
+        for name, record, request, job in sorted(self._rows.slots.values(), key=itemgetter(0)):
             try:
                 fields = {key: _decoded(value) for key, value in json.loads(record).items()}
                 activation = fields.pop("activation")
@@ -124,7 +177,7 @@ class Journal:
     def calls(self) -> list[HookCall]:
         """The calls of hooks whose outcome is not known, in the order in which they were made."""
         found = []
-        for call_id, record, given in self._db.execute("SELECT call, record, given FROM hooks ORDER BY rowid"):
+        for call_id, record, given in self._rows.hooks.values():
             try:
                 fields = json.loads(record)
                 found.append(HookCall(call_id, given=given, **{**fields, "arguments": tuple(fields["arguments"])}))
@@ -137,15 +190,12 @@ class Journal:
 
         :raises HostError: when the file cannot be written.
         """
-        try:
-            self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))
-        except sqlite3.Error as error:
-            raise self._unwritable(error) from None
+        self._write(_Rows({}, {}, {name: json.dumps(value)}))
 
     def recall(self, name: str) -> Json:
         """A fact that was stored before, or None."""
-        row = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
-        value: Json = json.loads(row[0]) if row else None
+        row = self._rows.facts.get(name)
+        value: Json = json.loads(row) if row is not None else None
         return value
 
     def close(self) -> None:

@@ -285,6 +285,15 @@ class _Session:
         too, has been copied: the copy must not take the original's jobs.
         """
         hello, dispatcher = request.hello, self._dispatcher
+        name = dispatcher.point.settings.name
+        if hello.startd_name not in ("", name) and not any(map(dispatcher.point.claim_ids.slot_of, hello.claim_ids)):
+            # Claims of the schedd that this hello does not name live on: it means another startd, which was here.
+            text = "the schedd %s at %s looks for the startd %s here, and is told that this is another"
+            _log.info(text, hello.schedd_name, hello.schedd_address, hello.startd_name)
+            known = startd_pb2.ClaimsKnown(startd_name=name)
+            self.send([startd_pb2.ClaimEvent(serial=request.serial, known=known)])
+            self.end()
+            return
         schedd = ScheddId(hello.schedd_name, self._caller)
         present = dispatcher.streams.get(schedd)
         if present is not None and present.address != hello.schedd_address:
@@ -296,7 +305,7 @@ class _Session:
             return
         self._schedd, self.address = schedd, hello.schedd_address
         dispatcher.streams[schedd] = self
-        known = startd_pb2.ClaimsKnown()
+        known = startd_pb2.ClaimsKnown(startd_name=name)
         for claim_id in hello.claim_ids:
             record = dispatcher.point.claim_ids.slot_of(claim_id)
             claim = record.slot.claim if record is not None else None

@@ -171,11 +171,11 @@ class ReconnectingStream(ABC, Generic[Heard]):
 
     async def _read(self, call: grpc.aio.Call) -> None:
         while (frame := await call.read()) is not grpc.aio.EOF:
-            if not self._heard:
+            self.received(frame)
+            if not self._heard:  # an answer that cannot be taken is as good as none
                 self._heard = True
                 self._log_return()
                 self._failures = 0
-            self.received(frame)
 
     async def _write(self, call: grpc.aio.Call) -> None:
         try:

@@ -14,6 +14,7 @@ from slotwise.startd.journal import Journal
 from slotwise.startd.slot import events as ev
 from slotwise.table import unpack_ads
 
+from tests.support.damage import damage_open
 from tests.support.startd_point import job, point
 
 
@@ -35,7 +36,8 @@ def test_rows_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
     journal.save(p.it.slots, [])
     with sqlite3.connect(tmp_path / "j") as db:
         db.execute("INSERT INTO slots VALUES ('slot9@host', '{broken', '', '')")
-    assert [k.name for k in journal.load()] == ["slot1@host"]
+    journal.close()
+    assert [k.name for k in Journal(tmp_path / "j").load()] == ["slot1@host"]
 
 
 def test_a_file_that_is_no_journal_is_set_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -43,6 +45,24 @@ def test_a_file_that_is_no_journal_is_set_aside(tmp_path: Path, caplog: pytest.L
     assert Journal(tmp_path / "j").load() == []
     assert (tmp_path / "j.unreadable").read_text().startswith("not a database")
     assert f"{tmp_path}/j is damaged" in caplog.text and "run again" in caplog.text
+
+
+def test_a_file_that_is_damaged_while_it_is_open_is_written_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    p = point()
+    p.run()
+    journal = Journal(tmp_path / "j")
+    journal.remember("drain", [1, "for good"])
+    journal.save(p.it.slots, [])
+    damage_open(tmp_path / "j", "slots")
+    p.gone()
+    journal.save([p["slot1_1"]], [])
+    assert str(tmp_path / "j.unreadable") in caplog.text and "nothing is lost" in caplog.text
+    journal.close()
+    again = Journal(tmp_path / "j")
+    assert [(k.name, k.state.activity) for k in again.load()] == [("slot1@host", "Idle"), ("slot1_1@host", "Idle")]
+    assert again.recall("drain") == [1, "for good"]
 
 
 def test_a_journal_that_lies_nowhere_is_named(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ class Invocation(Struct, dict=True):
         :raises PeerUnavailableError: when there is none.
         :raises NotFoundError: when the pool has no such daemon.
         """
-        return self.open(self.target(daemon))
+        return self.open(self.target(daemon), daemon)
 
     def target(self, daemon: str) -> str:
         """Where a daemon of the pool that the caller means answers, as :meth:`channel` finds it."""
@@ -135,12 +135,20 @@ class Invocation(Struct, dict=True):
 
         return self.daemon_address or locate.target_of(self._access, daemon, self.daemon_name)
 
-    def open(self, target: str) -> grpc.Channel:
+    def open(self, target: str, daemon: str = "") -> grpc.Channel:
         """A channel to a gRPC target, open from an earlier call or new, that authenticates the caller.
+
+        Calls of the schedd, if that is the ``daemon``, say on standard error what they wait for, once that has taken
+        10 s.
 
         :raises DeniedError: when the daemon does not accept the caller's certificate.
         """
-        return self._access.open(target)
+        opened = self._access.open(target)
+        if daemon != "schedd":
+            return opened
+        from slotwise.cli.common.late import telling
+
+        return telling(opened, self.stderr, daemon)
 
     def reading(self, stub_class: Callable[[grpc.Channel], Stub], daemon: str) -> Stub:
         """A stub for questions to a daemon of the central manager; without a token, to this host's master, which passes

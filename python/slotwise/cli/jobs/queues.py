@@ -318,7 +318,7 @@ def _all(parsed: Parsed, inv: Invocation) -> Iterator[Queue]:
         except PeerUnavailableError:
             pass
         submitter = _submitter(parsed, str(ad.get("Machine")), inv)
-        yield Live(schedd_pb2_grpc.ScheddStub(inv.open(target)), inv, str(ad.get("Name")), submitter)
+        yield Live(schedd_pb2_grpc.ScheddStub(inv.open(target, "schedd")), inv, str(ad.get("Name")), submitter)
 
 
 def _submitter(parsed: Parsed, machine: str, inv: Invocation) -> tuple[str, str] | None:

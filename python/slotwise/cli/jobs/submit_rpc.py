@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -21,8 +19,6 @@ if TYPE_CHECKING:
 _TIMEOUT_S, _PING_S = 600.0, 5.0
 #: How long a schedd that went away is waited for, in seconds.
 _PATIENCE_S = 20.0
-#: How long who submits waits without a word, in seconds.
-_SILENT_S = 10.0
 
 Reply = TypeVar("Reply")
 
@@ -54,32 +50,14 @@ def _call(inv: Invocation, parsed: Parsed, ask: Callable[[ScheddCalls, bool], Re
 
     A schedd of this machine that goes away comes back while its master lives, and is waited for that long.
     """
+    from slotwise.cli.common.late import told_late
     from slotwise.client.retry import RetryPolicy
     from slotwise.daemon.lock import holder
 
     patience = RetryPolicy(_PATIENCE_S)
     patience.reached = inv.pool is None and inv.daemon_name is None and holder(inv.home, "master") is not None
-    with told_late(
-        inv, f"Waiting for the schedd, which has not answered for {_SILENT_S:g} s (`slotwise ping` asks it)"
-    ):
+    with told_late(inv.stderr, "schedd"):
         return patience.call(lambda again: ask(_stub(inv, parsed), again))
-
-
-@contextlib.contextmanager
-def told_late(inv: Invocation, text: str) -> Iterator[None]:
-    """Say on standard error what is waited for, once that has taken 10 s."""
-
-    def tell() -> None:
-        inv.err(text)
-        inv.stderr.flush()
-
-    timer = threading.Timer(_SILENT_S, tell)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def _stub(inv: Invocation, parsed: Parsed) -> ScheddCalls:

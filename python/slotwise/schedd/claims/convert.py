@@ -71,7 +71,8 @@ def startd_message(event: startd_pb2.ClaimEvent) -> said.StartdMessage | None:
             return said.ClaimRefused(event.serial, event.claim_id, event.refused.reason, event.refused.code)
         case "known":
             return said.ClaimsKnown(
-                {one.claim_id: said.KnownClaim(one.run_id, one.activity, one.slot_ad) for one in event.known.claims}
+                {one.claim_id: said.KnownClaim(one.run_id, one.activity, one.slot_ad) for one in event.known.claims},
+                event.known.startd_name,
             )
         case "alive":
             return said.KeptAlive(tuple(event.alive.unknown))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from msgspec import Struct, field
 
@@ -239,7 +240,7 @@ def with_added(slot_ad: bytes, matched_ad: bytes) -> bytes:
     return pack_ads([ad])
 
 
-def _startd_of(slot_name: str) -> str:
+def startd_of(slot_name: str) -> str:
     """The name of the startd that a slot of this name belongs to; empty where the name has no @."""
     return slot_name.partition("@")[2]
 
@@ -314,7 +315,7 @@ class ClaimTable:
 
     def _put(self, claim: Claim) -> None:
         self._at.setdefault(claim.startd, {})[claim.id] = claim
-        if name := _startd_of(claim.slot_name):
+        if name := startd_of(claim.slot_name):
             self._addresses.setdefault(name, set()).add(claim.startd)
 
     def drop(self, claim: Claim) -> None:
@@ -322,36 +323,50 @@ class ClaimTable:
         self._idle.pop(claim.id, None)
         self._unheard.pop(claim.id, None)
         if self.claims.pop(claim.id, None) is not None:
-            here = self._at[claim.startd]
-            del here[claim.id]
-            if not here:
-                del self._at[claim.startd]
+            self._forget_at(claim, claim.startd)
+            if claim.startd not in self._at:
                 self._left(claim, claim.startd)
             self.outcomes.over(claim.match_id)
             self.excess.gone(claim.slot_name, claim.submitter)
 
     def slot_at(self, startd: str) -> str:
-        """The name of a slot that is held at a startd, by which the startd is known wherever it answers; empty where
-        none is."""
-        return next((claim.slot_name for claim in self._at.get(startd, {}).values() if "@" in claim.slot_name), "")
+        """The name of a slot that is held at a startd, or asked for there, by which the startd is known wherever it
+        answers; empty where none is."""
+        held = (claim.slot_name for claim in self._at.get(startd, {}).values())
+        asked = (request.slot_name for request in self.pending_at(startd))
+        return next((name for name in chain(held, asked) if "@" in name), "")
+
+    def names_at(self, startd: str) -> set[str]:
+        """The names of the startds whose slots are held, or asked for, at one address."""
+        slots = [claim.slot_name for claim in self.at(startd)]
+        slots += [request.slot_name for request in self.pending_at(startd)]
+        return {name for slot in slots if (name := startd_of(slot))}
 
     def addresses_of(self, slot_name: str) -> list[str]:
         """Where the claims on the slots of one startd are held, by the name of one of its slots."""
-        return sorted(self._addresses.get(_startd_of(slot_name), ()))
+        return sorted(self._addresses.get(startd_of(slot_name), ()))
 
-    def moved(self, former: str, startd: str) -> None:
-        """The startd at ``former`` answers elsewhere now."""
-        for claim in self._at.pop(former, {}).values():
-            claim.startd = startd
-            self._left(claim, former)
-            self._put(claim)
-        for request in self.pending.values():
-            if request.startd == former:
+    def moved(self, former: str, startd: str, name: str = "") -> None:
+        """The startd at ``former`` answers elsewhere now; with ``name``, the startd of this name alone."""
+        for claim in self.at(former):
+            if not name or startd_of(claim.slot_name) == name:
+                self._forget_at(claim, former)
+                self._left(claim, former)
+                claim.startd = startd
+                self._put(claim)
+        for request in self.pending_at(former):
+            if not name or startd_of(request.slot_name) == name:
                 request.startd = startd
+
+    def _forget_at(self, claim: Claim, startd: str) -> None:
+        here = self._at[startd]
+        del here[claim.id]
+        if not here:
+            del self._at[startd]
 
     def _left(self, claim: Claim, startd: str) -> None:
         """No claim is held at an address any more; ``claim`` was one of them."""
-        name = _startd_of(claim.slot_name)
+        name = startd_of(claim.slot_name)
         addresses = self._addresses.get(name, set())
         addresses.discard(startd)
         if not addresses:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
+from functools import partial
 from typing import Literal
 
 from msgspec import Struct, field
@@ -20,7 +21,7 @@ from slotwise.classad.long_form import long_form, on_one_line
 from slotwise.classad.values import Value
 from slotwise.config import Config
 from slotwise.daemon import history_file
-from slotwise.daemon.history_file import Record, Rotation
+from slotwise.daemon.history_file import Attempt, Record, Rotation, once
 from slotwise.daemon.record_writer import RecordWriter
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.job import Job
@@ -143,7 +144,7 @@ class RunHistory(RecordWriter[RunRecord]):
     """Collects records; a worker thread writes them in batches."""
 
     def __init__(self, threads: Executor) -> None:
-        super().__init__(lambda records: write(self.settings, records), "the history of runs", threads)
+        super().__init__(lambda records: write(self.settings, records, self.attempt), "the history of runs", threads)
         self.settings = RunHistorySettings()
 
     @property
@@ -152,8 +153,10 @@ class RunHistory(RecordWriter[RunRecord]):
         return bool(self.settings.path or self.settings.directory)
 
 
-def write(settings: RunHistorySettings, records: list[RunRecord]) -> None:
+def write(settings: RunHistorySettings, records: list[RunRecord], attempt: Attempt = once) -> None:
     """Append records to the files that ``settings`` name.
+
+    :param attempt: does each step.
 
     :raises OSError: when that is not possible.
     """
@@ -161,10 +164,15 @@ def write(settings: RunHistorySettings, records: list[RunRecord]) -> None:
     # First the file that commands read: a directory that is not there keeps nothing out of it.
     try:
         if settings.path:
-            history_file.append(settings.path, found, settings.rotation, records[-1].at)
+            history_file.append(settings.path, found, settings.rotation, records[-1].at, attempt)
     finally:
         if settings.directory:
             for one, record in zip(records, found, strict=True):
                 name = f"job.runs.{one.cluster}.{one.proc}.ads"
-                with open(os.path.join(settings.directory, name), "ab") as stream:
-                    stream.write(record.data(0)[0])
+                attempt(partial(_add, os.path.join(settings.directory, name), record.data(0)[0]))
+
+
+def _add(path: str, data: bytes) -> int:
+    with open(path, "ab") as stream:
+        stream.write(data)
+    return 1

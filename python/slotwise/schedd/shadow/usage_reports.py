@@ -7,6 +7,7 @@ from msgspec import Struct
 from slotwise.model.job_events import Usage
 from slotwise.model.ownership import OWNER_ATTRIBUTES
 from slotwise.schedd.claims.records import Run
+from slotwise.schedd.claims.startds.whereabouts import is_nowhere
 from slotwise.schedd.jobs.ads import JobAds, kept
 from slotwise.schedd.jobs.end_attrs import activation_attributes
 from slotwise.schedd.jobs.job import Job
@@ -58,8 +59,8 @@ def slot_properties(ads: JobAds, started: schedd_pb2.RunStarted) -> dict[str, st
 
 
 def host_of(ads: JobAds, run: Run) -> str:
-    """How the log names the execution point: its address, or its name when that is a local socket."""
-    if not run.claim.startd.startswith("unix:"):
+    """How the log names the execution point: its address, or its name when that is a local socket or not known."""
+    if not run.claim.startd.startswith("unix:") and not is_nowhere(run.claim.startd):
         return run.claim.startd
     name = ads.value_of(run.claim.slot, "Machine")
     return name if isinstance(name, str) else run.claim.slot_name

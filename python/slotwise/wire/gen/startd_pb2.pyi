@@ -32,14 +32,16 @@ class ClaimRequest(_message.Message):
     def __init__(self, serial: _Optional[int] = ..., claim_id: _Optional[str] = ..., request: _Optional[_Union[RequestClaim, _Mapping]] = ..., activate: _Optional[_Union[ActivateClaim, _Mapping]] = ..., deactivate: _Optional[_Union[DeactivateClaim, _Mapping]] = ..., release: _Optional[_Union[ReleaseClaim, _Mapping]] = ..., keep_alive: _Optional[_Union[KeepAlive, _Mapping]] = ..., suspend: _Optional[_Union[SuspendClaim, _Mapping]] = ..., hello: _Optional[_Union[ScheddHello, _Mapping]] = ..., more: _Optional[_Iterable[_Union[ClaimRequest, _Mapping]]] = ...) -> None: ...
 
 class ScheddHello(_message.Message):
-    __slots__ = ("schedd_name", "schedd_address", "claim_ids")
+    __slots__ = ("schedd_name", "schedd_address", "claim_ids", "startd_name")
     SCHEDD_NAME_FIELD_NUMBER: _ClassVar[int]
     SCHEDD_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     CLAIM_IDS_FIELD_NUMBER: _ClassVar[int]
+    STARTD_NAME_FIELD_NUMBER: _ClassVar[int]
     schedd_name: str
     schedd_address: str
     claim_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, schedd_name: _Optional[str] = ..., schedd_address: _Optional[str] = ..., claim_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    startd_name: str
+    def __init__(self, schedd_name: _Optional[str] = ..., schedd_address: _Optional[str] = ..., claim_ids: _Optional[_Iterable[str]] = ..., startd_name: _Optional[str] = ...) -> None: ...
 
 class RequestClaim(_message.Message):
     __slots__ = ("job_ad", "lease_s", "alive_interval_s", "num_dynamic_slots", "claim_pslot_itself", "want_leftovers", "preempt_claim_ids", "pslot_claim_s", "submitter", "user", "coalesce_claim_ids")
@@ -216,7 +218,7 @@ class KeepAliveReply(_message.Message):
     def __init__(self, unknown: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ClaimsKnown(_message.Message):
-    __slots__ = ("claims",)
+    __slots__ = ("claims", "startd_name")
     class One(_message.Message):
         __slots__ = ("claim_id", "slot_name", "state", "activity", "run_id", "slot_ad")
         CLAIM_ID_FIELD_NUMBER: _ClassVar[int]
@@ -233,8 +235,10 @@ class ClaimsKnown(_message.Message):
         slot_ad: bytes
         def __init__(self, claim_id: _Optional[str] = ..., slot_name: _Optional[str] = ..., state: _Optional[str] = ..., activity: _Optional[str] = ..., run_id: _Optional[str] = ..., slot_ad: _Optional[bytes] = ...) -> None: ...
     CLAIMS_FIELD_NUMBER: _ClassVar[int]
+    STARTD_NAME_FIELD_NUMBER: _ClassVar[int]
     claims: _containers.RepeatedCompositeFieldContainer[ClaimsKnown.One]
-    def __init__(self, claims: _Optional[_Iterable[_Union[ClaimsKnown.One, _Mapping]]] = ...) -> None: ...
+    startd_name: str
+    def __init__(self, claims: _Optional[_Iterable[_Union[ClaimsKnown.One, _Mapping]]] = ..., startd_name: _Optional[str] = ...) -> None: ...
 
 class MatchNotice(_message.Message):
     __slots__ = ("claim_ids",)

@@ -37,7 +37,7 @@ class StarterLists:
 
     def moved(self, former: str, startd: str) -> None:
         """The startd at ``former`` answers elsewhere now."""
-        self.starter_at(startd, self._starters.get(former, ""))
+        self.starter_at(startd, self._starters.pop(former, ""))
 
     def lists(self, starter: str, run_ids: Iterable[str]) -> set[str]:
         """A starter lists its runs; returns the startds that it serves."""

@@ -15,10 +15,11 @@ import grpc
 from msgspec import Struct
 
 from slotwise.daemon.containment import contained
-from slotwise.errors import SlotwiseError
+from slotwise.errors import PeerUnavailableError, SlotwiseError
 from slotwise.schedd.claims.convert import startd_message
 from slotwise.schedd.claims.records import Run
-from slotwise.schedd.claims.startds.startd_messages import StartdMessage
+from slotwise.schedd.claims.startds.startd_messages import ClaimsKnown, StartdMessage
+from slotwise.schedd.claims.startds.whereabouts import is_nowhere
 from slotwise.schedd.jobs.decision import Kill
 from slotwise.wire.claim_text import log_message
 from slotwise.wire.credential import Credential
@@ -32,11 +33,12 @@ _OWED_ATTEMPTS = 900
 
 
 class Hello(Struct, frozen=True):
-    """Who the schedd is, and the ids of the claims that it believes to hold at a startd."""
+    """Who the schedd is, the startd that it means, and the ids of the claims that it believes to hold there."""
 
     schedd_name: str
     schedd_address: str
     claim_ids: list[str]
+    startd_name: str = ""
 
 
 class ClaimAsk(Struct, frozen=True):
@@ -59,8 +61,13 @@ class ClaimAsk(Struct, frozen=True):
 class LinkOwner(Protocol):
     """Takes what a link brings."""
 
-    def hello(self, startd: str) -> Hello:
-        """What to say first on a new stream."""
+    def hello(self, startd: str, slot_name: str) -> Hello:
+        """What to say first on a new stream to the startd that has a slot of this name (empty: to any)."""
+        ...
+
+    def mistaken(self, startd: str, slot_name: str, known: ClaimsKnown) -> bool:
+        """Whether another startd has answered at an address than the one that has a slot of this name. What is held
+        there of others is looked for elsewhere, then."""
         ...
 
     def on_message(self, startd: str, message: StartdMessage) -> None:
@@ -72,7 +79,7 @@ class LinkOwner(Protocol):
         ...
 
     def slot_at(self, startd: str) -> str:
-        """The name of a slot that the schedd holds at the startd; empty without one."""
+        """The name of a slot that the schedd holds at the startd, or asks for there; empty without one."""
         ...
 
     async def address_of(self, slot_name: str) -> str:
@@ -161,7 +168,10 @@ class StartdLink(BundledStream[startd_pb2.ClaimRequest, startd_pb2.ClaimEvent]):
     # ---- the stream
 
     async def target(self) -> str:
-        """Where the startd answers: the collector knows, once it does not answer where it did."""
+        """Where the startd answers: the collector knows, once it does not answer where it did.
+
+        :raises PeerUnavailableError: when another startd answers where it did, and the collector knows no other place.
+        """
         self._slot_name = self._owner.slot_at(self.address) or self._slot_name
         if self._failures and self._slot_name and not self.address.startswith("unix:"):
             found = ""
@@ -169,6 +179,8 @@ class StartdLink(BundledStream[startd_pb2.ClaimRequest, startd_pb2.ClaimEvent]):
                 found = await self._owner.address_of(self._slot_name)
             if found and found != self.address:
                 self._owner.moved(self.address, found)
+        if is_nowhere(self.address):
+            raise PeerUnavailableError("another startd answers where it did, and the collector knows of no other place")
         return self.address
 
     def move(self, startd: str) -> None:
@@ -181,9 +193,12 @@ class StartdLink(BundledStream[startd_pb2.ClaimRequest, startd_pb2.ClaimEvent]):
 
     def greeting(self) -> list[startd_pb2.ClaimRequest]:
         """Which claims this schedd believes to hold."""
-        hello = self._owner.hello(self.address)
+        hello = self._owner.hello(self.address, self._slot_name)
         told = startd_pb2.ScheddHello(
-            schedd_name=hello.schedd_name, schedd_address=hello.schedd_address, claim_ids=hello.claim_ids
+            schedd_name=hello.schedd_name,
+            schedd_address=hello.schedd_address,
+            claim_ids=hello.claim_ids,
+            startd_name=hello.startd_name,
         )
         return [startd_pb2.ClaimRequest(hello=told)]
 
@@ -191,14 +206,17 @@ class StartdLink(BundledStream[startd_pb2.ClaimRequest, startd_pb2.ClaimEvent]):
         """Hand messages to the owner.
 
         :raises SlotwiseError: when the list of known claims cannot be compared: only a new stream brings another one.
+        :raises PeerUnavailableError: when another startd answers than the one that is meant.
         """
         for event in messages:
             what = event.WhichOneof("what")
-            if what == "known":
-                self._owes = False
-                self.established()
             log_message("from the startd at %s: %s", self.address, event)
             message = startd_message(event)
+            if isinstance(message, ClaimsKnown):
+                if self._owner.mistaken(self.address, self._slot_name, message):
+                    raise PeerUnavailableError(f"another startd answers there: {message.startd}")
+                self._owes = False
+                self.established()
             if message is None:
                 continue
             recover = partial(self._owner.on_failure, self.address, message)

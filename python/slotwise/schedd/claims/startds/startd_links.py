@@ -45,6 +45,16 @@ class StartdLinks:
         if waiting := self._unsent.pop(former, None):
             self._unsent.setdefault(startd, []).extend(waiting)
 
+    def displaced(self, former: str, nowhere: str) -> None:
+        """Another startd answers at ``former`` than the one that is meant, which is looked for from ``nowhere``."""
+        if (link := self._links.pop(former, None)) is None:
+            return
+        link.move(nowhere)
+        if nowhere in self._links:
+            link.stop_soon()
+        else:
+            self._links[nowhere] = link
+
     def connected(self, startd: str) -> StartdLink | None:
         """The stream to a startd that has answered on it, if there is one."""
         link = self._links.get(startd)

@@ -45,9 +45,10 @@ class KnownClaim(Struct, frozen=True):
 
 
 class ClaimsKnown(Struct, frozen=True):
-    """Which of the claims of the hello live, by id; all others are gone."""
+    """Which of the claims of the hello live, by id; all others are gone. ``startd``: who says so, by its name."""
 
     claims: Mapping[str, KnownClaim] = field(default_factory=dict)
+    startd: str = ""
 
 
 class KeptAlive(Struct, frozen=True):

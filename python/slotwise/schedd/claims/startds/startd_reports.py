@@ -9,7 +9,7 @@ from functools import partial
 from slotwise.daemon.containment import contained
 from slotwise.schedd.claims.faults.failures import Failures
 from slotwise.schedd.claims.matching.requesting import ClaimRequests
-from slotwise.schedd.claims.records import ClaimRequestPending, ClaimTable
+from slotwise.schedd.claims.records import ClaimRequestPending, ClaimTable, startd_of
 from slotwise.schedd.claims.startds.claim_reports import ClaimReports
 from slotwise.schedd.claims.startds.startd_link import Hello
 from slotwise.schedd.claims.startds.startd_links import StartdLinks
@@ -24,6 +24,7 @@ from slotwise.schedd.claims.startds.startd_messages import (
     SlotChanged,
     StartdMessage,
 )
+from slotwise.schedd.claims.startds.whereabouts import nowhere
 from slotwise.schedd.claims.transitions import ClaimTransitions
 from slotwise.schedd.claims.turn import Turns
 from slotwise.schedd.lifecycle import claim_events
@@ -69,10 +70,40 @@ class StartdReports:
         self._find = find
         self._on_moved = on_moved
 
-    def hello(self, startd: str) -> Hello:
-        """Who the schedd is, and which claims it holds there."""
-        held = [claim.id for claim in self._claim_table.at(startd)]
-        return Hello(self._schedd_name, self._address, held)
+    def hello(self, startd: str, slot_name: str) -> Hello:
+        """Who the schedd is, whom it means, and which of its claims it holds there."""
+        name = startd_of(slot_name)
+        held = [claim.id for claim in self._claim_table.at(startd) if startd_of(claim.slot_name) in ("", name)]
+        return Hello(self._schedd_name, self._address, held, name)
+
+    def mistaken(self, startd: str, slot_name: str, known: ClaimsKnown) -> bool:
+        """Whether another startd has answered at an address than the one with a slot of this name.
+
+        Its name tells, unless it has a claim of the hello: ids of claims are secrets of the startd that made them. An
+        address serves for whoever listens there: after a restart with ports of the system's choice, or another lease
+        of DHCP, that may be another startd. What is held of others there is held at no address until they are found.
+        """
+        meant = startd_of(slot_name)
+        if not meant or not known.startd:
+            return False
+        another = known.startd != meant and not known.claims
+        here = known.startd if another else meant
+        displaced = sorted(self._claim_table.names_at(startd) - {here})
+        for name in displaced:
+            _log.warning("%s answers as the startd %s, not %s: the collector is asked for that", startd, here, name)
+            self._displace(startd, name)
+        if another:
+            self._links.displaced(startd, nowhere(meant))
+            if self._claim_table.names_at(startd):
+                self._links.open(startd)
+        for name in displaced:
+            self._links.open(nowhere(name))
+        return another
+
+    def _displace(self, startd: str, name: str) -> None:
+        """What is held at an address on slots of the startd ``name`` is held at no address until it is found."""
+        self._claim_table.moved(startd, nowhere(name), name)
+        self._on_moved(startd, nowhere(name))
 
     def slot_at(self, startd: str) -> str:
         """The name of a slot that is held at the startd; empty without one."""
@@ -83,7 +114,19 @@ class StartdReports:
         return await self._find(slot_name)
 
     def moved(self, former: str, startd: str) -> None:
-        """The startd at ``former`` answers elsewhere: what is held there is held under the new address."""
+        """The startd at ``former`` answers elsewhere: what is held there is held under the new address.
+
+        What is held under that on slots of another startd is so no more: its address is the one of this startd now,
+        unless that other one has just answered there, which the collector does not know yet.
+        """
+        name = startd_of(self._claim_table.slot_at(former))
+        others = sorted(self._claim_table.names_at(startd) - {name}) if name else []
+        if others and self._links.connected(startd) is not None:
+            return
+        for other in others:
+            self._displace(startd, other)
+            self._links.displaced(startd, nowhere(other))
+            self._links.open(nowhere(other))
         _log.info("the startd at %s answers at %s now", former, startd)
         self._claim_table.moved(former, startd)
         self._on_moved(former, startd)

@@ -6,6 +6,19 @@ from slotwise.daemon.locate import address_in
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.schedd.jobs.values import quoted
 
+#: What the address of a startd begins with that answers nowhere that the schedd knows; its name follows.
+_NOWHERE = "unknown:"
+
+
+def nowhere(name: str) -> str:
+    """Where claims are held on slots of the startd ``name`` while it is not known where it answers."""
+    return f"{_NOWHERE}{name}"
+
+
+def is_nowhere(startd: str) -> bool:
+    """Whether this is no address, but stands for one that is not known."""
+    return startd.startswith(_NOWHERE)
+
 
 async def startd_target(context: DaemonContext, slot_name: str) -> str:
     """Where the startd with a slot of this name answers, as the collector knows it; empty when it knows none.
