@@ -251,7 +251,7 @@ class ActReply(_message.Message):
     def __init__(self, jobs: _Optional[_Iterable[_Union[ActReply.One, _Mapping]]] = ..., totals: _Optional[_Mapping[str, int]] = ..., background: _Optional[int] = ...) -> None: ...
 
 class JobQuery(_message.Message):
-    __slots__ = ("query", "jobs", "mine_only", "batches", "totals_only", "view", "width", "page")
+    __slots__ = ("query", "jobs", "mine_only", "batches", "totals_only", "view", "width", "page", "whole_names")
     QUERY_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
     MINE_ONLY_FIELD_NUMBER: _ClassVar[int]
@@ -260,6 +260,7 @@ class JobQuery(_message.Message):
     VIEW_FIELD_NUMBER: _ClassVar[int]
     WIDTH_FIELD_NUMBER: _ClassVar[int]
     PAGE_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_NAMES_FIELD_NUMBER: _ClassVar[int]
     query: _common_pb2.AdQuery
     jobs: JobSelection
     mine_only: bool
@@ -268,7 +269,8 @@ class JobQuery(_message.Message):
     view: str
     width: int
     page: _common_pb2.Page
-    def __init__(self, query: _Optional[_Union[_common_pb2.AdQuery, _Mapping]] = ..., jobs: _Optional[_Union[JobSelection, _Mapping]] = ..., mine_only: _Optional[bool] = ..., batches: _Optional[bool] = ..., totals_only: _Optional[bool] = ..., view: _Optional[str] = ..., width: _Optional[int] = ..., page: _Optional[_Union[_common_pb2.Page, _Mapping]] = ...) -> None: ...
+    whole_names: bool
+    def __init__(self, query: _Optional[_Union[_common_pb2.AdQuery, _Mapping]] = ..., jobs: _Optional[_Union[JobSelection, _Mapping]] = ..., mine_only: _Optional[bool] = ..., batches: _Optional[bool] = ..., totals_only: _Optional[bool] = ..., view: _Optional[str] = ..., width: _Optional[int] = ..., page: _Optional[_Union[_common_pb2.Page, _Mapping]] = ..., whole_names: _Optional[bool] = ...) -> None: ...
 
 class HistoryQuery(_message.Message):
     __slots__ = ("query", "jobs", "forwards", "scan_limit", "since", "completed_since", "runs", "kinds", "page")
