@@ -13,8 +13,9 @@ from typing import Literal, Unpack
 
 import grpc
 
-from slotwise.classad import ClassAd, ExprTree, Value
+from slotwise.classad import ExprTree, Value
 from slotwise.client import convert, past, spool, waiting
+from slotwise.client.ad_list import AdList
 from slotwise.client.call import TIMEOUT_S, Call, JsonPage, ads, ads_of, nothing, page, text
 from slotwise.client.cluster_ids import ReservedIds
 from slotwise.client.convert import ActResult, Jobs, Sending, SubmitResult
@@ -66,7 +67,7 @@ class ScheddCalls(Client):
         limit: int = 0,
         mine: bool = False,
         ids: Sequence[str] = (),
-    ) -> Call[list[ClassAd]]:
+    ) -> Call[AdList]:
         """Jobs in the queue for which ``constraint`` is true; with ``ids``, of these jobs and clusters."""
         query = convert.job_query(constraint, projection, limit, mine)
         query.jobs.ids.extend(ids)
@@ -98,7 +99,7 @@ class ScheddCalls(Client):
         return page("Query", query)
 
     @calls
-    def count_by(self, attributes: Sequence[str], constraint: str = "", *, mine: bool = False) -> Call[list[ClassAd]]:
+    def count_by(self, attributes: Sequence[str], constraint: str = "", *, mine: bool = False) -> Call[AdList]:
         """Numbers of jobs by the values of attributes: these and ``Count`` for each combination that there is."""
         query = convert.job_query(constraint, (), mine=mine)
         query.query.form = common_pb2.AdQuery.COUNT
@@ -106,7 +107,7 @@ class ScheddCalls(Client):
         return ads("Query", query)
 
     @calls
-    def job_sets(self, constraint: str = "") -> Call[list[ClassAd]]:
+    def job_sets(self, constraint: str = "") -> Call[AdList]:
         """The ads of job sets with jobs in the queue for which ``constraint`` is true."""
         request = convert.job_query(constraint, (), view="jobset")
         return Call("Query", request, lambda pieces: ads_of(pieces[:-1]), many=True, timeout_s=None)
@@ -120,7 +121,7 @@ class ScheddCalls(Client):
     @calls
     def history(
         self, constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0, since: str = ""
-    ) -> Call[list[ClassAd]]:
+    ) -> Call[AdList]:
         """Jobs that have left the queue, newest first, until ``since`` (a job, a cluster or an expression)."""
         return ads("History", convert.history_query(constraint, projection, limit, since))
 
@@ -152,14 +153,14 @@ class ScheddCalls(Client):
         kinds: Sequence[str] = ("EPOCH",),
         limit: int = 0,
         since: str = "",
-    ) -> Call[list[ClassAd]]:
+    ) -> Call[AdList]:
         """Records of runs and their transfers (JOB_EPOCH_HISTORY) of these kinds, newest first; none: of all kinds."""
         return ads("History", convert.history_query(constraint, projection, limit, since, kinds))
 
     @calls
     def daemon_history(
         self, constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0, since: str = ""
-    ) -> Call[list[ClassAd]]:
+    ) -> Call[AdList]:
         """Records of this schedd's own ad (SCHEDD_DAEMON_HISTORY), newest first, until the expression ``since``.
         Needs ADMINISTRATOR.
 
@@ -168,7 +169,7 @@ class ScheddCalls(Client):
         return past.history("SCHEDD_DAEMON_HISTORY", constraint, projection, limit, since)
 
     @calls
-    def users(self, constraint: str = "", projection: Sequence[str] = ()) -> Call[list[ClassAd]]:
+    def users(self, constraint: str = "", projection: Sequence[str] = ()) -> Call[AdList]:
         """The records of the access point's users."""
         return ads("Users", convert.users_query(constraint, projection))
 
@@ -313,7 +314,7 @@ class Schedd(ScheddCalls, BlockingClient):
         *,
         timeout_s: float | None = None,
         through_holds: bool = False,
-    ) -> list[ClassAd]:
+    ) -> AdList:
         """Wait until jobs have ended; returns their ads, those removed included, newest first.
 
         ``jobs``: what :meth:`submit` returned, ids, or a constraint. ``through_holds``: go on waiting when all that
@@ -451,7 +452,7 @@ class AsyncSchedd(ScheddCalls, AsyncClient):
         *,
         timeout_s: float | None = None,
         through_holds: bool = False,
-    ) -> list[ClassAd]:
+    ) -> AdList:
         """As :meth:`Schedd.wait`."""
         constraint = waiting.constraint_of(jobs)
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
