@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 import weakref
@@ -206,6 +207,10 @@ def _outgoing(submitted: SubmitResult, progress: Tell | None) -> spool.Outgoing:
     return spool.Outgoing(spool.spooled_jobs(submitted.submission, firsts), progress)
 
 
+def _released(reply: schedd_pb2.ActReply) -> int:
+    return reply.totals.get("success", 0)
+
+
 def _check_files(submission: Submission) -> None:
     spool.check(ad for cluster in submission.clusters for ad in map(cluster.job, range(cluster.count)))
 
@@ -236,7 +241,7 @@ class Schedd(ScheddCalls, BlockingClient):
         :raises SubmitError: the description makes no jobs, is wrong, or names files to spool that cannot be read.
         """
         submission, first = self._read(description, count, options)
-        if options.spool:
+        if options.spool and not options.elsewhere:
             _check_files(submission)
         return self._submit(submission, Sending(self._keys.next(), first, spool=options.spool))
 
@@ -432,7 +437,7 @@ class AsyncSchedd(ScheddCalls, AsyncClient):
     ) -> SubmitResult:
         """Queue the jobs of a submit description; all of them or none. Many of these may be under way at once."""
         submission, first = await self._read(description, count, options)
-        if options.spool:
+        if options.spool and not options.elsewhere:
             _check_files(submission)
         how = Sending(self._keys.next(), first, spool=options.spool)
         if (bundle := convert.small_bundle(submission, how)) is not None:
@@ -464,6 +469,56 @@ class AsyncSchedd(ScheddCalls, AsyncClient):
             await asyncio.sleep(seen.pause_s(asked, None if deadline is None else deadline - time.monotonic()))
         wanted = waiting.with_ids(projection)
         return waiting.each_once(await self.query(constraint, wanted), await self.history(constraint, wanted))
+
+    async def send_input(self, job: str, name: str, data: AsyncIterator[bytes], *, mode: int = 0o644) -> None:
+        """Send an input file of a job, or of all jobs of a cluster, submitted with ``ReadOptions(spool=True)``.
+
+        :param name: below the job's directory.
+        :param data: the file in pieces of at most :data:`slotwise.wire.sizes.PIECE` bytes.
+        :raises UsageError: the job does not wait for files.
+        """
+        failed: list[BaseException] = []
+
+        async def parts() -> AsyncIterator[schedd_pb2.SpoolPart]:
+            offset = 0
+            try:
+                async for piece in data:
+                    file = schedd_pb2.FilePiece(name=os.fsencode(name), mode=mode, data=piece, offset=offset)
+                    yield schedd_pb2.SpoolPart(jobs=[job], file=file)
+                    offset += len(piece)
+            except BaseException as error:
+                failed.append(error)
+                return
+            file = schedd_pb2.FilePiece(name=os.fsencode(name), mode=mode, offset=offset, last=True)
+            yield schedd_pb2.SpoolPart(jobs=[job], file=file)
+
+        try:
+            await self._perform(Call("Spool", parts(), nothing, timeout_s=None))
+        finally:
+            if failed:
+                raise failed[0]
+
+    async def inputs_complete(self, job: str) -> int:
+        """All input files of such a job, or of the jobs of a cluster, are there: they may run. How many these are."""
+
+        async def commit() -> AsyncIterator[schedd_pb2.SpoolPart]:
+            yield schedd_pb2.SpoolPart(jobs=[job], commit=True)
+
+        return await self._perform(
+            Call("Spool", commit(), lambda reply: reply.totals.get("success", 0), timeout_s=None)
+        )
+
+    async def sandboxes(self, job: str, only: str = "") -> AsyncIterator[schedd_pb2.SandboxPiece]:
+        """What a spooled job, or each job of a cluster, has left: its ad, and its files in pieces as they are taken.
+
+        A job that is complete may leave the queue when all is sent. ``only``: the name of one file; the job stays.
+        """
+        asked = schedd_pb2.JobSelection(ids=[job], file=os.fsencode(only))
+        try:
+            async for piece in self._stub.FetchSandboxes(asked, metadata=self._at.metadata()):
+                yield piece
+        except grpc.RpcError as failure:
+            raise to_error(failure, peer=self._at.peer) from None
 
     async def spool(self, submitted: SubmitResult, progress: Tell | None = None) -> None:
         """As :meth:`Schedd.spool`; files are read, and ``progress`` is told, in other threads."""
