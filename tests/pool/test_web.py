@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import pytest
 from prometheus_client.core import Metric
@@ -177,7 +178,7 @@ class Curl:
     """The guide's way: curl with the header in a file, so that no list of processes shows the token."""
 
     def __init__(self, pool: Pool, base: str, token: str) -> None:
-        self.base, self.header = base, pool.root / "header"
+        self.base, self.header = base, pool.root / f"header-{uuid4().hex}"
         self.header.write_text(f"Authorization: Bearer {token}\n")
 
     def words(self, path: str, *more: str) -> list[str]:

@@ -56,6 +56,10 @@ def test_a_token_is_looked_at_before_anything_of_the_body_is_read(served: tuple[
             with connected(caller) as one:
                 one.sendall(head("POST", path, shown, f"Content-Length: {size}"))
                 assert status_of(one) == status, path  # of the body not a byte was sent
+    for shown, size, status in (("nonsense", 3_000_000, 401), (good, 20 << 30, 400)):
+        with connected(caller) as one:
+            one.sendall(head("PUT", "/api/v1/jobs/1/input/data", shown, f"Content-Length: {size}"))
+            assert status_of(one) == status
     with connected(caller) as one:
         one.sendall(head("POST", "/api/v1/jobs", good, "Transfer-Encoding: chunked"))
         with contextlib.suppress(ConnectionError):

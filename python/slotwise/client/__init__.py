@@ -9,7 +9,8 @@
 
 :class:`Collector`, :class:`Negotiator` and :class:`Startd` talk to the other daemons. Each class has a twin for asyncio
 (:class:`AsyncSchedd`, ...) with the same calls as coroutines; many may be under way at once, and the schedd makes those
-that arrive together durable together. :class:`EventLog` reads job event logs.
+that arrive together durable together. :class:`EventLog` reads job event logs, :class:`JobExecutor` runs Python calls as
+jobs. Ads come as an :class:`AdList`, which is a table in notebooks and makes frames for pandas and polars.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from slotwise.client.ad_list import AdList
     from slotwise.client.collector import AsyncCollector, Collector
     from slotwise.client.convert import ActResult, SubmitResult
     from slotwise.client.descriptions import Description
     from slotwise.client.event_log import EventLog
+    from slotwise.client.executor import JobExecutor, JobFailedError, JobFuture
     from slotwise.client.negotiator import AsyncNegotiator, Negotiator
     from slotwise.client.schedd import AsyncSchedd, Schedd
     from slotwise.client.startd import AsyncStartd, Startd
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 #: Where each name is defined; loaded on first use, so that users of one part do not load all of it.
 _MODULES = {
     "ActResult": "convert",
+    "AdList": "ad_list",
     "AsyncCollector": "collector",
     "AsyncNegotiator": "negotiator",
     "AsyncSchedd": "schedd",
@@ -37,6 +41,9 @@ _MODULES = {
     "Collector": "collector",
     "Description": "descriptions",
     "EventLog": "event_log",
+    "JobExecutor": "executor",
+    "JobFailedError": "executor",
+    "JobFuture": "executor",
     "JobStatus": "waiting",
     "Negotiator": "negotiator",
     "Schedd": "schedd",
@@ -46,6 +53,7 @@ _MODULES = {
 
 __all__ = [
     "ActResult",
+    "AdList",
     "AsyncCollector",
     "AsyncNegotiator",
     "AsyncSchedd",
@@ -53,6 +61,9 @@ __all__ = [
     "Collector",
     "Description",
     "EventLog",
+    "JobExecutor",
+    "JobFailedError",
+    "JobFuture",
     "JobStatus",
     "Negotiator",
     "Schedd",

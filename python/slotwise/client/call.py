@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from google.protobuf.message import Message
 
 from slotwise.classad import ClassAd
+from slotwise.client.ad_list import AdList
 from slotwise.table import unpack_ads
 
 if TYPE_CHECKING:
@@ -73,9 +74,9 @@ class NewestPieces(deque[AdPiece]):
             self.is_cut = True
 
 
-def ads_of(pieces: Iterable[AdPiece]) -> list[ClassAd]:
+def ads_of(pieces: Iterable[AdPiece]) -> AdList:
     """The ads of a reply that comes in pieces."""
-    return [ad for piece in pieces if piece.data for ad in unpack_ads(piece.data)]
+    return AdList(ad for piece in pieces if piece.data for ad in unpack_ads(piece.data))
 
 
 def read_ads(rpc: str, query: Message, result: Callable[[list[ClassAd]], T]) -> Call[T]:
@@ -83,7 +84,7 @@ def read_ads(rpc: str, query: Message, result: Callable[[list[ClassAd]], T]) -> 
     return Call(rpc, query, lambda pieces: result(ads_of(pieces)), many=True, timeout_s=None)
 
 
-def ads(rpc: str, query: Message) -> Call[list[ClassAd]]:
+def ads(rpc: str, query: Message) -> Call[AdList]:
     """A query for ads."""
     return Call(rpc, query, ads_of, many=True, timeout_s=None)
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 
 from slotwise.classad import ClassAd, quote
+from slotwise.client.ad_list import AdList
 from slotwise.client.call import Call, ads, read_ads, text
 from slotwise.client.daemon import AsyncClient, BlockingClient, Client, calls
 from slotwise.client.locate import local_targets
@@ -128,7 +129,7 @@ class CollectorCalls(Client):
     @calls
     def query(
         self, kind: str = "any", constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0
-    ) -> Call[list[ClassAd]]:
+    ) -> Call[AdList]:
         """The ads of a kind (``startd`` for slots, ``schedd``, ``submitter``, ..., or a MyType) for which
         ``constraint`` is true."""
         return ads("Query", ad_query(kind, constraint, projection, limit))
@@ -152,7 +153,7 @@ class CollectorCalls(Client):
         return Call("Ping", daemon_pb2.PingRequest(), result, service=daemon_pb2_grpc.DaemonStub)
 
     @calls
-    def count_by(self, kind: str, attributes: Sequence[str], constraint: str = "") -> Call[list[ClassAd]]:
+    def count_by(self, kind: str, attributes: Sequence[str], constraint: str = "") -> Call[AdList]:
         """Numbers of ads by the values of attributes: these and ``Count`` for each combination that there is."""
         query = ad_query(kind, constraint, ())
         query.form = common_pb2.AdQuery.COUNT

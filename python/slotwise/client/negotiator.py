@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from slotwise.classad import ClassAd
+from slotwise.client.ad_list import AdList
 from slotwise.client.call import Call, ads, nothing
 from slotwise.client.daemon import AsyncClient, BlockingClient, Client, calls
 from slotwise.errors import UsageError
@@ -61,7 +62,7 @@ class NegotiatorCalls(Client):
     stub_class = negotiator_pb2_grpc.NegotiatorStub
 
     @calls
-    def accounting(self) -> Call[list[ClassAd]]:
+    def accounting(self) -> Call[AdList]:
         """An ad for each submitter and accounting group: priority, factor, usage."""
         return ads("Accounting", common_pb2.AdQuery(kind="Accounting"))
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from slotwise.classad import ClassAd, ExprTree, parse_ads
+from slotwise.client.ad_list import AdList
 from slotwise.client.call import Call, NewestPieces
 from slotwise.table import AdTable, unpack_ads
 from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
@@ -21,7 +22,7 @@ _JOB = re.compile(r"(\d+)(?:\.(\d+))?")
 _BANNER = re.compile(rb"^\*\*\*[^\n]*\n?", re.MULTILINE)
 
 
-def history(name: str, constraint: str, projection: Sequence[str], limit: int, since: str) -> Call[list[ClassAd]]:
+def history(name: str, constraint: str, projection: Sequence[str], limit: int, since: str) -> Call[AdList]:
     """Records of the history that the knob ``name`` names, newest first.
 
     :param limit: 0: no limit.
@@ -43,9 +44,9 @@ def history(name: str, constraint: str, projection: Sequence[str], limit: int, s
 
 def chosen(
     pieces: NewestPieces, wanted: ExprTree | None, projection: Sequence[str], limit: int, end: ExprTree | None
-) -> list[ClassAd]:
+) -> AdList:
     """The records for which ``wanted`` is true, newest first, up to the first for which ``end`` is."""
-    found: list[ClassAd] = []
+    found = AdList()
     for ad in newest_first(pieces):
         if end is not None and end.eval(ad) is True:
             break
@@ -53,7 +54,7 @@ def chosen(
             found.append(ad)
             if len(found) == limit:
                 break
-    return unpack_ads(AdTable.of(found).query(None, projection)) if projection else found
+    return AdList(unpack_ads(AdTable.of(found).query(None, projection))) if projection else found
 
 
 def request(name: str) -> daemon_pb2.FetchLogRequest:

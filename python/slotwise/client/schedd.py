@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 import weakref
@@ -13,8 +14,9 @@ from typing import Literal, Unpack
 
 import grpc
 
-from slotwise.classad import ClassAd, ExprTree, Value
+from slotwise.classad import ExprTree, Value
 from slotwise.client import convert, past, spool, waiting
+from slotwise.client.ad_list import AdList
 from slotwise.client.call import TIMEOUT_S, Call, JsonPage, ads, ads_of, nothing, page, text
 from slotwise.client.cluster_ids import ReservedIds
 from slotwise.client.convert import ActResult, Jobs, Sending, SubmitResult
@@ -66,7 +68,7 @@ class ScheddCalls(Client):
         limit: int = 0,
         mine: bool = False,
         ids: Sequence[str] = (),
-    ) -> Call[list[ClassAd]]:
+    ) -> Call[AdList]:
         """Jobs in the queue for which ``constraint`` is true; with ``ids``, of these jobs and clusters."""
         query = convert.job_query(constraint, projection, limit, mine)
         query.jobs.ids.extend(ids)
@@ -98,7 +100,7 @@ class ScheddCalls(Client):
         return page("Query", query)
 
     @calls
-    def count_by(self, attributes: Sequence[str], constraint: str = "", *, mine: bool = False) -> Call[list[ClassAd]]:
+    def count_by(self, attributes: Sequence[str], constraint: str = "", *, mine: bool = False) -> Call[AdList]:
         """Numbers of jobs by the values of attributes: these and ``Count`` for each combination that there is."""
         query = convert.job_query(constraint, (), mine=mine)
         query.query.form = common_pb2.AdQuery.COUNT
@@ -106,7 +108,7 @@ class ScheddCalls(Client):
         return ads("Query", query)
 
     @calls
-    def job_sets(self, constraint: str = "") -> Call[list[ClassAd]]:
+    def job_sets(self, constraint: str = "") -> Call[AdList]:
         """The ads of job sets with jobs in the queue for which ``constraint`` is true."""
         request = convert.job_query(constraint, (), view="jobset")
         return Call("Query", request, lambda pieces: ads_of(pieces[:-1]), many=True, timeout_s=None)
@@ -120,7 +122,7 @@ class ScheddCalls(Client):
     @calls
     def history(
         self, constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0, since: str = ""
-    ) -> Call[list[ClassAd]]:
+    ) -> Call[AdList]:
         """Jobs that have left the queue, newest first, until ``since`` (a job, a cluster or an expression)."""
         return ads("History", convert.history_query(constraint, projection, limit, since))
 
@@ -152,14 +154,14 @@ class ScheddCalls(Client):
         kinds: Sequence[str] = ("EPOCH",),
         limit: int = 0,
         since: str = "",
-    ) -> Call[list[ClassAd]]:
+    ) -> Call[AdList]:
         """Records of runs and their transfers (JOB_EPOCH_HISTORY) of these kinds, newest first; none: of all kinds."""
         return ads("History", convert.history_query(constraint, projection, limit, since, kinds))
 
     @calls
     def daemon_history(
         self, constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0, since: str = ""
-    ) -> Call[list[ClassAd]]:
+    ) -> Call[AdList]:
         """Records of this schedd's own ad (SCHEDD_DAEMON_HISTORY), newest first, until the expression ``since``.
         Needs ADMINISTRATOR.
 
@@ -168,7 +170,7 @@ class ScheddCalls(Client):
         return past.history("SCHEDD_DAEMON_HISTORY", constraint, projection, limit, since)
 
     @calls
-    def users(self, constraint: str = "", projection: Sequence[str] = ()) -> Call[list[ClassAd]]:
+    def users(self, constraint: str = "", projection: Sequence[str] = ()) -> Call[AdList]:
         """The records of the access point's users."""
         return ads("Users", convert.users_query(constraint, projection))
 
@@ -205,6 +207,10 @@ def _outgoing(submitted: SubmitResult, progress: Tell | None) -> spool.Outgoing:
     return spool.Outgoing(spool.spooled_jobs(submitted.submission, firsts), progress)
 
 
+def _released(reply: schedd_pb2.ActReply) -> int:
+    return reply.totals.get("success", 0)
+
+
 def _check_files(submission: Submission) -> None:
     spool.check(ad for cluster in submission.clusters for ad in map(cluster.job, range(cluster.count)))
 
@@ -235,7 +241,7 @@ class Schedd(ScheddCalls, BlockingClient):
         :raises SubmitError: the description makes no jobs, is wrong, or names files to spool that cannot be read.
         """
         submission, first = self._read(description, count, options)
-        if options.spool:
+        if options.spool and not options.elsewhere:
             _check_files(submission)
         return self._submit(submission, Sending(self._keys.next(), first, spool=options.spool))
 
@@ -313,7 +319,7 @@ class Schedd(ScheddCalls, BlockingClient):
         *,
         timeout_s: float | None = None,
         through_holds: bool = False,
-    ) -> list[ClassAd]:
+    ) -> AdList:
         """Wait until jobs have ended; returns their ads, those removed included, newest first.
 
         ``jobs``: what :meth:`submit` returned, ids, or a constraint. ``through_holds``: go on waiting when all that
@@ -431,7 +437,7 @@ class AsyncSchedd(ScheddCalls, AsyncClient):
     ) -> SubmitResult:
         """Queue the jobs of a submit description; all of them or none. Many of these may be under way at once."""
         submission, first = await self._read(description, count, options)
-        if options.spool:
+        if options.spool and not options.elsewhere:
             _check_files(submission)
         how = Sending(self._keys.next(), first, spool=options.spool)
         if (bundle := convert.small_bundle(submission, how)) is not None:
@@ -451,7 +457,7 @@ class AsyncSchedd(ScheddCalls, AsyncClient):
         *,
         timeout_s: float | None = None,
         through_holds: bool = False,
-    ) -> list[ClassAd]:
+    ) -> AdList:
         """As :meth:`Schedd.wait`."""
         constraint = waiting.constraint_of(jobs)
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -463,6 +469,56 @@ class AsyncSchedd(ScheddCalls, AsyncClient):
             await asyncio.sleep(seen.pause_s(asked, None if deadline is None else deadline - time.monotonic()))
         wanted = waiting.with_ids(projection)
         return waiting.each_once(await self.query(constraint, wanted), await self.history(constraint, wanted))
+
+    async def send_input(self, job: str, name: str, data: AsyncIterator[bytes], *, mode: int = 0o644) -> None:
+        """Send an input file of a job, or of all jobs of a cluster, submitted with ``ReadOptions(spool=True)``.
+
+        :param name: below the job's directory.
+        :param data: the file in pieces of at most :data:`slotwise.wire.sizes.PIECE` bytes.
+        :raises UsageError: the job does not wait for files.
+        """
+        failed: list[BaseException] = []
+
+        async def parts() -> AsyncIterator[schedd_pb2.SpoolPart]:
+            offset = 0
+            try:
+                async for piece in data:
+                    file = schedd_pb2.FilePiece(name=os.fsencode(name), mode=mode, data=piece, offset=offset)
+                    yield schedd_pb2.SpoolPart(jobs=[job], file=file)
+                    offset += len(piece)
+            except BaseException as error:
+                failed.append(error)
+                return
+            file = schedd_pb2.FilePiece(name=os.fsencode(name), mode=mode, offset=offset, last=True)
+            yield schedd_pb2.SpoolPart(jobs=[job], file=file)
+
+        try:
+            await self._perform(Call("Spool", parts(), nothing, timeout_s=None))
+        finally:
+            if failed:
+                raise failed[0]
+
+    async def inputs_complete(self, job: str) -> int:
+        """All input files of such a job, or of the jobs of a cluster, are there: they may run. How many these are."""
+
+        async def commit() -> AsyncIterator[schedd_pb2.SpoolPart]:
+            yield schedd_pb2.SpoolPart(jobs=[job], commit=True)
+
+        return await self._perform(
+            Call("Spool", commit(), lambda reply: reply.totals.get("success", 0), timeout_s=None)
+        )
+
+    async def sandboxes(self, job: str, only: str = "") -> AsyncIterator[schedd_pb2.SandboxPiece]:
+        """What a spooled job, or each job of a cluster, has left: its ad, and its files in pieces as they are taken.
+
+        A job that is complete may leave the queue when all is sent. ``only``: the name of one file; the job stays.
+        """
+        asked = schedd_pb2.JobSelection(ids=[job], file=os.fsencode(only))
+        try:
+            async for piece in self._stub.FetchSandboxes(asked, metadata=self._at.metadata()):
+                yield piece
+        except grpc.RpcError as failure:
+            raise to_error(failure, peer=self._at.peer) from None
 
     async def spool(self, submitted: SubmitResult, progress: Tell | None = None) -> None:
         """As :meth:`Schedd.spool`; files are read, and ``progress`` is told, in other threads."""

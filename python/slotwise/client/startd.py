@@ -8,6 +8,7 @@ from typing import Literal
 
 from slotwise.classad import ClassAd
 from slotwise.client import past
+from slotwise.client.ad_list import AdList
 from slotwise.client.call import Call, ads, nothing
 from slotwise.client.daemon import AsyncClient, BlockingClient, Client, calls
 from slotwise.table import pack_ads
@@ -63,14 +64,14 @@ class StartdCalls(Client):
     stub_class = startd_pb2_grpc.StartdStub
 
     @calls
-    def slots(self, constraint: str = "", projection: Sequence[str] = ()) -> Call[list[ClassAd]]:
+    def slots(self, constraint: str = "", projection: Sequence[str] = ()) -> Call[AdList]:
         """The slots' ads as the startd has them now; the collector gets them a little later."""
         return ads("Query", slot_query(constraint, projection))
 
     @calls
     def history(
         self, constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0, since: str = ""
-    ) -> Call[list[ClassAd]]:
+    ) -> Call[AdList]:
         """Jobs that ran on this machine (STARTD_HISTORY), newest first, until ``since`` (a job, a cluster or an
         expression). Needs ADMINISTRATOR.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from slotwise.backoff import Backoff
 from slotwise.classad import ClassAd, ExprTree
+from slotwise.client.ad_list import AdList
 from slotwise.client.convert import Jobs, SubmitResult
 from slotwise.errors import BusyError, UsageError
 from slotwise.model.job_status import JobStatus
@@ -93,10 +94,10 @@ def with_ids(projection: Sequence[str]) -> list[str]:
     return [*projection, "ClusterId", "ProcId"] if projection else []
 
 
-def each_once(queued: Sequence[ClassAd], past: Sequence[ClassAd]) -> list[ClassAd]:
+def each_once(queued: Sequence[ClassAd], past: Sequence[ClassAd]) -> AdList:
     """Ads from the queue and then from the history, where a job that left in between is in both."""
     gone = {(ad["ClusterId"], ad["ProcId"]) for ad in past}
-    return [*(ad for ad in queued if (ad["ClusterId"], ad["ProcId"]) not in gone), *past]
+    return AdList([*(ad for ad in queued if (ad["ClusterId"], ad["ProcId"]) not in gone), *past])
 
 
 def held_among(constraint: str) -> tuple[str, list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
@@ -295,8 +296,9 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     ) -> AsyncIterator[schedd_pb2.SandboxPiece]:
         """Send the sandboxes of such jobs."""
         caller = self._authenticator.caller(context)
+        only = os.fsdecode(request.file)
         superuser = self._is_superuser(caller)
-        async for part in self._spooling.fetch(caller, convert.selection(request), superuser):
+        async for part in self._spooling.fetch(caller, convert.selection(request), superuser, only):
             self._check_still(superuser, caller)
             yield files.sandbox_piece(part)
 

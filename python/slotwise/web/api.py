@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from slotwise.client.startd import SCHEDULES
 from slotwise.errors import NotFoundError, SlotwiseError
+from slotwise.web import job_files as of_files
 from slotwise.web import job_requests as of_jobs
 from slotwise.web import pool_requests as of_pool
 from slotwise.web.access import Gate
@@ -41,6 +42,7 @@ _PROJECTION = Parameter("projection", "Attributes, separated by commas; without 
 _MOST = Parameter("limit", f"Ads at most: {LIMIT} unless given, up to {LIMIT_MOST}.", type="integer")
 _SCHEDD = Parameter("schedd", "Name of the access point; without it this host's, or the first of the pool.")
 _JOB = Parameter("job", "Id of a job (`12.0`) or of a cluster (`12`).", "path")
+_NAME = Parameter("name", "Name of the file below the job's directory: `data/input.csv`.", "path")
 _MACHINE = Parameter("machine", "Name of the machine, as the attribute Machine of its slots has it.", "path")
 _MINE = Parameter("mine", "1: those of the caller alone.")
 _AFTER = Parameter(
@@ -98,7 +100,20 @@ OPERATIONS = (
               of_jobs.jobs, "Ads",
               (_SCHEDD, *_LIST, _MINE, _AFTER,
                Parameter("order", "An attribute, or `id`; with `-` before it the largest first.")), has_pages=True),
-    Operation("POST", f"{PREFIX}/jobs", "Submit jobs.", of_jobs.submit, "Submitted", (_SCHEDD,), _DESCRIPTION, 201),
+    Operation("POST", f"{PREFIX}/jobs", "Submit jobs.", of_jobs.submit, "Submitted",
+              (_SCHEDD, Parameter("spool", "1: their files are sent next, and they are held until all are there.")),
+              _DESCRIPTION, 201),
+    Operation("PUT", f"{PREFIX}/jobs/{{job}}/input/{{name}}",
+              "Send an input file of a job that was submitted with spool, or of all jobs of a cluster.",
+              of_files.put, "Sent",
+              (_JOB, _NAME, _SCHEDD, Parameter("executable", "1: the file is a program.")), None, 201, takes_file=True),
+    Operation("POST", f"{PREFIX}/jobs/{{job}}/input", "All input files have been sent: the jobs may run.",
+              of_files.complete, "Acted", (_JOB, _SCHEDD)),
+    Operation("GET", f"{PREFIX}/jobs/{{job}}/output/{{name}}", "A file that a spooled job has left.", of_files.get,
+              "application/octet-stream", (_JOB, _NAME, _SCHEDD)),
+    Operation("GET", f"{PREFIX}/jobs/{{job}}/output",
+              "All that a spooled job, or each of a cluster, has left, as a zip archive; a job that is complete leaves "
+              "the queue then.", of_files.archive, "application/zip", (_JOB, _SCHEDD)),
     Operation("POST", f"{PREFIX}/jobs/preview",
               "What a description would queue, the ad of the first of these jobs, and what slots say to it.",
               of_jobs.preview, "Preview", (_SCHEDD,), _DESCRIPTION),
@@ -176,7 +191,7 @@ def application(
                 raise
             return Releasing(response, held)
 
-        return Route(one.path, endpoint, methods=[one.method])
+        return Route(one.path.replace("{name}", "{name:path}"), endpoint, methods=[one.method])
 
     async def page(request: Request) -> Response:
         return FileResponse(STATIC / "index.html", headers=HEADERS)

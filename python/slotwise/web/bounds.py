@@ -110,4 +110,6 @@ class ServiceBounds(Struct, frozen=True):
     events: Bound = field(default_factory=lambda: Bound("streams of events", 100, 20))
     #: Lists of more ads than a request without a limit gets.
     lists: Bound = field(default_factory=lambda: Bound("long lists", 40, 8))
+    #: Files of jobs that are sent or fetched.
+    files: Bound = field(default_factory=lambda: Bound("transfers of files", 40, 8))
     memory: Memory = field(default_factory=lambda: Memory(256 << 20, 64 << 20))

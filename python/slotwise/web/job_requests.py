@@ -40,6 +40,7 @@ ACTIONS = ("hold", "release", "remove", "remove_force", "suspend", "continue", "
 REASON_MOST = 1000
 _NAMED_MOST = 1000
 _READ = ReadOptions(elsewhere=True, name="description")
+_READ_SPOOLED = ReadOptions(elsewhere=True, spool=True, name="description")
 _HAS_OUTPUT = frozenset((JobStatus.RUNNING, JobStatus.TRANSFERRING_OUTPUT, JobStatus.SUSPENDED))
 _STATES: dict[int, str] = {
     JobStatus.IDLE: "idle", JobStatus.REMOVED: "removed", JobStatus.COMPLETED: "completed", JobStatus.HELD: "on hold",
@@ -193,9 +194,10 @@ def constraint_of(job: str) -> str:
 
 async def submit(asked: Asked) -> Response:
     """Queue jobs."""
-    description, count = submission(await asked.body())
+    spool = asked.text("spool").lower() in ("1", "true", "yes")
+    description, count = submission(await asked.body(), spool=spool)
     async with asked.pool.schedd(asked.schedd) as schedd:
-        result = await schedd.submit(description, count, _READ)
+        result = await schedd.submit(description, count, _READ_SPOOLED if spool else _READ)
     told = {"cluster": result.cluster, "count": result.count, "warnings": list(result.warnings)}
     return JSONResponse(told, 201, {"location": f"{PREFIX}/jobs/{result.cluster}"})
 

@@ -44,6 +44,8 @@ class Operation(Struct, frozen=True):
     parameters: tuple[Parameter, ...] = ()
     body: Mapping[str, Member] | None = None
     status: int = 200
+    #: Whether its body is a file, as it is.
+    takes_file: bool = False
     #: Whether its list comes in pages, with a link to the next one.
     has_pages: bool = False
 
@@ -101,6 +103,7 @@ SCHEMAS: Mapping[str, Schema] = {
         "requirements",
         about="What would be queued, and of the first job what `analyze` says.",
     ),
+    "Sent": _object({"job": _TEXT, "name": _TEXT, "bytes": _NUMBER}),
     "Acted": _object(
         {**dict.fromkeys(("success", "not_found", "permission_denied", "bad_status", "already_done"), _NUMBER),
          "jobs": _map(_TEXT, "The result of each job that was named.")},
@@ -160,6 +163,9 @@ def described(operations: Iterable[Operation]) -> dict[str, object]:
                 }
                 for each in one.parameters
             ]
+        if one.takes_file:
+            file = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+            operation["requestBody"] = {"required": True, "content": file}
         if one.body is not None:
             taken: dict[str, object] = {
                 "type": "object",

@@ -105,8 +105,8 @@ async def accounting(asked: Asked) -> Response:
     async with asked.pool.negotiator() as negotiator:
         ads = await negotiator.accounting()
     if len(ads) > asked.limit():
-        ads = sorted(ads, key=lambda ad: (ad.get("IsAccountingGroup") is not True, -_used(ad)))[: asked.limit()]
-    return ads_response(ads)
+        ads.sort(key=lambda ad: (ad.get("IsAccountingGroup") is not True, -_used(ad)))
+    return ads_response(ads[: asked.limit()])
 
 
 def _used(ad: ClassAd) -> float:

@@ -37,6 +37,8 @@ _REQUEST_S = 30
 #: How often it is looked whether a caller takes what is sent to it, in seconds, and the bytes that it has to have taken
 #: meanwhile unless it has taken all.
 _STALL_S, _TAKEN_LEAST = 10, 16 * 1024
+#: A body of which at least so many bytes came within the time for a request has as much time again: files are large.
+_CAME_LEAST = 256 * 1024
 #: The part of all connections that one caller may have.
 _SHARE_EACH = 4
 
@@ -90,6 +92,8 @@ class Connection(H11Protocol):
     #: Those of all callers; None: they are not bounded.
     peers: Peers | None = None
     _who = ""
+    #: Bytes that have come, and how many there were when time was last given.
+    _came = _came_before = 0
     _due: asyncio.TimerHandle | None = None
     _stalled: asyncio.TimerHandle | None = None
 
@@ -102,6 +106,11 @@ class Connection(H11Protocol):
                 self.transport.abort()
                 return
         self._expect(self.request_s)
+
+    def data_received(self, data: bytes) -> None:
+        """Count what comes."""
+        self._came += len(data)
+        super().data_received(data)
 
     @property
     def waits(self) -> bool:
@@ -147,12 +156,15 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def _expect(self, seconds: float | None) -> None:
+        self._came_before = self._came
         if self._due is not None:
             self._due.cancel()
         self._due = None if seconds is None else self.loop.call_later(seconds, self._end_unless_received)
 
     def _end_unless_received(self) -> None:
-        if self.waits:
+        if self.conn.their_state is h11.SEND_BODY and self._came - self._came_before >= _CAME_LEAST:
+            self._expect(self.request_s)
+        elif self.waits:
             self.transport.abort()
 
 

@@ -45,22 +45,23 @@ _QUEUE = re.compile(
 _ITEM = re.compile(r"[\w./:@%+=~-]+", re.ASCII)
 
 
-def submission(body: Mapping[str, object]) -> tuple[str | dict[str, object], int | None]:
+def submission(body: Mapping[str, object], *, spool: bool = False) -> tuple[str | dict[str, object], int | None]:
     """What a request submits: ``{"description": {...}, "count": 3}``, or ``{"text": "executable = ...\\nqueue 3"}``.
 
+    :param spool: the jobs' files are sent later, to directories of their own: none of the access point is named.
     :returns: a description and the number of its jobs; None: the text says it.
     :raises UsageError: when the request is not of that form.
     :raises SubmitError: when a statement is not taken here.
     """
     text = body.get("text")
     if text is None:
-        return statements(body)
+        return statements(body, spool=spool)
     if not isinstance(text, str) or len(text) > _TEXT_MOST:
         raise UsageError(f"the text is not a string of at most {_TEXT_MOST} characters")
-    return _checked(text), None
+    return _checked(text, spool=spool), None
 
 
-def _checked(text: str) -> str:
+def _checked(text: str, *, spool: bool) -> str:
     """The text of a description whose statements are all taken, line by line as it was."""
     kept: list[str] = []
     seen: dict[str, object] = {}
@@ -94,8 +95,8 @@ def _checked(text: str) -> str:
             _check(name, value, names, origin=f"line {number}")
     if not queued:
         raise SubmitError("there is no queue statement", hint="end with `queue`, or `queue 10` for ten jobs")
-    _require_directory(seen)
-    return "\n".join(kept) + "\n"
+    _check_directory(seen, spool=spool)
+    return ("initialdir = /\n" if spool else "") + "\n".join(kept) + "\n"
 
 
 def _queued(queue: re.Match[str], place: str) -> tuple[str, ...]:
@@ -115,7 +116,7 @@ def _queued(queue: re.Match[str], place: str) -> tuple[str, ...]:
     return (name, "item", "itemindex") if items else ()
 
 
-def statements(body: Mapping[str, object]) -> tuple[dict[str, object], int]:
+def statements(body: Mapping[str, object], *, spool: bool = False) -> tuple[dict[str, object], int]:
     """The statements and the number of jobs of a request: ``{"description": {...}, "count": 3}``.
 
     :raises UsageError: when the request is not of that form.
@@ -135,11 +136,19 @@ def statements(body: Mapping[str, object]) -> tuple[dict[str, object], int]:
     lower = {name.lower(): str(value) for name, value in found.items()}
     if len(lower) < len(found):
         raise SubmitError("a command is given twice", hint="case does not count in their names")
-    _require_directory(lower)
-    return found, count
+    _check_directory(lower, spool=spool)
+    return ({**found, "initialdir": "/"} if spool else found), count
 
 
-def _require_directory(lower: Mapping[str, object]) -> None:
+def _check_directory(lower: Mapping[str, object], *, spool: bool) -> None:
+    if spool:
+        if "initialdir" in lower:
+            raise SubmitError(
+                "initialdir is given, and spooled jobs have directories of their own",
+                hint="leave it out",
+                key="initialdir",
+            )
+        return
     if not str(lower.get("initialdir", "")).startswith("/"):
         raise SubmitError(
             "initialdir is not an absolute path", hint="name a directory of the access point", key="initialdir"

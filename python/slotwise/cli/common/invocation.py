@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from slotwise import environment
-from slotwise.cli.common.terminal import shown
+from slotwise.cli.common.terminal import as_it_is, shown
 from slotwise.home import PoolHome
 
 if TYPE_CHECKING:
@@ -95,6 +95,21 @@ class Invocation(Struct, dict=True):
     def out(self, text: str = "", end: str = "\n") -> None:
         """Write to the caller's standard output."""
         self.stdout.write(text + end)
+
+    @property
+    def screen(self) -> int:
+        """The columns of the caller's terminal; 0 where there is none, and for HTCondor's commands, whose tables have
+        widths of their own."""
+        return self.width if self.is_terminal and not self.called else 0
+
+    @property
+    def has_colours(self) -> bool:
+        """Whether tables are in colour: on a terminal that has colours, unless NO_COLOR is set (no-color.org)."""
+        return bool(self.screen) and not self.env.get("NO_COLOR") and self.env.get("TERM") not in (None, "", "dumb")
+
+    def draw(self, text: str) -> None:
+        """Write a table that may have colours; what others wrote in it is escaped already."""
+        as_it_is(self.stdout).write(text)
 
     def err(self, text: str) -> None:
         """Write a line to the caller's standard error."""

@@ -261,10 +261,19 @@ def _print(parsed: Parsed, form: Form, source: Source | None, ads: Iterator[Clas
 def _table(layout: Layout, ads: Iterator[ClassAd], width: int, inv: Invocation) -> None:
     """Heading and lines. The columns are fixed, so that the first lines need not wait for the last ads."""
     scene = Scene(time.time())
+    if not inv.called and not width:
+        layout = layout.whole()
+
+    def show(shape: Layout, rows: list[ClassAd]) -> None:
+        if inv.screen and width == inv.screen:
+            inv.draw(shape.on_terminal(rows, scene, width, coloured=inv.has_colours))
+        else:
+            inv.out(shape.text(rows, scene, width), end="")
+
     if any(item.left and not item.width for item in layout.items[:-1]):  # a column as wide as its widest cell
-        inv.out(layout.text(list(ads), scene, width), end="")
+        show(layout, list(ads))
         return
-    inv.out(layout.text([], scene, width), end="")
+    show(layout, [])
     line = replace(layout, headings=False)
     for ad in ads:
-        inv.out(line.text([ad], scene, width), end="")
+        show(line, [ad])

@@ -13,6 +13,7 @@ from slotwise.cli.common import htcondor_words
 from slotwise.cli.common.constraints import warn_of_misspelled
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Given, Option, Parsed, UnknownOptionError, parse
+from slotwise.cli.common.terminal import escaped
 from slotwise.cli.jobs import queues
 from slotwise.cli.jobs.queues import Queue
 from slotwise.cli.render import jobs as tables
@@ -304,7 +305,7 @@ class _Listing:
         scene = self._scene(totals)
         if layout.title:
             self._inv.out(self._queue.header(totals), end="")
-        self._inv.out(layout.text(rows(ads, scene), scene, self._width()), end="")
+        self._rows(layout, rows(ads, scene), scene)
         if layout.summary:
             self._inv.out(self._queue.footer(totals), end="")
 
@@ -330,7 +331,18 @@ class _Listing:
             layout = replace(layout, items=(*layout.items[:-1], replace(layout.items[-1], heading="DIGEST")))
         layout = layout.with_items(self._form.more)
         self._inv.out(self._queue.header(totals), end="")
-        self._inv.out(layout.text(ads, self._scene(totals), self._width()), end="")
+        self._rows(layout, ads, self._scene(totals))
+
+    def _rows(self, layout: Layout, ads: Sequence[ClassAd], scene: Scene) -> None:
+        """The lines of a table: as wide as the terminal, or whole."""
+        if screen := self._screen():
+            self._inv.draw(layout.on_terminal(ads, scene, screen, coloured=self._inv.has_colours))
+            return
+        self._inv.out((layout if self._inv.called else layout.whole()).text(ads, scene, self._width()), end="")
+
+    def _screen(self) -> int:
+        """The columns of the terminal that the table is made for; 0: it is made for none."""
+        return 0 if self._parsed.has("wide") else self._inv.screen
 
     def _group_by(self) -> None:
         from slotwise.cli.render.layout import Item
@@ -381,6 +393,7 @@ class _Listing:
         self._query.batches = batches
         if not batches:
             self._query.view, self._query.width = "nobatch", self._width()
+            self._query.whole_names = not self._inv.called and not self._query.width
         *pieces, last = self._queue.ask(self._query)
         totals = QueueTotals.parse(last.data)
         self._inv.out(self._queue.header(totals), end="")
@@ -388,11 +401,21 @@ class _Listing:
             batches_found = tables.batches_of_reply(b"".join(chunk.data for chunk in pieces))
             if self._inv.called:
                 batches_found = [self._as_htcondors(batch) for batch in batches_found]
-            self._inv.out(tables.batch_table(batches_found, self._width(), as_htcondor=bool(self._inv.called)), end="")
+            self._batch_rows(batches_found)
         else:
             heading = tables.JOBS_HEADING.rstrip("\n")[: self._query.width or None] + "\n"
-            self._inv.out(heading + "".join(chunk.data.decode(errors="surrogateescape") for chunk in pieces), end="")
+            lines = "".join(chunk.data.decode(errors="surrogateescape") for chunk in pieces)
+            if self._screen() and self._inv.has_colours:
+                self._inv.draw(heading + tables.with_colours(escaped(lines)))
+            else:
+                self._inv.out(heading + lines, end="")
         self._inv.out(self._queue.footer(totals), end="")
+
+    def _batch_rows(self, batches: Sequence[tables.Batch]) -> None:
+        if screen := self._screen():
+            self._inv.draw(tables.batch_table(batches, screen, screen=True, coloured=self._inv.has_colours))
+            return
+        self._inv.out(tables.batch_table(batches, self._width(), as_htcondor=bool(self._inv.called)), end="")
 
     def _as_htcondors(self, batch: tables.Batch) -> tables.Batch:
         """A batch as HTCondor's tool shows it: nodes of a DAG that is not in the queue are named by the first of them,
@@ -414,9 +437,7 @@ class _Listing:
         ads = list(self._ads())
         totals = self._queue.totals(self._query, ads)
         self._inv.out(self._queue.header(totals), end="")
-        self._inv.out(
-            tables.batch_table(tables.batches_of(ads, as_submitted=bool(self._inv.called)), self._width()), end=""
-        )
+        self._batch_rows(tables.batches_of(ads, as_submitted=bool(self._inv.called)))
         self._inv.out(self._queue.footer(totals), end="")
 
 

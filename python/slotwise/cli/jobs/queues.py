@@ -129,7 +129,7 @@ class Live(Queue):
         return f"Schedd: {told['Schedd']} : <{told['Address']}>"
 
     def footer(self, totals: QueueTotals) -> str:
-        width = self._inv.width if self._inv.is_terminal and not self._inv.called else 0
+        width = self._inv.screen
         text = tables.footer(totals, own=not (self._inv.called and totals.superuser), width=width)
         return text if self._inv.called else text + tables.unlogged(totals)
 

@@ -201,13 +201,22 @@ def _show(parsed: Parsed, form: Form, name: str, source: PoolAds, inv: Invocatio
         return 0
     if parsed.has("compact") and not parsed.has("nocompact") and name in compact.VIEWS:
         found = source.ads(compact.ATTRIBUTES)
-        _table(compact.compact_text(found, name, shorten=inv.is_terminal), view, found, inv, by_system=bool(inv.called))
+        screen = 0 if parsed.has("wide") else inv.screen
+        text = compact.compact_text(
+            found, name, shorten=inv.is_terminal, screen=screen, coloured=bool(screen) and inv.has_colours
+        )
+        _table(text, view, found, inv, by_system=bool(inv.called), drawn=bool(screen))
         return 0
     wide = parsed.has("wide")
     layout = view.shown(wide=wide, width=inv.width, terminal=inv.is_terminal)
     names = None if form.more else layout.reads()
     found = source.ads(None if names is None else ["Name", "Machine", *names, *pool.READS.get(view.totals, ())])
-    if found:
+    if not found:
+        return 0
+    if inv.screen and not wide:
+        text = layout.with_items(form.more).on_terminal(found, scene, inv.screen, coloured=inv.has_colours)
+        _table(text, view, found, inv, drawn=True)
+    else:
         width = 0 if wide or not inv.is_terminal else inv.width
         _table(layout.with_items(form.more).text(found, scene, width), view, found, inv)
     return 0
@@ -223,18 +232,23 @@ def _health(source: PoolAds, parsed: Parsed, scene: Scene, inv: Invocation) -> N
     inv.stdout.write(f"{heading}\n\n{rows}\n" + pool.totals_text("health", ads) + "\n")
 
 
-def _table(text: str, view: View, ads: Sequence[ClassAd], inv: Invocation, *, by_system: bool = False) -> None:
-    """Headings, a blank line, rows, totals. Nothing at all is printed for nothing, so that scripts may count lines."""
+def _table(
+    text: str, view: View, ads: Sequence[ClassAd], inv: Invocation, *, by_system: bool = False, drawn: bool = False
+) -> None:
+    """Headings, a blank line, rows, totals. Nothing at all is printed for nothing, so that scripts may count lines.
+
+    ``drawn``: the text was made for a terminal, escaped and perhaps with colours.
+    """
     if not text:
         return
     heading, _, rest = text.partition("\n")
-    inv.stdout.write(f"{heading}\n\n{rest}")
+    (inv.draw if drawn else inv.stdout.write)(f"{heading}\n\n{rest}")
     totals = pool.totals_text(
         view.totals,
         ads,
         tell_left_out=bool(inv.called),
         by_system=by_system,
-        terminal_width=inv.width if inv.is_terminal and not inv.called else 0,
+        terminal_width=inv.screen,
     )
     if totals:
         inv.stdout.write("\n" + totals)

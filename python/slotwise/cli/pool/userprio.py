@@ -291,7 +291,7 @@ def _show(parsed: Parsed, inv: Invocation) -> int:
         now=time.time(),
         extra=extra,
         groups_first=parsed.has("grouporder"),
-        width=inv.width if inv.is_terminal and not inv.called else 0,
+        width=inv.screen,
     )
     inv.stdout.write(table)
     return 0

@@ -16,7 +16,7 @@ from slotwise.classad.values import whole
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, parse
 from slotwise.cli.common.terminal import as_it_is
-from slotwise.cli.render.pool_screen import Screen, User, drawn
+from slotwise.cli.render.pool_screen import Screen, User, columns_of, drawn
 from slotwise.errors import SlotwiseError, UsageError
 from slotwise.model.batches import BATCH_ATTRIBUTES, batches
 from slotwise.table import unpack_ads
@@ -51,10 +51,12 @@ def main(args: list[str], inv: Invocation) -> int:
     pool = inv.aimed(parsed.value("pool"))
     asked = _Asked(pool, inv.aimed(parsed.value("pool"), parsed.value("name")), mine=not parsed.has("allusers"))
     if parsed.has("once") or not inv.is_terminal:
-        console = Console(file=as_it_is(inv.stdout), width=inv.width, highlight=False)
-        console.print(drawn(asked.look(), inv.width, None))
+        found = asked.look()
+        width = inv.width if inv.is_terminal else columns_of(found)
+        console = Console(file=as_it_is(inv.stdout), width=width, highlight=False, no_color=not inv.has_colours)
+        console.print(drawn(found, width, None))
         return 0
-    console = Console(file=as_it_is(inv.stdout), highlight=False)
+    console = Console(file=as_it_is(inv.stdout), highlight=False, no_color=not inv.has_colours)
     last = Screen()
     with Live(console=console, screen=True, auto_refresh=False) as live:
         try:

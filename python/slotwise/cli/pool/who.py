@@ -102,8 +102,12 @@ def main(args: list[str], inv: Invocation) -> int:
     scene = Scene(time.time())
     machine = str(slots[0].get("Machine"))
     inv.out(f"\n--Startd : {machine} has {len(slots)} job(s) running:")
+    rows = form.rows(slots, scene) if form.layout else slots
+    if inv.screen and not parsed.has("wide"):
+        inv.draw(layout.on_terminal(rows, scene, inv.screen, coloured=inv.has_colours) + "\n")
+        return 0
     cut = 0 if parsed.has("wide") or not inv.is_terminal else inv.width
-    inv.out(layout.text(form.rows(slots, scene) if form.layout else slots, scene, cut))
+    inv.out(layout.text(rows, scene, cut))
     return 0
 
 

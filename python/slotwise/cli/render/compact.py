@@ -8,10 +8,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from slotwise.classad import ClassAd
+from slotwise.cli.render import colours
 from slotwise.cli.render.autoformat import text_of
 from slotwise.cli.render.pool import UNKNOWN
 from slotwise.cli.render.printas import Scene, activity_code, number, platform
-from slotwise.cli.render.table import Column, table
+from slotwise.cli.render.table import Column, on_terminal, table
 
 ATTRIBUTES = (
     "Name", "Machine", "Arch", "OpSys", "OpSysAndVer", "SlotType", "PartitionableSlot", "DynamicSlot", "Cpus", "Memory",
@@ -87,7 +88,7 @@ _CELLS: dict[str, tuple[Column, Cell]] = {
         Column("CpuLoad", right=True),
         lambda g: f"{(number(g.first, 'TotalLoadAvg') or 0) / (number(g.first, 'TotalCpus') or 1):.2f}",
     ),
-    "letters": (Column("ST"), lambda g: slot_letters(g.first, g.counted)),
+    "letters": (Column("ST", colour=colours.slot_letters), lambda g: slot_letters(g.first, g.counted)),
     "starts": (Column("Jobs/Min", right=True), _starts_a_minute),
     "largest": (Column("MaxSlotGb", right=True), _largest),
     "mips": (Column("Mips", right=True), lambda g: _amount(number(g.first, "Mips"), unknown="-")),
@@ -124,15 +125,20 @@ _SHOWN: dict[str, Callable[[Group], bool]] = {
 _SHOWN["run"] = _SHOWN["claimed"]
 
 
-def compact_text(ads: Sequence[ClassAd], view: str = "slots", *, shorten: bool = False) -> str:
+def compact_text(
+    ads: Sequence[ClassAd], view: str = "slots", *, shorten: bool = False, screen: int = 0, coloured: bool = False
+) -> str:
     """One line for each partitionable slot with its dynamic slots, and one for the static slots of a machine.
 
     :param shorten: long names of machines are cut.
+    :param screen: columns of a terminal that the table is made for, ``coloured`` or not; 0: for none.
     """
     cells = [_CELLS[name] for name in VIEWS[view]]
     shown = _SHOWN.get(view)
     found = [group for group in groups(ads) if shown is None or shown(group)]
     rows = [[cell(group) for _, cell in cells] for group in found]
+    if screen and rows:
+        return on_terminal([column for column, _ in cells], rows, screen, coloured=coloured)
     columns = [column if shorten else replace(column, most=0) for column, _ in cells]
     return table(columns, rows) if rows else ""
 

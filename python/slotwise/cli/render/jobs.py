@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
@@ -12,10 +13,13 @@ from msgspec.structs import replace
 
 from slotwise.classad import ClassAd
 from slotwise.classad.values import number, whole
+from slotwise.cli.render import colours
 from slotwise.cli.render.printas import Scene, batch_name
-from slotwise.cli.render.table import Column, table
+from slotwise.cli.render.table import Column, on_terminal, table
 from slotwise.client.totals import JobCounts, QueueTotals
 
+#: A line of the table of jobs as far as the status: it stands behind the first time in days.
+_STATUS_IN_LINE = re.compile(r"(.*?\d\+\d\d:\d\d:\d\d )(\S+)")
 JOBS_HEADING = " ID      OWNER            SUBMITTED     RUN_TIME ST PRI   SIZE CMD\n"
 
 
@@ -34,6 +38,16 @@ class Batch(Struct, frozen=True):
     held: int
     total: int
     job_ids: str
+
+
+def with_colours(lines: str) -> str:
+    """The table of jobs that a schedd has made, with the status of each job in its colour."""
+    return "".join(
+        match[1] + f"\033[{colour}m{match[2]}\033[0m" + line[match.end() :]
+        if (match := _STATUS_IN_LINE.match(line)) and (colour := colours.job_status(match[2]))
+        else line
+        for line in lines.splitlines(keepends=True)
+    )
 
 
 def header(totals: QueueTotals, submitter: tuple[str, str] | None = None) -> str:
@@ -73,19 +87,22 @@ def sentence(counts: JobCounts, *, zeros: bool = True) -> str:
     return f"{counts.jobs} jobs" + (f"; {', '.join(shown)}" if shown else "")
 
 
-def batch_table(batches: Sequence[Batch], width: int, *, as_htcondor: bool = False) -> str:
+def batch_table(
+    batches: Sequence[Batch], width: int, *, as_htcondor: bool = False, screen: bool = False, coloured: bool = False
+) -> str:
     """One line a batch; the column HOLD only when a job is held, or nothing is shown. ``as_htcondor``: where lines are
-    cut, the first columns are as wide as those of HTCondor's tool."""
+    cut, the first columns are as wide as those of HTCondor's tool. ``screen``: for a terminal of this width, escaped,
+    ``coloured`` or not."""
     wide = as_htcondor and width > 0
     held = not batches or any(batch.held for batch in batches)
     columns = [
-        Column("OWNER", width=8 if wide else 5, most=14),
+        Column("OWNER", width=8 if wide else 5, most=14 if as_htcondor or width else 0),
         Column("BATCH_NAME", width=11 if wide else 10, most=0 if not width else 32),
         Column("SUBMITTED", right=True, width=11),
         Column("DONE", right=True, width=6),
-        Column("RUN", right=True, width=6),
-        Column("IDLE", right=True, width=6),
-        *([Column("HOLD", right=True, width=6)] if held else []),
+        Column("RUN", right=True, width=6, colour=colours.count_in(colours.GREEN)),
+        Column("IDLE", right=True, width=6, colour=colours.count_in(colours.YELLOW)),
+        *([Column("HOLD", right=True, width=6, colour=colours.count_in(colours.RED))] if held else []),
         Column("TOTAL", right=True, width=6),
         Column("JOB_IDS"),
     ]
@@ -101,6 +118,8 @@ def batch_table(batches: Sequence[Batch], width: int, *, as_htcondor: bool = Fal
                 batch.job_ids,
             ]
         )
+    if screen:
+        return on_terminal(columns, cells, width, coloured=coloured)
     return table(columns, cells, width=width)
 
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from slotwise.classad import ClassAd
 from slotwise.classad.values import whole
+from slotwise.cli.render import colours
 from slotwise.cli.render.layout import Item, Layout, ranges
 
 _ID = (
@@ -17,7 +18,7 @@ _ID = (
 _OWNER = Item("Owner", "OWNER", "OWNER", width=14, most=14, left=True, instead="??")
 _SUBMITTED = Item("QDate", "SUBMITTED", "QDATE", width=11, instead="??")
 _RUN_TIME = Item("RemoteUserCpu", "RUN_TIME", "RUN_TIME", width=12)
-_STATUS = Item("JobStatus", "ST", "JOB_STATUS", width=2, left=True)
+_STATUS = Item("JobStatus", "ST", "JOB_STATUS", width=2, left=True, colour=colours.job_status)
 _REST = (
     Item("JobPrio", "PRI", width=3, left=True, instead="0"),
     Item("ImageSize", "SIZE", "MEMORY_USAGE", width=6),

@@ -13,6 +13,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from slotwise.classad import UNDEFINED, ClassAd, ExprTree, SpecialValue, Value
+from slotwise.cli.common.terminal import escaped
+from slotwise.cli.render import colours
 from slotwise.cli.render.autoformat import PrintfColumn, text_of, unescaped
 from slotwise.cli.render.printas import FUNCTIONS, READS, Scene
 
@@ -37,6 +39,8 @@ class Item(Struct, frozen=True, dict=True):
     suffix: bool = True
     #: A width of exactly ``width``: neither headings nor cells widen it.
     exact: bool = False
+    #: The colour of its cells on a terminal that has colours.
+    colour: colours.Colour = colours.none
 
     @cached_property
     def tree(self) -> ExprTree:
@@ -89,6 +93,10 @@ class Layout(Struct, frozen=True):
         """The same with further columns at the end."""
         return replace(self, items=(*self.items, *more))
 
+    def whole(self) -> Layout:
+        """The same with cells that are not cut, however long they are."""
+        return replace(self, items=tuple(replace(item, most=0) for item in self.items))
+
     def reads(self) -> list[str] | None:
         """The attributes that the table is made of; None if an expression may read any."""
         names: list[str] = []
@@ -126,6 +134,37 @@ class Layout(Struct, frozen=True):
         start, end = self.record
         return "".join(f"{start}{line[:width].rstrip() if width else line.rstrip(' ')}{end}" for line in lines)
 
+    def on_terminal(self, ads: Sequence[ClassAd], scene: Scene, width: int, *, coloured: bool) -> str:
+        """The same for a terminal ``width`` columns wide: cells that may be cut are whole where there is room, and
+        shortened as far as there is none, with ``+`` at the end. What ads say is escaped, so that the text may be
+        written as it is."""
+        if self.labels is not None:
+            return escaped(self.text(ads, scene))
+        rows = [[escaped(item.cell(ad, scene)) for item in self.items] for ad in ads]
+        whole = self.whole()
+        widths = [whole._width(place, rows) for place in range(len(self.items))]
+        least = [
+            max(item.width, len(item.heading)) if item.most else wide
+            for item, wide in zip(self.items, widths, strict=True)
+        ]
+        around = len(whole._line([""] * len(self.items), [0] * len(self.items)))
+        widths = colours.fitted(widths, least, width - around)
+        heads = [[item.heading for item in self.items]] if self.headings and self.items else []
+        lines = []
+        for number, row in enumerate((*heads, *rows)):
+            heading = number < len(heads)
+            segments = []
+            for place, (item, cell) in enumerate(zip(self.items, row, strict=True)):
+                shown = colours.shortened(cell, widths[place]) if item.most and not heading else cell
+                before, text, after = self._placed(place, shown, widths, heading=heading)
+                colour = "" if heading else item.colour(cell)
+                segments += [
+                    colours.Segment(before), colours.Segment(text, colour, not item.left), colours.Segment(after),
+                ]  # fmt: skip
+            lines.append(colours.joined(segments, width, coloured=coloured))
+        start, end = self.record
+        return "".join(f"{start}{line}{end}" for line in lines)
+
     def _width(self, place: int, rows: Sequence[Sequence[str]]) -> int:
         item = self.items[place]
         if item.exact:
@@ -135,17 +174,18 @@ class Layout(Struct, frozen=True):
         return min(widest, max(item.most, heading)) if item.most else widest
 
     def _line(self, cells: Sequence[str], widths: Sequence[int], *, heading: bool = False) -> str:
-        line = ""
-        for place, (item, width, cell) in enumerate(zip(self.items, widths, cells, strict=True)):
-            if place and item.prefix:
-                line += self.between[0]
-            if width and (item.exact or item.most) and not heading:
-                cell = cell[:width]
-            left = item.left or (heading and self.headings_left)
-            line += cell.ljust(width) if left else cell.rjust(width)
-            if place < len(cells) - 1 and item.suffix:
-                line += self.between[1]
-        return line
+        places = range(len(self.items))
+        return "".join("".join(self._placed(place, cells[place], widths, heading=heading)) for place in places)
+
+    def _placed(self, place: int, cell: str, widths: Sequence[int], *, heading: bool) -> tuple[str, str, str]:
+        """A cell as it stands in its line, with what is before and behind it."""
+        item, width = self.items[place], widths[place]
+        before = self.between[0] if place and item.prefix else ""
+        if width and (item.exact or item.most) and not heading:
+            cell = cell[:width]
+        left = item.left or (heading and self.headings_left)
+        after = self.between[1] if place < len(self.items) - 1 and item.suffix else ""
+        return before, cell.ljust(width) if left else cell.rjust(width), after
 
     def _labelled(self, row: Sequence[str]) -> str:
         text = self.record[0]

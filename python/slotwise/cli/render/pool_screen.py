@@ -50,6 +50,13 @@ class Screen(Struct, frozen=True):
         return replace(self, problem=problem)
 
 
+def columns_of(screen: Screen) -> int:
+    """How wide a screen on no terminal is: no name is shortened."""
+    names = [user.name for user in screen.users] + [batch.name for batch in screen.batches]
+    longest = max((len(_line(name)) for name in names), default=0)
+    return 80 if longest <= 20 else longest + 110  # behind the names stand at most so many columns
+
+
 def drawn(screen: Screen, width: int, height: int | None) -> RenderableType:
     """The screen for ``width`` columns and ``height`` lines; None: as many as it needs."""
     rows = _ROWS if height is None else max(2, height - 11)

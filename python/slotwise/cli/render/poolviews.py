@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from slotwise.cli.render import colours
 from slotwise.cli.render.layout import Item, Layout
 
 #: On a terminal, names longer than this are shortened unless the table is wide.
@@ -47,7 +48,8 @@ _NAME = _text("Name", width=18, most=_MOST)
 _WHOLE_NAME = _text("Name", width=18)
 _MACHINE = _text("Machine")
 _OPSYS, _ARCH = _text("OpSys", width=10), _text("Arch", width=6)
-_STATE, _ACTIVITY = _text("State", width=9), _text("Activity", width=8)
+_STATE = replace(_text("State", width=9), colour=colours.slot_state)
+_ACTIVITY = replace(_text("Activity", width=8), colour=colours.activity)
 _LOAD = _as("CondorLoadAvg ?: LoadAvg", "LoadAv", "LOAD_AVG", width=6, instead="[?")
 _MEM = _count("Memory", "Mem", width=5)
 #: Without a blank before it, so that the usual tables are 80 columns wide.
@@ -94,7 +96,7 @@ VIEWS: dict[str, View] = {
                                   _count("VM_Memory", "VMMem", width=5), _ACTIVITY_S), "HasVM =?= true", "slots"),
     "state": View("Machine", _layout(
         _NAME, _count("Cpus", "Cpu"), _MEM, _LOAD, _as("KeyboardIdle", "KbdIdle", "TIME", width=12, instead="[?"),
-        _text("State", width=9), _STATE_S, _text("Activity", "Activ", width=8),
+        _STATE, _STATE_S, replace(_ACTIVITY, heading="Activ"),
         replace(_ACTIVITY_S, printas="ELAPSED_TIME"),
     ), totals="state"),
     "server": View("Machine", _layout(

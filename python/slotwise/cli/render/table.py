@@ -6,6 +6,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from slotwise.cli.common.terminal import escaped
+from slotwise.cli.render import colours
+
 
 class Column(Struct, frozen=True):
     """A heading and how its cells stand: ``right`` or left, at least ``width`` wide, cut beyond ``most`` if not 0."""
@@ -14,6 +17,8 @@ class Column(Struct, frozen=True):
     right: bool = False
     width: int = 0
     most: int = 0
+    #: The colour of its cells on a terminal that has colours.
+    colour: colours.Colour = colours.none
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, width: int = 0, headings: bool = True) -> str:
@@ -28,6 +33,35 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, width: in
         lines.append(_line(columns, widths, [column.heading for column in columns]))
     lines += [_line(columns, widths, row) for row in rows]
     return "".join((line[:width] if width else line).rstrip() + "\n" for line in lines)
+
+
+def on_terminal(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int, *, coloured: bool) -> str:
+    """The same, escaped, for a terminal ``width`` columns wide; 0: its lines wrap.
+
+    Cells that may be cut (``most``) are whole where there is room, and shortened as far as there is none, with ``+`` at
+    the end.
+    """
+    cells = [[escaped(cell) for cell in row] for row in rows]
+    heads = [column.heading for column in columns]
+    widths = [
+        max([column.width, *(len(row[place]) for row in (heads, *cells))]) for place, column in enumerate(columns)
+    ]
+    least = [
+        max(column.width, len(column.heading)) if column.most else wide
+        for column, wide in zip(columns, widths, strict=True)
+    ]
+    if width:
+        widths = colours.fitted(widths, least, width - (len(columns) - 1))
+    lines = []
+    for number, row in enumerate((heads, *cells)):
+        segments = []
+        for place, (column, wide, cell) in enumerate(zip(columns, widths, row, strict=True)):
+            text = colours.shortened(cell, wide) if column.most else cell
+            segments.append(colours.Segment(" " if place else ""))
+            placed = text.rjust(wide) if column.right else text.ljust(wide)
+            segments.append(colours.Segment(placed, column.colour(cell) if number else "", column.right))
+        lines.append(colours.joined(segments, width, coloured=coloured))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _line(columns: Sequence[Column], widths: Sequence[int], cells: Sequence[str]) -> str:

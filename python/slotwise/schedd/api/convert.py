@@ -98,6 +98,7 @@ def job_query(message: schedd_pb2.JobQuery) -> JobQuery:
         form=_FORMS.get(message.query.form, "pack"),
         count_by=tuple(message.query.count_by),
         width=message.width,
+        whole_names=message.whole_names,
         page=_order(message.page) if message.HasField("page") else None,
     )
 

@@ -267,13 +267,14 @@ class Listing:
             shape = shapes.get(cluster.number)
             if shape is None:
                 shape = shapes[cluster.number] = self._shape(cluster)
+            owner = cluster.owner if query.whole_names else cluster.owner[:14]
             head = ""
             if job.priority == cluster.priority and id(job.changes) in shape.shared:
                 # Jobs that share their changes (or have none) differ only in their commands.
                 head = rest.get((cluster.number, id(job.changes)), "")
                 if not head:
-                    head = rest[(cluster.number, id(job.changes))] = self._head(job, now, shape)
-            tail = head or self._head(job, now, shape)
+                    head = rest[(cluster.number, id(job.changes))] = self._head(job, now, shape, owner)
+            tail = head or self._head(job, now, shape, owner)
             tail += cluster.command if shape.commands is None else shape.commands.get(job.proc, "")
             line = f"{cluster.number:4d}.{job.proc:<3d} {tail}"
             lines.append(line[:width].rstrip() if len(line) > width else line)
@@ -304,7 +305,7 @@ class Listing:
         shared = frozenset(key for key, count in seen.items() if count > 1 or key == id(None))
         return _Shape(commands, self._ads.number(first, "ImageSize", 0) / 1024, shared)
 
-    def _head(self, job: Job, now: float, shape: _Shape) -> str:
+    def _head(self, job: Job, now: float, shape: _Shape, owner: str) -> str:
         cluster = job.cluster
         wall = job.number("RemoteWallClockTime")
         if job.status in (Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT):
@@ -316,7 +317,7 @@ class Listing:
         if self.moving and job.status == Status.RUNNING:
             letter = self.moving.get(job.key, letter)
         return (
-            f"{cluster.owner:<14.14} {submitted_at(cluster.qdate)} {days_and_time(wall):>12} {letter:<2} "
+            f"{owner:<14} {submitted_at(cluster.qdate)} {days_and_time(wall):>12} {letter:<2} "
             f"{-job.priority[2]:<3d} {size:6.1f} "
         )
 

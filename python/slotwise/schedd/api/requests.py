@@ -80,6 +80,7 @@ class JobQuery(Struct, frozen=True):
     """Which jobs in the queue a caller asks about, and what it wants to see of them.
 
     ``form``: None to count them. ``limit``: 0 for no limit. ``width``: of the lines of a table, 0 for no limit.
+    ``whole_names``: owners in those lines are not cut to their column.
     ``alone``: the attributes of the projection without those that they read.
     ``page``: the first ``limit`` of them in this order are wanted.
     """
@@ -93,6 +94,7 @@ class JobQuery(Struct, frozen=True):
     form: Form | None = "pack"
     count_by: tuple[str, ...] = ()
     width: int = 0
+    whole_names: bool = False
     page: Order | None = None
 
     def of_everyone(self) -> JobQuery:

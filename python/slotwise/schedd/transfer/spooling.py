@@ -185,8 +185,13 @@ class Spooling:
 
     # ---- sending
 
-    async def fetch(self, caller: Identity, selection: JobSelection, superuser: bool) -> AsyncIterator[SandboxPart]:
-        """The sandboxes of the selected jobs: for each its ad, then its files."""
+    async def fetch(
+        self, caller: Identity, selection: JobSelection, superuser: bool, only: str = ""
+    ) -> AsyncIterator[SandboxPart]:
+        """The sandboxes of the selected jobs: for each its ad, then its files.
+
+        :param only: of the files this one alone, of jobs whose output is not fetched by that.
+        """
         jobs = await self._selected(caller, selection, superuser)
         audit.note("files of %s", listed([job.key for job in jobs]))
         for job in jobs:
@@ -199,9 +204,11 @@ class Spooling:
             yield SandboxPart(job.key, ad=pack_ads([ad]))
             sandbox = self.sandbox(job)
             for result in await self._in_thread(partial(sandbox.results, inputs_of(ad), since)):
-                async for part in self._pieces(job, sandbox, result):
-                    yield part
-            await self._fetched(job)
+                if not only or result.name == only:
+                    async for part in self._pieces(job, sandbox, result):
+                        yield part
+            if not only:
+                await self._fetched(job)
 
     async def _pieces(self, job: Job, sandbox: Sandbox, result: Result) -> AsyncIterator[SandboxPart]:
         """One file or directory of a job's, in as many parts as it takes."""

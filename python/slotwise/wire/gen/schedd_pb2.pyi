@@ -109,16 +109,18 @@ class SubmittedCluster(_message.Message):
     def __init__(self, cluster_id: _Optional[int] = ..., first_proc: _Optional[int] = ..., num_procs: _Optional[int] = ...) -> None: ...
 
 class JobSelection(_message.Message):
-    __slots__ = ("ids", "owners", "constraint", "all")
+    __slots__ = ("ids", "owners", "constraint", "all", "file")
     IDS_FIELD_NUMBER: _ClassVar[int]
     OWNERS_FIELD_NUMBER: _ClassVar[int]
     CONSTRAINT_FIELD_NUMBER: _ClassVar[int]
     ALL_FIELD_NUMBER: _ClassVar[int]
+    FILE_FIELD_NUMBER: _ClassVar[int]
     ids: _containers.RepeatedScalarFieldContainer[str]
     owners: _containers.RepeatedScalarFieldContainer[str]
     constraint: str
     all: bool
-    def __init__(self, ids: _Optional[_Iterable[str]] = ..., owners: _Optional[_Iterable[str]] = ..., constraint: _Optional[str] = ..., all: _Optional[bool] = ...) -> None: ...
+    file: bytes
+    def __init__(self, ids: _Optional[_Iterable[str]] = ..., owners: _Optional[_Iterable[str]] = ..., constraint: _Optional[str] = ..., all: _Optional[bool] = ..., file: _Optional[bytes] = ...) -> None: ...
 
 class ActRequest(_message.Message):
     __slots__ = ("action", "jobs", "reason", "subcode")
@@ -251,7 +253,7 @@ class ActReply(_message.Message):
     def __init__(self, jobs: _Optional[_Iterable[_Union[ActReply.One, _Mapping]]] = ..., totals: _Optional[_Mapping[str, int]] = ..., background: _Optional[int] = ...) -> None: ...
 
 class JobQuery(_message.Message):
-    __slots__ = ("query", "jobs", "mine_only", "batches", "totals_only", "view", "width", "page")
+    __slots__ = ("query", "jobs", "mine_only", "batches", "totals_only", "view", "width", "page", "whole_names")
     QUERY_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
     MINE_ONLY_FIELD_NUMBER: _ClassVar[int]
@@ -260,6 +262,7 @@ class JobQuery(_message.Message):
     VIEW_FIELD_NUMBER: _ClassVar[int]
     WIDTH_FIELD_NUMBER: _ClassVar[int]
     PAGE_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_NAMES_FIELD_NUMBER: _ClassVar[int]
     query: _common_pb2.AdQuery
     jobs: JobSelection
     mine_only: bool
@@ -268,7 +271,8 @@ class JobQuery(_message.Message):
     view: str
     width: int
     page: _common_pb2.Page
-    def __init__(self, query: _Optional[_Union[_common_pb2.AdQuery, _Mapping]] = ..., jobs: _Optional[_Union[JobSelection, _Mapping]] = ..., mine_only: _Optional[bool] = ..., batches: _Optional[bool] = ..., totals_only: _Optional[bool] = ..., view: _Optional[str] = ..., width: _Optional[int] = ..., page: _Optional[_Union[_common_pb2.Page, _Mapping]] = ...) -> None: ...
+    whole_names: bool
+    def __init__(self, query: _Optional[_Union[_common_pb2.AdQuery, _Mapping]] = ..., jobs: _Optional[_Union[JobSelection, _Mapping]] = ..., mine_only: _Optional[bool] = ..., batches: _Optional[bool] = ..., totals_only: _Optional[bool] = ..., view: _Optional[str] = ..., width: _Optional[int] = ..., page: _Optional[_Union[_common_pb2.Page, _Mapping]] = ..., whole_names: _Optional[bool] = ...) -> None: ...
 
 class HistoryQuery(_message.Message):
     __slots__ = ("query", "jobs", "forwards", "scan_limit", "since", "completed_since", "runs", "kinds", "page")

@@ -11,7 +11,8 @@ from slotwise.cli.common.parser import Parser
 from slotwise.cli.host.token_options import lifetime_s
 from slotwise.cli.pool.node import authorities, drain, install, remove, uninstall, upgrade
 from slotwise.cli.pool.node.roster import ask
-from slotwise.cli.render.table import Column, table
+from slotwise.cli.render import colours
+from slotwise.cli.render.table import Column, on_terminal, table
 from slotwise.errors import DeniedError, UsageError
 
 if TYPE_CHECKING:
@@ -43,8 +44,11 @@ def _at(seconds: int) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds)) if seconds else "-"
 
 
-def _show(headings: list[str], rows: list[list[str]], inv: Invocation) -> None:
-    inv.out(table([Column(heading) for heading in headings], rows), end="")
+def _show(columns: list[Column], rows: list[list[str]], inv: Invocation) -> None:
+    if inv.has_colours:
+        inv.draw(on_terminal(columns, rows, 0, coloured=True))
+        return
+    inv.out(table(columns, rows), end="")
 
 
 # ------------------------------------------------------------------------------------------------- hosts that wait
@@ -67,7 +71,7 @@ def requests(args: list[str], inv: Invocation) -> int:
         inv.out("No host waits for approval.")
     else:
         rows = [[each.code, each.name, ",".join(each.roles), each.peer, _at(each.asked_at)] for each in found]
-        _show(["Code", "Host", "Roles", "From", "Since"], rows, inv)
+        _show([Column(heading) for heading in ("Code", "Host", "Roles", "From", "Since")], rows, inv)
     return 0
 
 
@@ -246,7 +250,13 @@ def list_(args: list[str], inv: Invocation) -> int:
         ]
         for each in shown
     ]
-    _show(["Host", "Roles", "State", "Version", "Certificate until", "Address"], rows, inv)
+    _show(
+        [
+            Column("Host"), Column("Roles"), Column("State", colour=colours.host_state), Column("Version"),
+            Column("Certificate until"), Column("Address"),
+        ],
+        rows, inv,
+    )  # fmt: skip
     return 0
 
 
