@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import pwd
 import socket
 import tempfile
 import time
@@ -97,7 +98,7 @@ async def host(
     async with contextlib.AsyncExitStack() as undo:
         home = PoolHome(Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="sw-"))))
         home.create()
-        passage = Passage(home, "startd", descriptors, most)
+        passage = Passage(home, "startd", descriptors, most, most)
         (listening,) = open_places([Place("127.0.0.1")], port)
         undo.enter_context(listening)
         port = listening.getsockname()[1]
@@ -207,6 +208,37 @@ async def test_connections_that_are_passed_on_are_bounded_by_address(authority: 
             # gRPC takes them in its own time.
             closed = await until(bounds.look, "gRPC has taken them, and one is closed")
             assert closed == {"<127.0.0.1>": 1}
+
+
+async def test_an_account_behind_the_port_is_bounded_as_one_whatever_its_addresses(authority: Authority) -> None:
+    """All accounts of the host would share the bound of the loopback interface."""
+    me = pwd.getpwuid(os.getuid()).pw_name
+    async with host(authority, "ep", most=4) as ep:
+        path = socket_path.usable(reach.forward_socket(ep.home, "startd"))
+        others = ConnectionBounds("", [], of_user=1, of_address=1, exempt=frozenset({os.getuid()}), behind=[path])
+        bounds = ConnectionBounds("", [], of_user=2, of_address=1, exempt=frozenset(), behind=[path])
+        with contextlib.ExitStack() as stack:
+            callers = [
+                stack.enter_context(
+                    socket.create_connection(("127.0.0.1", ep.port), LIMIT_S, source_address=(f"127.0.0.{n}", 0))
+                )
+                for n in range(10, 15)
+            ]
+            assert await asyncio.to_thread(callers[4].recv, 1) == b"", "the port takes four of one account"
+            for one in callers[:3]:
+                one.sendall(connect("startd.sock.slotwise:1"))
+                assert status_of(await asyncio.to_thread(one.recv, 4096)) == 200
+            assert await until(bounds.look, "gRPC has taken them, and one is closed") == {me: 1}
+            assert not others.look(), "an account that is exempt is so behind the port, too"
+
+
+@pytest.mark.parametrize("uid", [None, 0, 1002])
+@pytest.mark.parametrize("broker", ["", "192.0.2.7"])
+def test_the_name_of_a_passed_on_connection_says_whose_it_is(uid: int | None, broker: str) -> None:
+    name = origin.name_for("127.0.0.1", 77, broker, uid)
+    assert origin.account_of(name) == uid
+    assert origin.named(name) == "ipv4:127.0.0.1:77"
+    assert origin.account_of(b"\0somebody-1002") is None
 
 
 async def test_connections_that_say_nothing_keep_nobody_out(authority: Authority) -> None:

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slotwise.classad import ClassAd
+from slotwise.classad import ClassAd, ExprTree
 from slotwise.clock import ManualClock
 from slotwise.collector.ad_bounds import AdBounds, AdLimits
 from slotwise.collector.naming import LONGEST
 from slotwise.collector.ownership import Sender
-from slotwise.collector.service import CollectorServicer
+from slotwise.collector.service import LONGEST_LIFE_S, CollectorServicer
 from slotwise.collector.store import AdStore
 from slotwise.table import PackBuilder, pack_ads
 from slotwise.wire import call
@@ -187,6 +187,88 @@ async def test_a_host_and_an_identity_have_so_many_ads_in_all_whatever_they_are_
     assert len(await pool.advertise(fleet, ["slot1@g9.x"])) == 1
     administrator = metadata("ADMINISTRATOR", "ADVERTISE_STARTD")
     assert await pool.advertise(administrator, [f"slot1@a{n}.x" for n in range(50)]) == []
+
+
+async def test_the_ads_of_an_identity_have_so_many_bytes_whatever_their_number(pool: Pool) -> None:
+    pool.servicer.ad_bounds.limits = AdLimits(bytes_of_identity=2 << 20)
+    fleet, other = metadata("ADVERTISE_STARTD", identity="glidein@x"), metadata("ADVERTISE_STARTD", identity="b@x")
+    large = "x" * 300_000
+
+    def held(who: str = "glidein@x") -> int:
+        return pool.servicer.owners.bytes_of(who)
+
+    # Of one text, which a pack has once; and each of its own.
+    said = await pool.advertise(fleet, [f"slot{n}@g.x" for n in range(9)], Text=large)
+    assert len(said) == 1 and "larger than SLOTWISE_MAX_AD_MB_PER_IDENTITY = 2 allows" in said[0]
+    assert len(pool.names()) == 6 and 1_800_000 < held() <= 2 << 20
+    assert len(await pool.advertise(fleet, ["slot9@g.x"], Text=f"9{large}")) == 1
+    assert await pool.advertise(fleet, ["slot10@g.x"]) == []
+    assert await pool.advertise(other, ["slot1@other.x"], Text=large) == []
+    # A larger ad in the place of one that is there, and a change, which as text or as an expression is as large.
+    assert len(await pool.advertise(fleet, ["slot0@g.x"], Text=large * 3)) == 1
+    for value in (large * 3, ExprTree(f'strcat("{large}", "{large}")')):
+        changes = PackBuilder()
+        changes.update("slot0@g.x", ClassAd({"More": value}))
+        assert len(await pool.send(fleet, changes.finish())) == 1
+    assert held() <= 2 << 20
+    # Smaller ones, and ads that go, make room.
+    assert await pool.advertise(fleet, ["slot0@g.x"]) == []
+    assert await pool.advertise(fleet, ["slot9@g.x"], Text=f"9{large}") == []
+    request = collector_pb2.InvalidateRequest(kind="Machine", keys=sorted(pool.names() - {"slot1@other.x"}))
+    await pool.stub.Invalidate(request, metadata=fleet)
+    assert held() == 0 and held("b@x") > 0
+    administrator = metadata("ADMINISTRATOR", "ADVERTISE_STARTD")
+    assert await pool.advertise(administrator, [f"slot1@a{n}.x" for n in range(20)], Text=large) == []
+
+
+async def test_changes_that_replace_what_was_there_do_not_add_up_for_ever(pool: Pool) -> None:
+    pool.servicer.ad_bounds.limits = AdLimits(bytes_of_identity=1 << 20)
+    fleet = metadata("ADVERTISE_STARTD", identity="glidein@x")
+    assert await pool.advertise(fleet, ["slot1@g.x"], Text="x" * 1000) == []
+    for n in range(200):
+        changes = PackBuilder()
+        changes.update("slot1@g.x", ClassAd({"Text": f"{n}" + "y" * 50_000}))
+        assert await pool.send(fleet, changes.finish()) == []
+    assert pool.servicer.owners.bytes_of("glidein@x") < 200_000
+
+
+async def test_a_token_alone_does_not_pass_for_a_host_that_proves_its_name(pool: Pool) -> None:
+    fleet = metadata("ADVERTISE_STARTD", identity="glidein@x")
+    assert await pool.advertise(pool.host("ep.x"), ["slot1@ep.x"], Machine="ep.x") == []
+    for name, machine in (
+        ("slot2@ep.x", "other.x"),
+        ("glidein_1@EP.x", "ep.x"),
+        ("slot1@other.x", "ep.x"),
+        ("slot1@other.x", "EP.X"),
+        ("slot1@other.x", ExprTree('strcat("ep", ".x")')),
+    ):
+        for kind in ("Machine", "StartDaemon"):
+            said = await pool.advertise(fleet, [name], kind, Machine=machine)
+            assert len(said) == 1 and ("prove" in said[0] or "plain string" in said[0]), (name, machine)
+    assert pool.names() == {"slot1@ep.x"}
+    assert await pool.advertise(fleet, ["slot1@other.x"], Machine="other.x") == []
+    changes = PackBuilder()
+    changes.update("slot1@other.x", ClassAd({"Machine": "ep.x"}))
+    assert len(await pool.send(fleet, changes.finish())) == 1
+    # A host that is removed has its name no more.
+    pool.servicer.owners.dropped("ep.x")
+    assert await pool.advertise(fleet, ["slot2@ep.x"], Machine="ep.x") == []
+
+
+async def test_no_ad_outlives_its_sender_by_more_than_a_day(pool: Pool) -> None:
+    fleet, host = metadata("ADVERTISE_STARTD", identity="glidein@x"), pool.host("ep.x")
+    for value in (10**9, 1e18):
+        assert await pool.advertise(fleet, ["slot1@g.x"], Machine="g.x", ClassAdLifetime=value) == []
+        assert await pool.advertise(host, ["slot1@ep.x"], Machine="ep.x", ClassAdLifetime=value) == []
+        assert await pool.advertise(fleet, ["slot2@g.x"], Machine="g.x", ClassAdLifetime=600) == []
+        changes = PackBuilder()
+        changes.update("slot2@g.x", ClassAd({"classadlifetime": value}))
+        assert await pool.send(fleet, changes.finish()) == []
+    administrator = metadata("ADMINISTRATOR", "ADVERTISE_STARTD")
+    assert await pool.advertise(administrator, ["slot1@a.x"], ClassAdLifetime=10**9) == []
+    assert not pool.store.expire(pool.clock.now() + LONGEST_LIFE_S, 900.0)
+    assert pool.store.expire(pool.clock.now() + LONGEST_LIFE_S + 1, 900.0) == {"Machine": 3}
+    assert pool.names() == {"slot1@a.x"}
 
 
 def test_a_fleet_at_many_addresses_grows_at_all_of_them_and_memory_of_senders_is_bounded() -> None:

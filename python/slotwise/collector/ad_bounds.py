@@ -3,7 +3,8 @@
 A host proves its name, and its ads are named after it: it may have as many as its slots and submitters are. A token
 alone may be that of a whole fleet of glide-ins, whose names say nothing about who sends them: these count together,
 and from one address (of IPv6 one network) new names come so many a minute. A refused ad is new again when its sender
-sends it the next time, so a fleet that starts at once is there a little later. Administrators are not bounded.
+sends it the next time, so a fleet that starts at once is there a little later. Few ads may be as much memory as many:
+the bytes of an identity's ads are bounded, too. Administrators are not bounded.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ class AdLimits(Struct, frozen=True):
 
     :param of_host: ads of a host that has proved its name (SLOTWISE_MAX_ADS_PER_HOST).
     :param of_identity: ads of all that show tokens of one identity (SLOTWISE_MAX_ADS_PER_IDENTITY).
+    :param bytes_of_identity: bytes of the ads of one identity, also of a host's (SLOTWISE_MAX_AD_MB_PER_IDENTITY).
     :param new_a_minute: new names of such an identity from one address (SLOTWISE_MAX_NEW_ADS_PER_MINUTE).
     """
 
     of_host: int = 0
     of_identity: int = 0
     new_a_minute: int = 0
+    bytes_of_identity: int = 0
 
 
 class AdBounds:
@@ -59,6 +62,14 @@ class AdBounds:
             room, knob, of_all = int(left), "SLOTWISE_MAX_NEW_ADS_PER_MINUTE", self.limits.new_a_minute
         self._left[(sender.identity.name, network)] = (left - room, now)
         return room, f"{knob} = {of_all}"
+
+    def has_room_for(self, sender: Sender, held: int, growth: int) -> bool:
+        """Whether the ads of a sender may grow by so many bytes.
+
+        :param held: the bytes that they have.
+        """
+        most = self.limits.bytes_of_identity
+        return sender.is_administrator or not most or growth <= 0 or held + growth <= most
 
     def _now_left(self, who: tuple[str, str], most: float, now: float) -> float:
         if who not in self._left and len(self._left) >= _REMEMBERED:

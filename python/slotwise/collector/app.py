@@ -109,6 +109,7 @@ class Collector:
 
     def drop_host(self, name: str) -> None:
         """Drop all ads that are named after a host."""
+        self.servicer.owners.dropped(name)
         for kind in HOST_NAMED:
             kind = self.store.canonical(kind)
             tables = (self.store.find(kind), self.store.table(kind, private=True))
@@ -130,6 +131,7 @@ class Collector:
             config.get_int("SLOTWISE_MAX_ADS_PER_HOST"),
             config.get_int("SLOTWISE_MAX_ADS_PER_IDENTITY"),
             config.get_int("SLOTWISE_MAX_NEW_ADS_PER_MINUTE"),
+            config.get_int("SLOTWISE_MAX_AD_MB_PER_IDENTITY") << 20,
         )
         self.offline.rules = offline_rules(config)
         self.sleeps.most = _most_sleeps(config)

@@ -23,8 +23,12 @@ HOST_NAMED = frozenset({"machine", "startdaemon", "scheduler", "daemonmaster", "
 _HOSTS = {"submitter": ("ScheddName", "Machine")}
 #: Attributes by which others find the daemon of an ad.
 _ADDRESSES = ("MyAddress", "StartdIpAddr", "ScheddIpAddr", "MasterIpAddr")
+#: Bytes of changes of an ad for which it is not worth measuring again.
+_CHANGES_LEAST = 4096
 #: The attributes that say whose an ad is, and where its daemon answers.
 NAMING = ("Name", "Machine", "ScheddName", *_ADDRESSES)
+#: Kinds whose daemons make a host an execution point, in lower case.
+_OF_EXECUTION_POINTS = frozenset({"machine", "startdaemon"})
 #: Kinds of which negotiator and rooster change existing ads: they note matches with sleeping machines, and wake-ups.
 _NOTED = frozenset({"machine"})
 
@@ -54,29 +58,67 @@ def host_in(name: str) -> str:
     return name.rpartition("#")[2].rpartition("@")[2].lower()
 
 
+class _Owned(Struct):
+    """An ad that is somebody's.
+
+    :param key: its name as it was spelled.
+    :param measured: the bytes that it had when it came whole, or was measured last; ``added``: those of changes since.
+    """
+
+    identity: str
+    key: str
+    measured: int = 0
+    added: int = 0
+
+
 class Owners:
-    """Records who advertised which ad first.
+    """Records who advertised which ad first, and how large it is.
 
     :param is_there: whether an ad of this kind (as the collector spells it) and key exists.
     """
 
     def __init__(self, is_there: Callable[[str, str], bool]) -> None:
         self._is_there = is_there
-        #: The identity and the key as it was spelled, by name in lower case.
-        self._owners: dict[tuple[str, str], tuple[str, str]] = {}
-        #: How many names each identity has.
+        #: By name in lower case.
+        self._owners: dict[tuple[str, str], _Owned] = {}
+        #: How many names each identity has, and how many bytes.
         self._held: Counter[str] = Counter()
+        self._bytes: Counter[str] = Counter()
+        #: Hosts that have advertised slots with a proof of their name, in lower case.
+        self._execution_points: set[str] = set()
 
     def held(self, identity: str) -> int:
         """How many names an identity has."""
         return self._held[identity]
 
+    def bytes_of(self, identity: str) -> int:
+        """How many bytes the ads of an identity have."""
+        return self._bytes[identity]
+
+    def bytes_at(self, kind: str, key: str) -> int:
+        """How many bytes an ad that somebody owns has; 0 for another."""
+        found = self._owners.get((kind.lower(), key.lower()))
+        return 0 if found is None else found.measured + found.added
+
+    def measure(self, kind: str, key: str, *, size: int, whole: bool) -> bool:
+        """Note the bytes of an ad that came whole or was measured, or of a change of it; whether it is time to measure
+        the ad: changes add to it here, though they may replace what was there."""
+        found = self._owners.get((kind.lower(), key.lower()))
+        if found is None:
+            return False
+        before = found.measured + found.added
+        found.measured, found.added = (size, 0) if whole else (found.measured, found.added + size)
+        self._bytes[found.identity] += found.measured + found.added - before
+        return found.added > found.measured + _CHANGES_LEAST
+
     def _forget(self, name: tuple[str, str]) -> None:
         found = self._owners.pop(name, None)
         if found is not None:
-            self._held[found[0]] -= 1
-            if self._held[found[0]] <= 0:
-                del self._held[found[0]]
+            self._held[found.identity] -= 1
+            self._bytes[found.identity] -= found.measured + found.added
+            if self._held[found.identity] <= 0:
+                del self._held[found.identity]
+                del self._bytes[found.identity]
 
     def owner(self, kind: str, key: str) -> str | None:
         """The identity that owns the name; None when nobody does."""
@@ -84,10 +126,18 @@ class Owners:
         found = self._owners.get(name)
         if found is None:
             return None
-        if not self._is_there(kind, found[1]):
+        if not self._is_there(kind, found.key):
             self._forget(name)
             return None
-        return found[0]
+        return found.identity
+
+    def is_execution_point(self, host: str) -> bool:
+        """Whether a host has advertised slots with a proof of its name."""
+        return host in self._execution_points
+
+    def dropped(self, host: str) -> None:
+        """A host is no part of the pool any more."""
+        self._execution_points.discard(host)
 
     def refusal(self, sender: Sender, kind: str, key: str, *, new: bool) -> str | None:
         """Why ``sender`` may not advertise or invalidate this ad; None if it may.
@@ -104,6 +154,8 @@ class Owners:
             if named == sender.host:
                 return None
             return f"{key} is not a name of {sender.host}, which {sender.identity.name} speaks for"
+        if not sender.host and known in _OF_EXECUTION_POINTS and new and host_in(key) in self._execution_points:
+            return f"{key} is a name of {host_in(key)}, which proves to be that host"
         found = self.owner(kind, key)
         if found is None:
             # After a restart the collector may have ads whose senders it no longer knows.
@@ -116,6 +168,8 @@ class Owners:
     def take(self, sender: Sender, kind: str, keys: Iterable[str]) -> list[str]:
         """Note that ``sender`` has advertised these; returns the names that were another's until now."""
         taken = []
+        if sender.host and kind.lower() in _OF_EXECUTION_POINTS:
+            self._execution_points.add(sender.host)
         for key in keys:
             name = (kind.lower(), key.lower())
             if sender.is_administrator:
@@ -128,7 +182,7 @@ class Owners:
                 if former is not None:
                     taken.append(f"{key} (of {former})")
                 self._forget(name)
-                self._owners[name] = (sender.identity.name, key)
+                self._owners[name] = _Owned(sender.identity.name, key)
                 self._held[sender.identity.name] += 1
         return taken
 
@@ -138,17 +192,32 @@ class Owners:
             self._forget((kind.lower(), key.lower()))
 
 
-def misnamed(sender: Sender, kind: str, pack: PackKeys) -> str | None:
+def _disguised(pack: PackKeys, is_execution_point: Callable[[str], bool]) -> str | None:
+    """Why an ad would pass for a slot of a host that proves its name: jobs ask for machines by it."""
+    for key, said in pack.said["Machine"]:
+        if said is None:
+            return f"the ad {key} says that its Machine is {_shown(said)}"
+        if is_execution_point(host_in(said)):
+            return f"the ad {key} says that its Machine is {_shown(said)}, which proves to be that host"
+    return None
+
+
+def misnamed(
+    sender: Sender, kind: str, pack: PackKeys, is_execution_point: Callable[[str], bool] = lambda host: False
+) -> str | None:
     """Why an ad of a pack, or a change of one, would claim to be another's, or lead to another's daemon; None when
     none does.
 
     Such attributes are plain strings: what an expression says depends on the rest of the ad, which can change later.
 
     :param pack: has the attributes :data:`NAMING` of its ads.
+    :param is_execution_point: whether a host proves to be an execution point of the pool.
     """
     known = kind.lower()
     if sender.is_administrator or known not in HOST_NAMED:
         return None
+    if not sender.host and known in _OF_EXECUTION_POINTS and (why := _disguised(pack, is_execution_point)):
+        return why
     if known not in _HOSTS:
         for key, said in pack.said["Name"]:
             if said is None or said.lower() != key.lower():

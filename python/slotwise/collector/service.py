@@ -36,6 +36,9 @@ _CHUNK_ROWS = 4000
 #: Refused ads of one message that are told one by one, and how often crowds of them are logged, of how many senders.
 _TOLD = 10
 _CROWD_TOLD_S, _CROWDS_MOST = 60.0, 1000
+#: How long an ad says to stay when nobody sends it again, and how long it stays at most, whoever but an administrator
+#: sends it, in seconds.
+_LIFE, LONGEST_LIFE_S = "ClassAdLifetime", 86400
 T = TypeVar("T")
 
 
@@ -97,6 +100,7 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
                 pack, found = await self._without(pack, found, self._misnamed(kind, found, context), reply)
                 self._require_own(kind, found, context)
                 pack, found = await self._without(pack, found, self._crowded_out(kind, found, context), reply)
+                pack, found = await self._without(pack, found, self._oversized(kind, found, context), reply)
                 touched = self.store.touched(kind, found, private=private, goes_offline=offline)
                 if len(pack) <= _SMALL_PACK:
                     report = self.store.apply(kind, pack, now, private=private)
@@ -104,6 +108,9 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
                     report = await asyncio.to_thread(self.store.apply, kind, pack, now, private=private)
                 self._take_names(kind, (*found.whole, *found.changed), context)
                 kind_of = self.store.canonical(kind)
+                self._note_sizes(kind_of, found, private=private)
+                if not private:
+                    self._bound_lives(kind_of, found, context)
                 self.owners.release(kind_of, [key for key in found.removed if not self.store.has(kind_of, key)])
                 self.store.settle(touched, now, goes_offline=offline)
             except OSError as error:
@@ -161,7 +168,7 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
                 why = self.owners.refusal(sender, kind, key, new=new)
                 if why is not None:
                     yield why
-        why = misnamed(sender, kind, pack)
+        why = misnamed(sender, kind, pack, self.owners.is_execution_point)
         if why is not None:
             yield why
 
@@ -206,6 +213,49 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
         why = f"{len(beyond)} new ads of {who} are more than {bound} allows: {listed(beyond)}"
         self._note_crowd(kind, who, peer, why)
         return set(beyond), [f"{why}; they are taken when they are sent again and there is room"]
+
+    def _oversized(self, kind: str, pack: PackKeys, context: Context) -> tuple[set[str], list[str]]:
+        """The keys of ads of a pack with which the sender's ads would be larger than they may be, and why."""
+        sender, kind = self._require_kind(kind, context), self.store.canonical(kind)
+        who = sender.identity.name
+        held, beyond = self.owners.bytes_of(who), []
+        for key, size in zip(pack.whole, pack.whole_bytes, strict=True):
+            growth = size - self.owners.bytes_at(kind, key)
+            if self.ad_bounds.has_room_for(sender, held, growth):
+                held += growth
+            else:
+                beyond.append(key)
+        for key, size in zip(pack.changed, pack.changed_bytes, strict=True):
+            if self.ad_bounds.has_room_for(sender, held, size):
+                held += size
+            else:
+                beyond.append(key)
+        if not beyond:
+            return set(), []
+        most = self.ad_bounds.limits.bytes_of_identity >> 20
+        why = f"the ads of {who} are larger than SLOTWISE_MAX_AD_MB_PER_IDENTITY = {most} allows with {listed(beyond)}"
+        self._note_crowd(kind, who, call.peer_of(context), why)
+        return set(beyond), [why]
+
+    def _note_sizes(self, kind: str, pack: PackKeys, *, private: bool) -> None:
+        """Note how large the ads of a pack are. What is private of an ad adds to it."""
+        sizes = zip((*pack.whole, *pack.changed), (*pack.whole_bytes, *pack.changed_bytes), strict=True)
+        for n, (key, size) in enumerate(sizes):
+            if self.owners.measure(kind, key, size=size, whole=n < len(pack.whole) and not private):
+                tables = (self.store.table(kind, private=each) for each in (False, True))
+                self.owners.measure(kind, key, size=sum(table.bytes_of(key) for table in tables), whole=True)
+
+    def _bound_lives(self, kind: str, pack: PackKeys, context: Context) -> None:
+        """See that ads go some time after their senders do, also those whose token has ended or is revoked."""
+        if not any(name.lower() == _LIFE.lower() for name in pack.names):
+            return
+        sender, table = self._require_kind(kind, context), self.store.table(kind)
+        if sender.is_administrator:
+            return
+        keys = [*pack.whole, *pack.changed]
+        for key, life in zip(keys, table.values_of(keys, [_LIFE])[0], strict=True):
+            if isinstance(life, int | float) and life > LONGEST_LIFE_S:
+                table.update(key, {_LIFE: LONGEST_LIFE_S}, received_at=self._clock.now())
 
     def _note_crowd(self, kind: str, who: str, peer: str, why: str) -> None:
         """Log a refusal, the first of a minute."""

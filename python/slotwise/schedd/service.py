@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Protocol, TypeAlias
 
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
+from slotwise.daemon.pages import Page
 from slotwise.errors import DeniedError, UsageError
 from slotwise.model.ownership import same_user
 from slotwise.schedd.api import convert, submit_stream
@@ -40,7 +41,7 @@ from slotwise.schedd.submission.transaction import SubmitTransactions
 from slotwise.schedd.transfer import convert as files
 from slotwise.schedd.transfer.spooling import Spooling
 from slotwise.schedd.users.superusers import SuperUsers
-from slotwise.table import AdTable, Form, pack_ads
+from slotwise.table import Form, pack_ads
 from slotwise.wire import audit
 from slotwise.wire.call import peer_of
 from slotwise.wire.context import Context, StreamContext
@@ -53,8 +54,6 @@ _log = logging.getLogger(__name__)
 Starters: TypeAlias = StreamContext[schedd_pb2.StarterMessage, schedd_pb2.ShadowMessage]
 #: User records in one message.
 _USERS = 1000
-#: Ads of a page in one message.
-_PAGE_PIECE = 100
 
 
 class Matches(Protocol):
@@ -228,8 +227,8 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         elif query.form is None:
             yield common_pb2.AdChunk(done=True, total=await self._listing.count(caller, query))
         elif query.page is not None:
-            table, following = await self._listing.page(caller, query, query.page)
-            async for chunk in _chunks(_of_page(table, query.projection, query.form), query.form, following):
+            page = Page(query.limit, query.projection, query.form)
+            async for chunk in _chunks(page.pieces(self._listing.page(caller, query, query.page)), query.form, page):
                 yield chunk
         else:
             async for chunk in _chunks(self._ads(caller, query), query.form):
@@ -271,8 +270,9 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         query = convert.history_query(request)
         await self._history.settled()  # a job that left the queue a moment ago is found
         if query.page_after is not None and query.form is not None:
-            table, following = await self._history.page(self._listing.questions, query)
-            async for chunk in _chunks(_of_page(table, query.projection, query.form), query.form, following):
+            page = Page(query.limit, query.projection, query.form)
+            found = self._history.page(self._listing.questions, query)
+            async for chunk in _chunks(page.pieces(found), query.form, page):
                 yield chunk
             return
         async for chunk in _chunks(self._history.answer(self._listing.questions, query), query.form):
@@ -384,9 +384,12 @@ def _note(line: LogLine) -> None:
 
 
 async def _chunks(
-    pieces: AsyncIterator[tuple[bytes, int]], form: Form | None, following: str = ""
+    pieces: AsyncIterator[tuple[bytes, int]], form: Form | None, page: Page | None = None
 ) -> AsyncIterator[common_pb2.AdChunk]:
-    """The answer to a query: pieces, each with the number of ads that it adds; as one list where the form is JSON."""
+    """The answer to a query: pieces, each with the number of ads that it adds; as one list where the form is JSON.
+
+    :param page: what the pieces are of, if it is a page.
+    """
     is_json, total, begun = form == "json", 0, False
     opening = b"[\n" if is_json else b""
     async for piece, count in pieces:
@@ -396,16 +399,7 @@ async def _chunks(
             opening, begun = b",\n" if is_json else b"", True
     # Jobs that were counted may be gone by the time that their ads are written.
     closing = b"" if not is_json else (b"\n]\n" if begun else b"[\n]\n")
-    yield common_pb2.AdChunk(data=closing, done=True, total=total, next=following)
-
-
-async def _of_page(table: AdTable, projection: Sequence[str], form: Form) -> AsyncIterator[tuple[bytes, int]]:
-    """The ads of a page in pieces."""
-    chunks = table.query_chunks(projection=projection or None, form=form, chunk_rows=_PAGE_PIECE)
-    count = len(table)
-    while (piece := await asyncio.to_thread(next, chunks, None)) is not None:
-        yield piece, count
-        count = 0
+    yield common_pb2.AdChunk(data=closing, done=True, total=total, next=page.next if page is not None else "")
 
 
 def pack_submitters(ads: Mapping[str, Changes]) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import resource
 import socket
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from slotwise.wire.gen import shared_port_pb2_grpc
 
 _log = logging.getLogger(__name__)
 
-#: One address may have this many times the connections that it may have to one daemon: the port is that of all.
+#: One address, or account, may have this many times the connections that it may have to one daemon: all share the port.
 _DAEMONS = 8
 #: The broker's counts are left to the collector this long after something was counted, in seconds.
 _PUBLISH_S = 1.0
@@ -41,7 +42,13 @@ async def start(context: DaemonContext) -> SharedPortDaemon:
             "this host has no shared port",
             hint="it needs USE_SHARED_PORT = true, AUTH_SSL_SERVER_CERTFILE, and SLOTWISE_LISTEN or CCB_ADDRESS",
         )
-    passage = Passage(context.home, shared.default, _descriptors(context.config), _of_network(context.config))
+    passage = Passage(
+        context.home,
+        shared.default,
+        _descriptors(context.config),
+        *_bounds(context.config),
+        exempt=frozenset({0, os.geteuid()}),
+    )
     listening = open_places(reach.listen_places(context.config), shared.port) if shared.port else []
     outward = None
     if shared.broker:
@@ -62,8 +69,10 @@ def _descriptors(config: Config) -> int:
     return max(soft, allowed)
 
 
-def _of_network(config: Config) -> int:
-    return config.get_int("SLOTWISE_MAX_CONNECTIONS_PER_ADDRESS") * _DAEMONS
+def _bounds(config: Config) -> tuple[int, int]:
+    """Most connections of one address, and of one account of this host."""
+    of_address = config.get_int("SLOTWISE_MAX_CONNECTIONS_PER_ADDRESS") * _DAEMONS
+    return of_address, config.get_int("SLOTWISE_MAX_CONNECTIONS_PER_USER") * _DAEMONS
 
 
 class SharedPortDaemon:
@@ -99,7 +108,7 @@ class SharedPortDaemon:
 
     async def reconfig(self, config: Config) -> list[str]:
         """Adopt bounds; addresses, port and broker change with a restart."""
-        self._passage.most_of_network = _of_network(config)
+        self._passage.most_of_network, self._passage.most_of_account = _bounds(config)
         return []
 
     async def stop(self, mode: str) -> None:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from slotwise.daemon import reach
 from slotwise.daemon.reach import Place
@@ -27,22 +28,26 @@ _log = logging.getLogger(__name__)
 _GREETING_S, _CONNECT_S = 20.0, 10.0
 #: The wait after the system had no descriptor for another connection.
 _BREATH_S = 0.1
+#: Connections that are taken before anything else is done.
+_AT_ONCE = 256
 #: A connection takes two descriptors; as many as this are left for the rest.
 _DESCRIPTORS_LEFT = 100
 
 
 class Caller(Struct, frozen=True):
     """Who connects. ``host``: the address, IPv4 as such even on a socket for both families; ``broker``: that of the
-    broker who says so, empty where this host has seen it itself."""
+    broker who says so, empty where this host has seen it itself; ``uid``: the account of this host whose connection it
+    is, None for those of elsewhere."""
 
     host: str
     port: int
     broker: str = ""
+    uid: int | None = None
 
     @property
     def network(self) -> str:
-        """Whom bounds count as one."""
-        return call.network_of(self.host)
+        """Whom bounds count as one: all addresses of the loopback interface are every account's."""
+        return call.network_of(self.host) if self.uid is None else f"uid {self.uid}"
 
     @property
     def shown(self) -> str:
@@ -102,14 +107,25 @@ class Passage:
 
     :param default: the daemon that is meant where a caller names none.
     :param most: descriptors that connections may take.
-    :param most_of_network: connections of one address, or of one account of this host; 0: any number.
+    :param most_of_network: connections of one address; 0: any number.
+    :param most_of_account: those of one account of this host; 0: any number.
+    :param exempt: accounts that are not bounded.
     """
 
-    def __init__(self, home: PoolHome, default: str, most: int, most_of_network: int) -> None:
+    def __init__(
+        self,
+        home: PoolHome,
+        default: str,
+        most: int,
+        most_of_network: int,
+        most_of_account: int = 0,
+        exempt: frozenset[int] = frozenset(),
+    ) -> None:
         self._home = home
         self._default = default
         self._most = max(8, (most - _DESCRIPTORS_LEFT) // 2)
-        self.most_of_network = most_of_network
+        self.most_of_network, self.most_of_account = most_of_network, most_of_account
+        self._exempt = exempt
         self._of_network: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
         #: Those of them that have not said whom they mean, the oldest first.
@@ -133,32 +149,41 @@ class Passage:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                taken, address = await loop.sock_accept(listening)
+                self._take(*await loop.sock_accept(listening))
+                # A crowd that waits in front of others is taken, and closed, at once.
+                for _ in range(_AT_ONCE):
+                    self._take(*listening.accept())
+            except BlockingIOError:
+                continue
             except OSError as error:
                 if error.errno not in (errno.ECONNABORTED, errno.EPROTO):
                     await asyncio.sleep(_BREATH_S)
-                continue
-            caller = caller_of(address)
-            network = _whose(caller, taken)
-            crowded = 0 < self.most_of_network <= self._of_network[network]
-            full = len(self._tasks) >= self._most
-            if full and not crowded and self._silent:
-                # Who means to call says so at once: those who hold connections open in silence make room.
-                silent = next(iter(self._silent))
-                del self._silent[silent]
-                silent.cancel()
-                full = False
-            if crowded or full:
-                knob = "SLOTWISE_MAX_CONNECTIONS_PER_ADDRESS" if crowded else "SHARED_PORT_MAX_FILE_DESCRIPTORS"
-                text = "closed a connection of %s, more than %s allows"
-                call.refusals.note(network, f"<{caller.host}:{caller.port}>", text, network, knob)
-                taken.close()
-                continue
-            self._of_network[network] += 1
-            task = loop.create_task(self._serve(taken, caller))
-            self._tasks.add(task)
-            self._silent[task] = None
-            task.add_done_callback(lambda done, network=network: self._gone(done, network))  # type: ignore[misc]
+
+    def _take(self, taken: socket.socket, address: tuple[object, ...]) -> None:
+        caller = _with_account(caller_of(address), taken)
+        network, most, knob = caller.network, self.most_of_network, "SLOTWISE_MAX_CONNECTIONS_PER_ADDRESS"
+        if caller.uid is not None:
+            most = 0 if caller.uid in self._exempt else self.most_of_account
+            knob = "SLOTWISE_MAX_CONNECTIONS_PER_USER"
+        crowded = 0 < most <= self._of_network[network]
+        full = len(self._tasks) >= self._most
+        if full and not crowded and self._silent:
+            # Who means to call says so at once: those who hold connections open in silence make room.
+            silent = next(iter(self._silent))
+            del self._silent[silent]
+            silent.cancel()
+            full = False
+        if crowded or full:
+            knob = knob if crowded else "SHARED_PORT_MAX_FILE_DESCRIPTORS"
+            text = "closed a connection of %s, more than %s allows"
+            call.refusals.note(network, f"<{caller.host}:{caller.port}>", text, network, knob)
+            taken.close()
+            return
+        self._of_network[network] += 1
+        task = asyncio.get_running_loop().create_task(self._serve(taken, caller))
+        self._tasks.add(task)
+        self._silent[task] = None
+        task.add_done_callback(lambda done: self._gone(done, network))
 
     def _gone(self, task: asyncio.Task[None], network: str) -> None:
         self._tasks.discard(task)
@@ -244,7 +269,7 @@ class Passage:
         opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             opened.setblocking(False)
-            opened.bind(origin.name_for(caller.host, caller.port, caller.broker))
+            opened.bind(origin.name_for(caller.host, caller.port, caller.broker, caller.uid))
             path = socket_path.usable(reach.forward_socket(self._home, sock))
             async with asyncio.timeout(_CONNECT_S):
                 await asyncio.get_running_loop().sock_connect(opened, path)
@@ -258,14 +283,12 @@ class Passage:
             await asyncio.get_running_loop().sock_sendall(taken, reply(status))
 
 
-def _whose(caller: Caller, taken: socket.socket) -> str:
-    """Whom bounds count a connection to: the account of this host that makes it, where the kernel tells, or an address;
-    all addresses of the loopback interface are every account's."""
+def _with_account(caller: Caller, taken: socket.socket) -> Caller:
+    """The caller with the account of this host that makes the connection, where the kernel tells."""
     with contextlib.suppress(OSError):
         uid = account_over_loopback((caller.host, caller.port), taken.getsockname()[:2])
-        if uid is not None:
-            return f"uid {uid}"
-    return caller.network
+        return replace(caller, uid=uid)
+    return caller
 
 
 async def _read(taken: socket.socket) -> Request | None:

@@ -172,6 +172,10 @@ class AdTable:
         """One attribute of one ad, evaluated. KeyError without the ad, UNDEFINED without the attribute."""
         return self.native.value(key, name)
 
+    def bytes_of(self, key: str) -> int:
+        """How many bytes the ad takes as a pack of its own; about nothing without one."""
+        return len(self.native.pack_keys([key]))
+
     def excerpt(self, keys: Sequence[str]) -> AdTable:
         """A table of the ads of *keys* alone, in the order of these; those that there are."""
         found = AdTable()

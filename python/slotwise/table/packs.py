@@ -83,6 +83,10 @@ class PackKeys(Struct, frozen=True):
     #: For each wanted attribute, the keys of the ads that set it, with the text; None for anything but a plain
     #: string. An ad that sets it twice occurs twice.
     said: dict[str, list[tuple[str, str | None]]]
+    #: Bytes of the whole and of the changed ads, in the order of their keys: of names, and of texts of values, also of
+    #: those that the pack has once for several ads.
+    whole_bytes: list[int]
+    changed_bytes: list[int]
 
 
 def pack_keys(pack: bytes, wanted: Sequence[str] = ()) -> PackKeys:
@@ -90,8 +94,8 @@ def pack_keys(pack: bytes, wanted: Sequence[str] = ()) -> PackKeys:
 
     :raises AdBatchError: the bytes are not a pack.
     """
-    whole, changed, removed, names, said = _native.pack_keys(pack, list(wanted))
-    return PackKeys(whole, changed, removed, names, dict(zip(wanted, said, strict=True)))
+    whole, changed, removed, names, said, sizes = _native.pack_keys(pack, list(wanted))
+    return PackKeys(whole, changed, removed, names, dict(zip(wanted, said, strict=True)), *sizes)
 
 
 def unpack_ads(pack: bytes) -> list[ClassAd]:

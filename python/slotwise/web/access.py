@@ -24,7 +24,7 @@ from slotwise.web.settings import Readers
 from slotwise.wire import call
 from slotwise.wire.credential import Credential, Metadata, TokenCredential
 from slotwise.wire.gate import FOR_USER
-from slotwise.wire.local_peer import account_at
+from slotwise.wire.local_peer import account_at, account_over_loopback
 from slotwise.wire.token import peek
 
 COOKIE = "slotwise_session"
@@ -75,7 +75,8 @@ class Gate:
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         if token and kind.lower() == "bearer":
             return _of(token)
-        if token := self.sessions.token(request.cookies.get(COOKIE, "")):
+        cookie = request.cookies.get(COOKIE, "")
+        if cookie and (token := self.sessions.token(cookie, account_of(request))):
             if request.method not in _READING and CHANGES_HEADER not in request.headers:
                 raise DeniedError(
                     "a change with a cookie alone may come from another site", hint=f"send the header {CHANGES_HEADER}"
@@ -134,6 +135,14 @@ def _whose(token: str) -> str:
     except UnauthenticatedError:
         found = None
     return found if isinstance(found, str) and found else hashlib.sha256(token.encode()).hexdigest()
+
+
+def account_of(request: Request) -> int | None:
+    """The account of this host that asks over the loopback interface; None: it is asked from elsewhere."""
+    here = request.scope.get("server")
+    if request.client is None or not here:
+        return None
+    return account_over_loopback((request.client.host, request.client.port), here)
 
 
 def _address_of(request: Request) -> str:

@@ -205,7 +205,10 @@ def application(
     routes = [served(one) for one in OPERATIONS if serves == "all" or one.path == _METRICS]
     if serves == "all":
         routes += [Route("/", page), Route("/static/{name}", static)]
-    return Starlette(
+    served_here = Starlette(
         routes=routes,
         exception_handlers={SlotwiseError: on_error, HTTPException: on_error, Exception: on_error},
     )
+    # It would send callers to wherever their Host names.
+    served_here.router.redirect_slashes = False
+    return served_here

@@ -14,7 +14,7 @@ from slotwise.client import AsyncCollector
 from slotwise.client.startd import SCHEDULES, Drain, Schedule
 from slotwise.errors import NotFoundError, UsageError
 from slotwise.table.order import NAME
-from slotwise.web.access import COOKIE
+from slotwise.web.access import COOKIE, account_of
 from slotwise.web.asked import Asked, Handler, ads_response, streamed
 from slotwise.web.exposition import merged, rendered
 from slotwise.web.machines import MACHINE_ATTRIBUTES, gathered, machines_of, whole_pool
@@ -138,7 +138,8 @@ async def sign_in(asked: Asked) -> Response:
         who = await _who(asked, collector)
     response = JSONResponse(who)
     secure = asked.request.url.scheme == "https"
-    name = asked.sessions.begin(token, asked.access.caller)
+    asked.sessions.end(asked.request.cookies.get(COOKIE, ""))
+    name = asked.sessions.begin(token, asked.access.caller, account_of(asked.request))
     response.set_cookie(COOKIE, name, max_age=int(LASTS_S), httponly=True, secure=secure, samesite="strict", path="/")
     return response
 

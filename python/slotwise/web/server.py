@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Iterator
+import ssl
+from asyncio import sslproto
+from collections.abc import Callable, Iterator
 from typing import cast
 
 import h11
@@ -41,32 +43,42 @@ _STALL_S, _TAKEN_LEAST = 10, 16 * 1024
 _CAME_LEAST = 256 * 1024
 #: The part of all connections that one caller may have.
 _SHARE_EACH = 4
+#: How long a caller may take for the handshake of TLS, in seconds, and how many times the connections that are answered
+#: there may be with those that are at it.
+HANDSHAKE_S, _WITH_HANDSHAKES = 10.0, 2
 
 
 class Peers:
-    """The connections of each caller: an account where they come over the loopback interface, else an address."""
+    """The connections of each caller: an account where they come over the loopback interface, else an address.
 
-    def __init__(self, most_each: int) -> None:
-        self.most_each = most_each
-        self._open: dict[str, dict[Connection, None]] = {}
+    :param most: those of all callers together, handshakes included.
+    """
 
-    def enter(self, connection: Connection) -> str:
-        """Count a connection; where there are too many of its caller, the oldest that waits for a request makes room.
+    def __init__(self, most_each: int, most: int) -> None:
+        self.most_each, self.most = most_each, most
+        self._open: dict[str, dict[Connection | Handshake, None]] = {}
+
+    def enter(self, connection: Connection | Handshake) -> str:
+        """Count a connection; where there are too many of its caller, the oldest that waits for a request makes room,
+        and where there are too many in all, the oldest of the caller that has the most.
 
         :returns: its caller; empty: it is not taken.
         """
         who = _whose(connection)
-        own = self._open.setdefault(who, {})
-        if len(own) >= self.most_each:
-            waiting = next((one for one in own if one.waits), None)
+        own = self._open.get(who, {})
+        crowded = own if len(own) >= self.most_each else None
+        if crowded is None and sum(map(len, self._open.values())) >= self.most:
+            crowded = max(self._open.values(), key=len)
+        if crowded is not None:
+            waiting = next((one for one in crowded if one.waits), None)
             if waiting is None:
                 return ""
-            del own[waiting]
+            del crowded[waiting]
             waiting.transport.abort()
-        own[connection] = None
+        self._open.setdefault(who, own)[connection] = None
         return who
 
-    def leave(self, connection: Connection, who: str) -> None:
+    def leave(self, connection: Connection | Handshake, who: str) -> None:
         """Count it no more."""
         own = self._open.get(who, {})
         own.pop(connection, None)
@@ -74,7 +86,7 @@ class Peers:
             self._open.pop(who, None)
 
 
-def _whose(connection: Connection) -> str:
+def _whose(connection: Connection | Handshake) -> str:
     peer, here = (connection.transport.get_extra_info(name) for name in ("peername", "sockname"))
     if not peer or not here:
         return "<unknown>"
@@ -168,6 +180,48 @@ class Connection(H11Protocol):
             self.transport.abort()
 
 
+class Handshake(sslproto.SSLProtocol):
+    """A connection with TLS: it counts from its first byte on, as one that waits until a whole request is there.
+
+    asyncio tells of others only when their handshake is done: callers who never finish one would hold any number.
+    """
+
+    def __init__(self, peers: Peers, inner: Connection, context: ssl.SSLContext, handshake_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+        # How it ends is the protocol's to say: nobody waits for this one.
+        waiter.add_done_callback(lambda done: done.cancelled() or done.exception())
+        # The types know whole seconds alone.
+        super().__init__(
+            loop,
+            inner,
+            context,
+            waiter,
+            server_side=True,
+            ssl_handshake_timeout=handshake_s,  # type: ignore[arg-type]
+        )
+        self._peers, self._inner, self._who = peers, inner, ""
+        self.transport: asyncio.Transport
+
+    @property
+    def waits(self) -> bool:
+        """Whether no whole request is there to be answered."""
+        return self._inner.transport is None or self._inner.waits
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Expect the handshake."""
+        self.transport = cast("asyncio.Transport", transport)
+        super().connection_made(transport)
+        self._who = self._peers.enter(self)
+        if not self._who:
+            self.transport.abort()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Count it no more."""
+        self._peers.leave(self, self._who)
+        super().connection_lost(exc)
+
+
 class _Server(uvicorn.Server):
     """A server whose signals are the daemon's."""
 
@@ -187,10 +241,12 @@ class Web:
         self._trend = Trend()
         app = application(context.env, self._gate, self._scraper, self._trend, settings.serves)
         self._pool = PoolClient(context.env, context.credential) if settings.serves == "all" else None
+        most = settings.connections
+        self._peers = Peers(max(1, most // _SHARE_EACH), _WITH_HANDSHAKES * most)
         self._server = _Server(
             uvicorn.Config(
                 app,
-                http=type("Counted", (Connection,), {"peers": Peers(max(1, settings.connections // _SHARE_EACH))}),
+                http=type("Counted", (Connection,), {"peers": None if settings.certificate else self._peers}),
                 host=settings.host,
                 port=settings.port,
                 log_config=None,
@@ -221,6 +277,10 @@ class Web:
         try:
             with privileges.root_files():
                 config.load()  # the key may be root's
+            if config.ssl is not None:
+                made = cast("type[Connection]", config.http_protocol_class)
+                config.http_protocol_class = secured(self._peers, made, config.ssl)
+                config.ssl = None
             listener = await asyncio.to_thread(_bound, config)
         except OSError as error:
             raise HostError(
@@ -248,6 +308,17 @@ class Web:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._serving
         await self._scraper.close()
+
+
+def secured(
+    peers: Peers, made: Callable[..., Connection], context: ssl.SSLContext, handshake_s: float = HANDSHAKE_S
+) -> type[asyncio.Protocol]:
+    """What makes connections with TLS in the place of what makes others."""
+
+    def connection(*arguments: object, **named: object) -> Handshake:
+        return Handshake(peers, made(*arguments, **named), context, handshake_s)
+
+    return cast("type[asyncio.Protocol]", connection)
 
 
 def _bound(config: uvicorn.Config) -> socket.socket:

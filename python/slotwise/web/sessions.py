@@ -1,7 +1,7 @@
 """Who has signed in to the page: tokens are kept here, and browsers get a name for one that is worth nothing elsewhere.
 
-Cookies know no ports: whoever runs another server on the same host is sent them, too. What such a server could do with
-one ends with the session.
+Cookies know no ports: whoever runs another server on the same host is sent them, too. So a session that an account of
+this host begins is worth nothing to other accounts, nor to callers of elsewhere, and the other way round.
 """
 
 from __future__ import annotations
@@ -20,15 +20,18 @@ class Sessions:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        #: By name: the token, when it ends, and whose it is.
-        self._tokens: dict[str, tuple[str, float, str]] = {}
+        #: By name: the token, when it ends, whose it is, and the account of this host that began it.
+        self._tokens: dict[str, tuple[str, float, str, int | None]] = {}
         #: The names of each user's sessions, the oldest first.
         self._of_user: dict[str, list[str]] = {}
 
-    def begin(self, token: str, user: str) -> str:
-        """A session in which ``user`` makes requests with ``token``; returns its name."""
+    def begin(self, token: str, user: str, account: int | None = None) -> str:
+        """A session in which ``user`` makes requests with ``token``; returns its name.
+
+        :param account: the uid of the account that asks over the loopback interface; None: it is asked from elsewhere.
+        """
         name = secrets.token_urlsafe(32)
-        self._tokens[name] = (token, self._now() + LASTS_S, user)
+        self._tokens[name] = (token, self._now() + LASTS_S, user, account)
         own = self._of_user.setdefault(user, [])
         own.append(name)
         if len(own) > MOST_EACH:
@@ -37,13 +40,13 @@ class Sessions:
             self.end(max(self._of_user.values(), key=len)[0])
         return name
 
-    def token(self, name: str) -> str:
-        """The token of a session; empty when there is none of this name, or no more."""
-        token, until, _ = self._tokens.get(name, ("", 0.0, ""))
+    def token(self, name: str, account: int | None = None) -> str:
+        """The token of a session; empty when there is none of this name, or no more, or it is another account's."""
+        token, until, _, own = self._tokens.get(name, ("", 0.0, "", None))
         if self._now() >= until:
             self.end(name)
             return ""
-        return token
+        return token if account == own else ""
 
     def end(self, name: str) -> None:
         """Forget a session."""

@@ -199,8 +199,11 @@ class ConnectionBounds:
         found = origin.named(name) if isinstance(name, bytes) else ""
         if not found:
             return "", ""
+        key = name.lstrip(b"\0").decode(errors="replace")
+        if self.of_user and (uid := origin.account_of(name)) is not None:
+            return self._account(uid), key
         who = f"<{call.network_of(found.partition(':')[2].rpartition(':')[0])}>"
-        return who, name.lstrip(b"\0").decode(errors="replace")
+        return who, key
 
     def _shut(self, descriptor: int, inode: int) -> bool:
         try:

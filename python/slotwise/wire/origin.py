@@ -20,19 +20,27 @@ from slotwise.wire.context import Context
 _MARK = "slotwise-shared-port/"
 
 
-def name_for(host: str, port: int, broker: str = "") -> bytes:
+def name_for(host: str, port: int, broker: str = "", uid: int | None = None) -> bytes:
     """The name of a socket that passes on the connection of ``host`` (an IP address) and ``port``.
 
     :param broker: the IP address of the broker that says so; empty where the shared port has seen it itself.
+    :param uid: the account of this host that has made the connection; None: it is from elsewhere.
     """
     where = f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
     by = f"{base64url.encoded(ipaddress.ip_address(broker).packed)}/" if broker else ""
-    return b"\0" + f"{_MARK}{where}/{by}{secrets.token_hex(4)}".encode()
+    return b"\0" + f"{_MARK}{where}/{by}{secrets.token_hex(4)}{'' if uid is None else f'-{uid}'}".encode()
 
 
 def named(name: bytes) -> str:
     """``ipv4:1.2.3.4:5`` of a socket's name that says whose connection it passes on; empty for another name."""
     return _parts(name)[0]
+
+
+def account_of(name: bytes) -> int | None:
+    """The uid of the account of this host whose connection a socket of this name passes on; None: there is none."""
+    text = name.lstrip(b"\0").decode(errors="replace")
+    uid = text.rpartition("/")[2].partition("-")[2] if text.startswith(_MARK) else ""
+    return int(uid) if uid.isascii() and uid.isdigit() else None
 
 
 def _parts(name: bytes) -> tuple[str, str]:

@@ -4,6 +4,8 @@
 //! a question are merged by their bytes alone, and the place of a page's last row says where the next one begins, even
 //! when that row has gone.
 
+use std::collections::BinaryHeap;
+
 use classad::Value;
 
 use crate::error::TableError;
@@ -47,7 +49,9 @@ impl AdTable {
                 .pop()
         };
         let turns_keys = order.by.is_empty() && order.descending;
-        let mut found: Vec<(Vec<u8>, Row)> = Vec::new();
+        // However many rows there are, no more places are kept than a page has.
+        let limit = query.limit.unwrap_or(usize::MAX);
+        let mut found: BinaryHeap<(Vec<u8>, Row)> = BinaryHeap::new();
         for row in rows.iter() {
             let mut place = Vec::with_capacity(26);
             if let Some(values) = &values {
@@ -57,19 +61,15 @@ impl AdTable {
                 push_value(&value, order.descending, &mut place);
             }
             push_key(self.key(row as Row), turns_keys, &mut place);
-            if order.after.as_ref().is_none_or(|after| place > *after) {
-                found.push((place, row as Row));
+            if order.after.as_ref().is_some_and(|after| place <= *after) {
+                continue;
+            }
+            found.push((place, row as Row));
+            if found.len() > limit {
+                found.pop();
             }
         }
-        let limit = query.limit.unwrap_or(usize::MAX);
-        if found.len() > limit {
-            if limit > 0 {
-                found.select_nth_unstable(limit - 1);
-            }
-            found.truncate(limit);
-        }
-        found.sort_unstable();
-        Ok(found)
+        Ok(found.into_sorted_vec())
     }
 }
 

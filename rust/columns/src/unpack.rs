@@ -205,6 +205,11 @@ pub struct Survey<'a> {
     pub whole: Vec<&'a [u8]>,
     /// Keys of ads of which some attributes change.
     pub changed: Vec<&'a [u8]>,
+    /// Bytes that each of the whole ads and of the changes says, in the order of these: names, and texts of values, also
+    /// of those that the batch has once for several ads.
+    pub whole_bytes: Vec<usize>,
+    /// See `whole_bytes`.
+    pub changed_bytes: Vec<usize>,
     /// Keys of ads that go.
     pub removed: Vec<&'a [u8]>,
     /// Whole ads without a key.
@@ -227,6 +232,9 @@ impl Survey<'_> {
     }
 }
 
+/// Bytes that any value counts for, besides its text.
+const VALUE_BYTES: usize = 8;
+
 /// The keys of a batch by operation, the attribute names in it, and what its ads say of the `wanted` attributes: found
 /// without building an ad, so that a batch can be refused before it costs more than its own bytes.
 ///
@@ -241,6 +249,7 @@ pub fn survey<'a>(bytes: &'a [u8], wanted: &[Name]) -> Result<Survey<'a>, TableE
     // Which of the wanted ones each name of the batch is.
     let mut sought: Vec<Option<usize>> = Vec::new();
     let mut strings: Vec<&[u8]> = Vec::new();
+    let mut exprs: Vec<usize> = Vec::new();
     while !reader.at_end() {
         let operation = reader.byte()?;
         let key = match operation {
@@ -257,24 +266,25 @@ pub fn survey<'a>(bytes: &'a [u8], wanted: &[Name]) -> Result<Survey<'a>, TableE
         if operation == OP_REMOVE {
             continue;
         }
+        let mut size = key.map_or(0, <[u8]>::len);
         for _ in 0..reader.count()? {
-            let asked = match reader.varint()? as usize {
+            let place = match reader.varint()? as usize {
                 0 => {
                     let name = Name::new(reader.bytes()?);
-                    let asked = wanted.iter().position(|one| *one == name);
-                    sought.push(asked);
+                    sought.push(wanted.iter().position(|one| *one == name));
                     found.names.push(name);
-                    asked
+                    sought.len() - 1
                 }
-                number => match sought.get(number - 1) {
-                    Some(asked) => *asked,
-                    None => return Err(reader.bad("no such name")),
-                },
+                number => number - 1,
             };
+            let Some(asked) = sought.get(place).copied() else {
+                return Err(reader.bad("no such name"));
+            };
+            size += found.names[place].as_bytes().len() + VALUE_BYTES;
             let text = match reader.byte()? {
                 tag::UNSET => continue,
                 tag::UNDEFINED | tag::ERROR | tag::FALSE | tag::TRUE => None,
-                tag::INT | tag::EXPR_REF => {
+                tag::INT => {
                     reader.varint()?;
                     None
                 }
@@ -288,14 +298,25 @@ pub fn survey<'a>(bytes: &'a [u8], wanted: &[Name]) -> Result<Survey<'a>, TableE
                 }
                 tag::STR_REF => Some(reader.pick(&strings)?),
                 tag::EXPR_NEW => {
-                    reader.bytes()?;
+                    exprs.push(reader.bytes()?.len());
+                    size += exprs.last().copied().unwrap_or_default();
+                    None
+                }
+                tag::EXPR_REF => {
+                    size += reader.pick(&exprs)?;
                     None
                 }
                 _ => return Err(reader.bad("unknown tag")),
             };
+            size += text.map_or(0, <[u8]>::len);
             if let (Some(asked), Some(key)) = (asked, key) {
                 found.said[asked].push((key, text));
             }
+        }
+        match operation {
+            OP_FULL => found.whole_bytes.push(size),
+            OP_DELTA => found.changed_bytes.push(size),
+            _ => {}
         }
     }
     Ok(found)

@@ -247,6 +247,22 @@ def test_a_session_ends_by_itself_and_by_signing_out_and_its_name_is_no_token() 
         gate.access(request("POST", cookie=f"{COOKIE}={other}", **{CHANGES_HEADER: "1"}))
 
 
+@pytest.mark.parametrize(("began", "asks"), [(1001, 1002), (1001, None), (None, 1001)])
+def test_a_session_is_worth_nothing_to_another_account_of_the_host(
+    began: int | None, asks: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cookies know no ports: a server of that account is sent them by the browser of whoever it lures there."""
+    gate = Gate(Own(), "none")
+    cookie = f"{COOKIE}={gate.sessions.begin('alices', 'alice@here', began)}"
+    monkeypatch.setattr(access, "account_over_loopback", lambda peer, here: asks)
+    with pytest.raises(UnauthenticatedError):
+        gate.access(request(cookie=cookie))
+    with pytest.raises(UnauthenticatedError):
+        gate.access(request("POST", cookie=cookie, **{CHANGES_HEADER: "1"}))
+    monkeypatch.setattr(access, "account_over_loopback", lambda peer, here: began)
+    assert shown(gate.access(request(cookie=cookie))) == "Bearer alices"
+
+
 def test_a_user_has_so_many_sessions_and_signs_nobody_else_out() -> None:
     sessions = Sessions(lambda: 0.0)
     alice = sessions.begin("alices", "alice")

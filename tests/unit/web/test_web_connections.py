@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import ssl
+from pathlib import Path
 from typing import Any
 
 import pytest
 import uvicorn
-from slotwise.web.server import Connection
+from slotwise.web.server import Connection, Handshake, Peers, secured
 from uvicorn.server import ServerState
 
+from tests.support.certificates import Authority
 from tests.support.waiting import LIMIT_S
 
 
@@ -95,3 +99,90 @@ def test_a_caller_that_takes_nothing_of_its_answer_is_let_go() -> None:
             writer.close()
 
     asyncio.run(talk())
+
+
+def test_handshakes_count_as_requests_that_have_not_come(tmp_path: Path) -> None:
+    """A caller that begins one and says nothing more has its part of the connections, and the oldest makes room."""
+    Authority(tmp_path).issue("server")
+
+    async def talk() -> None:
+        config = uvicorn.Config(
+            _app, http=Connection, lifespan="off", log_config=None,
+            ssl_certfile=str(tmp_path / "server.pem"), ssl_keyfile=str(tmp_path / "server.key"),
+        )  # fmt: skip
+        config.load()
+        peers = Peers(4, 100)
+        assert config.ssl is not None
+        made: list[Handshake] = []
+
+        def connection() -> Any:
+            one = handshakes(config=config, server_state=ServerState(), app_state={})
+            made.append(one)
+            return one
+
+        handshakes: Any = secured(peers, Connection, config.ssl, LIMIT_S)
+        server = await asyncio.get_running_loop().create_server(connection, "127.0.0.1", 0)
+        async with server, asyncio.timeout(LIMIT_S):
+            at = server.sockets[0].getsockname()
+            context = ssl.create_default_context(cafile=tmp_path / "ca.pem")
+            context.check_hostname = False
+            reader, writer = await asyncio.open_connection(*at, ssl=context)
+            writer.write(_WHOLE)
+            assert b"200 OK" in await reader.readline()
+            half = [await asyncio.open_connection(*at) for _ in range(20)]
+            for _, one in half:
+                one.write(b"\x16\x03\x01")
+            assert [await reader.read() for reader, _ in half[:16]] == [b""] * 16
+            assert sum(one.waits for one in peers._open[f"uid {os.getuid()}"]) == 4
+            # Whoever means to ask has a turn all the same.
+            again, asks = await asyncio.open_connection(*at, ssl=context)
+            asks.write(_WHOLE)
+            assert b"200 OK" in await again.readline()
+            for one in (writer, asks, *(one for _, one in half)):
+                one.close()
+            while peers._open:
+                await asyncio.sleep(0.01)
+        assert len(made) == 22
+
+    asyncio.run(talk())
+
+
+def test_a_handshake_has_to_end_in_time(tmp_path: Path) -> None:
+    Authority(tmp_path).issue("server")
+
+    async def talk() -> None:
+        config = uvicorn.Config(
+            _app, http=Connection, lifespan="off", log_config=None,
+            ssl_certfile=str(tmp_path / "server.pem"), ssl_keyfile=str(tmp_path / "server.key"),
+        )  # fmt: skip
+        config.load()
+        assert config.ssl is not None
+        handshakes: Any = secured(Peers(4, 100), Connection, config.ssl, 0.1)
+        server = await asyncio.get_running_loop().create_server(
+            lambda: handshakes(config=config, server_state=ServerState(), app_state={}), "127.0.0.1", 0
+        )
+        async with server, asyncio.timeout(LIMIT_S):
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            assert await reader.read() == b""
+            writer.close()
+
+    asyncio.run(talk())
+
+
+def test_callers_with_few_connections_have_room_where_others_have_taken_all() -> None:
+    class One:
+        def __init__(self, who: str) -> None:
+            self.waits, self.gone, self.who, self.transport = True, False, who, self
+
+        def abort(self) -> None:
+            self.gone = True
+
+        def get_extra_info(self, name: str) -> tuple[str, int]:
+            return (self.who, 1)
+
+    peers = Peers(4, 8)
+    crowds = [One(f"192.0.2.{n % 2}") for n in range(8)]
+    assert all(peers.enter(one) for one in crowds)  # type: ignore[arg-type]
+    late = [One(f"198.51.100.{n}") for n in range(3)]
+    assert all(peers.enter(one) for one in late)  # type: ignore[arg-type]
+    assert sum(one.gone for one in crowds) == 3 and not any(one.gone for one in late)

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from slotwise.classad import ClassAd
 from slotwise.classad.values import Value, whole
 from slotwise.clock import Clock
+from slotwise.daemon.pages import Part
 from slotwise.daemon.questions import Questions
 from slotwise.errors import UsageError
 from slotwise.model.durations import days_and_time
@@ -104,9 +105,8 @@ class Listing:
             table, constraint, query.projection, query.limit or None, form, CHUNK_ROWS, alone=query.alone
         )
 
-    async def page(self, caller: Identity, query: JobQuery, order: Order) -> tuple[AdTable, str]:
-        """The first of the selected ads in an order, as many as the query's limit, and where the next page begins;
-        empty: nowhere.
+    async def page(self, caller: Identity, query: JobQuery, order: Order) -> AsyncIterator[Part]:
+        """The first of the selected ads in an order, one more than the query's limit.
 
         :raises UsageError: when the limit is none that a page may have.
         """
@@ -114,11 +114,7 @@ class Listing:
             raise UsageError("a page needs a limit", hint="say how many jobs it has at most")
         table, constraint = self._asked(caller, query)
         found = await self.questions.firsts(table, constraint, order, query.limit + 1)
-        shown, first = AdTable(), found[: query.limit]
-        for _, key in first:
-            if (ad := self._ads.table.get(key)) is not None:  # it may have left meanwhile
-                shown.upsert(key, ad)
-        return shown, first[-1][0].hex() if len(found) > len(first) else ""
+        yield self._ads.table, [(key, place.hex()) for place, key in found]
 
     async def count(self, caller: Identity, query: JobQuery) -> int:
         """How many ads are selected."""

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from slotwise.clock import Clock
 from slotwise.daemon.history_file import parts_of, read_ads
+from slotwise.daemon.pages import Part
 from slotwise.daemon.questions import Questions
 from slotwise.errors import AdSyntaxError, HostError, NotFoundError, UsageError
 from slotwise.schedd.history.bounds import Bounds, bounds_of
@@ -21,7 +22,8 @@ from slotwise.schedd.jobs.selection import JobSelection, constraint_of, parse_id
 from slotwise.schedd.storage.store import Batch, Store
 from slotwise.table import AdTable, Form
 
-_PIECE = 500
+#: Ads that are read at a time at most, and at first, and about the bytes that they may have.
+_PIECE, _FIRST_PIECE, _PIECE_BYTES = 500, 50, 8 << 20
 #: Where the first page of past jobs begins; they are numbered as they leave.
 NEWEST = 1 << 62
 #: Ads of a page at most.
@@ -123,8 +125,8 @@ class History:
             if left <= 0 or last:
                 return
 
-    async def page(self, questions: Questions, query: HistoryQuery) -> tuple[AdTable, str]:
-        """The first jobs behind ``page_after``, as many as the limit, and where the next page begins; empty: nowhere.
+    async def page(self, questions: Questions, query: HistoryQuery) -> AsyncIterator[Part]:
+        """The jobs behind ``page_after``, piece by piece as they are read.
 
         :raises UsageError: for a page of runs, or one that is too large.
         """
@@ -138,16 +140,9 @@ class History:
             query.jobs.ids, query.jobs.owners, " && ".join(f"({part})" for part in parts if part)
         )
         pieces = self._pieces(query, bounds_of(constraint, int(self._clock.now())))
-        shown, last = AdTable(), ""
         while (found := await loop.run_in_executor(None, next, pieces, None)) is not None:
             table, _ = found
-            for key in await questions.keys(table, constraint):
-                if len(shown) == query.limit:
-                    return shown, last
-                if (ad := table.get(key)) is not None:
-                    shown.upsert(key, ad)
-                    last = key
-        return shown, ""
+            yield table, [(key, key) for key in await questions.keys(table, constraint)]
 
     def _runs(self, query: HistoryQuery) -> Iterator[tuple[AdTable, bool]]:
         """As :meth:`_pieces`, of the ads of runs."""
@@ -185,15 +180,15 @@ class History:
             )
             past = PastAds(connection, self._name, has_environment=self._has_environment())
             scanned = 0
-            piece = min(_PIECE, query.limit or _PIECE)
+            piece = min(_FIRST_PIECE, query.limit or _FIRST_PIECE)
             while batch := rows.fetchmany(piece):
-                piece = _PIECE
                 if query.scan_limit:
                     batch = batch[: query.scan_limit - scanned]
                 scanned += len(batch)
                 table = AdTable()
                 for row in batch:
                     table.upsert(str(row[0]), past.ad(PastJob(*row)))
+                piece = max(1, min(_PIECE, 4 * len(batch), len(batch) * _PIECE_BYTES // table.memory_bytes))
                 yield table, bool(query.scan_limit and scanned >= query.scan_limit)
         finally:
             connection.close()

@@ -169,16 +169,19 @@ pub(super) fn pack_keys(py: Python<'_>, pack: &[u8], wanted: Vec<String>) -> PyR
         texts(&found.removed),
         texts_of_names(&found.names),
         said,
+        (found.whole_bytes, found.changed_bytes),
     ))
 }
 
-/// Keys of whole ads, of deltas and of removals, attribute names, and the wanted attributes of ads by key.
+/// Keys of whole ads, of deltas and of removals, attribute names, the wanted attributes of ads by key, and the bytes of
+/// whole ads and of deltas.
 type PackKeys = (
     Vec<String>,
     Vec<String>,
     Vec<String>,
     Vec<String>,
     Vec<Vec<(String, Option<String>)>>,
+    (Vec<usize>, Vec<usize>),
 );
 
 fn lossy(text: &[u8]) -> String {
