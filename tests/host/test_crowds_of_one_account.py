@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from slotwise.wire import address
 
 from tests.support import host
 from tests.support.accounts import HostUser, host_users
+from tests.support.certificates import Authority
 from tests.support.open_installation import opened
 from tests.support.pool import Pool
 from tests.support.waiting import LIMIT_S
@@ -186,6 +188,51 @@ def test_one_account_has_its_part_of_a_port_from_all_loopback_addresses(
         for _ in range(5):
             assert done_by(ann, _PINGS, port).strip() == "False"
         assert pool.run("status", "-schedd").returncode == 0
+
+
+#: Keeps so many connections to a port, and looks every 0.2 s which of them are left.
+_FLOOD_OF_A_PORT = _CROWD.replace("time.sleep(3)", "time.sleep(0.2)")
+#: Has a place at the shared port, and a daemon behind it, as often as it asks; prints how often.
+_PASSES = """
+import socket, sys
+passed = 0
+for _ in range(10):
+    with socket.create_connection(("127.0.0.1", int(sys.argv[1])), 60) as one:
+        one.settimeout(60)
+        one.sendall(b"CONNECT collector.sock.slotwise:1 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
+        passed += one.recv(4096).startswith(b"HTTP/1.1 200")
+print(passed)
+"""
+
+
+def test_a_flood_of_one_account_leaves_the_shared_port_to_others() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    with host_users("eve", "ann") as (eve, ann), tempfile.TemporaryDirectory(prefix="sw-", dir="/var/tmp") as name:
+        host.need(host.open_installation)
+        Path(name).chmod(0o755)
+        authority = Authority(Path(name) / "tls")
+        authority.issue("server")
+        pool = Pool(
+            Path(name) / "p",
+            _CONFIG.replace(", SCHEDD, WEB", "")
+            + f"SLOTWISE_LISTEN = 0.0.0.0\nSHARED_PORT_PORT = {port}\nCOLLECTOR_HOST = localhost:{port}\n"
+            + f"AUTH_SSL_SERVER_CERTFILE = {authority.directory}/server.pem\n"
+            + f"AUTH_SSL_SERVER_KEYFILE = {authority.directory}/server.key\n"
+            + f"AUTH_SSL_CLIENT_CAFILE = {authority.directory}/ca.pem\n",
+        )
+        try:
+            words = [*(opened() or []), sys.executable, "-m", "slotwise", "up"]
+            subprocess.run(words, env=pool.env, cwd="/", capture_output=True, check=True, timeout=2 * LIMIT_S)
+            with working(eve, _FLOOD_OF_A_PORT, port, "4000", "16", _HTTP2) as crowd:
+                log = pool.home.log / "SharedPortLog"
+                closed = f"closed a connection of uid {eve.uid}, more than SLOTWISE_MAX_CONNECTIONS_PER_USER"
+                pool.until("connections are closed", lambda: log.exists() and closed in log.read_text())
+                assert done_by(ann, _PASSES, port).strip() == "10"
+                assert held_by(crowd) <= 50 * 8
+        finally:
+            pool.destroy()
 
 
 def test_half_requests_of_one_account_leave_the_page_to_others(place: tuple[Pool, HostUser, HostUser]) -> None:
