@@ -210,7 +210,7 @@ def test_every_operation_is_described() -> None:
         (one.path, one.method.lower()) for one in OPERATIONS
     }
     for one in OPERATIONS:
-        in_path = {name for name in ("job", "file", "machine") if f"{{{name}}}" in one.path}
+        in_path = {name for name in ("job", "file", "machine", "name") if f"{{{name}}}" in one.path}
         assert in_path == {each.name for each in one.parameters if each.place == "path"}
 
 
