@@ -18,6 +18,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.faults.blows import Blows
+from tests.faults.set_time import SetTime, library
 from tests.faults.verdict import Seen, judge
 from tests.support import host
 from tests.support.pool import Pool
@@ -156,7 +157,12 @@ def run(seed: int, minutes: float, keep: bool) -> int:
         else:
             home, users = disks.enter_context(small_disk(300)), disks.enter_context(small_disk(60))
         trial = Trial(base, home.at if home else base / "home", users.at if users else base)
-        blows = Blows(trial.pool, choose, home, users)
+        clock: SetTime | None = None
+        if library():
+            clock = SetTime(trial.pool, base / "time")
+        else:
+            print("no clock jumps: libfaketime is not here")
+        blows = Blows(trial.pool, choose, home, users, clock)
         print(f"seed {seed}, {minutes:g} minutes, {base}: {', '.join(sorted(blows.kinds))}", flush=True)
         dealt: Counter[str] = Counter()
         try:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from slotwise.daemon import process
 
+from tests.faults.set_time import SetTime
 from tests.support.pool import Pool
 from tests.support.small_disk import SmallDisk
 from tests.support.waiting import LIMIT_S
@@ -25,11 +26,20 @@ class Blows:
     """Deals faults to a pool.
 
     :param home: the disk of the pool's home, and ``users`` that of its user's files; None where none can be mounted.
+    :param clock: the time of day of its processes; None where it cannot be set.
     """
 
-    def __init__(self, pool: Pool, choose: random.Random, home: SmallDisk | None, users: SmallDisk | None) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        choose: random.Random,
+        home: SmallDisk | None,
+        users: SmallDisk | None,
+        clock: SetTime | None = None,
+    ) -> None:
         self._pool, self._choose = pool, choose
         self._home, self._users = home, users
+        self._clock = clock
         self.kinds: dict[str, Callable[[], str]] = {
             "kill": self._kill,
             "kill all": self._kill_all,
@@ -39,6 +49,8 @@ class Blows:
             "down and up": self._down_and_up,
             "few descriptors": self._few_descriptors,
         }
+        if clock is not None:
+            self.kinds["clock"] = lambda: self._set(clock)
         if home is not None and users is not None:
             self.kinds["full home"] = lambda: self._fill(home)
             self.kinds["full disk of the user"] = lambda: self._fill(users)
@@ -51,6 +63,8 @@ class Blows:
 
     def heal(self) -> None:
         """Nothing is amiss any more; the pool is up."""
+        if self._clock is not None:
+            self._clock.by(0)
         for disk in (self._home, self._users):
             if disk is not None:
                 disk.make_room()
@@ -112,6 +126,15 @@ class Blows:
         lasts = self._last(3)
         up = self._pool.run("up", check=False)
         return f"{' '.join(mode)}: {down.returncode}, {lasts}, {up.returncode}"
+
+    def _set(self, clock: SetTime) -> str:
+        """The clock jumps by up to a day, either way, and mostly back again."""
+        by_s = self._choose.choice((-1, 1)) * self._choose.choice((2, 90, 3600, 86400))
+        clock.by(by_s)
+        lasts = self._last(15)
+        if back := self._choose.random() < 0.8:
+            clock.by(0)
+        return f"{by_s:+d} s, {lasts}{', and back' * back}"
 
     def _few_descriptors(self) -> str:
         name = self._choose.choice(_OPENING)

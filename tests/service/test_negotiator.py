@@ -324,6 +324,10 @@ async def test_a_job_is_analyzed_where_the_slots_are(pool: Harness) -> None:
     assert told["slots"] == 3 and told["requirements"]["matches"] == 1 and told["would_match"] == "slot1@h"
     assert told["requirements"]["refused_by"] == [{"clause": "START", "slots": 1}]
     assert len(await pool.cycle()) == 1, "nothing was matched by asking"
+    copy, forgetting = pool.negotiator.servicer._copy, pool.negotiator.servicer._forgetting
+    assert copy.kept is not None and forgetting is not None, "the next question gets what has changed since"
+    forgetting._run()
+    assert pool.negotiator.servicer._copy.kept is None, "the copy of the slots is given back when nobody asks"
     with pytest.raises(grpc.aio.AioRpcError) as failed:
         await pool.stub.Analyze(negotiator_pb2.AnalyzeRequest(), metadata=READ)
     assert failed.value.code() == grpc.StatusCode.INVALID_ARGUMENT

@@ -159,7 +159,7 @@ RULES: tuple[Rule, ...] = (
     _service("MASTER_NEW_BINARY_.*|MASTER_CHECK_NEW_EXEC_INTERVAL", "restarts nothing: `slotwise restart` takes up a new version"),
     _service("SCHEDD_(COLLECT|EXPIRE)_STATS_.*", "publishes nothing more"),
     _service("INTERACTIVE_SUBMIT_.*|CHECKPOINT_DESTINATION_MAPFILE|.*CHECKPOINT_CLEANUP_.*", "has no effect"),
-    _service("LOG_TO_SYSLOG|EVENT_LOG_(USE_XML|FORMAT_OPTIONS|FSYNC|COUNT_EVENTS)|WANT_XML_LOG", "has no effect"),
+    _service("LOG_TO_SYSLOG|EVENT_LOG_(USE_XML|FORMAT_OPTIONS|COUNT_EVENTS)|WANT_XML_LOG", "has no effect"),
     _service("SSH_TO_JOB_.*|CONDOR_SSH.*|SSHD(_ARGS)?|SSH_KEYGEN(_ARGS)?|SCP|SCHEDD_ENABLE_SSH_TO_JOB", "has no effect: `slotwise ssh-to-job` starts no sshd"),
     # ------------------------------------------------------------------------------------------------------- harmless
     _none("ABSENT_SUBMITTER_(LIFETIME|UPDATE_RATE)"),

@@ -41,6 +41,9 @@ _USAGE = {
 }
 _log = logging.getLogger(__name__)
 _PIECE = 1024 * 1024
+#: How long the copy of the slots from which questions about a cycle now are answered is kept after the last one, in
+#: seconds. Another question within that time copies only the slots that have changed since.
+_KEPT_S = 300.0
 _T = TypeVar("_T")
 
 
@@ -62,6 +65,7 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
         #: engine of its own: a cycle waits for no more than one such copy to be made.
         self._looking = asyncio.Lock()
         self._copy = LastInput()
+        self._forgetting: asyncio.TimerHandle | None = None
         self._engine = Engine()
         self._questions = Questions(cycles.context.clock)
 
@@ -173,6 +177,9 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
         """Do something with the input that a cycle would get now; this matches nothing."""
         cycles = self._cycles
         async with self._looking:
+            if self._forgetting is not None:
+                self._forgetting.cancel()
+            self._forgetting = asyncio.get_running_loop().call_later(_KEPT_S, self._forget)
             async with cycles.lock:
                 points = cycles.points().values()
                 demand = await gather(points, cycles.channels, cycles.context.credential, cycles.asking())
@@ -181,6 +188,10 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
                     seen = (0, slots, demand, cycles.knobs, cycles.accounting(), int(self._now))
                     given = await asyncio.to_thread(self._copy.note, *seen)
             return await asyncio.to_thread(work, given)
+
+    def _forget(self) -> None:
+        """Give back the memory of the copy of the slots: nobody has looked for a while."""
+        self._copy = LastInput()
 
     @answers_errors
     async def LastCycle(self, request: common_pb2.Empty, context: Context) -> negotiator_pb2.LastCycleReply:

@@ -374,6 +374,7 @@ class AccessPoint:
             self.queue.clusters.values,
             self.ads.table,
             clock,
+            self.committer.backlog.__len__,
         )
         context.metrics += (measured, COMMIT_DURATION.collect)
         self.negotiator = NegotiatorCall(lambda: negotiator_target(context), context.credential, name)

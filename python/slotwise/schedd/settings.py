@@ -330,7 +330,9 @@ def _event_log(config: Config) -> GlobalLogSettings | None:
     size = config.get_int("EVENT_LOG_MAX_SIZE")
     if size < 0:
         size = config.get_int("MAX_EVENT_LOG")
-    return GlobalLogSettings(path.strip(), size, config.get_int("EVENT_LOG_MAX_ROTATIONS"))
+    return GlobalLogSettings(
+        path.strip(), size, config.get_int("EVENT_LOG_MAX_ROTATIONS"), config.get_bool("EVENT_LOG_FSYNC")
+    )
 
 
 def _system(config: Config) -> SystemPolicy:

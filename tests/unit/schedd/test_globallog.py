@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import htcondor2
+import pytest
 from slotwise.model import job_events as events
 from slotwise.model.job_events import Frame
 from slotwise.schedd.userlog.global_log import GlobalLog, GlobalLogSettings
@@ -20,3 +22,13 @@ def test_full_files_are_rotated_and_each_has_a_header(tmp_path: Path) -> None:
     found = [int(event.type) for event in htcondor2.JobEventLog(str(path)).events(stop_after=0)]
     assert found[0] == 8
     assert set(found[1:]) == {9}
+
+
+@pytest.mark.parametrize("flushes", [True, False])
+def test_it_is_flushed_where_that_is_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flushes: bool) -> None:
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", flushed.append)
+    log = GlobalLog(GlobalLogSettings(str(tmp_path / "events"), flushes=flushes))
+    log.append("one\n", 1)
+    log.append("two\n", 2)
+    assert len(flushed) == 2 * flushes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import sqlite3
 from collections.abc import AsyncIterator
@@ -15,6 +16,8 @@ from slotwise.errors import HostError
 from slotwise.schedd.storage import store as module
 from slotwise.schedd.storage.batch import STARTER
 from slotwise.schedd.storage.store import Batch, Store
+
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -55,6 +58,21 @@ async def test_a_disk_that_stays_full_stops_nothing_for_good(store: Store) -> No
         names = {name for (name,) in connection.execute("SELECT name FROM meta")}
     assert {"starter first", "starter second"} <= {name.replace(STARTER, "starter ") for name in names}
     assert not any("refused" in name for name in names)
+
+
+async def test_a_refusal_that_nobody_waits_for_is_not_reported_by_the_loop(store: Store) -> None:
+    def full(connection: Any, batches: list[Batch]) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    store._transaction = full  # type: ignore[method-assign]
+    told: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, about: told.append(about))
+    refused: list[HostError | None] = []
+    store.commit(meta("first"), may_fail=True, on_committed=refused.append)
+    await until(lambda: refused, "it is refused")
+    await asyncio.sleep(0)
+    gc.collect()
+    assert told == []
 
 
 async def test_what_no_column_takes_spoils_no_other_batch(store: Store) -> None:

@@ -123,8 +123,10 @@ def test_held_jobs_are_counted_by_code_and_odd_codes_together() -> None:
     for number, code in enumerate([34, 34, 1, 999, "x"]):
         table.upsert(f"1.{number}", ClassAd({"JobStatus": 5, "HoldReasonCode": code}))
     table.upsert("1.9", ClassAd({"JobStatus": 1, "HoldReasonCode": 34}))
-    measured = ScheddMetrics(dict, dict, lambda: [cluster(0, 1, held=5)], table, ManualClock(1000.0))
-    held = {family.name: family for family in measured()}["slotwise_held_jobs"]
+    measured = ScheddMetrics(dict, dict, lambda: [cluster(0, 1, held=5)], table, ManualClock(1000.0), lambda: 7)
+    families = {family.name: family for family in measured()}
+    held = families["slotwise_held_jobs"]
     assert {sample.labels["reason"]: sample.value for sample in held.samples} == {
         HOLD_NAMES[34]: 2, "UserRequest": 1, OTHER: 2,
     }  # fmt: skip
+    assert [sample.value for sample in families["slotwise_event_log_backlog"].samples] == [7]

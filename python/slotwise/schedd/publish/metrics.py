@@ -94,6 +94,7 @@ class ScheddMetrics:
 
     :param submitters: their ads by key.
     :param table: the ads of all jobs.
+    :param events_behind: how many texts of events wait for logs that cannot be written.
     """
 
     def __init__(
@@ -103,12 +104,14 @@ class ScheddMetrics:
         clusters: Callable[[], Iterable[Cluster]],
         table: AdTable,
         clock: Clock,
+        events_behind: Callable[[], int] = int,
     ) -> None:
         self._own_ad = own_ad
         self._submitters = submitters
         self._clusters = clusters
         self._table = table
         self._clock = clock
+        self._events_behind = events_behind
 
     def __call__(self) -> Iterator[Metric]:
         """All families."""
@@ -117,6 +120,11 @@ class ScheddMetrics:
         clusters = list(self._clusters())
         yield waits(clusters, self._clock.now())
         yield self._held(any(cluster.counts[Status.HELD] for cluster in clusters))
+        yield GaugeMetricFamily(
+            "slotwise_event_log_backlog",
+            "Texts of events that wait for job event logs which cannot be written.",
+            self._events_behind(),
+        )
 
     def _held(self, there_are: bool) -> Metric:
         family = GaugeMetricFamily("slotwise_held_jobs", "Jobs on hold by HoldReasonCode.", labels=["reason"])

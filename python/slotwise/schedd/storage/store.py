@@ -104,6 +104,7 @@ class _Entry(NamedTuple):
             self.done.set_result(None)
         else:
             self.done.set_exception(failure)
+            self.done.exception()  # whoever does not wait for it has on_committed, or the log
 
 
 def _silent(text: str, *, done: int = 0, of: int = 0) -> None:

@@ -1,7 +1,7 @@
 """The access point's own log of all jobs' events (EVENT_LOG), rotated by size, each file with a header event.
 
-Manual: EVENT_LOG, EVENT_LOG_MAX_SIZE, EVENT_LOG_MAX_ROTATIONS. Written as the daemon, after the users' logs and not
-transactionally as these are: a crash may lose an entry here.
+Manual: EVENT_LOG, EVENT_LOG_MAX_SIZE, EVENT_LOG_MAX_ROTATIONS, EVENT_LOG_FSYNC. Written as the daemon, after the users'
+logs and not transactionally as these are: a crash may lose an entry here.
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ import os
 
 from msgspec import Struct
 
+from slotwise import durable_files
 from slotwise.model.job_events import END, stamp
 
 
 class GlobalLogSettings(Struct, frozen=True):
-    """The path of the log, the size limit of a file (bytes, 0: none), and how many old files are kept."""
+    """The path of the log, the size limit of a file (bytes, 0: none), how many old files are kept, and whether it is
+    flushed each time that it is written (EVENT_LOG_FSYNC)."""
 
     path: str
     size_most: int = 1_000_000
     rotations: int = 1
+    flushes: bool = False
 
 
 class GlobalLog:
@@ -48,6 +51,11 @@ class GlobalLog:
             if size < 0:
                 os.fchmod(stream.fileno(), 0o644)  # for all users, as HTCondor's
             stream.write(text)
+            if self.settings.flushes:
+                stream.flush()
+                os.fdatasync(stream.fileno())
+        if self.settings.flushes and size < 0:
+            durable_files.synchronise(os.path.dirname(path) or ".")
 
     def _rotate(self) -> None:
         path, most = self.settings.path, self.settings.rotations
