@@ -128,8 +128,8 @@ def _constraints(directory: Path) -> Path:
 def _from_help(root: Path) -> None:
     """Man pages and completion, made by the commands of this environment."""
     pages = root / "usr/share/man"
-    subprocess.run([sys.executable, "-m", "slotwise.cli.man", str(pages)], check=True)
-    for page in (pages / "man1").iterdir():
+    subprocess.run([sys.executable, "-m", "slotwise.cli.man", str(pages), str(ROOT / "docs")], check=True)
+    for page in sorted(pages.glob("man*/*")):
         with gzip.GzipFile(page.with_name(f"{page.name}.gz"), "wb", mtime=0) as stream:
             stream.write(page.read_bytes())
         page.unlink()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from slotwise.cli import help_text, man
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.main import dispatch
+from slotwise.cli.man_of_docs import Page, text_of
 from slotwise.cli.registry import COMMANDS
 
 from tests.support import host
@@ -86,8 +89,8 @@ def test_help_is_taken_apart() -> None:
 
 
 def test_each_command_has_a_man_page_that_groff_takes(tmp_path: Path) -> None:
-    man.write(tmp_path)
-    pages = sorted((tmp_path / "man1").iterdir())
+    man.write(tmp_path, Path(__file__).parents[2] / "docs")
+    pages = sorted(tmp_path.glob("man*/*"))
     assert {f"slotwise-{name}.1" for name in COMMANDS} <= {page.name for page in pages}
     for page in pages:
         assert page.read_text().startswith(".TH "), page.name
@@ -95,3 +98,24 @@ def test_each_command_has_a_man_page_that_groff_takes(tmp_path: Path) -> None:
         words = ["groff", "-man", "-Tutf8", "-ww", "-z", *(str(page) for page in pages)]
         done = subprocess.run(words, capture_output=True, text=True, timeout=2 * LIMIT_S, check=True)
         assert done.stderr == ""
+
+
+def test_pages_of_files_and_languages_say_what_the_documentation_says(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    (docs / "reference").mkdir(parents=True)
+    (docs / "reference/submit.md").write_text(
+        "# Commands\n\nGenerated from `x` by\n`python -m y z\nq`; do not edit.\n\n"
+        "A `key` of **two** *words*, see [there](a.md).\n\n.dots at -beginnings\n\n## Left\n\nnothing of it\n\n"
+        "## Table\n\n| Knob | Type | Meaning |\n| --- | --- | --- |\n"
+        "| `A\\|B` | int (s) | How long. |\n\n- one\n- two\n\n```console\n$ ls\n.x\n```\n"
+    )
+    made = text_of(Page("slotwise-x", 5, "reference/submit.md", "a page", ("Left",)), docs)
+    assert made.startswith('.TH "SLOTWISE\\-X" 5 ') and "do not edit" not in made and "nothing of it" not in made
+    assert "A \\fBkey\\fR of \\fBtwo\\fR \\fIwords\\fR, see there." in made
+    assert "\n\\&.dots at \\-beginnings\n.SH Table\n.TP\n\\fB\\fBA|B\\fB\\fR\nHow long. (Type: int (s))\n" in made
+    assert ".IP \\[u2022] 2\none\n.IP \\[u2022] 2\ntwo\n" in made and ".nf\n$ ls\n\\&.x\n.fi" in made
+    if shutil.which("groff") is not None and shutil.which("man") is not None:
+        (tmp_path / "slotwise-x.5").write_text(made)
+        shown = subprocess.run(["man", "-l", str(tmp_path / "slotwise-x.5")], capture_output=True, text=True,
+                               env={**os.environ, "MANPAGER": "cat", "MANWIDTH": "80"}, check=True)  # fmt: skip
+        assert "A|B    How long." in re.sub(".\b", "", shown.stdout)

@@ -20,4 +20,5 @@ from slotwise.cli.host.unenforced import notes
 def test_memory_that_is_not_enforced_is_told(ad: dict[str, bool], begins: str | None) -> None:
     said = notes([ClassAd(ad)])
     assert [text.startswith(str(begins)) for text in said] == ([True] if begins else [])
+    assert all("use POLICY : Hold_If_Memory_Exceeded" in text for text in said)
     assert notes([]) == []

@@ -1,7 +1,8 @@
-"""Writes man pages from what commands say about themselves.
+"""Writes man pages from what commands say about themselves, and from the documentation.
 
-``python -m slotwise.cli.man DIRECTORY`` writes ``slotwise.1`` and a page for each command (``slotwise-q.1``) into
-``DIRECTORY/man1``. HTCondor's names have none: those pages would be in the way of an HTCondor beside this.
+``python -m slotwise.cli.man DIRECTORY [DOCS]`` writes ``slotwise.1`` and a page for each command (``slotwise-q.1``)
+into ``DIRECTORY/man1``, and the pages of sections 5 and 7 where ``DOCS`` is the documentation. HTCondor's names have
+none: those pages would be in the way of an HTCondor beside this.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from slotwise import __version__
 from slotwise.cli import help_text
 from slotwise.cli.document import columns, help_of
 from slotwise.cli.help_text import HelpText
+from slotwise.cli.man_of_docs import PAGES, text_of
 from slotwise.cli.registry import COMMANDS
+from slotwise.cli.roff import plain as roff
 
 _FILES = """\
 .SH FILES
@@ -40,33 +43,27 @@ The configuration file.
 """
 
 
-def _roff(text: str) -> str:
-    """Text as roff takes it: nothing of it is a request, and hyphens of options stay hyphens."""
-    text = text.replace("\\", "\\e").replace("-", "\\-")
-    return f"\\&{text}" if text.startswith((".", "'")) else text
-
-
 def _head(name: str, purpose: str) -> list[str]:
     title = name.upper().replace("-", "\\-")
     return [
         f'.TH "{title}" 1 "" "Slotwise {__version__}" "Slotwise"',
         ".SH NAME",
-        f"{_roff(name)} \\- {_roff(purpose)}",
+        f"{roff(name)} \\- {roff(purpose)}",
     ]
 
 
 def _body(help_: HelpText) -> list[str]:
-    lines = [".SH SYNOPSIS", ".nf", *(_roff(form) for form in help_.usage), ".fi"]
+    lines = [".SH SYNOPSIS", ".nf", *(roff(form) for form in help_.usage), ".fi"]
     if help_.description:
-        lines += [".SH DESCRIPTION", _roff(help_.description)]
+        lines += [".SH DESCRIPTION", roff(help_.description)]
     if any(section.entries for section in help_.sections):
         lines.append(".SH OPTIONS")
     for section in help_.sections:
         if section.heading and section.heading != "Options":
-            lines.append(f".SS {_roff(section.heading)}")
+            lines.append(f".SS {roff(section.heading)}")
         for entry in section.entries:
             # A line of its own without an explanation is a sentence as often as an option.
-            lines += [".TP", f".B {_roff(entry.term)}", _roff(entry.text)] if entry.text else [".PP", _roff(entry.term)]
+            lines += [".TP", f".B {roff(entry.term)}", roff(entry.text)] if entry.text else [".PP", roff(entry.term)]
     return lines
 
 
@@ -92,19 +89,28 @@ def overview() -> str:
         ".SH COMMANDS",
     ]
     for name, entry in COMMANDS.items():
-        lines += [".TP", f".BR {_roff(f'slotwise-{name}')} (1)", _roff(entry.help)]
+        lines += [".TP", f".BR {roff(f'slotwise-{name}')} (1)", roff(entry.help)]
+    lines.append(".SH FILES AND LANGUAGES")
+    for made in PAGES:
+        lines += [".TP", f".BR {roff(made.name)} ({made.section})", roff(made.purpose)]
     return "\n".join([*lines, *_FILES.splitlines(), ""])
 
 
-def write(directory: Path) -> None:
-    """Write all pages into ``directory``."""
+def write(directory: Path, docs: Path | None = None) -> None:
+    """Write all pages into ``directory``; those of sections 5 and 7 where ``docs`` is the documentation."""
     place = directory / "man1"
     place.mkdir(parents=True, exist_ok=True)
     (place / "slotwise.1").write_text(overview(), encoding="utf-8")
     with columns(80):
         for name in COMMANDS:
             (place / f"slotwise-{name}.1").write_text(page(name), encoding="utf-8")
+    if docs is None:
+        return
+    for made in PAGES:
+        place = directory / f"man{made.section}"
+        place.mkdir(exist_ok=True)
+        (place / f"{made.name}.{made.section}").write_text(text_of(made, docs), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    write(*map(Path, sys.argv[1:3]))

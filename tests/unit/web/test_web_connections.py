@@ -186,3 +186,43 @@ def test_callers_with_few_connections_have_room_where_others_have_taken_all() ->
     late = [One(f"198.51.100.{n}") for n in range(3)]
     assert all(peers.enter(one) for one in late)  # type: ignore[arg-type]
     assert sum(one.gone for one in crowds) == 3 and not any(one.gone for one in late)
+
+
+def test_a_file_has_time_while_enough_of_it_comes() -> None:
+    part = 300_000
+
+    async def talk() -> bytes:
+        again = asyncio.Event()
+        config = uvicorn.Config(_app, http=Connection, lifespan="off", log_config=None, timeout_keep_alive=0)
+        config.load()
+
+        class Watched(Connection):
+            request_s = 0.1
+            given = 0
+
+            def _expect(self, seconds: float | None) -> None:
+                super()._expect(seconds)
+                self.given += 1
+                if self.given == 2:  # the time of the first part is over
+                    type(self).request_s = LIMIT_S
+                    super()._expect(None if seconds is None else LIMIT_S)
+                    again.set()
+
+        server = await asyncio.get_running_loop().create_server(
+            lambda: Watched(config, ServerState(), {}), "127.0.0.1", 0
+        )
+        async with server:
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            writer.write(b"PUT / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % (2 * part))
+            writer.write(b"x" * part)
+            try:
+                async with asyncio.timeout(LIMIT_S):
+                    await again.wait()
+                    writer.write(b"x" * part)
+                    return await reader.read()
+            except ConnectionError:
+                return b""
+            finally:
+                writer.close()
+
+    assert b"200 OK" in asyncio.run(talk())

@@ -27,7 +27,8 @@ def notes(slots: Sequence[ClassAd]) -> list[str]:
     return [
         f"{which} limits of jobs are not enforced here: a job may use more than it asks for (`slotwise status -af "
         "EnforcementGaps` says why"
-        f"{'' if os.geteuid() == 0 else '; with root, or a delegated cgroup, they are'})"
+        f"{'' if os.geteuid() == 0 else '; with root, or a delegated cgroup, they are'}; "
+        "`use POLICY : Hold_If_Memory_Exceeded` in the configuration has jobs that use more memory held)"
     ]
 
 
