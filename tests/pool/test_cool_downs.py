@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from tests.support.pool import Pool
@@ -58,3 +59,44 @@ def test_a_job_starts_again_when_its_cool_down_is_over(make_pool: Callable[[str]
     pool.until("it has run twice", lambda: not pool.json("q"))
     (ad,) = pool.json("history")
     assert (ad["NumJobCoolDowns"], ad["NumJobStarts"]) == (1, 2)
+
+
+#: Serves ``osdf://``: the first transfer ends as one that Pelican says may be tried again.
+_PLUGIN = """#!/bin/sh
+if [ "$1" = -classad ]; then
+    echo 'MultipleFileSupport = true'; echo 'PluginType = "FileTransfer"'; echo 'SupportedMethods = "osdf"'; exit
+fi
+while [ $# -gt 0 ]; do case $1 in -infile) in=$2;; -outfile) out=$2;; esac; shift; done
+local=$(sed -n 's/.*LocalFileName *= *"\\([^"]*\\)".*/\\1/p' $in)
+if mkdir %(once)s 2>/dev/null; then
+    echo '[ TransferSuccess = false; TransferUrl = "osdf://x/data"; TransferError = "cache is away" ]' > $out
+    exit 11
+fi
+echo fetched > "$local"
+echo '[ TransferSuccess = true; TransferUrl = "osdf://x/data"; TransferTotalBytes = 8 ]' > $out
+"""
+
+
+def test_the_template_of_pelican_tries_a_transfer_again_after_a_cool_down(
+    make_pool: Callable[[str], Pool], open_directory: Path
+) -> None:
+    plugin, shared = open_directory / "plugin", open_directory / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    plugin.write_text(_PLUGIN % {"once": shared / "once"})
+    plugin.chmod(0o755)
+    pool = make_pool(
+        f"NUM_CPUS = 1\nNEGOTIATOR_INTERVAL = 1\nSYSTEM_COOLDOWN_DURATION = 1\nFILETRANSFER_PLUGINS = {plugin}\n"
+        "use FEATURE : PelicanRetryPolicy\n"
+    )
+    pool.up()
+    log = pool.root / "pelican.log"
+    submit(
+        pool,
+        f"executable = /bin/cat\narguments = data\ntransfer_input_files = osdf://x/data\noutput = o\nlog = {log}\n"
+        "my.PelicanRetryEnabled = true\nmy.PelicanRetryDelay = 3",
+    )
+    pool.until("it has left the queue", lambda: not pool.json("q"))
+    (ad,) = pool.json("history")
+    assert (ad["NumJobCoolDowns"], ad["ExitCode"], ad["NumHolds"]) == (1, 0, 0)
+    assert (pool.root / "o").read_text() == "fetched\n"

@@ -147,7 +147,9 @@ async def _move_all(
         status, errors = await _call(run, program, mine, results, upload=upload)
         if status != 0 or errors:
             details = "; ".join(errors) or f"{Path(program).name} exited with status {status}"
-            return held(f"{start} using plugin {Path(program).name}. Details: {details}", code, max(1, status))
+            # As HTCondor's: an exit status is shifted, a signal is not; policies such as PelicanRetryPolicy read it.
+            subcode = status << 8 if status > 0 else max(1, -status)
+            return held(f"{start} using plugin {Path(program).name}. Details: {details}", code, subcode)
     return None
 
 
