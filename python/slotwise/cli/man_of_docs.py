@@ -37,7 +37,7 @@ PAGES = (
     Page("slotwise-negotiation", 7, "concepts/negotiation.md", "how jobs and slots are matched"),
 )  # fmt: skip
 
-_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
 _INLINE = re.compile(r"`+(.+?)`+|\*\*(.+?)\*\*|(?<![\w*])\*([^*\s][^*]*)\*(?![\w*])")
 _ITEM = re.compile(r"(\s*)(?:[-*]|\d+\.)\s+(.*)")
 

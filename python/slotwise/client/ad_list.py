@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from html import escape
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slotwise.classad import UNDEFINED, ClassAd
 from slotwise.errors import UsageError
 
 if TYPE_CHECKING:
+    import pandas as pd
     import polars as pl
 
 #: A notebook shows so many rows and columns; the list has all.
@@ -37,7 +38,7 @@ class AdList(list[ClassAd]):
                 found.setdefault(name.lower(), name)
         return list(found.values())
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> pd.DataFrame:
         """A ``pandas.DataFrame``.
 
         :raises UsageError: pandas is not installed.
@@ -57,7 +58,7 @@ class AdList(list[ClassAd]):
             import polars
         except ImportError:
             raise UsageError("polars is not installed", hint="pip install 'slotwise[analysis]'") from None
-        columns: dict[str, list[Any]] = {name: [_plain(ad, name) for ad in self] for name in self.attributes()}
+        columns: dict[str, list[object]] = {name: [_plain(ad, name) for ad in self] for name in self.attributes()}
         for name, cells in columns.items():
             kinds = {type(cell) for cell in cells if cell is not None}
             if len(kinds) > 1 and not kinds <= {int, float}:

@@ -14,7 +14,7 @@ from concurrent.futures import Executor, Future
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import ParamSpec, TypeAlias, TypeVar, cast
 
 from slotwise.classad import ClassAd
 from slotwise.client import call_in_job
@@ -23,6 +23,9 @@ from slotwise.client.schedd import Schedd
 from slotwise.errors import SlotwiseError, UsageError
 
 T = TypeVar("T")
+P = ParamSpec("P")
+#: Arguments of a call: those without and those with names.
+_Arguments: TypeAlias = tuple[Sequence[object], Mapping[str, object]]
 #: Numbers of events in a job's log.
 _EXECUTE, _TERMINATED, _ABORTED, _HELD = 1, 5, 9, 12
 #: How long the reader of the log waits before it looks whether it is to end, in seconds.
@@ -115,31 +118,30 @@ class JobExecutor(Executor):
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         #: Jobs that have not ended, and what makes their results from those of their calls.
-        self._open: dict[str, tuple[JobFuture[Any], Callable[[list[Any]], Any]]] = {}
+        self._open: dict[str, tuple[JobFuture[object], Callable[[list[object]], object]]] = {}
         self._is_shut = False
         self._ended = threading.Condition(self._lock)
         self._reader = threading.Thread(target=self._read, name="slotwise-executor", daemon=True)
         self._reader.start()
 
-    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> JobFuture[T]:
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> JobFuture[T]:
         """Queue one call as a job; its result.
 
         :raises UsageError: the call cannot be pickled.
         :raises SubmitError: the description is wrong.
         """
-        job: JobFuture[T]
         (job,) = self._queue(fn, [[(args, kwargs)]], of=lambda results: results[0])
-        return job
+        return cast("JobFuture[T]", job)
 
     def map(
-        self, fn: Callable[..., T], *iterables: Iterable[Any], timeout: float | None = None, chunksize: int = 1
+        self, fn: Callable[..., T], *iterables: Iterable[object], timeout: float | None = None, chunksize: int = 1
     ) -> Iterator[T]:
         """The results in order; ``chunksize`` calls run in each job, and all jobs are one cluster."""
         if chunksize < 1:
             raise ValueError("chunksize must be >= 1")
-        calls: list[tuple[Sequence[Any], Mapping[str, Any]]] = [(args, {}) for args in zip(*iterables, strict=False)]
+        calls: list[_Arguments] = [(args, {}) for args in zip(*iterables, strict=False)]
         chunks = [calls[at : at + chunksize] for at in range(0, len(calls), chunksize)]
-        jobs: list[JobFuture[list[T]]] = self._queue(fn, chunks, of=lambda results: results)
+        jobs = cast("list[JobFuture[list[T]]]", self._queue(fn, chunks, of=lambda results: results))
 
         def results() -> Iterator[T]:
             try:
@@ -168,10 +170,10 @@ class JobExecutor(Executor):
 
     def _queue(
         self,
-        function: Callable[..., Any],
-        calls: Sequence[Sequence[tuple[Sequence[Any], Mapping[str, Any]]]],
-        of: Callable[[list[Any]], Any],
-    ) -> list[JobFuture[Any]]:
+        function: Callable[..., object],
+        calls: Sequence[Sequence[_Arguments]],
+        of: Callable[[list[object]], object],
+    ) -> list[JobFuture[object]]:
         """A cluster with a job for each of ``calls``; ``of`` makes a job's result from those of its calls."""
         if not calls:
             return []
@@ -184,7 +186,7 @@ class JobExecutor(Executor):
                 (self._directory / f"{number}.{place}.call").write_bytes(text)
             # No event of these jobs is looked up before they are in the table.
             submitted = self._schedd.submit(self._of_calls(number), count=len(calls))
-            jobs: list[JobFuture[Any]] = [
+            jobs: list[JobFuture[object]] = [
                 JobFuture(f"{submitted.cluster}.{place}", self._directory / f"{number}.{place}", self._remove)
                 for place in range(len(calls))
             ]
@@ -253,7 +255,7 @@ class JobExecutor(Executor):
             self._end(job, of, f"it was held: {ad.get('HoldReason', 'no reason is given')}")
             self._remove(job_id)
 
-    def _end(self, job: JobFuture[Any], of: Callable[[list[Any]], Any], how: str) -> None:
+    def _end(self, job: JobFuture[object], of: Callable[[list[object]], object], how: str) -> None:
         """Tell the caller of a job that has ended."""
         job.started()
         if not job.cancelled():
@@ -270,7 +272,7 @@ class JobExecutor(Executor):
             self._ended.notify_all()
 
 
-def _pickled(function: Callable[..., Any], calls: Sequence[tuple[Sequence[Any], Mapping[str, Any]]]) -> bytes:
+def _pickled(function: Callable[..., object], calls: Sequence[_Arguments]) -> bytes:
     pickler: ModuleType = pickle
     try:
         pickler = import_module("cloudpickle")
@@ -287,7 +289,7 @@ def _pickled(function: Callable[..., Any], calls: Sequence[tuple[Sequence[Any], 
     return pickle.dumps((sys.path, packed))
 
 
-def _outcome(job: JobFuture[Any], how: str) -> list[Any]:
+def _outcome(job: JobFuture[object], how: str) -> list[object]:
     """What the file of a result says; ``how`` its job has ended.
 
     :raises JobFailedError: there is none, or it cannot be read.
@@ -300,7 +302,7 @@ def _outcome(job: JobFuture[Any], how: str) -> list[Any]:
     except Exception as error:
         raise JobFailedError(f"the result of job {job.job_id} cannot be read: {error}") from error
     if kind == "results":
-        results: list[Any] = value
+        results: list[object] = value
         return results
     raised, trace = value
     found: BaseException = RuntimeError(raised) if kind == "text" else raised

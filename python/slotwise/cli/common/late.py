@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from typing import IO, Any, TypeVar
+from typing import IO, TypeVar
 
 import grpc
 
@@ -65,7 +65,7 @@ def told_late(stderr: IO[str], daemon: str) -> Iterator[None]:
 class _Answers:
     """A call with many replies, whose first one is waited for."""
 
-    def __init__(self, call: Any, wait: Wait) -> None:  # grpc's class of it is private
+    def __init__(self, call: grpc.Call, wait: Wait) -> None:
         self._call = call
         self._wait = wait
         wait.begin()
@@ -75,13 +75,13 @@ class _Answers:
     def __iter__(self) -> _Answers:
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> object:
         try:
             return next(self._call)
         finally:
             self._wait.over()
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._call, name)
 
 
@@ -92,11 +92,21 @@ class _Telling(grpc.UnaryUnaryClientInterceptor, grpc.StreamUnaryClientIntercept
         self._stderr = stderr
         self._daemon = daemon
 
-    def _one(self, continuation: Callable[[Any, Request], grpc.Call], details: Any, request: Request) -> grpc.Call:
+    def _one(
+        self,
+        continuation: Callable[[grpc.ClientCallDetails, Request], grpc.Call],
+        details: grpc.ClientCallDetails,
+        request: Request,
+    ) -> grpc.Call:
         with told_late(self._stderr, self._daemon):
             return continuation(details, request)
 
-    def _many(self, continuation: Callable[[Any, Request], grpc.Call], details: Any, request: Request) -> Any:
+    def _many(
+        self,
+        continuation: Callable[[grpc.ClientCallDetails, Request], grpc.Call],
+        details: grpc.ClientCallDetails,
+        request: Request,
+    ) -> grpc.Call | _Answers:
         call = continuation(details, request)
         return call if _told.within else _Answers(call, Wait(self._stderr, self._daemon))
 
