@@ -59,6 +59,7 @@ class Trial:
 
     def __init__(self, base: Path, home: Path, users: Path) -> None:
         self.pool = Pool(home, CONFIG)
+        self.pool.forks = False  # the clocks of its processes are set by a library
         self._base, self._users = base, users
         self._acknowledged: set[str] = set()
         (users / "logs").mkdir()

@@ -73,6 +73,8 @@ def test_inputs_are_sent_and_outputs_fetched(make_pool: Callable[[str], Pool]) -
         assert found.testzip() is None
         assert {f"{job}/out", f"{job}/err", f"{job}/size", f"{job}/d/copy"} <= set(found.namelist())
         assert found.read(f"{job}/out") == b"printed\n" and found.read(f"{job}/d/copy") == data.read_bytes()
+    assert curl(f"jobs/{job}?projection=JobStatus")[0]["JobStatus"] == 4, "who reads changes nothing"
+    assert curl("jobs/act", {"action": "remove", "jobs": [str(cluster)]}) == {"success": 1}
     pool.until("it leaves the queue", lambda: curl("jobs") == [])
     paths = json.loads(curl.asked("openapi.json").body)["paths"]
     file = paths["/api/v1/jobs/{job}/input/{name}"]["put"]["requestBody"]["content"]

@@ -37,6 +37,8 @@ class Pool:
 
     #: What runs the command of the installation whose pool this is.
     command: Sequence[str] = (_LAUNCHER,)
+    #: Whether the nursery runs what no command server does, as a fork: such processes have libraries of its choice.
+    forks = True
 
     def __init__(self, root: Path, config: str = "") -> None:
         self.root = root
@@ -62,7 +64,7 @@ class Pool:
         self, *words: str, check: bool = True, timeout: float = 2 * LIMIT_S, cwd: Path | None = None, **env: str
     ) -> subprocess.CompletedProcess[str]:
         """Run ``slotwise`` with ``words``; fails the test when it does and ``check`` is set."""
-        if self.command == Pool.command and wants_an_interpreter(words):
+        if self.forks and self.command == Pool.command and wants_an_interpreter(words):
             done = nursery.run(words, self.env | env, cwd or self.root, timeout)
         else:
             done = subprocess.run(

@@ -504,16 +504,14 @@ class AsyncSchedd(ScheddCalls, AsyncClient):
         async def commit() -> AsyncIterator[schedd_pb2.SpoolPart]:
             yield schedd_pb2.SpoolPart(jobs=[job], commit=True)
 
-        return await self._perform(
-            Call("Spool", commit(), lambda reply: reply.totals.get("success", 0), timeout_s=None)
-        )
+        return await self._perform(Call("Spool", commit(), _released, timeout_s=None))
 
     async def sandboxes(self, job: str, only: str = "") -> AsyncIterator[schedd_pb2.SandboxPiece]:
         """What a spooled job, or each job of a cluster, has left: its ad, and its files in pieces as they are taken.
 
-        A job that is complete may leave the queue when all is sent. ``only``: the name of one file; the job stays.
+        The jobs stay in the queue. ``only``: the name of one file.
         """
-        asked = schedd_pb2.JobSelection(ids=[job], file=os.fsencode(only))
+        asked = schedd_pb2.JobSelection(ids=[job], file=os.fsencode(only), keep=True)
         try:
             async for piece in self._stub.FetchSandboxes(asked, metadata=self._at.metadata()):
                 yield piece

@@ -296,9 +296,9 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     ) -> AsyncIterator[schedd_pb2.SandboxPiece]:
         """Send the sandboxes of such jobs."""
         caller = self._authenticator.caller(context)
-        only = os.fsdecode(request.file)
+        only, keep = os.fsdecode(request.file), request.keep
         superuser = self._is_superuser(caller)
-        async for part in self._spooling.fetch(caller, convert.selection(request), superuser, only):
+        async for part in self._spooling.fetch(caller, convert.selection(request), superuser, only, keep=keep):
             self._check_still(superuser, caller)
             yield files.sandbox_piece(part)
 

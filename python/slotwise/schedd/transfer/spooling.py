@@ -186,11 +186,12 @@ class Spooling:
     # ---- sending
 
     async def fetch(
-        self, caller: Identity, selection: JobSelection, superuser: bool, only: str = ""
+        self, caller: Identity, selection: JobSelection, superuser: bool, only: str = "", *, keep: bool = False
     ) -> AsyncIterator[SandboxPart]:
         """The sandboxes of the selected jobs: for each its ad, then its files.
 
-        :param only: of the files this one alone, of jobs whose output is not fetched by that.
+        :param only: of the files this one alone.
+        :param keep: whether jobs stay in the queue that wait for their files to be fetched.
         """
         jobs = await self._selected(caller, selection, superuser)
         audit.note("files of %s", listed([job.key for job in jobs]))
@@ -207,7 +208,7 @@ class Spooling:
                 if not only or result.name == only:
                     async for part in self._pieces(job, sandbox, result):
                         yield part
-            if not only:
+            if not keep:
                 await self._fetched(job)
 
     async def _pieces(self, job: Job, sandbox: Sandbox, result: Result) -> AsyncIterator[SandboxPart]:

@@ -109,18 +109,20 @@ class SubmittedCluster(_message.Message):
     def __init__(self, cluster_id: _Optional[int] = ..., first_proc: _Optional[int] = ..., num_procs: _Optional[int] = ...) -> None: ...
 
 class JobSelection(_message.Message):
-    __slots__ = ("ids", "owners", "constraint", "all", "file")
+    __slots__ = ("ids", "owners", "constraint", "all", "file", "keep")
     IDS_FIELD_NUMBER: _ClassVar[int]
     OWNERS_FIELD_NUMBER: _ClassVar[int]
     CONSTRAINT_FIELD_NUMBER: _ClassVar[int]
     ALL_FIELD_NUMBER: _ClassVar[int]
     FILE_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FIELD_NUMBER: _ClassVar[int]
     ids: _containers.RepeatedScalarFieldContainer[str]
     owners: _containers.RepeatedScalarFieldContainer[str]
     constraint: str
     all: bool
     file: bytes
-    def __init__(self, ids: _Optional[_Iterable[str]] = ..., owners: _Optional[_Iterable[str]] = ..., constraint: _Optional[str] = ..., all: _Optional[bool] = ..., file: _Optional[bytes] = ...) -> None: ...
+    keep: bool
+    def __init__(self, ids: _Optional[_Iterable[str]] = ..., owners: _Optional[_Iterable[str]] = ..., constraint: _Optional[str] = ..., all: _Optional[bool] = ..., file: _Optional[bytes] = ..., keep: _Optional[bool] = ...) -> None: ...
 
 class ActRequest(_message.Message):
     __slots__ = ("action", "jobs", "reason", "subcode")
