@@ -88,6 +88,39 @@ def test_daemons_that_fail_at_their_start_end_and_come_back_when_there_is_room(p
     pool.until("the jobs go on", lambda: [ad["JobStatus"] for ad in jobs(pool)] == [2, 2])
 
 
+def test_a_job_that_has_filled_its_part_of_the_disk_outlives_its_startd(pool: Pool, disk: SmallDisk) -> None:
+    """What is free then is less than what the job was given."""
+    pool.up()
+    script = Path(pool.root, "fill.sh")
+    script.write_text("#!/bin/sh\nhead -c 25000000 /dev/zero > data\nmv data done\nsleep 1000\n")
+    Path(pool.root, "it.sub").write_text(f"executable = {script}\nrequest_memory = 10\nrequest_disk = 30000\nqueue\n")
+    pool.run("submit", str(Path(pool.root, "it.sub")))
+    pool.until("it has written", lambda: list(disk.at.rglob("done")))
+    before = pool.kill("startd")
+    pool.until("another startd answers", lambda: pool.pid("startd") not in (None, before) and pool.answers("startd"))
+    pool.until("it has taken over the job", lambda: "slot1_1" in pool.run("status", "-af", "Name").stdout)
+    (job,) = jobs(pool)
+    assert (job["JobStatus"], job["NumJobStarts"]) == (2, 1)
+
+
+def test_slots_of_a_startd_that_starts_on_a_full_disk_have_disk_once_there_is_room(pool: Pool, disk: SmallDisk) -> None:
+    pool.config_file.write_text(f"{QUICK}UPDATE_INTERVAL = 2\n")
+    pool.up()
+    disk.fill()
+    disk.leave(600_000)
+    before = pool.kill("startd")
+    pool.until("another startd answers", lambda: pool.pid("startd") not in (None, before) and pool.answers("startd"))
+
+    def amounts() -> list[int]:
+        return [int(word) for word in pool.run("status", "-af", "Disk", "Memory").stdout.split()]
+
+    pool.until("its slot", lambda: amounts()[0] < 1024 < amounts()[1])
+    disk.make_room()
+    pool.until("the slot has disk", lambda: amounts()[0] > 10_000)
+    submit(pool, 1)
+    pool.until("a job runs", lambda: [ad["JobStatus"] for ad in jobs(pool)] == [2])
+
+
 def test_a_pool_that_was_never_down_goes_down_without_an_inode(pool: Pool, disk: SmallDisk) -> None:
     """The first `down` makes no file."""
     pool.up()

@@ -27,6 +27,10 @@ class SmallDisk:
         finally:
             os.close(descriptor)
 
+    def leave(self, size: int) -> None:
+        """Of what :meth:`fill` has taken, give back so many bytes."""
+        os.truncate(self._filling, self._filling.stat().st_size - size)
+
     def make_room(self) -> None:
         """Give back what :meth:`fill` has taken."""
         self._filling.unlink(missing_ok=True)

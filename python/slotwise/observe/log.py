@@ -174,6 +174,7 @@ class LogFile(logging.Handler):
         self._writing = threading.Lock()
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._ended = threading.Event()
         self._open(os.O_TRUNC if truncate else 0)
         super().__init__()  # last: logging closes at the process's end whatever it knows, half made or not
         _files.add(self)
@@ -258,7 +259,7 @@ class LogFile(logging.Handler):
             self._wake.clear()
             self._due = False  # before the lines are taken: a line from now on wakes this thread again
             self.flush()
-            time.sleep(FLUSH_S)
+            self._ended.wait(FLUSH_S)
 
     def flush(self) -> None:
         """Write the waiting lines."""
@@ -358,6 +359,7 @@ class LogFile(logging.Handler):
     def close(self) -> None:
         """Write the waiting lines, and stop."""
         self._closed = True
+        self._ended.set()
         self._wake.set()
         self.flush()
         with self._writing:
@@ -368,7 +370,7 @@ class LogFile(logging.Handler):
         """In a child: the parent writes the waiting lines, and the thread does not exist here."""
         self._lines = deque()
         self._writing = threading.Lock()
-        self._wake = threading.Event()
+        self._wake, self._ended = threading.Event(), threading.Event()
         self._thread, self._due = None, False
 
 

@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
+from msgspec.structs import replace
+
 from slotwise import ids
 from slotwise.classad.evaluate import Value
 from slotwise.config import Config
@@ -18,7 +20,7 @@ from slotwise.daemon.locate import collector_target
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.daemon.starter_key import shown_to_starter
 from slotwise.daemon.step_file import StepFile
-from slotwise.errors import ConfigError
+from slotwise.errors import ConfigError, HostError
 from slotwise.model.resources import Resources
 from slotwise.startd import self_shutdown
 from slotwise.startd.cron.service import Cron
@@ -27,7 +29,7 @@ from slotwise.startd.fetch.service import FetchWork
 from slotwise.startd.fingerprint import network
 from slotwise.startd.fingerprint.self_monitor import SelfMonitor
 from slotwise.startd.fingerprint.x_input import XProbe
-from slotwise.startd.host import is_owner_check
+from slotwise.startd.host import is_owner_check, machine_amounts
 from slotwise.startd.host.drain import SavedDrain
 from slotwise.startd.host.execution_point import ExecutionPoint
 from slotwise.startd.job_history import JobHistorySettings
@@ -47,7 +49,7 @@ from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.fsm import step
 from slotwise.startd.slot.replay import Recorder
 from slotwise.startd.slot.states import Backfill
-from slotwise.startd.slot_types.layout import PlannedSlot, plan
+from slotwise.startd.slot_types.layout import PlannedSlot, is_full, plan
 from slotwise.startd.starter_link import StarterLink
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import startd_pb2_grpc
@@ -56,6 +58,8 @@ _log = logging.getLogger(__name__)
 
 #: Timers are set anew at most this often (seconds).
 _GATHER_S = 0.05
+#: The fact in the journal that says how much disk was divided among the slots, in KiB.
+_DISK = "disk_kib"
 
 
 async def start(context: DaemonContext) -> Startd:
@@ -75,12 +79,15 @@ class Startd:
         self._execute = Path(config.get("EXECUTE") or context.home.execute)
         self._facts = sampler.host_facts(config, context.env, self._execute)
         self._custom = sampler.inventory(config)
-        self._resources = machine_resources(config, self._facts, self._custom)
+        self.journal = Journal(context.home.spool / "startd.sqlite")
+        saved = self.journal.load()
+        self._resources = machine_amounts.with_disk_in_use(
+            machine_resources(config, self._facts, self._custom), saved, self.journal.recall(_DISK)
+        )
         self._hostname = config.get("FULL_HOSTNAME") or context.address.name
         settings = self._settings(config, self._resources)
         self._layout = self._planned(config, settings)
         settings.read_all((slot.slot_id, slot.type_number) for slot in self._layout)
-        self.journal = Journal(context.home.spool / "startd.sqlite")
         boot, self._sequence = int(now), 0
         me = context.address.target
 
@@ -102,7 +109,8 @@ class Startd:
         for record in self.point.slots:
             if record.slot.broken:
                 _log.error("%s is broken: %s", record.name, record.slot.broken)
-        self.point.restore(self.journal.load(), unpack_ads, now)
+        self.point.restore(saved, unpack_ads, now)
+        self._note_disk()
         self._devices = DeviceCheck(self.dispatcher, config, self._custom)
         self._take_up_drain(now)
         self._link = StarterLink(
@@ -291,8 +299,29 @@ class Startd:
     def _sample(self) -> None:
         now = self._context.clock.now()
         self._sampler.sample(self.point.host, self._context.config, now)
+        if is_full(self._resources.disk_kib, len(self._layout)):
+            self._divide_disk()
         for record in self.point.slots:
             self.point.ads.refresh(record, now)
+
+    def _divide_disk(self) -> None:
+        """Divide the disk again, which was full when the slots were made, as soon as there is room."""
+        config = self._context.config
+        free = sampler.free_disk(config, self._execute)
+        if is_full(free, len(self._layout)):
+            return
+        self._resources = replace(self._resources, disk_kib=free)
+        self._layout = self._planned(config, self.point.settings)
+        parts = {slot.local_name: slot.resources.disk_kib for slot in self._layout}
+        machine_amounts.divide_disk(self.point.host, free, parts)
+        self._note_disk()
+        _log.info("the disk of EXECUTE, which was full, has %d KiB now: slots have their parts of it", free)
+
+    def _note_disk(self) -> None:
+        """Keep for the next startd how much disk slots have been given parts of."""
+        with contextlib.suppress(HostError):  # a full disk
+            if self.journal.recall(_DISK) != self._resources.disk_kib:
+                self.journal.remember(_DISK, self._resources.disk_kib)
 
     def _still_decides(self, now: float) -> None:
         """Stop when IS_OWNER has lost its value."""

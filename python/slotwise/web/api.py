@@ -112,8 +112,8 @@ OPERATIONS = (
     Operation("GET", f"{PREFIX}/jobs/{{job}}/output/{{name}}", "A file that a spooled job has left.", of_files.get,
               "application/octet-stream", (_JOB, _NAME, _SCHEDD)),
     Operation("GET", f"{PREFIX}/jobs/{{job}}/output",
-              "All that a spooled job, or each of a cluster, has left, as a zip archive. The jobs stay in the queue until "
-              "they are removed.", of_files.archive, "application/zip", (_JOB, _SCHEDD)),
+              "All that a spooled job, or each of a cluster, has left, as a zip archive. The jobs stay in the queue "
+              "until they are removed.", of_files.archive, "application/zip", (_JOB, _SCHEDD)),
     Operation("POST", f"{PREFIX}/jobs/preview",
               "What a description would queue, the ad of the first of these jobs, and what slots say to it.",
               of_jobs.preview, "Preview", (_SCHEDD,), _DESCRIPTION),

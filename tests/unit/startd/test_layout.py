@@ -140,6 +140,12 @@ def test_what_does_not_fit_is_broken_cleared_or_refused() -> None:
         slots(mode="CONTINU", **knobs)
 
 
+def test_a_full_disk_breaks_no_slot() -> None:
+    full = Resources(4, 256, 2, 0)
+    assert [(slot.resources.disk_kib, slot.broken) for slot in slots(full)] == [(2, None)]
+    assert [(slot.resources.disk_kib, slot.broken) for slot in slots(full, NUM_SLOTS="4")] == [(0, None)] * 4
+
+
 def test_type_zero_may_not_be_set() -> None:
     with pytest.raises(ConfigError, match="SLOT_TYPE_0"):
         slots(SLOT_TYPE_0="25%")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from slotwise.errors import ConfigError
 from slotwise.startd.host import machine_amounts
 from slotwise.startd.host.outbox import Granted, Refused
+from slotwise.startd.journal import Journal
 from slotwise.startd.settings import Sampled
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot_types.custom import CustomResource
@@ -37,6 +41,29 @@ def test_a_partitionable_slot_never_has_less_than_it_gave_out() -> None:
     p.it.validate()
     assert p["slot1"].free.disk_kib == 0
     assert p["slot1_1"].total.disk_kib >= 900_000
+
+
+def test_a_disk_that_was_full_is_divided_when_there_is_room() -> None:
+    typed = {"SLOT_TYPE_1": "25%", "NUM_SLOTS_TYPE_1": "2", "SLOT_TYPE_2": "50%", "NUM_SLOTS_TYPE_2": "1"}
+    p = point(**typed, SLOT_TYPE_2_PARTITIONABLE="true")
+    p.claim("slot3", wanted=job(RequestDisk=1024))
+    machine_amounts.resize(p.it.host, disk_kib=0)
+    machine_amounts.divide_disk(p.it.host, 4000, {"slot1": 1000, "slot2": 1000, "slot3": 2000})
+    p.it.validate()
+    assert [p[name].total.disk_kib for name in ("slot1", "slot2", "slot3", "slot3_1")] == [1000, 1000, 2000, 1024]
+    assert p["slot3"].free.disk_kib == 976 and p.ad("slot1")["TotalDisk"] == 4000
+
+
+def test_disk_of_which_jobs_have_parts_is_divided_as_before(tmp_path: Path) -> None:
+    p = point()
+    machine = replace(p.it.settings.resources, disk_kib=10)
+    with closing(Journal(tmp_path / "journal")) as journal:
+        journal.save(p.it.slots, ())
+        assert machine_amounts.with_disk_in_use(machine, journal.load(), 500).disk_kib == 10, "nothing is claimed"
+        p.claim(wanted=job(RequestDisk=900_000))
+        journal.save(p.it.slots, ())
+        for former, now in ((500, 500), (5, 10), (None, 10)):
+            assert machine_amounts.with_disk_in_use(machine, journal.load(), former).disk_kib == now
 
 
 def test_a_device_that_goes_offline_in_use_stays_until_released() -> None:

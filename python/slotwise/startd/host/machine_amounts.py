@@ -6,12 +6,45 @@ slot takes the difference.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import TypeGuard
+
 from msgspec.structs import replace
 
 from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind
 from slotwise.startd.host.host_state import HostState
+from slotwise.startd.records.saved_slot import SavedSlot
 from slotwise.startd.records.slot_record import SlotRecord
+from slotwise.startd.slot.states import Claimed, Preempting
+
+
+def with_disk_in_use(machine: Resources, saved: Iterable[SavedSlot], disk_kib: object) -> Resources:
+    """What there is to divide where slots of a previous startd are claimed: as much disk as that divided.
+
+    Their jobs have used up some of what was given to them; it would be counted twice, and they would not fit any more.
+
+    :param saved: the slots of the previous startd.
+    :param disk_kib: what it had divided; None where that is not known.
+    """
+    held = any(isinstance(one.state, Claimed | Preempting) for one in saved)
+    return replace(machine, disk_kib=disk_kib) if held and _more(disk_kib, machine.disk_kib) else machine
+
+
+def _more(former: object, now: int) -> TypeGuard[int]:
+    return isinstance(former, int) and former > now
+
+
+def divide_disk(host: HostState, disk_kib: int, parts: Mapping[str, int]) -> None:
+    """The disk, which was full when it was divided, has so much now, and each slot such a part of it.
+
+    :param parts: KiB by local name of the slot.
+    """
+    host.settings.resources = replace(host.settings.resources, disk_kib=disk_kib)
+    for record in host.slots:
+        part = parts.get(record.name.partition("@")[0])
+        if part is not None and record.kind is not SlotKind.DYNAMIC and not record.slot.broken:
+            _grow(record, max(part - record.total.disk_kib, -record.free.disk_kib), 0)
 
 
 def resize(host: HostState, *, disk_kib: int | None = None, swap_kib: int | None = None) -> None:

@@ -171,6 +171,11 @@ def custom_attributes(resources: list[CustomResource]) -> dict[str, Value]:
 _BUSY_LOAD = 0.5
 
 
+def free_disk(config: Config, execute: Path) -> int:
+    """KiB that are free on the disk of EXECUTE, without RESERVED_DISK."""
+    return max(0, int(disk.read(execute)["TotalDisk"]) - int(1024 * config.get_float("RESERVED_DISK")))
+
+
 class HostSampler:
     """Measures load, idle times and free amounts, again and again.
 
@@ -240,6 +245,6 @@ class HostSampler:
         swap = max(0, int(memory.read()["TotalVirtualMemory"]) - int(1024 * config.get_float("RESERVED_SWAP")))
         free = None
         if config.get_bool("STARTD_RECOMPUTE_DISK_FREE"):
-            free = max(0, int(disk.read(self._execute)["TotalDisk"]) - int(1024 * config.get_float("RESERVED_DISK")))
+            free = free_disk(config, self._execute)
         if abs(swap - host.settings.resources.swap_kib) > 1024 or free is not None:
             machine_amounts.resize(host, disk_kib=free, swap_kib=swap)

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 MODES = ("CONTINUE", "CLEAR", "ABORT")
 LESS = "lower the shares of the slot types"
 
-#: The least that a slot has: one core, 1 MiB of memory, 1024 KiB of disk.
+#: The least that a slot has: one core, 1 MiB of memory, 1024 KiB of disk unless the disk is full.
 LEAST = {"cpus": 1.0, "memory": 1.0, "disk": 1024.0, "swap": 0.0}
 
 
@@ -175,7 +175,7 @@ def _shared(machine: Resources, shares: Shares, suits: Suits) -> dict[str, tuple
     for tag, names in machine.shared.items():
         constraint = shares.constraints.get(tag)
         fit = names if constraint is None else tuple(name for name in names if suits(tag, constraint, name))
-        most = _explicit(shares.of(tag), tag, len(names))
+        most = _explicit(shares.of(tag), 0.0, len(names))
         found[tag] = fit if most is None else fit[: int(most)]
     return found
 
@@ -203,7 +203,8 @@ def _divide_twice(name: str, machine: Resources, kinds: Sequence[SlotType]) -> l
 def _divide(name: str, machine: Resources, kinds: Sequence[SlotType]) -> list[float]:
     """How much of resource ``name`` each slot gets."""
     total = _total(machine, name)
-    given: list[float | None] = [_explicit(slot.shares.of(name), name, total) for slot in kinds]
+    least = _least(name, total, len(kinds))
+    given: list[float | None] = [_explicit(slot.shares.of(name), least, total) for slot in kinds]
     left = total - sum(value for value in given if value is not None)
     autos = given.count(None)
     result: list[float] = []
@@ -215,7 +216,7 @@ def _divide(name: str, machine: Resources, kinds: Sequence[SlotType]) -> list[fl
                 left -= value
                 autos -= 1
             else:
-                value = max(LEAST[name], float(math.floor(part)))
+                value = max(least, float(math.floor(part)))
         result.append(value)
     return result
 
@@ -230,9 +231,20 @@ def _total(machine: Resources, name: str) -> float:
     return standard[name] if name in standard else machine.custom[name]
 
 
-def _explicit(share: Share, name: str, total: float) -> float | None:
-    """The amount that a share names; None for auto."""
-    least = LEAST.get(name, 0.0)
+def is_full(disk_kib: float, slots: int) -> bool:
+    """Whether a disk has too little for so many slots to have the least of it.
+
+    That passes, and is no fault of the slot types: the slots have no disk then, and are not broken.
+    """
+    return disk_kib < LEAST["disk"] * slots
+
+
+def _least(name: str, total: float, slots: int) -> float:
+    return 0.0 if name == "disk" and is_full(total, slots) else LEAST.get(name, 0.0)
+
+
+def _explicit(share: Share, least: float, total: float) -> float | None:
+    """The amount that a share names, ``least`` at least; None for auto."""
     match share:
         case Amount(value):
             return max(least, value)
