@@ -204,7 +204,7 @@ async def test_who_has_but_a_token_has_what_it_advertised_first(collector: _Coll
     assert await collector.advertise(eve, slot("glidein@node", Cpus=6)) == ""
     # A host has its own names, whoever was first.
     assert await collector.advertise(collector.host("node"), slot("glidein@node", Cpus=7)) == ""
-    assert "is an ad of condor@node" in await collector.advertise(eve, slot("glidein@node", Cpus=99))
+    assert "is a name of node, which proves to be" in await collector.advertise(eve, slot("glidein@node", Cpus=99))
     assert collector.cpus("glidein@node") == 7
 
 

@@ -14,7 +14,6 @@ import logging
 import os
 import socket
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -27,6 +26,7 @@ from slotwise.cli.common.terminal import shown
 from slotwise.cli.main import dispatch
 from slotwise.command_server.request import CommandRequest, receive
 from slotwise.config import Config
+from slotwise.daemon.pause import pause_thread
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import HostError
 from slotwise.wire import socket_path
@@ -87,7 +87,7 @@ class CommandServer:
                 connection, _ = self._listener.accept()
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED):
-                    time.sleep(_BREATH_S)
+                    pause_thread(_BREATH_S)
                     continue
                 return  # closed
             self._pool.submit(self._serve, connection)

@@ -15,6 +15,7 @@ from typing import TypeVar
 from prometheus_client import Counter
 
 from slotwise.backoff import Backoff
+from slotwise.daemon.pause import pause_thread
 from slotwise.metrics import REGISTRY
 from slotwise.observe.outage import Outage
 
@@ -125,4 +126,4 @@ def _wait(error: OSError, failures: int) -> None:
     if not is_shortage(error.errno):
         raise error
     _shortage.met(error)
-    time.sleep(_WAITS.delay_s(failures))
+    pause_thread(_WAITS.delay_s(failures))

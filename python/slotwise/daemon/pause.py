@@ -1,8 +1,10 @@
-"""Waits whose length is a knob, for the loops of daemons: a new length counts as soon as the configuration is read."""
+"""Waits of daemons: those whose length is a knob, of which a new one counts as soon as the configuration is read, and
+those of threads."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from weakref import WeakSet
 
@@ -26,6 +28,11 @@ async def pause(length_s: Callable[[], float]) -> None:
                 await changed.wait()
         except TimeoutError:
             return
+
+
+def pause_thread(seconds: float) -> None:
+    """Have this thread wait. Where a library sets the clocks of processes, ``time.sleep`` may fail as they jump."""
+    threading.Event().wait(seconds)
 
 
 def reconsider() -> None:

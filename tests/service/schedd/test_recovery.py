@@ -74,7 +74,7 @@ async def test_thousands_of_running_jobs_are_taken_up_again(home: Path, tmp_path
 
     await schedd.submit(jobs, UserLog="job.log")
     for point in points:
-        await schedd.negotiate(point.address, slots=jobs // 6)
+        await schedd.negotiate(point.address, slots=jobs // 6, name=point.name)
     await schedd.until(spoken)
     await schedd.kill()
     await schedd.start(MAX_JOBS_RUNNING=str(jobs))
@@ -397,7 +397,7 @@ async def test_jobs_on_a_host_that_is_removed_from_the_pool_run_elsewhere(home: 
         schedd.point._context.authenticator.refresh()
         await schedd.until(lambda: _is_idle(schedd, 2))
         assert sorted(removed.releases) == sorted(set(removed.releases)) and len(removed.releases) == 2
-        await schedd.negotiate(other.address)
+        await schedd.negotiate(other.address, name=other.name)
         await schedd.until_gone()
         await schedd.point.committer._idle.wait()
         events = events_of(home / "job.log")

@@ -30,7 +30,7 @@ async def other(schedd: RunningAccessPoint, tmp_path: Path) -> AsyncIterator[Exe
 async def one_runs(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
     """Start a job there."""
     await schedd.submit()
-    await schedd.negotiate(point.address, slots=1)
+    await schedd.negotiate(point.address, slots=1, name=point.name)
 
     async def started() -> bool:
         runs = schedd.point.claiming.claim_table.runs.values()

@@ -26,7 +26,8 @@ from typing import NamedTuple
 
 from prometheus_client import Histogram
 
-from slotwise.daemon import database, disk_room
+from slotwise.daemon import database, disk_room, process
+from slotwise.daemon.pause import pause_thread
 from slotwise.daemon.start_progress import Note
 from slotwise.errors import HostError
 from slotwise.metrics import SHORT_S
@@ -177,7 +178,7 @@ class Store:
                 hint=_LOST,
                 path=str(self.path),
             ) from None
-        self._thread = threading.Thread(target=self._write, args=(connection,), name="store", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(connection,), name="store", daemon=True)
         self._thread.start()
         return found
 
@@ -328,6 +329,14 @@ class Store:
             found: tuple[bytes] | None = connection.execute(sql, (owner, key)).fetchone()
         return found[0] if found else None
 
+    def _run(self, connection: sqlite3.Connection) -> None:
+        try:
+            self._write(connection)
+        except Exception:
+            # Whatever waits for it would wait for ever: a daemon that ends here is started again.
+            _log.critical("the thread that writes the job queue has failed: the schedd ends", exc_info=True)
+            process.leave(os.EX_SOFTWARE)
+
     def _write(self, connection: sqlite3.Connection) -> None:
         while not self._stopping:
             entries = self._taken(self._waiting.get())
@@ -390,7 +399,7 @@ class Store:
             text = "could not write the job queue %s, retrying: %s"
             self._outage.failed(time.monotonic(), text, self.path, error)
             self.refusal = refusal
-            time.sleep(_AGAIN_S)
+            pause_thread(_AGAIN_S)
             try:
                 self._transaction(connection, [entry.batch])
             except Exception as fault:
