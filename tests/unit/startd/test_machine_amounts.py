@@ -44,8 +44,8 @@ def test_a_partitionable_slot_never_has_less_than_it_gave_out() -> None:
 
 
 def test_a_disk_that_was_full_is_divided_when_there_is_room() -> None:
-    typed: dict[str, Any] = {"SLOT_TYPE_1": "25%", "NUM_SLOTS_TYPE_1": "2", "SLOT_TYPE_2": "50%", "NUM_SLOTS_TYPE_2": "1"}
-    p = point(**typed, SLOT_TYPE_2_PARTITIONABLE="true")
+    types: Any = {"SLOT_TYPE_1": "25%", "NUM_SLOTS_TYPE_1": "2", "SLOT_TYPE_2": "50%", "NUM_SLOTS_TYPE_2": "1"}
+    p = point(**types, SLOT_TYPE_2_PARTITIONABLE="true")
     p.claim("slot3", wanted=job(RequestDisk=1024))
     machine_amounts.resize(p.it.host, disk_kib=0)
     machine_amounts.divide_disk(p.it.host, 4000, {"slot1": 1000, "slot2": 1000, "slot3": 2000})
