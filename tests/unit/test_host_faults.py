@@ -6,7 +6,6 @@ import errno
 import logging
 import os
 import resource
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from slotwise.classad import ClassAd
+from slotwise.daemon import host_faults
 from slotwise.daemon.host_faults import SHORTAGES, each_waited_out, waited_out
 from slotwise.schedd.history.epochs import RunHistory, RunHistorySettings, RunRecord
 from slotwise.table import pack_ads
@@ -49,7 +49,7 @@ def few_descriptors() -> Iterator[list[float]]:
             resource.setrlimit(resource.RLIMIT_NOFILE, former)
 
     patch = pytest.MonkeyPatch()
-    patch.setattr(time, "sleep", sleep)
+    patch.setattr(host_faults, "pause_thread", sleep)
     try:
         yield waits
     finally:
@@ -81,7 +81,7 @@ def test_what_was_given_is_not_given_again() -> None:
         yield 3
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(time, "sleep", lambda seconds: None)
+        patch.setattr(host_faults, "pause_thread", lambda seconds: None)
         assert list(each_waited_out(make)) == [1, 2, 3]
 
 
