@@ -34,6 +34,8 @@ AUTH_SSL_SERVER_KEYFILE = {tls}/{host}.key
 AUTH_SSL_CLIENT_CAFILE = {tls}/ca.pem
 DAEMON_LIST = {daemons}
 SLOTWISE_START_TIMEOUT = {start_s:g}
+# A job that comes before the slot of the one before is told to be free waits for the next cycle.
+NEGOTIATOR_INTERVAL = 5
 """
 DAEMONS = {"cm": "MASTER, COLLECTOR, NEGOTIATOR", "ap": "MASTER, SCHEDD", "ep": "MASTER, STARTD"}
 
