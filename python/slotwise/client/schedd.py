@@ -207,10 +207,6 @@ def _outgoing(submitted: SubmitResult, progress: Tell | None) -> spool.Outgoing:
     return spool.Outgoing(spool.spooled_jobs(submitted.submission, firsts), progress)
 
 
-def _released(reply: schedd_pb2.ActReply) -> int:
-    return reply.totals.get("success", 0)
-
-
 def _check_files(submission: Submission) -> None:
     spool.check(ad for cluster in submission.clusters for ad in map(cluster.job, range(cluster.count)))
 
@@ -498,13 +494,13 @@ class AsyncSchedd(ScheddCalls, AsyncClient):
             if failed:
                 raise failed[0]
 
-    async def inputs_complete(self, job: str) -> int:
-        """All input files of such a job, or of the jobs of a cluster, are there: they may run. How many these are."""
+    async def inputs_complete(self, job: str) -> ActResult:
+        """All input files of such a job, or of the jobs of a cluster, are there: they may run."""
 
         async def commit() -> AsyncIterator[schedd_pb2.SpoolPart]:
             yield schedd_pb2.SpoolPart(jobs=[job], commit=True)
 
-        return await self._perform(Call("Spool", commit(), _released, timeout_s=None))
+        return await self._perform(Call("Spool", commit(), convert.acted, timeout_s=None))
 
     async def sandboxes(self, job: str, only: str = "") -> AsyncIterator[schedd_pb2.SandboxPiece]:
         """What a spooled job, or each job of a cluster, has left: its ad, and its files in pieces as they are taken.

@@ -80,7 +80,7 @@ async def put(asked: Asked) -> Response:
 async def complete(asked: Asked) -> Response:
     """All inputs are there: the jobs may run."""
     async with asked.pool.schedd(asked.schedd) as schedd:
-        return JSONResponse({"success": await schedd.inputs_complete(_job(asked))})
+        return JSONResponse({"success": (await schedd.inputs_complete(_job(asked))).succeeded})
 
 
 async def get(asked: Asked) -> Response:
