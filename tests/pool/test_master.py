@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -204,6 +205,17 @@ def test_a_port_that_is_taken_fails_the_start_and_shows_the_log(make_pool: Calla
     assert done.returncode == 1
     assert "collector" in done.stderr and f"cannot listen on 127.0.0.1:{port}" in done.stderr
     assert second.pids() == {}
+
+
+def test_restart_says_why_a_daemon_did_not_start_again(pool: Pool) -> None:
+    pool.up()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        pool.config_file.write_text(SMALL + f"SLOTWISE_COLLECTOR_PORT = {port}\n")
+        refused = pool.run("restart", "collector", check=False)
+    assert refused.returncode == 1
+    assert "collector ended at its start" in refused.stderr and f"cannot listen on 127.0.0.1:{port}" in refused.stderr
+    pool.until("it is started again", lambda: pool.answers("collector"))
 
 
 def test_up_tells_what_is_doubtful_in_the_configuration(make_pool: Callable[[str], Pool]) -> None:

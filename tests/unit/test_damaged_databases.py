@@ -5,10 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from slotwise.classad import ClassAd
+from slotwise.collector.enrolment import Asked
+from slotwise.collector.node_record import NodeRecord
 from slotwise.collector.sleeps import SleepRecord
 from slotwise.daemon import database
 from slotwise.errors import HostError
@@ -148,6 +151,35 @@ def test_accounting_is_copied_while_it_is_written(tmp_path: Path) -> None:
     again = AccountingStore(path)
     assert again.records() == {"ann@d": {"priority": 1.5}}
     again.close()
+
+
+def test_a_damaged_record_of_hosts_is_refused_and_never_replaced(tmp_path: Path) -> None:
+    """An empty one would give the names of the pool's hosts to whoever asks first."""
+    path = tmp_path / "nodes.sqlite"
+    NodeRecord(path).close()
+    path.write_bytes(b"no database" * 1000)
+    with pytest.raises(HostError, match=f"{path}, the record of the pool's hosts, cannot be used") as caught:
+        NodeRecord(path)
+    assert "slotwise restore" in str(caught.value) and path.read_bytes().startswith(b"no database")
+
+
+@pytest.mark.parametrize("what", ["node", "nodes", "held_by_other", "remove", "admit"])
+def test_a_record_of_hosts_that_is_damaged_while_it_is_open_refuses_with_the_reason(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "nodes.sqlite"
+    record, asked = NodeRecord(path), Asked("a.example", ("ep",), "key", "tls", "1.0")
+    record.admit(asked, address="10.0.0.1", by="root", now=1000.0)
+    damage_open(path, "node")
+    acts: dict[str, Callable[[], object]] = {
+        "node": lambda: record.node("a.example"),
+        "nodes": record.nodes,
+        "held_by_other": lambda: record.held_by_other("a.example", "another"),
+        "remove": lambda: record.remove("a.example", 2000.0),
+        "admit": lambda: record.admit(asked, address="10.0.0.1", by="root", now=1000.0),
+    }
+    with pytest.raises(HostError, match=r"the record of the pool's hosts, cannot be (read|written)") as caught:
+        acts[what]()
+    assert "slotwise restore" in str(caught.value)
+    record.close()
 
 
 def test_an_empty_queue_beside_a_history_is_refused(tmp_path: Path) -> None:

@@ -36,8 +36,11 @@ CREATE TABLE IF NOT EXISTS join_use (
 );
 """
 _COLUMNS = "name, roles, public_key, tls_key, address, version, joined_at, by, certificate_ends_at, removed_at"
+_Found = tuple[str, str, str, str, str, str, int, str, int, int]
 #: Join tokens that have ended are forgotten after this time, in seconds: until then it is known why one is refused.
 _KEPT_S = 30 * 86400
+#: What to do about a damaged file.
+_REMEDY = "put a copy of it back (`slotwise restore`), or move it away: then each host is to be joined anew"
 
 
 class NodeRow(Struct, frozen=True):
@@ -64,12 +67,9 @@ class NodeRecord:
     def __init__(self, path: Path | str) -> None:
         self._path = path
         try:
-            self._database = database.connect(path)
-            self._database.execute("PRAGMA journal_mode = WAL")
-            self._database.execute("PRAGMA synchronous = FULL")
-            self._database.executescript(_SCHEMA)
+            self._database = database.sound(path, _prepare)
         except (OSError, sqlite3.Error) as error:
-            raise HostError(f"{path} cannot be used as the record of hosts: {error}", path=str(path)) from None
+            raise self._unusable("used", error) from None
 
     def close(self) -> None:
         """Close the file."""
@@ -86,18 +86,30 @@ class NodeRecord:
                 raise
             self._database.execute("COMMIT")
         except sqlite3.Error as error:
-            raise HostError(f"the record of hosts cannot be written: {error}", path=str(self._path)) from None
+            raise self._unusable("written", error) from None
+
+    def _rows(self, words: str, *values: str) -> list[_Found]:
+        try:
+            return self._database.execute(words, values).fetchall()
+        except sqlite3.Error as error:
+            raise self._unusable("read", error) from None
+
+    def _unusable(self, for_what: str, error: Exception) -> HostError:
+        """It says which host has which name, and is never replaced by an empty one."""
+        hint = _REMEDY if database.is_damage(error) else database.hint(error, self._path)
+        what = f"{self._path}, the record of the pool's hosts, cannot be {for_what}: {error}"
+        return HostError(what, path=str(self._path), hint=hint)
 
     # ---- hosts
 
     def node(self, name: str) -> NodeRow | None:
         """The host of this name, removed or not."""
-        found = self._database.execute(f"SELECT {_COLUMNS} FROM node WHERE name = ?", (name,)).fetchone()
-        return None if found is None else _row(found)
+        found = self._rows(f"SELECT {_COLUMNS} FROM node WHERE name = ?", name)
+        return _row(found[0]) if found else None
 
     def nodes(self) -> list[NodeRow]:
         """All hosts, by name."""
-        return [_row(found) for found in self._database.execute(f"SELECT {_COLUMNS} FROM node ORDER BY name")]
+        return [_row(found) for found in self._rows(f"SELECT {_COLUMNS} FROM node ORDER BY name")]
 
     def held_by_other(self, name: str, public_key: str) -> bool:
         """Whether a host with another key has this name."""
@@ -205,6 +217,12 @@ class NodeRecord:
             self._admit(what, address, f"join token {token_id} of {by}", now)
 
 
+def _prepare(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.executescript(_SCHEMA)
+
+
 def name_taken(name: str) -> DeniedError:
     """The refusal of a name that another host has."""
     return DeniedError(
@@ -213,7 +231,7 @@ def name_taken(name: str) -> DeniedError:
     )
 
 
-def _row(found: tuple[str, str, str, str, str, str, int, str, int, int]) -> NodeRow:
+def _row(found: _Found) -> NodeRow:
     name, roles, *rest = found
     return NodeRow(name, tuple(roles.split(",")), *rest)  # type: ignore[arg-type]
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import grpc
 
 from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.common.late import told_late
 from slotwise.cli.common.options import Option, Parsed
 from slotwise.errors import BusyError, SlotwiseError, UsageError
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
@@ -45,6 +46,7 @@ class Visit:
         self._stub = aimed.stub(schedd_pb2_grpc.ScheddStub, "schedd")
         self._out: queue.SimpleQueue[schedd_pb2.JobVisit | None] = queue.SimpleQueue()
         self._call: grpc.Call | None = None
+        self._stderr = inv.stderr
 
     def __enter__(self) -> Visit:
         self._call = self._stub.Visit(iter(self._out.get, None))
@@ -65,12 +67,18 @@ class Visit:
         self._out.put(message)
 
     def heard(self) -> Iterator[schedd_pb2.JobVisit]:
-        """What the job's machine says.
+        """What the job's machine says. Where nothing comes for 10 s, standard error says what is waited for.
 
         :raises SlotwiseError: when the visit is refused.
         """
+        if self._call is None:
+            return
         try:
-            yield from self._call or ()
+            with told_late(self._stderr, "schedd"):
+                first = next(self._call, None)
+            if first is not None:
+                yield first
+                yield from self._call
         except grpc.RpcError as error:
             raise to_error(error, peer="the schedd") from None
 
