@@ -17,15 +17,16 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support import command_cases, command_variants
+from tests.support import command_cases, command_variants, nursery
 from tests.support.host import launcher, need
-from tests.support.pool import Pool
+from tests.support.pool import Pool, wants_an_interpreter
+from tests.support.waiting import LIMIT_S
 
 HERE = Path(__file__).parent
 #: The least share of invocations of each script that are the same; some depend on when ads arrive.
@@ -78,13 +79,23 @@ def ours(request: pytest.FixtureRequest) -> Iterator[Ours]:
                 request.param,
                 [
                     (_masked(answer.out, own, account, host), _masked(answer.err, own, account, host), answer.status)
-                    for answer in command_cases.play(work, env, at_once=4, script=script, files=files)
+                    for answer in command_cases.play(
+                        work, env, at_once=4, script=script, files=files, run_it=partial(_answer, env=env, cwd=work)
+                    )
                 ],
             )
             pool.down()
         finally:
             pool.destroy()
             shutil.rmtree(directory, ignore_errors=True)
+
+
+def _answer(step: command_cases.Step, env: dict[str, str], cwd: Path) -> command_cases.Answer:
+    """Of the command server, or of a fork, where an interpreter of its own would be started."""
+    if step.stdin or not wants_an_interpreter(step.words):
+        return command_cases.run(step, env, cwd)
+    done = nursery.run(step.words, env, cwd, LIMIT_S)
+    return command_cases.Answer(step.words, done.stdout, done.stderr, done.returncode)
 
 
 def _reason(words: str, script: str = "commands") -> str:

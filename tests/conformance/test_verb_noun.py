@@ -73,7 +73,7 @@ def answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[An
         try:
             pool.up()
             script, files = verb_noun_cases.SCRIPT, verb_noun_cases.FILES
-            yield list(command_cases.play(tmp_path, {}, script=script, files=files, run=run))
+            yield list(command_cases.play(tmp_path, {}, script=script, files=files, run_it=run))
             pool.down()
         finally:
             pool.destroy()

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from tests.support.waiting import LIMIT_S, block_until
@@ -817,42 +818,44 @@ advertise
 """
 
 
+def run(step: Step, env: dict[str, str], cwd: Path) -> Answer:
+    """Run the command of a step, which is in PATH of ``env``, in a process."""
+    try:
+        done = subprocess.run(
+            step.words,
+            input=step.stdin,
+            env=env,
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=LIMIT_S,
+        )
+    except subprocess.TimeoutExpired as late:
+        return Answer(step.words, (late.stdout or b"").decode(), "(waits for ever)", 124, step.stdin)
+    except FileNotFoundError:
+        return Answer(step.words, "", "(no such command)", 127, step.stdin)
+    return Answer(step.words, done.stdout, done.stderr, done.returncode, step.stdin)
+
+
 def play(
     directory: Path,
     env: dict[str, str],
     at_once: int = 1,
     script: str = "",
     files: Mapping[str, str] = FILES,
-    run: Callable[[Step], Answer] | None = None,
+    run_it: Callable[[Step], Answer] | None = None,
 ) -> Iterator[Answer]:
     """Run a script, this one when none is given, with the commands in PATH of ``env``; yields what each prints.
 
     :param at_once: how many of those that change nothing run beside each other.
-    :param run: runs one, in place of a process.
+    :param run_it: runs one, in place of a process.
     :raises AssertionError: when the jobs do not get into the states that the script looks at.
     """
     for name, text in files.items():
         (directory / name).write_text(text)
 
-    def process(step: Step) -> Answer:
-        try:
-            done = subprocess.run(
-                step.words,
-                input=step.stdin,
-                env=env,
-                cwd=directory,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=LIMIT_S,
-            )
-        except subprocess.TimeoutExpired as late:
-            return Answer(step.words, (late.stdout or b"").decode(), "(waits for ever)", 124, step.stdin)
-        except FileNotFoundError:
-            return Answer(step.words, "", "(no such command)", 127, step.stdin)
-        return Answer(step.words, done.stdout, done.stderr, done.returncode, step.stdin)
-
-    call = run or process
+    call = run_it or partial(run, env=env, cwd=directory)
     together: list[Step] = []
     with ThreadPoolExecutor(at_once) as threads:
         for step in steps(script):
