@@ -14,6 +14,7 @@ from typing import Any
 
 import grpc
 import pytest
+from slotwise.clock import ManualClock
 from slotwise.wire import call, channel, connections, server, socket_path
 from slotwise.wire.call import RefusalDelays, network_of
 from slotwise.wire.connections import UNPROVED_S, ConnectionBounds
@@ -262,3 +263,19 @@ def test_who_shows_wrong_tokens_from_many_addresses_of_a_network_waits() -> None
 )
 def test_a_connection_is_the_same_to_grpc_and_to_the_kernel(peer: str, host: str, port: int) -> None:
     assert key_of(peer) == key_at(host, port)
+
+
+def test_it_is_looked_again_when_descriptors_come_or_go_and_after_a_while() -> None:
+    clock = ManualClock()
+    bounds = ConnectionBounds("", [], of_user=1, of_address=1, exempt=frozenset(), now=clock.monotonic)
+    assert bounds.is_due()
+    if not Path("/proc/self/fd").stat().st_size:
+        pytest.skip("the kernel does not say how many descriptors there are")
+    assert not bounds.is_due()
+    with socket.socket():
+        assert bounds.is_due() and not bounds.is_due()
+    assert bounds.is_due() and not bounds.is_due()
+    clock.advance(5.0)
+    assert bounds.is_due() and not bounds.is_due()
+    bounds.closed["ann", "who has too many"] = 1
+    assert bounds.is_due()

@@ -33,6 +33,9 @@ _OWN_DESCRIPTORS = "/proc/self/fd"
 #: The least time between two looks, in general and while somebody has too many connections, and how much longer that is
 #: than a look takes.
 _PAUSE_S, _PAUSE_CROWDED_S, _SHARE = 0.25, 0.05, 4.0
+#: The longest time between two looks while the number of descriptors stays the same, seconds: nobody's crowd grows then,
+#: unless others leave as fast.
+_STILL_S = 2.0
 #: How long a connection may be there without a valid token, or after an answer that needs none, in seconds.
 UNPROVED_S = 20.0
 
@@ -88,17 +91,35 @@ class ConnectionBounds:
         self._known: dict[int, Seen] = {}
         #: How many connections the last look shut, of whom, and why.
         self.closed: Counter[tuple[str, str]] = Counter()
+        #: How many descriptors there were when it was looked last, and when that was.
+        self._looked_at = (0, 0.0)
 
     async def watch(self) -> None:
         """Look again for ever, in a thread: thousands of new connections take a while."""
         while True:
             began = time.monotonic()
             with contextlib.suppress(OSError):
+                if not self.is_due():
+                    await asyncio.sleep(_PAUSE_S)
+                    continue
                 await asyncio.to_thread(self.look)
                 for (who, why), count in self.closed.items():
                     call.refusals.note(who, who, "closed %d connections of %s, %s", count, who, why)
             least = _PAUSE_CROWDED_S if self.closed else _PAUSE_S
             await asyncio.sleep(max(least, _SHARE * (time.monotonic() - began)))
+
+    def is_due(self) -> bool:
+        """Whether it is to be looked: descriptors have become more or fewer, the last look has shut some, or it was
+        a while ago.
+
+        :raises OSError: /proc cannot be read.
+        """
+        there, now = os.stat(_OWN_DESCRIPTORS).st_size, self._now()  # noqa: PTH116 - asked all the time
+        before, at = self._looked_at
+        if there and there == before and now < at + _STILL_S and not self.closed:  # before Linux 6.2 it is 0
+            return False
+        self._looked_at = (there, now)
+        return True
 
     def look(self) -> Counter[str]:
         """Shut connections beyond the bounds; how many of whom."""
