@@ -55,7 +55,7 @@ COMMANDS: dict[str, Command] = {
         "slotwise.cli.jobs.transfer_data:main", "fetch results of jobs submitted with -spool", resident=True
     ),
     "wait": Command("slotwise.cli.jobs.wait:main", "wait for jobs by their event log"),
-    "dag": Command("slotwise.cli.jobs.dag.main:main", "look over DAGs of jobs: check"),
+    "dag": Command("slotwise.cli.jobs.dag.main:main", "DAGs of jobs: check, submit"),
     "qsub": Command("slotwise.cli.jobs.qsub:main", "submit a batch script of PBS, Torque or SGE"),
     "evicted-files": Command("slotwise.cli.jobs.evicted_files:main", "what evicted runs have left for the next"),
     "watch-q": Command("slotwise.cli.jobs.watch_q:main", "follow jobs by their event logs"),
@@ -180,6 +180,7 @@ _OF_HTCONDOR: dict[str, Command] = {
     "restart": Command("slotwise.cli.host.daemon_tool:restart", "restart daemons"),
     "reconfig": Command("slotwise.cli.host.daemon_tool:reconfig", "have daemons read their configuration again"),
     "set_shutdown": Command("slotwise.cli.host.daemon_tool:set_shutdown", "the program for the end of a master"),
+    "submit_dag": Command("slotwise.cli.jobs.dag.submit:condor_submit_dag", "queue the job that runs a DAG"),
     "config_val": Command("slotwise.cli.host.config_val:main", "values of the configuration", resident=True),
     "version": Command(
         "slotwise.cli.host.condor_names:version", "the release of HTCondor that is followed", resident=True

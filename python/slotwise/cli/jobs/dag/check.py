@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from slotwise.cli.common.parser import Parser
@@ -9,8 +10,10 @@ from slotwise.dag import reading
 from slotwise.dag.reading import ReadOptions
 
 if TYPE_CHECKING:
+    from slotwise._native import DagData
     from slotwise.cli.common.invocation import Invocation
     from slotwise.config import Config
+    from slotwise.dag.reading import Problem
 
 
 def main(args: list[str], inv: Invocation) -> int:
@@ -26,10 +29,7 @@ def main(args: list[str], inv: Invocation) -> int:
     options = parser.take(args)
     if options is None:
         return 0
-    dag = reading.read(options.files, read_options(inv, inv.knobs(), use_dag_dir=options.usedagdir))
-    found = reading.problems(dag)
-    if dag.is_valid:
-        found += reading.doubts(dag, options.files, inv.cwd)
+    dag, found = look(options.files, inv, use_dag_dir=options.usedagdir)
     for problem in found:
         inv.err(str(problem))
     if dag.more_errors:
@@ -40,6 +40,15 @@ def main(args: list[str], inv: Invocation) -> int:
         return 1
     inv.out(f"{' '.join(options.files)}: {dag.node_count} nodes, {dag.edge_count} dependencies, no errors")
     return 0
+
+
+def look(files: Sequence[str], inv: Invocation, *, use_dag_dir: bool) -> tuple[DagData, list[Problem]]:
+    """Read a DAG's files, and say what is wrong with them and with what they name."""
+    dag = reading.read(files, read_options(inv, inv.knobs(), use_dag_dir=use_dag_dir))
+    found = reading.problems(dag)
+    if dag.is_valid:
+        found += reading.doubts(dag, files, inv.cwd)
+    return dag, found
 
 
 def read_options(inv: Invocation, knobs: Config, *, use_dag_dir: bool) -> ReadOptions:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slotwise.cli.jobs.dag import check
+from slotwise.cli.jobs.dag import check, submit
 from slotwise.errors import UsageError
 
 if TYPE_CHECKING:
     from slotwise.cli.common.invocation import Invocation
 
-_VERBS = {"check": check.main}
+_VERBS = {"check": check.main, "submit": submit.main}
 
 
 def main(args: list[str], inv: Invocation) -> int:
