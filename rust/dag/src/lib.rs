@@ -7,6 +7,7 @@
 //! - [`read`]: files, in HTCondor's two passes, into a [`Graph`]; every error on the way is kept, the first as HTCondor
 //!   words it.
 //! - [`graph`]: nodes and dependencies, in a few bytes each.
+//! - [`run`]: what becomes of the nodes: events in, submissions and scripts out.
 //! - [`files`]: how sources are asked for; [`limits`]: what a hostile one may cost.
 
 pub mod command;
@@ -16,6 +17,7 @@ pub mod limits;
 pub mod lines;
 pub mod names;
 pub mod read;
+pub mod run;
 pub mod words;
 
 pub use files::{Fault, Files};
