@@ -55,6 +55,7 @@ COMMANDS: dict[str, Command] = {
         "slotwise.cli.jobs.transfer_data:main", "fetch results of jobs submitted with -spool", resident=True
     ),
     "wait": Command("slotwise.cli.jobs.wait:main", "wait for jobs by their event log"),
+    "dag": Command("slotwise.cli.jobs.dag.main:main", "DAGs of jobs: check, submit"),
     "qsub": Command("slotwise.cli.jobs.qsub:main", "submit a batch script of PBS, Torque or SGE"),
     "evicted-files": Command("slotwise.cli.jobs.evicted_files:main", "what evicted runs have left for the next"),
     "watch-q": Command("slotwise.cli.jobs.watch_q:main", "follow jobs by their event logs"),
@@ -120,7 +121,7 @@ COMMANDS: dict[str, Command] = {
 GROUPS: dict[str, tuple[str, ...]] = {
     "Run jobs": (
         "submit", "q", "wait", "history", "rm", "hold", "release", "tail", "ssh-to-job", "transfer-data", "watch",
-        "qsub",
+        "dag", "qsub",
     ),
     "Why does a job wait, or stop": ("analyze", "status", "userprio", "demand", "userlog", "check-userlogs", "watch-q"),
     "Change jobs": ("prio", "qedit", "suspend", "continue", "vacate-job", "now", "evicted-files", "chirp"),
@@ -164,6 +165,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "qedit": (("slotwise qedit 12.3 RequestMemory 4096", "more memory at its next start"),),
     "tail": (("slotwise tail -f 12.3", "follow what a running job prints"),),
+    "dag": (("slotwise dag check diamond.dag", "everything that is wrong with a DAG file, with place and remedy"),),
     "config": (
         ("slotwise config explain START", "what a knob is for, and where its value comes from"),
         ("slotwise config check", "what is wrong with the configuration"),
@@ -178,6 +180,7 @@ _OF_HTCONDOR: dict[str, Command] = {
     "restart": Command("slotwise.cli.host.daemon_tool:restart", "restart daemons"),
     "reconfig": Command("slotwise.cli.host.daemon_tool:reconfig", "have daemons read their configuration again"),
     "set_shutdown": Command("slotwise.cli.host.daemon_tool:set_shutdown", "the program for the end of a master"),
+    "submit_dag": Command("slotwise.cli.jobs.dag.submit:condor_submit_dag", "queue the job that runs a DAG"),
     "config_val": Command("slotwise.cli.host.config_val:main", "values of the configuration", resident=True),
     "version": Command(
         "slotwise.cli.host.condor_names:version", "the release of HTCondor that is followed", resident=True
@@ -204,6 +207,7 @@ _OURS_ALONE = frozenset(
         "negotiate",
         "demand",
         "analyze",
+        "dag",
         "startd",
         "config",
         "classad",

@@ -151,7 +151,7 @@ RULES: tuple[Rule, ...] = (
     _service("GANGLIA(?!_LIB).*|METRICD.*|PROMETHEUS_.*|MAX_(GANGLIAD|METRICD)_LOG|MONITOR_(COLLECTOR|MULTIPLE).*", "exports no metrics"),
     _service("ADSTASH_.*|LIBRARIAN.*|PLACEMENTD.*|MAX_LIBRARIAN_LOG|USING_LIBRARIAN", "has no effect: there is no such daemon"),
     _service("(HPC_)?ANNEX_.*", "has no effect: there is no annex"),
-    _none("DAGMAN_(?!(USE_DIRECT_SUBMIT|CONDOR_(SUBMIT|RM)_EXE)$).*|MAX_DAGMAN_LOG", "is for HTCondor's condor_dagman, which reads it itself"),
+    _none("DAGMAN_(?!(USE_DIRECT_SUBMIT|CONDOR_(SUBMIT|RM)_EXE|MUNGE_NODE_NAMES|ALLOW_ANY_NODE_NAME_CHARACTERS|USE_JOIN_NODES|DEFAULT_APPEND_VARS|USE_STRICT|AUTO_RESCUE|MAX_RESCUE_NUM|INSERT_SUB_FILE|ON_EXIT_REMOVE|MANAGER_JOB_APPEND_GETENV)$).*|MAX_DAGMAN_LOG", "is for HTCondor's condor_dagman, which reads it itself"),
     _service("KBDD(_.*)?|MAX_KBDD_LOG", "has no effect: the startd watches the keyboard itself"),
     _service("STARTD_REBOOT_COMMAND", "runs no script"),
     _service("ENABLE_HTTP_PUBLIC_FILES|HTTP_PUBLIC_FILES_.*", "publishes no files"),

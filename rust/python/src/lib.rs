@@ -1,6 +1,6 @@
 //! `slotwise._native`: the Python face of the Rust core. Thin: conversions and batches, no policy.
 //!
-//! Each crate's binding is a module of its own (`classad`, `table`, `cycle`, `config`, `keeper`), which registers its
+//! Each crate's binding is a module of its own (`classad`, `table`, `cycle`, `config`, `dag`, `keeper`), which registers its
 //! types and functions.
 
 use pyo3::prelude::*;
@@ -9,6 +9,7 @@ mod arrow;
 mod classad;
 mod config;
 mod cycle;
+mod dag;
 mod hostbench;
 #[cfg(target_os = "linux")]
 mod keeper;
@@ -27,6 +28,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     self::transform::register(module)?;
     self::table::register(module)?;
     self::cycle::register(module)?;
+    self::dag::register(module)?;
     self::hostbench::register(module)?;
     #[cfg(target_os = "linux")]
     self::keeper::register(module)?;

@@ -21,7 +21,7 @@ def _noun(text: str, why: str, remedy: str, *verbs: str) -> Noun:
 DAG = _noun(
     "HTCondor DAGs; not available",
     "Slotwise has no DAGMan of its own",
-    "HTCondor's runs here as it is: `condor_submit_dag -no_submit x.dag`, then `condor_submit x.dag.condor.sub`",
+    "HTCondor's runs here as it is: `condor_submit_dag x.dag`",
     *("submit", "status", "halt", "resume", "histogram", "throttle", "resources"),
 )
 CREDENTIAL = _noun(

@@ -1,0 +1,1 @@
+"""`slotwise dag`: DAGs of jobs."""

@@ -1,0 +1,64 @@
+"""``slotwise dag check``: all that is wrong with DAG files, before anything is submitted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from slotwise.cli.common.parser import Parser
+from slotwise.dag import reading
+from slotwise.dag.reading import ReadOptions
+
+if TYPE_CHECKING:
+    from slotwise._native import DagData
+    from slotwise.cli.common.invocation import Invocation
+    from slotwise.config import Config
+    from slotwise.dag.reading import Problem
+
+
+def main(args: list[str], inv: Invocation) -> int:
+    """Print what is wrong; 0 for a DAG that can run."""
+    parser = Parser(
+        inv,
+        "dag check",
+        "Reads DAG files with their splices and included files, and prints everything that is wrong with them: each "
+        "error with its place and what to do. Nothing is submitted.",
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help="the files of one DAG")
+    parser.add_argument("--usedagdir", "-usedagdir", action="store_true", help="each is read in its own directory")
+    options = parser.take(args)
+    if options is None:
+        return 0
+    dag, found = look(options.files, inv, use_dag_dir=options.usedagdir)
+    for problem in found:
+        inv.err(str(problem))
+    if dag.more_errors:
+        inv.err(f"ERROR: and {dag.more_errors} more errors")
+    errors = sum(problem.severity == "error" for problem in found) + dag.more_errors
+    if errors:
+        inv.err(f"{errors} error{'s' if errors > 1 else ''}; nothing can run until they are mended")
+        return 1
+    inv.out(f"{' '.join(options.files)}: {dag.node_count} nodes, {dag.edge_count} dependencies, no errors")
+    return 0
+
+
+def look(files: Sequence[str], inv: Invocation, *, use_dag_dir: bool) -> tuple[DagData, list[Problem]]:
+    """Read a DAG's files, and say what is wrong with them and with what they name."""
+    dag = reading.read(files, read_options(inv, inv.knobs(), use_dag_dir=use_dag_dir))
+    found = reading.problems(dag)
+    if dag.is_valid:
+        found += reading.doubts(dag, files, inv.cwd)
+    return dag, found
+
+
+def read_options(inv: Invocation, knobs: Config, *, use_dag_dir: bool) -> ReadOptions:
+    """How the configuration has DAG files read, for a DAG of the caller's directory."""
+    return ReadOptions(
+        directory=str(inv.cwd),
+        use_dag_dir=use_dag_dir,
+        munge=knobs.get_bool("DAGMAN_MUNGE_NODE_NAMES"),
+        any_name=knobs.get_bool("DAGMAN_ALLOW_ANY_NODE_NAME_CHARACTERS"),
+        join=knobs.get_bool("DAGMAN_USE_JOIN_NODES"),
+        append_vars=knobs.get_bool("DAGMAN_DEFAULT_APPEND_VARS"),
+        strict=knobs.get_int("DAGMAN_USE_STRICT"),
+    )

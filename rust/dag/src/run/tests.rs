@@ -1,0 +1,400 @@
+use std::collections::{HashMap, HashSet};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::files::{Fault, Files};
+use crate::read::{self, Options};
+
+struct One(String);
+
+impl Files for One {
+    fn read(&self, _: &str, _: u64) -> Result<String, Fault> {
+        Ok(self.0.clone())
+    }
+}
+
+fn graph(text: &str) -> Graph {
+    let outcome = read::read(
+        &One(text.to_owned()),
+        &["x.dag".to_owned()],
+        &Options::default(),
+    );
+    assert!(outcome.is_valid(), "{:?}", outcome.problems);
+    outcome.graph
+}
+
+/// Jobs and scripts that end at once, as told: by node, "PRE node" or "POST node", each answer once, the last one again.
+struct World {
+    run: Run,
+    answers: HashMap<String, Vec<i32>>,
+    /// What was begun, in order.
+    told: Vec<String>,
+    events: std::collections::VecDeque<Event>,
+    end: Option<(i32, DagStatus)>,
+}
+
+impl World {
+    fn new(text: &str, rules: Rules, answers: &[(&str, &[i32])]) -> Self {
+        Self {
+            run: Run::new(graph(text), rules),
+            answers: answers
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), v.to_vec()))
+                .collect(),
+            told: Vec::new(),
+            events: std::collections::VecDeque::new(),
+            end: None,
+        }
+    }
+
+    fn answer(&mut self, key: &str) -> i32 {
+        match self.answers.get_mut(key) {
+            Some(left) if left.len() > 1 => left.remove(0),
+            Some(left) => left[0],
+            None => 0,
+        }
+    }
+
+    fn act(&mut self, acts: Vec<Act>) {
+        for act in acts {
+            let name = |node: NodeId| self.run.graph().name(node).to_owned();
+            match act {
+                Act::Submit { node } | Act::LogNoop { node } => {
+                    let name = name(node);
+                    let end = End::Exit(self.answer(&name));
+                    self.told.push(name);
+                    self.events.push_back(Event::Submit { node, proc: 0 });
+                    self.events.push_back(Event::Execute { node, proc: 0 });
+                    self.events
+                        .push_back(Event::Terminated { node, proc: 0, end });
+                }
+                Act::Script { node, kind } => {
+                    let key = format!("{} {}", kind.name(), name(node));
+                    let end = End::Exit(self.answer(&key));
+                    self.told.push(key);
+                    self.events.push_back(match kind {
+                        ScriptKind::Post => Event::PostEnded { node, end },
+                        _ => Event::Script { node, kind, end },
+                    });
+                }
+                Act::LogPreSkip { node } => self.events.push_back(Event::PreSkipped { node }),
+                Act::Rescue => self.told.push("rescue".to_owned()),
+                Act::Finish { exit, status } => self.end = Some((exit, status)),
+                Act::SavePoint { .. } | Act::RemoveJobs { .. } | Act::RemoveAll => {}
+            }
+        }
+    }
+
+    fn play(&mut self) -> (i32, DagStatus) {
+        let acts = self.run.begin();
+        self.act(acts);
+        while let Some(event) = self.events.pop_front() {
+            let acts = self.run.handle(&event);
+            self.act(acts);
+        }
+        self.end.expect("the DAG ends")
+    }
+
+    fn states(&self) -> String {
+        let graph = self.run.graph();
+        let states = graph
+            .order
+            .iter()
+            .map(|node| format!("{}={:?}", graph.name(*node), self.run.status_of(*node)));
+        states.collect::<Vec<_>>().join(" ")
+    }
+}
+
+const DIAMOND: &str =
+    "JOB A a\nJOB B b\nJOB C c\nJOB D d\nPARENT A CHILD B C\nPARENT B C CHILD D\n";
+
+fn played(text: &str, answers: &[(&str, &[i32])]) -> (World, (i32, DagStatus)) {
+    let mut world = World::new(text, Rules::default(), answers);
+    let end = world.play();
+    (world, end)
+}
+
+#[test]
+fn a_diamond_runs_from_top_to_bottom() {
+    let (world, end) = played(DIAMOND, &[]);
+    assert_eq!(end, (0, DagStatus::Ok));
+    assert_eq!(world.told, ["A", "B", "C", "D"]);
+    let counts = world.run.counts();
+    assert_eq!(
+        (
+            counts.done,
+            counts.jobs_submitted,
+            counts.jobs_succeeded,
+            counts.jobs_idle
+        ),
+        (4, 4, 4, 0)
+    );
+}
+
+#[test]
+fn an_empty_dag_succeeds() {
+    assert_eq!(played("# nothing\n", &[]).1, (0, DagStatus::Ok));
+}
+
+#[test]
+fn a_failed_node_makes_its_descendants_futile_and_the_rest_goes_on() {
+    let text = format!("{DIAMOND}JOB E e\nPARENT C CHILD E\n");
+    let (world, end) = played(&text, &[("B", &[3])]);
+    assert_eq!(end, (1, DagStatus::NodeFailed));
+    assert_eq!(world.told, ["A", "B", "C", "E", "rescue"]);
+    assert_eq!(world.states(), "A=Done B=Error C=Done D=Futile E=Done");
+    assert_eq!(world.run.counts().unready, 0);
+}
+
+#[test]
+fn retries_run_scripts_again() {
+    let text = "JOB A a\nRETRY A 2\nSCRIPT PRE A p\nSCRIPT POST A q\n";
+    let (world, end) = played(text, &[("POST A", &[1, 1, 0])]);
+    assert_eq!(end, (0, DagStatus::Ok));
+    assert_eq!(world.told, ["PRE A", "A", "POST A"].repeat(3));
+    let (world, end) = played("JOB A a\nRETRY A 3 UNLESS-EXIT 7\n", &[("A", &[1, 7])]);
+    assert_eq!(
+        (end, world.told.join(" ")),
+        ((1, DagStatus::NodeFailed), "A A rescue".to_owned())
+    );
+    assert_eq!(world.run.retries_of(0), 1);
+}
+
+#[test]
+fn scripts_decide_about_their_nodes() {
+    let text = "JOB A a\nJOB B b\nPARENT A CHILD B\nSCRIPT PRE A p\nSCRIPT POST A q\n";
+    let (world, end) = played(text, &[("PRE A", &[4])]);
+    assert_eq!((end.0, world.states()), (1, "A=Error B=Futile".to_owned()));
+    let (world, end) = played(text, &[("A", &[9])]);
+    assert_eq!(
+        (end.0, world.told.join(" ")),
+        (0, "PRE A A POST A B".to_owned())
+    );
+    let (world, end) = played(&format!("{text}PRE_SKIP A 4\n"), &[("PRE A", &[4])]);
+    assert_eq!((end.0, world.told.join(" ")), (0, "PRE A B".to_owned()));
+    let mut always = World::new(
+        text,
+        Rules {
+            always_post: true,
+            ..Rules::default()
+        },
+        &[("PRE A", &[4])],
+    );
+    assert_eq!(
+        (always.play().0, always.told.join(" ")),
+        (0, "PRE A POST A B".to_owned())
+    );
+}
+
+#[test]
+fn a_value_ends_the_dag() {
+    let text = "JOB A a\nJOB B b\nPARENT A CHILD B\nRETRY A 5\nABORT-DAG-ON A 3";
+    let (world, end) = played(text, &[("A", &[3])]);
+    assert_eq!(
+        (end, world.told.join(" ")),
+        ((3, DagStatus::Abort), "A rescue".to_owned())
+    );
+    let (world, end) = played(&format!("{text} RETURN 0\n"), &[("A", &[3])]);
+    assert_eq!(
+        (end, world.told.join(" ")),
+        ((0, DagStatus::Ok), "A".to_owned())
+    );
+}
+
+#[test]
+fn a_final_node_runs_last_and_decides() {
+    let text = format!("{DIAMOND}FINAL F f\n");
+    let (world, end) = played(&text, &[]);
+    assert_eq!(
+        (end, world.told.join(" ")),
+        ((0, DagStatus::Ok), "A B C D F".to_owned())
+    );
+    let (world, end) = played(&text, &[("A", &[1])]);
+    assert_eq!(
+        (end, world.told.join(" ")),
+        ((0, DagStatus::NodeFailed), "A rescue F".to_owned())
+    );
+    let (_, end) = played(&text, &[("F", &[1])]);
+    assert_eq!(end.0, 1);
+}
+
+#[test]
+fn weak_children_start_after_failures() {
+    let text = "JOB A a\nJOB B b\nJOB C c\nJOB D d\nWEAK PARENT A CHILD B\nPARENT A CHILD C\nWEAK PARENT C CHILD D\n";
+    let (world, end) = played(text, &[("A", &[1])]);
+    assert_eq!(
+        (end.0, world.states()),
+        (1, "A=Error B=Done C=Futile D=Futile".to_owned())
+    );
+}
+
+#[test]
+fn nodes_that_wait_for_each_other_are_a_cycle() {
+    let text = format!("{DIAMOND}PARENT D CHILD B\n");
+    let (world, end) = played(&text, &[]);
+    assert_eq!(
+        (end, world.told.join(" ")),
+        ((1, DagStatus::Cycle), "A C rescue".to_owned())
+    );
+}
+
+#[test]
+fn priorities_and_throttles_order_submissions() {
+    let nodes: String = (0..5).map(|n| format!("JOB N{n} a\n")).collect();
+    let text = format!("{nodes}PRIORITY N3 10\nPRIORITY N1 5\n");
+    let rules = Rules {
+        throttles: Throttles {
+            nodes: 1,
+            ..Throttles::default()
+        },
+        ..Rules::default()
+    };
+    let mut world = World::new(&text, rules, &[]);
+    world.play();
+    assert_eq!(world.told, ["N3", "N1", "N0", "N2", "N4"]);
+    let text = format!("{nodes}CATEGORY N0 c\nCATEGORY N1 c\nCATEGORY N2 c\nMAXJOBS c 1\n");
+    let mut world = World::new(&text, Rules::default(), &[]);
+    let acts = world.run.begin();
+    let begun: Vec<NodeId> = acts
+        .iter()
+        .filter_map(|act| match act {
+            Act::Submit { node } => Some(*node),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(begun, [0, 3, 4]);
+}
+
+#[test]
+fn a_halted_dag_begins_nothing_and_ends() {
+    let mut world = World::new(DIAMOND, Rules::default(), &[]);
+    let acts = world.run.begin();
+    world.act(acts);
+    let acts = world.run.handle(&Event::Halt);
+    assert!(acts.is_empty());
+    while let Some(event) = world.events.pop_front() {
+        let acts = world.run.handle(&event);
+        world.act(acts);
+    }
+    assert_eq!(
+        (world.end, world.told.join(" ")),
+        (Some((1, DagStatus::Halted)), "A rescue".to_owned())
+    );
+}
+
+#[test]
+fn submissions_that_are_refused() {
+    let mut world = World::new("JOB A a\nRETRY A 9\n", Rules::default(), &[]);
+    assert_eq!(world.run.begin(), [Act::Submit { node: 0 }]);
+    for _ in 0..5 {
+        let again = world.run.handle(&Event::Refused {
+            node: 0,
+            for_good: false,
+        });
+        assert_eq!(again, [Act::Submit { node: 0 }]);
+    }
+    let acts = world.run.handle(&Event::Refused {
+        node: 0,
+        for_good: false,
+    });
+    assert!(acts.contains(&Act::Finish {
+        exit: 1,
+        status: DagStatus::NodeFailed
+    }));
+    let mut world = World::new("JOB A a\nSCRIPT POST A p\n", Rules::default(), &[]);
+    world.run.begin();
+    let acts = world.run.handle(&Event::Refused {
+        node: 0,
+        for_good: true,
+    });
+    assert_eq!(
+        acts,
+        [Act::Script {
+            node: 0,
+            kind: ScriptKind::Post
+        }]
+    );
+    assert_eq!(world.run.result_of(0), results::NOT_SUBMITTED);
+}
+
+#[test]
+fn jobs_of_one_node() {
+    let run = |text: &str, ends: [Option<End>; 3]| {
+        let mut run = Run::new(graph(text), Rules::default());
+        let mut acts = run.begin();
+        for proc in 0..3 {
+            acts.extend(run.handle(&Event::Submit { node: 0, proc }));
+        }
+        for (proc, end) in (0..3).zip(ends) {
+            acts.extend(run.handle(&match end {
+                Some(end) => Event::Terminated { node: 0, proc, end },
+                None => Event::Aborted { node: 0, proc },
+            }));
+        }
+        (
+            run.result_of(0),
+            acts.contains(&Act::RemoveJobs { node: 0 }),
+            run.status_of(0),
+        )
+    };
+    let ok = Some(End::Exit(0));
+    assert_eq!(
+        run("JOB A a\n", [ok, Some(End::Exit(5)), None]),
+        (5, true, Status::Error)
+    );
+    assert_eq!(
+        run("JOB A a\n", [Some(End::Signal(9)), ok, ok]),
+        (-9, true, Status::Error)
+    );
+    assert_eq!(
+        run("JOB A a\n", [None, None, None]),
+        (results::REMOVED, true, Status::Error)
+    );
+    assert_eq!(
+        run("JOB A a\nTOLERANCE A 34%\n", [Some(End::Exit(5)), ok, ok]),
+        (0, false, Status::Done)
+    );
+    assert_eq!(
+        run(
+            "JOB A a\nTOLERANCE A 0 WAIT\n",
+            [Some(End::Exit(5)), ok, ok]
+        ),
+        (5, false, Status::Error)
+    );
+}
+
+proptest! {
+    #[test]
+    fn every_dag_ends_and_parents_come_first(
+        edges in prop::collection::vec((0u8..12, 0u8..12), 0..30),
+        failing in prop::collection::hash_set(0u8..12, 0..4),
+        most in 0usize..4,
+    ) {
+        let mut text: String = (0..12).map(|n| format!("JOB N{n} a\n")).collect();
+        let edges: HashSet<(u8, u8)> = edges.into_iter().filter(|(a, b)| a < b).collect();
+        for (from, to) in &edges {
+            text += &format!("PARENT N{from} CHILD N{to}\n");
+        }
+        let answers: Vec<(String, [i32; 1])> = failing.iter().map(|n| (format!("N{n}"), [1])).collect();
+        let answers: Vec<(&str, &[i32])> = answers.iter().map(|(k, v)| (k.as_str(), v.as_slice())).collect();
+        let rules = Rules {
+            throttles: Throttles { nodes: most, ..Throttles::default() },
+            ..Rules::default()
+        };
+        let mut world = World::new(&text, rules, &answers);
+        let (exit, _) = world.play();
+        let ran: Vec<&String> = world.told.iter().filter(|told| told.starts_with('N')).collect();
+        let once: HashSet<&String> = ran.iter().copied().collect();
+        prop_assert_eq!(once.len(), ran.len());
+        for (from, to) in &edges {
+            let at = |n: &u8| ran.iter().position(|told| **told == format!("N{n}"));
+            if let Some(child) = at(to) {
+                prop_assert!(at(from).is_some_and(|parent| parent < child) && !failing.contains(from));
+            }
+        }
+        prop_assert_eq!(exit != 0, !failing.is_empty() && ran.iter().any(|t| failing.contains(&t[1..].parse().unwrap())));
+        let counts = world.run.counts();
+        prop_assert_eq!(counts.done + counts.failed + counts.futile, 12);
+    }
+}

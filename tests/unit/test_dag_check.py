@@ -1,0 +1,69 @@
+"""`slotwise dag check`: everything that is wrong with a DAG, at once."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.main import dispatch
+
+
+def check(directory: Path, *words: str) -> tuple[int, str, list[str]]:
+    out, err = io.StringIO(), io.StringIO()
+    environment = {"HOME": str(directory), "SLOTWISE_HOME": str(directory / "pool")}
+    status = dispatch(["dag", "check", *words], Invocation(directory, environment, io.StringIO(), out, err))
+    return status, out.getvalue(), err.getvalue().splitlines()
+
+
+def script(path: Path, mode: int) -> None:
+    path.write_text("#!/bin/sh\n")
+    path.chmod(mode)
+
+
+def test_a_dag_that_can_run(tmp_path: Path) -> None:
+    script(tmp_path / "p.sh", 0o755)
+    (tmp_path / "a.sub").write_text("queue\n")
+    (tmp_path / "x.dag").write_text(
+        "JOB A a.sub\nJOB B {\nexecutable = /bin/true\n}\nJOB C none.sub NOOP\nPARENT A B CHILD C\n"
+        "SCRIPT PRE A p.sh $JOB\n"
+    )
+    assert check(tmp_path, "x.dag") == (0, "x.dag: 3 nodes, 2 dependencies, no errors\n", [])
+
+
+def test_all_errors_are_told_with_place_and_remedy(tmp_path: Path) -> None:
+    (tmp_path / "x.dag").write_text("JOB A a.sub\nRETRY a 1\nPARRENT A CHILD B\nSPLICE S nowhere.dag\n")
+    status, _, told = check(tmp_path, "x.dag")
+    assert status == 1
+    assert told == [
+        "ERROR: x.dag:3 'PARRENT' is not a valid DAG command (did you mean PARENT?)",
+        "ERROR: nowhere.dag cannot be read: Provided file path does not exist "
+        f"(it is looked for as {tmp_path}/nowhere.dag)",
+        "ERROR: x.dag:2 Unknown node a referenced. (did you mean A?)",
+        "3 errors; nothing can run until they are mended",
+    ]
+
+
+def test_what_stops_a_dag_when_it_runs(tmp_path: Path) -> None:
+    script(tmp_path / "p.sh", 0o644)
+    (tmp_path / "x.dag").write_text(
+        "JOB A a.sub\nJOB B b.sub DIR d\nSUBDAG EXTERNAL C c.dag\nPARENT A CHILD B\nPARENT B CHILD A\n"
+        "SCRIPT POST A p.sh\nSCRIPT PRE A true\n"
+    )
+    status, _, told = check(tmp_path, "x.dag")
+    assert status == 1
+    assert "its nodes wait for each other: " in told[0]
+    assert [line.partition(" node ")[2].partition(" (")[0] for line in told[1:-1]] == [
+        "A: a.sub: there is no such submit file",
+        "A: true: there is no such script",
+        "A: p.sh is not executable",
+        f"B: there is no directory {tmp_path}/d",
+        "C: c.dag: there is no such DAG file",
+    ]
+
+
+def test_a_file_that_is_a_directory_or_missing(tmp_path: Path) -> None:
+    (tmp_path / "x.dag").mkdir()
+    status, _, told = check(tmp_path, "x.dag", "y.dag")
+    assert status == 1 and len(told) == 3
+    assert "is not a file" in told[0] and "does not exist" in told[1]
