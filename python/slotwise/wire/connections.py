@@ -33,8 +33,8 @@ _OWN_DESCRIPTORS = "/proc/self/fd"
 #: The least time between two looks, in general and while somebody has too many connections, and how much longer that is
 #: than a look takes.
 _PAUSE_S, _PAUSE_CROWDED_S, _SHARE = 0.25, 0.05, 4.0
-#: The longest time between two looks while the number of descriptors stays the same, seconds: nobody's crowd grows then,
-#: unless others leave as fast.
+#: The longest time between two looks while the number of descriptors stays the same, seconds: nobody's crowd grows
+#: then, unless others leave as fast.
 _STILL_S = 2.0
 #: How long a connection may be there without a valid token, or after an answer that needs none, in seconds.
 UNPROVED_S = 20.0
