@@ -366,3 +366,17 @@ impl Graph {
         Some(round)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_takes_few_bytes() {
+        assert!(
+            size_of::<Node>() <= 56,
+            "a million of them: {} MB",
+            size_of::<Node>()
+        );
+    }
+}

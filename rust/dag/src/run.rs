@@ -12,6 +12,7 @@ use crate::graph::{Graph, Kind, NodeId};
 
 mod settle;
 mod steps;
+mod texts;
 
 /// What a node does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -364,6 +364,66 @@ fn jobs_of_one_node() {
     );
 }
 
+#[test]
+fn rescue_files_are_as_htcondors_and_resume_the_dag() {
+    let text = "JOB A a\nJOB B b\nJOB C c\nJOB D d\nJOB E e\nPARENT A CHILD B\nPARENT B D CHILD C\nPARENT D CHILD E\nRETRY A 2\n";
+    let (world, _) = played(text, &[("A", &[1])]);
+    let heading = "# Rescue DAG file, created after running\n#   the x.dag DAG file\n";
+    let date = "11/30/2026 05:58:00";
+    let expected = format!(
+        "{heading}# Created {date} UTC\n# Rescue DAG version: 2.1.0\n#\n# Total number of Nodes: 5\n\
+         # Nodes premarked DONE: 2\n# Nodes that failed: 1\n#   A,<ENDLIST>\n\nDONE D\nDONE E\n"
+    );
+    let rescue = world.run.rescue_text(heading, date, false);
+    assert_eq!(rescue, expected);
+    let kept = world.run.rescue_text(heading, date, true);
+    assert!(kept.contains("\n# 2 of 2 retries already performed; 0 remaining\nRETRY A 0\n"));
+    let again = read::read_rescue(graph(text), "x.dag.rescue001", &rescue, &Options::default());
+    assert!(again.is_valid());
+    let mut resumed = World::new("", Rules::default(), &[]);
+    resumed.run = Run::new(again.graph, Rules::default());
+    assert_eq!(
+        (resumed.play().0, resumed.told.join(" ")),
+        (0, "A B C".to_owned())
+    );
+    let weak = "JOB A a\nJOB B b\nWEAK PARENT A CHILD B\n";
+    let (world, _) = played(weak, &[("A", &[1])]);
+    let rescue = world.run.rescue_text("", date, false);
+    assert!(
+        rescue.ends_with("\n\n# Failed node with only weak child dependencies:\nDONE A\nDONE B\n")
+    );
+}
+
+#[test]
+fn dot_files_are_as_htcondors() {
+    let (world, _) = played(
+        "JOB A a\nJOB B b\nJOB C c\nPARENT A CHILD B C\n",
+        &[("B", &[1])],
+    );
+    let text = world.run.dot_text(
+        "Mon Nov 30 05:58:00 2026",
+        Some(("head.txt", "  rankdir=LR;\n")),
+    );
+    let expected = [
+        "digraph DAG {",
+        "    label=\"DAGMan Job status at Mon Nov 30 05:58:00 2026\";",
+        "",
+        "// Beginning of commands included from head.txt.",
+        "  rankdir=LR;",
+        "// End of commands included from head.txt.",
+        "",
+        "    \"A\" [shape=ellipse label=\"A (Done)\" style=bold];",
+        "    \"B\" [shape=box label=\"B (E)\"];",
+        "    \"C\" [shape=ellipse label=\"C (Done)\" style=bold];",
+        "",
+        "    \"A\" -> \"B\";",
+        "    \"A\" -> \"C\";",
+        "}",
+        "",
+    ];
+    assert_eq!(text, expected.join("\n"));
+}
+
 proptest! {
     #[test]
     fn every_dag_ends_and_parents_come_first(
