@@ -28,6 +28,20 @@ def test_the_first_error_is_logged_as_by_htcondor(case: dict[str, Any], tmp_path
     assert logged == case["messages"]
 
 
+RUN = [json.loads(line) for line in (Path(__file__).with_name("dags") / "read.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("case", RUN, ids=[case["name"] for case in RUN])
+def test_what_htcondor_runs_is_read_with_as_many_nodes(case: dict[str, Any], tmp_path: Path) -> None:
+    for name, text in case["files"].items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    options = reading.ReadOptions(str(tmp_path / case["cwd"]), use_dag_dir=case["use_dag_dir"])
+    dag = reading.read(case["dags"], options)
+    assert dag.is_valid, reading.problems(dag)
+    assert dag.node_count == case["nodes"]
+
+
 # ------------------------------------------------------------------------------------------------ condor_submit_dag
 
 SUBMIT = json.loads((Path(__file__).with_name("dags") / "submit.json").read_text())

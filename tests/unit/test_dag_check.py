@@ -28,7 +28,7 @@ def test_a_dag_that_can_run(tmp_path: Path) -> None:
         "JOB A a.sub\nJOB B {\nexecutable = /bin/true\n}\nJOB C none.sub NOOP\nPARENT A B CHILD C\n"
         "SCRIPT PRE A p.sh $JOB\n"
     )
-    assert check(tmp_path, "x.dag") == (0, "x.dag: 3 nodes, 2 dependencies, no errors\n", [])
+    assert check(tmp_path, "x.dag") == (0, "x.dag: no errors (nodes: 3, dependencies: 2)\n", [])
 
 
 def test_all_errors_are_told_with_place_and_remedy(tmp_path: Path) -> None:
@@ -67,3 +67,11 @@ def test_a_file_that_is_a_directory_or_missing(tmp_path: Path) -> None:
     status, _, told = check(tmp_path, "x.dag", "y.dag")
     assert status == 1 and len(told) == 3
     assert "is not a file" in told[0] and "does not exist" in told[1]
+
+
+def test_warnings_do_not_stop_a_dag(tmp_path: Path) -> None:
+    (tmp_path / "a.sub").write_text("queue\n")
+    (tmp_path / "x.dag").write_text("JOB A a.sub\nVARS A k=1\nVARS A k=2\n")
+    status, out, told = check(tmp_path, "x.dag")
+    assert (status, out) == (0, "x.dag: no errors (nodes: 1, dependencies: 0)\n")
+    assert told == ['WARNING: x.dag:3 VAR "k" is already defined in node "A"']

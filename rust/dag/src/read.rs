@@ -274,6 +274,10 @@ impl<'f> Reader<'f> {
             return;
         }
         *kept += 1;
+        let plain = ["Warning: ", "WARNING: ", "ERROR: ", "Error: "]
+            .iter()
+            .find_map(|word| text.strip_prefix(word));
+        let text = plain.map_or_else(|| text.clone(), str::to_owned);
         self.out.problems.push(Problem {
             severity,
             file: self.label.clone(),

@@ -38,7 +38,7 @@ def main(args: list[str], inv: Invocation) -> int:
     if errors:
         inv.err(f"{errors} error{'s' if errors > 1 else ''}; nothing can run until they are mended")
         return 1
-    inv.out(f"{' '.join(options.files)}: {dag.node_count} nodes, {dag.edge_count} dependencies, no errors")
+    inv.out(f"{' '.join(options.files)}: no errors (nodes: {dag.node_count}, dependencies: {dag.edge_count})")
     return 0
 
 
