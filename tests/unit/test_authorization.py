@@ -165,6 +165,22 @@ def test_lists_of_hosts_as_they_are_written(tmp_path: Path, lists: str) -> None:
     assert decide(tmp_path, lists, local("mallory@example.org"), "READ", here).allowed
 
 
+def test_the_template_user_based_admits_the_daemons_of_the_pool(tmp_path: Path) -> None:
+    text = "use SECURITY : user_based\n"
+    daemon = token("condor@node2.cs.wisc.edu", "DAEMON", "NEGOTIATOR", "ADVERTISE_STARTD")
+    for level in ("DAEMON", "NEGOTIATOR", "ADVERTISE_STARTD"):
+        assert decide(tmp_path, text, daemon, level).allowed, level
+    assert not decide(tmp_path, text, token("bob@cs.wisc.edu", "DAEMON"), "DAEMON").allowed
+    # No more than the token says, whatever its name.
+    assert not decide(tmp_path, text, token("condor@node2.cs.wisc.edu", "WRITE"), "DAEMON").allowed
+
+
+def test_an_account_that_is_called_condor_has_not_shown_the_pools_password(tmp_path: Path) -> None:
+    text = "ALLOW_DAEMON = condor@password\n"
+    assert not decide(tmp_path, text, local("condor@cs.wisc.edu"), "DAEMON").allowed
+    assert decide(tmp_path, text, token("condor@cs.wisc.edu", "DAEMON"), "DAEMON").allowed
+
+
 def test_a_netgroup_is_refused_with_its_place(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"condor_config, line 2: DENY_READ: the netgroup \+staff"):
         settings.read(config_of(tmp_path, "# staff\nDENY_READ = +staff\n"), "SCHEDD")

@@ -8,7 +8,7 @@ pool's owner on this host.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct, field
@@ -66,9 +66,11 @@ class Listing(Struct, frozen=True):
         """Whether every caller is on the list."""
         return self.value in _EVERYBODY
 
-    def find(self, user: str, peer: Peer, *, by_host: bool = True) -> Entry | None:
-        """The first entry that names the user, calling from there; ``by_host``: also one that names nobody."""
-        return next((each for each in self.entries if (by_host or each.names_users) and each.fits(user, peer)), None)
+    def find(self, users: Sequence[str], peer: Peer, *, by_host: bool = True) -> Entry | None:
+        """The first entry that names the user, who has these names, calling from there; ``by_host``: also one that
+        names nobody."""
+        candidates = (each for each in self.entries if by_host or each.names_users)
+        return next((each for each in candidates if any(each.fits(user, peer) for user in users)), None)
 
 
 class Lists(Struct, frozen=True):
@@ -135,10 +137,11 @@ class Policy(Struct, frozen=True):
 
     def _verify(self, caller: Caller, level: str, peer: Peer, *, by_host: bool) -> Decision:
         """``by_host``: whether entries that name no user count for this caller."""
+        names = _names(caller)
         lists = self.lists.get("NEGOTIATOR" if level in PARTS_OF_NEGOTIATOR else level, _NO_LISTS)
         allow, deny = lists.allow, lists.deny
         if deny is not None:
-            entry = deny.find(caller.name, peer)
+            entry = deny.find(names, peer)
             if deny.names_everybody or entry is not None:
                 return _listed(False, level, deny, entry)
         if allow is None:
@@ -148,7 +151,7 @@ class Policy(Struct, frozen=True):
         elif allow.names_everybody and by_host:
             return _listed(True, level, allow, None)
         else:
-            entry = allow.find(caller.name, peer, by_host=by_host)
+            entry = allow.find(names, peer, by_host=by_host)
             if entry is not None:
                 return _listed(True, level, allow, entry)
         for higher in _IMPLIED_BY.get(level, ()):
@@ -162,13 +165,16 @@ class Policy(Struct, frozen=True):
                 unset = f"no ALLOW_{level} is set, and a certificate alone allows nothing: name {caller.name} in it"
             return Decision(False, level, unset)
         reason = f"no entry of {allow.knob} names {caller.name} from {_where(peer)}"
-        if not by_host and (allow.names_everybody or allow.find(caller.name, peer) is not None):
+        if not by_host and (allow.names_everybody or allow.find(names, peer) is not None):
             reason += ", and an entry that names a host alone gives no local account this level"
         return Decision(False, level, reason, allow.knob, "", allow.origin)
 
 
 #: The method of callers that the kernel identifies. Their levels apply if no list is set; they are not a limit.
 LOCAL_METHOD = "FS"
+#: The method of callers that show a token which the pool has signed.
+TOKEN_METHOD = "IDTOKENS"
+_BY_PASSWORD = "condor@password"
 #: The method of callers that a certificate and the map file identify.
 CERTIFICATE_METHOD = "SSL"
 #: Methods that identify callers without granting anything: lists alone grant.
@@ -182,6 +188,14 @@ def _counts_by_host(caller: Caller, level: str) -> bool:
     """Whether entries that name a host alone count: not for levels of daemons where all that is known of a caller is
     the account on this host, unless that account has the level by itself, as root has. (HTCondor gives it.)"""
     return caller.method != LOCAL_METHOD or level in OF_HOSTS or level in caller.levels
+
+
+def _names(caller: Caller) -> tuple[str, ...]:
+    """The names of a caller in lists. A daemon that shows a token of the pool is ``condor@password``, too: HTCondor's
+    name for those who have the pool's password, which the template ``SECURITY : user_based`` writes. An account of a
+    host that is called condor is not."""
+    is_daemon = caller.method == TOKEN_METHOD and caller.name.partition("@")[0] == "condor"
+    return (caller.name, _BY_PASSWORD) if is_daemon else (caller.name,)
 
 
 def _proof(caller: Caller) -> str:

@@ -109,6 +109,27 @@ def test_at_exit(attributes: dict[str, Any], act: str) -> None:
     assert expressions.at_exit(lambda name: plain(ad.eval(name)), lambda name: "").act == act
 
 
+@pytest.mark.parametrize(
+    ("attributes", "act"),
+    [
+        ({}, "complete"),
+        ({"OnExitRemove": False}, "requeue"),
+        # What would otherwise run again at once, until the next pass over the queue:
+        ({"OnExitRemove": False, "PeriodicRemove": True}, "remove"),
+        ({"OnExitRemove": False, "TimerRemove": 999}, "remove"),
+        ({"OnExitRemove": True, "PeriodicRemove": True}, "remove"),
+        ({"OnExitRemove": False, "PeriodicHold": ExprTree("NumShadowStarts >= 2"), "NumShadowStarts": 2}, "hold"),
+        ({"OnExitRemove": False, "PeriodicHold": ExprTree("NumShadowStarts >= 2"), "NumShadowStarts": 1}, "requeue"),
+        ({"OnExitRemove": True, "PeriodicHold": True}, "hold"),
+        ({"OnExitRemove": False, "PeriodicVacate": True}, "requeue"),
+        ({"OnExitRemove": True, "AllowedJobDuration": 10, "shadow_started": 985.0}, "hold"),
+        ({"OnExitRemove": True, "AllowedJobDuration": 10, "shadow_started": 995.0}, "complete"),
+    ],
+)
+def test_periodic_policies_decide_before_those_for_the_exit(attributes: dict[str, Any], act: str) -> None:
+    assert expressions.after_run(facts(Status.RUNNING, ExitBySignal=False, **attributes), NONE).act == act
+
+
 def test_at_exit_without_a_word_how_it_ended_holds() -> None:
     verdict = expressions.at_exit(lambda name: None, lambda name: "")
     assert (verdict.act, verdict.code) == ("hold", 5)

@@ -85,6 +85,14 @@ def fresh_ads(
     return FreshAds(cluster.number, template, keys, deltas or None, {"ProcId": list(procs), **columns}, dollars)
 
 
+#: Attributes that limit how long a job may take, or stay in the queue.
+_TIME_LIMITS = ("AllowedJobDuration", "AllowedExecuteDuration", "TimerRemove")
+#: What may keep a job that has ended from leaving, in lower case.
+_EXIT_POLICY = frozenset(
+    {"onexitremove", "onexithold", "periodichold", "periodicremove", *(name.lower() for name in _TIME_LIMITS)}
+)
+
+
 class JobAds:
     """Job ads by ``cluster.proc``."""
 
@@ -254,13 +262,20 @@ class JobAds:
         return lambda text: _value(lambda: ExprTree(text).eval(ad, now=int(now)))
 
     def plain_exit_policy(self, job: Job) -> bool:
-        """Whether the job simply leaves when it ends: OnExitRemove is true or unset, OnExitHold false or unset."""
+        """Whether the job simply leaves when it ends: OnExitRemove is true or unset, and what may hold or remove it
+        is false or unset."""
         cluster = job.cluster
-        shared = not ({"onexitremove", "onexithold"} & cluster.varied)
+        shared = not (_EXIT_POLICY & cluster.varied)
         if shared and (known := self._plain_exit.get(cluster.number)) is not None:
             return known
         ad = self.ad(job)
-        found = ad.get("OnExitRemove", True) is True and ad.get("OnExitHold", False) is False
+        found = (
+            ad.get("OnExitRemove", True) is True
+            and ad.get("OnExitHold", False) is False
+            and ad.get("PeriodicHold", False) is False
+            and ad.get("PeriodicRemove", False) is False
+            and not any(name in ad for name in _TIME_LIMITS)
+        )
         if shared:
             self._plain_exit[cluster.number] = found
         return found

@@ -376,6 +376,10 @@ class Queue(JobIndex):
                 self._log_evicted(job, decision, end, verdict.reason, verdict.code, verdict.subcode)
             self._held(job, verdict.reason, verdict.code, verdict.subcode, decision)
             _notify_held(job, verdict.reason, verdict.code, decision)
+        elif act == PolicyAction.REMOVE:
+            self.move(job, Status.REMOVED, decision, {"RemoveReason": verdict.reason})
+            decision.notices.append(Notice(job, NoticeKind.REMOVED, verdict.reason))
+            self._leave_removed(job, decision)
         else:
             if job.cluster.universe == Universe.LOCAL:
                 decision.notices.append(_notice_of_exit(job, NoticeKind.REQUEUED, end))

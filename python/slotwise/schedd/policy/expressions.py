@@ -59,12 +59,16 @@ def truth(value: object) -> bool | None:
     return None
 
 
-def periodic(job: JobState, system: SystemPolicy) -> Verdict | None:
-    """The verdict of the periodic policies on the job now; the first that fires decides."""
+def periodic(job: JobState, system: SystemPolicy, *, has_ended: bool = False) -> Verdict | None:
+    """The verdict of the periodic policies on the job now; the first that fires decides.
+
+    :param has_ended: the job of a run has ended by itself: PeriodicVacate is not asked (UserPolicy::AnalyzePolicy of
+        HTCondor 25.14, PERIODIC_THEN_EXIT).
+    """
     running = job.status in (Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT)
     if running and (verdict := _durations(job)):
         return verdict
-    if job.status == Status.RUNNING and (verdict := _fired(job, "Vacate", system.vacate)):
+    if job.status == Status.RUNNING and not has_ended and (verdict := _fired(job, "Vacate", system.vacate)):
         return verdict
     if verdict := _timer_remove(job):
         return verdict
@@ -150,6 +154,11 @@ def _fired(job: JobState, kind: str, system: tuple[tuple[str, str, str, str], ..
 def _own(name: str, text_of: Callable[[str], str], value: str = "TRUE") -> str:
     """The reason of a policy of the job itself that fired, as HTCondor words it."""
     return f"The job attribute {name} expression '{text_of(name)}' evaluated to {value}"
+
+
+def after_run(job: JobState, system: SystemPolicy) -> Verdict:
+    """What becomes of a job that ended by itself: the periodic policies decide before those for its exit."""
+    return periodic(job, system, has_ended=True) or at_exit(job.evaluate, job.text_of)
 
 
 def at_exit(evaluate: Evaluate, text_of: Callable[[str], str]) -> Verdict:

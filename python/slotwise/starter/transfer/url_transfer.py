@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
+import logging
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
@@ -35,6 +35,7 @@ from slotwise.starter.transfer import plugin_results
 from slotwise.starter.transfer.plugin_results import PluginResults, TransferClass
 from slotwise.starter.transfer.run_files import RunFiles
 
+_log = logging.getLogger(__name__)
 _PROBE_S, _MOVE_S = 20.0, 3600.0
 #: Most that a plugin may say about its files, bytes.
 _MOST_SAID = 16 * 1024 * 1024
@@ -64,21 +65,39 @@ class Plugins(Struct, frozen=True):
 
 
 async def find_plugins(programs: Iterable[str], control: Path, stats_log: str = "") -> Plugins:
-    """Ask each program what it serves. One that cannot be asked serves nothing; the first for a method has it."""
+    """Ask each program what it serves. One that cannot be asked serves nothing; the first for a method has it.
+
+    What serves nothing is logged, but not programs that are not there: FILETRANSFER_PLUGINS names some by default.
+    """
     found: dict[str, str] = {}
     for program in programs:
-        if not os.access(program, os.X_OK):
+        if not Path(program).exists():
             continue
-        try:
-            words = [program, "-classad"]
-            status, said, _ = await child_programs.call(words, control, cwd="/", env={"PATH": _PATH}, limit_s=_PROBE_S)
-        except OSError:
-            continue
-        value = lookup(next(iter(parse_ads(said)), ClassAd({}))) if status == 0 else None
-        methods = value("SupportedMethods") if value is not None else None
-        for method in str(methods or "").replace(",", " ").lower().split():
+        methods, why = await _methods_of(program, control)
+        if why:
+            _log.warning("FILETRANSFER_PLUGINS: %s serves no URLs: %s", program, why)
+        for method in methods:
             found.setdefault(method, program)
     return Plugins(found, stats_log)
+
+
+async def _methods_of(program: str, control: Path) -> tuple[list[str], str]:
+    """The methods that a program serves, or why there are none."""
+    try:
+        words = [program, "-classad"]
+        status, said, errors = await child_programs.call(words, control, cwd="/", env={"PATH": _PATH}, limit_s=_PROBE_S)
+    except OSError as error:
+        return [], f"it cannot be run: {error.strerror}"
+    if status != 0:
+        ended = f"exit status {status}" if status > 0 else f"signal {-status}"
+        last = errors.strip().rpartition("\n")[2]
+        return [], f"`-classad` ended with {ended}" + (f": {last}" if last else "")
+    try:
+        methods = lookup(next(iter(parse_ads(said)), ClassAd({})))("SupportedMethods")
+    except ValueError as error:
+        return [], f"`-classad` does not print an ad: {error}"
+    found = str(methods or "").replace(",", " ").lower().split()
+    return found, "" if found else "`-classad` prints no SupportedMethods"
 
 
 def method_of(url: str) -> str:
