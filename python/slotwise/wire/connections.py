@@ -114,17 +114,15 @@ class ConnectionBounds:
 
         :raises OSError: /proc cannot be read.
         """
-        there, now = os.stat(_OWN_DESCRIPTORS).st_size, self._now()  # noqa: PTH116 - asked all the time
-        before, at = self._looked_at
-        if there and there == before and now < at + _STILL_S and not self.closed:  # before Linux 6.2 it is 0
-            return False
-        self._looked_at = (there, now)
-        return True
+        there, (before, at) = _descriptors(), self._looked_at
+        # Before Linux 6.2 their number is 0.
+        return not there or there != before or self._now() >= at + _STILL_S or bool(self.closed)
 
     def look(self) -> Counter[str]:
         """Shut connections beyond the bounds; how many of whom."""
         if self._peers is not None:
             proved = self._peers.begin()
+        self._looked_at = (_descriptors(), self._now())
         self._learn([int(name) for name in os.listdir(_OWN_DESCRIPTORS)])  # noqa: PTH208 - asked all the time
         self.closed = self._shut_crowds()
         if self._peers is not None:
@@ -235,6 +233,10 @@ class ConnectionBounds:
         except OSError:
             return False
         return True
+
+
+def _descriptors() -> int:
+    return os.stat(_OWN_DESCRIPTORS).st_size  # noqa: PTH116 - asked all the time
 
 
 def _is_connected(one: socket.socket) -> bool:

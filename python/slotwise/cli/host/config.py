@@ -8,6 +8,7 @@ import re
 import time
 from typing import TYPE_CHECKING, TypedDict
 
+from slotwise.cli.common import verbs
 from slotwise.cli.host import config_changes, daemon_config
 from slotwise.cli.host.config_options import add_daemons, daemon_of, load_for, verb_parser
 from slotwise.errors import ConfigError, SlotwiseError, UsageError
@@ -21,12 +22,11 @@ if TYPE_CHECKING:
 
 #: How long a daemon may take for ``val -verbose``, in seconds.
 _GLANCE_S = 2.0
-_VERBS = "val, dump, check, explain, set, unset, templates"
 
 
 def main(args: list[str], inv: Invocation) -> int:
     """Run one verb. A refused configuration gives its reason on standard error and exit status 2."""
-    verbs = {
+    known = {
         "val": val,
         "dump": dump,
         "check": check,
@@ -35,14 +35,8 @@ def main(args: list[str], inv: Invocation) -> int:
         "unset": config_changes.unset,
         "templates": templates,
     }
-    if not args or args[0] in ("-h", "-help", "--help"):
-        inv.out(f"usage: slotwise config VERB ...; verbs are {_VERBS}; `slotwise config VERB --help` explains one")
-        return 0 if args else 2
-    verb = verbs.get(args[0])
-    if verb is None:
-        raise UsageError(f"config has no verb {args[0]!r}", hint=f"verbs are {_VERBS}")
     try:
-        return verb(args[1:], inv)
+        return verbs.run("config", known, args, inv)
     except ConfigError as error:
         inv.err(f"slotwise config: {error}")
         return 2

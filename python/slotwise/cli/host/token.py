@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from slotwise.cli.common import verbs
 from slotwise.cli.common.parser import Parser
 from slotwise.cli.host import pool_keys, token_requests
 from slotwise.cli.host.token_options import add_place, add_scopes, lifetime_s, put, require_identity, scopes
-from slotwise.errors import SlotwiseError, UsageError
+from slotwise.errors import SlotwiseError
 
 if TYPE_CHECKING:
     from slotwise.cli.common.invocation import Invocation
@@ -22,14 +23,7 @@ GLIDEIN_LEVELS = ("ADVERTISE_STARTD", "ADVERTISE_MASTER")
 
 def main(args: list[str], inv: Invocation) -> int:
     """Run one of the verbs."""
-    verbs = ", ".join(_VERBS)
-    if not args or args[0] in ("-h", "-help", "--help"):
-        inv.out(f"usage: slotwise token VERB ...; verbs are {verbs}; `slotwise token VERB --help` explains one")
-        return 0 if args else 2
-    verb = _VERBS.get(args[0])
-    if verb is None:
-        raise UsageError(f"token has no verb {args[0]!r}", hint=f"verbs are {verbs}")
-    return verb(args[1:], inv)
+    return verbs.run("token", _VERBS, args, inv)
 
 
 def create(args: list[str], inv: Invocation) -> int:

@@ -191,7 +191,7 @@ def _inserted(asked: DagOptions, inv: Invocation) -> list[str]:
 
 def _recurse(asked: DagOptions, inv: Invocation, dagman: str) -> bool:
     """Write the descriptions of the DAG's sub-DAGs; whether all could be written."""
-    dag, _ = check.look(asked.files, inv, use_dag_dir=asked.use_dag_dir)
+    dag = reading.read(asked.files, check.read_options(inv, inv.knobs(), use_dag_dir=asked.use_dag_dir))
     words = ["-no_submit", "-update_submit", *(["-force"] if asked.force else [])]
     if asked.priority:
         words += ["-Priority", str(asked.priority)]

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from slotwise.cli.common import verbs
 from slotwise.cli.common.parser import Parser
 from slotwise.cli.host.token_options import lifetime_s
 from slotwise.cli.pool.node import authorities, drain, install, remove, uninstall, upgrade
@@ -22,14 +23,7 @@ if TYPE_CHECKING:
 
 def main(args: list[str], inv: Invocation) -> int:
     """Run one of the verbs."""
-    verbs = ", ".join(_VERBS)
-    if not args or args[0] in ("-h", "-help", "--help"):
-        inv.out(f"usage: slotwise node VERB ...; verbs are {verbs}; `slotwise node VERB --help` explains one")
-        return 0 if args else 2
-    verb = _VERBS.get(args[0])
-    if verb is None:
-        raise UsageError(f"node has no verb {args[0]!r}", hint=f"verbs are {verbs}")
-    return verb(args[1:], inv)
+    return verbs.run("node", _VERBS, args, inv)
 
 
 def _add_pool(parser: Parser) -> None:
