@@ -102,6 +102,26 @@ def test_a_home_that_is_a_file_is_named_as_such(tmp_path: Path) -> None:
     assert status == 1 and "is a file, and the pool wants a directory" in err and "SLOTWISE_HOME" in err
 
 
+def test_a_directory_among_tokens_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "tokens" / "old").mkdir(parents=True)
+    assert run(tmp_path, "condor_token_list", "-dir", "tokens") == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(("condor_ping", word, "WRIT") for word in ("-debug", "-debug:D_FULLDEBUG")),
+        ("condor_drain", "-debug"),
+        ("condor_vacate", "-debug", "nowhere"),
+        ("condor_who", "-debug"),
+        *((f"condor_token_{verb}", "-debug") for verb in ("fetch", "request_list")),
+    ],
+)
+def test_debug_is_an_option_of_tools_that_call_daemons(tmp_path: Path, words: tuple[str, ...]) -> None:
+    status, _, err = run(tmp_path, *words)
+    assert status != 0 and "-debug" not in err, "what is wrong is the word, or that there is none"
+
+
 def test_tokens_are_listed_for_programs(tmp_path: Path) -> None:
     (tmp_path / "tokens").mkdir()
     part = base64.urlsafe_b64encode(json.dumps({"alg": "HS256"}).encode()).rstrip(b"=").decode()

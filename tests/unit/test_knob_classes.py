@@ -144,6 +144,7 @@ def told(tmp_path: Path, text: str) -> dict[str, Problem]:
     "text",
     [
         "GLEXEC_JOB = True",
+        "LIMIT_DIRECTORY_ACCESS = /home/me/ok",
         "NAMED_CHROOT = /a=/b",
         "DENY_CLIENT = *", "HOSTDENY_ADMINISTRATOR_STARTD = a", "ALLOW_CLIENT = *.example.org", "STARTD.GLEXEC_JOB = true",
         "NO_JOB_NETWORKING = true",

@@ -87,6 +87,7 @@ RULES: tuple[Rule, ...] = (
     # ------------------------------------------------------------------------------------------------------ isolation
     _isolation("NAMED_CHROOT", "promises root directories that jobs do not get", off=()),
     _isolation("NO_JOB_NETWORKING", "promises jobs without network, and they have it"),
+    _isolation("LIMIT_DIRECTORY_ACCESS", "promises that files of jobs are read and written below these directories only, and they are not: a job's files are wherever its owner may", "what must stay closed is closed by the permissions of the files' owner", off=()),
     _isolation("GLEXEC_JOB", "promises a change of user by glexec that does not happen"),
     _isolation("STARTER_LVM_ENCRYPT.*", "promises encryption of scratch directories that Slotwise does not do"),
     # -------------------------------------------------------------------------------------------------------- refusal

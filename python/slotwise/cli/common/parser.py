@@ -52,4 +52,6 @@ class Parser(argparse.ArgumentParser):
         if any(word in ("-h", "-help", "--help") for word in args):
             self._inv.out(self.format_help().rstrip())
             return None
+        if self._inv.called:  # HTCondor's tools show what their library logs: -debug, -debug:D_FULLDEBUG
+            args = [word for word in args if word != "-debug" and not word.startswith("-debug:")]
         return self.parse_args(args)

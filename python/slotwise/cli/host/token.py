@@ -140,7 +140,8 @@ def list_(args: list[str], inv: Invocation) -> int:
         places.insert(0, Path(named))
     failed = 0
     for place in places:
-        files = sorted(place.iterdir()) if place.is_dir() else [place] if place.is_file() else []
+        files = sorted(place.iterdir()) if place.is_dir() else [place]
+        files = [path for path in files if not path.is_dir() and (path.exists() or path != place)]
         for path in files:
             try:
                 for text in path.read_text().split():

@@ -35,8 +35,12 @@ _DRAIN_OPTIONS = [
     Option("verbose", 1),
     Option("json", 1),
     Option("pool", 1, 1),
+    Option("debug", 3),
 ]
-_VACATE_OPTIONS = [Option("help", 1), Option("graceful", 1), Option("fast", 1), Option("all", 1), Option("pool", 1, 1)]
+_VACATE_OPTIONS = [
+    *(Option(name, 1) for name in ("help", "debug", "graceful", "fast", "all")),
+    Option("pool", 1, 1),
+]
 
 _DRAIN_USAGE = """usage: slotwise drain [options] HOST
        slotwise drain -cancel [-request-id ID] HOST

@@ -30,7 +30,7 @@ _OPTIONS = [
     *output_format.options(long=1, format=1, print_format=2),
     *(Option(name, least) for name, least in (
         ("help", 1), ("verbose", 1), ("diagnostic", 4), ("snapshot", 4), ("wide", 1), ("daemons", 3),
-        ("quickdaemons", 4), ("allpids", 2), ("ospool", 3),
+        ("quickdaemons", 4), ("allpids", 2), ("ospool", 3), ("debug", 1),
     )),
     *(Option(name, least, 1) for name, least in (
         ("address", 4), ("logdir", 3), ("pid", 3), ("statistics", 4), ("constraint", 3), ("wait-for-ready", 4),
