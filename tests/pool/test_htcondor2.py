@@ -97,10 +97,20 @@ startd.cancelDrainJobs(startd.drainJobs())
 told["there"] = sorted(ad["ProcId"] for ad in startd.history(f"ClusterId == {first.cluster()}", ["ProcId"]))
 told["newest"] = len(h.Startd().history(match=1))
 told["since"] = [len(startd.history(since=end)) for end in ("ClusterId < 0", "ClusterId > 0")]
+told["asked_itself"] = [ad["SlotType"] for ad in h.Collector(collector.locate(h.DaemonType.Startd)["MyAddress"]).query(
+    h.AdTypes.Startd, "SlotType == \"Partitionable\"", ["SlotType"])]
+told["kinds"] = [len(schedd.jobEpochHistory(f"ClusterId == {first.cluster()}", ["ProcId"], ad_type=kinds))
+                 for kinds in ("epoch", ["epoch", "input"], ("INPUT",), "epoch,input")]
+told["missing"] = []
+for lacks in ({"executable": "missing.sh"}, {"executable": "/bin/true", "transfer_input_files": "missing"},
+              {"executable": "/bin/true", "input": "missing"}, {"executable": "missing/", "universe": "vanilla"}):
+    queued = schedd.submit(h.Submit({**lacks, "requirements": "false"}))
+    told["missing"].append(queued.num_procs())
+    schedd.act(h.JobAction.Remove, str(queued.cluster()))
 told["authenticated"] = h.ping(location, "WRITE")["Authentication"]
 told["itself"] = isinstance(schedd.daemonHistory(match=1), list)
 told["refused"] = []
-nope = h.Submit("executable = /bin/nope\nqueue")
+nope = h.Submit("executable = /bin/nope\nuniverse = grid\nqueue")
 for wrong in (lambda: schedd.submit(nope), lambda: schedd.act(h.JobAction.Hold, "a b"),
               lambda: schedd.export_jobs("1", "a", "b"), lambda: h.Credd(), lambda: h.JobEventLog("nope.log"),
               lambda: schedd.addProjectRec("x")):
@@ -169,6 +179,9 @@ def test_a_program_for_htcondor2_runs_unchanged(make_pool: Callable[[str], Pool]
     assert told["thing"] == 5
     assert told["users"] == 1
     assert told["priorities"] is True
+    assert told["asked_itself"] == ["Partitionable"]
+    assert told["kinds"] == [2, 2, 0, 2]
+    assert told["missing"] == [1, 1, 1, 1], "HTCondor's modules look at no files: the runs do"
     assert told["refused"] == [
         "HTCondorException",
         "ValueError",

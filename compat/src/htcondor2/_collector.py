@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from classad2 import ClassAd, ExprTree, quote
 from slotwise import environment
 from slotwise.client import Collector as Client
+from slotwise.client import Startd
 from slotwise.client.collector import LOCATING
+from slotwise.errors import NotFoundError
 from slotwise.model.ad_kinds import COMMAND_WORDS, GENERIC, MY_TYPES
 
 from htcondor2 import _pool
@@ -53,14 +55,22 @@ class Collector:
         projection: Sequence[str] | None = None,
         statistics: str | None = None,
     ) -> list[ClassAd]:
-        """The ads of a kind for which the constraint is true. ``statistics`` has no effect: ads have all of theirs."""
+        """The ads of a kind for which the constraint is true; a startd, where the pool's address is a startd's, answers
+        for its own slots. ``statistics`` has no effect: ads have all of theirs.
+        """
         if not isinstance(ad_type, AdType):
             raise TypeError("ad_type must be an htcondor.AdType")
         kind = MY_TYPES.get(ad_type.name.lower())
         if kind is None:
             raise HTCondorException(f"this collector shows no ads of the type {ad_type.name}")
         with _pool.calling("the collector"):
-            found = self._client().query(kind, as_read(constraint), projection or ())
+            wanted, names = as_read(constraint), projection or ()
+            try:
+                found = self._client().query(kind, wanted, names)
+            except NotFoundError:
+                if self._address is None or kind != MY_TYPES["startd"]:
+                    raise
+                found = _pool.client(Startd, self._address, self._token).slots(wanted, names)
         return [ClassAd._of(ad) for ad in found]
 
     def directQuery(

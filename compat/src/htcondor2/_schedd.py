@@ -128,10 +128,11 @@ class Schedd:
         projection: Sequence[str] = (),
         match: int = -1,
         since: int | str | ExprTree | None = None,
-        ad_type: str | None = None,
+        ad_type: str | Sequence[str] | None = None,
     ) -> list[ClassAd]:
-        """Records of runs (JOB_EPOCH_HISTORY), newest first; ``ad_type``: of other kinds, a list with commas."""
-        kinds = ["EPOCH"] if ad_type is None else [kind.strip().upper() for kind in ad_type.split(",") if kind.strip()]
+        """Records of runs (JOB_EPOCH_HISTORY), newest first; ``ad_type``: of other kinds, in a list or with commas."""
+        named = "EPOCH" if ad_type is None else ad_type if isinstance(ad_type, str) else ",".join(ad_type)
+        kinds = [kind.strip().upper() for kind in named.split(",") if kind.strip()]
         wanted = _past.constraint_text(constraint)
         ends = _past.since_text(since)
         with _pool.calling("the schedd"):
@@ -242,7 +243,8 @@ class Schedd:
         if not isinstance(description, Submit):
             raise TypeError("description must be an htcondor2.Submit object")
         text = description.description(count, itemdata, queue)
-        options = ReadOptions(spool=spool, method=description.getSubmitMethod(), one_cluster=True)
+        method = description.getSubmitMethod()
+        options = ReadOptions(spool=spool, method=method, one_cluster=True, check_files=False)
         with _pool.calling("the schedd"):
             result = self._client().submit(text, options=options)
         for warning in result.warnings:

@@ -24,6 +24,7 @@ class ReadOptions:
     :param method: JobSubmitMethod of its jobs; below 0: that of submissions from Python.
     :param elsewhere: it is another's: no file or variable of this process is looked at.
     :param one_cluster: a second queue statement is an error.
+    :param check_files: its program and input files must be there already; else the run finds out.
     :param name: what messages call it, before the number of the line.
     """
 
@@ -31,6 +32,7 @@ class ReadOptions:
     method: int = -1
     one_cluster: bool = False
     elsewhere: bool = False
+    check_files: bool = True
     name: str = "<python>"
 
 
@@ -72,6 +74,7 @@ class DescriptionReader:
             before=[f"MY.JobSubmitMethod = {options.method}"] if options.method >= 0 else [],
             check_support=True,
             spool=options.spool,
+            check_files=options.check_files,
             elsewhere=options.elsewhere,
             owner=self._owner,
             first_cluster=first_cluster or None,

@@ -54,7 +54,8 @@ def parse(
     :param before: statements that stand before the description.
     :param append: statements that stand before each queue statement.
     :param spool: inputs are spooled; the jobs wait on hold for them.
-    :param check_files: whether the executable and input files must exist.
+    :param check_files: whether the executable and input files must exist. Proxies must in any case: their end is put
+        into the ads.
     :param elsewhere: the description is another's: no file, directory or variable of this process is looked at.
     :param check_support: whether commands that the pool does not carry out are rejected or warned about.
     :param first_cluster: id of the first cluster, when reserved.
@@ -75,7 +76,7 @@ def parse(
         error.args = tuple(_released(part) if isinstance(part, str) else part for part in error.args)
         raise submit_error(error) from None
     clusters = tuple(Cluster(data, index, count) for index, count in enumerate(data.counts()))
-    if facts["check_files"]:
+    if not elsewhere and not support.skips_file_checks((text, *before, *append)):
         _check_proxies(clusters, filename or "the description", moment, config)
     warnings = [_released(warning) for warning in data.warnings]
     if check_support and support.is_suspect((text, *before, *append)):

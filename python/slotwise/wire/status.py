@@ -32,6 +32,7 @@ _BY_CODE: dict[str, type[SlotwiseError]] = {
 _KINDS = frozenset(_BY_CODE.values())
 _BY_STATUS = {
     "NOT_FOUND": errors.NotFoundError,
+    "UNIMPLEMENTED": errors.NotFoundError,
     "ABORTED": errors.StaleClaimError,
     "PERMISSION_DENIED": errors.DeniedError,
     "UNAUTHENTICATED": errors.UnauthenticatedError,
@@ -55,6 +56,9 @@ def to_error(failure: grpc.RpcError, *, peer: str = "") -> SlotwiseError:
     if status == "DEADLINE_EXCEEDED":
         hint = "its process may be stopped or overloaded: `slotwise ping` shows which daemons answer"
         return kind(f"{peer or 'the daemon'} does not answer in time", hint=hint)
+    if status == "UNIMPLEMENTED":
+        hint = "a daemon of another kind, or of another version, answers there"
+        return kind(f"{peer or 'the daemon'} has no such call", hint=hint)
     if kind is errors.PeerUnavailableError:
         return kind(f"{peer or 'the daemon'} does not answer", hint="`slotwise up` starts what does not run")
     return kind(str(details or status))

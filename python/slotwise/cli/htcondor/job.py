@@ -46,7 +46,7 @@ def _submit(options: Namespace, call: Call) -> None:
     if queue not in ("", "1"):
         raise UsageError("Can only submit one job at a time", hint="`condor_submit` submits many")
     with call.schedd() as schedd:
-        result = schedd.submit(text, count=1, options=ReadOptions(method=_METHOD))
+        result = schedd.submit(text, count=1, options=ReadOptions(method=_METHOD, check_files=False))
     call.info(f"Job {result.cluster} was submitted.")
 
 

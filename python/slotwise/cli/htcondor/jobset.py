@@ -43,7 +43,7 @@ def _submit(options: Namespace, call: Call) -> None:
     with call.schedd() as schedd:
         for index, description in enumerate(found.descriptions()):
             try:
-                result = schedd.submit(description, options=ReadOptions(method=_METHOD))
+                result = schedd.submit(description, options=ReadOptions(method=_METHOD, check_files=False))
             except SlotwiseError as error:
                 call.error(f"Error while submitting job {index} from {name}:\n{error}")
                 if clusters:
