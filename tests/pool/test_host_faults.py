@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import resource
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -92,3 +95,33 @@ def test_a_schedd_out_of_descriptors_holds_no_job(make_pool: Callable[[str], Poo
     told = (pool.root / "it.log").read_text()
     assert (told.count("\n005 (") + told.startswith("005 ("), told.count("012 (")) == (4, 0)
     assert log.read_text().count("files of jobs wait") == 1
+
+
+@contextmanager
+def no_descriptor_left(pid: int) -> Iterator[None]:
+    """The process can open nothing more."""
+    former = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    highest = max(int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir())
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (highest + 1, former[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, former)
+
+
+def test_a_web_service_out_of_descriptors_says_so_once(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool("DAEMON_LIST = MASTER, WEB\nSLOTWISE_HTTP_PORT = 0\n")
+    pool.up()
+    log = pool.home.log / "WebLog"
+    web, (port,) = pool.pid("web"), re.findall(r"serving http://127\.0\.0\.1:(\d+)/", log.read_text())
+    assert web is not None
+    before = len(log.read_text().splitlines())
+    with ExitStack() as connections:
+        with no_descriptor_left(web):
+            # One of which there may be room for: what the service had open when it was looked at may be closed.
+            for _ in range(8):
+                connections.enter_context(socket.create_connection(("127.0.0.1", int(port))))
+            pool.until("it has met it", lambda: "connections wait to be accepted" in log.read_text())
+        pool.until("it accepts them", lambda: "connections are accepted again" in log.read_text())
+    told = log.read_text().splitlines()[before:]
+    assert sum("Too many open files" in line for line in told) == 1 and len(told) < 10
