@@ -88,8 +88,10 @@ def test_a_job_that_its_access_point_keeps_back_says_so(make_pool: Callable[[str
     pool.up()
     pool.until("the slot is advertised", lambda: pool.json("status"))
     submit(pool, "arguments = 0\nqueue\n")
-    pool.until("it has an autocluster", lambda: "AutoClusterId" in pool.json("q")[0])
-    told = pool.run("analyze", "1.0").stdout
-    assert "Its access point asks for no slots for " in told and "START_VANILLA_UNIVERSE" in told
+    pool.until("a cycle has passed it over", lambda: "KeptBackReason" in pool.json("q")[0])
+    reason = "START_VANILLA_UNIVERSE is not true for it: JobPrio > 5"
+    assert f"Its access point asks for no slots for it now: {reason}.\n" in pool.run("analyze", "1.0").stdout
+    assert f"Kept back by its access point: {reason}\n" in pool.run("q", "-better-analyze", "1.0").stdout
+    assert f"Kept back by its access point: {reason}\n" in pool.run("q", "-analyze", "1.0").stdout
     pool.run("prio", "-p", "7", "1.0")
     pool.until("it has run", lambda: not pool.json("q"))

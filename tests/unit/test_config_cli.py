@@ -35,6 +35,33 @@ def test_val_prints_the_value_alone(tmp_path: Path) -> None:
     assert run(tmp_path, "A = $(B)\n", "val", "-raw", "A")[1] == "$(B)\n"
 
 
+_PELICAN = "use FEATURE : PelicanRetryPolicy\n"
+_DELAY = "PelicanRetry_MinimumDelay = 3\n"
+_NOT_BY_ITSELF = "AUTO_USE_FEATURE_PelicanRetryPolicy = false\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "schedd", "tool"),
+    [
+        ("", "300", None),
+        (_PELICAN + _DELAY, "300", "3"),
+        (_DELAY + _PELICAN, "300", "300"),
+        (_DELAY, "300", "3"),
+        (f"SCHEDD.{_DELAY}", "3", None),
+        (_NOT_BY_ITSELF, None, None),
+        (_NOT_BY_ITSELF + _PELICAN + _DELAY, "3", "3"),
+        (_NOT_BY_ITSELF + _DELAY + _PELICAN, "300", "300"),
+    ],
+)
+def test_what_a_template_sets_that_is_used_by_itself_stands_behind_the_configuration(
+    tmp_path: Path, text: str, schedd: str | None, tool: str | None
+) -> None:
+    """The schedd uses FEATURE : PelicanRetryPolicy by itself. The values are those of HTCondor 25.14.1."""
+    for subsystem, value in (("SCHEDD", schedd), ("TOOL", tool)):
+        told = run(tmp_path, text, "val", "-subsystem", subsystem, "PelicanRetry_MinimumDelay")[1]
+        assert told == ("" if value is None else f"{value}\n")
+
+
 def test_val_json_is_one_object(tmp_path: Path) -> None:
     status, out, _ = run(tmp_path, "A = 1\nGRACEFULLY_REMOVE_JOBS = 2 > 1\n", "val", "--json", "A", "NOPE")
     assert json.loads(out) == {"A": "1", "NOPE": None}

@@ -276,6 +276,13 @@ def test_a_job_that_nobody_asks_a_slot_for_or_that_cools_down_says_so() -> None:
 
     assert "asks for no slots for ann@x now: START_VANILLA_UNIVERSE" in verdict()
     assert "asks for no slots" not in verdict(request)
+    job["KeptBackReason"] = "MAX_JOBS_RUNNING = 3, and 3 jobs run"
+    assert verdict() == "Its access point asks for no slots for it now: MAX_JOBS_RUNNING = 3, and 3 jobs run."
+    other = request.copy()
+    other["AutoClusterId"] = 8
+    assert verdict(other) == verdict()
+    assert verdict(request) == "The next cycle would give it free."  # asked for since
+    del job["KeptBackReason"]
     job.update(JobCoolDownExpiration=NOW + 60, VacateReason="it was too large")
     assert verdict().startswith("It is in cool-down until ") and verdict().endswith(": it was too large.")
 

@@ -14,6 +14,7 @@ from slotwise.classad.values import whole
 from slotwise.errors import SlotwiseError
 from slotwise.matchmaking.rows import JobExplanation
 from slotwise.matchmaking.snapshot import CycleInput
+from slotwise.model.job_status import JobStatus
 
 
 def kept_out(given: CycleInput, job: ClassAd, view: JobExplanation) -> str | None:
@@ -30,6 +31,8 @@ def kept_out(given: CycleInput, job: ClassAd, view: JobExplanation) -> str | Non
                 continue
             if (text := _refusing(given, "NEGOTIATOR_SUBMITTER_CONSTRAINT", ad)) is not None:
                 return f"NEGOTIATOR_SUBMITTER_CONSTRAINT keeps {view.submitter} out: {text} is not true for it."
+    if (reason := kept_back(job)) is not None and not _is_asked_for(given, job, view):
+        return f"Its access point asks for no slots for it now: {reason}."
     if _is_not_asked_for(given, job, view):
         return (
             f"Its access point asks for no slots for {view.submitter} now: START_VANILLA_UNIVERSE, MAX_JOBS_RUNNING,"
@@ -40,6 +43,13 @@ def kept_out(given: CycleInput, job: ClassAd, view: JobExplanation) -> str | Non
         text = given.knobs.values.get("NEGOTIATOR_SLOT_CONSTRAINT", "")
         return f"NEGOTIATOR_SLOT_CONSTRAINT keeps out all slots that match: {text} is not true for them."
     return None
+
+
+def kept_back(job: ClassAd) -> str | None:
+    """What the access point of an idle job has in its way, when it asks for no slots for it; None when it asks."""
+    if whole(job.get("JobStatus"), JobStatus.IDLE) != JobStatus.IDLE:
+        return None
+    return str(job.get("KeptBackReason", "") or "") or None
 
 
 def uncounted(given: CycleInput, view: JobExplanation) -> str | None:
@@ -63,6 +73,12 @@ def uncounted(given: CycleInput, view: JobExplanation) -> str | None:
 def _reason_of_cool_down(job: ClassAd) -> str:
     reason = str(job.get("VacateReason", "") or "")
     return f"{reason.rstrip('.')}." if reason else "its last run did not come to its end."
+
+
+def _is_asked_for(given: CycleInput, job: ClassAd, view: JobExplanation) -> bool:
+    """Whether there is a request for jobs like it: what its ad tells is from before then."""
+    number = whole(job.get("AutoClusterId"), -1)
+    return bool(given.requests.count(f"Submitter == {quote(view.submitter)} && AutoClusterId == {number}"))
 
 
 def _is_not_asked_for(given: CycleInput, job: ClassAd, view: JobExplanation) -> bool:

@@ -17,6 +17,7 @@ from slotwise.daemon import reach
 from slotwise.daemon.reach import Place
 from slotwise.errors import ConfigError, HostError
 from slotwise.home import PoolHome
+from slotwise.observe.outage import Outage
 from slotwise.shared_port.request import LONGEST, Request, read_request, reply
 from slotwise.shared_port.splice import splice
 from slotwise.wire import call, origin, socket_path
@@ -146,10 +147,11 @@ class Passage:
 
     async def accept(self, listening: socket.socket) -> None:
         """Take connections for ever."""
-        loop = asyncio.get_running_loop()
+        loop, outage = asyncio.get_running_loop(), Outage(_log)
         while True:
             try:
                 self._take(*await loop.sock_accept(listening))
+                outage.over(loop.time(), "connections are accepted")
                 # A crowd that waits in front of others is taken, and closed, at once.
                 for _ in range(_AT_ONCE):
                     self._take(*listening.accept())
@@ -157,6 +159,7 @@ class Passage:
                 continue
             except OSError as error:
                 if error.errno not in (errno.ECONNABORTED, errno.EPROTO):
+                    outage.failed(loop.time(), "connections wait to be accepted: %s", error.strerror)
                     await asyncio.sleep(_BREATH_S)
 
     def _take(self, taken: socket.socket, address: tuple[object, ...]) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import socket
 import ssl
+import time
 from asyncio import sslproto
 from collections.abc import Callable, Iterator
-from typing import cast
+from typing import Any, cast
 
 import h11
 import uvicorn
@@ -17,9 +19,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from slotwise.config import Config
 from slotwise.daemon import owner, privileges
+from slotwise.daemon.host_faults import is_shortage
 from slotwise.daemon.registry import DAEMONS
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import HostError
+from slotwise.observe.outage import Outage
 from slotwise.web.access import Gate
 from slotwise.web.api import application
 from slotwise.web.exposition import Scraper
@@ -48,6 +52,34 @@ _SHARE_EACH = 4
 HANDSHAKE_S, _WITH_HANDSHAKES = 10.0, 2
 
 
+#: Connections that may wait to be accepted. asyncio tries as many in one turn, also when the first finds no descriptor.
+_BACKLOG = 128
+
+
+class Accepting:
+    """Tells of connections that are not accepted for want of descriptors or memory: at the beginning, now and then, and
+    at the end. asyncio reports it once a second for each connection that might wait, with a trace each time.
+
+    It is the handler of an event loop's exceptions.
+    """
+
+    def __init__(self) -> None:
+        self._outage = Outage(_log)
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Take what the loop reports; of other exceptions what is usual becomes."""
+        error = context.get("exception")
+        if isinstance(error, OSError) and is_shortage(error.errno) and "socket" in context:
+            text = "connections wait to be accepted: %s (errno %d)"
+            self._outage.failed(time.monotonic(), text, os.strerror(error.errno or 0), error.errno)
+        else:
+            loop.default_exception_handler(context)
+
+    def works(self) -> None:
+        """A connection has been accepted."""
+        self._outage.over(time.monotonic(), "connections are accepted")
+
+
 class Peers:
     """The connections of each caller: an account where they come over the loopback interface, else an address.
 
@@ -56,6 +88,7 @@ class Peers:
 
     def __init__(self, most_each: int, most: int) -> None:
         self.most_each, self.most = most_each, most
+        self.accepting = Accepting()
         self._open: dict[str, dict[Connection | Handshake, None]] = {}
 
     def enter(self, connection: Connection | Handshake) -> str:
@@ -64,6 +97,7 @@ class Peers:
 
         :returns: its caller; empty: it is not taken.
         """
+        self.accepting.works()
         who = _whose(connection)
         own = self._open.get(who, {})
         crowded = own if len(own) >= self.most_each else None
@@ -253,6 +287,7 @@ class Web:
                 access_log=False,
                 server_header=False,
                 lifespan="off",
+                backlog=_BACKLOG,
                 limit_concurrency=settings.connections,
                 timeout_keep_alive=_IDLE_S,
                 timeout_graceful_shutdown=_GRACE_S,
@@ -287,6 +322,7 @@ class Web:
                 f"cannot listen on {config.host}:{config.port}: {error.strerror}",
                 hint="SLOTWISE_HTTP_PORT names another port, 0 takes a free one",
             ) from None
+        asyncio.get_running_loop().set_exception_handler(self._peers.accepting)
         port = listener.getsockname()[1]
         scheme = "https" if config.is_ssl else "http"
         self._serving = asyncio.create_task(self._server.serve([listener]), name="http")

@@ -198,6 +198,38 @@ async def test_start_vanilla_universe_decides_which_jobs_start(tmp_path: Path) -
         await schedd.stop()
 
 
+@pytest.mark.parametrize(
+    ("knobs", "reason"),
+    [
+        ({"MAX_JOBS_RUNNING": "1"}, "MAX_JOBS_RUNNING = 1, and 1 jobs run"),
+        (
+            {"START_VANILLA_UNIVERSE": "OWNER.JobsRunning < 1"},
+            "START_VANILLA_UNIVERSE is not true for it: OWNER.JobsRunning < 1",
+        ),
+    ],
+)
+async def test_a_job_tells_what_keeps_slots_from_being_asked_for_it(
+    tmp_path: Path, knobs: dict[str, str], reason: str
+) -> None:
+    schedd = await RunningAccessPoint(tmp_path / "pool").start(**knobs)
+    point = ExecutionPoint(tmp_path / "ep.sock", schedd.daemon_token)
+    point.script = lambda ad: Script(until_killed=True)
+    await point.start()
+    try:
+        await schedd.submit(3)
+        assert await schedd.negotiate(point.address)
+
+        async def one_runs() -> bool:
+            return [ad["JobStatus"] for ad in await schedd.jobs()].count(2) == 1
+
+        await schedd.until(one_runs)
+        assert await schedd.negotiate(point.address) == 0
+        assert [ad["KeptBackReason"] for ad in await schedd.jobs() if "KeptBackReason" in ad] == [reason]
+    finally:
+        await point.stop()
+        await schedd.stop()
+
+
 async def test_start_vanilla_universe_counts_the_jobs_of_each_user(tmp_path: Path) -> None:
     """Also while the jobs of one match start; and what is undefined starts no job."""
     text = "OWNER.JobsRunning < 1 && JOB.Ready"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
 import os
 import ssl
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from slotwise.web.server import Connection, Handshake, Peers, secured
+from slotwise.web.server import Accepting, Connection, Handshake, Peers, secured
 from uvicorn.server import ServerState
 
 from tests.support.certificates import Authority
@@ -226,3 +228,20 @@ def test_a_file_has_time_while_enough_of_it_comes() -> None:
                 writer.close()
 
     assert b"200 OK" in asyncio.run(talk())
+
+
+def test_a_shortage_that_goes_on_is_one_line_for_all_that_asyncio_reports(caplog: pytest.LogCaptureFixture) -> None:
+    async def report() -> None:
+        loop, accepting = asyncio.get_running_loop(), Accepting()
+        loop.set_exception_handler(accepting)
+        for _ in range(100):
+            no_descriptor = OSError(errno.EMFILE, "Too many open files")
+            loop.call_exception_handler({"message": "socket.accept()", "exception": no_descriptor, "socket": None})
+        loop.call_exception_handler({"message": "something else", "exception": OSError(errno.EMFILE, "of a file")})
+        accepting.works()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(report())
+    told = [record.getMessage().split("\n")[0] for record in caplog.records]
+    assert told[:2] == ["connections wait to be accepted: Too many open files (errno 24)", "something else"]
+    assert [line.partition(", after")[0] for line in told[2:]] == ["connections are accepted again"]

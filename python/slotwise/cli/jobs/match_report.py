@@ -10,6 +10,7 @@ from slotwise.classad.values import Value, number, whole
 from slotwise.matchmaking.clauses import bare, clauses_of
 from slotwise.matchmaking.failed_starts import failed_start
 from slotwise.matchmaking.fit import Fit, Obstacle, ReverseFit, Step
+from slotwise.matchmaking.kept_out import kept_back
 from slotwise.matchmaking.rows import JsonObject
 
 _STATES = {
@@ -40,6 +41,8 @@ def state(job: ClassAd, name: str, alike: ClassAd | None = None) -> str:
     if (start := failed_start(job)) is not None:
         lines += start.lines()
     failed, matched = job.get("LastRejMatchTime"), job.get("LastMatchTime")
+    if (reason := kept_back(job)) is not None:
+        lines.append(f"Kept back by its access point: {reason}")
     lines.append(f"Last successful match: {_moment(matched)}" if matched else "No successful match recorded.")
     if not (failed and number(failed) > number(matched)) and alike is not None:
         job, failed = alike, alike.get("LastRejMatchTime")

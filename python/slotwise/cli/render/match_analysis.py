@@ -10,6 +10,7 @@ from msgspec import Struct
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.values import number, whole
 from slotwise.matchmaking.failed_starts import failed_start
+from slotwise.matchmaking.kept_out import kept_back
 from slotwise.matchmaking.numbered_clauses import Count, Step, judge, steps_of
 from slotwise.matchmaking.slot_verdicts import Priorities, Verdict, Verdicts
 
@@ -278,6 +279,8 @@ def matches(job: ClassAd, said: str, alike: Alike | None) -> str:
     parts = [f"\n{name_of(job)}:  {said}\n\n"] if said else []
     if (failed := failed_start(job)) is not None:
         parts += [f"{line}\n" for line in failed.lines()]
+    if (reason := kept_back(job)) is not None:
+        parts.append(f"Kept back by its access point: {reason}\n")
     matched, rejected = whole(job.get("LastMatchTime")), whole(job.get("LastRejMatchTime"))
     if matched:
         parts.append(f"Last successful match: {time.ctime(matched)}\n")

@@ -160,8 +160,7 @@ class Requests:
                     self._ad(request)
                     for request in requests[start : start + _PIECE]
                     if request.first.cluster.jobs.get(request.first.proc) is request.first  # it may have left meanwhile
-                    and self._limits.room_of(request.first.cluster) != 0
-                    and self._limits.may_start(request.first)
+                    and self._is_asked_for(request.first)
                 ]
                 if constraint:
                     ads = [ad for ad in ads if _holds(constraint, ad, now)]
@@ -173,6 +172,13 @@ class Requests:
             if ads:
                 self.sent += len(ads)
                 yield pack_ads(ads)
+
+    def _is_asked_for(self, job: Job) -> bool:
+        """Whether slots are asked for a job; its ad tells what keeps it back (KeptBackReason)."""
+        reason = self._limits.kept_back(job)
+        if self._ads.text(job, "KeptBackReason") != (reason or ""):
+            self._ads.set(job.key, {"KeptBackReason": reason})
+        return reason is None
 
     def _ad(self, request: Request) -> ClassAd:
         ad = self._ads.ad(request.first)

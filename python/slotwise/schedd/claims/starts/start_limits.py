@@ -15,6 +15,7 @@ from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.policy.start import StartPolicy, owner_ad
+from slotwise.schedd.storage.batch import RecordKind
 from slotwise.schedd.users.running_limits import Limited, RunningLimits, holds_for
 
 
@@ -82,6 +83,18 @@ class StartLimits:
                 for limit in limits:
                     rooms[limit] -= 1
         return taken
+
+    def kept_back(self, job: Job) -> str | None:
+        """What keeps slots from being asked for a runnable job now, in words; None when nothing does."""
+        if not self.room():
+            return f"MAX_JOBS_RUNNING = {self.jobs_running_most}, and {len(self._claim_table.runs)} jobs run"
+        for (kind, name), room in self._rooms([job.cluster]).items():
+            if room <= 0:
+                whose = "user" if kind == RecordKind.USER else "project"
+                return f"{whose} {name} has as many jobs running or about to start as its MaxJobsRunning allows"
+        if not self.may_start(job):
+            return f"START_VANILLA_UNIVERSE is not true for it: {self.policy.expression}"
+        return None
 
     def may_start(self, job: Job, slot: Callable[[], ClassAd] | None = None) -> bool:
         """Whether START_VANILLA_UNIVERSE lets a job start now, on a slot; without one: on some slot."""
