@@ -70,8 +70,9 @@ search: build ## The properties once more, on new random examples and many of th
 		$(BIN)/python -m pytest tests/property -q
 	SLOTWISE_FUZZ_CALLS=20000 SLOTWISE_FUZZ_SEED=$$(date +%s) $(BIN)/python -m pytest tests/pool/test_fuzz.py -q
 
-test-faults: build ## Random faults on a live pool (MINUTES, 60; SEED), and then what is lost, doubled or stuck (root, for full disks)
-	$(BIN)/python -m tests.faults --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED)) $(if $(KEEP),--keep)
+test-faults: build ## Random faults on a live pool (MINUTES, 60; SEED; ONE_HOST), and then what is lost, doubled or stuck (root, for hosts and full disks)
+	$(BIN)/python -m tests.faults --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED)) $(if $(KEEP),--keep) \
+		$(if $(ONE_HOST),--one-host)
 
 test-guest: build ## Host tests in emulated guests: cgroup version 2, LVM, Docker below systemd, machines that sleep (up to an hour; root)
 	@status=0; export PYTHON=$(abspath $(BIN))/python; \

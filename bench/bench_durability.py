@@ -2,7 +2,8 @@
 
 An access point on the disk of ``--directory``, with callers that submit one job after another, each as soon as the
 former is acknowledged, and a pretended execution point whose jobs end at once with an output of a few bytes. The time
-of one flush of that disk is measured beside it, as all else depends on it.
+of one flush of that disk is measured beside it, as all else depends on it. ``--flush-takes 5`` makes each take 5 ms
+longer (strace holds the calls up), as on a disk that has to write before it answers.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tests.support.access_point import RunningAccessPoint
 from tests.support.execution_point import ExecutionPoint, Script
 
 OUT = Path(__file__).parent / "out"
+FLUSHES = "fsync,fdatasync,syncfs"
 SETTINGS: dict[str, dict[str, str]] = {
     "FULL": {},
     "FULL, ENABLE_USERLOG_FSYNC": {"ENABLE_USERLOG_FSYNC": "true"},
@@ -91,13 +93,27 @@ async def runs(root: Path, knobs: dict[str, str], jobs: int) -> float:
     return jobs / took
 
 
+def hold_up(milliseconds: float) -> None:
+    """Run this anew under strace, which lets each flush end so much later.
+
+    :raises OSError: where there is no strace.
+    """
+    words = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", f"trace={FLUSHES}"]
+    words += ["-e", f"inject={FLUSHES}:delay_exit={int(1000 * milliseconds)}"]
+    words += [sys.executable, *sys.argv, "--flush-takes", "0"]
+    os.execvp(words[0], words)
+
+
 def main() -> None:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--directory", default="/var/tmp", help="on the disk to measure (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=400, help="of each measurement (default: %(default)s)")
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--flush-takes", type=float, default=0, metavar="MS", help="longer, for each flush")
     asked = parser.parse_args()
+    if asked.flush_takes:
+        hold_up(asked.flush_takes)
     logging.getLogger().setLevel(logging.ERROR)
     report = Report("durability")
     report.add("a flush of this disk", "ms", statistics.quantiles(flush_ms(asked.directory), n=10)[4])

@@ -19,21 +19,10 @@ from pathlib import Path
 
 from tests.faults.blows import Blows
 from tests.faults.set_time import SetTime, library
+from tests.faults.site import one_host, refusal, several_hosts
 from tests.faults.verdict import Seen, judge
-from tests.support import host
 from tests.support.pool import Pool
-from tests.support.small_disk import SmallDisk, small_disk
 
-CONFIG = """
-NUM_CPUS = 16
-MEMORY = 4096
-NEGOTIATOR_INTERVAL = 1
-MASTER_BACKOFF_CEILING = 2
-RESERVED_DISK = 0
-JOB_LEASE = 60
-SLOTWISE_USE_GPUS = false
-MOUNT_UNDER_SCRATCH =
-"""
 #: What cannot be written on a full disk is the job's own loss: it fails, and is run again.
 SCRIPT = """#!/bin/sh -e
 exec 9>>"$1/locks/$2"
@@ -46,21 +35,22 @@ echo "end $2" >> "$1/ledger"
 """
 #: Jobs that are kept in the queue, and those of one submission.
 IN_QUEUE, AT_A_TIME = 40, 10
-#: How long nothing may change at the end before what is left counts as stuck, seconds. Leases are shorter.
-QUIET_S = 300
+#: How long a job runs on without its access point, and how long nothing may change at the end before what is left
+#: counts as stuck, seconds.
+LEASE_S, QUIET_S = 60, 300
 _ENTRY = re.compile(r"^(\d{3}) \((\d+)\.(\d+)\.\d+\)", re.MULTILINE)
 
 
 class Trial:
-    """One pool, its jobs and what is seen of them.
+    """The jobs of a pool, and what is seen of them.
 
-    :param home: a directory for the pool, ``users`` one for event logs and outputs.
+    :param base: a directory for their ledger and locks.
+    :param pool: the access point.
+    :param users: where event logs and outputs go.
     """
 
-    def __init__(self, base: Path, home: Path, users: Path) -> None:
-        self.pool = Pool(home, CONFIG)
-        self.pool.forks = False  # the clocks of its processes are set by a library
-        self._base, self._users = base, users
+    def __init__(self, base: Path, pool: Pool, users: Path) -> None:
+        self._pool, self._base, self._users = pool, base, users
         self._acknowledged: set[str] = set()
         (users / "logs").mkdir()
         # Where this is run by root, jobs run as nobody.
@@ -90,9 +80,9 @@ class Trial:
             f"initialdir = {self._users}\nshould_transfer_files = YES\nwhen_to_transfer_output = ON_EXIT\n"
             "transfer_output_files = made.$(Cluster).$(Process)\noutput = said.$(Cluster).$(Process)\n"
             f"log = {self._users}/logs/$(Cluster)\nrequest_memory = 10\nrequest_disk = 100\n"
-            f"max_retries = 1000\nqueue {AT_A_TIME}\n"
+            f"max_retries = 1000\njob_lease_duration = {LEASE_S}\nqueue {AT_A_TIME}\n"
         )
-        done = self.pool.run("submit", "-terse", str(description), check=False)
+        done = self._pool.run("submit", "-terse", str(description), check=False)
         if done.returncode == 0 and (found := re.match(r"(\d+)\.", done.stdout)):
             self._acknowledged.update(f"{found[1]}.{proc}" for proc in range(AT_A_TIME))
 
@@ -106,7 +96,7 @@ class Trial:
 
     def queue(self) -> dict[str, int]:
         """JobStatus of the jobs in the queue, by id."""
-        said = self.pool.run("q", "-allusers", "-af", "ClusterId", "ProcId", "JobStatus").stdout
+        said = self._pool.run("q", "-allusers", "-af", "ClusterId", "ProcId", "JobStatus").stdout
         return {f"{cluster}.{proc}": int(status) for cluster, proc, status in map(str.split, said.splitlines())}
 
     def drain(self) -> Counter[str]:
@@ -120,15 +110,15 @@ class Trial:
             elif time.monotonic() - changed_at > QUIET_S:
                 break
             if 5 in left.values():
-                said = self.pool.run("q", "-allusers", "-hold", "-af", "HoldReasonCode", "HoldReason").stdout
+                said = self._pool.run("q", "-allusers", "-hold", "-af", "HoldReasonCode", "HoldReason").stdout
                 holds.update(line[:100] for line in said.splitlines())
-                self.pool.run("release", "-all", check=False)
+                self._pool.run("release", "-all", check=False)
             time.sleep(1)
         return holds
 
     def seen(self) -> Seen:
         """All that is left."""
-        said = self.pool.run("history", "-af", "ClusterId", "ProcId", "JobStatus").stdout
+        said = self._pool.run("history", "-af", "ClusterId", "ProcId", "JobStatus").stdout
         rows = [line.split() for line in said.splitlines()]
         return Seen(
             acknowledged=self._acknowledged,
@@ -146,28 +136,33 @@ class Trial:
         return False
 
 
-def run(seed: int, minutes: float, keep: bool) -> int:
-    """Returns the exit status."""
+def run(seed: int, minutes: float, keep: bool, one: bool) -> int:
+    """Returns the exit status.
+
+    :param one: on one host, even where there can be several.
+    """
     choose = random.Random(seed)
     base = Path(tempfile.mkdtemp(prefix="sw-faults-", dir="/var/tmp"))
-    with contextlib.ExitStack() as disks:
-        home: SmallDisk | None = None
-        users: SmallDisk | None = None
-        if refusal := host.loop_mounts():
-            print(f"no disks are filled: {refusal}")
-        else:
-            home, users = disks.enter_context(small_disk(300)), disks.enter_context(small_disk(60))
-        trial = Trial(base, home.at if home else base / "home", users.at if users else base)
+    if not one and (why := refusal()):
+        print(f"on one host: {why}")
+        one = True
+    with contextlib.ExitStack() as undo:
+        if not keep:
+            undo.callback(shutil.rmtree, base, ignore_errors=True)
+        site = undo.enter_context((one_host if one else several_hosts)(base))
         clock: SetTime | None = None
         if library():
-            clock = SetTime(trial.pool, base / "time")
+            for host in site.hosts:
+                host.forks = False  # the clocks of its processes are set by a library
+            clock = SetTime(site.hosts, base / "time")
         else:
             print("no clock jumps: libfaketime is not here")
-        blows = Blows(trial.pool, choose, home, users, clock)
-        print(f"seed {seed}, {minutes:g} minutes, {base}: {', '.join(sorted(blows.kinds))}", flush=True)
+        trial = Trial(base, site.access_point, site.users)
         dealt: Counter[str] = Counter()
         try:
-            trial.pool.up()
+            site.up()
+            blows = Blows(site, choose, clock)
+            print(f"seed {seed}, {minutes:g} minutes, {base}: {', '.join(sorted(blows.kinds))}", flush=True)
             began = time.monotonic()
             while (passed_s := time.monotonic() - began) < 60 * minutes:
                 trial.feed(choose)
@@ -183,16 +178,11 @@ def run(seed: int, minutes: float, keep: bool) -> int:
             for reason, count in holds.most_common(10):
                 print(f"held and released: {count} times {reason}")
             print("\n".join(verdict.lines()))
-            if verdict and keep:
-                shutil.copytree(trial.pool.home.log, base / "log-of-daemons", dirs_exist_ok=True)
             return 1 if verdict else 0
         finally:
-            for disk in (home, users):
-                if disk is not None:
-                    disk.make_room()
-            trial.pool.destroy()
-            if not keep:
-                shutil.rmtree(base, ignore_errors=True)
+            if keep:
+                for number, host in enumerate(site.hosts):
+                    shutil.copytree(host.home.log, base / f"log-of-daemons.{number}", dirs_exist_ok=True)
 
 
 def main() -> int:
@@ -201,8 +191,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--keep", action="store_true", help="leave what the jobs wrote, and the daemons' logs")
+    parser.add_argument("--one-host", action="store_true", help="even where hosts can be network namespaces")
     asked = parser.parse_args()
-    return run(asked.seed, asked.minutes, asked.keep)
+    return run(asked.seed, asked.minutes, asked.keep, asked.one_host)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from tests.support.pool import Pool
@@ -16,22 +17,23 @@ def library() -> str:
 
 
 class SetTime:
-    """The time of day of all processes of a pool that is not up yet.
+    """The time of day of all processes of pools, those of the hosts of one pool, that are not up yet.
 
     Time that is measured, and not read from a clock, passes as it does.
     """
 
-    def __init__(self, pool: Pool, file: Path) -> None:
+    def __init__(self, pools: Iterable[Pool], file: Path) -> None:
         self._file = file
         self.by(0)
         file.chmod(0o644)
-        pool.env |= {
-            "LD_PRELOAD": library(),
-            "FAKETIME_TIMESTAMP_FILE": str(file),
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            "FAKETIME_CACHE_DURATION": "1",
-            "FAKETIME_DONT_RESET": "1",
-        }
+        for pool in pools:
+            pool.env |= {
+                "LD_PRELOAD": library(),
+                "FAKETIME_TIMESTAMP_FILE": str(file),
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                "FAKETIME_CACHE_DURATION": "1",
+                "FAKETIME_DONT_RESET": "1",
+            }
 
     def by(self, seconds: int) -> None:
         """Their clocks differ from the host's by so many seconds, within a second."""

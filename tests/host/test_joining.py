@@ -16,6 +16,7 @@ from slotwise.wire.address import lookup
 
 from tests.support.host import needs, network_namespaces
 from tests.support.namespaces import Host, wired
+from tests.support.several_hosts import kinds, run_job
 from tests.support.waiting import LIMIT_S, PATIENCE
 
 pytestmark = [
@@ -125,13 +126,13 @@ def test_hosts_join_run_a_job_over_tls_and_are_removed(hosts: dict[str, Host]) -
     key = (ep.home.root / "tls" / "host.key").read_text()
     assert not any(key in path.read_text(errors="replace") for path in cm.home.root.rglob("*") if path.is_file())
 
-    ap.until("all have advertised", lambda: _kinds(ap) >= {"Scheduler", "Machine", "Negotiator", "Collector"})
+    ap.until("all have advertised", lambda: kinds(ap) >= {"Scheduler", "Machine", "Negotiator", "Collector"})
     assert _states(cm) == {"cm.example": "up", "ap.example": "up", "ep.example": "up"}
-    assert _run_job(ap, "first") == "ep.example\n"
+    assert run_job(ap, "first") == "ep.example\n"
     assert cm.run("node", "drain", "ep.example").returncode == 0
     cm.until("it drains", lambda: _states(cm)["ep.example"] == "draining")
     cm.run("node", "drain", "--cancel", "ep.example")
-    ap.until("the machine takes jobs again", lambda: _run_job(ap, "second") == "ep.example\n")
+    ap.until("the machine takes jobs again", lambda: run_job(ap, "second") == "ep.example\n")
 
     assert "may not call" in _asked(ep, ap)
     long = "executable = /bin/sleep\narguments = 1000\nlog = long.log\nrequest_disk = 10M\nqueue\n"
@@ -140,11 +141,11 @@ def test_hosts_join_run_a_job_over_tls_and_are_removed(hosts: dict[str, Host]) -
     ap.until("it runs", lambda: "Job executing" in (ap.root / "long.log").read_text())
     cm.run("node", "remove", "ep.example")
     assert _states(cm)["ep.example"] == "removed"
-    assert "Machine" not in _kinds(ap)
+    assert "Machine" not in kinds(ap)
     refused = ep.run("status", "-any", check=False)
     assert refused.returncode and "has been removed from the pool" in refused.stderr
     ap.until("access points refuse it", lambda: "has been removed" in _asked(ep, ap))
-    assert "Machine" not in _kinds(ap), "its daemons have not come back"
+    assert "Machine" not in kinds(ap), "its daemons have not come back"
     # What runs there is given up, and its job waits for another host.
     ap.until("the job is idle", lambda: ap.run("q", "-af", "JobStatus").stdout == "1\n")
     told = (ap.root / "long.log").read_text()
@@ -156,8 +157,8 @@ def test_hosts_join_run_a_job_over_tls_and_are_removed(hosts: dict[str, Host]) -
     used = ep.run("node", "install", "--role", "ep", "--token-file", str(token), check=False)
     assert used.returncode and "has been used" in used.stderr
     _joined_by_approval(cm, ep, "--role", "ep", "--join", "cm.example", "--fingerprint", fingerprint)
-    ap.until("it is back", lambda: "Machine" in _kinds(ap))
-    assert _run_job(ap, "third") == "ep.example\n"
+    ap.until("it is back", lambda: "Machine" in kinds(ap))
+    assert run_job(ap, "third") == "ep.example\n"
     ap.until("the job runs again", lambda: (ap.root / "long.log").read_text().count("Job executing") >= 2)
     ap.run("rm", "-all")
 
@@ -276,8 +277,8 @@ def test_hosts_with_certificates_of_their_site_join_and_take_over_new_ones(hosts
     for host, options in ((ap, given), (ep, site.give(ep))):
         said = _joined_by_approval(cm, host, "--role", host.name, "--join", "cm.example", *options)
         assert f"{host.name}.example is in the pool" in said
-    ap.until("all have advertised", lambda: _kinds(ap) >= {"Scheduler", "Machine", "Negotiator", "Collector"})
-    assert _run_job(ap, "first") == "ep.example\n"
+    ap.until("all have advertised", lambda: kinds(ap) >= {"Scheduler", "Machine", "Negotiator", "Collector"})
+    assert run_job(ap, "first") == "ep.example\n"
 
     # The site renews certificates with new keys: no daemon is started again, and all show them.
     before = {host: host.pids() for host in hosts.values()}
@@ -287,7 +288,7 @@ def test_hosts_with_certificates_of_their_site_join_and_take_over_new_ones(hosts
             "its new certificate is shown",
             lambda at=host: ap.python(_SHOWN, f"{at.name}.example", "9618") == site.shown(at),
         )
-    assert _run_job(ap, "second") == "ep.example\n"
+    assert run_job(ap, "second") == "ep.example\n"
     assert cm.run("status", "-direct", "ep.example", check=False).returncode == 0
     assert {host: host.pids() for host in hosts.values()} == before
     cm.run("node", "remove", "ep.example")
@@ -301,19 +302,6 @@ def _certificate(host: Host) -> str:
     return (host.home.root / "tls" / "host.pem").read_text()
 
 
-def _kinds(host: Host) -> set[str]:
-    return set(host.run("status", "-any", "-af", "MyType", check=False).stdout.split())
-
-
 def _asked(host: Host, ap: Host) -> str:
     """What an access point says to another host's daemons, which may not see its queue in any case."""
     return host.python(_ASK, lookup(ap.home, "schedd").reach)
-
-
-def _run_job(ap: Host, name: str) -> str:
-    # The usual request of 1 GiB of disk is more than a host with a small /tmp has.
-    text = f"executable = /bin/hostname\noutput = {name}.out\nlog = {name}.log\nrequest_disk = 10M\nqueue\n"
-    (ap.root / f"{name}.sub").write_text(text)
-    ap.run("submit", f"{name}.sub")
-    ap.run("wait", "-wait", str(int(LIMIT_S)), f"{name}.log")
-    return (ap.root / f"{name}.out").read_text()

@@ -10,9 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.host.test_several_hosts import _join, _kinds, hosts
+from tests.host.test_several_hosts import hosts
 from tests.support.host import firewall, need, needs, network_namespaces, programs
 from tests.support.namespaces import Host
+from tests.support.several_hosts import join, kinds
 from tests.support.waiting import LIMIT_S
 
 __all__ = ["hosts"]
@@ -160,8 +161,8 @@ def test_an_execution_point_behind_nat_runs_jobs_that_can_be_visited(hosts: dict
     cm, ap, ep = hosts.values()
     with _behind_a_router(ep):
         _configure(ep, "CCB_ADDRESS = $(COLLECTOR_HOST)\n")
-        _join(cm, ap, ep)
-        ep.until("all have advertised", lambda: _kinds(ap) >= ALL)
+        join(cm, ap, ep)
+        ep.until("all have advertised", lambda: kinds(ap) >= ALL)
         assert "10.77.0.99" in _callers(cm, 9618) and "192.168.7.2" not in _callers(cm, 9618)
         assert ap.python(_REACHES, "ep.example") == "no way\n"
         assert _transfer(ap) == "ep.example\n" + "x" * 100_000
@@ -187,8 +188,8 @@ def test_hosts_behind_one_nat_call_each_other_and_the_rest_of_the_pool_their_bro
     with _behind_a_router(ap, ep):
         for host in (ap, ep):
             _configure(host, "CCB_ADDRESS = $(COLLECTOR_HOST)\nPRIVATE_NETWORK_NAME = lab.example\n")
-        _join(cm, ap, ep)
-        ep.until("all have advertised", lambda: _kinds(ap) >= ALL)
+        join(cm, ap, ep)
+        ep.until("all have advertised", lambda: kinds(ap) >= ALL)
         address = ap.run("status", "-startd", "-af", "MyAddress").stdout
         assert "CCBID=cm.example:9618" in address and "PrivNet=lab.example&PrivAddr=ep.example:9618" in address
         # The negotiator calls the access point by the broker, which calls the execution point directly.
@@ -209,8 +210,8 @@ def test_one_open_port_a_host_is_enough_with_ipv6_alone(hosts: dict[str, Host]) 
     for host in hosts.values():
         _guard(host, 9618)
         _configure(host, "SLOTWISE_LISTEN = ::\n")
-    _join(cm, ap, ep)
-    ep.until("all have advertised", lambda: _kinds(ap) >= ALL)
+    join(cm, ap, ep)
+    ep.until("all have advertised", lambda: kinds(ap) >= ALL)
     shown = ap.run("status", "-any", "-af", "MyAddress").stdout.split()
     shown = [at for at in shown if at != "undefined"]  # ads that are no daemon's
     assert "ep.example:9618?sock=startd" in shown and all(":9618" in at for at in shown), shown
@@ -235,8 +236,8 @@ def test_hosts_that_let_nothing_in_run_jobs_through_their_broker(hosts: dict[str
     for host in (ap, ep):
         _guard(host, None)
         _configure(host, "CCB_ADDRESS = $(COLLECTOR_HOST)\nSHARED_PORT_PORT = 0\n")
-    _join(cm, ap, ep)
-    ep.until("all have advertised", lambda: _kinds(ap) >= ALL)
+    join(cm, ap, ep)
+    ep.until("all have advertised", lambda: kinds(ap) >= ALL)
     address = ap.run("status", "-startd", "-af", "MyAddress").stdout
     assert "CCBID=cm.example:9618" in address, address
     assert _transfer(ap) == "ep.example\n" + "x" * 100_000
@@ -273,8 +274,8 @@ def test_a_forwarded_port_is_called_from_outside_and_the_host_itself_from_inside
     inside = "PRIVATE_NETWORK_NAME = lab.example\n"
     _configure(cm, inside)
     _configure(ep, inside + "TCP_FORWARDING_HOST = gate.example\n")
-    _join(cm, ap, ep)
-    ep.until("all have advertised", lambda: _kinds(ap) >= ALL)
+    join(cm, ap, ep)
+    ep.until("all have advertised", lambda: kinds(ap) >= ALL)
     address = ap.run("status", "-startd", "-af", "MyAddress").stdout
     assert address == ("gate.example:9618?alias=ep.example&PrivNet=lab.example&PrivAddr=ep.example:9618&sock=startd\n")
     assert _transfer(ap).startswith("ep.example\n")
@@ -290,14 +291,14 @@ def test_a_glide_in_that_nobody_can_connect_to_runs_jobs_through_the_broker(host
     _guard(cm, 9618)
     _guard(ap, 9618)
     _guard(ep, None)
-    _join(cm, ap)
+    join(cm, ap)
     token = ep.root / "glidein.token"
     cm.run("token", "glidein", "--file", str(token))
     assert "cm.example:9618" in token.read_text()
     words = ("glidein", "--token", str(token), "--broker", "--idle", "12s", "--site", "far")
     with ThreadPoolExecutor(1) as beside:
         glidein = beside.submit(ep.run, *words, check=False, timeout=4 * LIMIT_S, TMPDIR="/tmp")
-        ap.until("it has advertised", lambda: _kinds(ap) >= ALL)
+        ap.until("it has advertised", lambda: kinds(ap) >= ALL)
         address = ap.run("status", "-startd", "-af", "MyAddress").stdout
         assert "CCBID=cm.example:9618" in address and "key=" in address, address
         assert _transfer(ap) == "ep.example\n" + "x" * 100_000

@@ -17,43 +17,13 @@ from tests.support.accounts import HostUser, host_users
 from tests.support.host import needs, network_namespaces
 from tests.support.namespaces import Host, wired
 from tests.support.open_installation import opened
+from tests.support.several_hosts import DAEMONS, certificates, config, join, kinds, run_job
 from tests.support.waiting import LIMIT_S
 
 pytestmark = [
     pytest.mark.host,
     needs(network_namespaces),
 ]
-
-COMMON = """
-CONDOR_HOST = cm.example
-UID_DOMAIN = example
-SLOTWISE_LISTEN = 0.0.0.0
-NUM_CPUS = 2
-AUTH_SSL_SERVER_CERTFILE = {tls}/{host}.pem
-AUTH_SSL_SERVER_KEYFILE = {tls}/{host}.key
-AUTH_SSL_CLIENT_CAFILE = {tls}/ca.pem
-DAEMON_LIST = {daemons}
-SLOTWISE_START_TIMEOUT = {start_s:g}
-# A job that comes before the slot of the one before is told to be free waits for the next cycle.
-NEGOTIATOR_INTERVAL = 5
-"""
-DAEMONS = {"cm": "MASTER, COLLECTOR, NEGOTIATOR", "ap": "MASTER, SCHEDD", "ep": "MASTER, STARTD"}
-
-
-def _certificates(directory: Path) -> None:
-    directory.mkdir()
-
-    def openssl(*words: str) -> None:
-        subprocess.run(["openssl", *words], cwd=directory, check=True, capture_output=True)
-
-    authority = ("-subj", "/CN=pool authority", "-keyout", "ca.key", "-out", "ca.pem")
-    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", *authority)
-    for name in DAEMONS:
-        (directory / "names").write_text(f"subjectAltName=DNS:{name}.example")
-        subject = ("-subj", f"/CN={name}.example", "-keyout", f"{name}.key", "-out", f"{name}.csr")
-        openssl("req", "-newkey", "rsa:2048", "-nodes", *subject)
-        signing = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "30", "-extfile", "names")
-        openssl("x509", "-req", "-in", f"{name}.csr", *signing, "-out", f"{name}.pem")
 
 
 @pytest.fixture
@@ -62,12 +32,9 @@ def hosts() -> Iterator[dict[str, Host]]:
     with tempfile.TemporaryDirectory(prefix="sw-") as directory:
         place = Path(directory)
         place.chmod(0o755)
-        _certificates(place / "tls")
-        configs = {
-            name: COMMON.format(tls=place / "tls", host=name, daemons=daemons, start_s=LIMIT_S)
-            for name, daemons in DAEMONS.items()
-        }
-        with wired(configs) as made:
+        tls = place / "tls"
+        certificates(tls)
+        with wired({name: config(name, daemons, tls) for name, daemons in DAEMONS.items()}) as made:
             yield made
 
 
@@ -79,19 +46,19 @@ def test_the_guide_makes_a_pool_that_runs_jobs_over_tls(hosts: dict[str, Host]) 
         asked = re.search(r"request (\d+), code (\S+)\.", said)
         assert asked, said
         assert f'Code = "{asked[2]}"' in cm.run("token", "requests").stdout
-        assert _kinds(host) == set(), "a host that nobody has approved sees nothing of the pool"
+        assert kinds(host) == set(), "a host that nobody has approved sees nothing of the pool"
         cm.run("token", "approve", asked[1])
         host.until("the host has joined", lambda at=host: (at.home.secrets / "host.token").exists())
         assert not (host.home.secrets / "signing").exists()
-    ep.until("all have advertised", lambda: _kinds(ap) >= {"Scheduler", "Machine", "Negotiator", "Collector"})
-    assert _run_job(ap, "first") == "ep.example\n"
+    ep.until("all have advertised", lambda: kinds(ap) >= {"Scheduler", "Machine", "Negotiator", "Collector"})
+    assert run_job(ap, "first") == "ep.example\n"
 
     # The central manager may go and come back: what runs goes on, what is new waits for it.
     before = cm.pid("collector")
     cm.kill("collector")
     cm.kill("negotiator")
     cm.until("the collector is back", lambda: cm.pid("collector") not in (None, before))
-    assert _run_job(ap, "second") == "ep.example\n"
+    assert run_job(ap, "second") == "ep.example\n"
 
     # A host with another key is no part of the pool.
     ep.down()
@@ -117,7 +84,7 @@ def test_users_without_a_token_see_the_pool_from_an_access_point(hosts: dict[str
         asked = re.search(r"request (\d+), code (\S+)\.", said)
         assert asked, said
         cm.run("token", "approve", asked[1])
-        ap.until("all have advertised", lambda: _kinds(ap) >= {"Scheduler", "Negotiator", "Collector"})
+        ap.until("all have advertised", lambda: kinds(ap) >= {"Scheduler", "Negotiator", "Collector"})
 
         def by(who: HostUser, *words: str) -> subprocess.CompletedProcess[str]:
             drop = ["setpriv", "--reuid", str(who.uid), "--regid", str(who.gid), "--clear-groups"]
@@ -157,31 +124,6 @@ def test_users_without_a_token_see_the_pool_from_an_access_point(hosts: dict[str
             host.down()
 
 
-def _kinds(host: Host) -> set[str]:
-    done = host.run("status", "-any", "-af", "MyType", check=False)
-    return set(done.stdout.split())
-
-
-def _run_job(ap: Host, name: str) -> str:
-    # The usual request of 1 GiB of disk is more than a host with a small /tmp has.
-    text = f"executable = /bin/hostname\noutput = {name}.out\nlog = {name}.log\nrequest_disk = 10M\nqueue\n"
-    (ap.root / f"{name}.sub").write_text(text)
-    ap.run("submit", f"{name}.sub")
-    ap.run("wait", "-wait", str(int(LIMIT_S)), f"{name}.log")
-    return (ap.root / f"{name}.out").read_text()
-
-
-def _join(cm: Host, *others: Host) -> None:
-    """Start the hosts, and approve them."""
-    cm.up()
-    for host in others:
-        said = host.run("up").stderr
-        asked = re.search(r"request (\d+), code", said)
-        assert asked, f"{said}\n{host.logs()}"
-        cm.run("token", "approve", asked[1])
-        host.until("the host has joined", lambda at=host: (at.home.secrets / "host.token").exists())
-
-
 def _key_of(token: str) -> str:
     from slotwise.wire.token import peek
 
@@ -191,8 +133,8 @@ def _key_of(token: str) -> str:
 def test_revocations_and_new_keys_reach_all_hosts(hosts: dict[str, Host]) -> None:
     """By id and by expression; and the pool's first key goes, without a stop, once all have asked again."""
     cm, ap, ep = hosts.values()
-    _join(cm, ap, ep)
-    ep.until("all have advertised", lambda: _kinds(ap) >= {"Scheduler", "Machine", "Negotiator", "Collector"})
+    join(cm, ap, ep)
+    ep.until("all have advertised", lambda: kinds(ap) >= {"Scheduler", "Machine", "Negotiator", "Collector"})
     asked = {"ap": ("q", "-name", "ap.example"), "ep": ("status", "-direct", "ep.example")}
 
     def said(token: str) -> list[str]:
@@ -213,8 +155,8 @@ def test_revocations_and_new_keys_reach_all_hosts(hosts: dict[str, Host]) -> Non
         make(name)
     assert said("ann1") == said("bob") == ["", ""]
     cm.run("token", "revoke", "-file", str(cm.root / "ann1"))
-    with cm.config_file.open("a") as config:
-        config.write('SEC_TOKEN_REVOCATION_EXPR = sub == "bob@example"\n')
+    with cm.config_file.open("a") as config_file:
+        config_file.write('SEC_TOKEN_REVOCATION_EXPR = sub == "bob@example"\n')
     cm.run("reconfig")
     ask_again()
     for name in ("ann1", "bob"):
@@ -233,8 +175,8 @@ def test_revocations_and_new_keys_reach_all_hosts(hosts: dict[str, Host]) -> Non
     for host in (ap, ep):
         token = host.home.secrets / "host.token"
         host.until("its token is signed with the new key", lambda at=token: _key_of(at.read_text()) == second.stem)
-    kinds = {"Scheduler", "Machine", "Negotiator", "Collector"}
-    ap.until("all have advertised to the new collector", lambda: _kinds(ap) >= kinds)
+    everything = {"Scheduler", "Machine", "Negotiator", "Collector"}
+    ap.until("all have advertised to the new collector", lambda: kinds(ap) >= everything)
     make("ann3")
     assert _key_of((cm.root / "ann3").read_text()) == second.stem
     assert said("ann2") == said("ann3") == ["", ""]
@@ -242,7 +184,7 @@ def test_revocations_and_new_keys_reach_all_hosts(hosts: dict[str, Host]) -> Non
     cm.run("token", "keys", "--remove", first.stem)
     ask_again()
     ap.until("all refuse what the former key signed", lambda: all(said("ann2")))
-    assert _run_job(ap, "third") == "ep.example\n"
+    assert run_job(ap, "third") == "ep.example\n"
     assert {name: hosts[name].pids() for name in ("ap", "ep")} == {name: pids[name] for name in ("ap", "ep")}
     for host in hosts.values():
         host.down()
@@ -255,8 +197,8 @@ def test_daemons_that_come_back_at_other_ports_find_what_runs(hosts: dict[str, H
     for host in hosts.values():
         further = f"USE_SHARED_PORT = {shared}\nMOUNT_UNDER_SCRATCH =\nMASTER_BACKOFF_CONSTANT = 1\n"
         host.config_file.write_text(host.config_file.read_text() + further)
-    _join(cm, ap, ep)
-    ep.until("all have advertised", lambda: _kinds(ap) >= {"Scheduler", "Machine", "Negotiator", "Collector"})
+    join(cm, ap, ep)
+    ep.until("all have advertised", lambda: kinds(ap) >= {"Scheduler", "Machine", "Negotiator", "Collector"})
     for killed in (("schedd",), ("startd",), ("starter",), ("schedd", "startd", "starter")):
         name = "-".join(killed)
         go = Path(ep.root.parent, f"go-{name}")
@@ -287,8 +229,8 @@ def test_runs_go_on_when_the_addresses_of_hosts_change(hosts: dict[str, Host]) -
     cm, ap, ep = hosts.values()
     for host in hosts.values():
         host.config_file.write_text(host.config_file.read_text() + "MOUNT_UNDER_SCRATCH =\n")
-    _join(cm, ap, ep)
-    ep.until("all have advertised", lambda: _kinds(ap) >= {"Scheduler", "Machine", "Negotiator", "Collector"})
+    join(cm, ap, ep)
+    ep.until("all have advertised", lambda: kinds(ap) >= {"Scheduler", "Machine", "Negotiator", "Collector"})
     go = Path(ep.root.parent, "go")
     (ap.root / "job.sub").write_text(
         f"executable = /bin/sh\narguments = \"-c 'until [ -e {go} ]; do sleep 0.1; done; hostname'\"\n"

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.host.test_several_hosts import COMMON, _certificates
 from tests.support import host
 from tests.support.namespaces import Host
+from tests.support.several_hosts import certificates, config
 from tests.support.sleeping_guest import ADDRESS, BOOT_S, HOST_ADDRESS, MAC, Guest
 from tests.support.waiting import LIMIT_S, PATIENCE
 
@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(900 * PATIENCE),
     pytest.mark.skipif(not _IMAGE, reason="needs the emulated guest of `make test-guest`"),
-    host.needs(host.root, host.programs("ip", "openssl", "qemu-system-x86_64", "qemu-img", "ssh")),
+    host.needs(host.root, host.programs("ip", "qemu-system-x86_64", "qemu-img", "ssh")),
 ]
 
 #: The policy is in a file of its own, which a machine that was off does not have any more.
@@ -61,11 +61,6 @@ def policy_of(level: str, method: str) -> str:
     return f'HIBERNATE = ifThenElse({is_idle}, "{level}", "NONE")\nLINUX_HIBERNATION_METHOD = {method}\n'
 
 
-def config_of(host: str, daemons: str, tls: Path) -> str:
-    """What hosts of a pool are configured with."""
-    return COMMON.format(tls=tls, host=host, daemons=daemons, start_s=LIMIT_S)
-
-
 class Site:
     """The machine, and its central manager."""
 
@@ -95,13 +90,13 @@ def site() -> Iterator[Site]:
     namespace = f"swg{os.getpid()}"
     with contextlib.ExitStack() as undo:
         root = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="swg-", ignore_cleanup_errors=True)))
-        _certificates(root / "tls")
+        certificates(root / "tls")
         names = f"127.0.0.1 localhost\n{HOST_ADDRESS} cm.example cm\n{ADDRESS} ep.example ep\n"
         (root / "hosts").write_text(names)
         guest = Guest(Path(_IMAGE), root, namespace)
         undo.enter_context(guest.on_its_wire())
         daemons = "MASTER, COLLECTOR, NEGOTIATOR, SCHEDD, ROOSTER"
-        cm = Host(root, "cm", config_of("cm", daemons, root / "tls") + CENTRAL_MANAGER)
+        cm = Host(root, "cm", config("cm", daemons, root / "tls") + CENTRAL_MANAGER)
         cm.namespace = namespace
         undo.callback(cm.destroy)
         cm.up()
@@ -111,7 +106,7 @@ def site() -> Iterator[Site]:
         for name in ("ep.pem", "ep.key", "ca.pem"):
             guest.put(f"/etc/slotwise/{name}", (root / "tls" / name).read_text())
         guest.put(
-            "/etc/slotwise/config", config_of("ep", "MASTER, STARTD", Path("/etc/slotwise")) + EXECUTION_POINT
+            "/etc/slotwise/config", config("ep", "MASTER, STARTD", Path("/etc/slotwise")) + EXECUTION_POINT
         )  # fmt: skip
         cm.run("token", "auto-approve", "-netblock", f"{ADDRESS}/32", "-lifetime", "1h")
         guest.ssh("systemctl start slotwise")

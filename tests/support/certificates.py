@@ -38,10 +38,21 @@ class Authority:
         self.file = directory / "ca.pem"
         self.file.write_bytes(made.public_bytes(serialization.Encoding.PEM))
 
-    def issue(self, name: str, subject: x509.Name | None = None, *, ends: timedelta = timedelta(days=2)) -> Path:
-        """A certificate, of ``/CN=name`` unless ``subject`` says otherwise, for this host; returns its file."""
+    def issue(
+        self,
+        name: str,
+        subject: x509.Name | None = None,
+        *,
+        ends: timedelta = timedelta(days=2),
+        host: str = "",
+    ) -> Path:
+        """A certificate, of ``/CN=name`` unless ``subject`` says otherwise; returns its file.
+
+        :param host: the name of the host that it is for; empty for this host.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
-        made = self._signed(subject if subject is not None else common_name(name), key.public_key(), ends=ends)
+        named = subject if subject is not None else common_name(name)
+        made = self._signed(named, key.public_key(), ends=ends, host=host)
         path = self.directory / f"{name}.pem"
         path.write_bytes(made.public_bytes(serialization.Encoding.PEM))
         file = path.with_suffix(".key")
@@ -56,6 +67,7 @@ class Authority:
         *,
         authority: bool = False,
         ends: timedelta = timedelta(days=2),
+        host: str = "",
     ) -> x509.Certificate:
         now = datetime.now(UTC)
         builder = (
@@ -69,7 +81,9 @@ class Authority:
             .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
         )
         if not authority:
-            hosts = sorted({"localhost", full_name()})
-            names = [*(x509.DNSName(host) for host in hosts), x509.IPAddress(ip_address("127.0.0.1"))]
+            names: list[x509.GeneralName] = [x509.DNSName(host)]
+            if not host:
+                names = [x509.DNSName(own) for own in sorted({"localhost", full_name()})]
+                names.append(x509.IPAddress(ip_address("127.0.0.1")))
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         return builder.sign(self._key, hashes.SHA256())

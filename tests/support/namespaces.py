@@ -7,8 +7,9 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO
 
 from tests.support import nursery
@@ -22,10 +23,13 @@ _INSIDE = 'mount --bind "$1" /etc/hosts && hostname "$2" && shift 2 && exec "$@"
 class Host(Pool):
     """A pool directory on a host that is a network namespace."""
 
-    def __init__(self, root: Path, name: str, config: str) -> None:
-        super().__init__(root / name, config)
+    def __init__(self, root: Path, name: str, config: str, at: Path | None = None) -> None:
+        """:param at: its directory; ``name`` in ``root`` unless it is given."""
+        super().__init__(at or root / name, config)
         self.name = name
         self.namespace = f"sw{os.getpid()}{name}"
+        #: Its end of the wire, outside of the namespace.
+        self.outer = f"sw{os.getpid()}{name}"
         self._hosts = root / "hosts"
 
     def words(self, *words: str, who: Sequence[str] = ()) -> list[str]:
@@ -73,7 +77,7 @@ class Host(Pool):
     ) -> subprocess.CompletedProcess[str]:
         """Run ``slotwise`` on the host, behind the words of a command that makes somebody else of root."""
         environment, directory = self.env | env, cwd or self.root
-        if not who and wants_an_interpreter(words):
+        if not who and self.forks and wants_an_interpreter(words):
             place = nursery.Place(self.namespace, str(self._hosts), f"{self.name}.example")
             done = nursery.run(words, environment, directory, timeout, place)
         else:
@@ -107,8 +111,11 @@ class Host(Pool):
 
 
 @contextlib.contextmanager
-def wired(configs: dict[str, str]) -> Iterator[dict[str, Host]]:
-    """Hosts by name, each with the text of its configuration, on one wire; nothing is started."""
+def wired(configs: dict[str, str], places: Mapping[str, Path] = MappingProxyType({})) -> Iterator[dict[str, Host]]:
+    """Hosts by name, each with the text of its configuration, on one wire; nothing is started.
+
+    :param places: the directories of those that lie elsewhere, on a disk of their own.
+    """
     bridge = f"swb{os.getpid()}"
 
     def ip(*words: str) -> None:
@@ -117,7 +124,7 @@ def wired(configs: dict[str, str]) -> Iterator[dict[str, Host]]:
     with tempfile.TemporaryDirectory(prefix="sw-", ignore_cleanup_errors=True) as directory:
         root = Path(directory)
         root.chmod(0o755)
-        made = {name: Host(root, name, config) for name, config in configs.items()}
+        made = {name: Host(root, name, config, places.get(name)) for name, config in configs.items()}
         lines = [f"10.77.0.{n} {name}.example {name}\n" for n, name in enumerate(made, 2)]
         (root / "hosts").write_text("127.0.0.1 localhost\n" + "".join(lines))
         with contextlib.ExitStack() as undo:
@@ -125,10 +132,10 @@ def wired(configs: dict[str, str]) -> Iterator[dict[str, Host]]:
             ip("link", "add", bridge, "type", "bridge", "forward_delay", "0")
             undo.callback(ip, "link", "del", bridge)
             ip("link", "set", bridge, "up")
-            for n, (name, host) in enumerate(made.items(), 2):
+            for n, host in enumerate(made.values(), 2):
                 ip("netns", "add", host.namespace)
                 undo.callback(ip, "netns", "del", host.namespace)
-                outer = f"sw{os.getpid()}{name}"
+                outer = host.outer
                 ip("link", "add", outer, "type", "veth", "peer", "name", "eth0", "netns", host.namespace)
                 # Goes at once, where that of a name space goes with its last process; others may have moved it.
                 undo.callback(subprocess.run, ["ip", "link", "del", outer], capture_output=True)
