@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from tests.support.ads import nested_in
 from tests.support.starter_bench import StarterBench, job_python, starter_bench
 
 pytestmark = pytest.mark.host
-EXITED, HELD = schedd_pb2.RunEnded.EXITED, schedd_pb2.RunEnded.HELD
+EXITED, HELD, EVICTED = schedd_pb2.RunEnded.EXITED, schedd_pb2.RunEnded.HELD, schedd_pb2.RunEnded.EVICTED
 #: Serves ``shelf://NAME``: files of a directory. Speaks the protocol of plugins for several files.
 PLUGIN = """#!{python} -S
 import os, re, shutil, sys
@@ -76,7 +77,6 @@ async def test_urls_are_fetched_and_delivered_by_plugins() -> None:
     ("ad", "code", "words"),
     [
         ({"TransferInput": "shelf://nothing"}, 13, "using plugin plugin. Details: No such file"),
-        ({"TransferInput": "far://book"}, 13, "no plugin serves far://"),
         ({"TransferOutputRemaps": "made=shelf://no/where"}, 12, "using plugin plugin. Details: No such file"),
     ],
 )
@@ -87,6 +87,53 @@ async def test_what_cannot_be_moved_holds_the_job(ad: dict[str, Any], code: int,
         ended = await bench.ended(run)
         assert (ended.how, ended.reason_code) == (HELD, code) and words in ended.reason, ended
         await bench.clean()
+
+
+@pytest.mark.parametrize(
+    ("ad", "plugin", "code", "subcode"),
+    [
+        ({"TransferInput": "far://book"}, None, 13, -1001),
+        ({"TransferOutputRemaps": "made=far://no/where"}, None, 12, -1001),
+        ({"TransferInput": "shelf://book"}, "#!/no/such/shell\n", 13, -1003),
+        ({"TransferInput": "shelf://book"}, "#!/bin/sh\n: > $4\n", 13, -1004),
+        ({"TransferInput": "shelf://book"}, "#!/bin/sh\necho garbage > $4\nexit 3\n", 13, -1004),
+    ],
+)
+async def test_a_plugin_at_fault_sends_the_job_elsewhere(
+    ad: dict[str, Any], plugin: str | None, code: int, subcode: int
+) -> None:
+    """As HTCondor 25: a plugin of another machine may do it."""
+    async with starter_bench() as bench:
+        await with_shelf(bench)
+        if plugin is not None:
+            (bench.root / "plugin").write_text(plugin)  # it has been asked what it serves
+        run = bench.submit("/bin/sh", "-c", "echo new > made", **ad)
+        ended = await bench.ended(run)
+        assert (ended.how, ended.reason_code, ended.reason_subcode) == (EVICTED, code, subcode), ended
+        await bench.clean()
+
+
+async def test_plugins_have_the_environment_of_the_starter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
+    monkeypatch.setenv("_CONDOR_SECRET", "of the daemons")
+    async with starter_bench() as bench:
+        plugin = bench.root / "plugin"
+        (bench.root / "bin").mkdir()
+        (bench.root / "bin" / "siteshell").symlink_to("/bin/sh")
+        monkeypatch.setenv("PATH", f"{bench.root / 'bin'}:{os.environ['PATH']}")
+        said = "echo 'MultipleFileSupport = true'; echo 'SupportedMethods = \"shelf\"'"
+        plugin.write_text(
+            f'#!/usr/bin/env siteshell\nif [ "$1" = -classad ]; then {said}; exit; fi\n'
+            'echo "$http_proxy $_CONDOR_SECRET" > book\n'
+        )
+        plugin.chmod(0o755)
+        bench.configure(FILETRANSFER_PLUGINS=plugin)
+        await bench.kill_9()
+        await bench.start()
+        run = bench.submit("/bin/cat", "book", TransferInput="shelf://book")
+        ended = await bench.ended(run)
+        assert (ended.how, ended.code) == (EXITED, 0), ended
+        assert bench.output(run) == "http://proxy.example:3128 \n"
 
 
 async def test_standard_output_comes_home_when_everything_else_goes_to_a_url() -> None:
@@ -118,12 +165,11 @@ async def test_what_a_plugin_is_told_is_for_the_jobs_account_alone() -> None:
         assert (mode, owner) == ("600", account)
 
 
-@pytest.mark.parametrize("words", ["", "echo garbage > $4"])
-async def test_a_plugin_that_brings_nothing_and_says_nothing_holds_the_job(words: str) -> None:
+async def test_a_plugin_that_brings_nothing_and_says_nothing_holds_the_job() -> None:
     async with starter_bench() as bench:
         plugin = bench.root / "plugin"
         said = "echo 'MultipleFileSupport = true'; echo 'SupportedMethods = \"shelf\"'"
-        plugin.write_text(f'#!/bin/sh\nif [ "$1" = -classad ]; then {said}; exit; fi\n{words}\n')
+        plugin.write_text(f'#!/bin/sh\nif [ "$1" = -classad ]; then {said}; exit; fi\n')
         plugin.chmod(0o755)
         bench.configure(FILETRANSFER_PLUGINS=plugin)
         await bench.kill_9()

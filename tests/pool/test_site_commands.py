@@ -50,6 +50,13 @@ def test_who_names_the_jobs_of_the_machine(pool: Pool, running: str) -> None:
     assert ad["JobId"] == running and ad["ShownSlot"] == "1_1"
     assert str(Path(f"/proc/{ad['JobPid']}/cwd").readlink()) == ad["JobDir"]
     assert pool.run("who", "-constraint", "Cpus > 100").stdout == ""
+    kinds = pool.run("who", "-snapshot", "-af", "MyType", "SlotType").stdout.split("\n")[:-1]
+    assert kinds[0].split()[0] == "StartD" and "Machine Partitionable" in kinds, kinds
+    assert (
+        pool.run("who", "-snapshot", "-long", "-constraint", 'SlotType == "Partitionable"').stdout.count("\nCpus =")
+        == 1
+    )
+    assert pool.run("who", "-snapshot", "-af", "SlotID", "-constraint", "SlotID > 9000").stdout == ""
 
 
 def test_who_tells_of_daemons(pool: Pool) -> None:

@@ -102,6 +102,27 @@ def test_a_home_that_is_a_file_is_named_as_such(tmp_path: Path) -> None:
     assert status == 1 and "is a file, and the pool wants a directory" in err and "SLOTWISE_HOME" in err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("condor_config_val", "X"),
+        ("condor_config_val", "-summary"),
+        ("condor_token_list",),
+        ("condor_submit", "job.sub"),
+        ("condor_history", "-local"),
+    ],
+)
+def test_warnings_of_the_configuration_are_passed_on(tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "home").mkdir()
+    file = tmp_path / "home" / "condor_config"
+    file.write_text("X = 1\nwarning : hello $(X)\nif defined Y\nwarning : not said\nendif\n")
+    (tmp_path / "job.sub").write_text("executable = nowhere\nqueue\n")
+    _, _, err = run(tmp_path, *words)
+    assert [line for line in err.splitlines() if "Config source" in line] == [
+        f'Config source Warning "{file}", Line 2: hello 1'
+    ]
+
+
 def test_a_directory_among_tokens_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "tokens" / "old").mkdir(parents=True)
     assert run(tmp_path, "condor_token_list", "-dir", "tokens") == (0, "", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import calendar
+import io
 import os
 import time
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.main import dispatch
 from slotwise.daemon import history_file
 from slotwise.daemon.history_file import Record, Rotation
 
@@ -200,3 +203,34 @@ def test_what_is_put_aside_is_on_the_disk_before(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(history_file, "synchronise", lambda place: done.append((place, path.exists())))
     history_file.append(str(path), [record(2)], Rotation(1), NOON)
     assert done == [(str(path), True), (str(tmp_path), False)]
+
+
+def test_the_table_of_a_daemons_history_is_htcondors(tmp_path: Path) -> None:
+    """As ``condor_history -daemon`` of 25.14.1 prints these records, but for blanks at the ends of lines."""
+    (tmp_path / "written").write_text(
+        "RecordWriteDate = 1795934774\nRecentDaemonCoreDutyCycle = 0.25\nTotalRunningJobs = 3\nTotalIdleJobs = 4\n"
+        "TotalHeldJobs = 5\nTransferQueueNumDownloading = 1\nFileTransferMBWaitingToDownload = 1.5\n"
+        "*** SCHEDD RecordWriteDate=1795934774\n"
+        "RecordWriteDate = 1795934799\nTotalRunningJobs = 3\n*** SCHEDD RecordWriteDate=1795934799\n"
+    )
+    config = f"SCHEDD_DAEMON_HISTORY = {tmp_path}/written\nKITCHEN_DAEMON_HISTORY = {tmp_path}/written\n"
+    (tmp_path / "config").write_text(config)
+    env = {"SLOTWISE_HOME": str(tmp_path / "home"), "CONDOR_CONFIG": str(tmp_path / "config")}
+
+    def call(*words: str) -> tuple[int, str, str]:
+        out, err = io.StringIO(), io.StringIO()
+        status = dispatch(["condor_history", *words], Invocation(tmp_path, env, io.StringIO(), out, err))
+        return status, out.getvalue(), err.getvalue()
+
+    day = time.strftime("%m/%d %H:%M", time.localtime(1795934774)).removeprefix("0")
+    head = (
+        "TIMESTAMP   DUTY_CYCLE RunningJobs   IdleJobs   HeldJobs Download Waiting WaitingMB"
+        "   Upload Waiting WaitingMB\n"
+    )
+    newest = f"{day:<11}      0.00%           3\n"
+    shown = f"{head}{newest}{day:<11}     25.00%           3          4          5        1              1.50\n"
+    for words in (("-daemon",), ("-daemon:schedd",), ("-daemon:kitchen",)):
+        assert call(*words) == (0, shown, "")
+    assert call("-daemon:SCHEDD", "-limit", "1")[1] == head + newest
+    status, out, err = call("-daemon:foo")
+    assert status == 1 and not out and "No daemon history to read: FOO_DAEMON_HISTORY undefined" in err

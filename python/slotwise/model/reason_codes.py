@@ -139,6 +139,15 @@ VACATE_NAMES = {
 }
 
 
+class PluginFault(IntEnum):
+    """Subcodes of a transfer that a plugin could not do, and a plugin elsewhere may (CONDOR_HOLD_SUBCODE)."""
+
+    NOT_FOUND = -1001
+    NOT_OPERATIONAL = -1002
+    EXEC_FAILED = -1003
+    NO_RESULT_REPORTED = -1004
+
+
 def ends_in_hold(code: int, subcode: int) -> bool:
     """Whether a problem reported with these codes holds the job; any other sends it back to Idle."""
     return 0 < code < 1000 and subcode > -1000

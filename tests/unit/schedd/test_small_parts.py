@@ -13,6 +13,8 @@ from msgspec.structs import replace
 from slotwise.classad import ClassAd, ExprTree, parse_ads
 from slotwise.config import load
 from slotwise.errors import ConfigError, UsageError
+from slotwise.execution.environment import EnvironmentSettings, Places, build
+from slotwise.execution.job_view import SlotView, read_job
 from slotwise.home import PoolHome
 from slotwise.schedd.jobs.autocluster import Autoclusters
 from slotwise.schedd.jobs.match_substitution import UnresolvedError, filled, machine_attributes, provisioned
@@ -25,6 +27,7 @@ from slotwise.schedd.transfer.files import FilePlan, TransferError, file_plan, i
 from slotwise.schedd.transfer.results import destination
 from slotwise.schedd.transfer.spool_directories import Sandbox
 from slotwise.schedd.user_files.owner_rights import SCHEDD
+from slotwise.starter.job.ads import lookup
 from slotwise.transfer.lists import parse_remaps, split_list
 
 
@@ -60,6 +63,16 @@ def test_dollar_dollar_references() -> None:
     }
     with pytest.raises(UnresolvedError):
         _filled('Args = "$$(Nope)"', "Memory = 5")
+
+
+@pytest.mark.parametrize("name", ["CondorScratchDir", "condorscratchdir", "CondorScratchDir:/tmp"])
+def test_the_starter_fills_in_the_scratch_directory(name: str) -> None:
+    attributes, _ = _filled(f'Environment = "V=$$({name})/x"', "Memory = 5")
+    ad = ClassAd({"Cmd": "/bin/true", "Iwd": "/", "ClusterId": 1, "ProcId": 0, **attributes})
+    view = read_job(lookup(ad), "a@here")
+    places = Places(scratch="/here", job_ad="", machine_ad="", iwd="/here")
+    env = build(view, SlotView("slot1@h"), places, EnvironmentSettings(), home="", marker="M=1")
+    assert env["V"] == "/here/x"
 
 
 def test_references_are_filled_in_as_by_htcondor() -> None:

@@ -287,3 +287,24 @@ async def test_a_program_that_is_named_and_not_there_is_told(tmp_path: Path) -> 
     why = "SINGULARITY names /nowhere/apptainer, where there is no program"
     assert driver.offer.attributes == {"HasSingularity": False, "SingularityOfflineReason": why}
     assert driver.offer.reason == why
+
+
+@pytest.mark.parametrize(
+    "does",
+    [
+        "exit 0",
+        'for last; do :; done; [ "$1" = build ] && mkdir -p "$3"; exit 0',
+        'echo "$1"; [ "$1" = build ] && ln -sf /no/such "$3"; exit 0',
+        'rm -f "$0"; exit 0',
+    ],
+)
+async def test_a_program_that_is_not_apptainer_is_a_runtime_that_does_not_work(tmp_path: Path, does: str) -> None:
+    program = tmp_path / "odd"
+    program.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo 3.8\n{does}\n')
+    program.chmod(0o755)
+    tmp_path.chmod(0o755)
+    driver = Apptainer(
+        ApptainerSettings(program=str(program)), ImageCache(CacheSettings(), tmp_path), tmp_path / "place", tmp_path
+    )
+    await driver.probe()
+    assert not driver.offer.works and driver.offer.attributes["HasSingularity"] is False

@@ -184,7 +184,23 @@ class Invocation(Struct, dict=True):
     def _knobs(self) -> Config:
         from slotwise.config import load
 
-        return load(None, env=self.env, home=self.home)
+        knobs = load(None, env=self.env, home=self.home)
+        self.pass_on_warnings(knobs)
+        return knobs
+
+    def pass_on_warnings(self, config: Config) -> None:
+        """What ``warning :`` statements of a configuration say, in HTCondor's words where the command was called by
+        its name there; `slotwise config check` says it otherwise. Each is said once.
+        """
+        for origin, text in config.warnings if self.called else ():
+            line = f'Config source Warning "{origin.file}", Line {origin.line}: {text}'
+            if line not in self._passed_on:
+                self._passed_on.add(line)
+                self.err(line)
+
+    @cached_property
+    def _passed_on(self) -> set[str]:
+        return set()
 
     def home_of(self, knobs: Config) -> PoolHome:
         """The pool the caller means, with its durable state where ``knobs`` has SPOOL."""

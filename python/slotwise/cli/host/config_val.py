@@ -138,7 +138,7 @@ def _load(parsed: Parsed, inv: Invocation, subsystem: str) -> Config:
     if root and inv.called and not inv.path(root).exists():
         raise _NoRootError(f"ERROR: Can't read global config source {root}")
     named = root or inv.env.get("CONDOR_CONFIG")
-    return load(
+    config = load(
         inv.path(root) if root else None,
         subsystem=subsystem,
         local_name=parsed.value("local-name"),
@@ -146,6 +146,8 @@ def _load(parsed: Parsed, inv: Invocation, subsystem: str) -> Config:
         home=inv.home if inv.env.get("SLOTWISE_HOME") or not named else None,
         cwd=inv.cwd,
     )
+    inv.pass_on_warnings(config)
+    return config
 
 
 def _answer(parsed: Parsed, inv: Invocation) -> int:

@@ -33,12 +33,13 @@ _HISTORIES = (("schedd",), ("startd",), ("daemon",), ("epochs", "transfer-histor
 #: A file of the runs of one job (JOB_EPOCH_HISTORY_DIR); the last number is when a reader took it to delete it.
 _RUNS = re.compile(r"job\.runs\.(\d+)\.(\d+)(?:\.(\d+))?\.ads")
 DAEMON = Layout((
-    Item("RecordWriteDate", "TIMESTAMP", width=10, instead="?"),
-    Item("RecentDaemonCoreDutyCycle", "DUTY_CYCLE", printf="%.2f", width=10, instead="?"),
-    *(Item(name, heading, width=len(heading), instead="?") for name, heading in (
-        ("TotalRunningJobs", "RunningJobs"), ("TotalIdleJobs", "IdleJobs"), ("TotalHeldJobs", "HeldJobs"),
+    Item("RecordWriteDate", "TIMESTAMP", printas="QDATE", width=11, left=True, instead="??"),
+    Item("(RecentDaemonCoreDutyCycle ?: 0) * 100", "DUTY_CYCLE", printf="%7.2f%%", width=10),
+    *(Item(name, heading, printf=f"%{len(heading)}{'.2f' if 'MB' in heading else 'd'}", width=len(heading))
+      for name, heading in (
+        ("TotalRunningJobs", "RunningJobs"), ("TotalIdleJobs", "  IdleJobs"), ("TotalHeldJobs", "  HeldJobs"),
         ("TransferQueueNumDownloading", "Download"), ("TransferQueueNumWaitingToDownload", "Waiting"),
-        ("FileTransferMBWaitingToDownload", "WaitingMB"), ("TransferQueueNumUploading", "Upload"),
+        ("FileTransferMBWaitingToDownload", "WaitingMB"), ("TransferQueueNumUploading", "  Upload"),
         ("TransferQueueNumWaitingToUpload", "Waiting"), ("FileTransferMBWaitingToUpload", "WaitingMB"))),
 ))  # fmt: skip
 
@@ -67,13 +68,14 @@ class Source(Struct, frozen=True):
         jobs = jobviews.VIEWS["history"]
         types = chosen_types(parsed)
         _check_histories(parsed)
+        of_daemon = _of_daemon(parsed, inv)
         if parsed.has("name") or parsed.has("pool"):
             _check_remote(parsed)
             if is_of_runs(parsed):
                 return None
             for option, daemon, knob, columns in (
                 ("startd", "startd", "STARTD_HISTORY", jobs),
-                ("daemon", "schedd", "SCHEDD_DAEMON_HISTORY", DAEMON),
+                ("daemon", "schedd", of_daemon, DAEMON),
             ):
                 if parsed.has(option):
                     if types:
@@ -91,7 +93,7 @@ class Source(Struct, frozen=True):
         for option, knob, layout in (
             ("local", "HISTORY", jobs),
             ("startd", "STARTD_HISTORY", jobs),
-            ("daemon", "SCHEDD_DAEMON_HISTORY", DAEMON),
+            ("daemon", of_daemon, DAEMON),
             ("epochs", "JOB_EPOCH_HISTORY", jobs),
             ("transfer-history", "JOB_EPOCH_HISTORY", None),
         ):
@@ -101,6 +103,18 @@ class Source(Struct, frozen=True):
                     return None
                 return cls(tuple(_configured(knob, option, inv)), layout, types)
         return None
+
+
+def _of_daemon(parsed: Parsed, inv: Invocation) -> str:
+    """The knob that names the history of a daemon's own ad: the schedd's, or that of ``-daemon:NAME``.
+
+    :raises NotFoundError: nothing keeps that history.
+    """
+    name = next((one.letters for one in reversed(parsed.all("daemon")) if one.letters), "schedd").upper()
+    knob = f"{name}_DAEMON_HISTORY"
+    if name != "SCHEDD" and not inv.knobs().get(knob):
+        raise NotFoundError(f"No daemon history to read: {knob} undefined", hint="schedds keep one of themselves")
+    return knob
 
 
 def is_of_runs(parsed: Parsed) -> bool:

@@ -266,7 +266,9 @@ def _check(asked: SubmitArgs, submission: Submission) -> None:
 def _config(inv: Invocation) -> Config:
     from slotwise.config import load
 
-    return load(subsystem="SUBMIT", env=inv.env, home=inv.home, cwd=inv.cwd)
+    config = load(subsystem="SUBMIT", env=inv.env, home=inv.home, cwd=inv.cwd)
+    inv.pass_on_warnings(config)
+    return config
 
 
 def _warns_of_unused(asked: SubmitArgs, config: Config) -> bool:

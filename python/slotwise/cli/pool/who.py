@@ -41,6 +41,7 @@ USAGE = f"""usage: slotwise who [options]
   The jobs that run on this machine, as its startd tells.
   -address HOST:PORT    of the startd that answers there
   -wide                 lines are not cut
+  -snapshot             with -long and other forms: the startd's own ad and those of all slots, as they are now
   -constraint EXPR      only slots for which it is true
 Daemons of this machine, as its master tells
   -daemons              a table; -verbose adds it to the table of jobs
@@ -79,6 +80,14 @@ def main(args: list[str], inv: Invocation) -> int:
         if parsed.has(name):
             raise UsageError(f"-{name} looks for startds of others", hint="-address HOST:PORT asks one startd")
     form = Form.of(parsed, inv)
+    if parsed.has("snapshot") and form.kind != "table":
+        try:
+            conditions = parsed.expressions("constraint")
+            ads = [ad for kind in ("StartDaemon", "Machine") for ad in _asked(kind, conditions, parsed, inv)]
+        except grpc.RpcError as error:
+            raise to_error(error, peer="the startd") from None
+        form.write(ads[: form.limit or None], inv, lambda ad: str(ad.get("Name")), Scene(time.time()))
+        return 0
     if parsed.has("quickdaemons") or parsed.has("wait-for-ready"):
         return _quick(parsed, form, inv)
     if parsed.has("daemons"):
@@ -113,13 +122,18 @@ def main(args: list[str], inv: Invocation) -> int:
 
 def _running(parsed: Parsed, inv: Invocation) -> list[ClassAd]:
     """The ads of slots in which jobs run, with the slot's short name."""
-    where = parsed.value("address")
-    stub = (inv if where is None else inv.at(where)).stub(startd_pb2_grpc.StartdStub, "startd")
-    constraint = " && ".join(["isString(JobId)", *(f"({text})" for text in parsed.expressions("constraint"))])
-    query = common_pb2.AdQuery(kind="Machine", constraint=constraint)
-    found = [ad for chunk in stub.Query(query, timeout=20) if chunk.data for ad in unpack_ads(chunk.data)]
+    found = _asked("Machine", ["isString(JobId)", *parsed.expressions("constraint")], parsed, inv)
     for ad in found:
         ad["ShownSlot"] = str(ad.get("Name")).partition("@")[0].removeprefix("slot")
+    return found
+
+
+def _asked(kind: str, conditions: Sequence[str], parsed: Parsed, inv: Invocation) -> list[ClassAd]:
+    """The startd's ads of a kind for which all conditions are true: its slots (Machine), or its own (StartDaemon)."""
+    where = parsed.value("address")
+    stub = (inv if where is None else inv.at(where)).stub(startd_pb2_grpc.StartdStub, "startd")
+    query = common_pb2.AdQuery(kind=kind, constraint=" && ".join(f"({text})" for text in conditions))
+    found = [ad for chunk in stub.Query(query, timeout=20) if chunk.data for ad in unpack_ads(chunk.data)]
     return sorted(found, key=natural_key)
 
 

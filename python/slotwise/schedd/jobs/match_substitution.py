@@ -12,10 +12,13 @@ from msgspec import Struct, field
 
 from slotwise.classad import ClassAd, ExprTree, SpecialValue
 from slotwise.classad.values import Value as AdValue
+from slotwise.execution.job_view import SCRATCH_TEXT
 from slotwise.schedd.jobs.values import Changes, Expr, Value
 
 #: How the attributes begin that the negotiator adds to slots for NEGOTIATOR_MATCH_EXPRS.
 MATCH_EXPR = "NegotiatorMatchExpr"
+#: The attribute that stands for the scratch directory in a job's environment and arguments, in lower case.
+_SCRATCH = "condorscratchdir"
 _KEPT, _KEPT_WHOLE = "MATCH_", "MATCH_EXP_"
 #: How those begin in the ads of jobs that were matched so.
 KEPT_MATCH_EXPR = _KEPT_WHOLE + MATCH_EXPR
@@ -84,6 +87,8 @@ class _Slot(Struct):
         if name in self.slot:
             kept = _as_kept(self.slot, name)
             text = kept if type(kept) is str else self.slot.lookup(name).print_old()
+        elif name.lower() == _SCRATCH:
+            kept = text = SCRATCH_TEXT  # the starter knows which directory that is
         elif colon:
             kept = text = default
         else:

@@ -148,6 +148,12 @@ async def _listen(stream: asyncio.StreamReader | None, heard: bytearray, most: i
         heard += data[: most - len(heard)]
 
 
+def unstarted(answer: Answer) -> str:
+    """Why a program that was called as the job's user did not start; empty when it did."""
+    start, _, why = answer.errors.strip().rpartition(": ")
+    return why if answer.status in (126, 127) and start.startswith("setpriv: failed to execute") else ""
+
+
 def log_errors(who: str, answer: Answer) -> None:
     """Put a program's standard error into the log, line by line; ``who`` is the run and the program."""
     level = logging.INFO if answer.status == 0 else logging.ERROR

@@ -207,7 +207,10 @@ class Apptainer:
             self._offer = self._broken(f"{self._settings.program} --version: {_first_line(said)}")
             return
         self._is_apptainer = "apptainer" in version
-        self._offer = await self._trial(version)
+        try:
+            self._offer = await self._trial(version)
+        except OSError as error:
+            self._offer = self._broken(f"{self._settings.program}: {error.strerror}", version)
 
     async def _trial(self, version: str) -> Probe:
         try:
@@ -263,9 +266,11 @@ class Apptainer:
         if not image.exists():
             made = self._place / f"trial.{os.getpid()}.sif"
             said = await self._run(["build", "-F", str(made), str(sandbox)], os.geteuid())
-            if said.status != 0:
-                _log.info("no image file can be made for a trial: %s", _last_line(said))
-                made.unlink(missing_ok=True)
+            if said.status != 0 or not made.is_file():
+                why = _last_line(said) if said.status != 0 else f"{self._settings.program} build has made no file"
+                _log.info("no image file can be made for a trial: %s", why)
+                if not made.is_dir():
+                    made.unlink(missing_ok=True)
                 return False
             made.chmod(0o644)
             made.replace(image)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
@@ -18,10 +19,12 @@ from typing import Protocol
 from msgspec import Struct
 
 from slotwise.classad import ClassAd, parse_ads
+from slotwise.execution.environment import inherited_part
 from slotwise.execution.exit_status import TRANSFER_INPUT_ERROR, TRANSFER_OUTPUT_ERROR, End, held
 from slotwise.execution.job_view import STDERR_NAME, STDOUT_NAME
 from slotwise.execution.launcher import write_files
 from slotwise.ids import doing_for_run
+from slotwise.model.reason_codes import PluginFault
 from slotwise.starter.enforcement.privilege import read_small, rights_of
 from slotwise.starter.hooks import child_programs
 from slotwise.starter.hooks.child_programs import ChildPrograms
@@ -85,7 +88,7 @@ async def _methods_of(program: str, control: Path) -> tuple[list[str], str]:
     """The methods that a program serves, or why there are none."""
     try:
         words = [program, "-classad"]
-        status, said, errors = await child_programs.call(words, control, cwd="/", env={"PATH": _PATH}, limit_s=_PROBE_S)
+        status, said, errors = await child_programs.call(words, control, cwd="/", env=_inherited(), limit_s=_PROBE_S)
     except OSError as error:
         return [], f"it cannot be run: {error.strerror}"
     if status != 0:
@@ -98,6 +101,15 @@ async def _methods_of(program: str, control: Path) -> tuple[list[str], str]:
         return [], f"`-classad` does not print an ad: {error}"
     found = str(methods or "").replace(",", " ").lower().split()
     return found, "" if found else "`-classad` prints no SupportedMethods"
+
+
+def _inherited() -> dict[str, str]:
+    """What plugins have of the starter's environment, as in HTCondor all that is not the daemons' own: a PATH with the
+    site's interpreters, proxies of the network (``http_proxy``).
+    """
+    env = inherited_part("true", os.environ)
+    places = [*env.get("PATH", "").split(":"), *_PATH.split(":")]
+    return {**env, "PATH": ":".join(dict.fromkeys(filter(None, places)))}
 
 
 def method_of(url: str) -> str:
@@ -161,21 +173,21 @@ async def _move_all(
     for method in sorted({method_of(url) for url in files}):
         program = plugins.by_method.get(method)
         if program is None:
-            return held(f"{start}. Details: no plugin serves {method}://", code, 1)
+            return held(f"{start}. Details: no plugin serves {method}://", code, PluginFault.NOT_FOUND)
         mine = {url: name for url, name in files.items() if method_of(url) == method}
-        status, errors = await _call(run, program, mine, results, upload=upload)
+        status, errors, fault = await _call(run, program, mine, results, upload=upload)
         if status != 0 or errors:
             details = "; ".join(errors) or f"{Path(program).name} exited with status {status}"
             # As HTCondor's: an exit status is shifted, a signal is not; policies such as PelicanRetryPolicy read it.
-            subcode = status << 8 if status > 0 else max(1, -status)
+            subcode = fault or (status << 8 if status > 0 else max(1, -status))
             return held(f"{start} using plugin {Path(program).name}. Details: {details}", code, subcode)
     return None
 
 
 async def _call(
     run: TransferringRun, program: str, files: Mapping[str, str], results: PluginResults, *, upload: bool
-) -> tuple[int, list[str]]:
-    """One call of a plugin: exit status, and what it says went wrong."""
+) -> tuple[int, list[str], PluginFault | None]:
+    """One call of a plugin: exit status, what it says went wrong, and what is wrong with the plugin itself."""
     scratch = run.assignment.directory.scratch
     ads = [ClassAd({"Url": url, "LocalFileName": str(scratch / name)}) for url, name in files.items()]
     asked, said = run.assignment.directory.control / "plugin.in", scratch / ".plugin.out"
@@ -185,21 +197,27 @@ async def _call(
     with contextlib.suppress(OSError):
         said.unlink()  # not what the job itself has put there
     words = [program, "-infile", str(asked), "-outfile", str(said), *(["-upload"] if upload else [])]
-    env = {"_CONDOR_JOB_AD": str(run.assignment.directory.job_ad)}
+    env = {**_inherited(), "_CONDOR_JOB_AD": str(run.assignment.directory.job_ad)}
     try:
         began = time.monotonic()
         called = await run.programs.call(words, env=env, limit_s=_MOVE_S)
         seconds = time.monotonic() - began
         child_programs.log_errors(doing_for_run(run.assignment.run_id, f"plugin {Path(program).name}"), called)
         status = called.status
+        if why := child_programs.unstarted(called):
+            return status, [f"{Path(program).name} cannot be run: {why}"], PluginFault.EXEC_FAILED
         method = method_of(next(iter(files)))
         results.add_call(program, method, status, seconds, timed_out=seconds >= _MOVE_S)
     except OSError as error:
-        status = error.errno or 1
+        return error.errno or 1, [f"{Path(program).name} cannot be run: {error.strerror}"], PluginFault.EXEC_FAILED
     errors: list[str] = []
+    fault: PluginFault | None = None
     traffic = run.files.sent if upload else run.files.received
     with contextlib.suppress(OSError, ValueError):
-        for answer in parse_ads(read_small(said, run.job.identity, _MOST_SAID)):
+        text_said = read_small(said, run.job.identity, _MOST_SAID)
+        fault = PluginFault.NO_RESULT_REPORTED  # as long as there is no ad
+        for answer in parse_ads(text_said):
+            fault = None
             results.add_file(answer, status)
             value = lookup(answer)
             size = value("TransferTotalBytes")
@@ -212,7 +230,7 @@ async def _call(
         said.unlink()
     if status == 0 and not errors and not upload:
         errors = _not_brought(run, files)
-    return status, errors
+    return status, errors, fault
 
 
 def _not_brought(run: TransferringRun, files: Mapping[str, str]) -> list[str]:
