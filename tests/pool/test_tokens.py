@@ -51,3 +51,19 @@ def test_a_fetched_token_counts_at_all_daemons_until_it_is_revoked(make_pool: Ca
         return all(each.returncode == 1 and "has been revoked" in each.stderr for each in done)
 
     pool.until("all daemons refuse it", revoked)
+
+
+def test_programs_take_tokens_as_json(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool("DAEMON_LIST = MASTER, COLLECTOR\n")
+    pool.up()
+    for words in (["fetch"], ["create", "-identity", "bob@dom"]):
+        told = json.loads(pool.run("token", *words, "-authz", "READ", "--json").stdout)
+        shown = pool.root / words[0]
+        write_secret(shown, told["token"] + "\n")
+        (row,) = json.loads(pool.run("ping", "collector", "--json", SLOTWISE_TOKEN_FILE=str(shown)).stdout)
+        assert row["Scopes"] == ["READ"]
+    told = json.loads(pool.run("token", "fetch", "-file", "mine", "--json").stdout)
+    assert told == {"file": str(pool.root / "mine")} and (pool.root / "mine").read_text().count(".") == 2
+    assert json.loads(pool.run("token", "requests", "--json").stdout) == []
+    asked = pool.run("token", "approve", "--json", check=False)
+    assert asked.returncode == 2 and "name requests or codes" in asked.stderr

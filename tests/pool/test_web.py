@@ -265,6 +265,7 @@ def test_curl_alone_takes_a_job_through_its_life(make_pool: Callable[[str], Pool
         (curl.asked("jobs?constraint=((("), 400, "ad_syntax"),
         (curl.asked("jobs?limit=many"), 400, "usage"),
         (curl.asked("jobs/act", {"action": "dance", "jobs": ["1.0"]}), 400, "usage"),
+        (curl.asked("jobs/act", {"action": "hold", "jobs": ["77.0"]}), 404, "not_found"),
         (curl.asked("jobs/edit", {"jobs": ["1.0"], "attributes": {"A": "((("}}), 400, ""),
         (curl.asked("jobs", {"description": {**description, "getenv": "true"}}), 400, ""),
         (curl.asked("jobs", None, "-d", "not JSON"), 400, "usage"),

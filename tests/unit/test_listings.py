@@ -49,6 +49,15 @@ def printed(*words: str, ads: list[ClassAd], tmp_path: Path) -> str:
         (["-af:r", "Size", "Size * 2", "None_"], "ProcId + 1 Size * 2 undefined\n"),
         (["-af:T", "Seconds"], "1+01:01:01\n"),
         (["-af:h", "Owner", "Size"], "Owner Size\nann   4   \n"),
+        # Widths are those of HTCondor 25.14.1: undefined, error, lists and quotes do not count, all digits of reals do.
+        (["-af:h", "None_", "Owner"], "None_ Owner\nundefined ann  \n"),
+        (["-af:jlh", "None", "Size"], " ID None Size\nID = 7.3 undefined 4   \n"),
+        (["-af:jh", "{1,2}", "Size"], " ID {1,2} Size\n7.3 { 1,2 } 4   \n"),
+        (["-af:hV", "Owner", "1/0", "Size"], 'Owner 1/0 Size\n"ann" error 4   \n'),
+        (["-af:h", "1.25", "Owner"], "1.25                  Owner\n1.25                  ann  \n"),
+        (["-af:h", "0.0", "Owner"], "0.0 Owner\n0.0 ann  \n"),
+        (["-af:hr", "None", "error", "true"], "None      error true\nundefined error true\n"),
+        (["-af:jlnh", "None"], " ID\n None\nID = 7.3\n undefined\n"),
         (["-af", "Size", "-af", "Owner"], "4 ann\n"),
         # Expressions of the command line are in the old syntax, as 25.14 reads them.
         (["-af", r'size("\1")', r'regexps("^(.).*", Owner, "\1")', r'strcat("x\"", "\t")'], '2 a x"\\t\n'),

@@ -314,6 +314,11 @@ def test_analyze_tells_the_nearest_value_of_a_clause_that_no_slot_passes(shell: 
         ('TARGET.Colour == "red"', "Colour: no slot has this attribute"),
         ("TARGET.Memory >= Grown", "Memory: largest is 24105 MB; 3 slots with Grown = 24105"),
         ("TARGET.Memory > 2 * Grown", "Memory: largest is 24105 MB, of 3 slots"),
+        ("TARGET.Memory > max({ 2 * Grown, 5 })", "Memory: largest is 24105 MB, of 3 slots"),
+        ("TARGET.Memory >= Larger", "Memory: largest is 24105 MB; 3 slots with Larger = 24105"),
+        ("TARGET.Memory >= sum({ MY.Grown, Larger })", "Memory: largest is 24105 MB, of 3 slots"),
+        ('TARGET.Memory >= int(split("30000 1")[0])', "Memory: largest is 24105 MB, of 3 slots"),
+        ("TARGET.Memory >= Items[1]", "Memory: largest is 24105 MB, of 3 slots"),
         ('regexp("x", TARGET.Colour)', "Colour: no slot has this attribute"),
         ("TARGET.Memroy == 5", "Memroy: no slot has this attribute; is Memory meant?"),
         (
@@ -329,7 +334,8 @@ def test_analyze_tells_the_nearest_value_of_a_clause_that_no_slot_passes(shell: 
 def test_hints_of_each_form(requirements: str, text: str, shell: Shell) -> None:
     slots_of(shell, *MEMORIES)
     grown = "Grown = ifThenElse(MemoryUsage =!= undefined, MemoryUsage * 3 / 2, 30000)"
-    (hint,) = hinted(shell, requirements, 'Wanted = "Owned"', grown)
+    larger = "Larger = ifThenElse(MemoryUsage =!= undefined, max({ MemoryUsage, 1 }), max({ 26000, Grown }))"
+    (hint,) = hinted(shell, requirements, 'Wanted = "Owned"', grown, larger, "Items = { 1, 30000 }")
     assert hint["text"] == text
 
 

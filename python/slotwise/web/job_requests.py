@@ -144,9 +144,13 @@ async def act(asked: Asked) -> Response:
         raise UsageError(f"the reason has more than {REASON_MOST} characters")
     async with asked.pool.schedd(asked.schedd) as schedd:
         result = await schedd.act(str(action), jobs_of(body), reason=reason)
-    if result.totals.keys() == {"permission_denied"} and body.get("results") is not True:
+    if body.get("results") is True:
+        return JSONResponse({**result.totals, "jobs": result.jobs})
+    if result.totals.keys() == {"permission_denied"}:
         raise DeniedError("none of these jobs is yours", hint="a queue superuser may act on the jobs of others")
-    return JSONResponse({**result.totals, "jobs": result.jobs} if body.get("results") is True else result.totals)
+    if result.totals.keys() == {"not_found"}:
+        raise NotFoundError("none of these jobs is in the queue", hint="GET /api/v1/history has those that have left")
+    return JSONResponse(result.totals)
 
 
 async def edit(asked: Asked) -> Response:

@@ -3,7 +3,7 @@
 //! Of conditions that compare an attribute of the row with a constant, which the job's own attributes may give; and of
 //! any other condition, which attribute it reads that is missing.
 
-use classad::analysis::Reads;
+use classad::analysis::{Reads, reads_in};
 use classad::fold::residual;
 use classad::spelling::distance;
 use classad::{Ad, BinaryOp, Context, Expr, Name, Side, Value, evaluate};
@@ -48,7 +48,7 @@ impl Comparison {
             (None, Some(name)) => (name, mirrored(known.op), left, &written.left),
             _ => return None,
         };
-        let wanted = settled(wanted, table)?;
+        let wanted = settled(wanted, job, table)?;
         let asked = match side.unparen().as_reference() {
             Some((Side::My | Side::Bare, name)) if job.get(name).is_some() => Some(name.clone()),
             _ => None,
@@ -112,20 +112,22 @@ impl Comparison {
     }
 }
 
-/// The value of an expression without attributes of rows. What the job lacks might be the row's (a request that grows
-/// with MemoryUsage, which a job has once it has run): where no row has it, it is undefined.
-fn settled(expr: &Expr, table: &AdTable) -> Option<Value> {
+/// The value of an expression of `job` without attributes of rows. What the job lacks might be the row's (a request
+/// that grows with MemoryUsage, which a job has once it has run): where no row has it, it is undefined.
+fn settled(expr: &Expr, job: &Ad, table: &AdTable) -> Option<Value> {
     if let Expr::Lit(value) = expr {
         return Some(value.clone());
     }
-    let reads = Reads::of(expr);
-    let of_rows = |name: &Name| name.special().is_some() || has_any(table, name);
-    if reads.unbounded || reads.volatile || reads.names().any(of_rows) {
+    let reads = reads_in(expr, job);
+    let lacking = reads.either.iter().filter(|name| !job.contains(name));
+    let mut of_rows = reads.target.iter().chain(lacking);
+    let special = reads.names().any(|name| name.special().is_some());
+    if reads.unbounded || reads.volatile || special || of_rows.any(|name| has_any(table, name)) {
         return None;
     }
     let nothing = Ad::new();
     let context = Context {
-        my: Some(&nothing),
+        my: Some(job),
         target: Some(&nothing),
         ..Context::default()
     };

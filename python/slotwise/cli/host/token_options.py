@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from slotwise.cli.common.parser import Parser
@@ -32,6 +33,7 @@ def add_place(parser: Parser) -> None:
     """Options for where a token is written."""
     parser.add_argument("--file", "-file", metavar="FILE", help="write it there (mode 0600) and not to the output")
     parser.add_argument("--token", "-token", metavar="NAME", help="write it into your directory of tokens")
+    parser.add_argument("--json", "-json", action="store_true", help="the token, or the file that it is in, as JSON")
 
 
 def scopes(options: Namespace) -> list[str]:
@@ -55,15 +57,20 @@ def put(made: str, options: Namespace, inv: Invocation) -> int:
     """Write a token to where the caller wants it."""
     from slotwise.wire.token import token_directories, write_secret
 
+    path = None
     if options.token is not None:
         if "/" in options.token or options.token.startswith("."):
             raise UsageError(f"{options.token!r} is a path", hint="-token takes a name, -file a path")
         directory = token_directories(inv.home, inv.env, inv.knobs())[-1]
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_secret(directory / options.token, made + "\n")
+        path = directory / options.token
     elif options.file is not None:
-        write_secret(inv.path(options.file), made + "\n")
-    else:
+        path = inv.path(options.file)
+    if path is not None:
+        write_secret(path, made + "\n")
+    if options.json:
+        inv.out(json.dumps({"token": made} if path is None else {"file": str(path)}))
+    elif path is None:
         inv.out(made)
     return 0
 

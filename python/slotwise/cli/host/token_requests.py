@@ -156,6 +156,7 @@ def approve(args: list[str], inv: Invocation) -> int:
     parser = Parser(inv, "token approve", "Approve requests for tokens: the named ones, else each that you say yes to.")
     parser.add_argument("words", nargs="*", metavar="REQUEST|CODE")
     parser.add_argument("--reqid", "-reqid", metavar="REQUEST", help="as a word")
+    parser.add_argument("--json", "-json", action="store_true", help="the approved ones as a JSON array")
     _add_pool(parser)
     options = parser.take(args)
     if options is None:
@@ -166,13 +167,20 @@ def approve(args: list[str], inv: Invocation) -> int:
     if not named and inv.called and not waiting:
         inv.err("Remote daemon has no request to approve.")
         return 1
+    if not named and options.json:
+        raise UsageError("which requests?", hint="--json asks nothing: name requests or codes")
     if not named:
         named = [each.request_id for each in waiting if _agreed(each, inv)]
+    done = []
     for word in named:
         found = _named(word, waiting)
         approved = token_pb2.ApproveTokenRequest(request_id=found.request_id)
         _call(aimed, lambda stub: stub.Approve, approved)
-        _say_approved(found, inv)
+        done.append(found)
+        if not options.json:
+            _say_approved(found, inv)
+    if options.json:
+        inv.out(json.dumps([_fields(each) for each in done]))
     return 0
 
 

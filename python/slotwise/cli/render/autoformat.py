@@ -92,6 +92,21 @@ class Columns:
                 texts.append(shown(tree, ad, shape))
         return texts
 
+    def widths(self, ad: ClassAd, shape: Shape) -> list[int]:
+        """How wide each column has to be for an ad by HTCondor's tools, which pass over values without a type of their
+        own (undefined, error, lists, ads) and quotes, and count all digits of reals."""
+        if shape.raw or shape.spans or shape.dates:
+            return [len(text) for text in self.texts(ad, shape)]
+        return [_width_of(tree.eval(ad)) for tree in self._trees]
+
+
+def _width_of(value: Value) -> int:
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, SpecialValue) or not isinstance(value, bool | int | float):
+        return 0
+    return len(str(ExprTree(value)))
+
 
 def _tree(text: str) -> ExprTree:
     """An expression as people write it on the command line: in the old syntax, where only \\" is an escape."""
@@ -105,7 +120,8 @@ def unevaluated(name: str, tree: ExprTree, ad: ClassAd) -> str:
     """The expression behind an attribute; an expression as it was given; ``undefined`` for an attribute that is not."""
     if name in ad:
         return ad.lookup(name).print_old()
-    return "undefined" if _NAME.fullmatch(name) else tree.print_old()
+    literal = tree.print_old() in ("error", "true", "false")
+    return "undefined" if _NAME.fullmatch(name) and not literal else tree.print_old()
 
 
 def shown(tree: ExprTree, ad: ClassAd, shape: Shape) -> str:
@@ -139,23 +155,27 @@ def text_of(value: Value) -> str:
 
 def lines(ads: Iterable[ClassAd], columns: Columns, shape: Shape, ids: Callable[[ClassAd], str]) -> Iterator[str]:
     """The text of each ad, with its line end; headings first if asked for: then columns stand below each other."""
-    made = (_fields(ad, columns, shape, ids) for ad in ads)
+    label = "ID = " if shape.id_label else ""
     if not shape.headings:
-        yield from (_joined(texts, shape) for texts in made)
+        for ad in ads:
+            texts = columns.texts(ad, shape)
+            if shape.labels:
+                texts = [f"{name} = {text}" for name, text in zip(columns.names, texts, strict=True)]
+            yield _joined([label + ids(ad)] * shape.job_id + texts, shape)
         return
-    rows = [[" ID"] * shape.job_id + columns.names, *made]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    head = [" ID"] * shape.job_id + columns.names
+    widths, rows = [len(text) for text in head], []
+    for ad in ads:
+        first = [ids(ad)] * shape.job_id
+        rows.append(first + columns.texts(ad, shape))
+        needed = [len(text) for text in first] + columns.widths(ad, shape)
+        widths = [max(pair) for pair in zip(widths, needed, strict=True)]
+    yield _joined([text.ljust(width) for text, width in zip(head, widths, strict=True)], shape)
     for row in rows:
-        yield _joined([text.ljust(width) for text, width in zip(row, widths, strict=True)], shape)
-
-
-def _fields(ad: ClassAd, columns: Columns, shape: Shape, ids: Callable[[ClassAd], str]) -> list[str]:
-    texts = columns.texts(ad, shape)
-    if shape.labels:
-        texts = [f"{name} = {text}" for name, text in zip(columns.names, texts, strict=True)]
-    if shape.job_id:
-        texts.insert(0, f"ID = {ids(ad)}" if shape.id_label else ids(ad))
-    return texts
+        cells = [text.ljust(width) for text, width in zip(row, widths, strict=True)]
+        if shape.job_id:
+            cells[0] = label + cells[0]
+        yield _joined(cells, shape)
 
 
 def _joined(texts: list[str], shape: Shape) -> str:
