@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +12,8 @@ import pytest
 
 from tests.support import host
 from tests.support.accounts import HostUser, host_users
-from tests.support.open_installation import opened
 from tests.support.pool import Pool
+from tests.support.users_pool import UsersPool
 
 pytestmark = [pytest.mark.host, host.needs(host.root)]
 
@@ -39,18 +37,6 @@ for path in ("pool", "jobs", "slots"):
         told[path] = error.code
 print(json.dumps(told))
 """
-
-
-class UsersPool(Pool):
-    """A pool that an ordinary user starts."""
-
-    def __init__(self, user: HostUser, root: Path, config: str) -> None:
-        super().__init__(root, config)
-        drop = ["setpriv", "--reuid", str(user.uid), "--regid", str(user.gid), "--clear-groups"]
-        self.command = (*(opened() or ()), *drop, sys.executable, "-m", "slotwise")
-        self.env["HOME"] = str(user.home)
-        for path in (root, *root.rglob("*")):
-            os.chown(path, user.uid, user.gid)
 
 
 @pytest.fixture(scope="module")

@@ -84,12 +84,14 @@ class Sending:
     :param key: tells it from all others: one that is sent twice is queued once.
     :param first: its first cluster id if reserved, else 0.
     :param spool: its files follow, and its event log begins at the access point.
+    :param again: it may have been sent before.
     :param client: the program that submits, for the schedd's log.
     """
 
     key: bytes
     first: int = 0
     spool: bool = False
+    again: bool = False
     client: str = "python"
 
     def cluster_id(self, place: int) -> int:
@@ -103,7 +105,7 @@ class Sending:
 
 def bundle(submission: Submission, how: Sending) -> schedd_pb2.SubmitBundle:
     """A submission as one message."""
-    made = schedd_pb2.SubmitBundle(client=how.client, key=how.key)
+    made = schedd_pb2.SubmitBundle(client=how.client, key=how.key, again=how.again)
     for place, cluster in enumerate(submission.clusters):
         made.clusters.add(
             cluster_ad=how.pack(cluster.pack()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -26,6 +26,10 @@ class ReadOptions:
     :param one_cluster: a second queue statement is an error.
     :param check_files: its program and input files must be there already; else the run finds out.
     :param name: what messages call it, before the number of the line.
+    :param directory: where its relative names start; "": the process's directory.
+    :param before: statements that stand before it.
+    :param append: statements that stand before its queue statement.
+    :param at_least_one: without a queue statement, or with one that makes none, it makes one job.
     """
 
     spool: bool = False
@@ -34,6 +38,10 @@ class ReadOptions:
     elsewhere: bool = False
     check_files: bool = True
     name: str = "<python>"
+    directory: str = ""
+    before: Sequence[str] = ()
+    append: Sequence[str] = ()
+    at_least_one: bool = False
 
 
 #: Input files stay where they are.
@@ -64,14 +72,26 @@ class DescriptionReader:
         :raises SubmitError: the description makes no jobs, or is wrong.
         """
         text, queue = text_of(description, count)
-        submission = parse(
+        submission = self._parse(text, queue, first_cluster, options)
+        if not submission.count and options.at_least_one:
+            submission = self._parse(text, "1", first_cluster, options)
+        if not submission.count:
+            raise SubmitError("no jobs queued", hint="give a count, or a queue statement")
+        if options.one_cluster and len(submission.clusters) > 1:
+            raise SubmitError("the description has several queue statements", hint="submit each on its own")
+        return submission
+
+    def _parse(self, text: str, queue: str | None, first_cluster: int, options: ReadOptions) -> Submission:
+        method = [f"MY.JobSubmitMethod = {options.method}"] if options.method >= 0 else []
+        return parse(
             text,
             filename=options.name,
-            cwd=os.getcwd(),  # noqa: PTH109 - many times a second
+            cwd=options.directory or os.getcwd(),  # noqa: PTH109 - many times a second
             env=self._env,
             config=self.config,
             queue_args=queue,
-            before=[f"MY.JobSubmitMethod = {options.method}"] if options.method >= 0 else [],
+            before=[*method, *options.before],
+            append=options.append,
             check_support=True,
             spool=options.spool,
             check_files=options.check_files,
@@ -79,11 +99,6 @@ class DescriptionReader:
             owner=self._owner,
             first_cluster=first_cluster or None,
         )
-        if not submission.count:
-            raise SubmitError("no jobs queued", hint="give a count, or a queue statement")
-        if options.one_cluster and len(submission.clusters) > 1:
-            raise SubmitError("the description has several queue statements", hint="submit each on its own")
-        return submission
 
 
 def text_of(description: Description, count: int | None) -> tuple[str, str | None]:

@@ -228,18 +228,29 @@ class Schedd(ScheddCalls, BlockingClient):
             stream.close()
         super().close()
 
-    def submit(self, description: Description, count: int | None = None, options: ReadOptions = USUAL) -> SubmitResult:
+    def submit(
+        self,
+        description: Description,
+        count: int | None = None,
+        options: ReadOptions = USUAL,
+        *,
+        key: bytes = b"",
+        again: bool = False,
+    ) -> SubmitResult:
         """Queue the jobs of a submit description (its text, or its statements as a mapping); all of them or none.
 
         ``count`` replaces the description's queue statement. Durable when it returns. With
         ``ReadOptions(spool=True)`` the jobs are held until :meth:`spool` has sent their files.
 
+        :param key: tells this submission from all others of the caller, for half an hour; by default a new one.
+        :param again: it may have been sent before, with the same key, by a process that is gone: what was queued then
+            is not queued a second time, and the answer is that of then.
         :raises SubmitError: the description makes no jobs, is wrong, or names files to spool that cannot be read.
         """
         submission, first = self._read(description, count, options)
         if options.spool and not options.elsewhere:
             _check_files(submission)
-        return self._submit(submission, Sending(self._keys.next(), first, spool=options.spool))
+        return self._submit(submission, Sending(key or self._keys.next(), first, spool=options.spool, again=again))
 
     def submit_many(self, descriptions: Iterable[Description]) -> Iterator[SubmitResult]:
         """Queue submissions, each accepted or refused on its own; results in the order of the descriptions.
@@ -294,7 +305,7 @@ class Schedd(ScheddCalls, BlockingClient):
             return convert.result(stream.answer(), submission)
 
         def send(again: bool) -> schedd_pb2.SubmitReply:
-            parts = convert.parts(submission, how, again)
+            parts = convert.parts(submission, how, again or how.again)
             reply: schedd_pb2.SubmitReply = self._stub.Submit(parts, metadata=self._at.metadata())
             return reply
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from slotwise._native import DagData, read_dag, read_dag_header
+from slotwise._native import DagData, read_dag, read_dag_header, read_dag_rescue
 
 
 class ReadOptions(Struct, frozen=True):
@@ -59,6 +59,11 @@ def header(label: str, text: str, options: ReadOptions) -> DagData:
     return read_dag_header(label, text, structs.asdict(options))
 
 
+def rescued(dag: DagData, label: str, text: str, options: ReadOptions) -> DagData:
+    """A DAG with what a rescue file or a save point says of its nodes; ``label`` names that in messages."""
+    return read_dag_rescue(dag, label, text, structs.asdict(options))
+
+
 def problems(dag: DagData) -> list[Problem]:
     """What its files are refused or warned about for, in the order in which HTCondor would meet it."""
     return [
@@ -89,4 +94,4 @@ def doubts(dag: DagData, paths: Sequence[str], directory: Path) -> Iterator[Prob
             yield Problem("error", paths[0], 0, f"{said}: there is no such {what}", f"it is looked for in {where}")
 
 
-__all__ = ["Problem", "ReadOptions", "doubts", "header", "problems", "read"]
+__all__ = ["Problem", "ReadOptions", "doubts", "header", "problems", "read", "rescued"]

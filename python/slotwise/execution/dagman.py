@@ -1,4 +1,8 @@
-"""Jobs that are HTCondor's condor_dagman, as their ads show them."""
+"""Jobs that run DAGs, as their ads show them: HTCondor's condor_dagman, and Slotwise's own.
+
+Both programs have the same name. Slotwise's is one of the links that ``slotwise condor-names`` makes inside of an
+installation, and is told by its directory's name.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,19 @@ from pathlib import PurePosixPath
 from slotwise.classad import ClassAd
 from slotwise.execution.arguments import of_job
 
-_PROGRAM = "condor_dagman"
+PROGRAM = "condor_dagman"
+#: The directory of Slotwise's own, in each installation.
+OWN_DIRECTORY = "condor_names"
+
+
+def runs_dags(program: object) -> bool:
+    """Whether a program is condor_dagman, HTCondor's or Slotwise's, by its name."""
+    return isinstance(program, str) and PurePosixPath(program).name == PROGRAM
 
 
 def is_dagman(program: object) -> bool:
-    """Whether a program is condor_dagman, by its name."""
-    return isinstance(program, str) and PurePosixPath(program).name == _PROGRAM
+    """Whether a program is HTCondor's condor_dagman, which cannot tell this schedd what it does."""
+    return runs_dags(program) and PurePosixPath(str(program)).parent.name != OWN_DIRECTORY
 
 
 def dag_files(ad: ClassAd) -> list[str]:

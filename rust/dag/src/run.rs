@@ -293,6 +293,8 @@ pub struct Run {
     final_begun: bool,
     provisioned: bool,
     over: bool,
+    /// What happened before is being told: nothing begins by itself.
+    recovering: bool,
     acts: Vec<Act>,
 }
 
@@ -339,6 +341,7 @@ impl Run {
             exit: 0,
             final_begun: false,
             over: false,
+            recovering: false,
             acts: Vec::new(),
         }
     }
@@ -353,6 +356,29 @@ impl Run {
     #[must_use]
     pub fn status_of(&self, node: NodeId) -> Status {
         self.states[node as usize].status
+    }
+
+    /// Whether a node waits for parents.
+    #[must_use]
+    pub fn waits(&self, node: NodeId) -> bool {
+        self.states[node as usize].waits > 0
+    }
+
+    /// How many of a node's jobs are in the queue, and how many of them are held.
+    #[must_use]
+    pub fn jobs_of(&self, node: NodeId) -> (usize, usize) {
+        self.jobs.get(&node).map_or((0, 0), |jobs| {
+            let held = jobs.procs.values().filter(|job| job.held).count();
+            (jobs.queued, held)
+        })
+    }
+
+    /// Whether a job of a node is idle.
+    #[must_use]
+    pub fn is_idle(&self, node: NodeId, proc: u32) -> bool {
+        let jobs = self.jobs.get(&node);
+        jobs.and_then(|jobs| jobs.procs.get(&proc))
+            .is_some_and(|job| job.idle)
     }
 
     /// How many retries a node has used.
@@ -395,6 +421,26 @@ impl Run {
 
     /// Begin: nodes that are done free their children, and those that wait for nothing start.
     pub fn begin(&mut self) -> Vec<Act> {
+        self.lay_out();
+        self.go_on()
+    }
+
+    /// Begin with events of a former runner, which [`Run::handle`] is told next: until [`Run::recovered`] nothing starts
+    /// but what they say has started.
+    pub fn begin_recovery(&mut self) -> Vec<Act> {
+        self.recovering = true;
+        self.lay_out();
+        std::mem::take(&mut self.acts)
+    }
+
+    /// All that happened before has been told: go on from there. PRE scripts of nodes that were not submitted and POST
+    /// scripts whose end was not told run again.
+    pub fn recovered(&mut self) -> Vec<Act> {
+        self.recovering = false;
+        self.go_on()
+    }
+
+    fn lay_out(&mut self) {
         for node in self.graph.order.clone() {
             if self.graph.nodes[node as usize].done {
                 self.states[node as usize].status = Status::Done;
@@ -413,7 +459,6 @@ impl Run {
         } else {
             self.start_free();
         }
-        self.go_on()
     }
 
     /// Take note of something, and say what is to be done now.

@@ -46,7 +46,7 @@ pub struct DagData {
 }
 
 impl DagData {
-    fn graph(&self) -> &Graph {
+    pub(crate) fn graph(&self) -> &Graph {
         &self.outcome.graph
     }
 }
@@ -202,9 +202,25 @@ fn read_dag_header(
     Ok(DagData { outcome })
 }
 
+/// A DAG with what a rescue file or save point says of its nodes; `label` names that in messages.
+#[pyfunction]
+fn read_dag_rescue(
+    py: Python<'_>,
+    dag: &DagData,
+    label: &str,
+    text: &str,
+    options: &Bound<'_, PyDict>,
+) -> PyResult<DagData> {
+    let options = options_of(options)?;
+    let graph = dag.graph().clone();
+    let outcome = py.detach(|| read::read_rescue(graph, label, text, &options));
+    Ok(DagData { outcome })
+}
+
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<DagData>()?;
     module.add_function(wrap_pyfunction!(read_dag, module)?)?;
     module.add_function(wrap_pyfunction!(read_dag_header, module)?)?;
+    module.add_function(wrap_pyfunction!(read_dag_rescue, module)?)?;
     Ok(())
 }

@@ -10,6 +10,7 @@ mod classad;
 mod config;
 mod cycle;
 mod dag;
+mod dag_run;
 mod hostbench;
 #[cfg(target_os = "linux")]
 mod keeper;
@@ -29,6 +30,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     self::table::register(module)?;
     self::cycle::register(module)?;
     self::dag::register(module)?;
+    dag_run::register(module)?;
     self::hostbench::register(module)?;
     #[cfg(target_os = "linux")]
     self::keeper::register(module)?;

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.classad import ClassAd
-from slotwise.schedd.jobs import dags
+from slotwise.schedd.jobs import dags, from_ad
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.submit.dag_files import nodes_total
@@ -48,13 +48,13 @@ def cluster(number: int, user: str = "ann@here", **more: Any) -> Cluster:
 
 
 def test_only_ones_own_condor_dagman_is_told_of_nodes() -> None:
-    driver = cluster(1, universe=7, command="condor_dagman -f")
+    driver = cluster(1, universe=7, is_dagman=True)
     node = cluster(2, dag=1)
     assert dags.driver_of(node, {1: driver}) is driver.jobs[0]
     assert dags.driver_of(node, {}) is None
     assert dags.driver_of(cluster(2, "bob@here", dag=1), {1: driver}) is None
-    assert dags.driver_of(node, {1: cluster(1, universe=7, command="other")}) is None
-    assert dags.driver_of(node, {1: cluster(1, command="condor_dagman")}) is None
+    assert dags.driver_of(node, {1: cluster(1, universe=7)}) is None
+    assert dags.driver_of(node, {1: cluster(1, is_dagman=True)}) is None
 
 
 def test_jobs_that_complete_are_counted_and_nodes_when_all_of_theirs_went_well() -> None:
@@ -81,3 +81,12 @@ def test_nodes_of_splices_and_included_files_are_counted(tmp_path: Path) -> None
     assert nodes_total(dagman(Iwd=str(tmp_path))) is None, "a file that includes itself"
     assert nodes_total(dagman(Iwd=str(tmp_path / "sub"))) is None, "no such file"
     assert nodes_total(dagman(Iwd=str(tmp_path), Cmd="/bin/true")) is None
+
+
+def test_slotwises_own_condor_dagman_counts_for_itself() -> None:
+    for program, counted in (("/usr/bin/condor_dagman", True), ("/x/slotwise/condor_names/condor_dagman", False)):
+        driver = cluster(1)
+        from_ad.describe(driver, ClassAd({"JobUniverse": 7, "Cmd": program}))
+        assert driver.is_dagman is counted
+        submitted = ClassAd({"JobUniverse": 7, "Cmd": program, "Arguments": "-Dag x.dag"})
+        assert dags.batch_name(submitted, 3) == "x.dag+3"

@@ -86,6 +86,18 @@ def link(directory: Path, program: Path) -> None:
         raise HostError(f"links are missing in {directory}, where you may not write", hint=hint) from None
 
 
+def program(name: str) -> Path:
+    """This installation's program of one of HTCondor's names; the link is made if it is missing.
+
+    :raises HostError: it is missing, and may not be made by the caller.
+    """
+    path = DIRECTORY / name
+    if not path.exists():
+        link(DIRECTORY, launcher())
+        note_installed(DIRECTORY)
+    return path
+
+
 def _link(directory: Path, program: Path) -> None:
     target = os.path.relpath(program, directory.resolve())
     missing = []

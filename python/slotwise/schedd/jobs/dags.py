@@ -2,7 +2,8 @@
 
 It keeps a connection to the queue, over which it names its batch and counts its nodes. Here it has none: the schedd
 names the batch as it would, passes the name on, and counts what becomes of the jobs of its nodes (DAG_JobsCompleted,
-DAG_NodesDone). What POST scripts make of a node is not seen.
+DAG_NodesDone). What POST scripts make of a node is not seen. Slotwise's own runner tells all that itself; the schedd
+does no more for it than name its batch.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from slotwise.classad import ClassAd
 from slotwise.errors import UsageError
-from slotwise.execution.dagman import dag_files, is_dagman
+from slotwise.execution.dagman import dag_files, runs_dags
 from slotwise.schedd.jobs.codes import Status, Universe
 from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.jobs.values import Changes
@@ -23,7 +24,7 @@ _BATCH = "-batch-name"
 def batch_name(submitted: ClassAd, cluster: int) -> str:
     """The name of a DAG's batch, as condor_dagman makes it: that of its first file, and the cluster; "" for any other
     job, and for one that has a name."""
-    if submitted.get("JobUniverse") != Universe.SCHEDULER or not is_dagman(submitted.get("Cmd")):
+    if submitted.get("JobUniverse") != Universe.SCHEDULER or not runs_dags(submitted.get("Cmd")):
         return ""
     if "JobBatchName" in submitted:
         return ""
@@ -59,7 +60,7 @@ def driver_of(cluster: Cluster, clusters: Mapping[int, Cluster]) -> Job | None:
     driver = clusters.get(cluster.dag)
     if driver is None or driver.user != cluster.user or driver.universe != Universe.SCHEDULER:
         return None
-    return next(iter(driver.jobs.values()), None) if is_dagman(driver.command.partition(" ")[0]) else None
+    return next(iter(driver.jobs.values()), None) if driver.is_dagman else None
 
 
 def left(driver: Job, job: Job, *, last: bool) -> Changes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from slotwise.classad import ClassAd
+from slotwise.execution.dagman import is_dagman
 from slotwise.model.ownership import domain_of, owner_of
 from slotwise.schedd.jobs.codes import Universe
 from slotwise.schedd.jobs.job import Cluster, Priority, finite
@@ -37,6 +38,7 @@ def describe(cluster: Cluster, submitted: ClassAd) -> None:
     name = submitted.get("JobBatchName", cluster.common.get("JobBatchName"))
     cluster.batch_name = name if isinstance(name, str) else ""
     cluster.command = command_of(submitted)
+    cluster.is_dagman = is_dagman(submitted.get("Cmd"))
     cluster.log = log_of(submitted)
     dag = submitted.get("DAGManJobId")
     cluster.dag = dag if isinstance(dag, int) and dag > 0 else 0

@@ -42,6 +42,8 @@ class Cluster(Struct, eq=False):
     log: str = ""
     #: The cluster of the condor_dagman that drives them (DAGManJobId), or 0.
     dag: int = 0
+    #: Whether it is HTCondor's condor_dagman, which cannot tell this schedd what becomes of its nodes.
+    is_dagman: bool = False
     #: The log that condor_dagman reads (DAGManNodesLog), or "", and the events that go there; none for all.
     nodes_log: str = ""
     nodes_events: frozenset[int] = frozenset()

@@ -5,6 +5,9 @@ use super::{Act, DagStatus, Kind, NodeId, Run, ScriptKind, Status};
 impl Run {
     /// Begin what may begin, and end the DAG when nothing can go on; gives what is to be done.
     pub(super) fn go_on(&mut self) -> Vec<Act> {
+        if self.recovering {
+            return std::mem::take(&mut self.acts);
+        }
         loop {
             if !self.over {
                 self.pump();
@@ -109,7 +112,7 @@ impl Run {
     }
 
     /// Start the FINAL node in place of all that waits; false if there is none, or it has begun.
-    fn begin_final(&mut self) -> bool {
+    pub(super) fn begin_final(&mut self) -> bool {
         let Some(last) = self.graph.last else {
             return false;
         };

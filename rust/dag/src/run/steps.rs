@@ -4,6 +4,9 @@ use super::{Act, DagStatus, End, Event, Jobs, Kind, NodeId, Run, ScriptKind, Sta
 
 impl Run {
     pub(super) fn note(&mut self, event: &Event) {
+        if self.recovering {
+            self.catch_up(event);
+        }
         match *event {
             Event::Script {
                 node,
@@ -38,6 +41,56 @@ impl Run {
             }
             Event::Remove => self.shut_down(2, DagStatus::Removed, self.rules.remove_jobs),
         }
+    }
+
+    /// Begin what an event of a former runner says has begun.
+    fn catch_up(&mut self, event: &Event) {
+        match *event {
+            Event::Submit { node, .. } if !self.jobs.contains_key(&node) => {
+                self.begin_late_final(node);
+                let status = self.states[node as usize].status;
+                let waits = self.withdraw(node, ScriptKind::Pre);
+                if waits {
+                    self.counts.pre -= 1;
+                    self.states[node as usize].pre_done = true;
+                }
+                let place = self.ready.iter().find(|(_, ready)| **ready == node);
+                if let Some(place) = place.map(|(place, _)| *place) {
+                    self.ready.remove(&place);
+                } else if !waits || status != Status::PreRun {
+                    return; // it could not have been submitted by this DAG
+                }
+                self.enter(node);
+            }
+            Event::PreSkipped { node } => {
+                self.begin_late_final(node);
+                self.withdraw(node, ScriptKind::Pre);
+            }
+            Event::PostEnded { node, .. } => {
+                self.begin_late_final(node);
+                if self.withdraw(node, ScriptKind::Pre) {
+                    self.counts.pre -= 1; // it has failed, and the POST script ran after it
+                    self.run_post(node);
+                }
+                if self.withdraw(node, ScriptKind::Post) {
+                    self.running[ScriptKind::Post as usize] += 1;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn begin_late_final(&mut self, node: NodeId) {
+        if self.graph.last == Some(node) && !self.final_begun {
+            self.begin_final();
+        }
+    }
+
+    /// Take a node out of those that wait for a script; false if it is none of them.
+    fn withdraw(&mut self, node: NodeId, kind: ScriptKind) -> bool {
+        let waiting = &mut self.waiting[kind as usize];
+        let place = waiting.iter().position(|one| *one == node);
+        place.and_then(|place| waiting.remove(place)).is_some()
     }
 
     // ------------------------------------------------------------------------------------------------ beginning
@@ -115,17 +168,22 @@ impl Run {
     }
 
     fn submit(&mut self, node: NodeId) {
+        self.enter(node);
+        self.acts.push(if self.graph.nodes[node as usize].noop {
+            Act::LogNoop { node }
+        } else {
+            Act::Submit { node }
+        });
+    }
+
+    /// A node has jobs in the queue from now on.
+    fn enter(&mut self, node: NodeId) {
         let state = &mut self.states[node as usize];
         state.status = Status::Submitted;
         state.attempts = state.attempts.saturating_add(1);
         self.jobs.insert(node, Jobs::default());
         self.pending += 1;
         self.count_node(node, true);
-        self.acts.push(if self.graph.nodes[node as usize].noop {
-            Act::LogNoop { node }
-        } else {
-            Act::Submit { node }
-        });
     }
 
     /// Count a node among those with jobs in the queue, or no more.

@@ -458,3 +458,103 @@ proptest! {
         prop_assert_eq!(counts.done + counts.failed + counts.futile, 12);
     }
 }
+
+// ------------------------------------------------------------------------------------------------------- recovery
+
+type Told = (&'static str, fn(NodeId) -> Event);
+
+fn recovered_after(text: &str, told: &[Told]) -> (Run, Vec<Act>) {
+    let mut run = Run::new(graph(text), Rules::default());
+    let mut acts = run.begin_recovery();
+    for (name, event) in told {
+        let node = run.graph().find(name).expect("a node");
+        acts.extend(run.handle(&event(node)));
+    }
+    acts.extend(run.recovered());
+    (run, acts)
+}
+
+const SUBMIT: fn(NodeId) -> Event = |node| Event::Submit { node, proc: 0 };
+const DONE: fn(NodeId) -> Event = |node| Event::Terminated {
+    node,
+    proc: 0,
+    end: End::Exit(0),
+};
+const FAILED: fn(NodeId) -> Event = |node| Event::Terminated {
+    node,
+    proc: 0,
+    end: End::Exit(1),
+};
+
+#[test]
+fn what_a_former_runner_submitted_is_not_submitted_again() {
+    let (run, acts) = recovered_after(DIAMOND, &[("A", SUBMIT), ("A", DONE), ("C", SUBMIT)]);
+    let node = |name| run.graph().find(name).unwrap();
+    assert_eq!(acts, [Act::Submit { node: node("B") }]);
+    assert_eq!(run.status_of(node("A")), Status::Done);
+    assert_eq!(run.status_of(node("C")), Status::Submitted);
+    assert_eq!(run.counts().jobs_idle, 1);
+}
+
+#[test]
+fn attempts_of_a_former_runner_count_among_the_retries() {
+    let told = [("A", SUBMIT), ("A", FAILED), ("A", SUBMIT), ("A", FAILED)];
+    let (run, acts) = recovered_after("JOB A a\nRETRY A 2\n", &told);
+    let node = run.graph().find("A").unwrap();
+    assert_eq!(acts, [Act::Submit { node }]);
+    assert_eq!(run.retries_of(node), 2);
+    let (_, acts) = recovered_after("JOB A a\nRETRY A 1\n", &told);
+    assert_eq!(acts[0], Act::Rescue);
+    assert!(matches!(acts.last(), Some(Act::Finish { exit: 1, .. })));
+}
+
+#[test]
+fn scripts_whose_end_no_log_tells_run_again_after_a_crash() {
+    let text = "JOB A a\nJOB B b\nSCRIPT PRE A p\nSCRIPT POST A q\nSCRIPT PRE B p\n";
+    let (run, acts) = recovered_after(text, &[("A", SUBMIT), ("A", DONE)]);
+    let node = |name| run.graph().find(name).unwrap();
+    let script = |name, kind| Act::Script {
+        node: node(name),
+        kind,
+    };
+    assert_eq!(
+        acts,
+        [script("B", ScriptKind::Pre), script("A", ScriptKind::Post)]
+    );
+    let ended: fn(NodeId) -> Event = |node| Event::PostEnded {
+        node,
+        end: End::Exit(0),
+    };
+    let (run, acts) = recovered_after(text, &[("A", SUBMIT), ("A", DONE), ("A", ended)]);
+    let node = |name| run.graph().find(name).unwrap();
+    assert_eq!(run.status_of(node("A")), Status::Done);
+    assert_eq!(acts.len(), 1, "{acts:?}");
+}
+
+#[test]
+fn throttles_hold_for_what_a_former_runner_left() {
+    let rules = Rules {
+        throttles: Throttles {
+            nodes: 2,
+            ..Throttles::default()
+        },
+        ..Rules::default()
+    };
+    let mut run = Run::new(graph("JOB A a\nJOB B b\nJOB C c\nJOB D d\n"), rules);
+    run.begin_recovery();
+    let third = run.graph().find("C").unwrap();
+    run.handle(&SUBMIT(third));
+    let acts = run.recovered();
+    let first = run.graph().find("A").unwrap();
+    assert_eq!(acts, [Act::Submit { node: first }]);
+}
+
+#[test]
+fn a_final_node_that_a_former_runner_began_is_not_begun_again() {
+    let text = "JOB A a\nFINAL F f\n";
+    let told = [("A", SUBMIT), ("A", FAILED), ("F", SUBMIT)];
+    let (run, acts) = recovered_after(text, &told);
+    assert_eq!(acts, []);
+    let node = run.graph().find("F").unwrap();
+    assert_eq!(run.status_of(node), Status::Submitted);
+}

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from slotwise.cli.host import condor_names
 from slotwise.cli.jobs import submit as condor_submit
 from slotwise.cli.jobs.dag import check
 from slotwise.dag import leftovers, options, reading, submit_file
 from slotwise.dag.options import DagOptions, DagUsageError
 from slotwise.errors import UsageError
+from slotwise.execution.dagman import PROGRAM
 from slotwise.release import CONDOR_VERSION, condor_platform
 
 if TYPE_CHECKING:
@@ -124,12 +125,7 @@ def _queue(asked: DagOptions, inv: Invocation, *words: str) -> int:
 
 
 def _surroundings(asked: DagOptions, inv: Invocation, knobs: Config) -> submit_file.Surroundings:
-    dagman = asked.dagman or shutil.which("condor_dagman", path=inv.env.get("PATH", os.defpath)) or ""
-    if not dagman:
-        raise UsageError(
-            "ERROR: Failed to locate condor_dagman executable in PATH\n"
-            "It is HTCondor's, which runs DAGs here: install it, or name it with -dagman PATH"
-        )
+    dagman = asked.dagman or knobs.get_str("SLOTWISE_DAGMAN") or str(condor_names.program(PROGRAM))
     return submit_file.Surroundings(
         dagman=dagman,
         version=CONDOR_VERSION,

@@ -1,0 +1,132 @@
+"""The event log of a DAG's nodes: what its entries say of which node, and the entries that the runner writes. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from slotwise.classad import ClassAd
+from slotwise.dag.acts import Happened
+from slotwise.errors import AdSyntaxError
+from slotwise.model import job_events
+from slotwise.model.job_event_reader import event_ad
+from slotwise.model.job_events import Frame, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from slotwise.model.job_event_reader import Entry
+
+#: The events of a node's jobs that go into it: DAGManNodesMask.
+MASK = "0,1,2,4,5,7,8,9,10,11,12,13,16,17,24,27,35,36"
+#: The process number of a node that has no job.
+_NOOP_PROC = 2147483647
+_NOOP_HOST = "dummy-submit-for-noop-job"
+_NODE = "DAG Node: "
+#: Events without more to say than the job's process.
+_PLAIN = {1: "execute", 4: "evicted", 9: "aborted", 12: "held", 13: "released"}
+
+
+class Told(Struct, frozen=True):
+    """An entry of a node: what it tells the DAG, and the job; cluster -1: there was none."""
+
+    event: Happened
+    number: int
+    cluster: int
+    proc: int
+
+
+class NodeLog(Struct):
+    """Which jobs are whose. ``find``: the number of a node's name; None for none."""
+
+    find: Callable[[str], int | None]
+    owners: dict[tuple[int, int], int] = field(default_factory=dict)
+    #: Nodes without a job that were submitted.
+    noops: int = 0
+
+    def read(self, entry: Entry) -> Told | None:
+        """What an entry says; None if it is of no node, or changes nothing."""
+        if entry.number in (16, 34):
+            return self._of_script(entry)
+        no_job = entry.cluster == 0 and entry.proc == _NOOP_PROC
+        key = (0, entry.subproc) if no_job else (entry.cluster, 0)
+        proc = 0 if no_job else entry.proc
+        name = ""
+        if entry.number == 0:
+            node = self.find(_named(entry))
+            if node is None:
+                return None
+            self.owners[key] = node
+            if no_job:
+                self.noops = max(self.noops, entry.subproc)
+            name, value = "submit", 0
+        elif key not in self.owners:
+            return None
+        elif entry.number == 5:
+            name, value = "terminated", _value(entry)
+        elif entry.number == 4 and event_ad(entry).get("TerminatedAndRequeued") is True:
+            name, value = "evicted", 0
+        elif entry.number in _PLAIN:
+            name, value = _PLAIN[entry.number], 0
+        else:
+            return None
+        return Told(Happened(name, self.owners[key], proc, value), entry.number, entry.cluster, entry.proc)
+
+    def _of_script(self, entry: Entry) -> Told | None:
+        node = self.find(_named(entry))
+        if node is None:
+            return None
+        if entry.number == 34:
+            self.noops = max(self.noops, entry.subproc)
+            return Told(Happened("pre_skipped", node), 34, entry.cluster, 0)
+        return Told(Happened("post_ended", node, 0, _value(entry)), 16, entry.cluster, max(entry.proc, 0))
+
+    def noop(self, name: str, when: str) -> str:
+        """The entries of a node that has no job: its submission, and its end."""
+        frame = self._next(when)
+        ended = job_events.terminated(frame, normal=True, code=0, usage=Usage())
+        return job_events.submitted(frame, _NOOP_HOST, _NODE + name) + ended
+
+    def pre_skip(self, name: str, when: str) -> str:
+        """The entry of a node that its PRE script has made done."""
+        head = self._next(when).head(34)
+        return f"{head}PRE script return value is PRE_SKIP value\n    {_NODE}{name}\n{job_events.END}"
+
+    def _next(self, when: str) -> Frame:
+        self.noops += 1
+        return Frame(0, _NOOP_PROC, when, self.noops)
+
+
+def post_ended(name: str, cluster: int, proc: int, value: int, when: str) -> str:
+    """The entry of a POST script that has ended; a cluster of -1: the node had no job."""
+    frame = Frame(cluster, proc, when, 0) if cluster >= 0 else Frame(-1, -1, when, -1)
+    how = (
+        f"\t(1) Normal termination (return value {value})\n"
+        if value >= 0
+        else f"\t(0) Abnormal termination (signal {-value})\n"
+    )
+    return f"{frame.head(16)}POST Script terminated.\n{how}    {_NODE}{name}\n{job_events.END}"
+
+
+def _named(entry: Entry) -> str:
+    """The node that an entry names."""
+    for line in entry.lines:
+        if line.startswith(_NODE):
+            return line.removeprefix(_NODE)
+        if line.startswith("[ DAGNodeName = "):
+            try:
+                return str(ClassAd(line).get("DAGNodeName", ""))
+            except AdSyntaxError:
+                return ""
+    return ""
+
+
+def _value(entry: Entry) -> int:
+    ad = event_ad(entry)
+    if ad.get("TerminatedNormally") is True:
+        return int(str(ad.get("ReturnValue", 0)))
+    return -int(str(ad.get("TerminatedBySignal", 9)))
+
+
+__all__ = ["MASK", "NodeLog", "Told", "post_ended"]
