@@ -69,9 +69,10 @@ class Trial:
         return len(self._acknowledged)
 
     def feed(self, choose: random.Random) -> None:
-        """Submit a cluster if there is little left to do."""
+        """Submit a cluster if there is little left to do; else release what a fault has held."""
         ended = sum(1 for seen in self.events().values() if seen["005"])
         if self.submitted - ended >= IN_QUEUE:
+            self._pool.run("release", "-all", check=False)
             return
         description = self._base / "job.sub"
         description.write_text(
