@@ -146,3 +146,35 @@ def test_the_29th_of_february_is_of_a_leap_year() -> None:
 def test_numbers_that_no_ad_can_hold_are_left_out(text: str) -> None:
     ad = event_ad(parse(text, 2026))
     assert not {"HoldReasonCode", "ReturnValue", "Size", "X", "SentBytes", "QueueingDelay", "Cpus"} & set(ad)
+
+
+_TABLE = """005 (4.0.0) 2026-11-22 13:01:24 Job terminated.
+    (1) Normal termination (return value 0)
+        Usr 0 00:00:00, Sys 0 00:00:00  -  Run Remote Usage
+        Usr 0 00:00:00, Sys 0 00:00:00  -  Run Local Usage
+        Usr 0 00:00:00, Sys 0 00:00:00  -  Total Remote Usage
+        Usr 0 00:00:00, Sys 0 00:00:00  -  Total Local Usage
+    0  -  Run Bytes Sent By Job
+    0  -  Run Bytes Received By Job
+    0  -  Total Bytes Sent By Job
+    0  -  Total Bytes Received By Job
+    Partitionable Resources :    Usage  Request Allocated Assigned
+       Cpus                 :     0.25        1         1
+       Disk (KB)            :       48  1048576   1048576
+       GPUs                 :                           1 "GPU-a"
+       Memory (MB)          :               128       256
+       Licenses             :                 2
+       TimeExecute (s)      :        1
+"""
+_NAMES = ("Usage", "Cpus", "Disk", "GPUs", "Memory", "Licenses")
+
+
+def test_values_of_the_table_of_resources_are_found_by_their_places() -> None:
+    """As JobEventLog of 25.14.1 reads this entry."""
+    ad = event_ad(parse(_TABLE, 2026))
+    found = {name: ad[name] for name in ad if name.endswith(_NAMES) and isinstance(ad[name], int | float)}
+    assert found == {
+        "CpusUsage": 0.25, "RequestCpus": 1, "Cpus": 1, "DiskUsage": 48, "RequestDisk": 1048576, "Disk": 1048576,
+        "GPUs": 1, "RequestMemory": 128, "Memory": 256, "RequestLicenses": 2, "TimeExecuteUsage": 1,
+    }  # fmt: skip
+    assert ad["AssignedGPUs"] == "GPU-a"

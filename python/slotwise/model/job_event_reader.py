@@ -185,13 +185,27 @@ def _resources(ad: ClassAd, lines: Sequence[str]) -> None:
         if not colon:
             return
         name = name.split("(")[0].strip()
-        numbers = [word for word in rest.partition('"')[0].split() if re.fullmatch(r"-?\d{1,18}(\.\d+)?", word)]
-        if len(numbers) >= 2:
-            ad[f"Request{name}"], ad[name] = _number(numbers[-2]), _number(numbers[-1])
-        if len(numbers) >= 3 or (numbers and name.startswith("Time")):
-            ad[f"{name}Usage"] = _number(numbers[0])
+        cells = _cells(lines[start].partition(":")[2], rest.partition('"')[0], is_time=name.startswith("Time"))
+        for attribute, cell in zip((f"{name}Usage", f"Request{name}", name), cells, strict=True):
+            if re.fullmatch(r"-?\d{1,18}(\.\d+)?", cell):
+                ad[attribute] = _number(cell)
         if (assigned := re.search(r'"([^"]*)"', rest)) is not None:
             ad[f"Assigned{name}"] = assigned[1]
+
+
+def _cells(headings: str, row: str, *, is_time: bool) -> list[str]:
+    """The cells of a row that stand below Usage, Request and Allocated, as in HTCondor by their places.
+
+    Where a number is too wide for its column, the order counts: times are usage alone, and of two numbers none is.
+    """
+    ends = [found.end() for found in re.finditer("Usage|Request|Allocated", headings)]
+    is_cut = any(not row[end - 1 : end].isspace() and row[end : end + 1].strip() for end in ends)
+    if len(ends) == 3 and not is_cut:
+        return [row[start:end].strip() for start, end in zip((0, *ends), ends, strict=False)]
+    words = row.split()
+    if len(words) == 1 and is_time:
+        return [words[0], "", ""]
+    return ["", "", "", *words][-3:] if len(words) in (2, 3) else ["", "", ""]
 
 
 def _number(text: str) -> int | float:
