@@ -102,7 +102,7 @@ def test_watch_prints_its_screen_once_where_there_is_no_terminal(pool: Pool) -> 
     assert pool.run("watch", "-refresh", "soon", check=False).returncode == 2
 
 
-def test_priorities_are_set_and_shown(pool: Pool) -> None:
+def test_priorities_are_set_and_shown(pool: Pool, tmp_path: Path) -> None:
     pool.run("userprio", "-setfactor", "ann@dom", "250")
     pool.run("userprio", "-setceiling", "ann@dom", "12", "-duration", "600")
     assert "ann@dom 12" in pool.run("userprio", "-allusers", "-af", "Name", "Ceiling").stdout.splitlines()
@@ -114,6 +114,17 @@ def test_priorities_are_set_and_shown(pool: Pool) -> None:
     assert refused.returncode == 2 and "user@domain" in refused.stderr
     too_small = pool.run("userprio", "-setfactor", "ann@dom", "0.1", check=False)
     assert too_small.returncode != 0 and "too small" in too_small.stderr
+    names = pool.run("condor-names", "--in", str(tmp_path / "names")).stdout.strip()
+    called = f"{names}/condor_userprio"
+    for asked, said in (
+        (("-cancelceilinglease", "ann@dom"), "Cancelled ceiling lease for ann@dom\n"),
+        (("-setceiling", "ann@dom", "42", "-duration", "60"), "Set ceiling lease on ann@dom to 42 for 60 seconds\n"),
+        (("-setfloor", "ann@dom", "2", "-duration", "60"), "Set floor lease on ann@dom to 2 for 60 seconds\n"),
+        (("-cancelfloorlease", "ann@dom"), "Cancelled floor lease for ann@dom\n"),
+        (("-setceiling", "ann@dom", "42"), "The ceiling of ann@dom was set to 42\n"),
+    ):
+        told = subprocess.run([called, *asked], env=pool.env, capture_output=True, text=True, check=False)
+        assert told.stdout == said, told.stderr
     pool.run("userprio", "-delete", "ann@dom")
     assert "ann@dom" not in pool.run("userprio", "-allusers", "-af", "Name").stdout
 

@@ -66,7 +66,12 @@ _WORDS_OF_HTCONDOR = {
     "setlast": "The Last Usage Time of {0} was set to {1:.0f}",
     "delete": "The accountant record named {0} was deleted",
     "resetall": "The accumulated usage was reset for all users",
+    "cancelfactorlease": "Cancelled priority-factor lease for {0}",
+    "cancelceilinglease": "Cancelled ceiling lease for {0}",
+    "cancelfloorlease": "Cancelled floor lease for {0}",
 }
+#: What HTCondor's tool calls that which is set for a time.
+_LEASED = {"setfactor": "priority-factor", "setceiling": "ceiling", "setceil": "ceiling", "setfloor": "floor"}
 _NO_FULL_NAME = """You must specify the full name of the submittor you wish
 \tto update the {0} of (user@uid.domain or user@full.host.name){1}"""
 OPTIONS = [
@@ -187,6 +192,9 @@ def _edit(name: str, values: list[str], parsed: Parsed, inv: Invocation) -> None
         text = _WORDS_OF_HTCONDOR[name].format(edit.submitter, edit.value)
     else:
         text = _WORDS[name].format(*values)
+    if inv.called and duration:
+        number = f"{edit.value:f}" if name == "setfactor" else f"{edit.value:.0f}"
+        text = f"Set {_LEASED[name]} lease on {edit.submitter} to {number}"
     inv.out(f"{text} for {duration} seconds" if duration else text)
 
 
