@@ -79,7 +79,7 @@ class NodeLog(Struct):
             return None
         if entry.number == 34:
             self.noops = max(self.noops, entry.subproc)
-            return Told(Happened("pre_skipped", node), 34, entry.cluster, 0)
+            return Told(Happened("pre_skipped", node), 34, entry.cluster, entry.proc)
         return Told(Happened("post_ended", node, 0, _value(entry)), 16, entry.cluster, max(entry.proc, 0))
 
     def noop(self, name: str, when: str) -> str:

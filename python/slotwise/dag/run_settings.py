@@ -134,7 +134,7 @@ def settings(options: RunOptions, directory: str, admin: Config, knobs: Config) 
         records_retry="retry" in (knobs.get("DAGMAN_NODE_RECORD_INFO") or "").lower().replace(",", " ").split(),
         inherited=tuple((knobs.get("DAGMAN_INHERIT_ATTRS") or "").replace(",", " ").split()),
         inherited_prefix=knobs.get("DAGMAN_INHERIT_ATTRS_PREFIX") or "",
-        nodes_log=knobs.get("DAGMAN_DEFAULT_NODE_LOG") or "@(DAG_DIR)/@(DAG_FILE).nodes.log",
+        nodes_log=knobs.get_text("DAGMAN_DEFAULT_NODE_LOG"),
     )
 
 
