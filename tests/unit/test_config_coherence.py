@@ -38,6 +38,22 @@ def test_groups_that_are_there_and_knobs_about_all_groups_are_right(tmp_path: Pa
     assert told(tmp_path, text + "GROUP_QUOTA_MAX_ALLOCATION_ROUNDS = 3\nGROUP_AUTOREGROUP_a = True\n") == []
 
 
+@pytest.mark.parametrize(
+    ("lines", "problems"),
+    [
+        ("GROUP_QUOTA_a = 0\nGROUP_QUOTA_DYNAMIC_a.b = 1", []),
+        ("GROUP_QUOTA_a = -5", ["2: warning: GROUP_QUOTA_a = -5 is no quota"]),
+        ("GROUP_QUOTA_DYNAMIC_a = 1.5", ["2: error: GROUP_QUOTA_DYNAMIC_a = 1.5 is out of range"]),
+        ("GROUP_QUOTA_DYNAMIC_A.B = -0.1", ["2: error: GROUP_QUOTA_DYNAMIC_a.b = -0.1 is out of range"]),
+        ("GROUP_QUOTA_a = 3\nGROUP_QUOTA_DYNAMIC_a = 50", []),  # the number of slots counts
+        ("GROUP_QUOTA_a = many", ["2: error: GROUP_QUOTA_a must be a number"]),
+    ],
+)
+def test_quotas_that_none_can_have_are_told(tmp_path: Path, lines: str, problems: list[str]) -> None:
+    found = told(tmp_path, f"GROUP_NAMES = a, a.b\n{lines}\n")
+    assert [problem[: len(start)] for problem, start in zip(found, problems, strict=True)] == problems
+
+
 def test_a_group_without_its_parent_is_told(tmp_path: Path) -> None:
     (problem,) = told(tmp_path, "GROUP_NAMES = physics, fysics.cms\n")
     assert problem.startswith("1: warning: GROUP_NAMES has fysics.cms without its parent fysics")

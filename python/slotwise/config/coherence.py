@@ -28,6 +28,7 @@ def doubts(config: Config, mentioned: Collection[str]) -> Iterator[Problem]:
     :param mentioned: names, in lower case, that values refer to and that lists of attributes contain.
     """
     yield from _groups(config)
+    yield from _quotas(config)
     yield from _slot_types(config)
     yield from _attributes(config, mentioned)
 
@@ -46,6 +47,24 @@ def _groups(config: Config) -> Iterator[Problem]:
             continue
         message = f"{knob} has no effect: GROUP_NAMES does not name the group {found[2]}"
         yield _group_doubt(config, knob, message, found[2], names)
+
+
+def _quotas(config: Config) -> Iterator[Problem]:
+    """Quotas that the negotiator does not take."""
+    for name in config.get_list("GROUP_NAMES"):
+        fixed, fraction = f"GROUP_QUOTA_{name}", f"GROUP_QUOTA_DYNAMIC_{name}"
+        try:
+            weight, part = config.find_float(fixed), config.find_float(fraction)
+        except ConfigError:
+            continue  # it has a problem of its own
+        if weight is not None and weight < 0:
+            message = f"{fixed} = {weight:g} is no quota: it is taken for none"
+            hint = "write how much the group may use, 0 or more"
+            yield Problem(WARNING, "config-out-of-range", fixed, message, config.origin(fixed), hint)
+        elif weight is None and part is not None and not 0 <= part <= 1:
+            message = f"{fraction} = {part:g} is out of range: the negotiator refuses it"
+            hint = "write a part of the pool, from 0 to 1"
+            yield Problem(ERROR, "config-out-of-range", fraction, message, config.origin(fraction), hint)
 
 
 def _group_doubt(config: Config, knob: str, message: str, group: str, names: dict[str, str]) -> Problem:

@@ -12,7 +12,7 @@ use crate::table::AdTable;
 
 /// Attributes that every job of a cluster has for itself, or that tell what happened to it. An expression that may read
 /// any attribute does not make jobs different by these: one that means them has to name them.
-const OF_ONE_JOB: [&str; 40] = [
+const OF_ONE_JOB: [&str; 41] = [
     "ClusterId",
     "ProcId",
     "GlobalJobId",
@@ -43,6 +43,7 @@ const OF_ONE_JOB: [&str; 40] = [
     "LastFailedStartSlot",
     "LastFailedStartReason",
     "NumFailedStarts",
+    "KeptBackReason",
     "NumJobMatches",
     "NumJobStarts",
     "NumShadowStarts",
@@ -276,7 +277,8 @@ mod tests {
 
     #[test]
     fn an_expression_that_may_read_anything_mentions_all_but_what_is_of_one_job() {
-        let table = table(&["[R = eval(strcat(\"S\", Size)); Size = 1; Own = 2; ProcId = 7]"]);
+        let text = "[R = eval(strcat(\"S\", Size)); Size = 1; Own = 2; ProcId = 7; KeptBackReason = \"x\"]";
+        let table = table(&[text]);
         let found = table.signatures(&[b"0"], &[Name::from("R")]);
         let names: Vec<_> = found.mentioned.iter().map(|name| name.to_text()).collect();
         assert_eq!(names, ["R", "Own", "Size"]);
