@@ -11,7 +11,7 @@ import ssl
 import time
 from asyncio import sslproto
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import cast
 
 import h11
 import uvicorn
@@ -66,7 +66,7 @@ class Accepting:
     def __init__(self) -> None:
         self._outage = Outage(_log)
 
-    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         """Take what the loop reports; of other exceptions what is usual becomes."""
         error = context.get("exception")
         if isinstance(error, OSError) and is_shortage(error.errno) and "socket" in context:
