@@ -42,10 +42,11 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
 
 @pytest.fixture(scope="module", params=["queue", "history"])
 def place(request: pytest.FixtureRequest, pool: Pool) -> str:
-    """Where the job is; first in the queue, then in the history."""
-    if request.param == "queue":
+    """Where the job is; first in the queue, then in the history, also where these tests run without the others."""
+    if not pool.run("q", "1", "-af", "ClusterId").stdout:
         (pool.root / "a.sub").write_text(_JOB)
         pool.run("submit", "a.sub")
+    if request.param == "queue":
         return "q"
     pool.run("rm", "1")
     pool.until("the job is in the history", lambda: pool.run("history", "1", "-af", "ClusterId").stdout)
