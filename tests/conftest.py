@@ -28,22 +28,6 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.timeout = float(config.getini("timeout")) * PATIENCE
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests of a module that share what they run on (a pool, a daemon) go to one worker, in their order: each
-    further worker would start it anew."""
-    for item in items:
-        if isinstance(item, pytest.Function) and item.get_closest_marker("xdist_group") is None and _shares(item):
-            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(item.config.rootpath).as_posix()))
-
-
-def _shares(item: pytest.Function) -> bool:
-    """Whether it has a fixture that its module makes once."""
-    module = item.nodeid.partition("::")[0]
-    fixtures = (each[-1] for each in item._fixtureinfo.name2fixturedefs.values())
-    return any(fixture.scope == "module" and fixture.baseid == module for fixture in fixtures)
-
-
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip tests that need what this host lacks."""
     for mark in item.iter_markers("needs"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from tests.support.accounts import HostUser, host_users
 from tests.support.certificates import Authority
 from tests.support.open_installation import opened
 from tests.support.pool import Pool
+from tests.support.ports import free_port
 from tests.support.waiting import LIMIT_S
 
 pytestmark = [pytest.mark.host, host.needs(host.root)]
@@ -206,9 +206,7 @@ print(passed)
 
 
 def test_a_flood_of_one_account_leaves_the_shared_port_to_others() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     with host_users("eve", "ann") as (eve, ann), tempfile.TemporaryDirectory(prefix="sw-", dir="/var/tmp") as name:
         host.need(host.open_installation)
         Path(name).chmod(0o755)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from tests.support.accounts import HostUser, host_users
 from tests.support.certificates import Authority
 from tests.support.open_installation import opened
 from tests.support.pool import Pool
+from tests.support.ports import free_port
 from tests.support.waiting import LIMIT_S
 
 #: Daemon -> whether it is the account's for good, has the account's rights on files, or is root's.
@@ -73,9 +73,7 @@ class _Open:
         certificate = Authority(top / "tls").issue("server")
         (top / "tls").chmod(0o755)
         os.chown(certificate.with_suffix(".key"), daemon.uid, daemon.gid)  # the web service reads it as the account
-        with socket.socket() as free:
-            free.bind(("", 0))
-            self.config = _CONFIG.format(top=top, port=free.getsockname()[1])
+        self.config = _CONFIG.format(top=top, port=free_port())
         self.pool = Pool(top / "pool", self.config)
         del self.pool.env["_CONDOR_SLOTWISE_MIN_UID"]
         who = top / "who.sh"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +13,7 @@ from slotwise.wire import address
 from tests.support import host
 from tests.support.certificates import Authority, full_name
 from tests.support.pool import Pool
+from tests.support.ports import free_port
 
 pytestmark = host.needs(host.own_name)
 
@@ -115,9 +115,7 @@ def test_a_certificate_is_a_user_where_there_is_no_token(pool: Pool, user: Pool,
 def test_behind_a_shared_port_callers_with_certificates_have_names_of_their_own(
     make_pool: Callable[[str], Pool], authority: Authority, tmp_path: Path
 ) -> None:
-    with socket.socket() as free:
-        free.bind(("", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     server = SERVER.replace("SLOTWISE_COLLECTOR_PORT = 0\nUSE_SHARED_PORT = False", f"SHARED_PORT_PORT = {port}")
     pool = make_pool(server.format(tls=authority.directory))
     pool.up()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import urllib.parse
 import urllib.request
@@ -18,6 +17,7 @@ import yaml
 from tests.pool.test_web import DAEMONS, Caller
 from tests.support import host
 from tests.support.pool import Pool
+from tests.support.ports import free_port
 from tests.support.waiting import LIMIT_S
 
 MONITORING = Path(__file__).resolve().parents[2] / "packaging" / "monitoring"
@@ -31,12 +31,6 @@ def test_promtool_accepts_rules_and_configuration() -> None:
             [str(PROMTOOL), "check", kind, name], cwd=MONITORING, capture_output=True, text=True, timeout=LIMIT_S
         )
         assert done.returncode == 0, done.stdout + done.stderr
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Prometheus:

@@ -13,6 +13,7 @@ from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
 
 from tests.support.certificates import Authority, full_name
 from tests.support.pool import Pool
+from tests.support.ports import free_port
 from tests.support.waiting import LIMIT_S
 
 CONFIG = """
@@ -28,12 +29,6 @@ SHARED_PORT_PORT = {port}
 """
 
 
-def _free() -> int:
-    with socket.socket() as free:
-        free.bind(("", 0))
-        return int(free.getsockname()[1])
-
-
 @pytest.fixture
 def tls(tmp_path: Path) -> Path:
     made = Authority(tmp_path / "tls")
@@ -44,7 +39,7 @@ def tls(tmp_path: Path) -> Path:
 def test_a_collector_may_have_a_port_of_its_own_beside_the_shared_one(
     make_pool: Callable[[str], Pool], tls: Path, tmp_path: Path
 ) -> None:
-    shared, own = _free(), _free()
+    shared, own = free_port(), free_port()
     pool = make_pool(
         CONFIG.format(tls=tls, port=shared) + f"COLLECTOR_USES_SHARED_PORT = False\nCOLLECTOR_PORT = {own}\n"
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from slotwise.wire import address
 from tests.support import former, host
 from tests.support.certificates import Authority, full_name
 from tests.support.former import PoolOf
+from tests.support.ports import free_port
 
 pytestmark = [
     host.needs(host.own_name),
@@ -77,12 +77,6 @@ def let_go(pool: PoolOf) -> None:
 
 def status_of(pool: PoolOf, cluster: str) -> str:
     return pool.run("q", cluster, "-af", "JobStatus").stdout.strip()
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("", 0))
-        return int(free.getsockname()[1])
 
 
 def port_of_its_own() -> str:

@@ -34,6 +34,7 @@ from slotwise.wire.security import Authenticator
 from slotwise.wire.server import bind_socket, make_server
 
 from tests.support.certificates import Authority
+from tests.support.ports import free_port
 from tests.support.serving import HOST, TRUST, credential, metadata
 from tests.support.waiting import LIMIT_S, until
 
@@ -179,9 +180,7 @@ def test_a_port_is_open_on_addresses_of_both_families() -> None:
             return False
         return True
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     with contextlib.ExitStack() as stack:
         for one in open_places(places(["*"], None, None), port):
             stack.enter_context(one)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import pwd
 import shutil
@@ -14,6 +15,10 @@ from pathlib import Path
 
 from tests.support import host
 from tests.support.waiting import LIMIT_S
+
+
+#: Fixtures and tests may have accounts of one prefix at a time.
+_NUMBERS = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ def host_users(*names: str) -> Iterator[tuple[HostUser, ...]]:
     homes.chmod(0o755)
     try:
         for prefix in names:
-            name = f"sw{prefix}{os.getpid()}"
+            name = f"sw{prefix}{os.getpid()}n{next(_NUMBERS)}"
             home = homes / name
             subprocess.run(
                 ["useradd", "--create-home", "--home-dir", str(home), "--shell", "/bin/sh", name], check=True

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from tests.support.ports import free_port
 from tests.support.waiting import LIMIT_S, block_until
 
 #: Its programs.
@@ -68,12 +69,6 @@ class Slurm:
         return "\n".join(path.read_text(errors="replace")[-2000:] for path in sorted(self.root.glob("*.log")))
 
 
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
 @contextlib.contextmanager
 def slurm(root: Path, cpus: int = 1, prefix: Sequence[str] = ()) -> Iterator[Slurm]:
     """Start the daemons, and end them afterwards with the jobs that are left; as root.
@@ -86,7 +81,7 @@ def slurm(root: Path, cpus: int = 1, prefix: Sequence[str] = ()) -> Iterator[Slu
     (root / "munge").chmod(0o711)
     (root / "munge" / "key").write_bytes(os.urandom(1024))
     (root / "munge" / "key").chmod(0o600)
-    ports = {"controller": _free_port(), "node": _free_port()}
+    ports = {"controller": free_port(), "node": free_port()}
     (root / "slurm.conf").write_text(_CONFIG.format(root=root, host=host, cpus=cpus, **ports))
     env = {
         "SLURM_CONF": str(root / "slurm.conf"),
