@@ -16,7 +16,6 @@ from pathlib import Path
 from tests.support import host
 from tests.support.waiting import LIMIT_S
 
-
 #: Fixtures and tests may have accounts of one prefix at a time.
 _NUMBERS = itertools.count()
 
