@@ -158,7 +158,6 @@ def working(user: HostUser, script: str, *words: str) -> Iterator[subprocess.Pop
     finally:
         one.kill()
         one.communicate()
-        subprocess.run(["pkill", "-KILL", "-u", str(user.uid)], check=False)
 
 
 def done_by(user: HostUser, script: str, *words: str) -> str:
