@@ -161,6 +161,7 @@ def test_a_node_that_fails_ends_in_a_rescue_file_from_which_the_dag_goes_on(plac
     place.submit("x.dag")
     place.ended()
     assert "EXITING WITH STATUS 1" in place.text("x.dag.dagman.out"), place.text("x.dag.dagman.out")
+    assert place.text("x.dag.dagman.out").count("EXITING WITH STATUS") == 1
     assert place.text("post.out") == "1\n"
     assert sorted(place.submissions()) == ["A", "B", "B", "C"]
     assert re.findall("^DONE (.)$", place.text("x.dag.rescue001"), re.M) == ["A", "C"]

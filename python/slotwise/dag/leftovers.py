@@ -15,6 +15,11 @@ def rescue_name(options: DagOptions, number: int) -> str:
     return f"{options.primary}{'_multi' if options.is_several else ''}.rescue{number:03}"
 
 
+def save_point(primary: str, name: str) -> str:
+    """Where a save point lies: beside the DAG file, in a directory of its own, unless its name has one."""
+    return name if "/" in name else str(Path(primary).parent / "save_files" / name)
+
+
 def last_rescue(options: DagOptions, directory: Path, most: int) -> int:
     """The highest number of a rescue file that is there, of ``most`` at most; 0 if there is none."""
     return max((n for n in range(1, most + 1) if (directory / rescue_name(options, n)).exists()), default=0)
@@ -72,4 +77,4 @@ def clear_way(options: DagOptions, directory: Path, most: int) -> Iterator[str]:
         )
 
 
-__all__ = ["clear_way", "last_rescue", "put_aside", "rescue_name"]
+__all__ = ["clear_way", "last_rescue", "put_aside", "rescue_name", "save_point"]

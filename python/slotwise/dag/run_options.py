@@ -70,11 +70,6 @@ class RunOptions(Struct):
         """The DAG file that gives the other files their names."""
         return self.files[0]
 
-    @property
-    def is_several(self) -> bool:
-        """Whether the DAG has several files."""
-        return len(self.files) > 1
-
 
 def parse(args: Sequence[str]) -> RunOptions:
     """What the words of the runner's job say.

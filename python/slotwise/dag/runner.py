@@ -23,11 +23,12 @@ from slotwise import durable_files
 from slotwise._native import DagData, DagRun
 from slotwise.client import EventLog, Schedd
 from slotwise.client.descriptions import ReadOptions as DescriptionOptions
-from slotwise.dag import node_jobs, node_log, run_texts, script_line, status_file
+from slotwise.dag import leftovers, node_jobs, node_log, run_texts, script_line, status_file
 from slotwise.dag.acts import Act, DagStatus, Do, Happened, NodeStatus
 from slotwise.dag.debug_log import DebugLog
 from slotwise.dag.node_jobs import DagFacts, NodeFacts
 from slotwise.dag.node_log import NodeLog, Told
+from slotwise.dag.options import DagOptions
 from slotwise.dag.records import Record
 from slotwise.dag.run_settings import RunSettings
 from slotwise.dag.run_texts import Jobstate, MetricsFacts
@@ -584,9 +585,6 @@ class Runner:
         return f"{now.tm_mon}/{now.tm_mday}/{now.tm_year} {time.strftime('%H:%M:%S', now)}"
 
     def _write_rescue(self) -> None:
-        from slotwise.dag import leftovers
-        from slotwise.dag.options import DagOptions
-
         asked = DagOptions(files=list(self._plan.files))
         most = self._settings.most_rescues
         # One for a run: that of before a FINAL node is replaced by that of behind it.
@@ -599,9 +597,8 @@ class Runner:
 
     def _write_save_point(self, number: int) -> None:
         node = self._node(number)
-        name = node.save_point or f"{node.name}-{Path(self._plan.primary).name}.save"
-        if "/" not in name:
-            name = str(Path(self._plan.primary).parent / "save_files" / name)
+        primary = self._plan.primary
+        name = leftovers.save_point(primary, node.save_point or f"{node.name}-{Path(primary).name}.save")
         path = self._plan.directory / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -759,10 +756,6 @@ class Runner:
         if status == DagStatus.CYCLE:
             self._log.write("ERROR: DAG finished but not all nodes are complete -- checking for a cycle...")
         self._log.write("All jobs Completed!" if exit_status == 0 else "Aborting DAG...")
-        self._log.write(
-            f"**** condor_scheduniv_exec.{self._plan.cluster}.0 (condor_DAGMAN) pid {os.getpid()} "
-            f"EXITING WITH STATUS {exit_status}"
-        )
 
 
 #: How HTCondor calls the entries of the nodes log.

@@ -42,10 +42,7 @@ def main(args: list[str], inv: Invocation) -> int:
     except SlotwiseError as error:
         log.write(f"ERROR: {error.message}" + (f" ({error.hint})" if error.hint else ""))
         status = 1
-    if status:
-        log.write(
-            f"**** condor_scheduniv_exec.{cluster}.0 (condor_DAGMAN) pid {os.getpid()} EXITING WITH STATUS {status}"
-        )
+    log.write(f"**** condor_scheduniv_exec.{cluster}.0 (condor_DAGMAN) pid {os.getpid()} EXITING WITH STATUS {status}")
     return status
 
 
@@ -144,9 +141,7 @@ def _with_rescue(
     number, name = 0, options.rescue_file
     most = settings.most_rescues
     if options.load_save:
-        name = options.load_save
-        if "/" not in name:
-            name = str(Path(options.primary).parent / "save_files" / name)
+        name = leftovers.save_point(options.primary, options.load_save)
     elif options.do_rescue_from > 0:
         number = options.do_rescue_from
         leftovers.put_aside(asked, directory, number, most)
