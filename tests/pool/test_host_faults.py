@@ -140,7 +140,9 @@ def test_silent_connections_to_a_collector_out_of_descriptors_have_no_line_each(
     collector = pool.pid("collector")
     assert collector is not None
     log, out = pool.home.log / "CollectorLog", pool.home.log / "collector.out"
-    (port,) = re.findall(r"command socket at <127\.0\.0\.1:(\d+)>", log.read_text())
+    socket_line = re.compile(r"command socket at <127\.0\.0\.1:(\d+)>")
+    pool.until("its log names its port", lambda: socket_line.search(log.read_text()))
+    (port,) = socket_line.findall(log.read_text())
     before = len(log.read_text().splitlines())
     with ExitStack() as connections:
         with no_descriptor_left(collector):
