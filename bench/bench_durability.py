@@ -3,7 +3,7 @@
 An access point on the disk of ``--directory``, with callers that submit one job after another, each as soon as the
 former is acknowledged, and a pretended execution point whose jobs end at once with an output of a few bytes. The time
 of one flush of that disk is measured beside it, as all else depends on it. ``--flush-takes 5`` makes each take 5 ms
-longer (strace holds the calls up), as on a disk that has to write before it answers.
+longer (a library that is loaded before libc's holds the calls up), as on a disk that has to write before it answers.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import contextlib
 import logging
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -28,7 +29,15 @@ from tests.support.access_point import RunningAccessPoint
 from tests.support.execution_point import ExecutionPoint, Script
 
 OUT = Path(__file__).parent / "out"
-FLUSHES = "fsync,fdatasync,syncfs"
+#: Flushes that end later: strace, too, can delay system calls, but it doubles the kernel's time of all others.
+_SLOW_FLUSHES = """
+#include <unistd.h>
+#include <sys/syscall.h>
+static int slow(long call, int file) { int status = syscall(call, file); usleep(DELAY_US); return status; }
+int fsync(int file) { return slow(SYS_fsync, file); }
+int fdatasync(int file) { return slow(SYS_fdatasync, file); }
+int syncfs(int file) { return slow(SYS_syncfs, file); }
+"""
 SETTINGS: dict[str, dict[str, str]] = {
     "FULL": {},
     "FULL, ENABLE_USERLOG_FSYNC": {"ENABLE_USERLOG_FSYNC": "true"},
@@ -94,14 +103,17 @@ async def runs(root: Path, knobs: dict[str, str], jobs: int) -> float:
 
 
 def hold_up(milliseconds: float) -> None:
-    """Run this anew under strace, which lets each flush end so much later.
+    """Run this anew with flushes that end so much later.
 
-    :raises OSError: where there is no strace.
+    :raises OSError: where there is no C compiler.
     """
-    words = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", f"trace={FLUSHES}"]
-    words += ["-e", f"inject={FLUSHES}:delay_exit={int(1000 * milliseconds)}"]
-    words += [sys.executable, *sys.argv, "--flush-takes", "0"]
-    os.execvp(words[0], words)
+    with tempfile.TemporaryDirectory(prefix="sw-") as directory:
+        library = Path(directory) / "slow_flushes.so"
+        command = ["cc", "-shared", "-fPIC", f"-DDELAY_US={int(1000 * milliseconds)}", "-o", library, "-x", "c", "-"]
+        subprocess.run(command, input=_SLOW_FLUSHES, text=True, check=True)
+        environment = os.environ | {"LD_PRELOAD": str(library)}
+        again = [sys.executable, *sys.argv, "--flush-takes", "0"]
+        raise SystemExit(subprocess.run(again, env=environment, check=False).returncode)
 
 
 def main() -> None:
