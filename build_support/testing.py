@@ -96,6 +96,8 @@ def pytest(name: str, words: Sequence[str], workers: int) -> Stage:
     command = [sys.executable, "-m", "pytest", *words, "-q", "-p", "no:cacheprovider", "-p", "tests.support.results"]
     command += ["-n", str(workers)] if workers else []
     env = os.environ | {"SLOTWISE_TEST_RESULTS": str(results)}
+    # Without its byte code each worker would compile all tests, ten seconds of a core.
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
     stage = Stage(name)
     begun = time.monotonic()
     # What was skipped is in the table at the end, once for each reason.
