@@ -65,7 +65,7 @@ test-clients: build ## Real clients of HTCondor on a pool: dask-jobqueue, Parsl,
 	$(BIN)/python -m pytest tests/clients -rs -q -p no:cacheprovider
 
 search: build ## The properties once more, on new random examples and many of them
-	PROPTEST_CASES=2000 cargo test --release --workspace --exclude slotwise-python --quiet
+	PROPTEST_CASES=2000 cargo test --release --workspace --quiet
 	HYPOTHESIS_PROFILE=search SLOTWISE_CLASSAD_CASES=200000 SLOTWISE_CLASSAD_SEED=$$(date +%s) \
 		$(BIN)/python -m pytest tests/property -q
 	SLOTWISE_FUZZ_CALLS=20000 SLOTWISE_FUZZ_SEED=$$(date +%s) $(BIN)/python -m pytest tests/pool/test_fuzz.py -q

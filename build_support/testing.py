@@ -4,6 +4,7 @@
     python build_support/testing.py --stage quick   # one of them (may be repeated)
     python build_support/testing.py --steady 10     # the tests of processes ten times, half of them beside busy loops
     python build_support/testing.py TESTS...        # these alone, by pytest's names; with --workers several at a time
+    python build_support/testing.py --note-longest  # all, and write down which take longest (tests/support/longest.tsv)
 
 ``rust`` has the tests of the crates, ``quick`` what computes in its own process (unit, property, conformance and
 service tests; one a core), ``real`` what starts daemons and uses the host (pools, hosts, clients). A Python test that
@@ -41,6 +42,9 @@ STAGES: dict[str, tuple[str, ...]] = {
     ),
     "real": ("tests/pool", "tests/host", "tests/clients", *_POOLS),
 }  # fmt: skip
+#: The tests that take longest, so many seconds and more: `tests/support/scheduling.py` has them begin first.
+_LONGEST = ROOT / "tests" / "support" / "longest.tsv"
+_LONG_S = 4.0
 #: What `--steady` repeats.
 _STEADY = ("tests/service", "tests/pool", "tests/host", *_POOLS)
 #: More failures than this have a cause that another try does not take away.
@@ -78,7 +82,7 @@ def rust() -> Stage:
     """The tests of the crates."""
     stage = Stage("rust")
     begun = time.monotonic()
-    words = ["cargo", "test", "--release", "--workspace", "--exclude", "slotwise-python", "--quiet"]
+    words = ["cargo", "test", "--release", "--workspace", "--quiet"]
     if status := subprocess.run(words, cwd=ROOT, check=False).returncode:
         stage.broken.append(f"cargo test ended with {status}")
     stage.seconds = time.monotonic() - begun
@@ -90,8 +94,10 @@ def pytest(name: str, words: Sequence[str], workers: int) -> Stage:
     results = OUT / f"{name}.jsonl"
     results.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", *words, "-q", "-p", "no:cacheprovider", "-p", "tests.support.results"]
-    command += ["-n", str(workers), "--dist", "loadgroup"] if workers else []
+    command += ["-n", str(workers)] if workers else []
     env = os.environ | {"SLOTWISE_TEST_RESULTS": str(results)}
+    # Without its byte code each worker would compile all tests, ten seconds of a core.
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
     stage = Stage(name)
     begun = time.monotonic()
     # What was skipped is in the table at the end, once for each reason.
@@ -163,13 +169,19 @@ def again(stages: Sequence[Stage]) -> dict[str, str]:
     flaky: dict[str, str] = {}
     for number, (stage, test) in enumerate(failed):
         say(f"\nonce more, alone: {test}")
-        # With xdist, `@` and the group follow the name.
-        name = test if test.endswith("]") else test.rpartition("@")[0] or test
-        tried = pytest(f"again-{number}", [name], 0)
+        tried = pytest(f"again-{number}", [test], 0)
         if tried.with_outcome("passed") and not tried.with_outcome("failed") and not tried.broken:
             flaky[test] = _reason(stage.tests[test]["why"])
             stage.tests[test]["outcome"] = "passed"
     return flaky
+
+
+def note_longest(stages: Sequence[Stage]) -> None:
+    """Write down the tests that took longest."""
+    seconds = {test: row["seconds"] for stage in stages for test, row in stage.tests.items()}
+    _LONGEST.write_text(
+        "".join(f"{seconds[test]:.0f}\t{test}\n" for test in sorted(seconds) if seconds[test] >= _LONG_S)
+    )
 
 
 def tell(stages: Sequence[Stage], flaky: dict[str, str]) -> int:
@@ -255,8 +267,11 @@ def main() -> int:
     parser.add_argument("--stage", action="append", choices=("rust", *STAGES), help="this stage (may be repeated)")
     parser.add_argument("--workers", type=int, metavar="N", help=f"tests of pools and hosts at a time ({_WORKERS})")
     parser.add_argument("--steady", type=int, metavar="N", help="the tests of processes N times")
+    parser.add_argument("--note-longest", action="store_true", help="write down which tests take longest")
     parser.add_argument("tests", nargs="*", metavar="TEST", help="these alone, by pytest's names")
     options = parser.parse_args()
+    if options.note_longest and (options.stage or options.steady or options.tests):
+        parser.error("--note-longest wants a run of all tests")
     OUT.mkdir(parents=True, exist_ok=True)
     for old in OUT.iterdir():
         old.unlink()
@@ -273,6 +288,8 @@ def main() -> int:
             stages.append(pytest(name, STAGES[name], CORES if name == "quick" else options.workers or _WORKERS))
         if stages[-1].broken:
             break
+    if options.note_longest:
+        note_longest(stages)
     return tell(stages, again(stages))
 
 

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
 
 from tests.support import host
+from tests.support.scheduling import Scheduling, longest
 from tests.support.waiting import PATIENCE
 
 settings.register_profile(
@@ -26,6 +28,14 @@ def pytest_configure(config: pytest.Config) -> None:
     """The limit of a test as a whole, too, is longer where tests are to be patient."""
     if config.getoption("timeout") is None:
         config.option.timeout = float(config.getini("timeout")) * PATIENCE
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
+    """Several workers (``-n``) are handed tests by our rules, unless ``--dist`` names others."""
+    if config.getoption("dist") != "load":
+        return None
+    return Scheduling(config, log, longest())
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -1,10 +1,10 @@
-"""Starts pools, and commands, from a process that has imported the daemons already.
+"""Starts pools, single daemons and commands from a process that has imported the daemons already.
 
-An interpreter that has imported what a pool needs costs a third of a second of a core, each start of a pool has three,
-and a whole run starts hundreds of pools. A process beside that of pytest has imported it all: each start and stop is
-a fork of it that runs the command as its own interpreter would, and so is each command that a pool's command server
-leaves to a process of its own. Only the start of the interpreter is left out, which the tests of `up` itself, of
-upgrades and of installed packages have.
+An interpreter that has imported what a pool needs costs a third of a second of a core and more, each start of a pool
+has three, and a whole run starts hundreds of pools and of single starters. A process beside that of pytest has imported
+it all: each start and stop is a fork of it that runs the command as its own interpreter would, and so is each command
+that a pool's command server leaves to a process of its own, and each starter without a pool. Only the start of the
+interpreter is left out, which the tests of `up` itself, of upgrades and of installed packages have.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,10 @@ def _bear(channel: socket.socket) -> tuple[int, int, socket.socket] | None:
     if not pid:
         if request["place"]:
             convert(request["place"], Place).enter()
+        for group in request["groups"]:
+            (Path(group) / "cgroup.procs").write_text("0")
+        if request["words"][0] == "daemon":
+            process.set_title(f"slotwise daemon {request['words'][1]}")
         become(request["words"], request["env"], request["cwd"], (out, errors))
     os.close(out)
     os.close(errors)
@@ -205,50 +210,129 @@ class Nursery:
                 stdout=quiet,
             )
 
+    def begin(
+        self,
+        words: Sequence[str],
+        env: Mapping[str, str],
+        cwd: Path,
+        outputs: tuple[int, int],
+        place: Place | None = None,
+        groups: Sequence[Path] = (),
+    ) -> Born:
+        """A process that does ``slotwise`` with ``words``.
+
+        :param outputs: descriptors of its standard output and error.
+        :param groups: cgroups that it begins in.
+        """
+        mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        request = {
+            "words": list(words),
+            "env": dict(env),
+            "cwd": str(cwd),
+            "place": place and asdict(place),
+            "groups": [str(group) for group in groups],
+        }
+        with theirs:
+            socket.send_fds(self._channel, [json.dumps(request).encode()], [*outputs, theirs.fileno()])
+        return Born(words, mine)
+
     def run(
         self, words: Sequence[str], env: Mapping[str, str], cwd: Path, timeout: float, place: Place | None
     ) -> subprocess.CompletedProcess[str]:
         """What ``slotwise`` with ``words`` does."""
-        mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with mine, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
-            request = {"words": list(words), "env": dict(env), "cwd": str(cwd), "place": place and asdict(place)}
-            with theirs:
-                descriptors = [out.fileno(), errors.fileno(), theirs.fileno()]
-                socket.send_fds(self._channel, [json.dumps(request).encode()], descriptors)
-            pid = self._answer(mine, None)["pid"]
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+            born = self.begin(words, env, cwd, (out.fileno(), errors.fileno()), place)
             try:
-                status = self._answer(mine, timeout)["status"]
-            except TimeoutError:
-                os.kill(pid, signal.SIGKILL)
-                self._answer(mine, None)
-                raise subprocess.TimeoutExpired(["slotwise", *words], timeout) from None
+                status = born.wait(timeout)
+            except subprocess.TimeoutExpired:
+                born.kill()
+                born.wait()
+                raise
             texts = []
             for stream in (out, errors):
                 stream.seek(0)
                 texts.append(stream.read().decode(errors="surrogateescape"))
             return subprocess.CompletedProcess(["slotwise", *words], status, *texts)
 
-    def _answer(self, channel: socket.socket, timeout: float | None) -> dict[str, int]:
-        channel.settimeout(timeout)
-        data = channel.recv(1 << 16)
+
+class Born:
+    """A process that a nursery has begun, with what :class:`subprocess.Popen` has; several threads may ask."""
+
+    def __init__(self, words: Sequence[str], channel: socket.socket) -> None:
+        self.args = ["slotwise", *words]
+        self.returncode: int | None = None
+        self._channel = channel
+        self._turn = threading.Lock()
+        self.pid = self._told(channel.recv(1 << 16))["pid"]
+
+    def _told(self, data: bytes) -> dict[str, int]:
         if not data:
-            raise AssertionError(f"the nursery of pools ended with {self._process.wait()}")
+            raise AssertionError("the nursery of pools has ended")
         answer: dict[str, int] = json.loads(data)
         return answer
+
+    def poll(self) -> int | None:
+        """Its exit status, once it has ended."""
+        with self._turn:
+            if self.returncode is None:
+                with contextlib.suppress(BlockingIOError):
+                    self.returncode = self._told(self._channel.recv(1 << 16, socket.MSG_DONTWAIT))["status"]
+                    self._channel.close()
+            return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit status.
+
+        :raises subprocess.TimeoutExpired: it goes on for longer than this.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while (status := self.poll()) is None:
+            left_s = None if deadline is None else deadline - time.monotonic()
+            if left_s is not None and left_s <= 0:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0)
+            # Closed by another thread, it has told the end.
+            with contextlib.suppress(ValueError), selectors.DefaultSelector() as ready:
+                ready.register(self._channel, selectors.EVENT_READ)
+                ready.select(left_s)
+        return status
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """SIGTERM."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.send_signal(signal.SIGKILL)
 
 
 _own: list[Nursery] = []
 _lock = threading.Lock()
 
 
+def _nursery() -> Nursery:
+    with _lock:
+        if not _own:
+            _own.append(Nursery())
+    return _own[0]
+
+
 def run(
     words: Sequence[str], env: Mapping[str, str], cwd: Path, timeout: float, place: Place | None = None
 ) -> subprocess.CompletedProcess[str]:
     """What ``slotwise`` with ``words`` does, on a host where one is named, in the nursery of this pytest."""
-    with _lock:
-        if not _own:
-            _own.append(Nursery())
-    return _own[0].run(words, env, cwd, timeout, place)
+    return _nursery().run(words, env, cwd, timeout, place)
+
+
+def begin(
+    words: Sequence[str], env: Mapping[str, str], cwd: Path, outputs: tuple[int, int], groups: Sequence[Path] = ()
+) -> Born:
+    """A process of the nursery of this pytest that does ``slotwise`` with ``words``, see :meth:`Nursery.begin`."""
+    return _nursery().begin(words, env, cwd, outputs, groups=groups)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from slotwise.wire.credential import bearer
 from slotwise.wire.gen import schedd_pb2, starter_pb2
 from slotwise.wire.keys import STARTER, SigningKey, mint
 
-from tests.support import host
+from tests.support import host, nursery
 from tests.support.open_installation import interpreter
 from tests.support.starter_neighbours import PretendedShadow, PretendedStartd, ShadowRun
 from tests.support.waiting import LIMIT_S, until
@@ -32,6 +32,7 @@ from tests.support.waiting import LIMIT_S, until
 #: Where the package that is tested lies: the starter must be of the same.
 _PYTHON = Path(slotwise.__file__).resolve().parents[1]
 _TESTS = Path(__file__).resolve().parents[2]
+_STARTER = ["-m", "slotwise", "daemon", "starter"]
 
 
 def job_python() -> str:
@@ -57,8 +58,8 @@ class StarterBench:
         self.shadow = PretendedShadow(root / "run" / "shadow.sock")
         self.startd: PretendedStartd | None = None
         #: What the starter's interpreter runs.
-        self.program = ["-m", "slotwise", "daemon", "starter"]
-        self.process: subprocess.Popen[bytes] | None = None
+        self.program = _STARTER
+        self.process: subprocess.Popen[bytes] | nursery.Born | None = None
         self._serial = 0
 
     def configure(self, **knobs: Any) -> None:
@@ -78,19 +79,20 @@ class StarterBench:
             "CONDOR_CONFIG": str(self.config),
             "PYTHONPATH": f"{_PYTHON}:{_TESTS}",
         }
-        command = [] if self.as_user is None else self._as_user()
-        if self.groups:
-            # As a master would start it once more: where the former start has moved the daemons, if it has.
-            leaves = [next(iter(group.glob("*-daemons")), group) for group in self.groups]
-            joins = "".join(f"echo $$ > {group}/cgroup.procs && " for group in leaves)
-            command = ["/bin/sh", "-c", f'{joins} exec "$@"', "sh", *command]
+        # As a master would start it once more: where the former start has moved the daemons, if it has.
+        leaves = [next(iter(group.glob("*-daemons")), group) for group in self.groups]
         with open(self.root / "stderr", "ab") as said:
-            self.process = subprocess.Popen(
-                [*command, sys.executable, *self.program],
-                env=env,
-                stdin=subprocess.DEVNULL,
-                stderr=said,
-            )
+            if self.as_user is None and self.program == _STARTER:
+                self.process = nursery.begin(
+                    _STARTER[2:], env, Path.cwd(), (said.fileno(), said.fileno()), groups=leaves
+                )
+            else:
+                command = [] if self.as_user is None else self._as_user()
+                joins = "".join(f"echo $$ > {group}/cgroup.procs && " for group in leaves)
+                command = ["/bin/sh", "-c", f'{joins} exec "$@"', "sh", *command] if leaves else command
+                self.process = subprocess.Popen(
+                    [*command, sys.executable, *self.program], env=env, stdin=subprocess.DEVNULL, stderr=said
+                )
         await self.eventually(self._answers, "the starter answers")
         await self.join()
 

@@ -34,8 +34,11 @@ def spawning(call: ast.Call) -> bool:
 
 def forking(path: Path) -> list[str]:
     """Calls in a source file that fork this process."""
-    found = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    found: list[str] = []
+    source = path.read_text()
+    if not any(word in source for word in ("subprocess", "Popen", "fork", "multiprocessing")):
+        return found
+    for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Call):
             continue
         name = ast.unparse(node.func)

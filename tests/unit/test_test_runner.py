@@ -78,3 +78,73 @@ def test_a_process_that_dies_and_a_file_that_cannot_be_read_fail_the_run(runner:
     unread = runner.pytest("quick", ["test_it.py"], 0)
     assert "RuntimeError: no such thing" in unread.broken[0]
     assert runner.tell([unread], {}) == 1
+
+
+_SHARED = """
+def noted(word):
+    with (pathlib.Path(__file__).parent / "order").open("a") as order:
+        order.write(f"{word} {os.environ['PYTEST_XDIST_WORKER']}\\n")
+
+@pytest.fixture(scope="module")
+def place():
+    noted("place-begins")
+    yield
+    noted("place-ends")
+
+@pytest.mark.parametrize("n", range(6))
+def test_there(place, n): noted("there")
+"""
+
+
+def test_tests_of_a_file_that_share_something_run_in_one_worker_and_what_takes_longest_begins_first(
+    runner: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "conftest.py").write_text(
+        "from tests.support import scheduling\n"
+        "def pytest_xdist_make_scheduler(config, log):\n"
+        "    return scheduling.Scheduling(config, log, {'test_lone.py::test_lone[7]': 90})\n"
+    )
+    noted = _SHARED.partition("@")[0]
+    write(tmp_path, _SHARED)
+    (tmp_path / "test_lone.py").write_text(
+        f"import os, pathlib, pytest\n{noted}\n"
+        "@pytest.mark.parametrize('n', range(8))\n"
+        "def test_lone(n): noted(f'lone{n}')\n"
+    )
+    for name in "ab":
+        (tmp_path / f"test_{name}.py").write_text(
+            f"import os, pathlib, pytest\n{noted}\npytestmark = pytest.mark.xdist_group('both')\n"
+            "@pytest.mark.parametrize('n', range(2))\n"
+            "def test_in_group(n): noted('group')\n"
+        )
+    stage = runner.pytest("real", ["."], 3)
+    assert len(stage.with_outcome("passed")) == 18 and not stage.broken
+    assert not [name for name in stage.tests if "@" in name]
+    rows = [line.split() for line in (tmp_path / "order").read_text().splitlines()]
+    words = [word for word, _ in rows]
+    assert words.count("place-begins") == words.count("place-ends") == 1
+    assert len({worker for word, worker in rows if word in ("there", "place-begins")}) == 1
+    assert len({worker for word, worker in rows if word == "group"}) == 1
+    # The units that go out first: the long test, the file of six, the group of four.
+    firsts = {worker: word for word, worker in reversed(rows)}
+    assert sorted(firsts.values()) == ["group", "lone7", "place-begins"]
+
+
+def test_what_a_worker_that_dies_had_to_do_others_do(runner: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(
+        "from tests.support import scheduling\n"
+        "def pytest_xdist_make_scheduler(config, log):\n"
+        "    return scheduling.Scheduling(config, log, {})\n"
+    )
+    write(
+        tmp_path,
+        "pytestmark = pytest.mark.xdist_group('one')\n"
+        "@pytest.mark.parametrize('n', range(5))\n"
+        "def test_it(n):\n"
+        "    with pathlib.Path(__file__).with_name('tries').open('a') as tries: tries.write(f'{n}\\n')\n"
+        "    if n == 2: os._exit(3)\n",
+    )
+    stage = runner.pytest("real", ["test_it.py"], 2)
+    assert stage.with_outcome("failed") == ["test_it.py::test_it[2]"]
+    assert len(stage.with_outcome("passed")) == 4
+    assert sorted((tmp_path / "tries").read_text().split()) == ["0", "1", "2", "3", "4"]
