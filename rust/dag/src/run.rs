@@ -122,6 +122,10 @@ pub enum Event {
     PreSkipped { node: NodeId },
     /// The PROVISIONER node's job says that what it provides is there.
     Provisioned,
+    /// A node's jobs, which were asked for, were not submitted, and are not going to be.
+    Withdrawn { node: NodeId },
+    /// The time is over in which so many nodes may be submitted.
+    Interval,
     /// Nothing new is to be begun.
     Halt,
     /// The DAG's job was removed.
@@ -161,6 +165,8 @@ pub struct Throttles {
     pub idle: usize,
     /// PRE, POST and HOLD scripts.
     pub scripts: [usize; 3],
+    /// Nodes that are submitted in an interval.
+    pub submits: usize,
 }
 
 impl Default for Throttles {
@@ -169,6 +175,7 @@ impl Default for Throttles {
             nodes: 0,
             idle: 1000,
             scripts: [20; 3],
+            submits: 0,
         }
     }
 }
@@ -194,6 +201,8 @@ pub struct Rules {
     pub remove_jobs: bool,
     /// DAGMAN_MAX_RESCUE_NUM is not 0.
     pub rescues: bool,
+    /// DAGMAN_PUT_FAILED_JOBS_ON_HOLD: jobs that have failed for good are submitted again, on hold.
+    pub holds_failed: bool,
 }
 
 impl Default for Rules {
@@ -208,6 +217,7 @@ impl Default for Rules {
             remove_rest: true,
             remove_jobs: true,
             rescues: true,
+            holds_failed: false,
         }
     }
 }
@@ -220,6 +230,10 @@ struct State {
     /// Whether it counts among those done, and has told its children.
     counted: bool,
     attempts: u8,
+    /// Its jobs are submitted on hold: they have failed for good.
+    on_hold: bool,
+    /// Its place among the ready nodes of its priority.
+    turn: i64,
     /// Parents that have not ended.
     waits: u32,
     /// Retries that were used.
@@ -262,6 +276,8 @@ pub struct Counts {
     pub jobs_succeeded: usize,
     pub jobs_idle: usize,
     pub jobs_held: usize,
+    /// HOLD scripts that wait or run.
+    pub hold: usize,
 }
 
 /// A DAG that runs.
@@ -283,6 +299,8 @@ pub struct Run {
     counts: Counts,
     /// Nodes whose submission no event has told yet; each counts as an idle job.
     pending: usize,
+    /// Nodes that were submitted in this interval.
+    submits: usize,
     status: DagStatus,
     /// The status that a halt has covered.
     covered: DagStatus,
@@ -334,6 +352,7 @@ impl Run {
             waiting: Default::default(),
             running: [0; 3],
             pending: 0,
+            submits: 0,
             status: DagStatus::Ok,
             covered: DagStatus::Ok,
             halted: false,
@@ -403,11 +422,9 @@ impl Run {
     #[must_use]
     pub fn counts(&self) -> Counts {
         let mut counts = self.counts;
-        counts.ready = self
-            .ready
-            .values()
-            .filter(|node| self.graph.nodes[**node as usize].kind != Kind::Service)
-            .count();
+        counts.ready = self.ready_nodes();
+        let hold = ScriptKind::Hold as usize;
+        counts.hold = self.running[hold] + self.waiting[hold].len();
         let elsewhere = counts.done
             + counts.pre
             + counts.queued
@@ -417,6 +434,27 @@ impl Run {
             + counts.futile;
         counts.unready = counts.total.saturating_sub(elsewhere);
         counts
+    }
+
+    /// Nodes that wait for their submission, without SERVICE nodes.
+    fn ready_nodes(&self) -> usize {
+        let apart = |node: &&NodeId| {
+            let state = &self.states[**node as usize];
+            state.status == Status::Ready && self.ready.get(&self.place(**node)) == Some(*node)
+        };
+        self.ready.len() - self.graph.services.iter().filter(apart).count()
+    }
+
+    /// Where a node stands among the ready ones.
+    fn place(&self, node: NodeId) -> (i64, i64) {
+        let priority = i64::from(self.graph.nodes[node as usize].priority);
+        (-priority, self.states[node as usize].turn)
+    }
+
+    /// Whether a node's jobs are submitted on hold.
+    #[must_use]
+    pub fn is_on_hold(&self, node: NodeId) -> bool {
+        self.states[node as usize].on_hold
     }
 
     /// Begin: nodes that are done free their children, and those that wait for nothing start.

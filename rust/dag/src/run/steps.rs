@@ -33,6 +33,8 @@ impl Run {
                     self.start_free();
                 }
             }
+            Event::Withdrawn { node } => self.withdrawn(node),
+            Event::Interval => self.submits = 0,
             Event::Halt => {
                 if !self.halted {
                     self.halted = true;
@@ -54,8 +56,8 @@ impl Run {
                     self.counts.pre -= 1;
                     self.states[node as usize].pre_done = true;
                 }
-                let place = self.ready.iter().find(|(_, ready)| **ready == node);
-                if let Some(place) = place.map(|(place, _)| *place) {
+                let place = self.place(node);
+                if self.ready.get(&place) == Some(&node) {
                     self.ready.remove(&place);
                 } else if !waits || status != Status::PreRun {
                     return; // it could not have been submitted by this DAG
@@ -124,8 +126,8 @@ impl Run {
             self.turns.1 += 1;
             self.turns.1
         };
-        let priority = i64::from(self.graph.nodes[node as usize].priority);
-        self.ready.insert((-priority, turn), node);
+        self.states[node as usize].turn = turn;
+        self.ready.insert(self.place(node), node);
     }
 
     /// Begin what the throttles allow.
@@ -146,9 +148,11 @@ impl Run {
             return;
         }
         let (nodes, idle) = (self.rules.throttles.nodes, self.rules.throttles.idle);
+        let submits = self.rules.throttles.submits;
         let mut deferred = Vec::new();
         while (nodes == 0 || self.counts.queued < nodes)
             && (idle == 0 || self.counts.jobs_idle + self.pending < idle)
+            && (submits == 0 || self.submits < submits)
         {
             let Some((_, node)) = self.ready.pop_first() else {
                 break;
@@ -169,6 +173,7 @@ impl Run {
 
     fn submit(&mut self, node: NodeId) {
         self.enter(node);
+        self.submits += 1;
         self.acts.push(if self.graph.nodes[node as usize].noop {
             Act::LogNoop { node }
         } else {
@@ -223,6 +228,23 @@ impl Run {
             self.run_post(node);
         } else {
             self.fail(node);
+        }
+    }
+
+    /// A node waits again, unless the DAG is over but for its FINAL node.
+    fn withdrawn(&mut self, node: NodeId) {
+        if self.jobs.remove(&node).is_none() {
+            return;
+        }
+        self.pending = self.pending.saturating_sub(1);
+        self.count_node(node, false);
+        let state = &mut self.states[node as usize];
+        state.attempts = state.attempts.saturating_sub(1);
+        if self.final_begun {
+            state.status = Status::NotReady;
+        } else {
+            state.status = Status::Ready;
+            self.enqueue(node, true);
         }
     }
 
@@ -343,6 +365,8 @@ impl Run {
             } else if failed {
                 if self.may_retry(node) {
                     self.restart(node);
+                } else if self.rules.holds_failed && !self.final_begun {
+                    self.hold_failed(node);
                 } else {
                     self.fail(node);
                 }
@@ -434,6 +458,17 @@ impl Run {
             return;
         }
         state.status = Status::Ready;
+        state.retries += 1;
+        state.attempts = 0;
+        state.pre_done = false;
+        self.start(node, true);
+    }
+
+    /// Submit a node's jobs again, on hold: that is not one of its retries.
+    fn hold_failed(&mut self, node: NodeId) {
+        let state = &mut self.states[node as usize];
+        state.status = Status::Ready;
+        state.on_hold = true;
         state.retries += 1;
         state.attempts = 0;
         state.pre_done = false;
