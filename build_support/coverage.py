@@ -65,7 +65,7 @@ def rust() -> int:
     if shutil.which("cargo-llvm-cov") is None:
         say("\nNOT MEASURED: the crates (rustup component add llvm-tools; cargo install cargo-llvm-cov)")
         return 0
-    words = ["cargo", "llvm-cov", "--workspace", "--exclude", "slotwise-python", "--quiet"]
+    words = ["cargo", "llvm-cov", "--workspace", "--quiet"]
     done = subprocess.run(
         [*words, "--json", "--summary-only", "--output-path", str(OUT / "rust.json")], cwd=ROOT, check=False
     )
