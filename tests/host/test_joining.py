@@ -172,7 +172,7 @@ def test_hosts_join_run_a_job_over_tls_and_are_removed(hosts: dict[str, Host]) -
     for host in (cm, ap, ep):
         assert host.pids() == {}
         left = {path for path in _files(host) if not path.startswith(("log/", "spool/", "run/"))}
-        assert left <= {"secrets/access-point.pem", "config.d/root.file"}, left
+        assert left <= {"secrets/access-point.pem", "config.d/.root.file"}, left
     assert (ap.home.spool / "job_queue.sqlite").exists() or list(ap.home.spool.iterdir())
     # With --purge nothing is left, of a pool that was made on the same host again either.
     cm.run("node", "install", "--role", "cm", "--no-start")

@@ -196,6 +196,18 @@ async def test_jobs_that_cannot_start_are_held(ad: dict[str, Any], code: int, su
         await bench.clean()
 
 
+@pytest.mark.parametrize("line", ["#!/no/such/shell -e", "#! \t/no/such/shell"])
+async def test_a_script_whose_interpreter_is_missing_says_so(line: str) -> None:
+    async with starter_bench() as bench:
+        script = bench.root / "script"
+        script.write_text(f"{line}\necho here\n")
+        script.chmod(0o755)
+        ended = await bench.ended(bench.submit(str(script)))
+        assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 6, 2)
+        why = "invalid interpreter (/no/such/shell) specified on first line of script (errno=2: 'No such file or directory')"
+        assert ended.reason.endswith(f": {why}")
+
+
 async def test_outputs_only_on_success() -> None:
     async with starter_bench() as bench:
         run = bench.submit(SH, "-c", "echo x > file; echo said; exit 1", WhenToTransferOutput="ON_SUCCESS")

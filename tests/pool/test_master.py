@@ -49,6 +49,48 @@ def test_a_home_whose_path_is_longer_than_that_of_a_socket_works(tmp_path: Path)
         pool.destroy()
 
 
+@pytest.fixture
+def placed(pool: Pool) -> Pool:
+    """A pool that its configuration alone places, with its own files where the administrator's are."""
+    pool.config_file.write_text(f"{SMALL}LOCAL_DIR = {pool.home.root}\nLOCAL_CONFIG_DIR = $(LOCAL_DIR)/config.d\n")
+    del pool.env["SLOTWISE_HOME"]
+    pool.env["HOME"] = str(pool.root)
+    return pool
+
+
+def test_condor_config_alone_names_the_pool(placed: Pool) -> None:
+    placed.up()
+    assert set(placed.pids()) == {"master", "spawner", "collector"}
+    placed.run("config", "set", "SCHEDD.MAX_JOBS_RUNNING = 5")
+    assert "runs already" in placed.run("up").stdout
+    assert placed.run("status", "-any", "-af", "MyType").stdout
+    assert not (placed.root / ".slotwise").exists()
+    placed.down()
+    placed.up()
+
+
+def test_condor_master_starts_and_ends_the_daemons_of_the_host(placed: Pool) -> None:
+    placed.run("condor_master", "-pidfile", "pid")
+    assert (placed.root / "pid").read_text() == f"{placed.pid('master')}\n" and placed.answers("collector")
+    (placed.root / "other").write_text("1\n")
+    refused = placed.run("condor_master", "-kill", "other", check=False)
+    assert refused.returncode == 1 and "not the master" in refused.stderr
+    placed.run("condor_master", "-kill", "pid")
+    placed.until("all are gone", lambda: not placed.pids())
+    master = placed.begin("condor_master", "-f", "-pidfile", "pid")
+    placed.until("the collector answers", lambda: placed.answers("collector"))
+    assert placed.pid("master") == master.pid
+    master.send_signal(signal.SIGTERM)
+    assert master.wait(LIMIT_S) == 0
+    placed.until("all are gone", lambda: not placed.pids())
+
+
+@pytest.mark.parametrize("option", ["-t", "-local-name x", "-port 9", "-runfor 5", "more"])
+def test_condor_master_refuses_what_it_does_not_do(pool: Pool, option: str) -> None:
+    refused = pool.run("condor_master", "-f", *option.split(), check=False)
+    assert refused.returncode == 2 and option.split()[0].lstrip("-")[:1] in refused.stderr and not pool.pids()
+
+
 def test_up_makes_keys_that_only_the_owner_reads_and_no_token(pool: Pool) -> None:
     pool.up()
     files = {path.relative_to(pool.home.secrets): path for path in pool.home.secrets.rglob("*") if path.is_file()}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from slotwise.config import load, root_file
+from slotwise.config import home_of, load, root_file
 from slotwise.errors import ConfigError
 from slotwise.home import PoolHome
 
@@ -110,6 +110,35 @@ def test_random_choices_repeat_with_the_same_seed(tmp_path: Path) -> None:
 def test_a_missing_file_named_by_condor_config_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         load(env={"CONDOR_CONFIG": str(tmp_path / "none")})
+
+
+@pytest.mark.parametrize(
+    ("text", "placed"),
+    [
+        ("LOCAL_DIR = {0}/pool\n", True),
+        ("LOCAL_DIR = {0}/pool\nLOG = $(LOCAL_DIR)/log\nSPOOL = $(LOCAL_DIR)/spool\n", True),
+        ("NUM_CPUS = 1\n", False),
+        ("LOCAL_DIR = pool\n", False),
+        ("LOCAL_DIR = {0}/pool\nLOG = {0}/log\nSPOOL = $(LOCAL_DIR)/lib/spool\n", False),
+        ("LOCAL_DIR = {0}/pool\nSPOOL = {0}/spool\n", False),
+        ("LOCAL_DIR = {0}/pool\nif true\n", False),
+    ],
+)
+def test_condor_config_places_a_pool_that_has_a_directory_of_its_own(text: str, placed: bool, tmp_path: Path) -> None:
+    named = {"CONDOR_CONFIG": str(write(tmp_path / "main", text.format(tmp_path))), "HOME": str(tmp_path)}
+    (tmp_path / ".slotwise" / "run").mkdir(parents=True)
+    own, other = tmp_path / ".slotwise", tmp_path / "other"
+    assert home_of(named).root == (tmp_path / "pool" if placed else own)
+    assert home_of(named | {"SLOTWISE_HOME": str(other)}).root == other
+    assert home_of({"HOME": str(tmp_path)}).root == home_of(named | {"CONDOR_CONFIG": "ONLY_ENV"}).root == own
+
+
+def test_the_record_of_an_earlier_release_counts(brought_up: PoolHome, tmp_path: Path) -> None:
+    record = root_file.file_of(brought_up)
+    record.rename(record.with_name("root.file"))
+    assert root_file.recorded(brought_up) == tmp_path / "main"
+    root_file.record(brought_up, tmp_path / "main")
+    assert [path.name for path in record.parent.iterdir()] == [record.name]
 
 
 @pytest.fixture

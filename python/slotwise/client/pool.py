@@ -7,13 +7,14 @@ import pwd
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import grpc
 
 from slotwise import environment
 from slotwise.client import certificate
-from slotwise.config import Config, load
+from slotwise.config import Config, home_of, load
 from slotwise.errors import DeniedError
 from slotwise.home import PoolHome
 from slotwise.wire import channel, contact
@@ -58,13 +59,13 @@ class Pool:
             named["SLOTWISE_HOME"] = str(home)
         return cls(named, collector, token=token, shown=shown)
 
-    @property
+    @cached_property
     def home(self) -> PoolHome:
         """The pool's home on this host.
 
         :raises DeniedError: it is another user's.
         """
-        return PoolHome.from_env(self.env).require_trusted()
+        return home_of(self.env).require_trusted()
 
     @property
     def account(self) -> str:

@@ -5,7 +5,7 @@ Rust (crate ``config``). Rules: HTCondor manual, "Introduction to Configuration"
 """
 
 from slotwise.config.checking import check, require_sound
-from slotwise.config.loading import config_file_of, load
+from slotwise.config.loading import config_file_of, home_of, load
 from slotwise.config.problem import Problem
 from slotwise.config.table import Knob, find_knob, knobs, similar_knobs, templates
 from slotwise.config.view import Config, Origin
@@ -18,6 +18,7 @@ __all__ = [
     "check",
     "config_file_of",
     "find_knob",
+    "home_of",
     "knobs",
     "load",
     "require_sound",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import slotwise._native as _native
 from slotwise.config import detect, persistent, root_file
 from slotwise.config.refusal import config_error
-from slotwise.config.view import Config
+from slotwise.config.view import DEFAULT, Config
 from slotwise.errors import ConfigError
 from slotwise.home import PoolHome
 
@@ -47,6 +48,29 @@ def config_file_of(env: Mapping[str, str], home: PoolHome | Path | None = None) 
             return recorded
         candidates = [place.root / "condor_config"]
     return next((path for path in [*candidates, *SITE_FILES] if os.access(path, os.R_OK)), None)
+
+
+def home_of(env: Mapping[str, str]) -> PoolHome:
+    """The home of the pool that a process means: SLOTWISE_HOME; else LOCAL_DIR of the configuration that CONDOR_CONFIG
+    names, where that is a directory of its own for a pool (LOG and SPOOL are its ``log`` and ``spool``, which
+    LOCAL_DIR = /var of a distribution's HTCondor are not); else as `PoolHome.from_env` finds it.
+
+    :raises DeniedError: see there.
+    """
+    named = env.get("CONDOR_CONFIG")
+    if named and not env.get("SLOTWISE_HOME") and named.upper() != ONLY_ENV and os.access(named, os.R_OK):
+        # What is wrong with the configuration is said by who reads it for what it says.
+        with suppress(ConfigError):
+            config = load(named, env=env)
+            origin, place = config.origin("LOCAL_DIR"), Path(config.get_str("LOCAL_DIR"))
+            if (
+                origin not in (None, DEFAULT)
+                and place.is_absolute()
+                and Path(config.get_str("LOG")) == place / "log"
+                and Path(config.get_str("SPOOL")) == place / "spool"
+            ):
+                return PoolHome(place)
+    return PoolHome.from_env(env)
 
 
 def _pool_home(home: PoolHome | Path) -> PoolHome:

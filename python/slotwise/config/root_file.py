@@ -20,7 +20,13 @@ _LONGEST = 8192
 
 
 def file_of(home: PoolHome) -> Path:
-    """The file of the record."""
+    """The file of the record. Its name begins with a dot: where LOCAL_CONFIG_DIR names the same directory, it is not
+    read as configuration."""
+    return persistent.directory_of(home) / ".root.file"
+
+
+def _undotted(home: PoolHome) -> Path:
+    """The record of a pool that was brought up before its name had a dot."""
     return persistent.directory_of(home) / "root.file"
 
 
@@ -35,6 +41,7 @@ def record(home: PoolHome, root: Path) -> None:
         os.fchmod(descriptor, 0o644)
         stream.write(os.fsencode(root) + b"\n")
     durable_files.replace(temporary, path)
+    _undotted(home).unlink(missing_ok=True)
 
 
 def recorded(home: PoolHome) -> Path | None:
@@ -43,6 +50,8 @@ def recorded(home: PoolHome) -> Path | None:
     :raises ConfigError: the record is not trusted, or the file cannot be read.
     """
     path = file_of(home)
+    if not os.path.lexists(path) and os.path.lexists(_undotted(home)):
+        path = _undotted(home)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -29,7 +29,7 @@ from slotwise.authorization import settable, settings
 from slotwise.authorization.authorizer import Authorizer
 from slotwise.authorization.policy import LEVELS
 from slotwise.clock import Clock, SystemClock
-from slotwise.config import Config, load, require_sound
+from slotwise.config import Config, home_of, load, require_sound
 from slotwise.config.remote import RemoteSettings
 from slotwise.daemon import (
     classad_host,
@@ -298,7 +298,7 @@ def main(name: str, env: Mapping[str, str], config_file: str | None = None) -> i
 
 
 async def _run(name: str, env: Mapping[str, str], config_file: str | None) -> int:
-    home = PoolHome.from_env(env).require_trusted()
+    home = home_of(env).require_trusted()
     home.create()
     knobs = Knobs(name, env, config_file, home)
     config = knobs.first

@@ -209,6 +209,7 @@ def _failed_start(result: KeeperResult, job: JobView) -> End:
     why = f"(errno={result.errno}: '{os.strerror(result.errno)}')"
     if result.stage == "exec":
         arguments = f" with arguments {shlex.join(job.arguments)}" if job.arguments else ""
+        why = f"{result.detail} {why}" if result.detail else why
         return held(f"Failed to execute '{job.cmd}'{arguments}: {why}", FAILED_TO_CREATE_PROCESS, result.errno)
     if result.stage == "cwd":
         return held(

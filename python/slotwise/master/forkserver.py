@@ -31,6 +31,7 @@ import time
 import traceback
 from collections.abc import Mapping
 
+from slotwise.config import home_of
 from slotwise.daemon import lock, process, service_manager
 from slotwise.daemon.registry import DAEMONS
 from slotwise.errors import HostError, SlotwiseError
@@ -92,7 +93,7 @@ def _leave(function: object, *args: object) -> None:
 
 
 def _run_spawner(channel: socket.socket, env: dict[str, str], config_file: str | None, revives: bool) -> int:
-    home = PoolHome.from_env(env)
+    home = home_of(env)
     for name in (READY_FD, SPAWNER_FD):
         descriptor = env.pop(name, None)
         if name == READY_FD and descriptor:

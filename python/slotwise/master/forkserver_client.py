@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
+from slotwise.config import home_of
 from slotwise.daemon import lock, process
 from slotwise.daemon.spawn import as_started
 from slotwise.errors import HostError
@@ -106,7 +107,7 @@ class SpawnerClient:
     def _discard(self) -> None:
         """Give up a spawner that does not answer, so that the next start makes a new one."""
         self._detach()
-        holder = lock.holder(PoolHome.from_env(self._env), "spawner")
+        holder = lock.holder(home_of(self._env), "spawner")
         if holder is not None:
             process.send(holder, signal.SIGKILL)
             process.wait_gone(holder, 5)

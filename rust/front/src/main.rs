@@ -43,10 +43,16 @@ fn htcondor_name(called: &OsStr) -> Option<OsString> {
 }
 
 /// The command server's socket in the caller's pool, found as `slotwise.home.PoolHome.from_env` finds the pool:
-/// `SLOTWISE_HOME`, else `.slotwise` under the home directory where there is a pool, else that of the host.
+/// `SLOTWISE_HOME`, else `.slotwise` under the home directory where there is a pool, else that of the host. A
+/// configuration that the environment names may place the pool elsewhere, and Python reads it.
 fn server_socket() -> Option<PathBuf> {
     let home = match env::var_os("SLOTWISE_HOME") {
         Some(named) if !named.is_empty() => PathBuf::from(named),
+        _ if env::var_os("CONDOR_CONFIG")
+            .is_some_and(|named| !named.is_empty() && !named.eq_ignore_ascii_case("ONLY_ENV")) =>
+        {
+            return None;
+        }
         _ => {
             let own = Path::new(&env::var_os("HOME")?).join(".slotwise");
             if own.join("run").is_dir() {

@@ -3,12 +3,13 @@
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::family;
 use crate::mounts;
 use crate::process::{exit_now, name_process};
-use crate::report::{Stage, fail, must, tell};
+use crate::report::{Stage, fail, fail_as, must, tell};
 use crate::spec::Spec;
 use crate::sys::{self, checked};
 
@@ -175,7 +176,25 @@ fn finish_start(spec: &Spec, report: &OwnedFd, parent: i32, account: u64) -> ! {
         libc::syscall(libc::SYS_close_range, 3, u32::MAX, 4); // 4 = CLOSE_RANGE_CLOEXEC
         libc::execve(spec.exe.as_ptr(), args.as_ptr(), env.as_ptr());
     }
-    fail(report, Stage::Exec, &io::Error::last_os_error())
+    let error = io::Error::last_os_error();
+    let interpreter = match error.kind() {
+        io::ErrorKind::NotFound => missing_interpreter(&spec.exe),
+        _ => None,
+    };
+    fail_as(report, Stage::Exec, &error, &interpreter.unwrap_or_default())
+}
+
+/// What is wrong with a script that is there and cannot be executed all the same, in HTCondor's words; read with the
+/// rights of the job.
+fn missing_interpreter(exe: &CString) -> Option<Vec<u8>> {
+    use std::io::Read;
+    let mut head = Vec::new();
+    let path = std::ffi::OsStr::from_bytes(exe.as_bytes());
+    std::fs::File::open(path).ok()?.take(1024).read_to_end(&mut head).ok()?;
+    let line = head.strip_prefix(b"#!")?.trim_ascii_start();
+    let word = line.split(u8::is_ascii_whitespace).next()?;
+    let text = [b"invalid interpreter (".as_slice(), word, b") specified on first line of script"];
+    Some(text.concat())
 }
 
 fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {

@@ -162,8 +162,9 @@ impl Keeper {
                     sys::signal(pid, signal);
                 }
             }
-            Told::Failed(stage, errno) => {
+            Told::Failed(stage, errno, detail) => {
                 self.outcome.failed = Some((stage, errno));
+                self.outcome.detail = detail;
                 self.report = -1;
             }
             Told::Running => {

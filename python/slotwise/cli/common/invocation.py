@@ -72,13 +72,15 @@ class Invocation(Struct, dict=True):
             uid=os.getuid(),
         )
 
-    @property
+    @cached_property
     def home(self) -> PoolHome:
         """The pool the caller means.
 
         :raises DeniedError: when it is another user's.
         """
-        return PoolHome.from_env(self.env).require_trusted()
+        from slotwise.config import home_of
+
+        return home_of(self.env).require_trusted()
 
     @property
     def account(self) -> str:

@@ -230,7 +230,7 @@ def check(args: list[str], inv: Invocation) -> int:
     from slotwise.daemon import preflight
 
     config = load_for(options, inv)
-    home = PoolHome.from_env(inv.env)
+    home = home_of(inv.env)
     problems = check_config(config, notes=True)
     refused = list(preflight.problems(config, home, inv.env, time.time()))
     problems += refused

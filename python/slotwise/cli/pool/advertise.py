@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import grpc
@@ -21,16 +22,18 @@ from slotwise.wire.status import to_error
 _KINDS = {**COMMAND_WORDS, "AD_GENERIC": ""}
 _OPTIONS = [
     *(Option(name, least) for name, least in (
-        ("help", 1), ("tcp", 1), ("udp", 1), ("multiple", 1), ("with-ack", 1), ("debug", 1), ("version", 1))),
+        ("help", 1), ("tcp", 1), ("udp", 1), ("multiple", 1), ("with-ack", 1), ("debug", 1), ("version", 1), ("json", 1))),
     Option("pool", 1, 1),
 ]  # fmt: skip
-USAGE = """usage: slotwise advertise [-pool HOST:PORT] [-multiple] COMMAND [FILE]
+USAGE = """usage: slotwise advertise [-pool HOST:PORT] [-multiple] [--json] COMMAND [FILE]
   COMMAND  UPDATE_STARTD_AD, UPDATE_SCHEDD_AD, UPDATE_MASTER_AD, UPDATE_AD_GENERIC, ...: the ads of FILE (or of standard
            input) go into the collector; they must have a Name, and stay for ClassAdLifetime or CLASSAD_LIFETIME seconds
            UPDATE_STARTD_AD_WITH_ACK: the same, of a machine that goes to sleep; its ad becomes offline, and is kept
            MERGE_STARTD_AD: its attributes go into the ad of this Name that is there
            INVALIDATE_STARTD_ADS, ...: those that match the Requirements (or have the Name) of the ad in FILE leave it
-  -multiple      FILE has several ads, with blank lines between them; -tcp and -with-ack are always so"""
+  -multiple      FILE has several ads, with blank lines between them; -tcp and -with-ack are always so
+  --json         one object: how many ads were sent and why others were refused ("sent", "refused"), or how many left
+                 the collector ("removed")"""
 
 
 def main(args: list[str], inv: Invocation) -> int:
@@ -57,11 +60,21 @@ def main(args: list[str], inv: Invocation) -> int:
     stub = inv.aimed(parsed.value("pool")).stub(collector_pb2_grpc.CollectorStub, "collector")
     try:
         if found.group(1) == "INVALIDATE":
-            return _take_back(ads, _KINDS[word], stub, inv)
+            removed = _take_back(ads, _KINDS[word], stub)
+            inv.out(json.dumps({"removed": removed}) if parsed.has("json") else f"{removed} ads left the collector.")
+            return 0
         how = _How(merge=found.group(1) == "MERGE", goes_offline=found.group(4) == "_WITH_ACK" and word == "STARTD")
-        return _send(ads, _KINDS[word], stub, inv, how)
+        refused = _send(ads, _KINDS[word], stub, how)
     except grpc.RpcError as error:
         raise to_error(error, peer="the collector") from None
+    sent = len(ads) - len(refused)
+    if parsed.has("json"):
+        inv.out(json.dumps({"sent": sent, "refused": refused}))
+    else:
+        for why in refused:
+            inv.err(f"ERROR: {why}")
+        inv.out(f"Sent {sent} of {len(ads)} ad{'s' if len(ads) > 1 else ''} to the collector.")
+    return 1 if refused else 0
 
 
 class _How(Struct, frozen=True):
@@ -71,16 +84,14 @@ class _How(Struct, frozen=True):
     goes_offline: bool
 
 
-def _send(ads: list[ClassAd], kind: str, stub: collector_pb2_grpc.CollectorStub, inv: Invocation, how: _How) -> int:
+def _send(ads: list[ClassAd], kind: str, stub: collector_pb2_grpc.CollectorStub, how: _How) -> list[str]:
+    """Send ads; why the collector refuses those that it does."""
     requests = advertise_requests(ads, kind, merge=how.merge, goes_offline=how.goes_offline)
-    refused = [why for reply in stub.Advertise(iter(requests)) for why in refusals(reply)]
-    for why in refused:
-        inv.err(f"ERROR: {why}")
-    inv.out(f"Sent {len(ads) - len(refused)} of {len(ads)} ad{'s' if len(ads) > 1 else ''} to the collector.")
-    return 1 if refused else 0
+    return [why for reply in stub.Advertise(iter(requests)) for why in refusals(reply)]
 
 
-def _take_back(ads: list[ClassAd], kind: str, stub: collector_pb2_grpc.CollectorStub, inv: Invocation) -> int:
+def _take_back(ads: list[ClassAd], kind: str, stub: collector_pb2_grpc.CollectorStub) -> int:
+    """Invalidate ads; how many left the collector."""
     removed = 0
     for ad in ads:
         target = ad.get("TargetType")
@@ -93,5 +104,4 @@ def _take_back(ads: list[ClassAd], kind: str, stub: collector_pb2_grpc.Collector
         else:
             raise SlotwiseError("the ad has neither Requirements nor a Name", hint="say which ads to remove")
         removed += stub.Invalidate(request, timeout=60).removed
-    inv.out(f"{removed} ads left the collector.")
-    return 0
+    return removed

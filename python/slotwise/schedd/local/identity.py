@@ -27,6 +27,8 @@ def identity_of(user: str, account: str, least_uid: int) -> Identity:
         if entry.uid != os.geteuid():
             raise HostError(f"Unable to switch to user: {user}", hint="the schedd is not root: it runs its own user's")
         return Identity(home=str(Path.home()))
-    if entry.uid < max(1, least_uid):
+    if entry.uid == 0:
+        raise HostError(f"Unable to switch to user: {user}", hint="no job runs as root: submit as an ordinary account")
+    if entry.uid < least_uid:
         raise HostError(f"Unable to switch to user: {user}", hint=f"uid {entry.uid} is too low (SLOTWISE_MIN_UID)")
     return Identity(entry.uid, entry.gid, entry.other_groups, account, entry.home)
