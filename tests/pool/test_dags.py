@@ -2,121 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
-import shutil
 import signal
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.support import host
-from tests.support.accounts import host_users
+from tests.support.dags import DIAMOND, TRUE, Place, new_place, pool_of_dags
 from tests.support.pool import Pool
-from tests.support.users_pool import UsersPool
-
-CONFIG = """
-NUM_CPUS = 4
-NEGOTIATOR_INTERVAL = 1
-SCHEDULER_UNIVERSE_COOL_DOWN_DURATION = 1
-DAGMAN_QUEUE_UPDATE_INTERVAL = 1
-DAGMAN_HOLD_CLAIM_TIME = 0
-"""
-TRUE = "executable = /bin/true\ntransfer_executable = false\nrequest_memory = 16M\nrequest_disk = 1M\nqueue\n"
-DIAMOND = "JOB A a.sub\nJOB B a.sub\nJOB C a.sub\nJOB D a.sub\nPARENT A CHILD B C\nPARENT B C CHILD D\n"
-
-
-class Place:
-    """A directory of a user's DAG on a pool of that user."""
-
-    def __init__(self, pool: Pool, work: Path) -> None:
-        self.pool, self.work = pool, work
-
-    def write(self, **files: str) -> None:
-        """Files, ``_`` in the name for the point; those with ``#!`` may be run."""
-        for name, text in files.items():
-            path = self.work / name.replace("_", ".")
-            path.write_text(text)
-            path.chmod(0o755 if text.startswith("#!") else 0o644)
-
-    def submit(self, *words: str) -> int:
-        done = self.pool.run("dag", "submit", *words, cwd=self.work)
-        return int(re.findall(r"submitted to cluster (\d+)", done.stdout)[0])
-
-    def text(self, name: str) -> str:
-        path = self.work / name
-        return path.read_text() if path.exists() else ""
-
-    def ended(self, times: int = 1) -> None:
-        """Wait until the DAG's job has left the queue."""
-        with self._shown():
-            self.pool.until(
-                "the DAG is over", lambda: len(re.findall("^00[59] ", self.text("x.dag.dagman.log"), re.M)) >= times
-            )
-
-    def until(self, what: str, name: str, pattern: str) -> None:
-        with self._shown():
-            self.pool.until(what, lambda: re.search(pattern, self.text(name), re.M))
-
-    @contextlib.contextmanager
-    def _shown(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            print(self.text("x.dag.dagman.out"), self.text("x.dag.lib.err"), self.text("x.dag.nodes.log"))
-            raise
-
-    def runner(self) -> int:
-        """The process that runs the DAG."""
-        for entry in Path("/proc").iterdir():
-            with contextlib.suppress(OSError):
-                if entry.name.isdigit() and (entry / "cwd").resolve() == self.work:
-                    words = (entry / "cmdline").read_bytes()
-                    if b"x.dag.lock" in words:
-                        return int(entry.name)
-        raise AssertionError("no process runs the DAG")
-
-    def submissions(self) -> list[str]:
-        """The nodes in the order in which the nodes' log has their submissions."""
-        return re.findall(r'^000 .*\n.*(?:DAGNodeName = "|DAG Node: )([\w+]+)', self.text("x.dag.nodes.log"), re.M)
-
-    def past(self, cluster: int, *names: str) -> list[str]:
-        """Attributes of the DAG's job, which has ended."""
-
-        def found() -> list[str]:
-            return self.pool.run("history", str(cluster), "-af", *names).stdout.split()
-
-        self.pool.until("it is in the history", found)
-        return found()
 
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[Pool]:
-    with contextlib.ExitStack() as stack:
-        root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slotwise-dags-", dir="/var/tmp")))
-        root.chmod(0o755)
-        if os.geteuid() == 0:  # root's jobs do not run on access points
-            host.need(host.open_installation)
-            (user,) = stack.enter_context(host_users("dora"))
-            pool: Pool = UsersPool(user, root, CONFIG)
-        else:
-            pool = Pool(root, CONFIG)
-        try:
-            pool.up()
-            yield pool
-        finally:
-            pool.run("down", "--fast", check=False)
+    with pool_of_dags() as found:
+        yield found
 
 
 @pytest.fixture
-def place(pool: Pool) -> Iterator[Place]:
-    work = Path(tempfile.mkdtemp(prefix="dag-", dir=pool.root))
-    shutil.chown(work, pool.root.owner(), pool.root.group())
-    yield Place(pool, work)
+def place(pool: Pool) -> Place:
+    return new_place(pool)
 
 
 def test_a_diamond_runs_from_top_to_bottom(place: Place) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -63,6 +64,12 @@ class RunSettings(Struct, frozen=True):
     inherited: tuple[str, ...]
     inherited_prefix: str
     nodes_log: str
+
+    def nodes_log_of(self, directory: Path, primary: str, cluster: int) -> Path:
+        """Where the log of a DAG's nodes is. ``directory``: of its job; ``cluster``: of its job."""
+        text = self.nodes_log.replace("@(DAG_DIR)", str(Path(primary).parent))
+        text = text.replace("@(DAG_FILE)", Path(primary).name).replace("@(CLUSTER)", str(cluster))
+        return Path(os.path.normpath(directory / text))
 
 
 def configuration(env: Mapping[str, str], home: Path | None, own: str) -> tuple[Config, Config]:

@@ -23,12 +23,13 @@ from slotwise import durable_files
 from slotwise._native import DagData, DagRun
 from slotwise.client import EventLog, Schedd
 from slotwise.client.descriptions import ReadOptions as DescriptionOptions
-from slotwise.dag import leftovers, node_jobs, node_log, run_texts, script_line, status_file
+from slotwise.dag import leftovers, node_jobs, node_log, node_rows, orders, run_texts, script_line, status_file
 from slotwise.dag.acts import Act, DagStatus, Do, Happened, NodeStatus
 from slotwise.dag.debug_log import DebugLog
 from slotwise.dag.node_jobs import DagFacts, NodeFacts
 from slotwise.dag.node_log import NodeLog, Told
 from slotwise.dag.options import DagOptions
+from slotwise.dag.orders import OrderFile
 from slotwise.dag.records import Record
 from slotwise.dag.run_settings import RunSettings
 from slotwise.dag.run_texts import Jobstate, MetricsFacts
@@ -38,8 +39,6 @@ from slotwise.dag.watch import Watch
 from slotwise.errors import HostError, PeerUnavailableError, SlotwiseError, SubmitError, UsageError
 from slotwise.model.job_events import stamp
 
-#: Why a node failed that could not be submitted.
-_NOT_SUBMITTED = "Job submit failed"
 #: The exit status of a runner that wants to be started again.
 RESTART = 3
 #: JobSubmitMethod of nodes' jobs.
@@ -119,6 +118,7 @@ class Runner:
         self._run = DagRun(dag, settings.rules)
         self._nodes: dict[int, Node] = {}
         self._entries = NodeLog(self._run.find)
+        self._orders = OrderFile(plan.directory / orders.file_name(plan.primary), plan.cluster)
         self._scripts = Scripts()
         self._acts: deque[Act] = deque()
         self._submissions: deque[int] = deque()
@@ -140,9 +140,7 @@ class Runner:
         self._status_is_old = True
         self._shown = ""
         self._ask_provisioner_at = 0.0
-        path = settings.nodes_log.replace("@(DAG_DIR)", str(Path(plan.primary).parent))
-        path = path.replace("@(DAG_FILE)", Path(plan.primary).name).replace("@(CLUSTER)", str(plan.cluster))
-        self._nodes_log = Path(os.path.normpath(plan.directory / path))
+        self._nodes_log = settings.nodes_log_of(plan.directory, plan.primary, plan.cluster)
         self._facts = DagFacts(
             cluster=plan.cluster, nodes_log=str(self._nodes_log), mask=node_log.MASK, batch=plan.batch,
             hold_claim_s=settings.hold_claim_s, priority=settings.priority, silent=plan.silent,
@@ -202,6 +200,7 @@ class Runner:
         busy = self._take_signals()
         if not self._halted and self._is_halted():
             busy = self._halt() or busy
+        busy = self._take_orders() or busy
         for told in self._read(entries):
             busy = True
             self._take(told)
@@ -419,8 +418,8 @@ class Runner:
             raise SubmitError(f"condor_submit_dag {node.dag_file}: {done.stderr.strip() or done.stdout.strip()}")
 
     def _refused(self, number: int, node: Node, text: str, *, for_good: bool) -> None:
-        self._log.write(f"ERROR: submission of node {node.name} failed: {text}")
-        node.record.why = _NOT_SUBMITTED
+        self._log.write(f"ERROR: submission of node {node.name} failed{'' if for_good else ' for now'}: {text}")
+        node.record.why = node_rows.NOT_SUBMITTED
         self._jobstate_line(self._jobstate.line(time.time(), number, node.name, "SUBMIT_FAILURE"))
         if for_good:
             self._tell(Happened("refused", number, 1))
@@ -473,9 +472,40 @@ class Runner:
     def _halt(self) -> bool:
         self._halted = True
         self._log.write(f"DAG is halted because halt file {self._plan.primary}.halt exists")
+        with contextlib.suppress(OSError):
+            reason = (self._plan.directory / f"{self._plan.primary}.halt").read_text(errors="replace")[:1000]
+            self._log.write(*(f"Halt reason: {line}" for line in reason.splitlines()[:1]))
+        withdrawn = [Happened("withdrawn", number) for number in self._submissions]
         self._submissions.clear()
         self._tell(Happened("halt"))
+        for event in withdrawn:
+            self._tell(event)
         return True
+
+    def _take_orders(self) -> bool:
+        """Carry out what the user has ordered since the last look; whether there was something."""
+        self._watch.follow(self._orders.path)
+        self._orders.dealt_with |= self._entries.orders.keys()
+        before = self._orders.distrust
+        taken = list(self._orders.take())
+        if self._orders.distrust != before and self._orders.distrust:
+            self._log.write(f"ERROR: {self._orders.path} is not followed: {self._orders.distrust}")
+        for one in taken:
+            refused = self._refusal(one)
+            self._append(node_log.order(one, self._when(), refused))
+            what = f"{one.do} {one.node}".rstrip()
+            self._log.write(f"Order {one.id} ({what}) {f'refused: {refused}' if refused else 'is carried out'}")
+            if one.do == orders.Do.RESUME and not refused:
+                self._halted = False
+                self._tell(Happened("resume"))
+        return bool(taken)
+
+    def _refusal(self, order: orders.Order) -> str:
+        """Why an order cannot be carried out; "" if it can."""
+        if order.do == orders.Do.RESUME:
+            return "the DAG is not halted" if not self._halted else ""
+        number = self._run.find(order.node)
+        return "there is no such node" if number is None else self._run.refusal(order.do, number) or ""
 
     def _asks_provisioner(self, now: float) -> bool:
         if not self._ask_provisioner_at or now < self._ask_provisioner_at:
@@ -621,24 +651,7 @@ class Runner:
             self._log.write(f"ERROR: cannot write {name}: {error.strerror}")
 
     def _row(self, number: int) -> NodeRow:
-        node = self._node(number)
-        status, waits, retries, _, queued, held = self._run.state(number)
-        shown = NodeStatus(status)
-        if shown == NodeStatus.READY and waits:
-            shown = NodeStatus.NOT_READY
-        details = ""
-        if shown == NodeStatus.ERROR:
-            details = node.record.why
-            if node.retries and retries >= node.retries and details != _NOT_SUBMITTED:
-                details += f" (after {retries} node retries)"
-        elif shown == NodeStatus.FUTILE:
-            details = "Had an ancestor node fail"
-        elif shown == NodeStatus.SUBMITTED:
-            idle = node.record.jobs > 0 and self._run.is_idle(number, 0)
-            details = "idle" if idle else "not_idle"
-        elif shown == NodeStatus.DONE and node.done_by_job:
-            details = "User defined as DONE"
-        return NodeRow(node.name, shown, details, retries, queued, held)
+        return node_rows.row(self._run, number, self._node(number))
 
     def _write_status(self, status: NodeStatus, how: str, *, at_end: bool) -> None:
         found = self._run.status_file
@@ -760,8 +773,9 @@ class Runner:
 
 #: How HTCondor calls the entries of the nodes log.
 _ULOG = {
-    0: "ULOG_SUBMIT", 1: "ULOG_EXECUTE", 4: "ULOG_JOB_EVICTED", 5: "ULOG_JOB_TERMINATED", 9: "ULOG_JOB_ABORTED",
-    12: "ULOG_JOB_HELD", 13: "ULOG_JOB_RELEASED", 16: "ULOG_POST_SCRIPT_TERMINATED", 34: "ULOG_PRESKIP",
+    0: "ULOG_SUBMIT", 1: "ULOG_EXECUTE", 4: "ULOG_JOB_EVICTED", 5: "ULOG_JOB_TERMINATED", 8: "ULOG_GENERIC",
+    9: "ULOG_JOB_ABORTED", 12: "ULOG_JOB_HELD", 13: "ULOG_JOB_RELEASED", 16: "ULOG_POST_SCRIPT_TERMINATED",
+    34: "ULOG_PRESKIP",
 }  # fmt: skip
 
 __all__ = ["RESTART", "Plan", "Runner"]
