@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.dags import TRUE, Place, new_place, pool_of_dags
+from tests.support.dags import TRUE, Place, place_on, pool_of_a_user
 from tests.support.pool import Pool
 
 SHELL = TRUE.replace("/bin/true", "/bin/sh").replace("queue", "should_transfer_files = NO\nqueue")
@@ -24,13 +24,13 @@ DAG = "JOB A check.sub\nJOB C true.sub\nJOB D true.sub\nJOB L wait.sub\nPARENT A
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[Pool]:
-    with pool_of_dags() as found:
+    with pool_of_a_user() as found:
         yield found
 
 
 @pytest.fixture
 def place(pool: Pool) -> Place:
-    return new_place(pool)
+    return place_on(pool)
 
 
 def begun(place: Place, dag: str = DAG) -> int:
@@ -117,12 +117,12 @@ def test_a_halted_dag_begins_nothing_and_goes_on_when_it_is_resumed(place: Place
     assert "is halted" in ask(place, "status", "x.dag") and states(place)["N"] == "ready"
     assert "`slotwise dag resume`" in ask(place, "why", "x.dag", "N")
     assert ask(place, "resume", "x.dag") == f"Resumed DAG {cluster} [x.dag]\n"
-    assert "the DAG is not halted" in ask(place, "resume", "x.dag", status=1)
+    assert "the DAG is not halted" in ask(place, "resume", "x.dag", status=2)
     place.until("N is submitted", "x.dag.nodes.log", 'DAGNodeName = "N"')
     go(place, "M.go")
     place.ended()
     assert "EXITING WITH STATUS 0" in place.text("x.dag.dagman.out"), place.text("x.dag.dagman.out")
-    assert "x.dag is not running" in ask(place, "halt", "x.dag", status=1)
+    assert "x.dag is not running" in ask(place, "halt", "x.dag", status=2)
 
 
 def test_a_node_that_no_slot_can_run_is_explained_by_what_slots_have(place: Place) -> None:
@@ -130,7 +130,7 @@ def test_a_node_that_no_slot_can_run_is_explained_by_what_slots_have(place: Plac
     cluster = place.submit("x.dag")
     place.until("it is submitted", "x.dag.nodes.log", "^000 ")
     told = ask(place, "why", str(cluster), "A")
-    assert "is idle:" in told and "999" in told
+    assert "is idle:" in told and "No slot satisfies the job's Requirements" in told
     place.pool.run("rm", str(cluster))
     place.ended()
 

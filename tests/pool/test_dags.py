@@ -10,19 +10,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.dags import DIAMOND, TRUE, Place, new_place, pool_of_dags
+from tests.support.dags import DIAMOND, TRUE, Place, place_on, pool_of_a_user
 from tests.support.pool import Pool
 
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[Pool]:
-    with pool_of_dags() as found:
-        yield found
+    with pool_of_a_user() as pool:
+        yield pool
 
 
 @pytest.fixture
 def place(pool: Pool) -> Place:
-    return new_place(pool)
+    return place_on(pool)
 
 
 def test_a_diamond_runs_from_top_to_bottom(place: Place) -> None:

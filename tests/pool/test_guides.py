@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import guide
-from tests.support.dags import pool_of_dags
+from tests.support.dags import pool_of_a_user
 from tests.support.pool import Pool
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -35,7 +35,7 @@ def test_a_page_about_running_jobs(name: str, make_pool: Callable[[str], Pool]) 
 
 def test_the_guide_of_dags() -> None:
     """By an ordinary account: what runs a DAG is a job on the access point."""
-    with pool_of_dags(HOST + "SCHEDULER_UNIVERSE_COOL_DOWN_DURATION = 1\n") as pool:
+    with pool_of_a_user(HOST) as pool:
         pool.until("the slot is advertised", lambda: pool.json("status"))
         guide.run(pool, guide.page("guides/dags.md"))
 

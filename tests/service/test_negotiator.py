@@ -127,6 +127,19 @@ async def test_who_gets_nothing_is_told_why(pool: Harness) -> None:
     assert rejection.autocluster_id == 1 and rejection.count == 2 and rejection.reason
 
 
+async def test_a_slot_that_comes_while_a_cycle_ends_without_it_starts_the_next_one(pool: Harness) -> None:
+    pool.schedd.requests = [wants("ann@d", 1)]
+    pool.schedd.takes.clear()
+    before = len(pool.schedd.offers)
+    ask = negotiator_pb2.RescheduleRequest(schedd_name="host.test", on_demand=True)
+    await pool.stub.Reschedule(ask, metadata=DAEMON)
+    await until(lambda: len(pool.schedd.offers) > before)
+    assert not pool.schedd.offers[-1].submitters[0].matches
+    await pool.slots(slot(1))
+    pool.schedd.takes.set()
+    await until(lambda: pool.schedd.offers[-1].submitters[0].matches)
+
+
 async def test_new_work_starts_a_cycle_at_once_and_asks_are_gathered(pool: Harness) -> None:
     await pool.slots(*(slot(n) for n in range(1, 9)))
     pool.schedd.requests = [wants("ann@d", 1)]

@@ -46,6 +46,9 @@ class ActingSchedd(schedd_pb2_grpc.ScheddServicer):
         #: Clear: it takes its time to answer.
         self.answers = asyncio.Event()
         self.answers.set()
+        #: Clear: it takes its time with offers.
+        self.takes = asyncio.Event()
+        self.takes.set()
         self.requests: list[dict[str, Any]] = []
         self.offers: list[schedd_pb2.MatchBatch] = []
         self.fails = False
@@ -71,6 +74,7 @@ class ActingSchedd(schedd_pb2_grpc.ScheddServicer):
 
     async def OfferMatches(self, request: schedd_pb2.MatchBatch, context: Any) -> common_pb2.Empty:
         self.offers.append(request)
+        await self.takes.wait()
         return common_pb2.Empty()
 
 

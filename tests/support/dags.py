@@ -1,4 +1,4 @@
-"""DAGs of a user on a pool of that user, with real processes."""
+"""DAGs of a user on a real pool of that user."""
 
 from __future__ import annotations
 
@@ -68,13 +68,9 @@ class Place:
 
     def runner(self) -> int:
         """The process that runs the DAG."""
-        for entry in Path("/proc").iterdir():
-            with contextlib.suppress(OSError):
-                if entry.name.isdigit() and (entry / "cwd").resolve() == self.work:
-                    words = (entry / "cmdline").read_bytes()
-                    if b"x.dag.lock" in words:
-                        return int(entry.name)
-        raise AssertionError("no process runs the DAG")
+        found = runners(self.work)
+        assert found, "no process runs the DAG"
+        return found[0]
 
     def submissions(self) -> list[str]:
         """The nodes in the order in which the nodes' log has their submissions."""
@@ -90,18 +86,30 @@ class Place:
         return found()
 
 
+def runners(directory: Path) -> list[int]:
+    """The processes that run DAGs in a directory."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and (entry / "cwd").resolve() == directory:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                if any(word.endswith(b".dag.lock") for word in words):
+                    found.append(int(entry.name))
+    return found
+
+
 @contextlib.contextmanager
-def pool_of_dags(config: str = CONFIG) -> Iterator[Pool]:
-    """A pool on which an ordinary account runs DAGs."""
+def pool_of_a_user(config: str = "") -> Iterator[Pool]:
+    """A pool for DAGs, which runs; ``config``: more of its configuration."""
     with contextlib.ExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slotwise-dags-", dir="/var/tmp")))
         root.chmod(0o755)
         if os.geteuid() == 0:  # root's jobs do not run on access points
             host.need(host.open_installation)
             (user,) = stack.enter_context(host_users("dora"))
-            pool: Pool = UsersPool(user, root, config)
+            pool: Pool = UsersPool(user, root, CONFIG + config)
         else:
-            pool = Pool(root, config)
+            pool = Pool(root, CONFIG + config)
         try:
             pool.up()
             yield pool
@@ -109,8 +117,8 @@ def pool_of_dags(config: str = CONFIG) -> Iterator[Pool]:
             pool.run("down", "--fast", check=False)
 
 
-def new_place(pool: Pool) -> Place:
-    """A directory of the user's for one DAG."""
+def place_on(pool: Pool) -> Place:
+    """A new directory of the user."""
     work = Path(tempfile.mkdtemp(prefix="dag-", dir=pool.root))
     shutil.chown(work, pool.root.owner(), pool.root.group())
     return Place(pool, work)

@@ -10,6 +10,7 @@ from slotwise.dag import node_jobs, node_log, reading, run_options, run_texts, s
 from slotwise.dag.acts import Do, Happened, NodeStatus
 from slotwise.dag.node_jobs import DagFacts, NodeFacts
 from slotwise.dag.node_log import NodeLog
+from slotwise.dag.plan import Plan
 from slotwise.dag.records import Record
 from slotwise.dag.run_texts import Jobstate
 from slotwise.dag.status_file import NodeRow
@@ -18,8 +19,8 @@ from slotwise.execution import dagman
 from slotwise.model.job_event_reader import parse
 
 RULES = {
-    "max_jobs": 0, "max_idle": 1000, "max_pre": 20, "max_post": 20, "max_hold": 20, "submit_attempts": 6,
-    "remove_rest": True, "remove_jobs": True, "rescues": True,
+    "max_jobs": 0, "max_submits": 0, "max_idle": 1000, "max_pre": 20, "max_post": 20, "max_hold": 20,
+    "submit_attempts": 6, "remove_rest": True, "remove_jobs": True, "rescues": True,
 }  # fmt: skip
 
 
@@ -29,7 +30,7 @@ def run_of(tmp_path: Path, text: str) -> DagRun:
     assert dag.is_valid, reading.problems(dag)
     return DagRun(
         dag,
-        {name: RULES.get(name, False) for name in (*RULES, "always_post", "depth_first", "retry_first")}
+        {name: RULES.get(name, False) for name in (*RULES, "always_post", "depth_first", "retry_first", "holds_failed")}
         | {"tolerance": 0},
     )
 
@@ -174,3 +175,15 @@ def test_slotwises_own_condor_dagman_is_told_from_htcondors() -> None:
     assert dagman.runs_dags(ours) and not dagman.is_dagman(ours)
     assert dagman.runs_dags("/usr/bin/condor_dagman") and dagman.is_dagman("/usr/bin/condor_dagman")
     assert not dagman.runs_dags("/bin/true")
+
+
+def test_places_of_jobs_in_the_jobstate_log() -> None:
+    assert node_jobs.tag('executable = a\n+pegasus_site = "local"\nqueue\n') == "local"
+    assert node_jobs.tag('+job_tag_name = "+place"\n+Place = "far"\n+pegasus_site = "local"\n') == "far"
+    assert node_jobs.tag("+pegasus_site = $(site)\n") == node_jobs.tag("queue\n") == "-"
+
+
+def test_macros_of_the_nodes_log() -> None:
+    plan = Plan(Path("/w"), ("d/x.dag",), 7, "x.dag+7", "25.14", owner="ann", node="S")
+    assert plan.nodes_log("@(DAG_DIR)/@(DAG_FILE).nodes.log") == Path("/w/d/x.dag.nodes.log")
+    assert plan.nodes_log("/l/@(OWNER)-@(NODE_NAME)-@(CLUSTER)") == Path("/l/ann-S-7")

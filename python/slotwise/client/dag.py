@@ -307,7 +307,7 @@ class DagJob(Struct, frozen=True):
                 raise UsageError(f"node {name}: {refused}")
         control.need_ours(view.place)
         given = orders.new(view.place.cluster, orders.Do(do), nodes)
-        log = view.settings.nodes_log_of(view.place.directory, view.place.primary, view.place.cluster)
+        log = view.place.nodes_log(view.settings.nodes_log)
         answers = control.give(view.place, given, log)
         for one in given:
             if refused := answers.get(one.id, "the runner has not answered yet; its order stands"):

@@ -29,6 +29,7 @@ class ReadOptions:
     :param directory: where its relative names start; "": the process's directory.
     :param before: statements that stand before it.
     :param append: statements that stand before its queue statement.
+    :param single: why it may make one job only; "": it may make any number.
     :param at_least_one: without a queue statement, or with one that makes none, it makes one job.
     """
 
@@ -42,6 +43,7 @@ class ReadOptions:
     before: Sequence[str] = ()
     append: Sequence[str] = ()
     at_least_one: bool = False
+    single: str = ""
 
 
 #: Input files stay where they are.
@@ -79,6 +81,8 @@ class DescriptionReader:
             raise SubmitError("no jobs queued", hint="give a count, or a queue statement")
         if options.one_cluster and len(submission.clusters) > 1:
             raise SubmitError("the description has several queue statements", hint="submit each on its own")
+        if options.single and submission.count > 1:
+            raise SubmitError(options.single, hint=f"it makes {submission.count} jobs")
         return submission
 
     def _parse(self, text: str, queue: str | None, first_cluster: int, options: ReadOptions) -> Submission:

@@ -78,6 +78,11 @@ class EventLog:
 
         :raises SlotwiseError: an entry is not an event, or is too long; the next call continues behind it.
         """
+        entry = self.next_entry(wait_s)
+        return None if entry is None else (entry, job_event_reader.event_ad(entry))
+
+    def next_entry(self, wait_s: float | None = 0.0) -> Entry | None:
+        """As :meth:`next`, without the ad."""
         deadline = None if wait_s is None else time.monotonic() + wait_s
         while (text := self._entry()) is None:
             left = _LONGEST_WAIT_S if deadline is None else deadline - time.monotonic()
@@ -85,10 +90,9 @@ class EventLog:
                 return None
             _wait_for_change(self.path, min(left, _LONGEST_WAIT_S), self._grown)
         try:
-            entry = job_event_reader.parse(text, datetime.now().year)
+            return job_event_reader.parse(text, datetime.now().year)
         except UnreadableEventError as error:
             raise SlotwiseError(f"{self.path}: {error}") from None
-        return entry, job_event_reader.event_ad(entry)
 
     def events(self, wait_s: float | None = 0.0) -> Iterator[tuple[Entry, ClassAd]]:
         """Events until none comes within ``wait_s``."""

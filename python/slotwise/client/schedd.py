@@ -10,7 +10,7 @@ import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Unpack
+from typing import Literal, NamedTuple, Unpack
 
 import grpc
 
@@ -27,7 +27,7 @@ from slotwise.client.spool import Tell
 from slotwise.client.streams import AsyncStream, BlockingStream
 from slotwise.client.totals import QueueTotals
 from slotwise.client.waiting import Progress
-from slotwise.errors import BusyError, NotFoundError, UsageError
+from slotwise.errors import BusyError, NotFoundError, SlotwiseError, UsageError
 from slotwise.submit import Submission
 from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error
@@ -38,6 +38,17 @@ _AHEAD = 256
 _GATHER_S = 0.002
 #: Bytes of a file's end that are fetched at most.
 _TAIL_MOST = 1024 * 1024
+
+
+class Keyed(NamedTuple):
+    """One of several submissions. ``again``: it may have been sent before, with the same key."""
+
+    description: Description
+    options: ReadOptions
+    key: bytes
+    again: bool = False
+
+
 OutputFile = Literal["stdout", "stderr"]
 
 
@@ -251,6 +262,28 @@ class Schedd(ScheddCalls, BlockingClient):
         if options.spool and not options.elsewhere:
             _check_files(submission)
         return self._submit(submission, Sending(key or self._keys.next(), first, spool=options.spool, again=again))
+
+    def submit_each(self, asked: Sequence[Keyed]) -> list[SubmitResult | SlotwiseError]:
+        """Queue submissions, each accepted or refused on its own: the result of each, or why there is none.
+
+        Those that are small travel in one message, and are durable together. Keys: as of :meth:`submit`.
+        """
+        answers: dict[int, SubmitResult | SlotwiseError] = {}
+        small: list[tuple[int, Submission, schedd_pb2.SubmitBundle]] = []
+        for place, one in enumerate(asked):
+            try:
+                submission, first = self._read(one.description, None, one.options)
+                how = Sending(one.key or self._keys.next(), first, again=one.again)
+                if (bundle := convert.small_bundle(submission, how)) is not None:
+                    small.append((place, submission, bundle))
+                else:
+                    answers[place] = self._submit(submission, how)
+            except SlotwiseError as error:
+                answers[place] = error
+        replies = self._own_stream().exchange([bundle for _, _, bundle in small]) if small else []
+        for (place, submission, _), reply in zip(small, replies, strict=True):
+            answers[place] = reply if isinstance(reply, SlotwiseError) else convert.result(reply, submission)
+        return [answers[place] for place in range(len(asked))]
 
     def submit_many(self, descriptions: Iterable[Description]) -> Iterator[SubmitResult]:
         """Queue submissions, each accepted or refused on its own; results in the order of the descriptions.

@@ -10,7 +10,7 @@ import contextlib
 import queue
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import grpc
 
@@ -53,14 +53,27 @@ class BlockingStream:
         self._answers: deque[schedd_pb2.SubmitAnswer] = deque()
         self._unanswered: deque[schedd_pb2.SubmitBundle] = deque()
         self._call: grpc.Call | None = None
-        self._out: queue.SimpleQueue[schedd_pb2.SubmitBundle | None] = queue.SimpleQueue()
+        self._out: queue.SimpleQueue[Sequence[schedd_pb2.SubmitBundle] | None] = queue.SimpleQueue()
 
-    def send(self, bundle: schedd_pb2.SubmitBundle) -> None:
-        """Send a submission; :meth:`answer` returns its reply."""
+    def send(self, *bundles: schedd_pb2.SubmitBundle) -> None:
+        """Send submissions, which travel together as far as a frame holds them; :meth:`answer` returns their replies,
+        one at a time."""
         if not self._unanswered and (self._call is None or not self._call.is_active()):
             self._open()
-        self._unanswered.append(bundle)
-        self._out.put(bundle)
+        self._unanswered.extend(bundles)
+        self._out.put(bundles)
+
+    def exchange(self, bundles: Sequence[schedd_pb2.SubmitBundle]) -> list[schedd_pb2.SubmitReply | SlotwiseError]:
+        """Send submissions; the reply to each, or why it is refused, or why there is none."""
+        found: list[schedd_pb2.SubmitReply | SlotwiseError] = []
+        self.send(*bundles)
+        while len(found) < len(bundles):
+            try:
+                found.append(self.answer())
+            except SlotwiseError as error:
+                # Without a stream nothing waits for an answer any more.
+                found += [error] * (1 if self._unanswered else len(bundles) - len(found))
+        return found
 
     def answer(self) -> schedd_pb2.SubmitReply:
         """The reply to the oldest submission without one.
@@ -95,7 +108,7 @@ class BlockingStream:
         self._out = queue.SimpleQueue()
         for bundle in self._unanswered:
             bundle.again = True
-            self._out.put(bundle)
+        self._out.put(list(self._unanswered))
         self._call = self._stub.SubmitMany(_frames(self._out, self._gather_s), metadata=self._metadata())
 
     def _read(self) -> Iterable[schedd_pb2.SubmitAnswer]:
@@ -111,22 +124,28 @@ class BlockingStream:
 
 
 def _frames(
-    out: queue.SimpleQueue[schedd_pb2.SubmitBundle | None], gather_s: float
+    out: queue.SimpleQueue[Sequence[schedd_pb2.SubmitBundle] | None], gather_s: float
 ) -> Iterator[schedd_pb2.SubmitFrame]:
     """Run by gRPC in a thread of its own."""
-    while (bundle := out.get()) is not None:
-        frame = [bundle]
+    while (bundles := out.get()) is not None:
+        waiting = deque(bundles)
         if gather_s:
             time.sleep(gather_s)
-        size = weight(bundle)
-        while len(frame) < FRAME and size < PIECE and not out.empty():
-            following = out.get()
-            if following is None:
-                yield schedd_pb2.SubmitFrame(submissions=frame)
-                return
-            frame.append(following)
-            size += weight(following)
-        yield schedd_pb2.SubmitFrame(submissions=frame)
+        ended = False
+        while waiting:
+            frame: list[schedd_pb2.SubmitBundle] = []
+            size = 0
+            while len(frame) < FRAME and size < PIECE and (waiting or not (ended or out.empty())):
+                if waiting:
+                    frame.append(waiting.popleft())
+                    size += weight(frame[-1])
+                elif (following := out.get()) is None:
+                    ended = True
+                else:
+                    waiting.extend(following)
+            yield schedd_pb2.SubmitFrame(submissions=frame)
+        if ended:
+            return
 
 
 _Waiting = tuple[schedd_pb2.SubmitBundle, "asyncio.Future[schedd_pb2.SubmitReply]"]

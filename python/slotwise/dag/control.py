@@ -28,7 +28,9 @@ def halt(place: Place, reason: str = "") -> None:
     _need_runner(place)
     path = place.beside("halt")
     try:
-        path.write_text(f"{reason}\n" if reason else "")
+        fresh = path.with_name(f".{path.name}.new")
+        fresh.write_text(f"{reason}\n" if reason else "")
+        fresh.replace(path)  # the runner reads it as soon as it is there
     except OSError as error:
         raise HostError(f"cannot make {path}: {error.strerror}") from None
 
@@ -44,7 +46,7 @@ def resume(place: Place, env: Mapping[str, str], home: Path | None) -> None:
         place.beside("halt").unlink()
     admin, knobs = run_settings.configuration(env, home, "")
     settings = run_settings.settings(place.options, str(place.directory), admin, knobs)
-    log = settings.nodes_log_of(place.directory, place.primary, place.cluster)
+    log = place.nodes_log(settings.nodes_log)
     (given,) = orders.new(place.cluster, Do.RESUME)
     answer = give(place, [given], log).get(given.id, "its runner has not answered yet; the order stands")
     if answer:

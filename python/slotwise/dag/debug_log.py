@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -15,17 +16,24 @@ class DebugLog:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file: IO[str] = path.open("a", encoding="utf-8", errors="surrogateescape", buffering=1)
+        self._file: IO[str] = path.open("a", encoding="utf-8", errors="surrogateescape")
+        self._second, self._stamp = 0, ""
 
     def write(self, *lines: str) -> None:
-        """Write lines, each with the time before it; a disk that is full stops nothing but that."""
-        now = time.strftime("%m/%d/%y %H:%M:%S")
+        """Write lines, each with the time before it, for :meth:`flush`; a disk that is full stops nothing but that."""
+        if (second := int(time.time())) != self._second:
+            self._second, self._stamp = second, time.strftime("%m/%d/%y %H:%M:%S")
         try:
             for text in lines:
                 for line in text.splitlines() or [""]:
-                    self._file.write(f"{now} {line}\n")
+                    self._file.write(f"{self._stamp} {line}\n")
         except OSError:
             return
+
+    def flush(self) -> None:
+        """Have what was written read by others: at the latest when nothing else is to be done."""
+        with contextlib.suppress(OSError):
+            self._file.flush()
 
     def banner(self, job: str, version: str, platform: str) -> None:
         """The lines with which a run begins."""

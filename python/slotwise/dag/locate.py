@@ -7,22 +7,21 @@ import os
 import re
 import struct
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from slotwise.classad import ClassAd
 from slotwise.dag import run_options
+from slotwise.dag.plan import Plan
 from slotwise.dag.run_options import RunOptions
 from slotwise.errors import NotFoundError, UsageError
 from slotwise.execution import arguments, dagman
-
-if TYPE_CHECKING:
-    from slotwise.classad import ClassAd
 
 #: What is asked of a DAG's job.
 ATTRIBUTES = (
     "ClusterId", "Owner", "Cmd", "Iwd", "Arguments", "Args", "JobStatus", "HoldReason", "JobStartDate", "ExitCode",
     "EnteredCurrentStatus", "JobCoolDownExpiration", "JobBatchName", "DAG_Status", "DAG_NodesTotal", "DAGManJobId",
+    "DAGNodeName",
 )  # fmt: skip
 #: The layout of a lock as fcntl has it on Linux: type, whence, start, length, process.
 _LOCK = "hhqqi4x"
@@ -51,6 +50,13 @@ class Place(Struct, frozen=True):
     def beside(self, kind: str) -> Path:
         """A file of the DAG's, such as ``halt``."""
         return self.directory / f"{self.primary}.{kind}"
+
+    def nodes_log(self, pattern: str) -> Path:
+        """The event log of its nodes' jobs. ``pattern``: DAGMAN_DEFAULT_NODE_LOG."""
+        ad = ClassAd() if self.ad is None else self.ad
+        owner, node = str(ad.get("Owner", "")), str(ad.get("DAGNodeName", ""))
+        plan = Plan(self.directory, tuple(self.options.files), self.cluster, "", "", owner=owner, node=node)
+        return plan.nodes_log(pattern)
 
     @property
     def debug_log(self) -> Path:

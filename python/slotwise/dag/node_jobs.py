@@ -52,6 +52,7 @@ class NodeFacts(Struct, frozen=True):
     retry: int
     dag_status: int
     failed: int
+    on_hold: bool = False
 
 
 def before(dag: DagFacts, node: NodeFacts) -> list[str]:
@@ -89,11 +90,25 @@ def append(dag: DagFacts, node: NodeFacts) -> list[str]:
     made.append(f"submit_event_notes = DAG Node: {node.name}")
     if priority := node.priority + dag.priority:
         made.append(f"priority = {priority}")
+    if node.on_hold:
+        made.append("hold = true")
     if dag.silent:
         made.append("notification = never")
     if dag.suppresses_logs:
         made.append("log =")
     return made
+
+
+def tag(description: str) -> str:
+    """What the jobstate log calls the place of the jobs: the attribute that ``+job_tag_name`` names, else
+    ``+pegasus_site``; "-" without one, and where it has a macro."""
+    values = {}
+    for line in description.replace("\\\n", "").splitlines():
+        name, equals, value = line.partition("=")
+        if equals:
+            values[name.strip().lower()] = value.strip()
+    found = values.get(values.get("+job_tag_name", "").strip('"').lower() or "+pegasus_site", "")
+    return found.strip('"') if found and "$" not in found else "-"
 
 
 def _vars(node: NodeFacts, *, appended: bool) -> list[str]:
@@ -110,4 +125,4 @@ def key(dag_cluster: int, name: str, number: int) -> bytes:
     return hashlib.sha256(f"dag {dag_cluster} {number} {name}".encode(errors="surrogateescape")).digest()[:16]
 
 
-__all__ = ["DagFacts", "NodeFacts", "append", "before", "key"]
+__all__ = ["DagFacts", "NodeFacts", "append", "before", "key", "tag"]

@@ -11,7 +11,7 @@ from slotwise.classad import ClassAd
 from slotwise.dag.acts import Happened
 from slotwise.errors import AdSyntaxError
 from slotwise.model import job_events
-from slotwise.model.job_event_reader import event_ad
+from slotwise.model.job_event_reader import ending, event_ad
 from slotwise.model.job_events import Frame, Usage
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ _NOOP_HOST = "dummy-submit-for-noop-job"
 _NODE = "DAG Node: "
 #: The first line of an order's entry: its id, and what was done or why not.
 _ORDER = re.compile(r"DAG order ([0-9a-f]{12})(?: refused: (.*)|: (retry|skip|resume))")
+_FRAME = Frame(0, 0, "", 0)
+#: The end of a node that has no job, behind the head of its entry.
+_NOOP_ENDED = job_events.terminated(_FRAME, normal=True, code=0, usage=Usage()).removeprefix(_FRAME.head(5))
 #: Events without more to say than the job's process.
 _PLAIN = {1: "execute", 4: "evicted", 9: "aborted", 12: "held", 13: "released"}
 
@@ -103,8 +106,7 @@ class NodeLog(Struct):
     def noop(self, name: str, when: str) -> str:
         """The entries of a node that has no job: its submission, and its end."""
         frame = self._next(when)
-        ended = job_events.terminated(frame, normal=True, code=0, usage=Usage())
-        return job_events.submitted(frame, _NOOP_HOST, _NODE + name) + ended
+        return f"{job_events.submitted(frame, _NOOP_HOST, _NODE + name)}{frame.head(5)}{_NOOP_ENDED}"
 
     def pre_skip(self, name: str, when: str) -> str:
         """The entry of a node that its PRE script has made done."""
@@ -148,10 +150,25 @@ def _named(entry: Entry) -> str:
 
 
 def _value(entry: Entry) -> int:
-    ad = event_ad(entry)
-    if ad.get("TerminatedNormally") is True:
-        return int(str(ad.get("ReturnValue", 0)))
-    return -int(str(ad.get("TerminatedBySignal", 9)))
+    """An exit status, or the negative number of a signal; that of SIGKILL if the entry does not say."""
+    found = ending(entry.lines)
+    if found is None:
+        return -9
+    normal, number = found
+    return number if normal else -number
 
 
-__all__ = ["MASK", "NodeLog", "Told", "order", "post_ended"]
+#: How HTCondor calls the entries that tell something.
+_ULOG = {
+    0: "ULOG_SUBMIT", 1: "ULOG_EXECUTE", 4: "ULOG_JOB_EVICTED", 5: "ULOG_JOB_TERMINATED", 8: "ULOG_GENERIC",
+    9: "ULOG_JOB_ABORTED", 12: "ULOG_JOB_HELD", 13: "ULOG_JOB_RELEASED", 16: "ULOG_POST_SCRIPT_TERMINATED",
+    34: "ULOG_PRESKIP",
+}  # fmt: skip
+
+
+def ulog_name(number: int) -> str:
+    """How HTCondor's own log calls an entry."""
+    return _ULOG.get(number, str(number))
+
+
+__all__ = ["MASK", "NodeLog", "Told", "order", "post_ended", "ulog_name"]

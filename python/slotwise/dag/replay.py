@@ -11,18 +11,18 @@ from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
-from msgspec import Struct, convert, field
+from msgspec import Struct, field
 
 from slotwise._native import DagData, DagRun
 from slotwise.client.event_log import EventLog
-from slotwise.dag import leftovers, locate, node_rows, reading, rescue_edits, run_settings, runner_log
+from slotwise.dag import leftovers, locate, reading, rescue_edits, run_settings, runner_log
 from slotwise.dag.acts import DagStatus, Happened, NodeStatus
 from slotwise.dag.locate import Place
 from slotwise.dag.node_log import NodeLog, Told
+from slotwise.dag.nodes import NOT_SUBMITTED, Node, Nodes
 from slotwise.dag.options import DagOptions
 from slotwise.dag.reading import Problem
 from slotwise.dag.run_settings import RunSettings
-from slotwise.dag.runner import Node
 from slotwise.dag.runner_log import RunnerLog, Said
 from slotwise.dag.status_file import NodeRow
 from slotwise.errors import NotFoundError, SlotwiseError, UsageError
@@ -59,7 +59,7 @@ class View(Struct):
     place: Place
     settings: RunSettings
     run: DagRun
-    nodes: dict[int, Node]
+    nodes: Nodes
     times: dict[int, Times]
     rescue: int
     newest_rescue: int
@@ -76,13 +76,13 @@ class View(Struct):
 
     def node(self, number: int) -> Node:
         """What the files say of a node."""
-        return _node(self.run, self.nodes, number)
+        return self.nodes[number]
 
     def row(self, number: int) -> NodeRow:
         """A node's state."""
         found = self._rows.get(number)
         if found is None:
-            found = self._rows[number] = node_rows.row(self.run, number, self.node(number))
+            found = self._rows[number] = self.nodes.row(number)
         return found
 
     def number(self, name: str) -> int:
@@ -114,13 +114,6 @@ class View(Struct):
         return "ended"
 
 
-def _node(run: DagRun, nodes: dict[int, Node], number: int) -> Node:
-    found = nodes.get(number)
-    if found is None:
-        found = nodes[number] = convert(run.about(number), Node)
-    return found
-
-
 def view(place: Place, env: Mapping[str, str], home: Path | None) -> View:
     """The DAG of a place as it is now.
 
@@ -128,14 +121,15 @@ def view(place: Place, env: Mapping[str, str], home: Path | None) -> View:
     :raises ConfigError: a configuration file is rejected.
     """
     settings, dag = _read(place, env, home)
-    log_path = settings.nodes_log_of(place.directory, place.primary, place.cluster)
+    log_path = place.nodes_log(settings.nodes_log)
     told = runner_log.read(runner_log.last_run(place.debug_log))
     was_run = log_path.exists() or place.debug_log.exists()
     asked = DagOptions(files=list(place.options.files))
     newest = leftovers.last_rescue(asked, place.directory, settings.most_rescues)
     rescue = told.rescue if was_run else newest
     dag = _rescued(dag, place, settings, rescue)
-    run, nodes, times = DagRun(dag, settings.rules), dict[int, Node](), dict[int, Times]()
+    run = DagRun(dag, settings.rules)
+    nodes, times = Nodes(run, place.directory), dict[int, Times]()
     running = locate.is_running(place)
     made = View(
         place, settings, run, nodes, times, rescue, newest, running, was_run, place.beside("halt").exists(),
@@ -200,10 +194,9 @@ class _Replay:
         elif name in ("terminated", "aborted", "post_ended", "pre_skipped"):
             times.ended, times.script = at, 0.0
         if name == "post_ended":
-            state = self._run.state(number)
             node.record.post_ended(
                 told.event.value,
-                -1004 if node.record.pre > 0 and not node.record.jobs else state[3],
+                self._made.nodes.result(number),
                 final=node.unless != 0 and node.unless == told.event.value,
             )
         else:
@@ -234,7 +227,7 @@ class _Replay:
             times.script, times.ended = 0.0, said.at
             self._run.handle("pre_ended", number, 0, said.value)
         else:
-            node.record.why = node_rows.NOT_SUBMITTED
+            node.record.why = NOT_SUBMITTED
             times.ended = said.at
             self._run.handle("refused", number, int(said.what == "refused"))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -24,13 +23,15 @@ KNOBS = (
     "DAGMAN_DEFAULT_APPEND_VARS", "DAGMAN_MUNGE_NODE_NAMES", "DAGMAN_ALLOW_ANY_NODE_NAME_CHARACTERS",
     "DAGMAN_REMOVE_NODE_JOBS", "DAGMAN_MAX_RESCUE_NUM", "DAGMAN_RESET_RETRIES_UPON_RESCUE",
     "DAGMAN_USER_LOG_SCAN_INTERVAL", "DAGMAN_QUEUE_UPDATE_INTERVAL", "DAGMAN_SUPPRESS_JOB_LOGS",
-    "DAGMAN_NODE_RECORD_INFO", "DAGMAN_INHERIT_ATTRS", "DAGMAN_INHERIT_ATTRS_PREFIX", "DAGMAN_DEFAULT_NODE_LOG",
+    "DAGMAN_NODE_RECORD_INFO", "DAGMAN_MAX_SUBMITS_PER_INTERVAL", "DAGMAN_PUT_FAILED_JOBS_ON_HOLD",
+    "DAGMAN_PROHIBIT_MULTI_JOBS", "DAGMAN_INHERIT_ATTRS", "DAGMAN_INHERIT_ATTRS_PREFIX", "DAGMAN_DEFAULT_NODE_LOG",
 )  # fmt: skip
 #: Knobs that would change what a DAG does, and that the runner does not follow yet: what they must be.
 _REFUSED: Mapping[str, bool] = {
-    "DAGMAN_PUT_FAILED_JOBS_ON_HOLD": False, "DAGMAN_PROHIBIT_MULTI_JOBS": False,
     "DAGMAN_GENERATE_SUBDAG_SUBMITS": True, "DAGMAN_USE_OLD_FILE_PARSER": False,
 }  # fmt: skip
+#: A limit only where it is set: its default makes up for a runner that looks every few seconds.
+_SUBMITS = "DAGMAN_MAX_SUBMITS_PER_INTERVAL"
 #: Throttles: the option's field, the knob, and the rule that it sets.
 _THROTTLES = (
     ("max_jobs", "DAGMAN_MAX_JOBS_SUBMITTED"),
@@ -46,12 +47,18 @@ class RunSettings(Struct, frozen=True):
 
     :ivar rules: for :class:`slotwise._native.DagRun`.
     :ivar scan_s: the longest time between two looks at the log and the halt file, seconds.
+    :ivar limits_submits: not more than so many nodes (rules) are submitted in each ``scan_s``.
+    :ivar shown_submits: DAGMan_MaxSubmitsPerInterval of the DAG's job.
+    :ivar prohibits_many: DAGMAN_PROHIBIT_MULTI_JOBS.
     :ivar update_s: the least time between two updates of the DAG's job's ad, seconds.
     """
 
-    rules: dict[str, object]
+    rules: dict[str, int | bool]
     reading: ReadOptions
     scan_s: int
+    limits_submits: bool
+    shown_submits: int
+    prohibits_many: bool
     update_s: int
     most_rescues: int
     most_holds: int
@@ -64,12 +71,6 @@ class RunSettings(Struct, frozen=True):
     inherited: tuple[str, ...]
     inherited_prefix: str
     nodes_log: str
-
-    def nodes_log_of(self, directory: Path, primary: str, cluster: int) -> Path:
-        """Where the log of a DAG's nodes is. ``directory``: of its job; ``cluster``: of its job."""
-        text = self.nodes_log.replace("@(DAG_DIR)", str(Path(primary).parent))
-        text = text.replace("@(DAG_FILE)", Path(primary).name).replace("@(CLUSTER)", str(cluster))
-        return Path(os.path.normpath(directory / text))
 
 
 def configuration(env: Mapping[str, str], home: Path | None, own: str) -> tuple[Config, Config]:
@@ -101,12 +102,16 @@ def settings(options: RunOptions, directory: str, admin: Config, knobs: Config) 
     for sentence in unfollowed(knobs):
         raise UsageError(sentence)
     limited = not _flag(admin, "DAGMAN_DISABLE_ADMIN_THROTTLE_LIMITING", default=False)
-    rules: dict[str, object] = {}
+    rules: dict[str, int | bool] = {}
     for field, knob in _THROTTLES:
         given = getattr(options, field)
         wanted = given if given >= 0 else max(0, knobs.get_int(knob))
         most = max(0, admin.get_int(knob)) if limited else 0
         rules[field] = min(wanted, most) if wanted and most else wanted or most
+    submits = knobs.get_int(_SUBMITS)
+    rules["max_submits"] = max(0, submits) if knobs.origin(_SUBMITS) not in (None, DEFAULT) else 0
+    if limited and admin.origin(_SUBMITS) not in (None, DEFAULT) and (most := max(0, admin.get_int(_SUBMITS))):
+        rules["max_submits"] = min(rules["max_submits"] or most, most)
     post = options.always_post
     rules |= {
         "always_post": knobs.get_bool("DAGMAN_ALWAYS_RUN_POST") if post is None else post,
@@ -117,6 +122,7 @@ def settings(options: RunOptions, directory: str, admin: Config, knobs: Config) 
         "remove_rest": _flag(knobs, "DAGMAN_REMOVE_JOB_LIST_ON_FAILURE", default=True),
         "remove_jobs": knobs.get_bool("DAGMAN_REMOVE_NODE_JOBS"),
         "rescues": knobs.get_int("DAGMAN_MAX_RESCUE_NUM") > 0,
+        "holds_failed": knobs.get_bool("DAGMAN_PUT_FAILED_JOBS_ON_HOLD"),
     }
     return RunSettings(
         rules=rules,
@@ -129,6 +135,9 @@ def settings(options: RunOptions, directory: str, admin: Config, knobs: Config) 
             append_vars=knobs.get_bool("DAGMAN_DEFAULT_APPEND_VARS"),
             strict=knobs.get_int("DAGMAN_USE_STRICT"),
         ),
+        limits_submits=bool(rules["max_submits"]),
+        shown_submits=max(0, submits),
+        prohibits_many=knobs.get_bool("DAGMAN_PROHIBIT_MULTI_JOBS"),
         scan_s=max(1, knobs.get_int("DAGMAN_USER_LOG_SCAN_INTERVAL")),
         update_s=max(1, knobs.get_int("DAGMAN_QUEUE_UPDATE_INTERVAL")),
         most_rescues=max(0, min(999, knobs.get_int("DAGMAN_MAX_RESCUE_NUM"))),

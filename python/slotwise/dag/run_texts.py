@@ -17,7 +17,7 @@ _EVENTS = {
 }  # fmt: skip
 
 
-def attributes(counts: Mapping[str, int], status: int, *, recovers: bool, hold_scripts: int) -> dict[str, int]:
+def attributes(counts: Mapping[str, int], status: int, *, recovers: bool) -> dict[str, int]:
     """What the DAG's job's ad says."""
     return {
         "DAG_NodesTotal": counts["total"],
@@ -25,7 +25,7 @@ def attributes(counts: Mapping[str, int], status: int, *, recovers: bool, hold_s
         "DAG_NodesPrerun": counts["pre"],
         "DAG_NodesQueued": counts["queued"],
         "DAG_NodesPostrun": counts["post"],
-        "DAG_NodesHoldrun": hold_scripts,
+        "DAG_NodesHoldrun": counts["hold"],
         "DAG_NodesReady": counts["ready"],
         "DAG_NodesUnready": counts["unready"],
         "DAG_NodesFailed": counts["failed"],
@@ -131,7 +131,7 @@ class Jobstate(Struct):
         """A node begins an attempt."""
         self.fresh.add(node)
 
-    def line(self, now: float, node: int, name: str, event: str, job: str = "-") -> str:
+    def line(self, now: float, node: int, name: str, event: str, job: str = "-", tag: str = "-") -> str:
         """What happened to a node; ``job``: its job's id, or its value. "" if that is in the file."""
         if before := self.known.get((name, event, job)):
             self.of_node[node] = before.pop(0)
@@ -141,7 +141,7 @@ class Jobstate(Struct):
             self.fresh.discard(node)
             self.attempts += 1
             self.of_node[node] = self.attempts
-        return f"{int(now)} {name} {event} {job} - - {self.of_node[node]}\n"
+        return f"{int(now)} {name} {event} {job} {tag} - {self.of_node[node]}\n"
 
     def internal(self, now: float, text: str) -> str:
         """What the runner did."""

@@ -10,6 +10,7 @@ import calendar
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -68,14 +69,22 @@ def parse(text: str, year: int) -> Entry:
             year -= 1
         date = f"{year}-{date[:2]}-{date[3:]}"
     moment = f"{date}T{found['time']}{found['rest']}"
-    try:
-        datetime.fromtimestamp(seconds(moment))  # whoever reads the entry may reckon with its time, and show it
-    except (ValueError, OverflowError, OSError):
+    if not _is_moment(moment):
         raise UnreadableEventError(f"not the time of an event: {moment[:80]!r}") from None
     return Entry(
         int(found["number"]), int(found["cluster"]), int(found["proc"]), int(found["subproc"]),
         moment, found["title"], tuple(line.strip() for line in lines), text,
     )  # fmt: skip
+
+
+@lru_cache(maxsize=64)  # entries come many a second
+def _is_moment(time: str) -> bool:
+    """Whether a time is one with which whoever reads the entry can reckon, and which can be shown."""
+    try:
+        datetime.fromtimestamp(seconds(time))
+    except (ValueError, OverflowError, OSError):
+        return False
+    return True
 
 
 def event_ad(entry: Entry) -> ClassAd:
@@ -231,13 +240,27 @@ def _evicted(ad: ClassAd, entry: Entry) -> None:
         ad["Reason"] = reason.removeprefix("Reason: ")
 
 
-def _exit(ad: ClassAd, lines: Sequence[str]) -> None:
+_NORMAL = re.compile(r"\(1\) Normal termination \(return value (-?\d{1,18})\)")
+_BY_SIGNAL = re.compile(r"\(0\) Abnormal termination \(signal (\d{1,18})\)")
+
+
+def ending(lines: Sequence[str]) -> tuple[bool, int] | None:
+    """Whether the lines of an entry tell of a normal end, and the exit status or the signal; None: of no end."""
+    made = None
     for line in lines:
-        if (found := re.match(r"\(1\) Normal termination \(return value (-?\d{1,18})\)", line)) is not None:
-            ad["TerminatedNormally"], ad["ReturnValue"] = True, int(found[1])
-        elif (found := re.match(r"\(0\) Abnormal termination \(signal (\d{1,18})\)", line)) is not None:
-            ad["TerminatedNormally"], ad["TerminatedBySignal"] = False, int(found[1])
-        elif (found := re.match(r"\(1\) Corefile in: (.*)", line)) is not None:
+        if (found := _NORMAL.match(line)) is not None:
+            made = True, int(found[1])
+        elif (found := _BY_SIGNAL.match(line)) is not None:
+            made = False, int(found[1])
+    return made
+
+
+def _exit(ad: ClassAd, lines: Sequence[str]) -> None:
+    if (end := ending(lines)) is not None:
+        ad["TerminatedNormally"] = end[0]
+        ad["ReturnValue" if end[0] else "TerminatedBySignal"] = end[1]
+    for line in lines:
+        if (found := re.match(r"\(1\) Corefile in: (.*)", line)) is not None:
             ad["CoreFile"] = found[1]
 
 

@@ -161,7 +161,7 @@ class Negotiator:
         ended = clock.monotonic()
         spent.of("NegotiationCycles").add(ended - began)
         self.schedule.end(ended, preempted=preempted)
-        if report is not None and report.limits_left_slots:
+        if report is not None and (report.limits_left_slots or self.cycles.missed_slots()):
             self.schedule.slot_freed(clock.monotonic())
         self._look_again()
 

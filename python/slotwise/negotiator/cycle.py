@@ -117,6 +117,8 @@ class Cycles:
     #: Access points that asked for a cycle themselves, in case the collector does not know them yet.
     asked_by: dict[str, AccessPoint] = field(default_factory=dict)
     _number: int = 0
+    #: ``mirror.changes`` when the last cycle looked at the slots.
+    _seen: int = 0
     #: The attributes that the ads of reserved machines were last given, by slot.
     _kept: dict[str, kept.KeptAttributes] = field(default_factory=dict)
     _used: Knobs | None = None
@@ -274,6 +276,10 @@ class Cycles:
         """Whether a claim that a submitter held beyond its share has been returned since the last call."""
         return self.excess.came_back(self.mirror.slots)
 
+    def missed_slots(self) -> bool:
+        """Whether the last cycle left requests unmet, and slots have changed since it looked at them."""
+        return self.unmet and self.mirror.changes != self._seen
+
     def in_use(self) -> bool:
         """Whether there is usage to charge, from the last look or in the slots now."""
         if any(record.get("weighted_resources_used") for record in self.accounts.records.values()):
@@ -297,6 +303,7 @@ class Cycles:
     ) -> tuple[CycleOutcome, Offers]:
         with self.slots_to_match() as slots:
             self._number += 1
+            self._seen = self.mirror.changes
             if len(demand):
                 await self._note_input(demand, knobs, accounting, now)
             outcome = await self._run_engine(demand, knobs, accounting, now)

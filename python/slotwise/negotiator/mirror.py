@@ -36,6 +36,8 @@ class Mirror(ReconnectingStream[collector_pb2.SubscribeReply]):
         self._tables: dict[tuple[str, bool], AdTable] = {}
         self._arriving: dict[tuple[str, bool], AdTable] = {}
         self._waiting: list[collector_pb2.SubscribeReply] | None = None
+        #: How often slots have changed.
+        self.changes = 0
         #: Set once the initial ads have arrived.
         self.complete = asyncio.Event()
         self.start()
@@ -101,6 +103,7 @@ class Mirror(ReconnectingStream[collector_pb2.SubscribeReply]):
             if which == _SCHEDDS:
                 self.complete.set()
         if which == _SLOTS and which not in self._arriving:
+            self.changes += 1
             self._changed()
         if which == _SCHEDDS and which not in self._arriving:
             self._see_schedds()

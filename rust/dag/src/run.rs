@@ -123,14 +123,16 @@ pub enum Event {
     PreSkipped { node: NodeId },
     /// The PROVISIONER node's job says that what it provides is there.
     Provisioned,
+    /// A node's jobs, which were asked for, were not submitted, and are not going to be.
+    Withdrawn { node: NodeId },
+    /// The time is over in which so many nodes may be submitted.
+    Interval,
     /// Nothing new is to be begun.
     Halt,
     /// The DAG's job was removed.
     Remove,
     /// What was halted goes on.
     Resume,
-    /// A submission that has not been begun is not to be made now.
-    Withdrawn { node: NodeId },
     /// The user wants a node that has failed to run once more.
     Retry { node: NodeId },
     /// The user wants a node to count as done.
@@ -172,6 +174,8 @@ pub struct Throttles {
     pub idle: usize,
     /// PRE, POST and HOLD scripts.
     pub scripts: [usize; 3],
+    /// Nodes that are submitted in an interval.
+    pub submits: usize,
 }
 
 impl Default for Throttles {
@@ -180,6 +184,7 @@ impl Default for Throttles {
             nodes: 0,
             idle: 1000,
             scripts: [20; 3],
+            submits: 0,
         }
     }
 }
@@ -205,6 +210,8 @@ pub struct Rules {
     pub remove_jobs: bool,
     /// DAGMAN_MAX_RESCUE_NUM is not 0.
     pub rescues: bool,
+    /// DAGMAN_PUT_FAILED_JOBS_ON_HOLD: jobs that have failed for good are submitted again, on hold.
+    pub holds_failed: bool,
 }
 
 impl Default for Rules {
@@ -219,6 +226,7 @@ impl Default for Rules {
             remove_rest: true,
             remove_jobs: true,
             rescues: true,
+            holds_failed: false,
         }
     }
 }
@@ -233,6 +241,10 @@ struct State {
     /// Whether its failure has told its weak children that it has ended.
     weak_told: bool,
     attempts: u8,
+    /// Its jobs are submitted on hold: they have failed for good.
+    on_hold: bool,
+    /// Its place among the ready nodes of its priority.
+    turn: i64,
     /// Parents that have not ended.
     waits: u32,
     /// Retries that were used.
@@ -275,6 +287,8 @@ pub struct Counts {
     pub jobs_succeeded: usize,
     pub jobs_idle: usize,
     pub jobs_held: usize,
+    /// HOLD scripts that wait or run.
+    pub hold: usize,
 }
 
 /// A DAG that runs.
@@ -296,6 +310,8 @@ pub struct Run {
     counts: Counts,
     /// Nodes whose submission no event has told yet; each counts as an idle job.
     pending: usize,
+    /// Nodes that were submitted in this interval.
+    submits: usize,
     status: DagStatus,
     /// The status that a halt has covered.
     covered: DagStatus,
@@ -347,6 +363,7 @@ impl Run {
             waiting: Default::default(),
             running: [0; 3],
             pending: 0,
+            submits: 0,
             status: DagStatus::Ok,
             covered: DagStatus::Ok,
             halted: false,
@@ -416,11 +433,9 @@ impl Run {
     #[must_use]
     pub fn counts(&self) -> Counts {
         let mut counts = self.counts;
-        counts.ready = self
-            .ready
-            .values()
-            .filter(|node| self.graph.nodes[**node as usize].kind != Kind::Service)
-            .count();
+        counts.ready = self.ready_nodes();
+        let hold = ScriptKind::Hold as usize;
+        counts.hold = self.running[hold] + self.waiting[hold].len();
         let elsewhere = counts.done
             + counts.pre
             + counts.queued
@@ -430,6 +445,27 @@ impl Run {
             + counts.futile;
         counts.unready = counts.total.saturating_sub(elsewhere);
         counts
+    }
+
+    /// Nodes that wait for their submission, without SERVICE nodes.
+    fn ready_nodes(&self) -> usize {
+        let apart = |node: &&NodeId| {
+            let state = &self.states[**node as usize];
+            state.status == Status::Ready && self.ready.get(&self.place(**node)) == Some(*node)
+        };
+        self.ready.len() - self.graph.services.iter().filter(apart).count()
+    }
+
+    /// Where a node stands among the ready ones.
+    fn place(&self, node: NodeId) -> (i64, i64) {
+        let priority = i64::from(self.graph.nodes[node as usize].priority);
+        (-priority, self.states[node as usize].turn)
+    }
+
+    /// Whether a node's jobs are submitted on hold.
+    #[must_use]
+    pub fn is_on_hold(&self, node: NodeId) -> bool {
+        self.states[node as usize].on_hold
     }
 
     /// Begin: nodes that are done free their children, and those that wait for nothing start.

@@ -85,10 +85,11 @@ fn event(name: &str, node: NodeId, number: u32, value: i32) -> PyResult<Event> {
         "post_ended" => Event::PostEnded { node, end },
         "pre_skipped" => Event::PreSkipped { node },
         "provisioned" => Event::Provisioned,
+        "withdrawn" => Event::Withdrawn { node },
+        "interval" => Event::Interval,
         "halt" => Event::Halt,
         "remove" => Event::Remove,
         "resume" => Event::Resume,
-        "withdrawn" => Event::Withdrawn { node },
         "retry" => Event::Retry { node },
         "skip" => Event::Skip { node },
         _ => return Err(PyValueError::new_err(format!("no event {name:?}"))),
@@ -105,6 +106,7 @@ fn rules_of(dict: &Bound<'_, PyDict>) -> PyResult<Rules> {
                 field(dict, "max_post")?,
                 field(dict, "max_hold")?,
             ],
+            submits: field(dict, "max_submits")?,
         },
         always_post: field(dict, "always_post")?,
         depth_first: field(dict, "depth_first")?,
@@ -114,6 +116,7 @@ fn rules_of(dict: &Bound<'_, PyDict>) -> PyResult<Rules> {
         remove_rest: field(dict, "remove_rest")?,
         remove_jobs: field(dict, "remove_jobs")?,
         rescues: field(dict, "rescues")?,
+        holds_failed: field(dict, "holds_failed")?,
     })
 }
 
@@ -185,6 +188,19 @@ impl DagRun {
         self.graph().services.clone()
     }
 
+    /// The PROVISIONER node.
+    #[getter]
+    fn provisioner(&self) -> Option<NodeId> {
+        self.graph().provisioner
+    }
+
+    /// The names of a node's parents.
+    fn parents(&self, node: NodeId) -> PyResult<Vec<&str>> {
+        self.check(node)?;
+        let graph = self.graph();
+        Ok(graph.parents(node).map(|one| graph.name(one)).collect())
+    }
+
     /// What the files say of a node.
     fn about<'py>(&self, py: Python<'py>, node: NodeId) -> PyResult<Bound<'py, PyDict>> {
         self.check(node)?;
@@ -210,8 +226,6 @@ impl DagRun {
         made.set_item("retries", about.retries)?;
         made.set_item("unless", about.unless)?;
         made.set_item("has_children", graph.child_count(node) > 0)?;
-        let parents: Vec<&str> = graph.parents(node).map(|one| graph.name(one)).collect();
-        made.set_item("parents", parents)?;
         let vars: Vec<(&str, &str, bool)> = graph
             .vars_of(node)
             .iter()
@@ -307,6 +321,10 @@ impl DagRun {
         Ok(self.run.refusal(order, node))
     }
 
+    fn is_on_hold(&self, node: NodeId) -> bool {
+        (node as usize) < self.graph().nodes.len() && self.run.is_on_hold(node)
+    }
+
     fn is_idle(&self, node: NodeId, proc: u32) -> bool {
         self.run.is_idle(node, proc)
     }
@@ -336,6 +354,7 @@ impl DagRun {
             ("jobs_succeeded", counts.jobs_succeeded),
             ("jobs_idle", counts.jobs_idle),
             ("jobs_held", counts.jobs_held),
+            ("hold", counts.hold),
         ];
         for (name, number) in numbers {
             made.set_item(name, number)?;

@@ -13,6 +13,9 @@ from typing import Any, TypeVar
 import pytest
 from slotwise.classad import ExprTree
 from slotwise.client import AsyncSchedd, Schedd
+from slotwise.client.convert import SubmitResult
+from slotwise.client.descriptions import USUAL, ReadOptions
+from slotwise.client.schedd import Keyed
 from slotwise.errors import DeniedError, PeerUnavailableError, SubmitError, UsageError
 
 from tests.support.access_point import Doom, RunningAccessPoint
@@ -107,6 +110,36 @@ async def test_a_refusal_among_many_comes_in_its_place(tmp_path: Path) -> None:
         await blocking(schedd, work)
     finally:
         await schedd.stop()
+
+
+async def test_submissions_together_are_each_accepted_or_refused_and_known_by_their_keys(
+    schedd: RunningAccessPoint,
+) -> None:
+    def work(client: Schedd) -> None:
+        large = "executable=/bin/true\nqueue 5001\n"
+        one_only = ReadOptions(single="one job")
+        asked = [
+            Keyed(JOB, USUAL, b"k0"),
+            Keyed("executable=/bin/true\nqueue 2\n", one_only, b"k1"),
+            Keyed(large, USUAL, b"k2"),
+            Keyed({**JOB, "output": "out.$(Cluster)"}, one_only, b"k3"),
+        ]
+        first, refused, many, last = client.submit_each(asked)
+        assert isinstance(refused, SubmitError) and refused.message == "one job"
+        assert isinstance(first, SubmitResult) and isinstance(many, SubmitResult) and isinstance(last, SubmitResult)
+        assert (first.count, many.count, last.count) == (1, 5001, 1)
+        assert client.query(f"ClusterId == {last.cluster}", ["Out"])[0]["Out"] == f"out.{last.cluster}"
+        again = client.submit_each([one._replace(again=True) for one in asked])
+        assert [one.cluster for one in again if isinstance(one, SubmitResult)] == [
+            first.cluster, many.cluster, last.cluster,
+        ]  # fmt: skip
+        before = schedd.point.store.commits
+        assert len(client.submit_each([Keyed(JOB, USUAL, bytes([n])) for n in range(60)])) == 60
+        assert schedd.point.store.commits - before <= 3, "they are committed together"
+        assert len(client.query("true", ["ClusterId"])) == 5001 + 2 + 60
+        assert client.submit_each([]) == []
+
+    await blocking(schedd, work)
 
 
 async def test_a_client_outlives_a_restart_of_the_schedd(schedd: RunningAccessPoint) -> None:

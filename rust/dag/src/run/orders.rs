@@ -122,15 +122,6 @@ impl Run {
         }
     }
 
-    pub(super) fn withdrawn(&mut self, node: NodeId) {
-        if self.take_back(node) {
-            let state = &mut self.states[node as usize];
-            state.status = Status::Ready;
-            state.attempts = state.attempts.saturating_sub(1);
-            self.enqueue(node, true);
-        }
-    }
-
     /// The category of a node with a throttle: its name, how many of its nodes are submitted, and how many may be.
     #[must_use]
     pub fn category_of(&self, node: NodeId) -> Option<(&str, usize, i32)> {

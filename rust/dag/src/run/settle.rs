@@ -1,6 +1,6 @@
 //! When a DAG is over, and how.
 
-use super::{Act, DagStatus, Kind, NodeId, Run, ScriptKind, Status};
+use super::{Act, DagStatus, NodeId, Run, ScriptKind, Status};
 
 impl Run {
     /// Begin what may begin, and end the DAG when nothing can go on; gives what is to be done.
@@ -28,13 +28,9 @@ impl Run {
         }
         let holds =
             self.running[ScriptKind::Hold as usize] + self.waiting[ScriptKind::Hold as usize].len();
-        let nodes = &self.graph.nodes;
         self.counts.queued == 0
             && self.counts.pre + self.counts.post + holds == 0
-            && !self
-                .ready
-                .values()
-                .any(|node| nodes[*node as usize].kind != Kind::Service)
+            && self.ready_nodes() == 0
     }
 
     fn final_is_done(&self) -> bool {

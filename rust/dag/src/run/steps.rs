@@ -33,6 +33,8 @@ impl Run {
                     self.start_free();
                 }
             }
+            Event::Withdrawn { node } => self.withdrawn(node),
+            Event::Interval => self.submits = 0,
             Event::Halt => {
                 if !self.halted {
                     self.halted = true;
@@ -41,7 +43,6 @@ impl Run {
             }
             Event::Remove => self.shut_down(2, DagStatus::Removed, self.rules.remove_jobs),
             Event::Resume => self.resume(),
-            Event::Withdrawn { node } => self.withdrawn(node),
             Event::Retry { node } => self.order(super::Order::Retry, node),
             Event::Skip { node } => self.order(super::Order::Skip, node),
         }
@@ -95,9 +96,8 @@ impl Run {
 
     /// Take a node out of those that wait for their submission; false if it is none of them.
     pub(super) fn leave_queue(&mut self, node: NodeId) -> bool {
-        let place = self.ready.iter().find(|(_, ready)| **ready == node);
-        let place = place.map(|(place, _)| *place);
-        place.is_some_and(|place| self.ready.remove(&place).is_some())
+        let place = self.place(node);
+        self.ready.get(&place) == Some(&node) && self.ready.remove(&place).is_some()
     }
 
     fn begin_late_final(&mut self, node: NodeId) {
@@ -144,8 +144,8 @@ impl Run {
             self.turns.1 += 1;
             self.turns.1
         };
-        let priority = i64::from(self.graph.nodes[node as usize].priority);
-        self.ready.insert((-priority, turn), node);
+        self.states[node as usize].turn = turn;
+        self.ready.insert(self.place(node), node);
     }
 
     /// Begin what the throttles allow.
@@ -166,9 +166,11 @@ impl Run {
             return;
         }
         let (nodes, idle) = (self.rules.throttles.nodes, self.rules.throttles.idle);
+        let submits = self.rules.throttles.submits;
         let mut deferred = Vec::new();
         while (nodes == 0 || self.counts.queued < nodes)
             && (idle == 0 || self.counts.jobs_idle + self.pending < idle)
+            && (submits == 0 || self.submits < submits)
         {
             let Some((_, node)) = self.ready.pop_first() else {
                 break;
@@ -189,6 +191,7 @@ impl Run {
 
     fn submit(&mut self, node: NodeId) {
         self.enter(node);
+        self.submits += 1;
         self.acts.push(if self.graph.nodes[node as usize].noop {
             Act::LogNoop { node }
         } else {
@@ -252,6 +255,21 @@ impl Run {
             self.count_node(node, false);
         }
         was
+    }
+
+    /// A node waits again, unless the DAG is over but for its FINAL node.
+    fn withdrawn(&mut self, node: NodeId) {
+        if !self.take_back(node) {
+            return;
+        }
+        let state = &mut self.states[node as usize];
+        state.attempts = state.attempts.saturating_sub(1);
+        if self.final_begun {
+            state.status = Status::NotReady;
+        } else {
+            state.status = Status::Ready;
+            self.enqueue(node, true);
+        }
     }
 
     // ----------------------------------------------------------------------------------------------------- jobs
@@ -371,6 +389,8 @@ impl Run {
             } else if failed {
                 if self.may_retry(node) {
                     self.restart(node);
+                } else if self.rules.holds_failed && !self.final_begun {
+                    self.hold_failed(node);
                 } else {
                     self.fail(node);
                 }
@@ -465,6 +485,17 @@ impl Run {
             return;
         }
         state.status = Status::Ready;
+        state.retries += 1;
+        state.attempts = 0;
+        state.pre_done = false;
+        self.start(node, true);
+    }
+
+    /// Submit a node's jobs again, on hold: that is not one of its retries.
+    fn hold_failed(&mut self, node: NodeId) {
+        let state = &mut self.states[node as usize];
+        state.status = Status::Ready;
+        state.on_hold = true;
         state.retries += 1;
         state.attempts = 0;
         state.pre_done = false;

@@ -712,3 +712,80 @@ fn refusals_and_pre_scripts_of_a_former_runner_can_be_told() {
     );
     assert_eq!(run.counts().failed, 2);
 }
+
+#[test]
+fn so_many_nodes_are_submitted_in_an_interval() {
+    let rules = Rules {
+        throttles: Throttles {
+            submits: 2,
+            ..Throttles::default()
+        },
+        ..Rules::default()
+    };
+    let mut world = World::new("JOB A a\nJOB B b\nJOB C c\nJOB D d NOOP\n", rules, &[]);
+    let acts = world.run.begin();
+    world.act(acts);
+    assert_eq!(world.told, ["A", "B"]);
+    while let Some(event) = world.events.pop_front() {
+        let acts = world.run.handle(&event);
+        world.act(acts);
+    }
+    assert_eq!(world.told, ["A", "B"], "not before the interval is over");
+    let acts = world.run.handle(&Event::Interval);
+    world.act(acts);
+    assert_eq!(world.told, ["A", "B", "C", "D"]);
+}
+
+#[test]
+fn nodes_that_were_not_submitted_do_not_keep_an_end_from_coming() {
+    let text = "JOB A a\nJOB B b\nFINAL F f\n";
+    let mut run = Run::new(graph(text), Rules::default());
+    let node = |run: &Run, name: &str| run.graph().find(name).expect("a node");
+    assert_eq!(run.begin().len(), 2);
+    let (a, b) = (node(&run, "A"), node(&run, "B"));
+    run.handle(&Event::Submit { node: a, proc: 0 });
+    run.handle(&Event::Remove);
+    run.handle(&Event::Withdrawn { node: b });
+    run.handle(&Event::Aborted { node: a, proc: 0 });
+    let last = node(&run, "F");
+    run.handle(&Event::Submit {
+        node: last,
+        proc: 0,
+    });
+    let end = End::Exit(0);
+    let acts = run.handle(&Event::Terminated {
+        node: last,
+        proc: 0,
+        end,
+    });
+    assert!(
+        matches!(acts[..], [Act::Finish { exit: 0, .. }]),
+        "{acts:?}"
+    );
+
+    let mut halted = Run::new(graph("JOB A a\n"), Rules::default());
+    halted.begin();
+    halted.handle(&Event::Halt);
+    let acts = halted.handle(&Event::Withdrawn { node: 0 });
+    assert_eq!(halted.status_of(0), Status::Ready);
+    assert!(
+        acts.contains(&Act::Finish {
+            exit: 1,
+            status: DagStatus::Halted
+        }),
+        "{acts:?}"
+    );
+}
+
+#[test]
+fn jobs_that_have_failed_for_good_are_submitted_again_on_hold() {
+    let rules = Rules {
+        holds_failed: true,
+        ..Rules::default()
+    };
+    let mut world = World::new("JOB A a\nRETRY A 1\n", rules, &[("A", &[1, 1, 0])]);
+    assert_eq!(world.play(), (0, DagStatus::Ok));
+    assert_eq!(world.told, ["A", "A", "A"]);
+    let node = world.run.graph().find("A").expect("a node");
+    assert!(world.run.is_on_hold(node));
+}

@@ -15,9 +15,9 @@ from slotwise._native import DagRun
 from slotwise.cli.jobs import submit_doubts
 from slotwise.dag import node_jobs, node_log, run_settings
 from slotwise.dag.node_jobs import DagFacts, NodeFacts
+from slotwise.dag.nodes import Node
 from slotwise.dag.reading import Problem
 from slotwise.dag.run_options import RunOptions
-from slotwise.dag.runner import Node
 from slotwise.errors import SubmitError
 from slotwise.submit import Submission, parse
 
@@ -64,7 +64,7 @@ def doubts(dag: DagData, files: Sequence[str], inv: Invocation) -> Iterator[Prob
             continue
         place = run.place(number)
         try:
-            jobs = _read(text, node, number, directory, facts, inv)
+            jobs = _read(text, node, run.parents(number), number, directory, facts, inv)
         except SubmitError as error:
             message = f"{node.description}: {error.message}"
             if message not in said:
@@ -95,13 +95,15 @@ def doubts(dag: DagData, files: Sequence[str], inv: Invocation) -> Iterator[Prob
         yield Problem("warning", files[0], 0, f"so do nodes for {len(shared) - _TOLD} more files")
 
 
-def _read(text: str, node: Node, number: int, directory: Path, dag: DagFacts, inv: Invocation) -> Submission:
+def _read(
+    text: str, node: Node, parents: Sequence[str], number: int, directory: Path, dag: DagFacts, inv: Invocation
+) -> Submission:
     """The jobs of a node, as its runner would submit them.
 
     :raises SubmitError: they cannot be submitted.
     """
     facts = NodeFacts(
-        name=node.name, kind=node.kind, parents=node.parents, has_children=node.has_children,
+        name=node.name, kind=node.kind, parents=parents, has_children=node.has_children,
         priority=node.priority, vars=node.vars, retry=0, dag_status=0, failed=0,
     )  # fmt: skip
     made = parse(

@@ -92,7 +92,7 @@ def _nodes(do: Do, text: str, args: list[str], inv: Invocation) -> int:
         inv.err("Nothing was ordered.")
         return 1
     given = orders.new(view.place.cluster, do, (view.run.name(number) for number in numbers))
-    log = view.settings.nodes_log_of(view.place.directory, view.place.primary, view.place.cluster)
+    log = view.place.nodes_log(view.settings.nodes_log)
     answers = control.give(view.place, given, log, control.PATIENCE_S if view.is_running else 0.0)
     if not view.is_running:
         inv.out("Ordered; it is carried out when the DAG's job runs again.")

@@ -10,10 +10,12 @@ from slotwise.classad import ClassAd
 from slotwise.cli.host import condor_names
 from slotwise.client import Schedd
 from slotwise.dag import leftovers, reading, run_options, run_settings, submit_file
+from slotwise.dag.acts import DagStatus
 from slotwise.dag.debug_log import DebugLog
 from slotwise.dag.lock import HeldError, LockFile
 from slotwise.dag.options import DagOptions
-from slotwise.dag.runner import RESTART, Plan, Runner
+from slotwise.dag.plan import Plan
+from slotwise.dag.runner import RESTART, Runner
 from slotwise.dag.watch import Watch
 from slotwise.errors import HostError, SlotwiseError, UsageError
 from slotwise.execution.dagman import PROGRAM
@@ -43,6 +45,7 @@ def main(args: list[str], inv: Invocation) -> int:
         log.write(f"ERROR: {error.message}" + (f" ({error.hint})" if error.hint else ""))
         status = 1
     log.write(f"**** condor_scheduniv_exec.{cluster}.0 (condor_DAGMAN) pid {os.getpid()} EXITING WITH STATUS {status}")
+    log.flush()
     return status
 
 
@@ -115,6 +118,9 @@ def _run_locked(
             parent="" if parent is None else str(parent),
             rescue=rescue,
             recovers=recovers,
+            was_halted=recovers and ad.get("DAG_Status") == DagStatus.HALTED,
+            owner=str(ad.get("Owner") or ""),
+            node=str(ad.get("DAGNodeName") or ""),
             silent=bool(options.suppress_notification),
             inherited=_inherited(ad, settings),
             submit_dag=str(condor_names.program("condor_submit_dag")),

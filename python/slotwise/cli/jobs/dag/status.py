@@ -171,7 +171,7 @@ def _record(view: View, expected: Forecast, now: float) -> dict[str, object]:
         file, line = view.run.place(number)
         nodes.append({
             "name": row.name, "state": row.status.name.lower(), "details": row.details, "file": file, "line": line,
-            "parents": node.parents, "cluster": node.record.cluster if node.record.cluster > 0 else None,
+            "parents": view.run.parents(number), "cluster": node.record.cluster if node.record.cluster > 0 else None,
             "jobs_queued": row.queued, "jobs_held": row.held, "retries": row.retries,
             "submitted": times.submitted or None if times else None, "ended": times.ended or None if times else None,
         })  # fmt: skip

@@ -1,0 +1,58 @@
+"""What the ad of the DAG's job says of the DAG while it runs."""
+
+from __future__ import annotations
+
+import time
+
+from slotwise.client import Schedd
+from slotwise.dag import run_texts
+from slotwise.dag.running import Running
+from slotwise.errors import SlotwiseError
+
+
+class JobAd:
+    """That of one run. Updates are at least DAGMAN_QUEUE_UPDATE_INTERVAL apart, unless they are urgent."""
+
+    def __init__(self, dag: Running, schedd: Schedd) -> None:
+        self._dag, self._schedd = dag, schedd
+        self._told: dict[str, int] = {}
+        self._at = 0.0
+
+    def follow(self, now: float) -> None:
+        """Tell the schedd what has changed, if it is time. ``now``: on the monotonic clock."""
+        if now >= self._at:
+            self.tell(now)
+
+    def next_at(self) -> float | None:
+        """When the schedd is to be told; None: it knows everything."""
+        return self._at if self._attributes() != self._told else None
+
+    def _attributes(self, *, recovers: bool = False) -> dict[str, int]:
+        return run_texts.attributes(self._dag.run.counts(), self._dag.run.status, recovers=recovers)
+
+    def tell(self, now: float, *, recovers: bool = False, ended_well: bool = False) -> None:
+        """Tell the schedd what has changed, now. ``recovers``: former events are being read."""
+        made = self._attributes(recovers=recovers) | ({"DAG_JobsRunning": 0} if ended_well else {})
+        changed = {name: value for name, value in made.items() if self._told.get(name) != value}
+        if not changed:
+            return
+        self._at = now + self._dag.settings.update_s
+        values: dict[str, object] = dict(changed)
+        if not self._told:
+            rules, plan = self._dag.settings.rules, self._dag.plan
+            values |= {
+                "DAGMan_MaxJobs": rules["max_jobs"], "DAGMan_MaxIdle": rules["max_idle"],
+                "DAGMan_MaxPreScripts": rules["max_pre"], "DAGMan_MaxPostScripts": rules["max_post"],
+                "DAGMan_MaxHoldScripts": rules["max_hold"],
+                "DAGMan_MaxSubmitsPerInterval": self._dag.settings.shown_submits, "JobBatchName": plan.batch,
+                "JobBatchId": f"{plan.cluster}.0",
+            }  # fmt: skip
+        values["DAG_AdUpdateTime"] = int(time.time())
+        try:
+            self._schedd.edit(f"{self._dag.plan.cluster}.0", values)  # type: ignore[arg-type]
+            self._told = made
+        except SlotwiseError as error:
+            self._dag.log.write(f"WARNING: the DAG's job's ad was not updated: {error.message}")
+
+
+__all__ = ["JobAd"]

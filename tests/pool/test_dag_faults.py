@@ -1,0 +1,134 @@
+"""DAGs that meet what nobody wants: files that cannot be written, scripts that never end, limits that are set."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.dags import TRUE, Place, place_on, pool_of_a_user
+from tests.support.pool import Pool
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Pool]:
+    with pool_of_a_user() as pool:
+        yield pool
+
+
+@pytest.fixture
+def place(pool: Pool) -> Place:
+    return place_on(pool)
+
+
+def test_a_status_file_that_cannot_be_written_is_told_and_stops_nothing(place: Place) -> None:
+    place.write(x_dag="JOB A a.sub\nNODE_STATUS_FILE closed/x.status 1\n", a_sub=TRUE)
+    (place.work / "closed").mkdir()
+    (place.work / "closed").chmod(0o555)
+    place.submit("x.dag")
+    place.ended()
+    told = place.text("x.dag.dagman.out")
+    assert "EXITING WITH STATUS 0" in told
+    assert f"ERROR: cannot write {place.work}/closed/x.status: Permission denied" in told
+
+
+def test_a_full_disk_while_the_rescue_file_is_written_is_told_and_leaves_no_part_of_it(place: Place) -> None:
+    place.write(x_dag="JOB A a.sub\n", a_sub=TRUE.replace("/bin/true", "/bin/false"))
+    (place.work / "x.dag.rescue001.tmp").symlink_to("/dev/full")
+    place.submit("x.dag")
+    place.ended()
+    told = place.text("x.dag.dagman.out")
+    assert f"ERROR: cannot write {place.work}/x.dag.rescue001: No space left on device" in told
+    assert "EXITING WITH STATUS 1" in told
+    assert not list(place.work.glob("x.dag.rescue*"))
+
+
+def test_a_rescue_file_of_another_dag_is_refused_with_its_place(place: Place) -> None:
+    place.write(x_dag="JOB A a.sub\n", a_sub=TRUE, x_dag_rescue001="DONE A\nDONE Other\n")
+    place.submit("x.dag")
+    place.ended()
+    told = place.text("x.dag.dagman.out")
+    assert "Unknown node Other referenced" in told and "Processing error at x.dag.rescue001:2" in told, told
+    assert "EXITING WITH STATUS 1" in told
+    assert not place.submissions()
+
+
+def test_a_post_script_that_never_ends_is_ended_with_the_dag(place: Place) -> None:
+    place.write(
+        x_dag="JOB A a.sub\nSCRIPT POST A forever.sh\nJOB B a.sub\nPARENT A CHILD B\n",
+        a_sub=TRUE,
+        forever_sh="#!/bin/sh\necho $$ > pid\nexec sleep 1000\n",
+    )
+    cluster = place.submit("x.dag")
+    place.until("the script runs", "pid", r"^\d+$")
+    place.pool.run("rm", str(cluster))
+    place.ended()
+    process = int(place.text("pid"))
+    place.pool.until("the script has ended", lambda: not os.path.exists(f"/proc/{process}"))  # noqa: PTH110
+    assert place.submissions() == ["A"]
+    assert not re.findall("^DONE", place.text("x.dag.rescue001"), re.M)
+
+
+def test_a_submission_limit_holds_for_an_interval(place: Place) -> None:
+    place.write(
+        x_dag="".join(f"JOB N{n} a.sub NOOP\n" for n in range(6)) + "CONFIG x.cfg\n",
+        x_cfg="DAGMAN_MAX_SUBMITS_PER_INTERVAL = 2\nDAGMAN_USER_LOG_SCAN_INTERVAL = 1\n",
+    )
+    cluster = place.submit("x.dag")
+    place.ended()
+    seconds = re.findall(r"^\S+ (\S+) Event: ULOG_SUBMIT", place.text("x.dag.dagman.out"), re.M)
+    assert len(seconds) == 6
+    assert len(set(seconds)) >= 3, "two in a second at most"
+    assert place.past(cluster, "DAGMan_MaxSubmitsPerInterval") == ["2"]
+
+
+def test_nodes_of_many_jobs_are_refused_where_that_is_asked(place: Place) -> None:
+    place.write(
+        x_dag="JOB A a.sub\nCONFIG x.cfg\n",
+        x_cfg="DAGMAN_PROHIBIT_MULTI_JOBS = True\n",
+        a_sub=TRUE.replace("queue\n", "queue 2\n"),
+    )
+    place.submit("x.dag")
+    place.ended()
+    told = place.text("x.dag.dagman.out")
+    assert "Submit generated multiple job procs; disallowed by DAGMAN_PROHIBIT_MULTI_JOBS setting" in told
+    assert "EXITING WITH STATUS 1" in told
+    assert not place.submissions()
+
+
+def test_jobs_that_have_failed_are_put_on_hold_where_that_is_asked(place: Place) -> None:
+    fails = TRUE.replace("/bin/true", "/bin/sh").replace("queue", "arguments = \"-c 'test -e ok'\"\nqueue")
+    place.write(
+        x_dag="JOB A a.sub\nCONFIG x.cfg\n",
+        x_cfg="DAGMAN_PUT_FAILED_JOBS_ON_HOLD = True\n",
+        a_sub=f"initialdir = {place.work}\nshould_transfer_files = NO\n{fails}",
+    )
+    cluster = place.submit("x.dag")
+    held = ("q", "-all", "-constraint", f"DAGManJobId == {cluster} && JobStatus == 5", "-af", "ClusterId")
+    place.pool.until("its job is on hold", lambda: place.pool.run(*held).stdout)
+    place.write(ok="")
+    place.pool.run("release", place.pool.run(*held).stdout.strip())
+    place.ended()
+    assert "EXITING WITH STATUS 0" in place.text("x.dag.dagman.out")
+    assert place.submissions() == ["A", "A"]
+
+
+def test_a_halted_dag_is_halted_for_the_next_runner_too(place: Place) -> None:
+    waits = TRUE.replace("/bin/true", "/bin/sh").replace(
+        "queue", f"arguments = \"-c 'while test ! -e {place.work}/go; do sleep 0.1; done'\"\nqueue"
+    )
+    place.write(x_dag="JOB A a.sub\nJOB B a.sub\nPARENT A CHILD B\n", a_sub=waits)
+    cluster = place.submit("x.dag")
+    place.until("the first node runs", "x.dag.nodes.log", "^001 ")
+    place.write(x_dag_halt="")
+    shown = ("q", str(cluster), "-af", "DAG_Status")
+    place.pool.until("its ad says so", lambda: place.pool.run(*shown).stdout.strip() == "6")
+    (place.work / "x.dag.halt").unlink()
+    os.kill(place.runner(), 9)
+    place.until("another runner recovers", "x.dag.dagman.out", "done with RECOVERY mode")
+    place.write(go="")
+    place.ended()
+    assert place.submissions() == ["A"]
+    assert place.past(cluster, "ExitCode", "DAG_Status", "DAG_InRecovery") == ["1", "6", "0"]
