@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.htcondor import dag as verb
 from slotwise.cli.main import dispatch
 from slotwise.dag import reading
 
@@ -146,8 +148,27 @@ def test_submission_by_our_own_name_looks_for_errors_first(tmp_path: Path) -> No
     environment = {"HOME": str(tmp_path), "SLOTWISE_HOME": str(tmp_path / "pool"), "PATH": str(tmp_path)}
     inv = Invocation(tmp_path, environment, io.StringIO(), out, err)
     assert dispatch(["dag", "submit", "-no_submit", "x.dag"], inv) == 1
-    assert [line[:15] for line in err.getvalue().splitlines()] == ["ERROR: x.dag:2 ", "ERROR: x.dag:3 "]
+    assert [line[:15] for line in err.getvalue().splitlines()[:-1]] == ["ERROR: x.dag:2 ", "ERROR: x.dag:3 "]
     assert not (tmp_path / "x.dag.condor.sub").exists()
     words = ["dag", "submit", "-loose", "-no_submit", "-dagman", "/bin/true", "x.dag"]
     assert dispatch(words, inv) == 0
     assert (tmp_path / "x.dag.condor.sub").exists()
+
+
+# ------------------------------------------------------------------------------------------------ htcondor dag status
+
+STATUS = json.loads((Path(__file__).with_name("dags") / "status.json").read_text())
+
+
+@pytest.mark.parametrize("case", STATUS["cases"])
+def test_sentences_about_a_dag_are_those_of_htcondors_own_command(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ``htcondor dag status`` of 25.14.1 prints of such an ad, on a terminal of 80 columns."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    ad = STATUS["cases"][case]["ad"]
+    numbers = {name: ad.get(f"DAG_{name}", 0) for name in verb.NUMBERS}
+    try:
+        assert list(verb.sentences(ad, numbers, "7", STATUS["now"], 80)) == STATUS["cases"][case]["lines"]
+    finally:
+        monkeypatch.undo()
+        time.tzset()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import guide
+from tests.support.dags import pool_of_a_user
 from tests.support.pool import Pool
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -30,6 +31,13 @@ def test_a_page_about_running_jobs(name: str, make_pool: Callable[[str], Pool]) 
     pool.up()
     pool.until("the slot is advertised", lambda: pool.json("status"))
     guide.run(pool, guide.page(name))
+
+
+def test_the_guide_of_dags() -> None:
+    """By an ordinary account: what runs a DAG is a job on the access point."""
+    with pool_of_a_user(HOST) as pool:
+        pool.until("the slot is advertised", lambda: pool.json("status"))
+        guide.run(pool, guide.page("guides/dags.md"))
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -9,6 +9,7 @@ with ``# not run:`` and a reason is shown to readers only.
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -104,10 +105,12 @@ def run(pool: Pool, markdown: str) -> None:
         script += "test $status -eq 0 || exit 1\n"
     place = pool.root / "work"
     place.mkdir(exist_ok=True)
+    shutil.chown(place, pool.root.owner(), pool.root.group())
     env = pool.env | {"PATH": f"{programs}:/usr/bin:/bin", "TERM": "dumb", "COLUMNS": "120"}
     done = subprocess.run(
-        ["bash", "-c", script], env=env, cwd=place, capture_output=True, text=True, timeout=4 * LIMIT_S, check=False
-    )
+        [*pool.account, "bash", "-c", script],
+        env=env, cwd=place, capture_output=True, text=True, timeout=4 * LIMIT_S, check=False,
+    )  # fmt: skip
     pieces = re.split(rf"\n{re.escape(_END)} (\d+) (\d+)\n", done.stdout)
     for number, command in enumerate(commands):
         said = pieces[3 * number] if 3 * number < len(pieces) else ""

@@ -37,6 +37,8 @@ class Pool:
 
     #: What runs the command of the installation whose pool this is.
     command: Sequence[str] = (_LAUNCHER,)
+    #: What a program is started by so that it runs as the account whose pool this is; nothing for the tests' own.
+    account: Sequence[str] = ()
     #: Whether the nursery runs what no command server does, as a fork: such processes have libraries of its choice.
     forks = True
 

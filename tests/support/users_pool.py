@@ -17,7 +17,8 @@ class UsersPool(Pool):
     def __init__(self, user: HostUser, root: Path, config: str) -> None:
         super().__init__(root, config)
         drop = ["setpriv", "--reuid", str(user.uid), "--regid", str(user.gid), "--clear-groups"]
-        self.command = (*(opened() or ()), *drop, sys.executable, "-m", "slotwise")
+        self.account = (*(opened() or ()), *drop)
+        self.command = (*self.account, sys.executable, "-m", "slotwise")
         self.env["HOME"] = str(user.home)
         for path in (root, *root.rglob("*")):
             os.chown(path, user.uid, user.gid)

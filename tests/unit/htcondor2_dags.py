@@ -43,7 +43,7 @@ def test_a_dag_is_written_as_dagman_reads_it(module: ModuleType, tmp_path: Path)
         "PARENT merge:1 CHILD copy:1",
     } <= set(lines)
     assert (tmp_path / "split.sub").read_text() == "executable = /bin/split\nqueue\n"
-    assert (tmp_path / "dagman.config").read_text() == "DAGMAN_MAX_JOBS_IDLE = 10\n"
+    assert (tmp_path / "dagman.config").read_text() == "DAGMAN_MAX_JOBS_IDLE = 10"
 
 
 def test_a_rescue_file_marks_what_is_done_and_nothing_else(module: ModuleType, tmp_path: Path) -> None:
@@ -75,30 +75,32 @@ def test_edges_that_do_not_fit_their_layers_are_refused(module: ModuleType) -> N
         dag.layer(name="two")
 
 
-def test_a_dag_becomes_the_description_of_its_driver(
+def test_a_dag_becomes_the_description_of_its_job(
     module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SLOTWISE_HOME", str(tmp_path / "pool"))
     dag = tmp_path / "my.dag"
     dag.write_text("CONFIG my.config\nSET_JOB_ATTR Told = 5\nJOB A a.sub\n")
     (tmp_path / "my.config").write_text("DAGMAN_MAX_JOBS_IDLE = 10\n")
     driver = tmp_path / "condor_dagman"
     driver.write_text("#!/bin/sh\n")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(module.HTCondorException, match="DagmanPath"):
-        module.Submit.from_dag(str(dag))
     driver.chmod(0o755)
-    made = module.Submit.from_dag(str(dag), {"MaxIdle": 5, "force": True, "batch-name": "mine"})
+    options = {"MaxIdle": 5, "force": True, "batch-name": "mine", "PostRun": False, "AppendLines": "My.Two = 2\n"}
+    made = module.Submit.from_dag("my.dag", options | {"DagmanPath": str(driver), "ImportEnv": False})
     assert (made["universe"], made["executable"], made["MY.JobBatchName"]) == ("scheduler", str(driver), '"mine"')
-    assert f"-Dag {dag} " in made["arguments"] and "-MaxIdle 5 -force" in made["arguments"]
-    assert "-AutoRescue 1" in made["arguments"]
-    assert "_CONDOR_DAGMAN_USE_DIRECT_SUBMIT=False" in made["environment"]
+    assert "-Dag my.dag " in made["arguments"] and "-MaxIdle 5 -DontAlwaysRunPost" in made["arguments"]
+    assert "-AutoRescue 1" in made["arguments"] and "-import_env" not in made["arguments"]
     assert f"_CONDOR_DAGMAN_CONFIG_FILE={tmp_path / 'my.config'}" in made["environment"]
-    assert made["MY.Told"] == "5"
-    assert "SLOTWISE_*" in made["getenv"]
-    with pytest.raises(module.HTCondorException, match="former run"):
-        module.Submit.from_dag(str(dag))
+    assert (made["MY.Told"], made["MY.Two"]) == ("5", "2")
+    assert (tmp_path / "my.dag.condor.sub").exists()
+    own = module.Submit.from_dag("my.dag", {"UpdateSubmit": True})
+    assert own["executable"].endswith("condor_names/condor_dagman")
+    (tmp_path / "my.dag.lib.out").touch()
+    with pytest.raises(module.HTCondorException, match="already exists"):
+        module.Submit.from_dag("my.dag")
     with pytest.raises(module.HTCondorException, match="not an option"):
-        module.Submit.from_dag(str(dag), {"NoSuch": 1})
+        module.Submit.from_dag("my.dag", {"NoSuch": 1})
     with pytest.raises(module.HTCondorException, match="does not exist"):
         module.Submit.from_dag("nope.dag")
 

@@ -23,7 +23,7 @@ def script(path: Path, mode: int) -> None:
 
 def test_a_dag_that_can_run(tmp_path: Path) -> None:
     script(tmp_path / "p.sh", 0o755)
-    (tmp_path / "a.sub").write_text("queue\n")
+    (tmp_path / "a.sub").write_text("executable = /bin/true\nqueue\n")
     (tmp_path / "x.dag").write_text(
         "JOB A a.sub\nJOB B {\nexecutable = /bin/true\n}\nJOB C none.sub NOOP\nPARENT A B CHILD C\n"
         "SCRIPT PRE A p.sh $JOB\n"
@@ -70,8 +70,33 @@ def test_a_file_that_is_a_directory_or_missing(tmp_path: Path) -> None:
 
 
 def test_warnings_do_not_stop_a_dag(tmp_path: Path) -> None:
-    (tmp_path / "a.sub").write_text("queue\n")
+    (tmp_path / "a.sub").write_text("executable = /bin/true\nqueue\n")
     (tmp_path / "x.dag").write_text("JOB A a.sub\nVARS A k=1\nVARS A k=2\n")
     status, out, told = check(tmp_path, "x.dag")
     assert (status, out) == (0, "x.dag: no errors (nodes: 1, dependencies: 0)\n")
     assert told == ['WARNING: x.dag:3 VAR "k" is already defined in node "A"']
+
+
+def test_errors_in_submit_files_are_told_at_the_line_of_the_node(tmp_path: Path) -> None:
+    (tmp_path / "a.sub").write_text("executable = /bin/true\nrequest_memory =\nuniverse = nowhere\nqueue\n")
+    (tmp_path / "x.dag").write_text("# a comment\nJOB A a.sub\nJOB B a.sub\n")
+    status, _, told = check(tmp_path, "x.dag")
+    assert status == 1 and len(told) == 2
+    assert told[0].startswith("ERROR: x.dag:2 node A: a.sub:") and "nowhere" in told[0]
+
+
+def test_files_that_two_nodes_write_are_doubtful(tmp_path: Path) -> None:
+    head = "executable = /bin/true\ntransfer_executable = false\nrequest_memory = 1M\nrequest_disk = 1M\n"
+    (tmp_path / "a.sub").write_text(head + "output = out.$(part)\nerror = err.$(JOB)\nlog = x.log\nqueue\n")
+    (tmp_path / "b.sub").write_text(head + "transfer_output_files = result\noutput = o.$(Cluster)\n")
+    (tmp_path / "x.dag").write_text(
+        "JOB A a.sub\nJOB B a.sub\nJOB C a.sub\nVARS A part=1\nVARS B part=1\nVARS C part=2\n"
+        "JOB D b.sub\nJOB E b.sub\nJOB F b.sub\nJOB G b.sub NOOP\n"
+    )
+    status, out, told = check(tmp_path, "x.dag")
+    assert (status, out) == (0, "x.dag: no errors (nodes: 7, dependencies: 0)\n")
+    remedy = "(give it a name with $(JOB), which is the node's)"
+    assert told == [
+        f"WARNING: x.dag:2 nodes A, B write the same file out.1 {remedy}",
+        f"WARNING: x.dag:8 nodes D, E and 1 more write the same file result {remedy}",
+    ]

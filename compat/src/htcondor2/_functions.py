@@ -5,9 +5,15 @@ from __future__ import annotations
 import logging
 import sys
 import warnings
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from classad2 import ClassAd
+from slotwise import environment
+from slotwise.client import Schedd as SlotwiseSchedd
+from slotwise.dag import control, locate
+from slotwise.errors import SlotwiseError
+from slotwise.home import PoolHome
 from slotwise.release import CONDOR_VERSION, condor_platform
 from slotwise.wire.gen import common_pb2, daemon_pb2, daemon_pb2_grpc
 
@@ -15,6 +21,9 @@ from htcondor2 import _pool
 from htcondor2._enums import AdType, DaemonCommand, LogLevel
 from htcondor2._errors import HTCondorException
 from htcondor2._security import SecurityContext
+
+if TYPE_CHECKING:
+    from slotwise.dag.locate import Place
 
 _log = logging.getLogger("htcondor2")
 _NAMES = {
@@ -230,7 +239,7 @@ class Placementd(_Refused):
 
 
 class DAGMan:
-    """A workflow that condor_dagman drives: it is halted and resumed by a file, as its manual says."""
+    """The job that runs a DAG."""
 
     def __init__(self, dag_id: int) -> None:
         if not isinstance(dag_id, int):
@@ -239,20 +248,31 @@ class DAGMan:
 
     @property
     def dag_id(self) -> int:
-        """The cluster of the workflow's job."""
+        """The cluster of the DAG's job."""
         return self._dag_id
 
     def halt(self, reason: str | None = None, pause: bool | None = None) -> tuple[bool, str]:
-        """False, and what to do instead."""
-        return False, _DAGMAN
+        """Have the DAG begin nothing new: whether that was done, and what to say. ``pause`` is not followed."""
+        if pause:
+            return False, "DAGs are halted here, and not paused: leave pause out"
+        return self._tell(lambda place, _: control.halt(place, reason or ""), "Halted")
 
     def resume(self) -> tuple[bool, str]:
-        """False, and what to do instead."""
-        return False, _DAGMAN
+        """Have a halted DAG go on: whether that was done, and what there is to say."""
+        return self._tell(lambda place, env: control.resume(place, env, PoolHome.from_env(env).root), "Resumed")
 
-    def throttle(self, **limits: int) -> tuple[bool, str]:
-        """False, and what to do instead."""
-        return False, _DAGMAN
+    def _tell(self, act: Callable[[Place, Mapping[str, str]], None], done: str) -> tuple[bool, str]:
+        env = environment()
+        try:
+            with SlotwiseSchedd(env=env) as schedd:
+                found = schedd.query(f"ClusterId == {self._dag_id}", locate.ATTRIBUTES, limit=1)
+            if not found:
+                return False, f"No DAG found for ID {self._dag_id}."
+            act(locate.of_job(found[0]), env)
+        except SlotwiseError as error:
+            return False, str(error)
+        return True, f"{done} DAG {self._dag_id}"
 
-
-_DAGMAN = "this pool passes no calls on to condor_dagman: make, or remove, the file DAG_FILE.halt beside the DAG file"
+    def throttle(self, **limits: int) -> str:
+        """What to do instead."""
+        return "throttles are set when a DAG is submitted (-maxjobs, -maxidle), or by DAGMAN_ knobs"

@@ -55,7 +55,10 @@ COMMANDS: dict[str, Command] = {
         "slotwise.cli.jobs.transfer_data:main", "fetch results of jobs submitted with -spool", resident=True
     ),
     "wait": Command("slotwise.cli.jobs.wait:main", "wait for jobs by their event log"),
-    "dag": Command("slotwise.cli.jobs.dag.main:main", "DAGs of jobs: check, submit"),
+    "dag": Command(
+        "slotwise.cli.jobs.dag.main:main",
+        "DAGs of jobs: check, submit, status, why, graph, halt, resume, retry, skip, rescue",
+    ),
     "qsub": Command("slotwise.cli.jobs.qsub:main", "submit a batch script of PBS, Torque or SGE"),
     "evicted-files": Command("slotwise.cli.jobs.evicted_files:main", "what evicted runs have left for the next"),
     "watch-q": Command("slotwise.cli.jobs.watch_q:main", "follow jobs by their event logs"),
@@ -165,7 +168,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "qedit": (("slotwise qedit 12.3 RequestMemory 4096", "more memory at its next start"),),
     "tail": (("slotwise tail -f 12.3", "follow what a running job prints"),),
-    "dag": (("slotwise dag check diamond.dag", "everything that is wrong with a DAG file, with place and remedy"),),
+    "dag": (
+        ("slotwise dag check diamond.dag", "everything that is wrong with a DAG file, with place and remedy"),
+        ("slotwise dag status diamond.dag", "how far it is, what failed, and when the end is likely"),
+        ("slotwise dag why diamond.dag D", "what node D waits for, or what it failed of"),
+    ),
     "config": (
         ("slotwise config explain START", "what a knob is for, and where its value comes from"),
         ("slotwise config check", "what is wrong with the configuration"),

@@ -10,7 +10,8 @@
 :class:`Collector`, :class:`Negotiator` and :class:`Startd` talk to the other daemons. Each class has a twin for asyncio
 (:class:`AsyncSchedd`, ...) with the same calls as coroutines; many may be under way at once, and the schedd makes those
 that arrive together durable together. :class:`EventLog` reads job event logs, :class:`JobExecutor` runs Python calls as
-jobs. Ads come as an :class:`AdList`, which is a table in notebooks and makes frames for pandas and polars.
+jobs, :class:`Dag` makes and submits DAGs. Ads come as an :class:`AdList`, which is a table in notebooks and makes
+frames for pandas and polars.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from slotwise.client.ad_list import AdList
     from slotwise.client.collector import AsyncCollector, Collector
     from slotwise.client.convert import ActResult, SubmitResult
+    from slotwise.client.dag import Dag, DagJob, DagNode, NodeState, submit_dag
     from slotwise.client.descriptions import Description
     from slotwise.client.event_log import EventLog
     from slotwise.client.executor import JobExecutor, JobFailedError, JobFuture
@@ -39,6 +41,9 @@ _MODULES = {
     "AsyncSchedd": "schedd",
     "AsyncStartd": "startd",
     "Collector": "collector",
+    "Dag": "dag",
+    "DagJob": "dag",
+    "DagNode": "dag",
     "Description": "descriptions",
     "EventLog": "event_log",
     "JobExecutor": "executor",
@@ -46,9 +51,11 @@ _MODULES = {
     "JobFuture": "executor",
     "JobStatus": "waiting",
     "Negotiator": "negotiator",
+    "NodeState": "dag",
     "Schedd": "schedd",
     "Startd": "startd",
     "SubmitResult": "convert",
+    "submit_dag": "dag",
 }
 
 __all__ = [
@@ -59,6 +66,9 @@ __all__ = [
     "AsyncSchedd",
     "AsyncStartd",
     "Collector",
+    "Dag",
+    "DagJob",
+    "DagNode",
     "Description",
     "EventLog",
     "JobExecutor",
@@ -66,9 +76,11 @@ __all__ = [
     "JobFuture",
     "JobStatus",
     "Negotiator",
+    "NodeState",
     "Schedd",
     "Startd",
     "SubmitResult",
+    "submit_dag",
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from slotwise.dag import orders
 from slotwise.dag.options import DagOptions
 from slotwise.dag.submit_file import Names
 from slotwise.errors import UsageError
@@ -47,6 +48,7 @@ def clear_way(options: DagOptions, directory: Path, most: int) -> Iterator[str]:
                 f"ERROR: -dorescuefrom {options.do_rescue_from} specified, but rescue DAG file {name} does not exist!"
             )
     (directory / f"{options.primary}.halt").unlink(missing_ok=True)
+    (directory / orders.file_name(options.primary)).unlink(missing_ok=True)
     names = Names.of(options)
     made = (names.description, names.output, names.errors, names.log)
     if options.force:

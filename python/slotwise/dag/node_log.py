@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -16,6 +17,7 @@ from slotwise.model.job_events import Frame, Usage
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from slotwise.dag.orders import Order
     from slotwise.model.job_event_reader import Entry
 
 #: The events of a node's jobs that go into it: DAGManNodesMask.
@@ -24,6 +26,8 @@ MASK = "0,1,2,4,5,7,8,9,10,11,12,13,16,17,24,27,35,36"
 _NOOP_PROC = 2147483647
 _NOOP_HOST = "dummy-submit-for-noop-job"
 _NODE = "DAG Node: "
+#: The first line of an order's entry: its id, and what was done or why not.
+_ORDER = re.compile(r"DAG order ([0-9a-f]{12})(?: refused: (.*)|: (retry|skip|resume))")
 _FRAME = Frame(0, 0, "", 0)
 #: The end of a node that has no job, behind the head of its entry.
 _NOOP_ENDED = job_events.terminated(_FRAME, normal=True, code=0, usage=Usage()).removeprefix(_FRAME.head(5))
@@ -47,11 +51,15 @@ class NodeLog(Struct):
     owners: dict[tuple[int, int], int] = field(default_factory=dict)
     #: Nodes without a job that were submitted.
     noops: int = 0
+    #: Orders that have been dealt with, by id: why one was refused; "" for one that was carried out.
+    orders: dict[str, str] = field(default_factory=dict)
 
     def read(self, entry: Entry) -> Told | None:
         """What an entry says; None if it is of no node, or changes nothing."""
         if entry.number in (16, 34):
             return self._of_script(entry)
+        if entry.number == 8:
+            return self._of_order(entry)
         no_job = entry.cluster == 0 and entry.proc == _NOOP_PROC
         key = (0, entry.subproc) if no_job else (entry.cluster, 0)
         proc = 0 if no_job else entry.proc
@@ -85,6 +93,16 @@ class NodeLog(Struct):
             return Told(Happened("pre_skipped", node), 34, entry.cluster, entry.proc)
         return Told(Happened("post_ended", node, 0, _value(entry)), 16, entry.cluster, max(entry.proc, 0))
 
+    def _of_order(self, entry: Entry) -> Told | None:
+        found = _ORDER.fullmatch(entry.title)
+        if found is None:
+            return None
+        self.orders[found[1]] = found[2] or ""
+        node = self.find(_named(entry))
+        if node is None or found[3] not in ("retry", "skip"):
+            return None
+        return Told(Happened(found[3], node), 8, entry.cluster, entry.proc)
+
     def noop(self, name: str, when: str) -> str:
         """The entries of a node that has no job: its submission, and its end."""
         frame = self._next(when)
@@ -111,6 +129,13 @@ def post_ended(name: str, cluster: int, proc: int, value: int, when: str) -> str
     return f"{frame.head(16)}POST Script terminated.\n{how}    {_NODE}{name}\n{job_events.END}"
 
 
+def order(given: Order, when: str, refused: str = "") -> str:
+    """The entry that carries out an order of the user, or says why it is refused."""
+    said = f" refused: {refused}" if refused else f": {given.do}"
+    node = f"    {_NODE}{given.node}\n" if given.node else ""
+    return f"{Frame(0, _NOOP_PROC, when).head(8)}DAG order {given.id}{said}\n{node}{job_events.END}"
+
+
 def _named(entry: Entry) -> str:
     """The node that an entry names."""
     for line in entry.lines:
@@ -135,8 +160,9 @@ def _value(entry: Entry) -> int:
 
 #: How HTCondor calls the entries that tell something.
 _ULOG = {
-    0: "ULOG_SUBMIT", 1: "ULOG_EXECUTE", 4: "ULOG_JOB_EVICTED", 5: "ULOG_JOB_TERMINATED", 9: "ULOG_JOB_ABORTED",
-    12: "ULOG_JOB_HELD", 13: "ULOG_JOB_RELEASED", 16: "ULOG_POST_SCRIPT_TERMINATED", 34: "ULOG_PRESKIP",
+    0: "ULOG_SUBMIT", 1: "ULOG_EXECUTE", 4: "ULOG_JOB_EVICTED", 5: "ULOG_JOB_TERMINATED", 8: "ULOG_GENERIC",
+    9: "ULOG_JOB_ABORTED", 12: "ULOG_JOB_HELD", 13: "ULOG_JOB_RELEASED", 16: "ULOG_POST_SCRIPT_TERMINATED",
+    34: "ULOG_PRESKIP",
 }  # fmt: skip
 
 
@@ -145,4 +171,4 @@ def ulog_name(number: int) -> str:
     return _ULOG.get(number, str(number))
 
 
-__all__ = ["MASK", "NodeLog", "Told", "post_ended", "ulog_name"]
+__all__ = ["MASK", "NodeLog", "Told", "order", "post_ended", "ulog_name"]

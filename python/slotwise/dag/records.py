@@ -55,6 +55,8 @@ class Record(Struct):
             self._failed(f"HTCondor reported ULOG_JOB_ABORTED event for job proc ({cluster}.{proc}.0)")
         elif event.name == "held":
             self.holds += 1
+        elif event.name in ("retry", "skip"):
+            self.begin()
 
     def _failed(self, why: str) -> None:
         self.why = self.why or why

@@ -74,6 +74,19 @@ class RunOptions(Struct):
 def parse(args: Sequence[str]) -> RunOptions:
     """What the words of the runner's job say.
 
+    :raises UsageError: for words that are none of it, and for what only HTCondor's runner does.
+    """
+    options = read(args)
+    if options.submit_method == 0:
+        raise UsageError(
+            "-SubmitMethod 0 (condor_submit for each node) is HTCondor's", hint="leave it out, or use -dagman PATH"
+        )
+    return options
+
+
+def read(args: Sequence[str]) -> RunOptions:
+    """What the words of a runner's job say, Slotwise's or HTCondor's.
+
     :raises UsageError: for words that are none of it.
     """
     options = RunOptions()
@@ -93,10 +106,6 @@ def parse(args: Sequence[str]) -> RunOptions:
             raise UsageError(f"unknown option {word}", hint="condor_submit_dag writes those that there are")
     if not options.files:
         raise UsageError("no -Dag FILE is given", hint="submit DAGs with condor_submit_dag")
-    if options.submit_method == 0:
-        raise UsageError(
-            "-SubmitMethod 0 (condor_submit for each node) is HTCondor's", hint="leave it out, or use -dagman PATH"
-        )
     return options
 
 
@@ -115,4 +124,4 @@ def _set(options: RunOptions, sets: str, word: str, value: str) -> None:
         setattr(options, sets, value)
 
 
-__all__ = ["RunOptions", "parse"]
+__all__ = ["RunOptions", "parse", "read"]

@@ -55,7 +55,7 @@ class Runner:
         )
         self._path = shared.nodes_log
         self._entries = NodeLog(self._run.find)
-        self._asked = Asked(shared)
+        self._asked = Asked(shared, self._entries)
         self._scripts = NodeScripts(shared)
         self._submissions = Submissions(shared, schedd, again=plan.recovers)
         self._provisioner = Provisioner(shared, schedd)
@@ -142,6 +142,7 @@ class Runner:
         times = [at for part in parts if (at := part.next_at()) is not None]
         if self._settings.limits_submits:
             times.append(self._interval_at)
+        self._watch.follow(self._asked.path)
         self._watch.wait(max(0.0, min([self._settings.scan_s, *(at - time.monotonic() for at in times)])))
 
     def _take_signals(self, followed: FollowedLog) -> bool:
@@ -159,10 +160,10 @@ class Runner:
         effects += self._asked.look()
         if not effects:
             return False
-        if is_new := self._asked.is_halted and not was_halted:
+        if self._asked.is_halted and not was_halted:
             effects += self._submissions.withdraw()
         self._follow(effects, followed)
-        if is_new and self._exit is None:
+        if self._asked.is_halted != was_halted and self._exit is None:
             self._ad.tell(time.monotonic())  # a runner after this one takes it from there
         return True
 

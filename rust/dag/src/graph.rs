@@ -86,6 +86,10 @@ pub struct Node {
     pub retries: i32,
     /// UNLESS-EXIT; 0 without.
     pub unless: i32,
+    /// The file and line of the command that makes it; the file as messages name it.
+    pub file: u32,
+    /// The line.
+    pub line: u32,
     /// The level of files to which it belongs.
     pub(crate) scope: u32,
     /// Its place in [`Graph::extras`].
@@ -299,6 +303,14 @@ impl Graph {
     /// The parents of a node.
     pub fn parents(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
         self.parents.row(node).iter().map(|item| item & !WEAK)
+    }
+
+    /// The parents of a node, and whether each dependency is weak.
+    pub fn dependencies(&self, node: NodeId) -> impl Iterator<Item = (NodeId, bool)> {
+        self.parents
+            .row(node)
+            .iter()
+            .map(|item| (item & !WEAK, item & WEAK != 0))
     }
 
     /// How many parents a node has.

@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 use crate::command::{Rest, ScriptKind};
 use crate::graph::{Graph, Kind, NodeId};
 
+mod orders;
 mod settle;
 mod steps;
 mod texts;
@@ -130,6 +131,12 @@ pub enum Event {
     Halt,
     /// The DAG's job was removed.
     Remove,
+    /// What was halted goes on.
+    Resume,
+    /// The user wants a node that has failed to run once more.
+    Retry { node: NodeId },
+    /// The user wants a node to count as done.
+    Skip { node: NodeId },
 }
 
 /// Something to do.
@@ -155,6 +162,8 @@ pub enum Act {
     /// The DAG is over.
     Finish { exit: i32, status: DagStatus },
 }
+
+pub use orders::Order;
 
 /// How much may go on at once; 0 is no limit. DAGMAN_MAX_... and the options of condor_submit_dag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,6 +238,8 @@ struct State {
     pre_done: bool,
     /// Whether it counts among those done, and has told its children.
     counted: bool,
+    /// Whether its failure has told its weak children that it has ended.
+    weak_told: bool,
     attempts: u8,
     /// Its jobs are submitted on hold: they have failed for good.
     on_hold: bool,

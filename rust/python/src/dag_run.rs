@@ -2,7 +2,7 @@
 
 use ::dag::command::{Output, ScriptKind};
 use ::dag::graph::Kind;
-use ::dag::run::{Act, End, Event, Rules, Run, Status, Throttles};
+use ::dag::run::{Act, End, Event, Order, Rules, Run, Status, Throttles};
 use ::dag::{Graph, NodeId};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -89,6 +89,9 @@ fn event(name: &str, node: NodeId, number: u32, value: i32) -> PyResult<Event> {
         "interval" => Event::Interval,
         "halt" => Event::Halt,
         "remove" => Event::Remove,
+        "resume" => Event::Resume,
+        "retry" => Event::Retry { node },
+        "skip" => Event::Skip { node },
         _ => return Err(PyValueError::new_err(format!("no event {name:?}"))),
     })
 }
@@ -285,6 +288,37 @@ impl DagRun {
             queued,
             held,
         ))
+    }
+
+    /// The parents of a node, and whether each dependency is weak.
+    fn dependencies(&self, node: NodeId) -> PyResult<Vec<(NodeId, bool)>> {
+        self.check(node)?;
+        Ok(self.graph().dependencies(node).collect())
+    }
+
+    /// The file and line of the command that makes a node.
+    fn place(&self, node: NodeId) -> PyResult<(&str, u32)> {
+        self.check(node)?;
+        let graph = self.graph();
+        let about = &graph.nodes[node as usize];
+        Ok((graph.text(about.file), about.line))
+    }
+
+    /// The throttled category of a node: its name, how many of its nodes are submitted, and how many may be.
+    fn category(&self, node: NodeId) -> PyResult<Option<(&str, usize, i32)>> {
+        self.check(node)?;
+        Ok(self.run.category_of(node))
+    }
+
+    /// Why an order ("retry" or "skip") cannot be carried out now; None if it can.
+    fn refusal(&self, order: &str, node: NodeId) -> PyResult<Option<&'static str>> {
+        self.check(node)?;
+        let order = match order {
+            "retry" => Order::Retry,
+            "skip" => Order::Skip,
+            _ => return Err(PyValueError::new_err(format!("no order {order:?}"))),
+        };
+        Ok(self.run.refusal(order, node))
     }
 
     fn is_on_hold(&self, node: NodeId) -> bool {

@@ -50,7 +50,7 @@ class DAGWriter:
             (directory / NOOP_SUBMIT_FILE_NAME).touch()
         if self.dag.dagman_config:
             knobs = "\n".join(f"{name} = {value}" for name, value in self.dag.dagman_config.items())
-            (directory / CONFIG_FILE_NAME).write_text(knobs + "\n")
+            (directory / CONFIG_FILE_NAME).write_text(knobs)
         return path
 
     def yield_dag_file_lines(self) -> Iterator[str]:

@@ -12,13 +12,13 @@ from collections.abc import Iterable
 
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.parser import Parser
-from slotwise.cli.htcondor import daemons, eventlog, job, jobset, refused
+from slotwise.cli.htcondor import daemons, dag, eventlog, job, jobset, refused
 from slotwise.cli.htcondor.verb import Call, Noun
 from slotwise.errors import SlotwiseError, UsageError
 from slotwise.release import CONDOR_VERSION
 
 NOUNS: dict[str, Noun] = {
-    "dag": refused.DAG,
+    "dag": dag.NOUN,
     "job": job.NOUN,
     "jobset": jobset.NOUN,
     "eventlog": eventlog.NOUN,

@@ -18,12 +18,15 @@ def _noun(text: str, why: str, remedy: str, *verbs: str) -> Noun:
     return Noun(text, {name: Verb("Not available", refuse, None) for name in verbs})
 
 
-DAG = _noun(
-    "HTCondor DAGs; not available",
-    "Slotwise has no DAGMan of its own",
-    "HTCondor's runs here as it is: `condor_submit_dag x.dag`",
-    *("submit", "status", "halt", "resume", "histogram", "throttle", "resources"),
-)
+def refusing(remedy: str) -> Verb:
+    """A verb that is not there, of a noun that is."""
+
+    def refuse(options: Namespace, call: Call) -> None:
+        raise UsageError("Slotwise has not this verb", hint=remedy)
+
+    return Verb("Not available", refuse, None)
+
+
 CREDENTIAL = _noun(
     "Credentials of jobs; not available",
     "Slotwise has no daemon that keeps credentials",

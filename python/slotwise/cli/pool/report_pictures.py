@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slotwise.cli.pool.report_tables import number, span
+from slotwise.cli.pool.report_tables import number
 from slotwise.cli.render.picture import COLOURS, figure, label_places, numbers, open_frame, plain
+from slotwise.cli.render.times import span
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

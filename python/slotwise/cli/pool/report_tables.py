@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import asdict
 
 from slotwise.cli.render.table import Column, table
+from slotwise.cli.render.times import span
 
 if TYPE_CHECKING:
     from slotwise.analysis.fairness import Fairness
@@ -181,12 +182,3 @@ def waits_record(found: Waits) -> dict[str, object]:
         "rows": [record(row) for row in found.rows],
         "all": record(found.all) if found.all else None,
     }
-
-
-def span(seconds: float) -> str:
-    """A length of time in the largest unit that fits: ``45s``, ``12m``, ``3.5h``, ``2.1d``."""
-    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= length:
-            value = seconds / length
-            return f"{value:.1f}".removesuffix(".0") + unit if value < 9.95 else f"{value:.0f}{unit}"
-    return f"{seconds:.0f}s"

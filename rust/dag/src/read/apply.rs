@@ -278,6 +278,8 @@ impl Reader<'_> {
             priority: 0,
             retries: 0,
             unless: 0,
+            file: NONE,
+            line: 0,
             scope: scope as u32,
             extra: NONE,
             vars: NONE,
@@ -285,11 +287,13 @@ impl Reader<'_> {
         self.add(&full, node, scope)
     }
 
-    pub(super) fn add(&mut self, full: &str, node: Node, scope: usize) -> Step {
+    pub(super) fn add(&mut self, full: &str, mut node: Node, scope: usize) -> Step {
         if self.out.graph.nodes.len() >= limits::NODES {
             return self.bound(&format!("{} nodes", limits::NODES));
         }
         self.has_room(full.len())?;
+        node.file = self.out.graph.texts.intern(&self.label);
+        node.line = self.line;
         let graph = &mut self.out.graph;
         let (place, what) = match node.kind {
             Kind::Final => (&mut graph.last, "final"),

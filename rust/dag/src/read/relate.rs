@@ -44,6 +44,8 @@ impl Reader<'_> {
                 priority: 0,
                 retries: 0,
                 unless: 0,
+                file: NONE,
+                line: 0,
                 scope: scope as u32,
                 extra: NONE,
                 vars: NONE,

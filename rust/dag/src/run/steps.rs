@@ -42,6 +42,9 @@ impl Run {
                 }
             }
             Event::Remove => self.shut_down(2, DagStatus::Removed, self.rules.remove_jobs),
+            Event::Resume => self.resume(),
+            Event::Retry { node } => self.order(super::Order::Retry, node),
+            Event::Skip { node } => self.order(super::Order::Skip, node),
         }
     }
 
@@ -49,20 +52,15 @@ impl Run {
     fn catch_up(&mut self, event: &Event) {
         match *event {
             Event::Submit { node, .. } if !self.jobs.contains_key(&node) => {
-                self.begin_late_final(node);
-                let status = self.states[node as usize].status;
-                let waits = self.withdraw(node, ScriptKind::Pre);
-                if waits {
-                    self.counts.pre -= 1;
-                    self.states[node as usize].pre_done = true;
-                }
-                let place = self.place(node);
-                if self.ready.get(&place) == Some(&node) {
-                    self.ready.remove(&place);
-                } else if !waits || status != Status::PreRun {
-                    return; // it could not have been submitted by this DAG
-                }
-                self.enter(node);
+                self.begin_late_submission(node);
+            }
+            Event::Refused { node, .. } => self.begin_late_submission(node),
+            Event::Script {
+                node,
+                kind: ScriptKind::Pre,
+                ..
+            } => {
+                self.withdraw(node, ScriptKind::Pre);
             }
             Event::PreSkipped { node } => {
                 self.begin_late_final(node);
@@ -82,6 +80,26 @@ impl Run {
         }
     }
 
+    fn begin_late_submission(&mut self, node: NodeId) {
+        self.begin_late_final(node);
+        let status = self.states[node as usize].status;
+        let waits = self.withdraw(node, ScriptKind::Pre);
+        if waits {
+            self.counts.pre -= 1;
+            self.states[node as usize].pre_done = true;
+        }
+        // Without either it could not have been submitted by this DAG.
+        if self.leave_queue(node) || (waits && status == Status::PreRun) {
+            self.enter(node);
+        }
+    }
+
+    /// Take a node out of those that wait for their submission; false if it is none of them.
+    pub(super) fn leave_queue(&mut self, node: NodeId) -> bool {
+        let place = self.place(node);
+        self.ready.get(&place) == Some(&node) && self.ready.remove(&place).is_some()
+    }
+
     fn begin_late_final(&mut self, node: NodeId) {
         if self.graph.last == Some(node) && !self.final_begun {
             self.begin_final();
@@ -89,7 +107,7 @@ impl Run {
     }
 
     /// Take a node out of those that wait for a script; false if it is none of them.
-    fn withdraw(&mut self, node: NodeId, kind: ScriptKind) -> bool {
+    pub(super) fn withdraw(&mut self, node: NodeId, kind: ScriptKind) -> bool {
         let waiting = &mut self.waiting[kind as usize];
         let place = waiting.iter().position(|one| *one == node);
         place.and_then(|place| waiting.remove(place)).is_some()
@@ -118,7 +136,7 @@ impl Run {
         }
     }
 
-    fn enqueue(&mut self, node: NodeId, front: bool) {
+    pub(super) fn enqueue(&mut self, node: NodeId, front: bool) {
         let turn = if front {
             self.turns.0 -= 1;
             self.turns.0
@@ -211,11 +229,9 @@ impl Run {
     }
 
     fn refused(&mut self, node: NodeId, for_good: bool) {
-        if self.jobs.remove(&node).is_none() {
+        if !self.take_back(node) {
             return;
         }
-        self.pending = self.pending.saturating_sub(1);
-        self.count_node(node, false);
         let state = &mut self.states[node as usize];
         if !for_good && state.attempts < self.rules.submit_attempts {
             state.status = Status::Ready;
@@ -231,13 +247,21 @@ impl Run {
         }
     }
 
+    /// A node whose submission no event has told has no jobs after all; false if it was not submitted.
+    pub(super) fn take_back(&mut self, node: NodeId) -> bool {
+        let was = self.jobs.remove(&node).is_some();
+        if was {
+            self.pending = self.pending.saturating_sub(1);
+            self.count_node(node, false);
+        }
+        was
+    }
+
     /// A node waits again, unless the DAG is over but for its FINAL node.
     fn withdrawn(&mut self, node: NodeId) {
-        if self.jobs.remove(&node).is_none() {
+        if !self.take_back(node) {
             return;
         }
-        self.pending = self.pending.saturating_sub(1);
-        self.count_node(node, false);
         let state = &mut self.states[node as usize];
         state.attempts = state.attempts.saturating_sub(1);
         if self.final_begun {
@@ -387,6 +411,9 @@ impl Run {
     }
 
     fn pre_ended(&mut self, node: NodeId, end: End) {
+        if self.states[node as usize].status != Status::PreRun {
+            return;
+        }
         self.free(ScriptKind::Pre);
         self.counts.pre = self.counts.pre.saturating_sub(1);
         let result = end.value();
@@ -498,10 +525,11 @@ impl Run {
         self.count_failed(node);
         let children: Vec<(NodeId, bool)> = self.graph.children(node).collect();
         let mut futile = Vec::new();
+        let told = std::mem::replace(&mut self.states[node as usize].weak_told, true);
         for (child, weak) in children {
-            if weak {
+            if weak && !told {
                 self.parent_ended(child, true);
-            } else {
+            } else if !weak {
                 futile.push(child);
             }
         }
@@ -536,9 +564,12 @@ impl Run {
             return;
         }
         self.counts.done += 1;
-        let children: Vec<NodeId> = self.graph.children(node).map(|(child, _)| child).collect();
-        for child in children {
-            self.parent_ended(child, start);
+        let told = state.weak_told;
+        let children: Vec<(NodeId, bool)> = self.graph.children(node).collect();
+        for (child, weak) in children {
+            if !(weak && told) {
+                self.parent_ended(child, start);
+            }
         }
     }
 

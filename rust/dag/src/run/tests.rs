@@ -559,6 +559,160 @@ fn a_final_node_that_a_former_runner_began_is_not_begun_again() {
     assert_eq!(run.status_of(node), Status::Submitted);
 }
 
+// ------------------------------------------------------------------------------------------------------- orders
+
+/// A run in which events are told one by one.
+fn begun(text: &str) -> Run {
+    let mut run = Run::new(graph(text), Rules::default());
+    run.begin();
+    run
+}
+
+fn end(run: &mut Run, name: &str, status: i32) -> Vec<Act> {
+    let node = run.graph().find(name).unwrap();
+    run.handle(&Event::Submit { node, proc: 0 });
+    run.handle(&Event::Terminated {
+        node,
+        proc: 0,
+        end: End::Exit(status),
+    })
+}
+
+fn statuses(run: &Run) -> Vec<Status> {
+    let order = run.graph().order.clone();
+    order.iter().map(|node| run.status_of(*node)).collect()
+}
+
+const SIDE: &str =
+    "JOB A a\nJOB B b\nJOB C c\nJOB D d\nJOB L l\nPARENT A CHILD B\nPARENT B C CHILD D\n";
+
+#[test]
+fn a_failed_node_that_is_retried_revives_what_only_it_had_made_futile() {
+    let mut run = begun(SIDE);
+    let (a, b) = (
+        run.graph().find("A").unwrap(),
+        run.graph().find("B").unwrap(),
+    );
+    end(&mut run, "C", 1);
+    end(&mut run, "A", 1);
+    assert_eq!(run.counts().futile, 2);
+    let acts = run.handle(&Event::Retry { node: a });
+    assert_eq!(acts, [Act::Submit { node: a }]);
+    use Status::{Error, Futile, Ready, Submitted};
+    assert_eq!(statuses(&run), [Submitted, Ready, Error, Futile, Submitted]);
+    assert_eq!((run.counts().failed, run.counts().futile), (1, 1));
+    assert_eq!(run.status(), DagStatus::NodeFailed);
+    assert_eq!(end(&mut run, "A", 0), [Act::Submit { node: b }]);
+    let c = run.graph().find("C").unwrap();
+    run.handle(&Event::Retry { node: c });
+    assert_eq!(run.status(), DagStatus::Ok);
+    end(&mut run, "C", 0);
+    end(&mut run, "B", 0);
+    end(&mut run, "L", 0);
+    let acts = end(&mut run, "D", 0);
+    assert_eq!(
+        acts.last(),
+        Some(&Act::Finish {
+            exit: 0,
+            status: DagStatus::Ok
+        })
+    );
+}
+
+#[test]
+fn a_skipped_node_counts_as_done_whatever_it_waited_for() {
+    for failed_first in [true, false] {
+        let mut run = begun(SIDE);
+        let b = run.graph().find("B").unwrap();
+        if failed_first {
+            end(&mut run, "A", 1);
+        }
+        assert_eq!(run.handle(&Event::Skip { node: b }), []);
+        assert_eq!(run.status_of(b), Status::Done);
+        let d = run.graph().find("D").unwrap();
+        assert_eq!(end(&mut run, "C", 0), [Act::Submit { node: d }]);
+    }
+}
+
+#[test]
+fn weak_children_are_told_once_that_their_parent_has_ended() {
+    let mut run =
+        begun("JOB A a\nJOB B b\nJOB C c\nJOB L l\nWEAK PARENT A CHILD C\nPARENT B CHILD C\n");
+    let (a, c) = (
+        run.graph().find("A").unwrap(),
+        run.graph().find("C").unwrap(),
+    );
+    end(&mut run, "A", 1);
+    run.handle(&Event::Retry { node: a });
+    assert_eq!(end(&mut run, "A", 0), [], "C still waits for B");
+    assert_eq!(end(&mut run, "B", 0), [Act::Submit { node: c }]);
+}
+
+#[test]
+fn orders_that_cannot_be_carried_out_change_nothing() {
+    let mut run = begun(SIDE);
+    let node = |run: &Run, name: &str| run.graph().find(name).unwrap();
+    let a = node(&run, "A");
+    let before = statuses(&run);
+    assert!(run.refusal(Order::Skip, a).unwrap().contains("queue"));
+    assert!(
+        run.refusal(Order::Retry, node(&run, "D"))
+            .unwrap()
+            .contains("not failed")
+    );
+    for event in [Event::Retry { node: a }, Event::Skip { node: a }] {
+        assert_eq!(run.handle(&event), []);
+    }
+    assert_eq!(statuses(&run), before);
+    end(&mut run, "A", 0);
+    assert_eq!(run.refusal(Order::Retry, a), Some("it is done"));
+}
+
+#[test]
+fn a_halted_dag_goes_on_with_what_was_withdrawn() {
+    let mut run = begun("JOB A a\nJOB B b\nJOB C c\nPARENT A CHILD C\n");
+    let (b, c) = (
+        run.graph().find("B").unwrap(),
+        run.graph().find("C").unwrap(),
+    );
+    run.handle(&Event::Halt);
+    assert_eq!(run.handle(&Event::Withdrawn { node: b }), []);
+    assert_eq!((run.counts().queued, run.status()), (1, DagStatus::Halted));
+    assert_eq!(run.handle(&Event::Resume), [Act::Submit { node: b }]);
+    assert_eq!(run.status(), DagStatus::Ok);
+    assert_eq!(end(&mut run, "A", 0), [Act::Submit { node: c }]);
+}
+
+#[test]
+fn refusals_and_pre_scripts_of_a_former_runner_can_be_told() {
+    let mut run = Run::new(
+        graph("JOB A a\nSCRIPT PRE A p\nRETRY A 1\nJOB B b\nJOB C c\nPARENT B CHILD C\n"),
+        Rules::default(),
+    );
+    run.begin_recovery();
+    let (a, b) = (
+        run.graph().find("A").unwrap(),
+        run.graph().find("B").unwrap(),
+    );
+    let fails = Event::Script {
+        node: a,
+        kind: ScriptKind::Pre,
+        end: End::Exit(3),
+    };
+    run.handle(&fails);
+    assert_eq!((run.status_of(a), run.retries_of(a)), (Status::PreRun, 1));
+    run.handle(&fails);
+    run.handle(&Event::Refused {
+        node: b,
+        for_good: true,
+    });
+    assert_eq!(
+        statuses(&run),
+        [Status::Error, Status::Error, Status::Futile]
+    );
+    assert_eq!(run.counts().failed, 2);
+}
+
 #[test]
 fn so_many_nodes_are_submitted_in_an_interval() {
     let rules = Rules {

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from slotwise.cli.common.parser import Parser
+from slotwise.cli.jobs.dag import node_doubts
 from slotwise.dag import reading
 from slotwise.dag.reading import ReadOptions
 
@@ -30,6 +31,24 @@ def main(args: list[str], inv: Invocation) -> int:
     if options is None:
         return 0
     dag, found = look(options.files, inv, use_dag_dir=options.usedagdir)
+    if tell(dag, found, inv):
+        return 1
+    inv.out(f"{' '.join(options.files)}: no errors (nodes: {dag.node_count}, dependencies: {dag.edge_count})")
+    return 0
+
+
+def look(files: Sequence[str], inv: Invocation, *, use_dag_dir: bool) -> tuple[DagData, list[Problem]]:
+    """Read a DAG's files, and say what is wrong with them, with what they name, and with the nodes' jobs."""
+    dag = reading.read(files, read_options(inv, inv.knobs(), use_dag_dir=use_dag_dir))
+    found = reading.problems(dag)
+    if dag.is_valid:
+        found += reading.doubts(dag, files, inv.cwd)
+        found += node_doubts.doubts(dag, files, inv)
+    return dag, found
+
+
+def tell(dag: DagData, found: Sequence[Problem], inv: Invocation) -> int:
+    """Print what is wrong; gives the number of errors."""
     for problem in found:
         inv.err(str(problem))
     if dag.more_errors:
@@ -37,18 +56,7 @@ def main(args: list[str], inv: Invocation) -> int:
     errors = sum(problem.severity == "error" for problem in found) + dag.more_errors
     if errors:
         inv.err(f"{errors} error{'s' if errors > 1 else ''}; nothing can run until they are mended")
-        return 1
-    inv.out(f"{' '.join(options.files)}: no errors (nodes: {dag.node_count}, dependencies: {dag.edge_count})")
-    return 0
-
-
-def look(files: Sequence[str], inv: Invocation, *, use_dag_dir: bool) -> tuple[DagData, list[Problem]]:
-    """Read a DAG's files, and say what is wrong with them and with what they name."""
-    dag = reading.read(files, read_options(inv, inv.knobs(), use_dag_dir=use_dag_dir))
-    found = reading.problems(dag)
-    if dag.is_valid:
-        found += reading.doubts(dag, files, inv.cwd)
-    return dag, found
+    return errors
 
 
 def read_options(inv: Invocation, knobs: Config, *, use_dag_dir: bool) -> ReadOptions:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slotwise.cli.common import verbs
-from slotwise.cli.jobs.dag import check, submit
+from slotwise.cli.jobs.dag import check, graph, order, rescue, status, submit, why
 
 if TYPE_CHECKING:
     from slotwise.cli.common.invocation import Invocation
 
-_VERBS = {"check": check.main, "submit": submit.main}
+_VERBS = {
+    "check": check.main, "submit": submit.main, "status": status.main, "why": why.main, "graph": graph.main,
+    "halt": order.halt, "resume": order.resume, "retry": order.retry, "skip": order.skip, "rescue": rescue.main,
+}  # fmt: skip
 
 
 def main(args: list[str], inv: Invocation) -> int:

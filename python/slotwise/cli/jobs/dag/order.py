@@ -1,0 +1,139 @@
+"""``slotwise dag halt``, ``resume``, ``retry`` and ``skip``: what a user orders of a DAG."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from slotwise import durable_files
+from slotwise.cli.common.parser import Parser
+from slotwise.cli.jobs.dag import named
+from slotwise.dag import control, leftovers, orders, rescue_edits
+from slotwise.dag.options import DagOptions
+from slotwise.dag.orders import Do
+from slotwise.errors import HostError, UsageError
+
+if TYPE_CHECKING:
+    from slotwise.cli.common.invocation import Invocation
+    from slotwise.dag.locate import Place
+    from slotwise.dag.replay import View
+
+
+def halt(args: list[str], inv: Invocation) -> int:
+    """No new jobs and PRE scripts begin."""
+    place = _named(
+        "halt",
+        "Has a DAG begin no new jobs and PRE scripts. Jobs that run, and POST scripts, go on. When nothing runs any "
+        "more the DAG ends with a rescue file, unless it is resumed before.",
+        args, inv,
+    )  # fmt: skip
+    if place is not None:
+        control.halt(place)
+        inv.out(f"Halted {_shown(place)}")
+    return 0
+
+
+def resume(args: list[str], inv: Invocation) -> int:
+    """A halted DAG goes on."""
+    place = _named("resume", "Has a DAG that was halted go on.", args, inv)
+    if place is not None:
+        control.resume(place, inv.env, inv.home.root)
+        inv.out(f"Resumed {_shown(place)}")
+    return 0
+
+
+def _named(verb: str, text: str, args: list[str], inv: Invocation) -> Place | None:
+    parser = Parser(inv, f"dag {verb}", text)
+    named.add_argument(parser)
+    options = parser.take(args)
+    return None if options is None else named.place(options.dag, inv)
+
+
+def _shown(place: Place) -> str:
+    return f"DAG {place.cluster} [{place.primary}]" if place.cluster else f"DAG [{place.primary}]"
+
+
+def retry(args: list[str], inv: Invocation) -> int:
+    """Nodes that failed run once more."""
+    return _nodes(
+        Do.RETRY,
+        "Runs nodes that failed once more, in a DAG that is running; nodes that could never run for them can again. "
+        "In a DAG that has ended, nodes that are done are taken out of its last rescue file, so that the next "
+        "submission runs them again; nodes that failed are run again anyway.",
+        args, inv,
+    )  # fmt: skip
+
+
+def skip(args: list[str], inv: Invocation) -> int:
+    """Nodes count as done."""
+    return _nodes(
+        Do.SKIP,
+        "Has nodes count as done, so that their children can start: nodes that failed or have not begun. In a DAG that "
+        "has ended they are marked in its last rescue file.",
+        args, inv,
+    )  # fmt: skip
+
+
+def _nodes(do: Do, text: str, args: list[str], inv: Invocation) -> int:
+    parser = Parser(inv, f"dag {do}", text)
+    named.add_argument(parser)
+    parser.add_argument("nodes", nargs="+", metavar="NODE", help="nodes by name; of splices with their names: S+A")
+    options = parser.take(args)
+    if options is None:
+        return 0
+    view = named.view(options.dag, inv)
+    numbers = [view.number(name) for name in dict.fromkeys(options.nodes)]
+    if view.state in ("ended", "not run yet"):
+        return _in_rescue_file(do, view, numbers, inv)
+    control.need_ours(view.place)
+    refused = {number: why for number in numbers if (why := view.run.refusal(do, number))}
+    for number, why in refused.items():
+        inv.err(f"{view.run.name(number)}: {why}")
+    if refused:
+        inv.err("Nothing was ordered.")
+        return 1
+    given = orders.new(view.place.cluster, do, (view.run.name(number) for number in numbers))
+    log = view.place.nodes_log(view.settings.nodes_log)
+    answers = control.give(view.place, given, log, control.PATIENCE_S if view.is_running else 0.0)
+    if not view.is_running:
+        inv.out("Ordered; it is carried out when the DAG's job runs again.")
+        return 0
+    failed = False
+    for one in given:
+        answer = answers.get(one.id)
+        if answer is None:
+            inv.err(f"{one.node}: the runner has not answered yet; its order stands")
+        elif answer:
+            inv.err(f"{one.node}: {answer}")
+        else:
+            inv.out(f"{one.node}: {'runs once more' if do == Do.RETRY else 'counts as done'}")
+        failed = failed or bool(answer is None or answer)
+    return int(failed)
+
+
+def _in_rescue_file(do: Do, view: View, numbers: list[int], inv: Invocation) -> int:
+    """Edit the last rescue file of a DAG that has ended."""
+    place = view.place
+    if not view.newest_rescue:
+        raise UsageError(
+            f"{place.primary} has no rescue file: submitted, it runs all its nodes",
+            hint="write `DONE NODE` into the DAG file to have it skip one",
+        )
+    path = place.directory / leftovers.rescue_name(DagOptions(files=list(place.options.files)), view.newest_rescue)
+    names = [view.run.name(number) for number in numbers]
+    try:
+        text = path.read_text(errors="surrogateescape")
+    except OSError as error:
+        raise HostError(f"cannot read {path}: {error.strerror}") from None
+    made, changed = rescue_edits.skip(text, names) if do == Do.SKIP else rescue_edits.retry(text, names)
+    if changed:
+        fresh = path.with_name(f"{path.name}.new")
+        try:
+            fresh.write_text(made, errors="surrogateescape")
+            durable_files.replace(fresh, path)
+        except OSError as error:
+            raise HostError(f"cannot write {path}: {error.strerror}") from None
+    for name in names:
+        said = "counts as done" if do == Do.SKIP else "runs"
+        already = "" if name in changed else "; it did so already"
+        inv.out(f"{name}: {said} when {place.primary} is submitted again ({path.name}){already}")
+    return 0
