@@ -181,7 +181,12 @@ fn finish_start(spec: &Spec, report: &OwnedFd, parent: i32, account: u64) -> ! {
         io::ErrorKind::NotFound => missing_interpreter(&spec.exe),
         _ => None,
     };
-    fail_as(report, Stage::Exec, &error, &interpreter.unwrap_or_default())
+    fail_as(
+        report,
+        Stage::Exec,
+        &error,
+        &interpreter.unwrap_or_default(),
+    )
 }
 
 /// What is wrong with a script that is there and cannot be executed all the same, in HTCondor's words; read with the
@@ -190,10 +195,18 @@ fn missing_interpreter(exe: &CString) -> Option<Vec<u8>> {
     use std::io::Read;
     let mut head = Vec::new();
     let path = std::ffi::OsStr::from_bytes(exe.as_bytes());
-    std::fs::File::open(path).ok()?.take(1024).read_to_end(&mut head).ok()?;
+    std::fs::File::open(path)
+        .ok()?
+        .take(1024)
+        .read_to_end(&mut head)
+        .ok()?;
     let line = head.strip_prefix(b"#!")?.trim_ascii_start();
     let word = line.split(u8::is_ascii_whitespace).next()?;
-    let text = [b"invalid interpreter (".as_slice(), word, b") specified on first line of script"];
+    let text = [
+        b"invalid interpreter (".as_slice(),
+        word,
+        b") specified on first line of script",
+    ];
     Some(text.concat())
 }
 

@@ -93,8 +93,13 @@ fn read_whole(report: RawFd, buffer: &mut [u8]) -> bool {
     let mut got = 0;
     while got < buffer.len() {
         // SAFETY: the rest of the buffer is as long as said.
-        let more =
-            unsafe { libc::read(report, buffer[got..].as_mut_ptr().cast(), buffer.len() - got) };
+        let more = unsafe {
+            libc::read(
+                report,
+                buffer[got..].as_mut_ptr().cast(),
+                buffer.len() - got,
+            )
+        };
         if more < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EINTR) {
             continue;
         }
