@@ -109,7 +109,17 @@ def hold_up(milliseconds: float) -> None:
     """
     with tempfile.TemporaryDirectory(prefix="sw-") as directory:
         library = Path(directory) / "slow_flushes.so"
-        command = ["cc", "-shared", "-fPIC", f"-DDELAY_US={int(1000 * milliseconds)}", "-o", str(library), "-x", "c", "-"]
+        command = [
+            "cc",
+            "-shared",
+            "-fPIC",
+            f"-DDELAY_US={int(1000 * milliseconds)}",
+            "-o",
+            str(library),
+            "-x",
+            "c",
+            "-",
+        ]
         subprocess.run(command, input=_SLOW_FLUSHES, text=True, check=True)
         environment = os.environ | {"LD_PRELOAD": str(library)}
         again = [sys.executable, *sys.argv, "--flush-takes", "0"]

@@ -17,7 +17,6 @@ from slotwise.config import home_of
 from slotwise.daemon import lock, process
 from slotwise.daemon.spawn import as_started
 from slotwise.errors import HostError
-from slotwise.home import PoolHome
 from slotwise.master.forkserver import READY_FD, SPAWNER_FD
 
 _log = logging.getLogger(__name__)

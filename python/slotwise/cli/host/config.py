@@ -12,7 +12,6 @@ from slotwise.cli.common import verbs
 from slotwise.cli.host import config_changes, daemon_config
 from slotwise.cli.host.config_options import add_daemons, daemon_of, load_for, verb_parser
 from slotwise.errors import ConfigError, SlotwiseError, UsageError
-from slotwise.home import PoolHome
 
 if TYPE_CHECKING:
     from argparse import Namespace

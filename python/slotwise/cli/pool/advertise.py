@@ -22,7 +22,8 @@ from slotwise.wire.status import to_error
 _KINDS = {**COMMAND_WORDS, "AD_GENERIC": ""}
 _OPTIONS = [
     *(Option(name, least) for name, least in (
-        ("help", 1), ("tcp", 1), ("udp", 1), ("multiple", 1), ("with-ack", 1), ("debug", 1), ("version", 1), ("json", 1))),
+        ("help", 1), ("tcp", 1), ("udp", 1), ("multiple", 1), ("with-ack", 1), ("debug", 1), ("version", 1),
+        ("json", 1))),
     Option("pool", 1, 1),
 ]  # fmt: skip
 USAGE = """usage: slotwise advertise [-pool HOST:PORT] [-multiple] [--json] COMMAND [FILE]
