@@ -30,7 +30,7 @@ _REFUSED = {
 }
 USAGE = """usage: condor_master [-f] [-config FILE] [-name NAME] [-pidfile FILE]
        condor_master -kill FILE
-  -f               in the foreground; otherwise in the background, where it goes on when all daemons answer, as `slotwise up`
+  -f               in the foreground; otherwise in the background, and this ends when all daemons answer
   -config FILE     the configuration, in place of CONDOR_CONFIG
   -name NAME       MASTER_NAME
   -pidfile FILE    the master's process id is written there

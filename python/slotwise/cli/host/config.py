@@ -226,6 +226,7 @@ def check(args: list[str], inv: Invocation) -> int:
     if options is None:
         return 0
     from slotwise.config import check as check_config
+    from slotwise.config import home_of
     from slotwise.daemon import preflight
 
     config = load_for(options, inv)
