@@ -55,8 +55,8 @@ def main(args: list[str], inv: Invocation) -> int:
     if parsed.has("kill"):
         return _end(str(parsed.value("kill")), inv)
     env = dict(inv.env)
-    if name := parsed.value("name"):
-        env["_CONDOR_MASTER_NAME"] = name
+    if master := parsed.value("name"):
+        env["_CONDOR_MASTER_NAME"] = master
     config = parsed.value("config")
     if config:
         env["CONDOR_CONFIG"] = str(inv.path(config))
