@@ -310,9 +310,9 @@ def test_ads_of_any_kind_are_advertised_and_taken_back(pool: Pool, tmp_path: Pat
     assert pool.run("status", "-license", "-af", "Name").stdout == "ansys\n"
     sent = pool.run("advertise", "--json", "-multiple", "UPDATE_LICENSE_AD", "ads", cwd=tmp_path)
     assert json.loads(sent.stdout) == {"sent": 2, "refused": []}
-    (tmp_path / "nameless").write_text("Seats = 1\n")
-    refused = pool.run("advertise", "--json", "UPDATE_LICENSE_AD", "nameless", cwd=tmp_path, check=False)
-    assert refused.returncode == 1 and "Name" in json.loads(refused.stdout)["refused"][0]
+    (tmp_path / "misnamed").write_text('Name = "a#b"\n')
+    refused = pool.run("advertise", "--json", "UPDATE_STARTD_AD", "misnamed", cwd=tmp_path, check=False)
+    assert refused.returncode == 1 and "has a #" in json.loads(refused.stdout)["refused"][0]
     gone = pool.run("advertise", "--json", "INVALIDATE_LICENSE_ADS", "query", cwd=tmp_path)
     assert json.loads(gone.stdout) == {"removed": 1}
     for bad in ("UPDATE_NOTHING_AD", "LICENSE"):

@@ -149,7 +149,7 @@ class Dag:
             return
         text, _ = text_of(description, None)
         token = "END"
-        while re.search(rf"^\s*@{token}\b", text, re.MULTILINE):
+        while any(line.lstrip().startswith(f"@{token}") for line in text.splitlines()):
             token += "_"
         self._commands.append(f"{word} {name} @={token}\n{text.rstrip()}\n@{token}{where}{options}")
 
