@@ -39,6 +39,9 @@ def test_the_examples_run(make_pool: Callable[[str], Pool], tmp_path: Path) -> N
     }
     blocks = re.findall(r"^```python\n(.*?)^```$", _GUIDE.read_text(), re.DOTALL | re.MULTILINE)
     assert len(blocks) > 5
+    nodes = "".join(f"JOB {name} step.sub\n" for name in "ABCD")
+    (tmp_path / "diamond.dag").write_text(f"{nodes}PARENT A CHILD B C\nPARENT B C CHILD D\n")
+    (tmp_path / "step.sub").write_text("executable = /bin/true\nqueue\n")
     program = "\n".join([_BEFORE, *blocks, 'print("all")'])
     for name, here in names.items():
         assert name in program, name

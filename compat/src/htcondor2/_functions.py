@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from classad2 import ClassAd
 from slotwise import environment
 from slotwise.client import Schedd as SlotwiseSchedd
+from slotwise.config import home_of
 from slotwise.dag import control, locate
 from slotwise.errors import SlotwiseError
-from slotwise.home import PoolHome
 from slotwise.release import CONDOR_VERSION, condor_platform
 from slotwise.wire.gen import common_pb2, daemon_pb2, daemon_pb2_grpc
 
@@ -259,7 +259,7 @@ class DAGMan:
 
     def resume(self) -> tuple[bool, str]:
         """Have a halted DAG go on: whether that was done, and what there is to say."""
-        return self._tell(lambda place, env: control.resume(place, env, PoolHome.from_env(env).root), "Resumed")
+        return self._tell(lambda place, env: control.resume(place, env, home_of(env).root), "Resumed")
 
     def _tell(self, act: Callable[[Place, Mapping[str, str]], None], done: str) -> tuple[bool, str]:
         env = environment()

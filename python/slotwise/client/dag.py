@@ -13,8 +13,8 @@ from msgspec import Struct, field
 
 from slotwise import environment
 from slotwise.client.descriptions import Description, text_of
+from slotwise.config import home_of
 from slotwise.errors import SubmitError, UsageError
-from slotwise.home import PoolHome
 
 if TYPE_CHECKING:
     from slotwise.dag.locate import Place
@@ -233,7 +233,7 @@ class DagJob(Struct, frozen=True):
         from slotwise.dag import replay
 
         env = environment()
-        return replay.view(self._place(), env, PoolHome.from_env(env).root)
+        return replay.view(self._place(), env, home_of(env).root)
 
     def states(self) -> dict[str, NodeState]:
         """Its nodes by name, as they are now: by the DAG's files, so that it works when the DAG has ended, too."""
@@ -280,7 +280,7 @@ class DagJob(Struct, frozen=True):
         from slotwise.dag import control
 
         env = environment()
-        control.resume(self._place(), env, PoolHome.from_env(env).root)
+        control.resume(self._place(), env, home_of(env).root)
 
     def retry(self, *nodes: str) -> None:
         """Run nodes that failed once more, while the DAG runs.
