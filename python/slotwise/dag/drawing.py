@@ -9,6 +9,7 @@ from html import escape
 from msgspec import Struct
 
 from slotwise.dag.acts import NodeStatus
+from slotwise.dag.dependencies import sorted_nodes
 
 #: More boxes than these on a level become one for each kind of node, or one in all.
 WIDEST = 40
@@ -64,21 +65,11 @@ class Picture(Struct, frozen=True):
 
 def levels(dots: Mapping[int, Dot]) -> dict[int, int]:
     """The level of each node: one below the lowest of its parents. Nodes of a cycle are below all others."""
-    waits = {number: sum(parent in dots for parent in dot.parents) for number, dot in dots.items()}
-    children: dict[int, list[int]] = {}
-    for number, dot in dots.items():
-        for parent in dot.parents:
-            children.setdefault(parent, []).append(number)
-    found = {number: 0 for number, count in waits.items() if not count}
-    free = list(found)
-    for number in free:
-        for child in children.get(number, ()):
-            found[child] = max(found.get(child, 0), found[number] + 1)
-            waits[child] -= 1
-            if not waits[child]:
-                free.append(child)
-    deepest = max((found[number] for number in free), default=-1) + 1
-    return {number: found[number] if not waits[number] else deepest for number in dots}
+    found: dict[int, int] = {}
+    for number in sorted_nodes({number: dot.parents for number, dot in dots.items()}):
+        found[number] = max((found[parent] + 1 for parent in dots[number].parents if parent in found), default=0)
+    deepest = max(found.values(), default=-1) + 1
+    return {number: found.get(number, deepest) for number in dots}
 
 
 def picture(dots: Mapping[int, Dot], *, widest: int = WIDEST, deepest: int = DEEPEST) -> Picture:

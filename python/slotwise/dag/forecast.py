@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from slotwise.dag.acts import NodeStatus
+from slotwise.dag.dependencies import sorted_nodes
 
 _OVER = (NodeStatus.DONE, NodeStatus.ERROR, NodeStatus.FUTILE)
 
@@ -43,7 +44,7 @@ def forecast(nodes: Mapping[int, Work], now: float) -> Forecast:
     """What is left of a DAG. Nodes that can run no more count as nothing."""
     usual = _usual(nodes.values())
     known = bool(usual)
-    order = _sorted(nodes)
+    order = sorted_nodes({number: node.parents for number, node in nodes.items()})
     length: dict[int, float] = {}
     before: dict[int, int] = {}
     work_s = 0.0
@@ -97,22 +98,6 @@ def _at_once(nodes: Iterable[Work], now: float) -> int:
         running += step
         most = max(most, running)
     return most
-
-
-def _sorted(nodes: Mapping[int, Work]) -> list[int]:
-    """Parents before children; nodes of a cycle are left out."""
-    waits = {number: sum(parent in nodes for parent in node.parents) for number, node in nodes.items()}
-    children: dict[int, list[int]] = {}
-    for number, node in nodes.items():
-        for parent in node.parents:
-            children.setdefault(parent, []).append(number)
-    free = [number for number, count in waits.items() if not count]
-    for number in free:
-        for child in children.get(number, ()):
-            waits[child] -= 1
-            if not waits[child]:
-                free.append(child)
-    return free
 
 
 __all__ = ["Forecast", "Work", "forecast"]
