@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from slotwise.dag import orders
@@ -11,9 +11,9 @@ from slotwise.dag.submit_file import Names
 from slotwise.errors import UsageError
 
 
-def rescue_name(options: DagOptions, number: int) -> str:
-    """The name of a rescue file."""
-    return f"{options.primary}{'_multi' if options.is_several else ''}.rescue{number:03}"
+def rescue_name(files: Sequence[str], number: int) -> str:
+    """The name of a rescue file of the DAG in ``files``."""
+    return f"{files[0]}{'_multi' if len(files) > 1 else ''}.rescue{number:03}"
 
 
 def save_point(primary: str, name: str) -> str:
@@ -21,15 +21,15 @@ def save_point(primary: str, name: str) -> str:
     return name if "/" in name else str(Path(primary).parent / "save_files" / name)
 
 
-def last_rescue(options: DagOptions, directory: Path, most: int) -> int:
+def last_rescue(files: Sequence[str], directory: Path, most: int) -> int:
     """The highest number of a rescue file that is there, of ``most`` at most; 0 if there is none."""
-    return max((n for n in range(1, most + 1) if (directory / rescue_name(options, n)).exists()), default=0)
+    return max((n for n in range(1, most + 1) if (directory / rescue_name(files, n)).exists()), default=0)
 
 
-def put_aside(options: DagOptions, directory: Path, after: int, most: int) -> None:
+def put_aside(files: Sequence[str], directory: Path, after: int, most: int) -> None:
     """Rename the rescue files behind number ``after`` to ``.old``."""
-    for number in range(after + 1, last_rescue(options, directory, most) + 1):
-        path = directory / rescue_name(options, number)
+    for number in range(after + 1, last_rescue(files, directory, most) + 1):
+        path = directory / rescue_name(files, number)
         if path.exists():
             path.replace(path.with_name(f"{path.name}.old"))
 
@@ -42,7 +42,7 @@ def clear_way(options: DagOptions, directory: Path, most: int) -> Iterator[str]:
     :raises UsageError: files are in the way, or a rescue file that is asked for is missing.
     """
     if options.do_rescue_from > 0:
-        name = rescue_name(options, options.do_rescue_from)
+        name = rescue_name(options.files, options.do_rescue_from)
         if not (directory / name).exists():
             raise UsageError(
                 f"ERROR: -dorescuefrom {options.do_rescue_from} specified, but rescue DAG file {name} does not exist!"
@@ -55,8 +55,8 @@ def clear_way(options: DagOptions, directory: Path, most: int) -> Iterator[str]:
         for name in made:
             (directory / name).unlink(missing_ok=True)
         yield "Renaming rescue DAGs newer than number 0"
-        put_aside(options, directory, 0, most)
-    runs_rescue = bool(options.auto_rescue) and bool(number := last_rescue(options, directory, most))
+        put_aside(options.files, directory, 0, most)
+    runs_rescue = bool(options.auto_rescue) and bool(number := last_rescue(options.files, directory, most))
     if runs_rescue:
         yield f"Running rescue DAG {number}"
     goes_on = options.do_rescue_from > 0 or options.rescue_file or options.update_submit or options.load_save

@@ -9,6 +9,7 @@ from msgspec import Struct, convert, field
 from slotwise._native import DagRun
 from slotwise.dag import node_jobs
 from slotwise.dag.acts import Do, NodeStatus
+from slotwise.dag.node_log import Told
 from slotwise.dag.records import Record
 from slotwise.dag.status_file import NodeRow
 
@@ -64,6 +65,17 @@ class Nodes:
         if found is None:
             found = self._known[number] = convert(self._run.about(number), Node)
         return found
+
+    def note(self, told: Told) -> Node:
+        """Keep what an entry of the nodes log says of a node beside its state; gives the node."""
+        number, event = told.event.node, told.event
+        node = self[number]
+        if event.name == "post_ended":
+            final = node.unless != 0 and node.unless == event.value
+            node.record.post_ended(event.value, self.result(number), final=final)
+        else:
+            node.record.note(event, told.cluster, told.proc)
+        return node
 
     def place(self, number: int) -> Path:
         """Where a node's submit file is and its scripts run."""

@@ -154,11 +154,6 @@ class DagOptions(Struct):
         """The DAG file that gives the other files their names."""
         return self.files[0]
 
-    @property
-    def is_several(self) -> bool:
-        """Whether the DAG has several files."""
-        return len(self.files) > 1
-
 
 class DagUsageError(UsageError):
     """The words of a call are off, in HTCondor's words."""

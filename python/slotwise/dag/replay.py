@@ -20,7 +20,6 @@ from slotwise.dag.acts import DagStatus, Happened, NodeStatus
 from slotwise.dag.locate import Place
 from slotwise.dag.node_log import NodeLog, Told
 from slotwise.dag.nodes import NOT_SUBMITTED, Node, Nodes
-from slotwise.dag.options import DagOptions
 from slotwise.dag.reading import Problem
 from slotwise.dag.run_settings import RunSettings
 from slotwise.dag.runner_log import RunnerLog, Said
@@ -124,8 +123,7 @@ def view(place: Place, env: Mapping[str, str], home: Path | None) -> View:
     log_path = place.nodes_log(settings.nodes_log)
     told = runner_log.read(runner_log.last_run(place.debug_log))
     was_run = log_path.exists() or place.debug_log.exists()
-    asked = DagOptions(files=list(place.options.files))
-    newest = leftovers.last_rescue(asked, place.directory, settings.most_rescues)
+    newest = leftovers.last_rescue(place.options.files, place.directory, settings.most_rescues)
     rescue = told.rescue if was_run else newest
     dag = _rescued(dag, place, settings, rescue)
     run = DagRun(dag, settings.rules)
@@ -137,7 +135,7 @@ def view(place: Place, env: Mapping[str, str], home: Path | None) -> View:
     run.begin_recovery()
     made.orders = _replay(made, log_path, told)
     if not running and newest > rescue:
-        _fail_as_told(made, place.directory / leftovers.rescue_name(asked, newest))
+        _fail_as_told(made, place.directory / leftovers.rescue_name(place.options.files, newest))
     return made
 
 
@@ -161,7 +159,7 @@ def _rescued(dag: DagData, place: Place, settings: RunSettings, rescue: int) -> 
     if options.load_save:
         name = leftovers.save_point(options.primary, options.load_save)
     elif rescue:
-        name = leftovers.rescue_name(DagOptions(files=list(options.files)), rescue)
+        name = leftovers.rescue_name(options.files, rescue)
     if not name:
         return dag
     with contextlib.suppress(OSError):
@@ -193,14 +191,7 @@ class _Replay:
             times.executed = times.executed or at
         elif name in ("terminated", "aborted", "post_ended", "pre_skipped"):
             times.ended, times.script = at, 0.0
-        if name == "post_ended":
-            node.record.post_ended(
-                told.event.value,
-                self._made.nodes.result(number),
-                final=node.unless != 0 and node.unless == told.event.value,
-            )
-        else:
-            node.record.note(told.event, told.cluster, told.proc)
+        self._made.nodes.note(told)
         self._run.handle(*told.event)
 
     def say(self, number: int, until: float, *, or_at_once: bool) -> None:

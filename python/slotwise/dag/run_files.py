@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from slotwise import durable_files
 from slotwise.dag import leftovers, run_texts, status_file
 from slotwise.dag.acts import NodeStatus
-from slotwise.dag.options import DagOptions
 from slotwise.dag.run_texts import MetricsFacts
 from slotwise.dag.running import Running
 from slotwise.dag.status_file import DagRow
@@ -73,10 +72,9 @@ class RunFiles:
     def write_rescue(self) -> None:
         """One for a run: that of before a FINAL node is replaced by that of behind it."""
         plan, settings = self._dag.plan, self._dag.settings
-        asked = DagOptions(files=list(plan.files))
         most = settings.most_rescues
-        self._rescue = self._rescue or min(most, leftovers.last_rescue(asked, plan.directory, most) + 1)
-        name = leftovers.rescue_name(asked, self._rescue)
+        self._rescue = self._rescue or min(most, leftovers.last_rescue(plan.files, plan.directory, most) + 1)
+        name = leftovers.rescue_name(plan.files, self._rescue)
         self._dag.log.write(f"Writing Rescue DAG to {name}...")
         heading = f"# Rescue DAG file, created after running\n#   the {plan.primary} DAG file\n"
         self._write(name, self._dag.run.rescue_text(heading, _created(), settings.keeps_retries))

@@ -194,13 +194,7 @@ class Runner:
 
     def _note(self, told: Told) -> str:
         """Keep what an entry says beside the node's state; gives the node's name."""
-        number, event = told.event.node, told.event
-        node = self._nodes[number]
-        if event.name == "post_ended":
-            final = node.unless != 0 and node.unless == event.value
-            node.record.post_ended(event.value, self._nodes.result(number), final=final)
-        else:
-            node.record.note(event, told.cluster, told.proc)
+        node = self._nodes.note(told)
         self._jobstate.entry(told, node)
         return node.name
 

@@ -8,7 +8,6 @@ from slotwise import durable_files
 from slotwise.cli.common.parser import Parser
 from slotwise.cli.jobs.dag import named
 from slotwise.dag import control, leftovers, orders, rescue_edits
-from slotwise.dag.options import DagOptions
 from slotwise.dag.orders import Do
 from slotwise.errors import HostError, UsageError
 
@@ -118,7 +117,7 @@ def _in_rescue_file(do: Do, view: View, numbers: list[int], inv: Invocation) -> 
             f"{place.primary} has no rescue file: submitted, it runs all its nodes",
             hint="write `DONE NODE` into the DAG file to have it skip one",
         )
-    path = place.directory / leftovers.rescue_name(DagOptions(files=list(place.options.files)), view.newest_rescue)
+    path = place.directory / leftovers.rescue_name(place.options.files, view.newest_rescue)
     names = [view.run.name(number) for number in numbers]
     try:
         text = path.read_text(errors="surrogateescape")

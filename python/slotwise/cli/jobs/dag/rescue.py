@@ -8,7 +8,6 @@ from slotwise.cli.common.parser import Parser
 from slotwise.cli.jobs.dag import named
 from slotwise.cli.render.table import Column, table
 from slotwise.dag import leftovers, locate, rescue_edits
-from slotwise.dag.options import DagOptions
 from slotwise.errors import HostError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -37,25 +36,25 @@ def main(args: list[str], inv: Invocation) -> int:
     if options is None:
         return 0
     place = named.place(options.dag, inv)
-    asked = DagOptions(files=list(place.options.files))
+    files = place.options.files
     most = max(1, inv.knobs().get_int("DAGMAN_MAX_RESCUE_NUM"))
-    last = leftovers.last_rescue(asked, place.directory, most)
+    last = leftovers.last_rescue(files, place.directory, most)
     if options.use is not None or options.none:
         if locate.is_running(place):
             raise UsageError(f"{place.primary} is running", hint="choose a rescue file when it has ended")
         number = 0 if options.none else options.use
-        if number and not (place.directory / leftovers.rescue_name(asked, number)).exists():
-            raise NotFoundError(f"there is no {leftovers.rescue_name(asked, number)}")
+        if number and not (place.directory / leftovers.rescue_name(files, number)).exists():
+            raise NotFoundError(f"there is no {leftovers.rescue_name(files, number)}")
         try:
-            leftovers.put_aside(asked, place.directory, number, most)
+            leftovers.put_aside(files, place.directory, number, most)
         except OSError as error:
             raise HostError(f"cannot rename rescue files: {error.strerror}") from None
-        inv.out(f"{place.primary} goes on from {leftovers.rescue_name(asked, number)}" if number
+        inv.out(f"{place.primary} goes on from {leftovers.rescue_name(files, number)}" if number
                 else f"{place.primary} begins anew")  # fmt: skip
         return 0
     rows = []
     for number in range(1, last + 1):
-        path = place.directory / leftovers.rescue_name(asked, number)
+        path = place.directory / leftovers.rescue_name(files, number)
         try:
             text = path.read_text(errors="surrogateescape")
         except OSError:

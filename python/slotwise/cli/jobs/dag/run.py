@@ -143,18 +143,17 @@ def _with_rescue(
     dag: DagData, options: RunOptions, settings: RunSettings, log: DebugLog, directory: Path
 ) -> tuple[DagData, int]:
     """The DAG with the rescue file or save point that it goes on from, and the number of the former."""
-    asked = DagOptions(files=options.files)
     number, name = 0, options.rescue_file
     most = settings.most_rescues
     if options.load_save:
         name = leftovers.save_point(options.primary, options.load_save)
     elif options.do_rescue_from > 0:
         number = options.do_rescue_from
-        leftovers.put_aside(asked, directory, number, most)
+        leftovers.put_aside(options.files, directory, number, most)
     elif options.auto_rescue and not name:
-        number = leftovers.last_rescue(asked, directory, most)
+        number = leftovers.last_rescue(options.files, directory, most)
     if number:
-        name = leftovers.rescue_name(asked, number)
+        name = leftovers.rescue_name(options.files, number)
     if not name:
         return dag, 0
     try:
