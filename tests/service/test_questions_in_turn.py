@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from slotwise.classad import ClassAd, ExprTree
 from slotwise.clock import ManualClock
 from slotwise.collector.service import CollectorServicer
 from slotwise.collector.store import AdStore
+from slotwise.daemon.ad_query import answer
 from slotwise.daemon.questions import Questions
 from slotwise.errors import BusyError
 from slotwise.table import SLICE_STEPS, AdTable, Allowance, pack_ads, unpack_ads
@@ -68,6 +70,21 @@ async def answered(stub: collector_pb2_grpc.CollectorStub, who: Any = READ, **wo
         assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED, error
         return -1
     return total
+
+
+async def test_an_ad_that_is_removed_before_it_is_written_leaves_json() -> None:
+    """It was found, so the answer ended as that of an array with ads in it: `]` alone."""
+    table = slots(1)
+
+    class Found(Questions):
+        async def chunks(self, *args: Any, **words: Any) -> AsyncIterator[Any]:
+            async for chunks in super().chunks(*args, **words):
+                table.remove("slot0@h")
+                yield chunks
+
+    asked = common_pb2.AdQuery(kind="Machine", form=common_pb2.AdQuery.JSON)
+    pieces = [chunk.data async for chunk in answer(Found(ManualClock(1000.0)), [table], None, asked)]
+    assert json.loads(b"".join(pieces)) == []
 
 
 @pytest.mark.parametrize("count", [400, 3000], ids=["small", "large"])

@@ -52,7 +52,8 @@ async def answer(
                 if piece:
                     yield common_pb2.AdChunk(data=opening + piece)
                     opening = b",\n" if is_json else b""
-    yield common_pb2.AdChunk(data=(b"]\n" if total else b"[]\n") if is_json else b"", done=True, total=total)
+    closing = b"[]\n" if opening == b"[" else b"]\n"  # ads that were found may be gone before they are written
+    yield common_pb2.AdChunk(data=closing if is_json else b"", done=True, total=total)
 
 
 async def _counts(
