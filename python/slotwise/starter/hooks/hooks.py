@@ -72,6 +72,10 @@ class HookedRun(Protocol):
         """The job's process; 0 when it does not execute."""
         ...
 
+    def log_message(self, text: str) -> None:
+        """Have a message of the starter in the job's event log."""
+        ...
+
 
 class HookOutput(Struct, frozen=True):
     """What came of a hook: exit status (below 0: a signal), and the attributes that it printed."""
@@ -98,18 +102,33 @@ def parse_output(output: str) -> dict[str, ExprTree]:
 def prepare_verdict(hook: str, path: str, said: HookOutput) -> End | None:
     """What becomes of a job after a hook that prepares it; None when it goes on. A code that the hook prints wins
     over its exit status: 1 to 299 hold the job (19, the code as subcode), 300 and more send it back to idle."""
-    status = said.status
-    code = said.value("HookStatusCode")
-    how = f"exited with status {status}" if status >= 0 else f"died with signal {-status}"
-    if status >= 0 and isinstance(code, int) and code >= 0:
-        status, how = code, f"reported status {code:03d}"
+    status, how = _status(said)
     if status == 0:
         return None
-    message = said.value("HookStatusMessage")
-    reason = f"{hook} ({Path(path).name}) failed ({how}): {message if isinstance(message, str) else '<no message>'}"
+    reason = f"{hook} ({Path(path).name}) failed ({how}): {_message(said) or '<no message>'}"
     if 0 < status < _TO_IDLE:
         return held(reason, HOOK_PREPARE_JOB_FAILURE, status)
     return End(How.EVICTED, reason=reason, reason_code=STARTER_ERROR, reason_subcode=status)
+
+
+def prepared_message(hook: str, path: str, said: HookOutput) -> str:
+    """What the job's event log gets of a hook that prepared it and has something to say; empty when it has not."""
+    message = _message(said)
+    return f"{hook} ({Path(path).name}) succeeded ({_status(said)[1]}): {message}" if message else ""
+
+
+def _status(said: HookOutput) -> tuple[int, str]:
+    """The status that counts, and how the hook gave it."""
+    status, code = said.status, said.value("HookStatusCode")
+    if status >= 0 and isinstance(code, int) and code >= 0:
+        return code, f"reported status {code:03d}"
+    return status, f"exited with status {status}" if status >= 0 else f"died with signal {-status}"
+
+
+def _message(said: HookOutput) -> str:
+    """The hook's HookStatusMessage, or ""."""
+    message = said.value("HookStatusMessage")
+    return message if isinstance(message, str) else ""
 
 
 def check(run: HookedRun, settings: HookSettings) -> None:
@@ -171,6 +190,9 @@ async def _prepare(run: HookedRun, settings: HookSettings, hook: str) -> None:
     end = prepare_verdict(hook, path, said)
     if end is not None:
         raise LaunchRefusedError(end)
+    if message := prepared_message(hook, path, said):
+        _log.info("run %s: %s", run.assignment.run_id, message)
+        run.log_message(message)
     run.job.ad.update(dict(said.attributes))
 
 

@@ -80,6 +80,10 @@ class UserLog:
         frame = self._frame(now)
         self._add(job_events.unsuspended(frame) if resumed else job_events.suspended(frame, processes))
 
+    def message(self, text: str, now: float) -> None:
+        """The starter has something to tell that is no error."""
+        self._add(job_events.starter_message(self._frame(now), self._run.assignment.slot.name, text))
+
     def ended(self, end: End, result: KeeperResult | None, now: float, *, executed: bool) -> None:
         """The run is over. A job that ran to its own end has terminated; what a starter cannot run is its error."""
         frame = self._frame(result.ended_at if result is not None and result.ended_at else now)

@@ -487,6 +487,12 @@ class Run:
         self.shadow.report(Update(pack_one({"ContainerImageStatus": text})))
         self.shadow.report(RemoteIo(op="ulog", text=f"{text} on {self.assignment.slot.name}"))
 
+    def log_message(self, text: str) -> None:
+        """Have a message of the starter in the job's event log (event 21, no error)."""
+        self.shadow.report(RemoteIo(op="message", text=text))
+        if self.user_log is not None:
+            self.user_log.message(text, self.host.clock.now())
+
     async def prepare_image(self, work: Coroutine[object, object, ContainerJob]) -> ContainerJob:
         """Wait until the job's image is available, or the job is killed.
 
