@@ -67,7 +67,8 @@ async def test_a_hook_prepares_the_job_and_another_hears_of_its_end() -> None:
     async with starter_bench() as bench:
         last = 'cat > ad; echo "HookSaw = \\"$1\\""; grep -q ^RemoteUserCpu ad && echo "Full = true"'
         leave = program(bench, "leave", last)
-        prepare_script = 'grep -c Owner > seen; echo "HookStatusMessage = \\"all set\\""; echo "Arguments = \\"-c \'cat seen; exit 3\'\\""'
+        says = 'echo "HookStatusMessage = \\"all set\\""; '
+        prepare_script = says + 'grep -c Owner > seen; echo "Arguments = \\"-c \'cat seen; exit 3\'\\""'
         prepare = program(bench, "prepare", prepare_script)
         await configured(
             bench,

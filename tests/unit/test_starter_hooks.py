@@ -10,9 +10,10 @@ import pytest
 from slotwise.classad import ExprTree
 from slotwise.daemon.program_trust import fault_for_root
 from slotwise.execution.exit_status import How
+from slotwise.execution.hook_output import HookOutput, parse_output
+from slotwise.execution.hook_rules import HookRules
 from slotwise.execution.keeper_spec import Identity, KeeperResult
-from slotwise.starter.hooks.hook_rules import HookRules
-from slotwise.starter.hooks.hooks import HookOutput, _fault, parse_output, prepare_verdict, prepared_message
+from slotwise.starter.hooks.hooks import _fault, prepare_verdict
 from slotwise.starter.job.usage import exit_attributes
 
 from tests.support import host
@@ -155,11 +156,11 @@ def test_a_hook_may_overrule_its_exit_status_with_success() -> None:
 
 def test_a_hook_that_prepares_the_job_may_say_something() -> None:
     """As HTCondor 25.14.1 words it in the job's event log."""
-    told = prepared_message("PREPARE_JOB", "/site/f7", said(0, HookStatusMessage='"So far so good"'))
+    told = said(0, HookStatusMessage='"So far so good"').told("PREPARE_JOB", "/site/f7")
     assert told == "PREPARE_JOB (f7) succeeded (exited with status 0): So far so good"
-    told = prepared_message("PREPARE_JOB", "/site/f7", said(7, HookStatusCode="0", HookStatusMessage='"fine"'))
+    told = said(7, HookStatusCode="0", HookStatusMessage='"fine"').told("PREPARE_JOB", "/site/f7")
     assert told == "PREPARE_JOB (f7) succeeded (reported status 000): fine"
-    assert prepared_message("PREPARE_JOB", "/site/f7", said(0, HookStatusMessage="12")) == ""
+    assert said(0, HookStatusMessage="12").message == ""
 
 
 def test_lines_that_are_no_attributes_are_skipped() -> None:

@@ -15,12 +15,12 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Protocol
 
+from slotwise.execution import child_programs
 from slotwise.execution.exit_status import STARTER_ERROR, End, How
 from slotwise.execution.keeper_spec import KeeperResult
 from slotwise.model import job_events
 from slotwise.model.job_events import DateForm, Frame, Usage, stamp
-from slotwise.starter.hooks import child_programs
-from slotwise.starter.hooks.child_programs import ChildPrograms
+from slotwise.starter.hooks.run_programs import ChildPrograms
 from slotwise.starter.job.assignment import Assignment
 from slotwise.starter.job.failures import LaunchRefusedError
 from slotwise.starter.job.run_job import RunJob

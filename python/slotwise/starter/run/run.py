@@ -28,7 +28,7 @@ from slotwise.execution.keeper_link import KeeperLink
 from slotwise.execution.keeper_spec import KeeperResult
 from slotwise.ids import doing_for_run
 from slotwise.starter.hooks import hooks
-from slotwise.starter.hooks.child_programs import ChildPrograms
+from slotwise.starter.hooks.run_programs import ChildPrograms
 from slotwise.starter.io_proxy.listener import JobIoProxy
 from slotwise.starter.job.ads import pack_one, unpack_one
 from slotwise.starter.job.assignment import Assignment
