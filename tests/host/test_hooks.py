@@ -67,7 +67,8 @@ async def test_a_hook_prepares_the_job_and_another_hears_of_its_end() -> None:
     async with starter_bench() as bench:
         last = 'cat > ad; echo "HookSaw = \\"$1\\""; grep -q ^RemoteUserCpu ad && echo "Full = true"'
         leave = program(bench, "leave", last)
-        prepare_script = 'grep -c Owner > seen; echo "Arguments = \\"-c \'cat seen; exit 3\'\\""'
+        says = 'echo "HookStatusMessage = \\"all set\\""; '
+        prepare_script = says + 'grep -c Owner > seen; echo "Arguments = \\"-c \'cat seen; exit 3\'\\""'
         prepare = program(bench, "prepare", prepare_script)
         await configured(
             bench,
@@ -81,6 +82,7 @@ async def test_a_hook_prepares_the_job_and_another_hears_of_its_end() -> None:
         assert bench.output(run) == "1\n"
         assert bench.shadow.runs[run].end_ad.eval("HookSaw") == "exit"
         assert bench.shadow.runs[run].end_ad.eval("Full") is True
+        assert bench.shadow.runs[run].asked == ["message"]
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,8 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
         self.overlaps: list[str] = []
         #: Whose job a schedd said it was, by the message that said so.
         self.users: dict[str, str] = {}
+        #: The job ads that shadows gave.
+        self.given: list[ClassAd] = []
         self.refuse_claims = False
         #: Which others schedds have looked for here.
         self.mistaken: list[str] = []
@@ -425,6 +427,8 @@ class _StarterSide:
         if what == "accepted":
             self.point.users["acceptance"] = message.accepted.user
             run.accepted = True
+            if message.accepted.job_ad:
+                self.point.given += unpack_ads(message.accepted.job_ad)
             run.offers_turns = message.accepted.output_turns
         elif what == "io":
             run.answers += 1

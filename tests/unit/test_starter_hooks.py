@@ -10,9 +10,10 @@ import pytest
 from slotwise.classad import ExprTree
 from slotwise.daemon.program_trust import fault_for_root
 from slotwise.execution.exit_status import How
+from slotwise.execution.hook_output import HookOutput, parse_output
+from slotwise.execution.hook_rules import HookRules
 from slotwise.execution.keeper_spec import Identity, KeeperResult
-from slotwise.starter.hooks.hook_rules import HookRules
-from slotwise.starter.hooks.hooks import HookOutput, _fault, parse_output, prepare_verdict
+from slotwise.starter.hooks.hooks import _fault, prepare_verdict
 from slotwise.starter.job.usage import exit_attributes
 
 from tests.support import host
@@ -151,6 +152,15 @@ def test_what_becomes_of_a_job_after_a_hook(came: HookOutput, how: How, code: in
 def test_a_hook_may_overrule_its_exit_status_with_success() -> None:
     assert prepare_verdict("PREPARE_JOB", "/x", said(7, HookStatusCode="0")) is None
     assert prepare_verdict("PREPARE_JOB", "/x", said(0)) is None
+
+
+def test_a_hook_that_prepares_the_job_may_say_something() -> None:
+    """As HTCondor 25.14.1 words it in the job's event log."""
+    told = said(0, HookStatusMessage='"So far so good"').told("PREPARE_JOB", "/site/f7")
+    assert told == "PREPARE_JOB (f7) succeeded (exited with status 0): So far so good"
+    told = said(7, HookStatusCode="0", HookStatusMessage='"fine"').told("PREPARE_JOB", "/site/f7")
+    assert told == "PREPARE_JOB (f7) succeeded (reported status 000): fine"
+    assert said(0, HookStatusMessage="12").message == ""
 
 
 def test_lines_that_are_no_attributes_are_skipped() -> None:

@@ -28,6 +28,12 @@ def long_form(ad: ClassAd) -> str:
     return "".join(f"{on_one_line(line)}\n" for line in lines)
 
 
+def sorted_form(ad: ClassAd) -> str:
+    """The lines of :func:`long_form` in the order of their names, as hooks of HTCondor are given an ad."""
+    lines = long_form(ad).splitlines()
+    return "".join(f"{line}\n" for line in sorted(lines, key=lambda line: line.partition(" ")[0].upper()))
+
+
 def on_one_line(text: str) -> str:
     """``text`` with its control characters, tabs excepted, as escapes."""
     return _CONTROL.sub(lambda found: found.group().encode("unicode_escape").decode(), text)

@@ -153,7 +153,10 @@ EXPLANATIONS: dict[int, Explanation] = {
     47: Explanation(
         "the program ran longer than `allowed_execute_duration`", "allow more time, or divide the work; submit anew"
     ),
-    48: Explanation("a hook that prepares jobs at the access point refused this one", "read the reason", given=False),
+    48: Explanation(
+        "a hook at the access point, SHADOW_PREPARE_JOB, refused this one",
+        "read the reason, or ask who runs the access point",
+    ),
     49: Explanation("the group that the job names cannot be used", "take out `primary_unix_group`", given=False),
 }
 

@@ -312,8 +312,10 @@ def _post_script(ad: ClassAd, entry: Entry) -> None:
 
 
 def _remote_error(ad: ClassAd, entry: Entry) -> None:
-    if (found := re.match(r"(?:Error|Warning) from (\S+) on (\S+):", entry.title)) is not None:
-        ad["Daemon"], ad["ExecuteHost"] = found[1], found[2]
+    if (found := re.match(r"(Error|Warning|Message) from (\S+) on (\S+):", entry.title)) is not None:
+        ad["Daemon"], ad["ExecuteHost"] = found[2], found[3]
+        if found[1] == "Warning":  # HTCondor's reader has none for "Message"
+            ad["CriticalError"] = 0
     text = [line for line in entry.lines if not re.fullmatch(r"Code -?\d+ Subcode -?\d+", line)]
     ad["ErrorMsg"] = "\n".join(text)
     _codes(ad, entry.lines)

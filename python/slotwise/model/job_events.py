@@ -326,6 +326,11 @@ def remote_error(frame: Frame, slot: str, message: str, code: int, subcode: int)
     return f"{frame.head(21)}Error from starter on {_name(slot)}:\n\t{one_line(message)}\n{codes}{END}"
 
 
+def starter_message(frame: Frame, slot: str, message: str) -> str:
+    """Event 21 without an error: what a hook that prepared the job has to say."""
+    return f"{frame.head(21)}Message from starter on {_name(slot)}:\n\t{one_line(message)}\n{END}"
+
+
 def disconnected(frame: Frame, reason: str, startd: str, address: str) -> str:
     """Event 22."""
     return (

@@ -36,6 +36,7 @@ class Hold(IntEnum):
     INVALID_DOCKER_IMAGE = 35
     JOB_DURATION_EXCEEDED = 46
     JOB_EXECUTE_EXCEEDED = 47
+    HOOK_SHADOW_PREPARE_JOB_FAILURE = 48
 
 
 #: HoldReasonSubCode with JOB_OUT_OF_RESOURCES: which resource the job used up.

@@ -56,6 +56,7 @@ from slotwise.schedd.publish.usage_meter import UsageMeter
 from slotwise.schedd.service import ScheddServicer
 from slotwise.schedd.settings import Settings, read_settings
 from slotwise.schedd.shadow.job_exit import JobExits
+from slotwise.schedd.shadow.prepare_hooks import PrepareHooks
 from slotwise.schedd.shadow.proxy_renewal import ProxyRenewal
 from slotwise.schedd.shadow.shadow import Shadows
 from slotwise.schedd.shadow.usage_reports import host_of
@@ -188,6 +189,7 @@ class AccessPoint:
         )
         self.run_history = RunHistory(self._threads)
         nodes = Nodes(self.queue, claims.gang_ends.node_ended, partial(host_of, self.ads))
+        self.hooks = PrepareHooks(self.ads, self.transfers, claims.failures, claims.run_ends.give_up)
         self.shadows = Shadows(
             self.queue,
             self.ads,
@@ -212,6 +214,7 @@ class AccessPoint:
             transfers=self.transfers,
             history=self.run_history,
             nodes=nodes,
+            hooks=self.hooks,
             give_up=claims.run_ends.give_up,
             make_spool=self._make_spool,
         )
@@ -469,6 +472,7 @@ class AccessPoint:
         self.transfers.flushes = settings.output_flushes
         self.transfers.limits_mib = settings.transfer_limits_mib
         self.transfers.follow(settings.disk_throttle)
+        self.hooks.rules = settings.hooks
         self.transfers.queue_user = settings.transfer_queue_user
         self.transfers.uploads.most = settings.uploads_most
         self.transfers.downloads.most = settings.downloads_most
@@ -625,6 +629,7 @@ class AccessPoint:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.hooks.close()
         await self.publisher.close()
         await self.cron.stop()
         await self.claiming.links.close()

@@ -13,6 +13,7 @@ from slotwise.config.view import DEFAULT
 from slotwise.daemon.accounts import minimum_uid, named
 from slotwise.daemon.further_attributes import further_attributes
 from slotwise.errors import ConfigError
+from slotwise.execution.hook_rules import HookRules
 from slotwise.mail.settings import MailSettings
 from slotwise.model.job_events import DateForm
 from slotwise.model.ownership import LocalDomains
@@ -34,6 +35,7 @@ from slotwise.schedd.policy.cool_down import CoolDown
 from slotwise.schedd.policy.expressions import SystemPolicy
 from slotwise.schedd.policy.start import StartPolicy
 from slotwise.schedd.publish.statistics import StatisticsSettings
+from slotwise.schedd.shadow.prepare_hooks import read_rules
 from slotwise.schedd.submission.rules import SubmitRules
 from slotwise.schedd.submission.settings import AdmissionSettings
 from slotwise.schedd.transfer.disk_throttle import DiskThrottleSettings, parse_horizon, parse_limits
@@ -60,6 +62,8 @@ class Settings(Struct, frozen=True):
     superusers: SuperUsers = field(default_factory=SuperUsers)
     trusted_domains: str = ""
     least_uid: int = 1000
+    #: The shadow's hook: <KEYWORD>_HOOK_SHADOW_PREPARE_JOB.
+    hooks: HookRules = field(default_factory=HookRules)
     on_demand: bool = True
     schedd_interval_s: float = 300.0
     alive_interval_s: int = 300
@@ -204,6 +208,7 @@ def read_settings(config: Config, host: str, execute: Path) -> Settings:
         ),
         trusted_domains=text("TRUST_UID_DOMAIN"),
         least_uid=minimum_uid(config),
+        hooks=read_rules(config),
         on_demand=boolean("SLOTWISE_NEGOTIATE_ON_DEMAND"),
         schedd_interval_s=number("SCHEDD_INTERVAL"),
         alive_interval_s=int(number("ALIVE_INTERVAL")),

@@ -18,12 +18,12 @@ from slotwise.errors import AdSyntaxError, ConfigError, SlotwiseError, UsageErro
 from slotwise.execution.arguments import environment_either
 from slotwise.execution.cgroup.plan import MEMORY_POLICIES, CgroupRules
 from slotwise.execution.environment import EnvironmentSettings, inherited_part
+from slotwise.execution.hook_rules import HOOKS, HookRules
 from slotwise.home import PoolHome
 from slotwise.model.job_events import DateForm
 from slotwise.model.ownership import LocalDomains
 from slotwise.starter.enforcement.accounts import UserRules, account_problems
 from slotwise.starter.enforcement.affinity import CoreRules, core_numbers
-from slotwise.starter.hooks.hook_rules import HOOKS, HookRules
 from slotwise.starter.io_proxy.rules import ChirpRules
 from slotwise.starter.job.ads import evaluate
 from slotwise.starter.job.java import JavaRules

@@ -91,6 +91,25 @@ async def test_a_starter_that_asks_for_inputs_gets_none_before(
     assert run.inputs == ({"in.txt": b"input"} if listed else {})
 
 
+async def test_what_a_hook_says_before_the_job_starts_is_in_its_event_log(
+    schedd: RunningAccessPoint, point: ExecutionPoint
+) -> None:
+    """The words and the place are those of HTCondor 25.14.1."""
+    point.asks_for_inputs = True
+    await schedd.submit(UserLog="j.log")
+    await schedd.negotiate(point.address)
+    await schedd.until(lambda: any(run.accepted for run in point.runs.values()))
+    (run,) = point.runs.values()
+    point.say(run, io=schedd_pb2.RemoteIo(id=1, op="message", text="PREPARE_JOB (f7) succeeded: so far\nso good"))
+    await schedd.until(lambda: run.answers == 1)
+    point.say(run, need_input=schedd_pb2.FileNeed())
+    await schedd.until_gone()
+    await schedd.point.committer._idle.wait()
+    assert numbers(schedd.home.root / "j.log") == [0, 21, 1, 5]
+    entry = (schedd.home.root / "j.log").read_text().split("...\n")[1]
+    assert "Message from starter on slot1_1@ep:\n\tPREPARE_JOB (f7) succeeded: so far so good\n" in entry
+
+
 async def test_an_input_that_cannot_be_read_holds_the_job(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
     await schedd.submit(TransferInput="missing", UserLog="j.log")
     await schedd.negotiate(point.address)

@@ -183,12 +183,17 @@ class JobAds:
             ad.pop(name, None)
         return pack_ads([ad])
 
-    def final_pack(self, job: Job, slot: ClassAd, node: NodeAd | None = None) -> bytes:
+    def final_pack(
+        self, job: Job, slot: ClassAd, node: NodeAd | None = None, *, also: Mapping[str, ExprTree] | None = None
+    ) -> bytes:
         """The job's ad as its starter gets it, with ``$$()`` filled in from the slot; of a parallel job, for a node.
 
+        :param also: attributes of this run alone.
         :raises UnresolvedError: for a reference without a value, UsageError for an ad that is too large to be sent.
         """
-        return _bounded(pack_ads([self.expanded(job, slot, node)]))
+        ad = self.expanded(job, slot, node)
+        ad.update(dict(also or {}))
+        return _bounded(pack_ads([ad]))
 
     def expanded(self, job: Job, slot: ClassAd, node: NodeAd | None = None) -> ClassAd:
         """The job's ad with ``$$()`` filled in from the slot; of a parallel job, for a node.

@@ -411,7 +411,8 @@ class Queue(JobIndex):
             self.retire(job, decision)
 
     def _held_by_execution_point(self, job: Job, end: RunEnd, decision: Decision) -> None:
-        if end.how == RunOutcome.HELD and job.cluster.universe != Universe.SCHEDULER:
+        by_shadow = end.reason_code == Hold.HOOK_SHADOW_PREPARE_JOB_FAILURE  # before its starter was given the job
+        if end.how == RunOutcome.HELD and not by_shadow and job.cluster.universe != Universe.SCHEDULER:
             self._log_error(job, end, decision)
             decision.set(job, vacate_attributes(job, end.reason, end.reason_code, end.reason_subcode, decision.now))
             self._log_evicted(job, decision, end, end.reason, end.reason_code, end.reason_subcode)

@@ -20,6 +20,7 @@ from slotwise.model import job_events
 from slotwise.schedd.claims.records import Run
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.decision import Decision
+from slotwise.schedd.jobs.log_lines import slot_of
 from slotwise.schedd.jobs.protected_attrs import AttributeLocks
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.storage.committer import Committer
@@ -48,8 +49,8 @@ class RemoteRequests:
     async def answer(self, run: Run, io: schedd_pb2.RemoteIo) -> None:
         """Do what the job asks, if it said at submission that it would ask, and say what came of it."""
         done = schedd_pb2.RemoteIoDone(id=io.id)
-        # Into the event log the starter writes, too: how far an image is.
-        if run.over or not (io.op == "ulog" or self._ads.truth(run.job, "WantIOProxy")):
+        # Into the event log the starter writes, too: how far an image is, and what hooks say.
+        if run.over or not (io.op in ("ulog", "message") or self._ads.truth(run.job, "WantIOProxy")):
             done.error = errno.EPERM
         else:
             with contained(_log, doing_for_run(run.id, f"answering {io.op!r} of the job")) as attempt:
@@ -72,6 +73,10 @@ class RemoteRequests:
             done.error = 0 if io.name in ad else errno.ENOENT
         elif io.op == "ulog":
             decision.log(run.job, job_events.generic(self._queue.frame(run.job, decision.now), io.text))
+            await self._committer.commit(decision)
+        elif io.op == "message":
+            frame = self._queue.frame(run.job, decision.now)
+            decision.log(run.job, job_events.starter_message(frame, slot_of(run.job), io.text))
             await self._committer.commit(decision)
         elif io.op == "set_attr":
             try:

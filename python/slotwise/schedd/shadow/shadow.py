@@ -49,6 +49,7 @@ from slotwise.schedd.shadow.convert import end_report
 from slotwise.schedd.shadow.interactive_sessions import InteractiveSessions
 from slotwise.schedd.shadow.job_exit import JobExits
 from slotwise.schedd.shadow.live_output import LiveOutput
+from slotwise.schedd.shadow.prepare_hooks import PrepareHooks, refused
 from slotwise.schedd.shadow.starter_stream import StarterCall, StarterStream
 from slotwise.schedd.shadow.usage_reports import bytes_so_far, host_of, slot_properties, usage_attributes
 from slotwise.schedd.storage.committer import Committer
@@ -88,6 +89,7 @@ class Shadows:
         transfers: Transfers,
         history: RunHistory,
         nodes: Nodes,
+        hooks: PrepareHooks,
         give_up: Callable[[Run, do.GiveUp], None],
         make_spool: Callable[[Run], None],
     ) -> None:
@@ -97,6 +99,7 @@ class Shadows:
         :param make_spool: makes the directory in which the nodes of a parallel job may leave files for each other.
         """
         self._nodes = nodes
+        self._hooks = hooks
         self._give_up = give_up
         self._make_spool = make_spool
         self._queue = queue
@@ -324,6 +327,12 @@ class Shadows:
             self._apply(run, BeganAnew(run.end_of_claim))
             self._refuse(stream, run.id, "the run has been lost")
             return
+        if not hello.resume and not isinstance(run.state, Starting) and self._hooks.changes(run) is None:
+            # What the hook printed is not kept: a starter that has not begun is not given the job without it.
+            reason = "the access point was started again before the job was, whose hook has to run again"
+            self._refuse(stream, run.id, reason)
+            self._give_up(run, refused(reason))
+            return
         self._proves(stream, run)
         run.stream = stream
         run.starter = hello.starter_address or run.starter
@@ -346,13 +355,22 @@ class Shadows:
                 self._take_end(run, end)
 
     def _accept(self, run: Run, with_job: bool, asks: bool) -> None:
+        changes = self._hooks.changes(run) if with_job else {}
+        if changes is None:
+            self._hooks.begin(run, partial(self._prepared, run, asks))
+            return
         turns = self._transfers.downloads.most > 0
         accepted = schedd_pb2.RunAccepted(user=run.job.cluster.user, output_turns=turns)
         if with_job:
-            accepted.job_ad = self._ads.final_pack(run.job, run.claim.slot, run.node_ad)
+            accepted.job_ad = self._ads.final_pack(run.job, run.claim.slot, run.node_ad, also=changes)
         self._say(run, schedd_pb2.ShadowMessage(run_id=run.id, accepted=accepted))
         if isinstance(run.state, Starting):
             self._apply(run, JobSent(asks))
+
+    def _prepared(self, run: Run, asks: bool) -> None:
+        """The hook has prepared the job: its starter gets it, now or when it says hello again."""
+        if run.stream is not None and isinstance(run.state, Starting) and run.state.silence is None:
+            self._accept(run, True, asks)
 
     def _say(self, run: Run, message: schedd_pb2.ShadowMessage) -> None:
         """Send to the run's starter, if it can be reached."""
@@ -405,11 +423,12 @@ class Shadows:
         """Have the run ended by its starter; at once if it can be reached, else when it says hello.
 
         A node of a parallel job that is over for good is not waited for: where its starter cannot be reached, its claim
-        is given back, and the startd ends it.
+        is given back, and the startd ends it. A run whose hook has not ended is over at once: no starter has the job.
         """
         if run.over:
             return
-        if run.node is not None and run.node.gang.is_final and run.state.silence is not None:
+        of_nobody = run.node is not None and run.node.gang.is_final and run.state.silence is not None
+        if of_nobody or self._hooks.runs(run):
             self._give_up(run, do.GiveUp(RunOutcome.EVICTED, kill.reason, kill.code))
         else:
             self._apply(run, KillRequested(kill))
@@ -498,6 +517,7 @@ class Shadows:
     def over(self, run: Run) -> None:
         """The run is over: its transfers end."""
         self._transfers.run_over(run)
+        self._hooks.over(run)
 
     def given_up(self, run: Run) -> None:
         """The run was given up without its end: its starter, should it still speak, is to drop it."""

@@ -16,21 +16,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from msgspec import Struct
-
 from slotwise.classad import ClassAd, ExprTree
+from slotwise.classad.long_form import sorted_form
 from slotwise.clock import Clock
 from slotwise.daemon.program_trust import fault
-from slotwise.errors import AdSyntaxError
-from slotwise.execution import environment
+from slotwise.execution import child_programs, environment
 from slotwise.execution.environment import EnvironmentSettings
 from slotwise.execution.exit_status import HOOK_PREPARE_JOB_FAILURE, STARTER_ERROR, End, How, held
+from slotwise.execution.hook_output import TO_IDLE, HookOutput, parse_output
+from slotwise.execution.hook_rules import BEFORE_TRANSFER, EXIT, PREPARE, UPDATE, HookRules
 from slotwise.execution.keeper_spec import Identity, KeeperResult
-from slotwise.starter.hooks import child_programs
-from slotwise.starter.hooks.child_programs import ChildPrograms
-from slotwise.starter.hooks.hook_rules import BEFORE_TRANSFER, EXIT, PREPARE, UPDATE, HookRules
+from slotwise.starter.hooks.run_programs import ChildPrograms
 from slotwise.starter.job import usage
-from slotwise.starter.job.ads import lookup, text
 from slotwise.starter.job.assignment import Assignment
 from slotwise.starter.job.directories import places_of
 from slotwise.starter.job.failures import LaunchRefusedError
@@ -42,8 +39,6 @@ _log = logging.getLogger(__name__)
 _PREPARE_S, _UPDATE_S = 600.0, 30.0
 #: How often the hook at the end of fetched work is run, if it is killed.
 _TELL_END = 3
-#: From this HookStatusCode on the job goes back to idle; below it is held.
-_TO_IDLE = 300
 
 
 class HookSettings(Protocol):
@@ -72,44 +67,19 @@ class HookedRun(Protocol):
         """The job's process; 0 when it does not execute."""
         ...
 
-
-class HookOutput(Struct, frozen=True):
-    """What came of a hook: exit status (below 0: a signal), and the attributes that it printed."""
-
-    status: int
-    attributes: Mapping[str, ExprTree]
-
-    def value(self, name: str) -> object:
-        """A printed attribute's value."""
-        return lookup(ClassAd(dict(self.attributes)))(name)
-
-
-def parse_output(output: str) -> dict[str, ExprTree]:
-    """The attributes of ``Name = expression`` lines; others are skipped."""
-    found: dict[str, ExprTree] = {}
-    for line in output.splitlines():
-        name, equals, expression = line.partition("=")
-        if equals and name.strip().isidentifier():
-            with contextlib.suppress(AdSyntaxError):
-                found[name.strip()] = ExprTree(expression.strip(), old=True)
-    return found
+    def log_message(self, text: str) -> None:
+        """Have a message of the starter in the job's event log."""
+        ...
 
 
 def prepare_verdict(hook: str, path: str, said: HookOutput) -> End | None:
     """What becomes of a job after a hook that prepares it; None when it goes on. A code that the hook prints wins
     over its exit status: 1 to 299 hold the job (19, the code as subcode), 300 and more send it back to idle."""
-    status = said.status
-    code = said.value("HookStatusCode")
-    how = f"exited with status {status}" if status >= 0 else f"died with signal {-status}"
-    if status >= 0 and isinstance(code, int) and code >= 0:
-        status, how = code, f"reported status {code:03d}"
-    if status == 0:
+    if said.code == 0:
         return None
-    message = said.value("HookStatusMessage")
-    reason = f"{hook} ({Path(path).name}) failed ({how}): {message if isinstance(message, str) else '<no message>'}"
-    if 0 < status < _TO_IDLE:
-        return held(reason, HOOK_PREPARE_JOB_FAILURE, status)
-    return End(How.EVICTED, reason=reason, reason_code=STARTER_ERROR, reason_subcode=status)
+    if 0 < said.code < TO_IDLE:
+        return held(said.told(hook, path), HOOK_PREPARE_JOB_FAILURE, said.code)
+    return End(How.EVICTED, reason=said.told(hook, path), reason_code=STARTER_ERROR, reason_subcode=said.code)
 
 
 def check(run: HookedRun, settings: HookSettings) -> None:
@@ -171,6 +141,9 @@ async def _prepare(run: HookedRun, settings: HookSettings, hook: str) -> None:
     end = prepare_verdict(hook, path, said)
     if end is not None:
         raise LaunchRefusedError(end)
+    if said.message:
+        _log.info("run %s: %s", run.assignment.run_id, said.told(hook, path))
+        run.log_message(said.told(hook, path))
     run.job.ad.update(dict(said.attributes))
 
 
@@ -255,20 +228,13 @@ async def _call(
     )
     if run.pid:
         env["_CONDOR_JOB_PIDS"] = str(run.pid)
-    given = _sorted(ad).encode("utf-8", "surrogateescape")
+    given = (sorted_form(ad) or "\n").encode("utf-8", "surrogateescape")
     answer = await run.programs.call([path, *arguments], env={**env, **(also or {})}, limit_s=limit_s, given=given)
     who = f"{run.assignment.job_id}: {hook} ({Path(path).name}, run {run.assignment.run_id})"
     child_programs.log_errors(who, answer)
     if answer.status < 0:
         _log.error("%s died of signal %d (it may take %g s)", who, -answer.status, limit_s)
     return HookOutput(answer.status, parse_output(answer.output))
-
-
-def _sorted(ad: ClassAd) -> str:
-    """The ad's text in the order of its names, as hooks of HTCondor are given it."""
-    return "".join(
-        f"{line}\n" for line in sorted(text(ad).splitlines(), key=lambda line: line.partition(" ")[0].upper())
-    )
 
 
 def _fault(program: str, identity: Identity) -> str:

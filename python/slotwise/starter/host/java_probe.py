@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 
-from slotwise.starter.hooks import child_programs
+from slotwise.execution import child_programs
 from slotwise.starter.host.machine import Machine
 from slotwise.starter.job.java import PROPERTIES, attributes_of
 

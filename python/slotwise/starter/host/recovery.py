@@ -7,10 +7,9 @@ import logging
 from pathlib import Path
 
 from slotwise.errors import SlotwiseError
-from slotwise.execution import launcher
+from slotwise.execution import child_programs, launcher
 from slotwise.execution.cgroup.plan import find_leftovers
 from slotwise.execution.control_dir import discard, orphaned
-from slotwise.starter.hooks import child_programs
 from slotwise.starter.host.job_host import JobHost
 from slotwise.starter.job import directories as scratch
 from slotwise.starter.job.directories import RunDirectory

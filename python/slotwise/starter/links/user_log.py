@@ -15,12 +15,12 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Protocol
 
+from slotwise.execution import child_programs
 from slotwise.execution.exit_status import STARTER_ERROR, End, How
 from slotwise.execution.keeper_spec import KeeperResult
 from slotwise.model import job_events
 from slotwise.model.job_events import DateForm, Frame, Usage, stamp
-from slotwise.starter.hooks import child_programs
-from slotwise.starter.hooks.child_programs import ChildPrograms
+from slotwise.starter.hooks.run_programs import ChildPrograms
 from slotwise.starter.job.assignment import Assignment
 from slotwise.starter.job.failures import LaunchRefusedError
 from slotwise.starter.job.run_job import RunJob
@@ -79,6 +79,10 @@ class UserLog:
         """The job was suspended, or goes on."""
         frame = self._frame(now)
         self._add(job_events.unsuspended(frame) if resumed else job_events.suspended(frame, processes))
+
+    def message(self, text: str, now: float) -> None:
+        """The starter has something to tell that is no error."""
+        self._add(job_events.starter_message(self._frame(now), self._run.assignment.slot.name, text))
 
     def ended(self, end: End, result: KeeperResult | None, now: float, *, executed: bool) -> None:
         """The run is over. A job that ran to its own end has terminated; what a starter cannot run is its error."""

@@ -28,7 +28,7 @@ from slotwise.execution.keeper_link import KeeperLink
 from slotwise.execution.keeper_spec import KeeperResult
 from slotwise.ids import doing_for_run
 from slotwise.starter.hooks import hooks
-from slotwise.starter.hooks.child_programs import ChildPrograms
+from slotwise.starter.hooks.run_programs import ChildPrograms
 from slotwise.starter.io_proxy.listener import JobIoProxy
 from slotwise.starter.job.ads import pack_one, unpack_one
 from slotwise.starter.job.assignment import Assignment
@@ -486,6 +486,12 @@ class Run:
         _log.info("%s: %s (run %s)", self.job_id, text, self.run_id)
         self.shadow.report(Update(pack_one({"ContainerImageStatus": text})))
         self.shadow.report(RemoteIo(op="ulog", text=f"{text} on {self.assignment.slot.name}"))
+
+    def log_message(self, text: str) -> None:
+        """Have a message of the starter in the job's event log (event 21, no error)."""
+        self.shadow.report(RemoteIo(op="message", text=text))
+        if self.user_log is not None:
+            self.user_log.message(text, self.host.clock.now())
 
     async def prepare_image(self, work: Coroutine[object, object, ContainerJob]) -> ContainerJob:
         """Wait until the job's image is available, or the job is killed.

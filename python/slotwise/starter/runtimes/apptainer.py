@@ -28,10 +28,10 @@ from slotwise.classad.values import Value
 from slotwise.config import Config
 from slotwise.errors import UsageError
 from slotwise.execution.arguments import in_double_quotes, split_new, split_old
+from slotwise.execution.child_programs import Answer, as_user, call, call_with_jobs_environment
 from slotwise.execution.exit_status import FAILED_TO_CREATE_PROCESS, STARTER_ERROR, End, How, held
 from slotwise.execution.keeper_spec import Identity, Isolation, KeeperResult, KeeperSpec
 from slotwise.starter.enforcement.privilege import rights_of
-from slotwise.starter.hooks.child_programs import Answer, as_user, call, call_with_jobs_environment
 from slotwise.starter.job.ads import evaluate, lookup
 from slotwise.starter.job.failures import LaunchRefusedError
 from slotwise.starter.runtimes.choice import APPTAINER

@@ -19,6 +19,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from slotwise.classad import ClassAd, parse_ads
+from slotwise.execution import child_programs
 from slotwise.execution.environment import inherited_part
 from slotwise.execution.exit_status import TRANSFER_INPUT_ERROR, TRANSFER_OUTPUT_ERROR, End, held
 from slotwise.execution.job_view import STDERR_NAME, STDOUT_NAME
@@ -26,8 +27,7 @@ from slotwise.execution.launcher import write_files
 from slotwise.ids import doing_for_run
 from slotwise.model.reason_codes import PluginFault
 from slotwise.starter.enforcement.privilege import read_small, rights_of
-from slotwise.starter.hooks import child_programs
-from slotwise.starter.hooks.child_programs import ChildPrograms
+from slotwise.starter.hooks.run_programs import ChildPrograms
 from slotwise.starter.job.ads import lookup, pack_one
 from slotwise.starter.job.assignment import Assignment
 from slotwise.starter.job.failures import LaunchRefusedError

@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from slotwise.errors import HostError
-from slotwise.starter.hooks.child_programs import Answer, call
+from slotwise.execution.child_programs import Answer, call
 from slotwise.starter.runtimes.docker.state import one_line
 
 PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"

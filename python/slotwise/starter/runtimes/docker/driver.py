@@ -19,11 +19,11 @@ from slotwise.classad import ClassAd
 from slotwise.classad.values import Value
 from slotwise.daemon.containment import contained
 from slotwise.errors import HostError
+from slotwise.execution.child_programs import call
 from slotwise.execution.exit_status import IMAGE_FAILED, INVALID_DOCKER_IMAGE, IWD_ERROR, STARTER_ERROR, End, How, held
 from slotwise.execution.keeper_spec import KeeperResult, KeeperSpec
 from slotwise.starter.enforcement import gpu_hiding
 from slotwise.starter.enforcement.privilege import rights_of
-from slotwise.starter.hooks.child_programs import call
 from slotwise.starter.job.ads import lookup
 from slotwise.starter.job.failures import LaunchRefusedError
 from slotwise.starter.runtimes.context import JobContext

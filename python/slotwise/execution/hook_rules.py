@@ -1,4 +1,4 @@
-"""The knobs of the starter's hooks: which program holds for which job."""
+"""The knobs of the hooks of starter and shadow: which program holds for which job."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from slotwise.execution.arguments import split_new
 
 BEFORE_TRANSFER, PREPARE = "PREPARE_JOB_BEFORE_TRANSFER", "PREPARE_JOB"
 UPDATE, EXIT = "UPDATE_JOB_INFO", "JOB_EXIT"
-#: Hooks that are programs: <KEYWORD>_HOOK_<NAME>.
+#: The shadow's.
+SHADOW_PREPARE = "SHADOW_PREPARE_JOB"
+#: The starter's hooks that are programs: <KEYWORD>_HOOK_<NAME>.
 HOOKS = (BEFORE_TRANSFER, PREPARE, UPDATE, EXIT)
 
 
@@ -22,7 +24,7 @@ class HookRules(Struct, frozen=True):
     default: str = ""
     programs: Mapping[str, str] = field(default_factory=dict)
     exit_timeouts_s: Mapping[str, float] = field(default_factory=dict)
-    #: <KEYWORD>_HOOK_PREPARE_JOB_ARGS by keyword in capitals.
+    #: <KEYWORD>_HOOK_PREPARE_JOB_ARGS, of the shadow <KEYWORD>_HOOK_SHADOW_PREPARE_JOB_ARGS, by keyword in capitals.
     prepare_arguments: Mapping[str, str] = field(default_factory=dict)
 
     def keyword(self, wanted: object) -> str:
@@ -49,7 +51,7 @@ class HookRules(Struct, frozen=True):
                 yield f"{self.keyword(wanted)}_HOOK_{hook}", path
 
     def arguments(self, wanted: object) -> tuple[str, ...]:
-        """<KEYWORD>_HOOK_PREPARE_JOB_ARGS: what both hooks that prepare a job get as arguments.
+        """What hooks that prepare a job get as arguments; both of the starter's get the same.
 
         :raises UsageError: when a quote is left open.
         """

@@ -1,7 +1,7 @@
 """Programs beside a job: hooks and file transfer plugins. They run as the job's user and end with their run.
 
-Each has an entry in its environment that names its run's control directory. By that it is found with all that it has
-started: when the run is killed, when it is over, and by the next starter when this one was killed.
+Each has an entry in its environment that names its run (at a starter its control directory). By that it is found with
+all that it has started: when the run is killed, when it is over, and by the next starter when this one was killed.
 """
 
 from __future__ import annotations
@@ -18,11 +18,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from slotwise.daemon.spawn import as_account, program
+from slotwise.daemon.spawn import as_account
 from slotwise.execution.keeper_spec import Identity
 from slotwise.execution.launcher import unwatch, watch_exit
-from slotwise.starter.job.directories import RunDirectory
-from slotwise.starter.job.run_job import RunJob
 
 _log = logging.getLogger(__name__)
 
@@ -81,7 +79,7 @@ async def call(
 ) -> Answer:
     """Run a program to its end, at most ``limit_s`` seconds. What it leaves running ends with it.
 
-    :param control: the control directory that it is found by.
+    :param control: what it is found by: the control directory of its run.
     :param given: its standard input.
     :raises OSError: when it cannot be started.
     """
@@ -95,10 +93,13 @@ async def call(
         start_new_session=True,
     )
     heard = bytearray(), bytearray()
-    with _ended_with(process.pid), contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(_conversation(process, given, heard), limit_s)
+    try:
+        with _ended_with(process.pid), contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(_conversation(process, given, heard), limit_s)
+    finally:
+        status = await process.wait()  # killed, if whoever called it was cancelled
     output, errors = (bytes(part).decode(errors="replace") for part in heard)
-    return Answer(await process.wait(), output, errors)
+    return Answer(status, output, errors)
 
 
 @contextlib.contextmanager
@@ -163,39 +164,6 @@ def log_errors(who: str, answer: Answer) -> None:
         _log.log(level, "%s: %s", who, line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ...")
     if len(lines) > _MOST_LINES or len(answer.errors) >= _MOST_ERRORS:
         _log.log(level, "%s: ... and more on standard error", who)
-
-
-class ChildPrograms:
-    """The programs beside the job of one run: they run as the job's user, in its scratch directory."""
-
-    def __init__(self, directory: RunDirectory, job: RunJob) -> None:
-        self._directory = directory
-        self._job = job
-        self._running = 0
-
-    async def call(self, words: list[str], *, env: Mapping[str, str], limit_s: float, given: bytes = b"") -> Answer:
-        """As :func:`call`, for this run.
-
-        :raises OSError: when the program cannot be started.
-        """
-        scratch = str(self._directory.scratch)
-        self._running += 1
-        try:
-            return await call(
-                [*as_user(self._job.identity), *program(words)],
-                self._directory.control,
-                cwd=scratch,
-                env={"PATH": "/usr/local/bin:/usr/bin:/bin", "_CONDOR_SCRATCH_DIR": scratch, **env},
-                limit_s=limit_s,
-                given=given,
-            )
-        finally:
-            self._running -= 1
-
-    def end(self) -> None:
-        """End those that run, in the background: a run that is killed does not wait for its hooks and transfers."""
-        if self._running:
-            asyncio.get_running_loop().run_in_executor(None, end, self._directory.control)
 
 
 def end(control: Path) -> None:
