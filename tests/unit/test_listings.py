@@ -276,5 +276,6 @@ def test_nodes_stand_below_their_own_dag() -> None:
     ads = [of(3), of(4), of(5), of(6, 5), of(7, 3), of(8, 5, 1), of(8, 5), of(9), of(10, 3), of(11, 10), of(12, 99)]
     shown = [f"{ad['ClusterId']}.{ad['ProcId']}" for ad in jobviews.below_their_dags(ads)]
     assert shown == ["3.0", "7.0", "10.0", "11.0", "4.0", "5.0", "6.0", "8.0", "8.1", "9.0", "12.0"]
+    assert [ad["DAGDepth"] for ad in jobviews.below_their_dags(ads)] == [0, 1, 1, 2, 0, 0, 1, 1, 1, 0, 0]
     circle = [of(1, 2), of(2, 1)]
     assert len(jobviews.below_their_dags(circle)) == 2
