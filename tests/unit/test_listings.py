@@ -47,7 +47,8 @@ def printed(*words: str, ads: list[ClassAd], tmp_path: Path) -> str:
         (["-af:jl", "Size"], "ID = 7.3 Size = 4\n"),
         (["-af:V", "Owner", "Size"], '"ann" 4\n'),
         (["-af:r", "Size", "Size * 2", "None_"], "ProcId + 1 Size * 2 undefined\n"),
-        (["-af:T", "Seconds"], "1+01:01:01\n"),
+        (["-af:T", "Seconds"], "  1+01:01:01\n"),
+        (["-af:hT", "Seconds", "Seconds + 100000"], "Seconds      Seconds + 100000\n  1+01:01:01       2+04:47:41\n"),
         (["-af:h", "Owner", "Size"], "Owner Size\nann   4   \n"),
         # Widths are those of HTCondor 25.14.1: undefined, error, lists and quotes do not count, all digits of reals do.
         (["-af:h", "None_", "Owner"], "None_ Owner\nundefined ann  \n"),
