@@ -83,6 +83,33 @@ def test_a_slot_that_refuses_twice_is_left_out_and_the_job_says_why(make_pool: C
     pool.until("it has run after all", lambda: not pool.json("q"))
 
 
+def test_a_job_that_the_negotiators_configuration_keeps_out_says_so(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool(f"{QUICK}NUM_CPUS = 2\nNEGOTIATOR_JOB_CONSTRAINT = JobPrio > 5\n")
+    pool.up()
+    pool.until("the slot is advertised", lambda: pool.json("status"))
+    submit(pool, "arguments = 0\nqueue\n")
+    sentences = {
+        "NEGOTIATOR_JOB_CONSTRAINT": "NEGOTIATOR_JOB_CONSTRAINT keeps it out: JobPrio > 5 is not true for the job.",
+        "NEGOTIATOR_SLOT_CONSTRAINT": "NEGOTIATOR_SLOT_CONSTRAINT keeps out all slots that match: JobPrio > 5 is not"
+        " true for them.",
+        "NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT": "NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT counts 0 of 1 slots,",
+    }
+    knob = "NEGOTIATOR_JOB_CONSTRAINT"
+    for other, sentence in sentences.items():
+        pool.config_file.write_text(pool.config_file.read_text().replace(f"{knob} =", f"{other} ="))
+        knob = other
+        pool.run("reconfig")
+        pool.until(
+            f"analyze names {knob}",
+            lambda said=sentence: said in pool.run("analyze", "1.0").stdout,
+        )
+        explained = pool.run("q", "-better-analyze", "1.0").stdout
+        assert f"\n\n{sentence}" in explained, explained
+    pool.config_file.write_text(pool.config_file.read_text().replace(f"{knob} =", "UNUSED_CONSTRAINT ="))
+    pool.run("reconfig")
+    pool.until("it has run", lambda: not pool.json("q"))
+
+
 def test_a_job_that_its_access_point_keeps_back_says_so(make_pool: Callable[[str], Pool]) -> None:
     pool = make_pool(f"{QUICK}NUM_CPUS = 2\nSTART_VANILLA_UNIVERSE = JobPrio > 5\n")
     pool.up()

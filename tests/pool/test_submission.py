@@ -209,6 +209,23 @@ def test_knobs_of_q(pool: Pool) -> None:
     assert "BATCH_NAME" in batches and "RUN_TIME" in jobs
 
 
+def test_queue_statements_that_condor_submit_does_not_take_together(pool: Pool, tmp_path: Path) -> None:
+    """HTCondor 25.14.1 says so of each of these."""
+    (tmp_path / "s.sub").write_text("executable = /bin/true\nhold = true\nqueue\n")
+    (tmp_path / "bare.sub").write_text("executable = /bin/true\nhold = true\n")
+
+    def refused(*words: str) -> str:
+        done = pool.run("condor_submit", *words, cwd=tmp_path, check=False)
+        assert done.returncode == 1, done.stdout
+        return done.stderr
+
+    both = "-queue argument conflicts with queue statement in submit file"
+    assert both in refused("s.sub", "-queue", "2") and both in refused("-a", "queue 2", "s.sub")
+    once = "only one -queue command allowed"
+    assert once in refused("bare.sub", "-queue", "1", "-queue", "2")
+    assert once in refused("bare.sub", "-a", "queue 1", "-a", "queue 2")
+
+
 def test_statements_of_the_command_line(pool: Pool, tmp_path: Path) -> None:
     (tmp_path / "s.sub").write_text("executable = /bin/true\nhold = true\nqueue\n")
     said = pool.run(

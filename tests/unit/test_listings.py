@@ -47,7 +47,8 @@ def printed(*words: str, ads: list[ClassAd], tmp_path: Path) -> str:
         (["-af:jl", "Size"], "ID = 7.3 Size = 4\n"),
         (["-af:V", "Owner", "Size"], '"ann" 4\n'),
         (["-af:r", "Size", "Size * 2", "None_"], "ProcId + 1 Size * 2 undefined\n"),
-        (["-af:T", "Seconds"], "1+01:01:01\n"),
+        (["-af:T", "Seconds"], "  1+01:01:01\n"),
+        (["-af:hT", "Seconds", "Seconds + 100000"], "Seconds      Seconds + 100000\n  1+01:01:01       2+04:47:41\n"),
         (["-af:h", "Owner", "Size"], "Owner Size\nann   4   \n"),
         # Widths are those of HTCondor 25.14.1: undefined, error, lists and quotes do not count, all digits of reals do.
         (["-af:h", "None_", "Owner"], "None_ Owner\nundefined ann  \n"),
@@ -276,5 +277,6 @@ def test_nodes_stand_below_their_own_dag() -> None:
     ads = [of(3), of(4), of(5), of(6, 5), of(7, 3), of(8, 5, 1), of(8, 5), of(9), of(10, 3), of(11, 10), of(12, 99)]
     shown = [f"{ad['ClusterId']}.{ad['ProcId']}" for ad in jobviews.below_their_dags(ads)]
     assert shown == ["3.0", "7.0", "10.0", "11.0", "4.0", "5.0", "6.0", "8.0", "8.1", "9.0", "12.0"]
+    assert [ad["DAGDepth"] for ad in jobviews.below_their_dags(ads)] == [0, 1, 1, 2, 0, 0, 1, 1, 1, 0, 0]
     circle = [of(1, 2), of(2, 1)]
     assert len(jobviews.below_their_dags(circle)) == 2

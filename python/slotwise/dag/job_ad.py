@@ -11,7 +11,8 @@ from slotwise.errors import SlotwiseError
 
 
 class JobAd:
-    """That of one run. Updates are at least DAGMAN_QUEUE_UPDATE_INTERVAL apart, unless they are urgent."""
+    """That of one run. Updates are at least DAGMAN_QUEUE_UPDATE_INTERVAL apart, unless they are urgent. The first one
+    is before any submitted job is in the nodes log, and has the next one follow as soon as that was looked at."""
 
     def __init__(self, dag: Running, schedd: Schedd) -> None:
         self._dag, self._schedd = dag, schedd
@@ -36,7 +37,8 @@ class JobAd:
         changed = {name: value for name, value in made.items() if self._told.get(name) != value}
         if not changed:
             return
-        self._at = now + self._dag.settings.update_s
+        settings = self._dag.settings
+        self._at = now + (settings.update_s if self._told else min(settings.update_s, settings.scan_s))
         values: dict[str, object] = dict(changed)
         if not self._told:
             rules, plan = self._dag.settings.rules, self._dag.plan

@@ -59,7 +59,8 @@ def analyze(
 def _report(
     given: CycleInput, job: ClassAd, view: JobExplanation, prospects: _Prospects, name: str
 ) -> dict[str, object]:
-    status, failed, kept = _status(job), failed_start(job), kept_out(given, job, view)
+    status, failed = _status(job), failed_start(job)
+    kept, fewer = kept_out(given, job, view), uncounted(given, view)
     return {
         "job": name,
         "submitter": view.submitter,
@@ -104,8 +105,9 @@ def _report(
         },
         "excluded": view.excluded,
         "kept_out": kept or "",
+        "uncounted": fewer or "",
         "held": _held(job),
-        "verdict": _verdict(status, view, prospects, failed, kept, uncounted(given, view)),
+        "verdict": _verdict(status, view, prospects, failed, kept, fewer),
     }
 
 

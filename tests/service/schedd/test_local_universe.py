@@ -527,6 +527,12 @@ async def test_condor_dagman_gets_its_commands_and_its_batch_and_is_told_what_it
     assert len(answers[0]) == len(rows) == 1, answers
     (row,) = rows
     assert (row["BatchName"], row["Done"], row["Total"], row["Hold"]) == (f"x.dag+{driver}", 2, 4, 1)
+    # The nodes of a DAG within it count as well.
+    within: dict[str, Any] = {"JobStatus": 5, "DAG_NodesTotal": 20, "DAG_NodesDone": 3}
+    await world.submit("exit 0", Cmd=str(program), Arguments=arguments, **of_dag, **within)
+    answers = [json.loads(part.data) async for part in world.schedd.stub.Query(query, metadata=world.schedd.user)]
+    ((row,),) = answers[:1]
+    assert (row["Done"], row["Total"]) == (5, 24)
     await world.schedd.act("REMOVE", "JobStatus == 5")
     (world.work / "end").touch()
     await world.schedd.until_gone()

@@ -332,7 +332,7 @@ def _result_ad_of_htcondor(verb: Verb, reply: schedd_pb2.ActReply, queue: QueueT
 
 def _what(parsed: Parsed, chosen: schedd_pb2.JobSelection) -> str:
     jobs = "held jobs" if parsed.has("held") else "jobs"
-    if constraints := parsed.expressions("constraint"):
+    if constraints := [one.values[0] for one in parsed.all("constraint")]:
         return f"{jobs} matching constraint {' && '.join(f'({text})' for text in constraints)}"
     if chosen.owners:
         return f"{jobs} of user " + ", ".join(f'"{owner}"' for owner in chosen.owners)

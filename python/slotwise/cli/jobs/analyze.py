@@ -170,7 +170,7 @@ def _limits(report: JsonObject) -> str:
     if mine["share"] is not None:
         text += f", share {mine['share']:.1%}, limit {mine['limit']:.1f}"
     text += f"; a cycle now would give it {mine['matched']}, then it uses {mine['usage']:g}"
-    if mine["held_back"]:
+    if mine["held_back"] and not report["kept_out"]:
         text += f"; {mine['held_back'][1]} jobs held back: {mine['held_back'][0]}"
     if group:
         text += f"\nGroup {group['name']}: quota {group['quota']:g}, allocated {group['allocated']:g}"

@@ -184,10 +184,10 @@ def _worded(message: str) -> str:
 def settle_queue(asked: SubmitArgs) -> None:
     """One job where the description has no queue statement.
 
-    :raises SubmitError: when it has one and ``-queue`` was given.
+    :raises SubmitError: when it has one and ``-queue``, or ``-append queue``, was given.
     """
     found = _QUEUE.search(asked.text)
-    if asked.parsed.has("queue") and found:
+    if asked.queue is not None and found:
         line = asked.text.count("\n", 0, found.start()) + 1
         raise _ConflictError(
             "-queue argument conflicts with queue statement in submit file", origin=f"{asked.filename}:{line}"

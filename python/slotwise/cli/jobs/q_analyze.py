@@ -16,9 +16,11 @@ from slotwise.cli.common.options import Parsed
 from slotwise.cli.jobs import analyze_local, queues
 from slotwise.cli.jobs import match_report as text
 from slotwise.cli.render import ads as whole
-from slotwise.errors import NotFoundError, UsageError
+from slotwise.errors import NotFoundError, SlotwiseError, UsageError
 from slotwise.matchmaking.fit import Jobs, Slots
+from slotwise.matchmaking.kept_out import kept_back
 from slotwise.matchmaking.rows import JsonObject
+from slotwise.model.job_status import JobStatus
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import collector_pb2_grpc, common_pb2, schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error
@@ -84,6 +86,8 @@ def analyze(parsed: Parsed, query: schedd_pb2.JobQuery, inv: Invocation) -> int:
             report = _report(job, parsed, inv) if wish.priority else None
             alike = turned_away.get(_likeness(job))
             blocks = _one(job, slots, one, wish, report, alike, as_htcondor=bool(inv.called))
+            if wish.better and (kept := _kept_out(job, slots, parsed, inv)):
+                blocks.append(kept)
             inv.out("\n\n".join(blocks) + "\n")
     return 0
 
@@ -125,6 +129,19 @@ def _one(
         blocks.append(text.suggestions(slots.hints(job)))
     blocks.append(text.warning(found, name))
     return [block for block in blocks if block]
+
+
+def _kept_out(job: ClassAd, slots: Slots, parsed: Parsed, inv: Invocation) -> str:
+    """What the negotiator's configuration has in the way of an idle job that slots are willing to run, or its access
+    point; empty when there is nothing, and when the negotiator does not answer: the rest holds without it."""
+    of_files = parsed.value("slotads") is not None or parsed.value("jobads") is not None
+    if of_files or job.get("JobStatus") != JobStatus.IDLE or kept_back(job) or not slots.fit(job).willing:
+        return ""
+    try:
+        report = _report(job, parsed, inv)
+    except (SlotwiseError, grpc.RpcError):
+        return ""
+    return str(report.get("kept_out") or report.get("uncounted") or "")
 
 
 def _report(job: ClassAd, parsed: Parsed, inv: Invocation) -> JsonObject:

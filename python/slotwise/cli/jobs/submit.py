@@ -189,15 +189,18 @@ def _read_args(parsed: Parsed, inv: Invocation) -> SubmitArgs:
     files += [one.values[0] for one in parsed.all("file")]
     if len(files) > 1:
         raise UsageError(f"more than one description: {' '.join(files)}", hint="give one file")
-    queue = " ".join(parsed.all("queue")[-1].values) if parsed.has("queue") else None
-    asked = SubmitArgs(parsed, "", files[0] if files else "-", before, queue=queue, names_stdin=files[:1] == ["-"])
+    queues = [" ".join(one.values) for one in parsed.all("queue")]
+    asked = SubmitArgs(parsed, "", files[0] if files else "-", before, names_stdin=files[:1] == ["-"])
     for one in parsed.all("append"):
         statement = one.values[0].strip()
         first, _, rest = statement.partition(" ")
         if first.lower() == "queue":
-            asked.queue = rest.strip() or "1"
+            queues.append(rest.strip() or "1")
         else:
             asked.append.append(statement)
+    if len(queues) > 1:
+        raise UsageError("only one -queue command allowed", hint=f"give one of {', '.join(map(repr, queues))}")
+    asked.queue = queues[0] if queues else None
     for option in ("batch-name", "batch-id"):
         if (value := parsed.value(option)) is not None:
             asked.append.append(f"{option.replace('-', '_')} = {value}")

@@ -129,7 +129,7 @@ def shown(tree: ExprTree, ad: ClassAd, shape: Shape) -> str:
     if shape.spans or shape.dates:
         seconds = _finite(tree.eval(ad))
         if seconds is not None:
-            return days_and_time(seconds) if shape.spans else moment(seconds)
+            return f"{days_and_time(seconds):>{_DAYS_AND_TIME}}" if shape.spans else moment(seconds)
     return tree.display(ad, quotes=shape.quotes)
 
 
@@ -172,9 +172,9 @@ def lines(ads: Iterable[ClassAd], columns: Columns, shape: Shape, ids: Callable[
         widths = [max(pair) for pair in zip(widths, needed, strict=True)]
     yield _joined([text.ljust(width) for text, width in zip(head, widths, strict=True)], shape)
     for row in rows:
-        cells = [text.ljust(width) for text, width in zip(row, widths, strict=True)]
+        cells = [text.rjust(wide) if shape.spans else text.ljust(wide) for text, wide in zip(row, widths, strict=True)]
         if shape.job_id:
-            cells[0] = label + cells[0]
+            cells[0] = label + row[0].ljust(widths[0])
         yield _joined(cells, shape)
 
 

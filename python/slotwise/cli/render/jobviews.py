@@ -21,7 +21,7 @@ _RUN_TIME = Item("RemoteUserCpu", "RUN_TIME", "RUN_TIME", width=12)
 _STATUS = Item("JobStatus", "ST", "JOB_STATUS", width=2, left=True, colour=colours.job_status)
 _REST = (
     Item("JobPrio", "PRI", width=3, left=True, instead="0"),
-    Item("ImageSize", "SIZE", "MEMORY_USAGE", width=6),
+    Item("ImageSize", "SIZE", "MEMORY_USAGE", width=4),
     Item("Cmd", "CMD", "JOB_DESCRIPTION", left=True),
 )
 #: ``-run``, ``-idle``, ``-hold``: only jobs in that state.
@@ -46,7 +46,7 @@ VIEWS: dict[str, Layout] = {
     ), summary=False, where="JobStatus == 1"),
     "hold": Layout((
         *_ID, _OWNER,
-        Item("EnteredCurrentStatus", "HELD_SINCE", "QDATE", width=11, instead="??"),
+        Item("EnteredCurrentStatus", "HELD_SINCE ", "QDATE", width=11, instead="??"),
         Item("HoldReasonCode", "CODE", printf="%d", width=4, instead="?", suffix=False),
         Item("HoldReasonSubCode", "/SUB", printf="/%-3d", width=4, left=True, instead=" ", prefix=False),
         Item("HoldReason", "HOLD_REASON", left=True, instead="??"),
@@ -57,16 +57,16 @@ VIEWS: dict[str, Layout] = {
         Item("HoldReasonSubCode", "/SUB", printf="/%-3d", width=4, left=True, instead=" ", prefix=False),
         Item("JobCount", "COUNT", printf="%d", width=6),
         Item("OldestJobId", "OLDEST_JOB_ID", left=True),
-        Item("EnteredCurrentStatus", "HELD_SINCE", "QDATE", width=11, instead="??"),
+        Item("EnteredCurrentStatus", "HELD_SINCE ", "QDATE", width=11, instead="??"),
         Item("HoldReason", "HOLD_REASON", left=True, instead="??"),
     ), summary=False, where="JobStatus == 5", group_by=(("HoldReasonCode", False), ("HoldReasonSubCode", False))),
     "io": Layout((
         *_ID, _OWNER,
         Item("NumJobStarts", "RUNS", printf="%4d", width=4, instead="?"),
         _STATUS,
-        Item("BytesRecvd", "INPUT", "READABLE_BYTES", width=10, instead="??"),
-        Item("BytesSent", "OUTPUT", "READABLE_BYTES", width=10, instead="??"),
-        Item("BytesRecvd + BytesSent", "RATE", "READABLE_BYTES", width=10, instead="??"),
+        Item("BytesRecvd", " INPUT", "READABLE_BYTES", instead="??"),
+        Item("BytesSent", " OUTPUT", "READABLE_BYTES", instead="??"),
+        Item("BytesRecvd + BytesSent", " RATE     ", "READABLE_BYTES", instead="??"),
         Item("JobUniverse", "MISC", "BUFFER_IO_MISC", left=True),
     ), where="TransferQueued =?= true || TransferringOutput =?= true || TransferringInput =?= true"),
     "grid": Layout((
@@ -76,9 +76,9 @@ VIEWS: dict[str, Layout] = {
         Item("GridJobId", "GRID_JOB_ID", "GRID_JOB_ID", left=True, instead="?"),
     ), summary=False, where="JobUniverse == 9"),
     "factory": Layout((
-        replace(_ID[0], width=9, suffix=True), _OWNER, _SUBMITTED,
+        replace(_ID[0], width=8, suffix=True), _OWNER, _SUBMITTED,
         *(Item(name, heading, printf="%d", width=6, instead="_") for name, heading in (
-            ("JobMaterializeLimit", "LIMIT"), ("JobsPresent", "PRESNT"), ("JobsRunning", "RUN"), ("JobsIdle", "IDLE"),
+            ("JobMaterializeLimit", "LIMIT"), ("JobsPresent", "PRESNT"), ("JobsRunning", "RUN "), ("JobsIdle", "IDLE"),
             ("JobsHeld", "HOLD"), ("JobMaterializeNextProcId", "NEXTID"))),
         Item("JobMaterializePaused ?: JobFactoryPaused", "MODE", "JOB_FACTORY_MODE", left=True, instead="_"),
         Item("JobBatchName", "BATCH_NAME", left=True, instead="_"),
@@ -121,7 +121,8 @@ def of_htcondors_history(*, named: bool) -> Layout:
 
 
 def below_their_dags(ads: Iterable[ClassAd]) -> list[ClassAd]:
-    """Jobs by cluster and proc, each DAG followed by the jobs of its nodes, those of DAGs within it among them."""
+    """Jobs by cluster and proc, each DAG followed by the jobs of its nodes, those of DAGs within it among them. Each
+    tells how many DAGs are above it (DAGDepth), by which DAG_OWNER indents the names of nodes."""
     found = list(ads)
     drivers = {whole(ad.get("ClusterId")): whole(ad.get("DAGManJobId") or 0) for ad in found}
 
@@ -132,6 +133,7 @@ def below_their_dags(ads: Iterable[ClassAd]) -> list[ClassAd]:
         while driver in drivers and driver not in path:
             path.append(driver)
             driver = drivers[driver]
+        ad["DAGDepth"] = len(path) - 1
         return path[::-1], whole(ad.get("ProcId"))
 
     return sorted(found, key=place)

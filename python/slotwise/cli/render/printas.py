@@ -12,6 +12,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from slotwise.classad import ClassAd, SpecialValue, Value
+from slotwise.classad.values import whole
 from slotwise.cli.render.autoformat import moment, text_of
 from slotwise.model.durations import days_and_time
 
@@ -196,9 +197,11 @@ def owner(value: Value, ad: ClassAd, scene: Scene) -> str | None:
 
 
 def dag_owner(value: Value, ad: ClassAd, scene: Scene) -> str | None:
-    """Owner, or for the nodes of a DAG the node's name, indented."""
+    """Owner, or for the nodes of a DAG the node's name, indented by the DAGs above it (DAGDepth, where it is known)."""
     node = text(ad, "DAGNodeName")
-    return f" |-{node}" if node is not None and "DAGManJobId" in ad else text(ad, "Owner")
+    if node is None or "DAGManJobId" not in ad:
+        return text(ad, "Owner")
+    return f"{' ' * max(1, whole(ad.get('DAGDepth')))}|-{node}"
 
 
 def command(value: Value, ad: ClassAd, scene: Scene) -> str | None:
@@ -284,8 +287,8 @@ def _grid_resource(value: Value, ad: ClassAd, scene: Scene) -> str | None:
 
 
 def _grid_job_id(value: Value, ad: ClassAd, scene: Scene) -> str | None:
-    whole = text(ad, "GridJobId")
-    return None if whole is None else whole.split()[-1]
+    named = text(ad, "GridJobId")
+    return None if named is None else named.split()[-1]
 
 
 # ---- machines

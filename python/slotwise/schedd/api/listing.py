@@ -210,10 +210,11 @@ class Listing:
         return [batch.row() for batch in batches.values()]
 
     def _count_nodes(self, batches: dict[tuple[str, str], _Batch], cluster: Cluster) -> None:
-        """Have a DAG's batch count its nodes where they are known, as HTCondor's does."""
-        if _drives(cluster) and (job := next(iter(cluster.jobs.values()), None)) is not None:
-            total = int(self._ads.number(job, "DAG_NodesTotal"))
-            _batch_of(batches, cluster).nodes = (total, int(self._ads.number(job, "DAG_NodesDone"))) if total else None
+        """Have a DAG's batch count its nodes where they are known, those of DAGs within it among them, as HTCondor's
+        does."""
+        job = next(iter(cluster.jobs.values()), None) if _drives(cluster) else None
+        if job is not None and (total := int(self._ads.number(job, "DAG_NodesTotal"))):
+            _batch_of(batches, cluster).add_nodes(total, int(self._ads.number(job, "DAG_NodesDone")))
 
     # ---- factories
 
@@ -336,8 +337,8 @@ class _Batch:
         #: The job that drives the others: of the scheduler universe, and in no total.
         self._driver: _JobId | None = None
         self._seen: set[int] = set()
-        #: Of a DAG: its nodes, and how many of them are done.
-        self.nodes: tuple[int, int] | None = None
+        #: Of a DAG and of those within it: the nodes, and how many of them are done.
+        self._nodes = self._nodes_done = 0
 
     def add_cluster(self, cluster: Cluster) -> None:
         """Count all jobs of a cluster."""
@@ -366,6 +367,11 @@ class _Batch:
             self._done += cluster.done
             self._unmade += cluster.unmade
 
+    def add_nodes(self, total: int, done: int) -> None:
+        """Count the nodes of a DAG."""
+        self._nodes += total
+        self._nodes_done += done
+
     def _show(self, job: _JobId) -> None:
         first, last = self._ids or (job, job)
         self._ids = (min(first, job), max(last, job))
@@ -375,8 +381,8 @@ class _Batch:
         counts = self._counts
         done = self._done + counts[4]
         total = self._done + self._unmade + max(self._members, sum(counts))
-        if self.nodes is not None:
-            total, done = self.nodes
+        if self._nodes:
+            total, done = self._nodes, self._nodes_done
         return {
             "Owner": self._owner,
             "BatchName": self._name,
