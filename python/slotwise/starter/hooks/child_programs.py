@@ -27,6 +27,8 @@ from slotwise.starter.job.run_job import RunJob
 _log = logging.getLogger(__name__)
 
 _ENTRY = "_SLOTWISE_HELPER"
+#: How setpriv says that a program could not be started, and what becomes the account with an environment of the job's.
+_UNSTARTED = "setpriv: failed to execute"
 #: Becomes the account first, and takes the environment from its standard input then.
 _BECOME = f"""import json, os, sys
 uid, gid, groups, *words = sys.argv[1:]
@@ -35,7 +37,10 @@ env[{_ENTRY!r}] = os.environ[{_ENTRY!r}]
 os.setgroups([int(group) for group in groups.split()])
 os.setresgid(*[int(gid)] * 3)
 os.setresuid(*[int(uid)] * 3)
-os.execve(words[0], words, env)"""
+try:
+    os.execve(words[0], words, env)
+except OSError as error:
+    sys.exit(f"{_UNSTARTED} {{words[0]}}: {{error.strerror}}")"""
 #: How long a killed program may take to be gone, seconds.
 _PATIENCE_S = 5.0
 #: Most bytes of a program's output and of its standard error that are heard, and bytes of one read.
@@ -151,7 +156,7 @@ async def _listen(stream: asyncio.StreamReader | None, heard: bytearray, most: i
 def unstarted(answer: Answer) -> str:
     """Why a program that was called as the job's user did not start; empty when it did."""
     start, _, why = answer.errors.strip().rpartition(": ")
-    return why if answer.status in (126, 127) and start.startswith("setpriv: failed to execute") else ""
+    return why if answer.status in (1, 126, 127) and start.startswith(_UNSTARTED) else ""
 
 
 def log_errors(who: str, answer: Answer) -> None:
@@ -165,6 +170,10 @@ def log_errors(who: str, answer: Answer) -> None:
         _log.log(level, "%s: ... and more on standard error", who)
 
 
+def _plain(scratch: str) -> dict[str, str]:
+    return {"PATH": "/usr/local/bin:/usr/bin:/bin", "_CONDOR_SCRATCH_DIR": scratch}
+
+
 class ChildPrograms:
     """The programs beside the job of one run: they run as the job's user, in its scratch directory."""
 
@@ -173,19 +182,36 @@ class ChildPrograms:
         self._job = job
         self._running = 0
 
-    async def call(self, words: list[str], *, env: Mapping[str, str], limit_s: float, given: bytes = b"") -> Answer:
-        """As :func:`call`, for this run.
+    async def call(
+        self,
+        words: list[str],
+        *,
+        env: Mapping[str, str],
+        limit_s: float,
+        given: bytes = b"",
+        jobs_own: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """As :func:`call`, for this run. ``jobs_own``: variables that the job's user has chosen.
 
         :raises OSError: when the program cannot be started.
         """
         scratch = str(self._directory.scratch)
         self._running += 1
         try:
+            if jobs_own:
+                return await call_with_jobs_environment(
+                    self._job.identity,
+                    program(words),
+                    self._directory.control,
+                    cwd=scratch,
+                    env={**_plain(scratch), **env, **jobs_own},
+                    limit_s=limit_s,
+                )
             return await call(
                 [*as_user(self._job.identity), *program(words)],
                 self._directory.control,
                 cwd=scratch,
-                env={"PATH": "/usr/local/bin:/usr/bin:/bin", "_CONDOR_SCRATCH_DIR": scratch, **env},
+                env={**_plain(scratch), **env},
                 limit_s=limit_s,
                 given=given,
             )
