@@ -25,6 +25,8 @@ from slotwise.execution.launcher import unwatch, watch_exit
 _log = logging.getLogger(__name__)
 
 _ENTRY = "_SLOTWISE_HELPER"
+#: How setpriv says that a program could not be started, and what becomes the account with an environment of the job's.
+_UNSTARTED = "setpriv: failed to execute"
 #: Becomes the account first, and takes the environment from its standard input then.
 _BECOME = f"""import json, os, sys
 uid, gid, groups, *words = sys.argv[1:]
@@ -33,7 +35,10 @@ env[{_ENTRY!r}] = os.environ[{_ENTRY!r}]
 os.setgroups([int(group) for group in groups.split()])
 os.setresgid(*[int(gid)] * 3)
 os.setresuid(*[int(uid)] * 3)
-os.execve(words[0], words, env)"""
+try:
+    os.execve(words[0], words, env)
+except OSError as error:
+    sys.exit(f"{_UNSTARTED} {{words[0]}}: {{error.strerror}}")"""
 #: How long a killed program may take to be gone, seconds.
 _PATIENCE_S = 5.0
 #: Most bytes of a program's output and of its standard error that are heard, and bytes of one read.
@@ -152,7 +157,7 @@ async def _listen(stream: asyncio.StreamReader | None, heard: bytearray, most: i
 def unstarted(answer: Answer) -> str:
     """Why a program that was called as the job's user did not start; empty when it did."""
     start, _, why = answer.errors.strip().rpartition(": ")
-    return why if answer.status in (126, 127) and start.startswith("setpriv: failed to execute") else ""
+    return why if answer.status in (1, 126, 127) and start.startswith(_UNSTARTED) else ""
 
 
 def log_errors(who: str, answer: Answer) -> None:

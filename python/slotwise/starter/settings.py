@@ -87,6 +87,9 @@ class StarterSettings(Struct, frozen=True):
     visits: ExprTree | None = None
     #: FILETRANSFER_PLUGINS, none with ENABLE_URL_TRANSFERS false.
     plugins: tuple[str, ...] = ()
+    #: MAX_FILE_TRANSFER_PLUGIN_LIFETIME, and STARTER_DISABLE_USER_SUPPLIED_TRANSFER_PLUGINS over machine and job.
+    plugin_lifetime_s: float = 72000.0
+    disables_jobs_plugins: ExprTree | None = None
     #: FILE_TRANSFER_STATS_LOG: what plugins report of files goes there; empty: nowhere.
     transfer_stats_log: str = ""
     #: STARTD_RESOURCE_PREFIX: how names of slots begin.
@@ -219,6 +222,8 @@ def read_settings(config: Config, home: PoolHome, env: Mapping[str, str]) -> Sta
         hooks=_hooks(config),
         visits=_expression(config, "ENABLE_SSH_TO_JOB"),
         plugins=tuple(config.get_list("FILETRANSFER_PLUGINS")) if config.get_bool("ENABLE_URL_TRANSFERS") else (),
+        plugin_lifetime_s=config.get_int("MAX_FILE_TRANSFER_PLUGIN_LIFETIME"),
+        disables_jobs_plugins=_expression(config, "STARTER_DISABLE_USER_SUPPLIED_TRANSFER_PLUGINS"),
         transfer_stats_log=config.get_str("FILE_TRANSFER_STATS_LOG").strip(),
     )
 

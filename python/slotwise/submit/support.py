@@ -97,8 +97,6 @@ RULES = (
     _refused("checkpoint_destination", "CheckpointDestination", "checkpoints are kept at the access point only",
              "take the command out"),
     _refused("public_input_files", "PublicInputFiles", "there is no web server for inputs", "use transfer_input_files"),
-    _refused("transfer_plugins", "TransferPlugins", "jobs bring no plugins of their own",
-             "have the administrator name it in FILETRANSFER_PLUGINS"),
     _refused("use_oauth_services", "", _NO_CREDENTIALS, _AS_FILE),
     _refused("scitokens_file use_scitokens use_scitoken", "ScitokensFile", _NO_CREDENTIALS, _AS_FILE),
     _refused("tool_daemon_cmd", "ToolDaemonCmd", _NO_TOOL, _IN_A_SCRIPT),

@@ -34,3 +34,12 @@ def parse_remaps(text: str) -> dict[str, str]:
         else:
             words[-1] += char
     return remaps
+
+
+def job_plugins(text: str) -> list[tuple[tuple[str, ...], str]]:
+    """The plugins that a job brings, ``tar,gz=unpack;x=/site/x``: the methods of each in small letters, and its file. A
+    part without ``=`` or without a file names none.
+    """
+    pairs = (part.partition("=") for part in text.split(";"))
+    named = ((methods.replace(",", " ").lower().split(), path.strip()) for methods, _, path in pairs)
+    return [(tuple(methods), path) for methods, path in named if methods and path]

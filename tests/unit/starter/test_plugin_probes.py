@@ -7,7 +7,7 @@ import logging
 from pathlib import Path
 
 import pytest
-from slotwise.starter.transfer.url_transfer import find_plugins
+from slotwise.starter.transfer.plugins import Plugins, find_plugins
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_a_plugin_that_serves_nothing_is_logged_with_the_reason(
     absent = tmp_path / "absent"
     with caplog.at_level(logging.WARNING):
         plugins = asyncio.run(find_plugins([str(absent), str(program), str(good)], tmp_path))
-    assert plugins.methods == "debug"
+    assert Plugins(plugins).methods == "debug"
     assert [record.getMessage() for record in caplog.records] == [
         f"FILETRANSFER_PLUGINS: {program} serves no URLs: {why}"
     ]
@@ -41,7 +41,7 @@ def test_a_plugin_that_cannot_be_run_is_logged(tmp_path: Path, caplog: pytest.Lo
     program.write_text("#!/no/such/interpreter\n")
     program.chmod(0o755)
     with caplog.at_level(logging.WARNING):
-        assert asyncio.run(find_plugins([str(program)], tmp_path)).methods == ""
+        assert not asyncio.run(find_plugins([str(program)], tmp_path))
     assert [record.getMessage() for record in caplog.records] == [
         f"FILETRANSFER_PLUGINS: {program} serves no URLs: it cannot be run: No such file or directory"
     ]

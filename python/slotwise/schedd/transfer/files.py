@@ -18,7 +18,7 @@ from slotwise.daemon.host_faults import each_waited_out, waited_out
 from slotwise.errors import SlotwiseError
 from slotwise.model.reason_codes import Hold
 from slotwise.schedd.user_files.owner_rights import FileOwner, as_owner
-from slotwise.transfer.lists import is_null, parse_remaps, split_list
+from slotwise.transfer.lists import is_null, job_plugins, parse_remaps, split_list
 from slotwise.transfer.pieces import Piece, pieces
 
 STDOUT = "_condor_stdout"
@@ -98,7 +98,7 @@ def file_plan(ad: ClassAd, account: str, fallback_account: str, limits_mib: tupl
         stdin="" if ad.get("TransferIn", True) is False or is_null(text("In")) else text("In"),
         stdout=text("Out"),
         stderr=text("Err"),
-        inputs=tuple(_with_image(split_list(text("TransferInput")), text)),
+        inputs=_with_plugins(_with_image(split_list(text("TransferInput")), text), text("TransferPlugins")),
         remaps=parse_remaps(text("TransferOutputRemaps")),
         preserve_relative=ad.get("PreserveRelativePaths", False) is True,
         transfer=(text("ShouldTransferFiles") or "IF_NEEDED").upper(),
@@ -118,6 +118,13 @@ def _with_image(inputs: Iterable[str], text: Callable[[str], str]) -> Iterator[s
     image = {text("ContainerImageFullPath"), f"{text('ContainerImage')}/"} if text("ContainerImageFullPath") else set()
     for name in inputs:
         yield (name.rstrip("/") or name) if name in image else name
+
+
+def _with_plugins(inputs: Iterable[str], plugins: str) -> tuple[str, ...]:
+    """The input files, before them the transfer plugins that the job brings, unless it lists them itself."""
+    listed = tuple(inputs)
+    own = dict.fromkeys(path for _, path in job_plugins(plugins) if path not in listed)
+    return (*own, *listed)
 
 
 def input_pieces(plan: FilePlan) -> Iterator[Piece]:

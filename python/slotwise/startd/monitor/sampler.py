@@ -60,6 +60,7 @@ def machine_attributes(
         "UidDomain": config.get("UID_DOMAIN") or hostname,
         "FileSystemDomain": config.get("FILESYSTEM_DOMAIN") or hostname,
         "HasFileTransfer": True,
+        "HasJobTransferPlugins": True,
         "HasPerFileEncryption": True,
         "HasJobDeferral": True,
         "HasIOProxy": True,

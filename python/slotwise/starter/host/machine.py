@@ -18,7 +18,7 @@ from slotwise.starter.runtimes.drivers import drivers
 from slotwise.starter.runtimes.installed import Runtimes
 from slotwise.starter.scratch.lvm import PoolUse
 from slotwise.starter.settings import StarterSettings
-from slotwise.starter.transfer.url_transfer import Plugins, find_plugins
+from slotwise.starter.transfer.plugins import Plugins, find_plugins
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +40,11 @@ class Machine:
 
     async def look_for_plugins(self) -> None:
         """Find out which URLs can be moved here."""
-        self.plugins = await find_plugins(self.settings.plugins, self.control, self.settings.transfer_stats_log)
+        settings = self.settings
+        found = await find_plugins(settings.plugins, self.control)
+        self.plugins = Plugins(
+            found, settings.transfer_stats_log, settings.plugin_lifetime_s, settings.disables_jobs_plugins
+        )
         self.enforcement = replace(self.enforcement, url_methods=self.plugins.methods)
 
     def _runtimes(self, settings: StarterSettings) -> Runtimes:

@@ -24,6 +24,7 @@ from slotwise.starter.transfer.live_output import LiveOutput
 from slotwise.starter.transfer.output_turn import OutputTurn
 from slotwise.starter.transfer.transfer_stats import OWN
 from slotwise.starter.transfer.url_transfer import TransferringRun
+from slotwise.starter.transfer.wording import failure
 
 _log = logging.getLogger(__name__)
 
@@ -70,12 +71,17 @@ async def send_outputs(run: SendingRun) -> None:
     try:
         if job.manifest and not only_streams:
             await record_manifest(run.assignment, run.job, "out")
+        # A listed file that is not there and has a URL is for the plugin to miss: it tells of all that are.
+        missed = url_transfer.output_urls(run.job.ad, () if only_streams else job.transfer.output_files or ())
         try:
-            chosen = transfer.choose(job, scratch, run.files.before, identity, streams_only=only_streams)
+            chosen = transfer.choose(
+                job, scratch, run.files.before, identity, streams_only=only_streams, elsewhere=missed
+            )
         except transfer.OutputError as error:  # the others go back all the same: they show what went wrong
             problems.append(error.end)
             chosen = error.found
         away = url_transfer.output_urls(run.job.ad, [output.name for output in chosen if not output.directory])
+        away |= {name: url for name, url in missed.items() if transfer.is_absent(scratch / name, identity)}
         if away and (problem := await url_transfer.deliver(run, run.host.machine.plugins, away)) is not None:
             problems.append(problem)
         if not await _send_files(run, [output for output in chosen if output.name not in away], problems):
@@ -99,26 +105,13 @@ def _named(run: SendingRun, end: End) -> End:
     """A file that cannot be sent, with the places that it was to move between, worded like HTCondor's."""
     if end.reason_code != TRANSFER_OUTPUT_ERROR or end.reason.startswith("Transfer "):
         return end
-    return replace(
-        end,
-        reason=f"Transfer output files failure at execution point {run.assignment.slot.name} while sending files to "
-        f"{access_point(run.job)}. Details: {end.reason}",
-    )
-
-
-def access_point(job: RunJob) -> str:
-    """The access point in words, as the job's GlobalJobId names it."""
-    value = job.value("GlobalJobId")
-    name = value.partition("#")[0].rpartition("@")[2] if isinstance(value, str) else ""
-    return f"access point {name}" if name else "the access point"
+    return replace(end, reason=failure(run.assignment, run.job, end.reason, inputs=False))
 
 
 def input_failure(assignment: Assignment, job: RunJob, name: str, error: OSError) -> str:
     """Why an input file cannot be written, worded like HTCondor's."""
-    return (
-        f"Transfer input files failure at execution point {assignment.slot.name} while receiving files from "
-        f"{access_point(job)}. Details: writing to file {name}: (errno {error.errno}) {error.strerror}"
-    )
+    details = f"writing to file {name}: (errno {error.errno}) {error.strerror}"
+    return failure(assignment, job, details, inputs=True)
 
 
 async def send_checkpoint(run: SendingRun) -> None:

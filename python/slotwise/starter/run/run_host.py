@@ -10,7 +10,7 @@ from slotwise.starter.links.startd_outbox import StartdOutbox
 from slotwise.starter.runtimes.installed import Runtimes
 from slotwise.starter.scratch.disks import ScratchDisks
 from slotwise.starter.settings import StarterSettings
-from slotwise.starter.transfer.url_transfer import Plugins
+from slotwise.starter.transfer.plugins import Plugins
 
 
 class MachineServices(Protocol):

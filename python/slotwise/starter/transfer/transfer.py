@@ -11,7 +11,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Container, Iterable, Iterator, Sequence, Set
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
@@ -174,8 +174,17 @@ class OutputError(SlotwiseError):
         self.found = list(found)
 
 
-def choose(job: JobView, scratch: Path, before: Listing, identity: Identity, *, streams_only: bool) -> list[Output]:
+def choose(
+    job: JobView,
+    scratch: Path,
+    before: Listing,
+    identity: Identity,
+    *,
+    streams_only: bool,
+    elsewhere: Container[str] = (),
+) -> list[Output]:
     """What goes back: standard output and error, unless they went while the job ran, then what the job's rules say.
+    A listed output in ``elsewhere`` may be missing: it goes to a URL.
 
     :raises OutputError: when a listed output is missing (hold 12) or there is too much (hold 33); with the others, and
         with no more than standard output and error.
@@ -190,7 +199,7 @@ def choose(job: JobView, scratch: Path, before: Listing, identity: Identity, *, 
                 kept = {name for name, stream in job.stream_files().items() if not stream.sent} | {job.proxy_name}
                 found += _new_or_changed(scratch, before, _OURS | kept)
             else:
-                listed, problem = _listed(job, scratch)
+                listed, problem = _listed(job, scratch, elsewhere)
                 found += listed
             found += _manifest(job, scratch, {output.name for output in found})
     deep = next((output for output in found if depth.is_too_deep(output.name)), None)
@@ -263,7 +272,13 @@ def _new_or_changed(scratch: Path, before: Listing, excluded: Set[str]) -> list[
     return found
 
 
-def _listed(job: JobView, scratch: Path) -> tuple[list[Output], End | None]:
+def is_absent(path: Path, identity: Identity) -> bool:
+    """Whether there is no such output, with the job's own rights."""
+    with rights_of(identity):
+        return not path.exists()
+
+
+def _listed(job: JobView, scratch: Path, elsewhere: Container[str]) -> tuple[list[Output], End | None]:
     """The outputs that the job lists, and what it ends with when one cannot be had."""
     found: list[Output] = []
     problem: End | None = None
@@ -281,6 +296,8 @@ def _listed(job: JobView, scratch: Path) -> tuple[list[Output], End | None]:
         except OutputError as error:
             problem = problem or error.end
         except OSError as error:
+            if wanted in elsewhere and isinstance(error, FileNotFoundError):
+                continue
             if wanted not in streams:  # standard output under its own name goes as such
                 problem = problem or _missing(path, error)
     return found, problem

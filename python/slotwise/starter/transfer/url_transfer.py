@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-import os
+import errno
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
@@ -20,7 +19,6 @@ from msgspec import Struct
 
 from slotwise.classad import ClassAd, parse_ads
 from slotwise.execution import child_programs
-from slotwise.execution.environment import inherited_part
 from slotwise.execution.exit_status import TRANSFER_INPUT_ERROR, TRANSFER_OUTPUT_ERROR, End, held
 from slotwise.execution.job_view import STDERR_NAME, STDOUT_NAME
 from slotwise.execution.launcher import write_files
@@ -36,13 +34,14 @@ from slotwise.starter.links.shadow_connection import ShadowConnection
 from slotwise.starter.messages import Update
 from slotwise.starter.transfer import plugin_results
 from slotwise.starter.transfer.plugin_results import PluginResults, TransferClass
+from slotwise.starter.transfer.plugins import Plugin, Plugins, inherited
 from slotwise.starter.transfer.run_files import RunFiles
+from slotwise.starter.transfer.transfer_stats import Traffic
+from slotwise.starter.transfer.wording import failure
+from slotwise.transfer.lists import parse_remaps
 
-_log = logging.getLogger(__name__)
-_PROBE_S, _MOVE_S = 20.0, 3600.0
 #: Most that a plugin may say about its files, bytes.
 _MOST_SAID = 16 * 1024 * 1024
-_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 class TransferringRun(Protocol):
@@ -53,63 +52,6 @@ class TransferringRun(Protocol):
     programs: ChildPrograms
     files: RunFiles
     shadow: ShadowConnection
-
-
-class Plugins(Struct, frozen=True):
-    """Programs by the methods that they serve (``http``), and the file that has what they report ("" for none)."""
-
-    by_method: Mapping[str, str]
-    stats_log: str = ""
-
-    @property
-    def methods(self) -> str:
-        """HasFileTransferPluginMethods."""
-        return ",".join(sorted(self.by_method))
-
-
-async def find_plugins(programs: Iterable[str], control: Path, stats_log: str = "") -> Plugins:
-    """Ask each program what it serves. One that cannot be asked serves nothing; the first for a method has it.
-
-    What serves nothing is logged, but not programs that are not there: FILETRANSFER_PLUGINS names some by default.
-    """
-    found: dict[str, str] = {}
-    for program in programs:
-        if not Path(program).exists():
-            continue
-        methods, why = await _methods_of(program, control)
-        if why:
-            _log.warning("FILETRANSFER_PLUGINS: %s serves no URLs: %s", program, why)
-        for method in methods:
-            found.setdefault(method, program)
-    return Plugins(found, stats_log)
-
-
-async def _methods_of(program: str, control: Path) -> tuple[list[str], str]:
-    """The methods that a program serves, or why there are none."""
-    try:
-        words = [program, "-classad"]
-        status, said, errors = await child_programs.call(words, control, cwd="/", env=_inherited(), limit_s=_PROBE_S)
-    except OSError as error:
-        return [], f"it cannot be run: {error.strerror}"
-    if status != 0:
-        ended = f"exit status {status}" if status > 0 else f"signal {-status}"
-        last = errors.strip().rpartition("\n")[2]
-        return [], f"`-classad` ended with {ended}" + (f": {last}" if last else "")
-    try:
-        methods = lookup(next(iter(parse_ads(said)), ClassAd({})))("SupportedMethods")
-    except ValueError as error:
-        return [], f"`-classad` does not print an ad: {error}"
-    found = str(methods or "").replace(",", " ").lower().split()
-    return found, "" if found else "`-classad` prints no SupportedMethods"
-
-
-def _inherited() -> dict[str, str]:
-    """What plugins have of the starter's environment, as in HTCondor all that is not the daemons' own: a PATH with the
-    site's interpreters, proxies of the network (``http_proxy``).
-    """
-    env = inherited_part("true", os.environ)
-    places = [*env.get("PATH", "").split(":"), *_PATH.split(":")]
-    return {**env, "PATH": ":".join(dict.fromkeys(filter(None, places)))}
 
 
 def method_of(url: str) -> str:
@@ -128,8 +70,8 @@ def output_urls(ad: ClassAd, names: Iterable[str]) -> dict[str, str]:
     """Which of the outputs ``names`` go to which URL (remaps, or all with ``output_destination``)."""
     value = lookup(ad)
     remaps = value("TransferOutputRemaps")
-    pairs = (pair.partition("=") for pair in (remaps.split(";") if isinstance(remaps, str) else []))
-    found = {name.strip(): target.strip() for name, _, target in pairs if "://" in target}
+    pairs = parse_remaps(remaps) if isinstance(remaps, str) else {}
+    found = {name: target for name, target in pairs.items() if "://" in target}
     everywhere = value("OutputDestination")
     if isinstance(everywhere, str) and "://" in everywhere:
         # Standard output and error go back to the access point all the same.
@@ -139,105 +81,182 @@ def output_urls(ad: ClassAd, names: Iterable[str]) -> dict[str, str]:
     return {name: found[name] for name in names if name in found}
 
 
+def input_names(ad: ClassAd) -> dict[str, str]:
+    """The inputs of a job that are URLs, and their names in its scratch directory."""
+    return {url: PurePosixPath(url.partition("://")[2].partition("?")[0]).name for url in input_urls(ad)}
+
+
 async def fetch(run: TransferringRun, plugins: Plugins) -> None:
     """Bring the inputs that are URLs into the scratch directory.
 
     :raises LaunchRefusedError: on hold (13) when one cannot be had.
     """
-    files = {url: PurePosixPath(url.partition("://")[2].partition("?")[0]).name for url in input_urls(run.job.ad)}
-    end = await _move(run, plugins, files, upload=False)
-    if end is not None:
+    files = [(url, name) for url, name in input_names(run.job.ad).items()]
+    if (end := await _move(run, plugins, files, TransferClass.INPUT)) is not None:
         raise LaunchRefusedError(end)
 
 
 async def deliver(run: TransferringRun, plugins: Plugins, outputs: Mapping[str, str]) -> End | None:
     """Send outputs (name to URL) away; what the run ends with when one cannot be sent."""
-    return await _move(run, plugins, {url: name for name, url in outputs.items()}, upload=True)
+    files = [(url, name) for name, url in outputs.items()]
+    return await _move(run, plugins, files, TransferClass.OUTPUT)
 
 
-async def _move(run: TransferringRun, plugins: Plugins, files: Mapping[str, str], *, upload: bool) -> End | None:
-    results = PluginResults(TransferClass.OUTPUT if upload else TransferClass.INPUT)
+async def _move(run: TransferringRun, plugins: Plugins, files: list[tuple[str, str]], way: TransferClass) -> End | None:
+    results = PluginResults(way)
+    by_method = plugins.of_job(run.job.ad, run.assignment.machine_ad, run.assignment.directory.scratch)
+    groups: dict[Plugin, list[tuple[str, str]]] = {}
+    upload = way is not TransferClass.INPUT
+    code = TRANSFER_OUTPUT_ERROR if upload else TRANSFER_INPUT_ERROR
+    for url, name in files:
+        plugin = by_method.get(method_of(url))
+        if plugin is None:
+            details = f"no plugin serves {method_of(url)}://"
+        elif plugin.refused:
+            details = plugin.refused
+        else:
+            groups.setdefault(plugin, []).append((url, name))
+            continue
+        fault = PluginFault.NOT_FOUND if plugin is None else PluginFault.NOT_OPERATIONAL
+        return held(failure(run.assignment, run.job, details, inputs=not upload), code, fault)
     try:
-        return await _move_all(run, plugins, files, results, upload=upload)
+        for plugin, some in groups.items():
+            problem = await _call(run, plugin, some, results, upload=upload, limit_s=plugins.lifetime_s)
+            if problem is not None:
+                reason = failure(run.assignment, run.job, problem.details, inputs=not upload, protocol=problem.protocol)
+                return held(reason, code, problem.subcode)
+        return None
     finally:
         if told := results.report():
             run.shadow.report(Update(pack_one(told)))
         await asyncio.to_thread(plugin_results.append, plugins.stats_log, results.files, run.job.ad)
 
 
-async def _move_all(
-    run: TransferringRun, plugins: Plugins, files: Mapping[str, str], results: PluginResults, *, upload: bool
-) -> End | None:
-    code, word = (TRANSFER_OUTPUT_ERROR, "output") if upload else (TRANSFER_INPUT_ERROR, "input")
-    start = f"Transfer {word} files failure at execution point"
-    for method in sorted({method_of(url) for url in files}):
-        program = plugins.by_method.get(method)
-        if program is None:
-            return held(f"{start}. Details: no plugin serves {method}://", code, PluginFault.NOT_FOUND)
-        mine = {url: name for url, name in files.items() if method_of(url) == method}
-        status, errors, fault = await _call(run, program, mine, results, upload=upload)
-        if status != 0 or errors:
-            details = "; ".join(errors) or f"{Path(program).name} exited with status {status}"
-            # As HTCondor's: an exit status is shifted, a signal is not; policies such as PelicanRetryPolicy read it.
-            subcode = fault or (status << 8 if status > 0 else max(1, -status))
-            return held(f"{start} using plugin {Path(program).name}. Details: {details}", code, subcode)
-    return None
+class _Problem(Struct, frozen=True):
+    """Why a call of a plugin has failed; ``protocol`` of the URL that is to blame, if one is."""
+
+    details: str
+    subcode: int
+    protocol: str = ""
 
 
 async def _call(
-    run: TransferringRun, program: str, files: Mapping[str, str], results: PluginResults, *, upload: bool
-) -> tuple[int, list[str], PluginFault | None]:
-    """One call of a plugin: exit status, what it says went wrong, and what is wrong with the plugin itself."""
+    run: TransferringRun,
+    plugin: Plugin,
+    files: list[tuple[str, str]],
+    results: PluginResults,
+    *,
+    upload: bool,
+    limit_s: float,
+) -> _Problem | None:
+    """Call a plugin for some files."""
     scratch = run.assignment.directory.scratch
-    ads = [ClassAd({"Url": url, "LocalFileName": str(scratch / name)}) for url, name in files.items()]
     asked, said = run.assignment.directory.control / "plugin.in", scratch / ".plugin.out"
     # For the job's account alone: URLs may hold credentials.
-    text = "".join(f"{ad}\n" for ad in ads).encode("utf-8", "surrogateescape")
-    write_files([(str(asked), 0o600, run.job.identity.owner, text)])
+    text = "".join(f"{ad}\n" for ad in _requests(run.job.ad, plugin, files, scratch))
+    write_files([(str(asked), 0o600, run.job.identity.owner, text.encode("utf-8", "surrogateescape"))])
     with contextlib.suppress(OSError):
         said.unlink()  # not what the job itself has put there
-    words = [program, "-infile", str(asked), "-outfile", str(said), *(["-upload"] if upload else [])]
-    env = {**_inherited(), "_CONDOR_JOB_AD": str(run.assignment.directory.job_ad)}
+    words = [*plugin.words(), "-infile", str(asked), "-outfile", str(said), *(["-upload"] if upload else [])]
+    methods = sorted({method_of(url) for url, _ in files})
+    began = time.monotonic()
     try:
-        began = time.monotonic()
-        called = await run.programs.call(words, env=env, limit_s=_MOVE_S)
-        seconds = time.monotonic() - began
-        child_programs.log_errors(doing_for_run(run.assignment.run_id, f"plugin {Path(program).name}"), called)
-        status = called.status
-        if why := child_programs.unstarted(called):
-            return status, [f"{Path(program).name} cannot be run: {why}"], PluginFault.EXEC_FAILED
-        method = method_of(next(iter(files)))
-        results.add_call(program, method, status, seconds, timed_out=seconds >= _MOVE_S)
+        called = await run.programs.call(words, env=_environment(run), limit_s=limit_s, jobs_own=_jobs_own(run, plugin))
     except OSError as error:
-        return error.errno or 1, [f"{Path(program).name} cannot be run: {error.strerror}"], PluginFault.EXEC_FAILED
-    errors: list[str] = []
-    fault: PluginFault | None = None
-    traffic = run.files.sent if upload else run.files.received
-    with contextlib.suppress(OSError, ValueError):
-        text_said = read_small(said, run.job.identity, _MOST_SAID)
-        fault = PluginFault.NO_RESULT_REPORTED  # as long as there is no ad
-        for answer in parse_ads(text_said):
-            fault = None
-            results.add_file(answer, status)
-            value = lookup(answer)
-            size = value("TransferTotalBytes")
-            if value("TransferSuccess") is True:
-                means = method_of(str(value("TransferUrl") or next(iter(files)))).upper()
-                traffic.add(means, 1, size if isinstance(size, int) else 0)
-            else:
-                errors.append(str(value("TransferError") or f"{value('TransferUrl')} failed"))
+        return _Problem(f"{plugin.program} cannot be run: {error.strerror}", PluginFault.EXEC_FAILED)
+    seconds = time.monotonic() - began
+    timed_out = seconds >= limit_s
+    child_programs.log_errors(doing_for_run(run.assignment.run_id, f"plugin {Path(plugin.program).name}"), called)
+    if why := child_programs.unstarted(called):
+        return _Problem(f"{plugin.program} cannot be run: {why}", PluginFault.EXEC_FAILED)
+    status = errno.ETIME if timed_out else called.status
+    results.add_call(plugin.program, ",".join(methods), status, seconds, timed_out=timed_out)
+    answers = _answers(said, run)
+    for answer in answers:
+        results.add_file(answer, status)
+        _count(run.files.sent if upload else run.files.received, answer, method_of(files[0][0]))
     with contextlib.suppress(OSError):
         said.unlink()
-    if status == 0 and not errors and not upload:
-        errors = _not_brought(run, files)
-    return status, errors, fault
+    # As HTCondor's: an exit status is shifted, a signal is not; policies such as PelicanRetryPolicy read it.
+    subcode = errno.ETIME if timed_out else status << 8 if status >= 0 else -status
+    if not answers:
+        how = f"signal {-status}" if status < 0 else f"exit code {status}"
+        details = f"file transfer plugin {plugin.program} exited ({how}), no valid classads in output file {said}"
+        is_the_files = not upload and (timed_out or status < 0)
+        return _Problem(details, subcode if is_the_files else PluginFault.NO_RESULT_REPORTED)
+    failed = [answer for answer in answers if lookup(answer)("TransferSuccess") is not True]
+    if failed:
+        url = str(lookup(failed[0])("TransferUrl") or files[0][0])
+        details = f"{_error(failed[0], plugin)} ( URL file = {url} )" + ("|" if len(failed) == 1 else "")
+        return _Problem(details, subcode or 1, method_of(url))
+    if status != 0:
+        details = f"File transfer plugin {plugin.program} failed unexpectedly with exit code {status}, "
+        return _Problem(f"{details}did not report a TransferError message.", subcode, methods[0])
+    if not upload and (url := _not_brought(run, files)):
+        return _Problem(f"{url} was not brought", 0, method_of(url))
+    return None
 
 
-def _not_brought(run: TransferringRun, files: Mapping[str, str]) -> list[str]:
-    """What is not there although the plugin says nothing of a failure."""
+def _requests(job: ClassAd, plugin: Plugin, files: list[tuple[str, str]], scratch: Path) -> list[ClassAd]:
+    """What a plugin is asked: an ad for each file. PluginData of the job, for all plugins or those of one method, goes
+    before them to plugins of version 4, and into each to those of version 2.
+    """
+    ads = [ClassAd({"Url": url, "LocalFileName": str(scratch / name)}) for url, name in files]
+    methods = sorted({method_of(url) for url, _ in files})
+    before: list[ClassAd] = []
+    for name, method in [("PluginData", ""), *((f"{method}_PluginData", method) for method in methods)]:
+        data = job.lookup(name) if name in job else None
+        if data is None:
+            continue
+        if plugin.version == 4:
+            before.append(ClassAd({**({"Protocol": method} if method else {}), name: data}))
+        else:
+            for ad in ads:
+                ad[name] = data
+    return [*before, *ads]
+
+
+def _environment(run: TransferringRun) -> dict[str, str]:
+    places = {"_CONDOR_JOB_AD": "job_ad", "_CONDOR_MACHINE_AD": "machine_ad"}
+    directory = run.assignment.directory
+    found = {**inherited(), **{name: str(getattr(directory, place)) for name, place in places.items()}}
+    if run.job.view is not None and run.job.view.proxy_name:
+        found["X509_USER_PROXY"] = str(directory.scratch / run.job.view.proxy_name)
+    return found
+
+
+def _jobs_own(run: TransferringRun, plugin: Plugin) -> dict[str, str]:
+    """The variables of the job that are for the plugin."""
+    return plugin.part_of(run.job.view.environment) if run.job.view is not None else {}
+
+
+def _answers(said: Path, run: TransferringRun) -> list[ClassAd]:
+    """What a plugin has written of the files: nothing when it cannot be read as ads."""
+    try:
+        return list(parse_ads(read_small(said, run.job.identity, _MOST_SAID)))
+    except (OSError, ValueError):
+        return []
+
+
+def _count(traffic: Traffic, answer: ClassAd, method: str) -> None:
+    """Add a file to the traffic of its protocol."""
+    value = lookup(answer)
+    if value("TransferSuccess") is not True:
+        return
+    size, protocol = value("TransferTotalBytes"), value("TransferProtocol")
+    means = protocol if isinstance(protocol, str) and protocol else method_of(str(value("TransferUrl") or method))
+    traffic.add(means.upper(), 1, size if isinstance(size, int) else 0)
+
+
+def _error(answer: ClassAd, plugin: Plugin) -> str:
+    said = lookup(answer)("TransferError")
+    if isinstance(said, str):
+        return said
+    return f"File transfer plugin {plugin.program} exited unexpectedly without producing an error message "
+
+
+def _not_brought(run: TransferringRun, files: list[tuple[str, str]]) -> str:
+    """The first URL that is not there although the plugin says nothing of a failure."""
+    scratch = run.assignment.directory.scratch
     with rights_of(run.job.identity):
-        return [
-            f"{url} was not brought"
-            for url, name in files.items()
-            if not (run.assignment.directory.scratch / name).exists()
-        ]
+        return next((url for url, name in files if not (scratch / name).exists()), "")
