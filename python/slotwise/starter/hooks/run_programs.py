@@ -32,8 +32,9 @@ class ChildPrograms:
         given: bytes = b"",
         jobs_own: Mapping[str, str] | None = None,
     ) -> Answer:
-        """As :func:`slotwise.execution.child_programs.call`, for this run. ``jobs_own``: variables that the job's user has chosen.
+        """As :func:`slotwise.execution.child_programs.call`, for this run.
 
+        :param jobs_own: variables that the job's user has chosen.
         :raises OSError: when the program cannot be started.
         """
         scratch = str(self._directory.scratch)
