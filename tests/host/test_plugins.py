@@ -13,6 +13,8 @@ from tests.support.starter_bench import StarterBench, job_python, starter_bench
 
 pytestmark = pytest.mark.host
 EXITED, HELD, EVICTED = schedd_pb2.RunEnded.EXITED, schedd_pb2.RunEnded.HELD, schedd_pb2.RunEnded.EVICTED
+#: The last line of a plugin for one file: what it reports.
+DONE = """echo '[ TransferSuccess = true; TransferUrl = "shelf://book" ]' > "$4"\n"""
 #: Serves ``shelf://NAME``: files of a directory. Speaks the protocol of plugins for several files.
 PLUGIN = """#!{python} -S
 import os, re, shutil, sys
@@ -76,8 +78,8 @@ async def test_urls_are_fetched_and_delivered_by_plugins() -> None:
 @pytest.mark.parametrize(
     ("ad", "code", "words"),
     [
-        ({"TransferInput": "shelf://nothing"}, 13, "using plugin plugin. Details: No such file"),
-        ({"TransferOutputRemaps": "made=shelf://no/where"}, 12, "using plugin plugin. Details: No such file"),
+        ({"TransferInput": "shelf://nothing"}, 13, "using protocol shelf. Details: No such file"),
+        ({"TransferOutputRemaps": "made=shelf://no/where"}, 12, "using protocol shelf. Details: No such file"),
     ],
 )
 async def test_what_cannot_be_moved_holds_the_job(ad: dict[str, Any], code: int, words: str) -> None:
@@ -124,7 +126,7 @@ async def test_plugins_have_the_environment_of_the_starter(monkeypatch: pytest.M
         said = "echo 'MultipleFileSupport = true'; echo 'SupportedMethods = \"shelf\"'"
         plugin.write_text(
             f'#!/usr/bin/env siteshell\nif [ "$1" = -classad ]; then {said}; exit; fi\n'
-            'echo "$http_proxy $_CONDOR_SECRET" > book\n'
+            f'echo "$http_proxy $_CONDOR_SECRET" > book\n{DONE}'
         )
         plugin.chmod(0o755)
         bench.configure(FILETRANSFER_PLUGINS=plugin)
@@ -152,7 +154,8 @@ async def test_what_a_plugin_is_told_is_for_the_jobs_account_alone() -> None:
         plugin = bench.root / "plugin"
         said = "echo 'MultipleFileSupport = true'; echo 'SupportedMethods = \"shelf\"'"
         plugin.write_text(
-            f'#!/bin/sh\nif [ "$1" = -classad ]; then {said}; exit; fi\nstat -c "%a %u" "$2" > book; id -u >> book\n'
+            f'#!/bin/sh\nif [ "$1" = -classad ]; then {said}; exit; fi\n'
+            f'stat -c "%a %u" "$2" > book; id -u >> book\n{DONE}'
         )
         plugin.chmod(0o755)
         bench.configure(FILETRANSFER_PLUGINS=plugin)
@@ -165,7 +168,7 @@ async def test_what_a_plugin_is_told_is_for_the_jobs_account_alone() -> None:
         assert (mode, owner) == ("600", account)
 
 
-async def test_a_plugin_that_brings_nothing_and_says_nothing_holds_the_job() -> None:
+async def test_a_plugin_that_brings_nothing_and_says_nothing_sends_the_job_elsewhere() -> None:
     async with starter_bench() as bench:
         plugin = bench.root / "plugin"
         said = "echo 'MultipleFileSupport = true'; echo 'SupportedMethods = \"shelf\"'"
@@ -175,4 +178,4 @@ async def test_a_plugin_that_brings_nothing_and_says_nothing_holds_the_job() -> 
         await bench.kill_9()
         await bench.start()
         ended = await bench.ended(bench.submit("/bin/true", TransferInput="shelf://book"))
-        assert (ended.how, ended.reason_code) == (HELD, 13) and "shelf://book" in ended.reason, ended
+        assert (ended.how, ended.reason_code, ended.reason_subcode) == (EVICTED, 13, -1004), ended
