@@ -189,6 +189,7 @@ _OF_HTCONDOR: dict[str, Command] = {
     "set_shutdown": Command("slotwise.cli.host.daemon_tool:set_shutdown", "the program for the end of a master"),
     "submit_dag": Command("slotwise.cli.jobs.dag.submit:condor_submit_dag", "queue the job that runs a DAG"),
     "dagman": Command("slotwise.cli.jobs.dag.run:main", "run a DAG: the program of its job"),
+    "manifest": Command("slotwise.cli.jobs.condor_manifest:main", "make and check manifests of checkpoints"),
     "master": Command("slotwise.cli.host.condor_master:main", "run the daemons of this host"),
     "config_val": Command("slotwise.cli.host.config_val:main", "values of the configuration", resident=True),
     "version": Command(

@@ -51,6 +51,8 @@ class TransferRules(Struct, frozen=True):
     success_code: int = 0
     max_output_mib: int = -1
     file_system_domain: str = ""
+    #: What goes back besides standard output and error when outputs go on success only, and the job has failed.
+    failure_files: tuple[str, ...] = ()
 
 
 class CheckpointRules(Struct, frozen=True):
@@ -329,6 +331,7 @@ def _transfer(value: Lookup) -> TransferRules:
         success_code=success if isinstance(success, int) else 0,
         max_output_mib=int(limit) if _is_number(limit) else -1,
         file_system_domain=_text(value("FileSystemDomain")),
+        failure_files=file_list(_text(value("FailureFiles"))),
     )
 
 

@@ -31,6 +31,7 @@ TYPES = {
     21: "RemoteErrorEvent", 22: "JobDisconnectedEvent", 23: "JobReconnectedEvent", 24: "JobReconnectFailedEvent",
     28: "JobAdInformationEvent", 33: "AttributeUpdateEvent", 34: "PreSkipEvent", 35: "ClusterSubmitEvent",
     36: "ClusterRemoveEvent", 37: "FactoryPausedEvent", 38: "FactoryResumedEvent", 40: "FileTransferEvent",
+    46: "DataflowJobSkippedEvent",
 }  # fmt: skip
 
 

@@ -307,6 +307,11 @@ def unsuspended(frame: Frame) -> str:
     return f"{frame.head(11)}Job was unsuspended.\n{END}"
 
 
+def dataflow_skipped(frame: Frame) -> str:
+    """Event 46."""
+    return f"{frame.head(46)}Dataflow job was skipped.\n{END}"
+
+
 def held(frame: Frame, reason: str, code: int, subcode: int) -> str:
     """Event 12."""
     return (

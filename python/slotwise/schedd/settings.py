@@ -142,6 +142,7 @@ class Settings(Struct, frozen=True):
             next_start_delay_most_s=self.next_start_delay_most_s,
             dedicated_fifo=self.dedicated_fifo,
             unused_claim_s=self.unused_claim_s,
+            fallback_account=self.fallback_account,
             refused_match_s=self.refused_match_s,
             cool_down=self.vacate_cool_down,
         )

@@ -105,7 +105,6 @@ RULES = (
              "take the command out; the job reads the same input"),
     _refused("mount_under_scratch", "MountUnderScratch", "a job cannot choose its own mounts",
              "set MOUNT_UNDER_SCRATCH at the execution points"),
-    _warned("skip_if_dataflow", "SkipIfDataflow", "the job runs whether its results are newer or not"),
     _refused("manifest_dir", "ManifestDir", "it is not in the job's scratch directory",
              "write a name, or a path below that directory", _leads_out),
     _warned("ulog_execute_attrs", "UserLogExecuteEventAttrs", "the event log shows what it always shows"),

@@ -27,6 +27,7 @@ from slotwise.schedd.claims.startds.claim_reports import ClaimReports
 from slotwise.schedd.claims.startds.startd_links import StartdLinks
 from slotwise.schedd.claims.startds.startd_reports import StartdReports
 from slotwise.schedd.claims.starts.activation import Activation
+from slotwise.schedd.claims.starts.dataflow_skips import DataflowSkips
 from slotwise.schedd.claims.starts.new_runs import NewRuns
 from slotwise.schedd.claims.starts.next_job import NextJob
 from slotwise.schedd.claims.starts.now_jobs import NowJobs
@@ -200,6 +201,14 @@ class Claiming:
             apply=runs.apply,
             on_begun=lambda run: shadow().begun(run),
             give_up=self.run_ends.give_up,
+            dataflow=DataflowSkips(
+                queue,
+                ads,
+                turns,
+                settings.fallback_account,
+                give_up=self.run_ends.give_up,
+                failures=failures,
+            ),
             failures=failures,
         )
         # What comes from outside: matches, messages of startds, lists of starters, time.

@@ -34,3 +34,5 @@ class ClaimSettings(Struct, frozen=True):
     dedicated_fifo: bool = True
     #: UNUSED_CLAIM_TIMEOUT (seconds).
     unused_claim_s: int = 600
+    #: SLOTWISE_UNKNOWN_OWNER_ACCOUNT: whose rights on files jobs of owners without an account have.
+    fallback_account: str = "nobody"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
@@ -110,6 +111,20 @@ def file_plan(ad: ClassAd, account: str, fallback_account: str, limits_mib: tupl
         max_input_mib=limit("MaxTransferInputMB", limits_mib[0]),
         max_output_mib=limit("MaxTransferOutputMB", limits_mib[1]),
     )
+
+
+def input_counts(ad: ClassAd) -> dict[str, int]:
+    """TransferInputFileCounts: how many inputs a job has by each means, CEDAR for the pool's own stream, the methods of
+    URLs in capitals; nothing without any.
+    """
+    plan = file_plan(ad, "", "")
+    if plan.transfer == "NO":
+        return {}
+    urls = [name.partition("://")[0].lower().rpartition("+")[2] for name in plan.inputs if "://" in name]
+    single = plan.executable, "" if is_null(plan.stdin) else plan.stdin, plan.proxy
+    own = {name for name in (*single, *plan.inputs) if name and "://" not in name}
+    counts = Counter(url.upper() for url in urls)
+    return {**({"CEDAR": len(own)} if own else {}), **counts}
 
 
 def _with_image(inputs: Iterable[str], text: Callable[[str], str]) -> Iterator[str]:

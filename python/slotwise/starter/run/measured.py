@@ -94,11 +94,9 @@ def _reported(run: MeasuredRun) -> dict[str, Value | ExprTree]:
 
 
 def traffic_ad(run: MeasuredRun) -> dict[str, Value]:
-    """TransferInputStats and TransferOutputStats, over all runs of the job, and the input files of this one."""
+    """TransferInputStats and TransferOutputStats, over all runs of the job."""
     pairs = (("TransferInputStats", run.files.received), ("TransferOutputStats", run.files.sent))
-    found: dict[str, Value] = {name: traffic.attributes(run.job.value(name)) for name, traffic in pairs}
-    found["TransferInputFileCounts"] = run.files.received.files()
-    return found
+    return {name: traffic.attributes(run.job.value(name)) for name, traffic in pairs}
 
 
 def stream_times(run: MeasuredRun) -> dict[str, Value]:

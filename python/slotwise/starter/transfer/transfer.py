@@ -184,6 +184,7 @@ def choose(
     elsewhere: Container[str] = (),
 ) -> list[Output]:
     """What goes back: standard output and error, unless they went while the job ran, then what the job's rules say.
+    ``streams_only``: of a job that has failed, whose outputs go on success only; its FailureFiles go all the same.
     A listed output in ``elsewhere`` may be missing: it goes to a URL.
 
     :raises OutputError: when a listed output is missing (hold 12) or there is too much (hold 33); with the others, and
@@ -194,7 +195,11 @@ def choose(
     with rights_of(identity):
         streams = list(_streams(job, scratch))
         found = list(streams)
-        if not streams_only:
+        if streams_only:
+            failed = replace(job, transfer=replace(rules, output_files=rules.failure_files))
+            listed, problem = _listed(failed, scratch, elsewhere)
+            found += listed
+        else:
             if rules.output_files is None:
                 kept = {name for name, stream in job.stream_files().items() if not stream.sent} | {job.proxy_name}
                 found += _new_or_changed(scratch, before, _OURS | kept)

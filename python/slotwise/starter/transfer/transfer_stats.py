@@ -32,10 +32,6 @@ class Traffic:
         size = sum(pair[1] for pair in self._amounts.values())
         return f"{files} file{'s' * (files != 1)}, {size} bytes"
 
-    def files(self) -> dict[str, int]:
-        """The files that moved by each means, whose names are in capitals here: TransferInputFileCounts."""
-        return {means.upper(): files for means, (files, _) in self._amounts.items()}
-
     def clear(self, means: str) -> None:
         """Discard the counts of a means whose transfer starts again."""
         self._amounts.pop(means, None)

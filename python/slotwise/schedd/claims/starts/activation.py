@@ -11,6 +11,7 @@ from slotwise.ids import doing_for_run
 from slotwise.schedd.claims.faults.failures import Failures
 from slotwise.schedd.claims.records import ClaimTable, Run
 from slotwise.schedd.claims.startds.startd_links import StartdLinks
+from slotwise.schedd.claims.starts.dataflow_skips import DataflowSkips
 from slotwise.schedd.claims.transitions import ApplyToRun
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.decision import RunOutcome
@@ -33,6 +34,7 @@ class Activation:
         apply: ApplyToRun,
         on_begun: Callable[[Run], None],
         give_up: Callable[[Run, GiveUp], None],
+        dataflow: DataflowSkips,
         failures: Failures,
     ) -> None:
         """
@@ -47,6 +49,7 @@ class Activation:
         self._apply = apply
         self._on_begun = on_begun
         self._give_up = give_up
+        self._dataflow = dataflow
         self._failures = failures
 
     def activate_all(self, runs: Iterable[Run]) -> None:
@@ -54,10 +57,13 @@ class Activation:
         for run in runs:
             with contained(_log, doing_for_run(run.id, "activating its claim"), partial(self._failures.run, run)):
                 self._on_begun(run)
-                self.activate(run)
+                if not self._dataflow.look(run, self.activate):
+                    self.activate(run)
 
     def activate(self, run: Run) -> None:
-        """Have the startd run the job now, if the job is still meant to run."""
+        """Have the startd run the job now, if the job is still meant to run, and it is known that it need run."""
+        if self._dataflow.is_looking(run):
+            return
         self._apply(run, run_events.ActivationDue(run.goes_on))
 
     def suspend(self, run_id: str, *, resume: bool) -> bool:

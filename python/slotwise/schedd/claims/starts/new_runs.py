@@ -15,9 +15,10 @@ from slotwise.schedd.jobs.durations import Durations
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.match_substitution import MATCH_EXPR, by_negotiator, machine_attributes, provisioned
 from slotwise.schedd.jobs.queue import Queue
-from slotwise.schedd.jobs.values import Changes, Value
+from slotwise.schedd.jobs.values import Changes, Expr, Value
 from slotwise.schedd.lifecycle import claim_events
 from slotwise.schedd.lifecycle import run as run_lifecycle
+from slotwise.schedd.transfer.files import input_counts
 
 
 class NewRuns:
@@ -76,6 +77,7 @@ class NewRuns:
             **provisioned(slot),
             **(by_negotiator(slot) if MATCH_EXPR.encode() in claim.slot_ad else {}),
             **self._ads.taken_from(job, slot),
+            "TransferInputFileCounts": _input_counts(self._ads.ad(job)),
         }
         return {name: value for name, value in found.items() if value is not None or name in former}
 
@@ -91,3 +93,8 @@ class NewRuns:
             return (job.changes or {}).get(name)
 
         return machine_attributes(names, length, former, lambda name: self._ads.value_of(slot, name))
+
+
+def _input_counts(ad: ClassAd) -> Expr | None:
+    counts = input_counts(ad)
+    return Expr(" ".join(str(ClassAd(counts)).split())) if counts else None
