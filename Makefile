@@ -11,7 +11,7 @@ TESTING = PROPTEST_RNG_SEED=$(SEED) $(BIN)/python build_support/testing.py $(if 
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test test-rust test-quick test-real test-steady test-unit test-faults test-guest clients test-clients search lint format audit lock coverage bench docs \
-	docs-serve generate pictures hooks former wheel deb rpm check-deb smoke sdist release-check release-notes clean distclean
+	docs-serve generate pictures hooks former wheel deb rpm check-deb check-rpm smoke sdist release-check release-notes clean distclean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -161,8 +161,12 @@ deb: build wheel ## A Debian package in dist/ (DISTRO_PYTHON: the distribution's
 rpm: build wheel ## An RPM package in dist/ (needs rpmbuild)
 	$(BIN)/python packaging/build.py rpm dist/slotwise-*.whl --python $(DISTRO_PYTHON) --extras web
 
-check-deb: deb ## The Debian package in a fresh Debian: installed, used, upgraded, purged (root, mmdebstrap)
+check-deb: deb ## The Debian package in a fresh Debian: used, upgraded, purged; a pool of three hosts from it (root, mmdebstrap)
 	$(BIN)/python packaging/check.py dist/slotwise_*.deb
+	$(BIN)/python packaging/check_hosts.py dist/slotwise_*.deb
+
+check-rpm: rpm ## The RPM package in the same way, by rpm in a fresh Debian (root, mmdebstrap)
+	$(BIN)/python packaging/check.py dist/slotwise-*.rpm
 
 smoke: ## The wheel in dist/ in an environment of its own: a pool runs jobs
 	rm -rf build/smoke && $(PYTHON) -m venv build/smoke

@@ -50,14 +50,17 @@ class Target:
         return self.wheel.name.split("-")[1]
 
 
-def lay_out(target: Target, root: Path) -> None:
-    """Put all files of the package under ``root``."""
+def lay_out(target: Target, root: Path, zsh: str) -> None:
+    """Put all files of the package under ``root``.
+
+    :param zsh: where the distribution's zsh looks for what packages bring.
+    """
     shutil.copytree(PACKAGING / "root", root)
     (root / "etc/slotwise/config.d").mkdir()
     _environment(target, root)
     (root / "usr/bin").mkdir(parents=True)
     (root / "usr/bin/slotwise").symlink_to(os.path.relpath(f"/{LIBRARY}/bin/slotwise", "/usr/bin"))
-    _from_help(root)
+    _from_help(root, zsh)
     place = root / "usr/share/doc/slotwise"
     (place / "examples").mkdir(parents=True)
     shutil.copytree(PACKAGING / "examples", place / "examples", dirs_exist_ok=True)
@@ -125,7 +128,7 @@ def _constraints(directory: Path) -> Path:
     return path
 
 
-def _from_help(root: Path) -> None:
+def _from_help(root: Path, zsh: str) -> None:
     """Man pages and completion, made by the commands of this environment."""
     pages = root / "usr/share/man"
     subprocess.run([sys.executable, "-m", "slotwise.cli.man", str(pages), str(ROOT / "docs")], check=True)
@@ -135,7 +138,7 @@ def _from_help(root: Path) -> None:
         page.unlink()
     for shell, place in (
         ("bash", "usr/share/bash-completion/completions/slotwise"),
-        ("zsh", "usr/share/zsh/vendor-completions/_slotwise"),
+        ("zsh", f"{zsh}/_slotwise"),
         ("fish", "usr/share/fish/vendor_completions.d/slotwise.fish"),
     ):
         words = [sys.executable, "-m", "slotwise", "completion", shell]
@@ -147,7 +150,7 @@ def _from_help(root: Path) -> None:
 def build_deb(target: Target, work: Path, out: Path) -> Path:
     """A Debian package."""
     root = work / "root"
-    lay_out(target, root)
+    lay_out(target, root, "usr/share/zsh/vendor-completions")
     about = root / "DEBIAN"
     about.mkdir()
     processor = _PROCESSORS[target.processor][0]
@@ -172,7 +175,7 @@ def build_deb(target: Target, work: Path, out: Path) -> Path:
 def build_rpm(target: Target, work: Path, out: Path) -> Path:
     """An RPM package."""
     root = work / "root"
-    lay_out(target, root)
+    lay_out(target, root, "usr/share/zsh/site-functions")
     processor = _PROCESSORS[target.processor][1]
     scripts = {
         section: (PACKAGING / "scripts" / f"{name}.sh").read_text().replace("%", "%%")

@@ -1,4 +1,4 @@
-"""Installs the Debian package in a chroot of a fresh Debian and uses it: ``python packaging/check.py PACKAGE`` (root).
+"""Installs a package in a chroot of a fresh Debian and uses it: ``python packaging/check.py PACKAGE`` (root).
 
 Seen to work: the account and directories are made, a pool comes up under a service manager's socket, an ordinary user
 submits a job under both names of the command and gets its output, an upgrade keeps the job, the host becomes the
@@ -20,14 +20,15 @@ CHROOT = ROOT / "build" / "bookworm"
 def main() -> None:
     """Make the chroot if there is none, and take the steps."""
     package = Path(sys.argv[1]).resolve()
-    if not CHROOT.is_dir():
+    if not (CHROOT / "usr/bin/rpm").exists():
         unfinished = CHROOT.with_suffix(".unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
-        include = "python3.11,procps,util-linux,ca-certificates"
+        include = "python3.11,procps,util-linux,ca-certificates,rpm"
         words = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={include}", "bookworm", str(unfinished)]
         subprocess.run(words, check=True)
+        shutil.rmtree(CHROOT, ignore_errors=True)
         unfinished.rename(CHROOT)
-    shutil.copy2(package, CHROOT / "package.deb")
+    shutil.copy2(package, CHROOT / f"package{package.suffix}")
     shutil.copy2("/etc/resolv.conf", CHROOT / "etc/resolv.conf")
     (CHROOT / "etc/hosts").write_text("127.0.0.1 localhost\n127.0.0.1 cm.example cm\n")
     mounts = (
@@ -37,7 +38,7 @@ def main() -> None:
         f"mount --rbind /dev {CHROOT}/dev",
         f"mount -t tmpfs tmpfs {CHROOT}/dev/shm",
         f"mount --rbind /sys {CHROOT}/sys",
-        f'exec chroot {CHROOT} bash -c "$0"',
+        f'exec chroot {CHROOT} bash -c "$0" inside {package.suffix[1:]}',
     )
     steps = (ROOT / "packaging" / "check_inside.sh").read_text()
     apart = ["unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child"]

@@ -1,6 +1,19 @@
-# What packaging/check.py does in its chroot. Each `must` names a step that has to be seen.
+# What packaging/check.py does in its chroot, with the package /package.$1. Each `must` names a step that has to be seen.
 set -eu
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C
+case $1 in
+deb)
+    install() { apt-get install -y -qq --no-install-recommends /package.deb; }
+    upgrade() { dpkg -i /package.deb; }
+    remove() { dpkg -r slotwise; }
+    ;;
+rpm)
+    # What the package needs is there, but RPM's database does not have what dpkg has installed.
+    install() { rpm -i --nodeps /package.rpm; }
+    upgrade() { rpm -U --nodeps --replacepkgs /package.rpm; }
+    remove() { rpm -e --nodeps slotwise; }
+    ;;
+esac
 must() {
     if eval "$2"; then echo "ok: $1"; else echo "FAILED: $1"; tail -n 20 /var/lib/slotwise/log/*Log /tmp/manager.log || true; exit 1; fi
 }
@@ -29,12 +42,18 @@ start() {
 }
 running() { for _ in $(seq 300); do as_alice "slotwise q -run -totals"; grep -q "1 running" /tmp/alice.out && return; sleep 0.1; done; false; }
 
+remove >/dev/null 2>&1 || true
 dpkg -P slotwise >/dev/null 2>&1 || true
+rm -rf /var/lib/slotwise /etc/slotwise
 userdel -r alice >/dev/null 2>&1 || true
 useradd --create-home alice
-apt-get install -y -qq --no-install-recommends /package.deb >/dev/null 2>&1
+must "the package is installed" 'install >/tmp/install.log 2>&1 || { cat /tmp/install.log; false; }'
 must "the account exists" 'getent passwd slotwise >/dev/null'
 must "the directory of the pool is root's" '[ "$(stat -c %U:%a /var/lib/slotwise)" = root:755 ]'
+must "man pages of the commands and of the files are there" \
+    '[ -s /usr/share/man/man1/slotwise.1.gz ] && [ -s /usr/share/man/man1/slotwise-submit.1.gz ] && ls /usr/share/man/man5/*slotwise* >/dev/null'
+must "the shells complete the command" 'bash -c ". /usr/share/bash-completion/completions/slotwise; complete -p slotwise" >/dev/null &&
+    grep -q "^#compdef slotwise" /usr/share/zsh/*/_slotwise && [ -s /usr/share/fish/vendor_completions.d/slotwise.fish ]'
 start
 must "the service reports that it is ready" 'grep -q READY=1 /tmp/manager.log'
 must "root finds the pool of the host" 'slotwise ping >/dev/null'
@@ -46,7 +65,7 @@ printf '#!/bin/sh\nuntil [ -e /home/alice/go ]; do sleep 1; done\n' > /home/alic
 chmod 755 /home/alice /home/alice/b.sh
 printf 'executable=b.sh\nlog=long.log\nqueue\n' > /home/alice/b.sub
 must "a job runs" 'as_alice "slotwise submit b.sub" && running'
-must "an upgrade is installed" 'dpkg -i /package.deb >/tmp/upgrade.log 2>&1'
+must "an upgrade is installed" 'upgrade >/tmp/upgrade.log 2>&1'
 former=$(cat /run/master.pid)
 kill -9 "$former"
 while kill -0 "$former" 2>/dev/null; do sleep 0.1; done
@@ -68,10 +87,11 @@ must "the host leaves that pool" 'slotwise node uninstall >/tmp/node.log 2>&1 ||
 must "that leaves nothing but the queue" \
     '[ ! -e /etc/slotwise/config.d/10-node.conf ] && [ ! -e /var/lib/slotwise/tls ] && [ ! -e /var/lib/slotwise/secrets/signing ]'
 must "the host is a pool of its own again" 'slotwise up >/dev/null && as_alice "slotwise q -totals"'
-must "the package is removed" 'dpkg -r slotwise >/dev/null 2>&1'
+must "the package is removed" 'remove >/dev/null 2>&1'
 must "that stops the daemons" '! pgrep -af "^slotwise daemon"'
 must "it keeps the queue" '[ -d /var/lib/slotwise/spool ]'
+must "and no program" '[ ! -e /usr/lib/slotwise ] && [ ! -e /usr/bin/slotwise ] && [ ! -e /usr/lib/systemd/system/slotwise.service ]'
+[ "$1" = deb ] || { rm -rf /var/lib/slotwise /etc/slotwise; userdel slotwise; echo "every step was seen"; exit 0; }
 dpkg -P slotwise >/dev/null 2>&1
-must "purging leaves nothing" '[ ! -e /var/lib/slotwise ] && [ ! -e /etc/slotwise ] && [ ! -e /usr/lib/slotwise ] &&
-    ! getent passwd slotwise >/dev/null'
+must "purging leaves nothing" '[ ! -e /var/lib/slotwise ] && [ ! -e /etc/slotwise ] && ! getent passwd slotwise >/dev/null'
 echo "every step was seen"

@@ -234,6 +234,8 @@ def test_curl_alone_takes_a_job_through_its_life(make_pool: Callable[[str], Pool
         assert curl.asked(made.headers["location"].removeprefix("/api/v1/")).status == 200
         follow(job, 2)
         pool.until("its output", lambda: b"by curl" in curl.asked(f"jobs/{job}/stdout").body)
+        unkept = curl.asked(f"jobs/{job}/stderr")
+        assert (unkept.status, unkept.json["hint"]) == (404, "error = FILE in the description"), unkept
         assert curl("jobs/act", {"action": "hold", "jobs": [job], "reason": "wait"}) == {"success": 1}
         follow(job, 5)
         assert "wait" in curl(f"jobs/{job}?projection=HoldReason")[0]["HoldReason"]
@@ -242,6 +244,7 @@ def test_curl_alone_takes_a_job_through_its_life(make_pool: Callable[[str], Pool
         assert curl(f"jobs/{job}?projection=JobPrio")[0]["JobPrio"] == 7
         assert curl("jobs/act", {"action": "release", "jobs": [job]}) == {"success": 1}
         follow(job, 1)
+        assert pool.until("the demand", lambda: curl("demand")["jobs"]) == 1
         clauses = curl(f"jobs/{job}/analyze")["requirements"]["clauses"]
         assert [clause["passes"] for clause in clauses if "10000000" in clause["clause"]] == [0]
         assert curl("jobs/edit", {"jobs": [job], "attributes": {"Requirements": "true"}}) == {"success": 1}

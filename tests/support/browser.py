@@ -107,6 +107,12 @@ class Browser:
         self.until(f"!!{found}")
         self.run(f"{found}.click()")
 
+    def press(self, key: str, code: int) -> None:
+        """Press a key and let it go, by its name and the number that Windows has for it."""
+        for kind in ("keyDown", "keyUp"):
+            text = "\r" if (kind, key) == ("keyDown", "Enter") else ""
+            self("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, text=text)
+
     def picture(self, path: str, width: int, height: int = 900, *, dark: bool = False) -> None:
         """Write a PNG file of the page at a width."""
         self("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500)

@@ -268,6 +268,11 @@ async def tail(asked: Asked) -> Response:
             )
         if not asked.access.signed_in:
             raise UnauthenticatedError(f"what job {name} writes is its user's", hint=SIGN_IN)
+        if ad.get(names[2]) == "/dev/null":
+            raise NotFoundError(
+                f"job {name} keeps nothing of its {file}: its description names no file for it",
+                hint=f"{'output' if file == 'stdout' else 'error'} = FILE in the description",
+            )
         data = await schedd.tail(name, file)
     return Response(data, media_type="text/plain; charset=utf-8")
 

@@ -194,4 +194,5 @@ def _finish(axes: Axes, something: bool, *, legend: bool = True, nothing: str = 
 
 
 def _say_nothing(axes: Axes, nothing: str = _NOTHING) -> None:
+    axes.set(xticks=[], yticks=[])
     axes.text(0.5, 0.5, nothing, transform=axes.transAxes, ha="center", va="center")

@@ -40,7 +40,7 @@ export function table(caption, columns, rows, { sorted = "", sort = null } = {})
   }));
   const body = rows.map((row) => element("tr", {}, ...columns.map((column) => {
     const value = column.value(row);
-    return element("td", { class: column.number ? "number" : column.wide ? "wide" : null }, value === undefined || value === null ? "" : value);
+    return element("td", { class: column.number ? "number" : column.wide ? "wide" : column.term ? "term" : null }, value === undefined || value === null ? "" : value);
   })));
   return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     element("table", {}, element("caption", {}, caption), element("thead", {}, head), element("tbody", {}, ...body)));

@@ -55,7 +55,7 @@ async function drain(machine, method) {
 
 export function attributes(ad, caption = "Attributes") {
   return table(caption, [
-    { title: "Name", value: ([key]) => key },
+    { title: "Name", term: true, value: ([key]) => key },
     { title: "Value", wide: true, value: ([key, value]) => valueOf(key, value) },
   ], Object.entries(ad).sort(([one], [other]) => one.localeCompare(other)));
 }
