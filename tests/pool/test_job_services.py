@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -188,6 +189,41 @@ def test_inputs_and_results_that_are_urls(make_pool: Callable[[str], Pool], open
         'TransferUrl = "shelf://book"',
         'TransferUrl = "shelf://kept"',
     ]
+
+
+def test_results_that_go_to_a_url_are_part_of_the_run(make_pool: Callable[[str], Pool], open_directory: Path) -> None:
+    """HTCondor 25.14.1 with a plugin that took 12 s for the results of a job of 2 s: CompletionDate 15 s after
+    JobCurrentStartExecutingDate and at TransferOutFinished, which is 12 s after TransferOutStarted;
+    RemoteWallClockTime, CommittedTime, CumulativeSlotTime and ActivationDuration 15, ActivationExecutionDuration 2,
+    ActivationTeardownDuration 13; "Started transferring output files" in the log when the transfer began."""
+    place = open_directory
+    (place / "shelf").mkdir()
+    (place / "shelf").chmod(0o777)
+    plugin, go = place / "plugin", place / "go"
+    waits = f'if [ "$up" ]; then until [ -e {go} ]; do sleep 0.1; done; fi\n'
+    plugin.write_text(PLUGIN.replace('if [ "$up" ]', f'{waits}if [ "$up" ]', 1))
+    plugin.chmod(0o755)
+    pool = make_pool(f"NUM_CPUS = 1\nFILETRANSFER_PLUGINS = {plugin}\n")
+    pool.up()
+    (place / "s.sub").write_text(
+        "executable = /bin/sh\narguments = \"-c 'echo here > made'\"\nlog = l\nshould_transfer_files = yes\n"
+        'transfer_output_remaps = "made = shelf://kept"\nqueue\n'
+    )
+    pool.run("submit", "s.sub", cwd=place)
+    pool.until("the plugin waits", lambda: "Started transferring output files" in (place / "l").read_text())
+    pool.until("the ad says so", lambda: pool.json("q")[0].get("TransferringOutput") is True)
+    started = pool.json("q")[0]["TransferOutStarted"]
+    pool.until("two seconds pass", lambda: time.time() >= started + 2)
+    at = int(time.time())
+    go.touch()
+    pool.run("wait", "-wait", f"{LIMIT_S:g}", "l", cwd=place)
+    (ad,) = pool.json("history")
+    assert ad["TransferOutStarted"] == started < at <= ad["TransferOutFinished"]
+    assert ad["CompletionDate"] == ad["EnteredCurrentStatus"] >= at
+    for name in ("RemoteWallClockTime", "CumulativeSlotTime", "ActivationTeardownDuration"):
+        assert ad[name] >= at - started - 1, name
+    assert ad["ActivationExecutionDuration"] + ad["ActivationTeardownDuration"] == ad["ActivationDuration"]
+    assert (place / "l").read_text().count("transferring output files") == 2
 
 
 #: What lay in the scratch directory of HTCondor's job with the same program and commands, before and after it, but for

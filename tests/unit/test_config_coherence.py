@@ -47,11 +47,36 @@ def test_groups_that_are_there_and_knobs_about_all_groups_are_right(tmp_path: Pa
         ("GROUP_QUOTA_DYNAMIC_A.B = -0.1", ["2: error: GROUP_QUOTA_DYNAMIC_a.b = -0.1 is out of range"]),
         ("GROUP_QUOTA_a = 3\nGROUP_QUOTA_DYNAMIC_a = 50", []),  # the number of slots counts
         ("GROUP_QUOTA_a = many", ["2: error: GROUP_QUOTA_a must be a number"]),
+        ("GROUP_QUOTA_a = 5\nGROUP_QUOTA_A.B = 5", []),
+        ("GROUP_QUOTA_a = 5\nGROUP_QUOTA_A.B = 9", []),
+        (
+            "GROUP_QUOTA_a = 5\nGROUP_QUOTA_A.B = 9\nNEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION = false",
+            ["2: warning: GROUP_QUOTA_a = 5, and the groups below a have quotas of 9"],
+        ),
     ],
 )
 def test_quotas_that_none_can_have_are_told(tmp_path: Path, lines: str, problems: list[str]) -> None:
     found = told(tmp_path, f"GROUP_NAMES = a, a.b\n{lines}\n")
     assert [problem[: len(start)] for problem, start in zip(found, problems, strict=True)] == problems
+
+
+@pytest.mark.parametrize(
+    ("line", "lacking"),
+    [
+        ("SYSTEM_PERIODIC_HOLD_NAMES = A", "SYSTEM_PERIODIC_HOLD_A"),
+        ("JOB_TRANSFORM_NAMES = T1 T2\nJOB_TRANSFORM_T1 @=end\nSET A 1\n@end", "JOB_TRANSFORM_T2"),
+        ("SCHEDD.SUBMIT_REQUIREMENT_NAMES = Q", "SUBMIT_REQUIREMENT_Q"),
+        ("STARTD_CRON_JOBLIST = PROBE", "STARTD_CRON_PROBE_EXECUTABLE"),
+    ],
+)
+def test_names_in_lists_that_nothing_defines_are_told(tmp_path: Path, line: str, lacking: str) -> None:
+    (problem,) = told(tmp_path, f"{line}\n")
+    assert problem.startswith("1: warning: ") and f" has no effect for what is not defined: {lacking} (" in problem
+
+
+def test_slots_of_a_type_that_nothing_describes_are_told(tmp_path: Path) -> None:
+    (problem,) = told(tmp_path, "SLOT_TYPE_1 = 50%\nNUM_SLOTS_TYPE_1 = 1\nNUM_SLOTS_TYPE_2 = 1\n")
+    assert problem.startswith("3: warning: NUM_SLOTS_TYPE_2 is set, and SLOT_TYPE_2 is not")
 
 
 def test_a_group_without_its_parent_is_told(tmp_path: Path) -> None:

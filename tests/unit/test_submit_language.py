@@ -302,6 +302,18 @@ def test_sizes_of_directories_count_no_links(tmp_path: Path) -> None:
     assert values(text, "TransferInputSizeMB", cwd=str(tmp_path)) == [1]
 
 
+def test_blank_lines_of_a_list_are_no_items_and_told(tmp_path: Path) -> None:
+    """HTCondor 25.14.1 queues a job for each of them, with the values of the line before it, or with none."""
+    (tmp_path / "list").write_text("\na,1\n\n  \nb,2\n\n")
+    made = read(EXE + "arguments = $(x):$(y)\nqueue x,y from list\n", cwd=str(tmp_path))
+    assert [made.clusters[0].job(proc)["Args"] for proc in range(made.clusters[0].count)] == ["a:1", "b:2"]
+    (warning,) = made.warnings
+    assert "4 blank lines in the list of items left out" in warning
+    (warning,) = read(EXE + "arguments = $(x)\nqueue x from (\na\n\nb\n)\n").warnings
+    assert "1 blank line in the list" in warning
+    assert not read(EXE + "arguments = $(x)\nqueue x in (\na\n\nb\n)\n").warnings
+
+
 def test_misspelt_keys_are_noticed() -> None:
     (warning,) = read(EXE + "requst_memory = 1G\nqueue\n").warnings
     assert "t.sub:2: " in warning

@@ -62,7 +62,13 @@ IGNORED = "SLOTWISE_IGNORE_UNSUPPORTED"
 NOT_HONOURED = "config-not-honoured"
 #: Knobs that are an expression or a list of paths.
 _LISTS_OR_EXPRESSIONS = frozenset({"MOUNT_UNDER_SCRATCH"})
-_EXPRESSION_NAMES = re.compile("(SYSTEM_PERIODIC_(?:HOLD|RELEASE|REMOVE|VACATE))_NAMES", re.IGNORECASE)
+#: Lists of names, each of which has a knob of its own that begins so and ends as the second column says.
+_MEMBER_LISTS = (
+    (re.compile("(SYSTEM_PERIODIC_(?:HOLD|RELEASE|REMOVE|VACATE))_NAMES", re.IGNORECASE), ""),
+    (re.compile("(JOB_TRANSFORM)_NAMES", re.IGNORECASE), ""),
+    (re.compile("(SUBMIT_REQUIREMENT)_NAMES", re.IGNORECASE), ""),
+    (re.compile("((?:STARTD|SCHEDD)_CRON|BENCHMARKS)_JOBLIST", re.IGNORECASE), "_EXECUTABLE"),
+)
 
 #: Knobs that name the ad of a daemon.
 _DAEMON_NAMES = frozenset(("MASTER_NAME", "SCHEDD_NAME", "STARTD_NAME"))
@@ -464,11 +470,14 @@ def _ignored_problem(name: str, text: str, origin: Origin) -> Problem | None:
 
 
 def _member_problem(config: Config, name: str, origin: Origin) -> Problem | None:
-    """Names in a list of policy expressions that nothing defines."""
-    form = _EXPRESSION_NAMES.fullmatch(name.rpartition(".")[2])
-    if form is None:
+    """Names in a list of policy expressions, transforms or programs that nothing defines."""
+    bare = name.rpartition(".")[2]
+    found = next(((form[1], end) for rule, end in _MEMBER_LISTS if (form := rule.fullmatch(bare))), None)
+    if found is None:
         return None
-    lacking = [f"{form[1]}_{word}" for word in config.get_list(name) if config.get(f"{form[1]}_{word}") is None]
+    begin, end = found
+    members = [f"{begin}_{word}{end}" for word in config.get_list(name)]
+    lacking = [member for member in members if config.get(member) is None]
     if not lacking:
         return None
     message = f"{name} has no effect for what is not defined: {', '.join(lacking)}"

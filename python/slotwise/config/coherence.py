@@ -50,7 +50,8 @@ def _groups(config: Config) -> Iterator[Problem]:
 
 
 def _quotas(config: Config) -> Iterator[Problem]:
-    """Quotas that the negotiator does not take."""
+    """Quotas that the negotiator does not take, and those of children that are more than their parent has."""
+    given: dict[str, float] = {}
     for name in config.get_list("GROUP_NAMES"):
         fixed, fraction = f"GROUP_QUOTA_{name}", f"GROUP_QUOTA_DYNAMIC_{name}"
         try:
@@ -65,6 +66,17 @@ def _quotas(config: Config) -> Iterator[Problem]:
             message = f"{fraction} = {part:g} is out of range: the negotiator refuses it"
             hint = "write a part of the pool, from 0 to 1"
             yield Problem(ERROR, "config-out-of-range", fraction, message, config.origin(fraction), hint)
+        elif weight is not None:
+            given[name] = weight
+    for parent, quota in given.items():
+        of_children = sum(part for name, part in given.items() if name.lower().rpartition(".")[0] == parent.lower())
+        if of_children > quota and not config.get_bool("NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION"):
+            knob = f"GROUP_QUOTA_{parent}"
+            message = f"{knob} = {quota:g}, and the groups below {parent} have quotas of {of_children:g} together"
+            hint = (
+                "NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION is false, so they are scaled down: raise it, or lower theirs"
+            )
+            yield Problem(WARNING, "config-quota-of-children", knob, message, config.origin(knob), hint)
 
 
 def _group_doubt(config: Config, knob: str, message: str, group: str, names: dict[str, str]) -> Problem:
@@ -85,6 +97,16 @@ def _slot_types(config: Config) -> Iterator[Problem]:
         except ConfigError as error:
             hint = error.hint or ""
             yield Problem(ERROR, "config-bad-slot-type", knob, error.message, config.origin(knob), hint)
+    yield from _untyped_slots(config)
+
+
+def _untyped_slots(config: Config) -> Iterator[Problem]:
+    """Numbers of slots of types that nothing describes."""
+    for knob, number in config.members("NUM_SLOTS_TYPE_<N>"):
+        if number.isdecimal() and int(number) > 1 and config.get(f"SLOT_TYPE_{number}") is None:
+            message = f"{knob} is set, and SLOT_TYPE_{number} is not: each of its slots gets an equal share"
+            hint = f"set SLOT_TYPE_{number} to what such a slot has"
+            yield Problem(WARNING, "config-no-slot-type", knob, message, config.origin(knob), hint)
 
 
 def _attributes(config: Config, mentioned: Collection[str]) -> Iterator[Problem]:

@@ -26,6 +26,7 @@ from slotwise.starter.messages import (
     NeedInputs,
     OpenShell,
     Output,
+    OutputsLeave,
     OutputsWait,
     OutputTurnGiven,
     Peek,
@@ -66,6 +67,8 @@ def shadow_report(run_id: str, report: ToShadow) -> schedd_pb2.StarterMessage:
             message.stream.CopyFrom(
                 schedd_pb2.StreamPiece(error=error, begin=begin, append=append, base=base, offset=offset, data=data)
             )
+        case OutputsLeave(at):
+            message.transfer.CopyFrom(schedd_pb2.FileTransferState(stage="output_started", at=int(at)))
         case OutputsWait(size):
             message.outputs_wait.CopyFrom(schedd_pb2.OutputsWait(bytes=size))
         case RemoteIo():

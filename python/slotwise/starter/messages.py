@@ -140,6 +140,12 @@ class OutputsWait(Struct, frozen=True):
     size: int
 
 
+class OutputsLeave(Struct, frozen=True):
+    """Outputs begin to move to where their URLs lead, past the access point."""
+
+    at: float
+
+
 class StreamPiece(Struct, frozen=True):
     """A part of standard output or error (``error``) of a job that runs."""
 
@@ -195,7 +201,18 @@ class Ended(Struct, frozen=True):
 
 #: What a run reports to its shadow.
 ToShadow = (
-    Hello | NeedInputs | Started | Update | Output | OutputsWait | StreamPiece | Checkpoint | RemoteIo | Visit | Ended
+    Hello
+    | NeedInputs
+    | Started
+    | Update
+    | Output
+    | OutputsLeave
+    | OutputsWait
+    | StreamPiece
+    | Checkpoint
+    | RemoteIo
+    | Visit
+    | Ended
 )
 
 

@@ -18,7 +18,6 @@ import grpc
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
-from slotwise.model import job_events
 from slotwise.model.reason_codes import Hold
 from slotwise.schedd.claims.faults.failures import Failures
 from slotwise.schedd.claims.reconnecting.reconnect import Reconnects
@@ -412,11 +411,12 @@ class Shadows:
         self._committer.commit(decision)
 
     def _transfer_state(self, run: Run, state: schedd_pb2.FileTransferState) -> None:
-        if state.stage not in job_events.TRANSFER_STAGES or not self._queue.has(run.job) or run.node is not None:
-            return  # of a parallel job's nodes HTCondor logs no transfers
+        """What only the starter knows of transfers: that outputs begin to move to where their URLs lead."""
+        if state.stage != "output_started" or not self._queue.has(run.job):
+            return
+        self._transfers.output_leaves(run)
         decision = Decision(self._clock.now())
-        frame = self._queue.frame(run.job, state.at or decision.now)
-        decision.log(run.job, job_events.transfer(frame, state.stage, state.host))
+        self._transfers.log_notes(run, decision)
         self._committer.commit(decision)
 
     def kill(self, run: Run, kill: Kill) -> None:

@@ -212,9 +212,19 @@ class Transfers:
             self._no_inputs(run)
 
     def nothing_came(self, run: Run) -> None:
-        """The run has ended without output to place: as in HTCondor, the event log tells of the end of its transfer."""
+        """The run has ended without output to place: as in HTCondor, the event log tells of the end of its transfer,
+        which is that of what went where URLs lead."""
         if self._moves_files(run):
             self._note(run, "output_finished")
+        transfer = self.of(run)
+        if transfer.coming:
+            self.status.end(run.id)
+            transfer.coming, transfer.placed_at = False, self._clock.now()
+
+    def output_leaves(self, run: Run) -> None:
+        """The run's starter begins to move output to where its URLs lead, which is part of the run like any other."""
+        self.status.begin(run.id, run.job.key, inputs=False)
+        self._output_comes(run)
 
     def _moves_files(self, run: Run) -> bool:
         """Whether files of the run move, should there be any."""

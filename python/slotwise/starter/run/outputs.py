@@ -15,7 +15,7 @@ from slotwise.starter.job.assignment import Assignment
 from slotwise.starter.job.failures import scratch_failure
 from slotwise.starter.job.run_job import RunJob
 from slotwise.starter.links.shadow_connection import ShadowConnection
-from slotwise.starter.messages import Checkpoint, Output, OutputsWait
+from slotwise.starter.messages import Checkpoint, Output, OutputsLeave, OutputsWait
 from slotwise.starter.run import events
 from slotwise.starter.run.measured import MeasuredRun, usage_ad
 from slotwise.starter.run.run_host import HostServices
@@ -82,8 +82,10 @@ async def send_outputs(run: SendingRun) -> None:
             chosen = error.found
         away = url_transfer.output_urls(run.job.ad, [output.name for output in chosen if not output.directory])
         away |= {name: url for name, url in missed.items() if transfer.is_absent(scratch / name, identity)}
-        if away and (problem := await url_transfer.deliver(run, run.host.machine.plugins, away)) is not None:
-            problems.append(problem)
+        if away:
+            run.shadow.report(OutputsLeave(run.host.clock.now()))
+            if (problem := await url_transfer.deliver(run, run.host.machine.plugins, away)) is not None:
+                problems.append(problem)
         if not await _send_files(run, [output for output in chosen if output.name not in away], problems):
             return
     except OSError as error:

@@ -98,7 +98,9 @@ pub fn below(queue: &mut Queue, lines: &mut Lines<'_>) -> Result<(), ConfigError
 
 fn add(queue: &mut Queue, line: &str) {
     if queue.mode == Mode::From {
-        if !line.is_empty() {
+        if line.is_empty() {
+            queue.blank_lines += 1;
+        } else {
             queue.items.push(line.to_owned());
         }
     } else {
@@ -144,10 +146,7 @@ pub fn external(
         world.read(&name).map_err(failed)?
     };
     for line in Lines::new(&text) {
-        let line = trim(&line);
-        if !line.is_empty() {
-            add(queue, line);
-        }
+        add(queue, trim(&line));
     }
     Ok(())
 }

@@ -59,6 +59,9 @@ pub struct Queue {
     pub table: Option<Table>,
     /// Items that stand on the line.
     pub items: Vec<String>,
+    /// How many lines of a list of `from` had nothing on them. They are no items; HTCondor queues jobs for them, with
+    /// the values of the line before.
+    pub blank_lines: usize,
     /// Where the (other) items are.
     pub place: Place,
 }
@@ -225,6 +228,7 @@ pub fn parse(text: &str) -> Result<Queue, ConfigError> {
         slice: Slice::default(),
         table: None,
         items: Vec::new(),
+        blank_lines: 0,
         place: Place::Here,
     };
     let Some((start, end, mode)) = keyword(text) else {

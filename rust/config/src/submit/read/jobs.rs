@@ -53,6 +53,14 @@ impl Reading<'_> {
             items::below(&mut queue, lines)?;
         }
         items::external(&mut queue, self.facts, self.world)?;
+        if queue.blank_lines > 0 {
+            let count = queue.blank_lines;
+            let lines = if count == 1 { "line" } else { "lines" };
+            self.warnings.borrow_mut().push(format!(
+                "{count} blank {lines} in the list of items left out (HTCondor queues a job for each, with the values of \
+                 the line before it)"
+            ));
+        }
         table::apply(&mut queue)?;
         if queue.mode.is_matching() {
             let rules = {
