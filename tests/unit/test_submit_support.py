@@ -59,9 +59,8 @@ def test_what_would_be_another_job_is_refused_by_name(statement: str, remedy: st
 
 @pytest.mark.parametrize(
     "statement",
-    ["skip_if_dataflow = true", "submit_fail_empty_fields = true",
-     "ulog_execute_attrs = Cpus"],
-)  # fmt: skip
+    ["submit_fail_empty_fields = true", "ulog_execute_attrs = Cpus"],
+)
 def test_courtesies_are_warned_about(statement: str, tmp_path: Path) -> None:
     name = statement.split()[0]
     (warning,) = [text for text in made(statement, cwd=tmp_path).warnings if name in text and "used" not in text]

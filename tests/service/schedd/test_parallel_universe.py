@@ -131,13 +131,13 @@ async def test_what_is_done_to_the_job_is_done_to_all_nodes(
     await schedd.until(lambda: not table(schedd).gangs)
     (job,) = await schedd.jobs()
     assert (job["JobStatus"], job["CurrentHosts"]) == (status, 0)
-    assert [number for number, _ in entries(schedd)][-2:] == [4, 12]
+    await schedd.until(lambda: [number for number, _ in entries(schedd)][-2:] == [4, 12])
     assert len(table(schedd).idle()) == 3
     await schedd.act("RELEASE", "true")
     await executes(schedd, 3)
     await schedd.act("REMOVE", "true")
     await finished(schedd)
-    assert [number for number, _ in entries(schedd)][-1] == 9
+    await schedd.until(lambda: entries(schedd)[-1][0] == 9)
 
 
 async def test_a_node_whose_machine_is_taken_ends_the_others_and_the_job_starts_anew(
@@ -155,7 +155,7 @@ async def test_a_node_whose_machine_is_taken_ends_the_others_and_the_job_starts_
     await schedd.until(lambda: not table(schedd).gangs)
     (job,) = await schedd.jobs()
     assert job["JobStatus"] == 1 and job["VacateReason"]
-    assert (4, 0) in entries(schedd)
+    await schedd.until(lambda: (4, 0) in entries(schedd))
     await slots_wanted(schedd)
     assert await schedd.negotiate(point.address) == 1, "two claims are still held"
     await executes(schedd, 3)
