@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests.support.pool import Pool
 from tests.support.waiting import LIMIT_S
@@ -144,14 +141,6 @@ printf '[ TransferSuccess = true; TransferUrl = "%s"; TransferTotalBytes = 1 ]\\
 """
 
 
-@pytest.fixture
-def open_directory() -> Iterator[Path]:
-    """A directory that jobs of other users reach."""
-    with tempfile.TemporaryDirectory(prefix="sw-") as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
-
-
 def test_inputs_and_results_that_are_urls(make_pool: Callable[[str], Pool], open_directory: Path) -> None:
     place = open_directory
     shelf, plugin = place / "shelf", place / "plugin"
@@ -222,7 +211,8 @@ def test_results_that_go_to_a_url_are_part_of_the_run(make_pool: Callable[[str],
     assert ad["CompletionDate"] == ad["EnteredCurrentStatus"] >= at
     for name in ("RemoteWallClockTime", "CumulativeSlotTime", "ActivationTeardownDuration"):
         assert ad[name] >= at - started - 1, name
-    assert ad["ActivationExecutionDuration"] + ad["ActivationTeardownDuration"] == ad["ActivationDuration"]
+    parts = ad["ActivationExecutionDuration"] + ad["ActivationTeardownDuration"]
+    assert 0 <= ad["ActivationDuration"] - parts <= 1, "each is whole seconds"
     assert (place / "l").read_text().count("transferring output files") == 2
 
 

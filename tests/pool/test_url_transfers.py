@@ -5,8 +5,7 @@ whose files do not move, as HTCondor 25.14.1 answered for the same plugin and jo
 from __future__ import annotations
 
 import re
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +37,12 @@ esac
 
 
 @pytest.fixture
-def place() -> Iterator[Path]:
+def place(open_directory: Path) -> Path:
     """A directory that jobs of other users reach, with the plugin."""
-    with tempfile.TemporaryDirectory(prefix="sw-") as name:
-        found = Path(name)
-        found.chmod(0o777)
-        (found / "debug.sh").write_text(PLUGIN)
-        (found / "debug.sh").chmod(0o755)
-        yield found
+    open_directory.chmod(0o777)
+    (open_directory / "debug.sh").write_text(PLUGIN)
+    (open_directory / "debug.sh").chmod(0o755)
+    return open_directory
 
 
 def submit(pool: Pool, place: Path, commands: str, *, program: str = "true") -> str:
