@@ -162,10 +162,9 @@ def _fish(commands: Mapping[str, Words]) -> str:
             if words.jobs:
                 lines.append(f"{place} -a {_quoted(f'({_IDS})')}")
             for option in words.options:
-                name_of = option.lstrip("-")
                 # Options of HTCondor's commands have one dash or two.
-                one = f"-o {name_of} -l {name_of}" if len(option) > 2 else f"-s {name_of}"
-                lines.append(f"{place} -l {name_of}" if option.startswith("--") else f"{place} {one}")
+                kinds = ("-l",) if option.startswith("--") else ("-o", "-l") if len(option) > 2 else ("-s",)
+                lines.append(" ".join([place, *(f"{kind} {option.lstrip('-')}" for kind in kinds)]))
     return "\n".join(lines)
 
 

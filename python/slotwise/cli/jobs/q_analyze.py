@@ -86,7 +86,7 @@ def analyze(parsed: Parsed, query: schedd_pb2.JobQuery, inv: Invocation) -> int:
             report = _report(job, parsed, inv) if wish.priority else None
             alike = turned_away.get(_likeness(job))
             blocks = _one(job, slots, one, wish, report, alike, as_htcondor=bool(inv.called))
-            if wish.better and (kept := _kept_out(job, slots, parsed, inv)):
+            if wish.better and (kept := _kept_out(job, slots, report, parsed, inv)):
                 blocks.append(kept)
             inv.out("\n\n".join(blocks) + "\n")
     return 0
@@ -131,14 +131,14 @@ def _one(
     return [block for block in blocks if block]
 
 
-def _kept_out(job: ClassAd, slots: Slots, parsed: Parsed, inv: Invocation) -> str:
+def _kept_out(job: ClassAd, slots: Slots, report: JsonObject | None, parsed: Parsed, inv: Invocation) -> str:
     """What the negotiator's configuration has in the way of an idle job that slots are willing to run, or its access
     point; empty when there is nothing, and when the negotiator does not answer: the rest holds without it."""
     of_files = parsed.value("slotads") is not None or parsed.value("jobads") is not None
     if of_files or job.get("JobStatus") != JobStatus.IDLE or kept_back(job) or not slots.fit(job).willing:
         return ""
     try:
-        report = _report(job, parsed, inv)
+        report = report or _report(job, parsed, inv)
     except (SlotwiseError, grpc.RpcError):
         return ""
     return str(report.get("kept_out") or report.get("uncounted") or "")

@@ -97,7 +97,9 @@ class PrepareHooks:
         """What the run's hook has printed; nothing where it has none; None while it is to be waited for."""
         if run.id in self._printed:
             return self._printed[run.id]
-        return None if run.node is None and self._path(run) else {}
+        if run.node is None and self.rules.programs and self.rules.path(self._keyword(run), SHADOW_PREPARE):
+            return None
+        return {}
 
     def begin(self, run: Run, prepared: Callable[[], None]) -> None:
         """Run the hook, if it does not run already; ``prepared`` is called when the job may start."""
@@ -122,8 +124,8 @@ class PrepareHooks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _path(self, run: Run) -> str:
-        return self.rules.path(self._ads.value(run.job, "HookKeyword"), SHADOW_PREPARE)
+    def _keyword(self, run: Run) -> object:
+        return self._ads.value(run.job, "HookKeyword")
 
     async def _contained(self, run: Run, prepared: Callable[[], None]) -> None:
         with contained(_log, doing_for_run(run.id, f"its {SHADOW_PREPARE} hook"), partial(self._failures.run, run)):
@@ -135,8 +137,8 @@ class PrepareHooks:
 
     async def _run(self, run: Run) -> GiveUp | None:
         """Run the hook to its end; what ends the run instead of its start."""
-        path, plan = self._path(run), self._transfers.of(run).plan
-        knob = f"{self.rules.keyword(self._ads.value(run.job, 'HookKeyword'))}_HOOK_{SHADOW_PREPARE}"
+        wanted, plan = self._keyword(run), self._transfers.of(run).plan
+        path, knob = self.rules.path(wanted, SHADOW_PREPARE), f"{self.rules.keyword(wanted)}_HOOK_{SHADOW_PREPARE}"
         identity = Identity()
         if os.geteuid() == 0 and plan.owner is not SCHEDD:
             who = await self._transfers.in_thread(partial(account, plan.owner, plan.fallback_account))
@@ -146,7 +148,7 @@ class PrepareHooks:
         ad = self._ads.expanded(run.job, run.claim.slot)
         try:
             answer = await child_programs.call(
-                [*child_programs.as_user(identity), *program([path, *self.rules.arguments(ad.eval("HookKeyword"))])],
+                [*child_programs.as_user(identity), *program([path, *self.rules.arguments(wanted)])],
                 Path(f"/shadow/{run.id}"),
                 cwd=plan.iwd,
                 env=_environment(identity),

@@ -217,9 +217,11 @@ def _requests(job: ClassAd, plugin: Plugin, files: list[tuple[str, str]], scratc
 
 
 def _environment(run: TransferringRun) -> dict[str, str]:
-    places = {"_CONDOR_JOB_AD": "job_ad", "_CONDOR_MACHINE_AD": "machine_ad"}
     directory = run.assignment.directory
-    found = {**inherited(), **{name: str(getattr(directory, place)) for name, place in places.items()}}
+    found = inherited() | {
+        "_CONDOR_JOB_AD": str(directory.job_ad),
+        "_CONDOR_MACHINE_AD": str(directory.machine_ad),
+    }
     if run.job.view is not None and run.job.view.proxy_name:
         found["X509_USER_PROXY"] = str(directory.scratch / run.job.view.proxy_name)
     return found

@@ -52,10 +52,9 @@ class DataflowSkips:
 
         :returns: whether the job asks for it.
         """
-        ad = self._ads.ad(run.job)
-        if run.node is not None or ad.get("SkipIfDataflow") is not True:
+        if run.node is not None or self._ads.value(run.job, "SkipIfDataflow") is not True:
             return False
-        files = dataflow_files(ad, run.job.account, self._fallback)
+        files = dataflow_files(self._ads.ad(run.job), run.job.account, self._fallback)
         self._looks[run.id] = asyncio.get_running_loop().create_task(self._look(run, files, then))
         return True
 
