@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from slotwise.cli.host import condor_names
+from slotwise.dag.runner import RESTART
+from slotwise.execution.dagman import PROGRAM
 
 from tests.support.dags import TRUE, Place, place_on, pool_of_a_user
 from tests.support.pool import Pool
+from tests.support.waiting import LIMIT_S, block_until
 
 
 @pytest.fixture(scope="module")
@@ -132,3 +138,18 @@ def test_a_halted_dag_is_halted_for_the_next_runner_too(place: Place) -> None:
     place.ended()
     assert place.submissions() == ["A"]
     assert place.past(cluster, "ExitCode", "DAG_Status", "DAG_InRecovery") == ["1", "6", "0"]
+
+
+def test_a_runner_whose_schedd_is_away_waits_for_it(tmp_path: Path) -> None:
+    (tmp_path / "x.dag").write_text("JOB A a.sub\n")
+    (tmp_path / "a.sub").write_text(TRUE)
+    words = [str(condor_names.program(PROGRAM)), "-Lockfile", "x.dag.lock", "-Dag", "x.dag"]
+    env = os.environ | {"SLOTWISE_HOME": str(tmp_path / "home"), "CONDOR_ID": "7.0"}
+    log = tmp_path / "x.dag.dagman.out"
+    with subprocess.Popen(words, cwd=tmp_path, env=env) as runner:
+        try:
+            block_until(lambda: log.exists() and "waiting for the schedd" in log.read_text(), "it waits for the schedd")
+            runner.terminate()
+            assert runner.wait(LIMIT_S) == RESTART
+        finally:
+            runner.kill()

@@ -76,16 +76,18 @@ def test_whatever_is_killed_each_node_is_submitted_once_and_the_dag_ends_the_sam
             places.append(place)
         clusters = [place.submit("x.dag") for place in places]
         killed = kill_until_over(pool, places, rng)
+        pool.until("the schedd is there again", lambda: pool.answers("schedd"))
         pool.until("the queue is empty", lambda: not pool.run("q", "-all", "-af", "ClusterId").stdout.split())
         for cluster, place, text in zip(clusters, places, texts, strict=True):
-            told = f"seed {SEED}, {killed}: {place.text('x.dag.dagman.out')}\n{place.text('x.dag.nodes.log')}"
+            names = ("x.dag.dagman.out", "sub.dag.dagman.out", "x.dag.lib.err", "sub.dag.lib.err", "x.dag.nodes.log")
+            told = f"seed {SEED}, {killed}: " + "\n".join(f"{name}:\n{place.text(name)}" for name in names)
             fails = any(name.endswith("X") for name in wanted(text))
             assert f"EXITING WITH STATUS {int(fails)}" in place.text("x.dag.dagman.out"), told
             assert submitted(place.text("x.dag.nodes.log")) == Counter(wanted(text)), told
             assert submitted(place.text("sub.dag.nodes.log")) == Counter({"P": 1, "QF": 2}), told
             # What the schedd has of the DAG, whatever the log says.
-            names = pool.run("history", "-constraint", f"DAGManJobId == {cluster}", "-af", "DAGNodeName").stdout
-            assert Counter(names.split()) == Counter(wanted(text)), told
+            of_dag = pool.run("history", "-constraint", f"DAGManJobId == {cluster}", "-af", "DAGNodeName").stdout
+            assert Counter(of_dag.split()) == Counter(wanted(text)), told
             if fails:
                 done = re.findall(r"^DONE (\S+)$", place.text("x.dag.rescue001"), re.M)
                 assert done == [name for name in wanted(text) if not name.endswith("X")], told

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 from slotwise._native import DagRun
-from slotwise.dag import node_jobs, node_log, reading, run_options, run_texts, script_line, status_file
+from slotwise.client import Schedd
+from slotwise.client.schedd import Keyed
+from slotwise.dag import node_jobs, node_log, reading, run_options, run_settings, run_texts, script_line, status_file
 from slotwise.dag.acts import Do, Happened, NodeStatus
+from slotwise.dag.debug_log import DebugLog
+from slotwise.dag.jobstate_file import JobstateFile
 from slotwise.dag.node_jobs import DagFacts, NodeFacts
 from slotwise.dag.node_log import NodeLog
+from slotwise.dag.nodes import Nodes
 from slotwise.dag.plan import Plan
 from slotwise.dag.records import Record
 from slotwise.dag.run_texts import Jobstate
+from slotwise.dag.running import Running
 from slotwise.dag.status_file import NodeRow
-from slotwise.errors import UsageError
+from slotwise.dag.submission import Submissions
+from slotwise.errors import PeerUnavailableError, SlotwiseError, UsageError
 from slotwise.execution import dagman
 from slotwise.model.job_event_reader import parse
+from slotwise.release import HTCONDOR
 
 RULES = {
     "max_jobs": 0, "max_submits": 0, "max_idle": 1000, "max_pre": 20, "max_post": 20, "max_hold": 20,
@@ -51,6 +61,42 @@ def test_events_in_acts_out(tmp_path: Path) -> None:
         run.handle("odd")
     with pytest.raises(ValueError, match="no node 7"):
         run.handle("submit", 7)
+
+
+def running(tmp_path: Path, text: str) -> Running:
+    run = run_of(tmp_path, text)
+    admin, knobs = run_settings.configuration({}, tmp_path, "")
+    options = run_options.parse(["-Lockfile", "x.dag.lock", "-Dag", "x.dag"])
+    log, nodes = DebugLog(tmp_path / "x.dag.dagman.out"), Nodes(run, tmp_path)
+    return Running(
+        plan=Plan(tmp_path, ("x.dag",), 7, "x.dag+7", HTCONDOR),
+        settings=run_settings.settings(options, str(tmp_path), admin, knobs),
+        run=run, nodes=nodes, nodes_log=tmp_path / "x.dag.nodes.log", log=log, jobstate=JobstateFile(None, nodes, log),
+    )  # fmt: skip
+
+
+class _Silent:
+    """A schedd that takes submissions and goes away before it answers."""
+
+    def submit_each(self, asked: Sequence[Keyed]) -> list[SlotwiseError]:
+        return [PeerUnavailableError("the schedd does not answer") for _ in asked]
+
+
+def test_a_submission_without_an_answer_is_repeated_unless_the_log_has_its_job(tmp_path: Path) -> None:
+    (tmp_path / "a.sub").write_text("executable = /bin/true\nqueue\n")
+    dag = running(tmp_path, "JOB A a.sub\nJOB B a.sub\n")
+    run = dag.run
+    submissions = Submissions(dag, cast(Schedd, _Silent()), again=False)
+    for act in run.begin():
+        submissions.add(act[1])
+    assert not submissions.go_on(0.0)
+    run.handle("submit", 0)
+    submissions.queued(0)
+    at = submissions.next_at()
+    assert at is not None
+    assert submissions.go_on(at).events == [Happened("refused", 1, 0)]
+    assert submissions.next_at() is None
+    dag.log.close()
 
 
 def test_the_runners_own_entries_are_read_as_what_they_tell() -> None:

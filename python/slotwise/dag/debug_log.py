@@ -35,6 +35,11 @@ class DebugLog:
         with contextlib.suppress(OSError):
             self._file.flush()
 
+    def close(self) -> None:
+        """Write what is left."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+
     def banner(self, job: str, version: str, platform: str) -> None:
         """The lines with which a run begins."""
         stars = "*" * 54

@@ -184,6 +184,8 @@ class Runner:
         node = self._note(told)
         self._log.write(f"Event: {ulog_name(told.number)} for HTCondor Node {node} ({told.cluster}.{told.proc}.0)")
         acts = self._run.handle(*event)
+        if event.name == "submit":
+            self._submissions.queued(event.node)
         most = self._settings.most_holds
         if event.name == "held" and most and self._nodes[event.node].record.holds == most:
             self._log.write(

@@ -50,6 +50,10 @@ class Submissions:
         """A node is ready."""
         self._waiting.append(number)
 
+    def queued(self, number: int) -> None:
+        """The nodes log has the job of a node: if no answer came to its submission, the schedd had taken it."""
+        self._refused = [one for one in self._refused if one[1] != number]
+
     def withdraw(self) -> Effects:
         """Submit none of them."""
         numbers = [*self._waiting, *(number for _, number in self._refused)]

@@ -196,12 +196,17 @@ class Committer:
         self._with_written(whole)
         if batch is not None:
             whole.put_before(batch)
-        done = self._store.commit(
-            whole, may_fail=may_fail, on_committed=partial(self._committed, decision, planned, mail, on_committed)
-        )
+        try:
+            # Before the commit: nothing that can fail is left once it is under way.
+            for text, jobs in waiting:
+                self._await(text, jobs)
+            done = self._store.commit(
+                whole, may_fail=may_fail, on_committed=partial(self._committed, decision, planned, mail, on_committed)
+            )
+        except BaseException:
+            self._settled(text.seq for text in planned)
+            raise
         decision.committed = True
-        for text, jobs in waiting:
-            self._await(text, jobs)
         if planned:
             self._uncommitted += 1
             self._idle.clear()

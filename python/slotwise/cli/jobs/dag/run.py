@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slotwise.backoff import Backoff
 from slotwise.classad import ClassAd
 from slotwise.cli.host import condor_names
 from slotwise.client import Schedd
@@ -17,7 +19,7 @@ from slotwise.dag.options import DagOptions
 from slotwise.dag.plan import Plan
 from slotwise.dag.runner import RESTART, Runner
 from slotwise.dag.watch import Watch
-from slotwise.errors import HostError, SlotwiseError, UsageError
+from slotwise.errors import BusyError, HostError, PeerUnavailableError, SlotwiseError, UsageError
 from slotwise.execution.dagman import PROGRAM
 from slotwise.release import CONDOR_VERSION, HTCONDOR, condor_platform
 
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from slotwise.cli.common.invocation import Invocation
     from slotwise.dag.run_options import RunOptions
     from slotwise.dag.run_settings import RunSettings
+
+#: Pauses while no schedd answers at the start of a run.
+_SCHEDD_AGAIN = Backoff(first_s=0.1, factor=2.0, most_s=5.0)
 
 
 def main(args: list[str], inv: Invocation) -> int:
@@ -45,7 +50,7 @@ def main(args: list[str], inv: Invocation) -> int:
         log.write(f"ERROR: {error.message}" + (f" ({error.hint})" if error.hint else ""))
         status = 1
     log.write(f"**** condor_scheduniv_exec.{cluster}.0 (condor_DAGMAN) pid {os.getpid()} EXITING WITH STATUS {status}")
-    log.flush()
+    log.close()
     return status
 
 
@@ -105,8 +110,11 @@ def _run_locked(
         log.write(f"Nodes wait for each other: {' -> '.join([*round_[:20], round_[0]])}")
         log.write("ERROR: a cycle exists in the dag, please check input")
         return 1
-    with Schedd(home=None, env=inv.env) as schedd:
-        ad = _own_ad(schedd, cluster)
+    reached = _reached(cluster, log, watch, inv)
+    if reached is None:
+        return RESTART
+    schedd, ad = reached
+    with schedd:
         batch = options.batch_name or str(ad.get("JobBatchName") or f"{Path(options.primary).name}+{cluster}")
         parent = ad.get("DAGManJobId")
         plan = Plan(
@@ -173,9 +181,27 @@ def _handed_on(options: RunOptions) -> tuple[str, ...]:
     return tuple(submit_file.inherited(asked, options.dagman or str(condor_names.program(PROGRAM))))
 
 
-def _own_ad(schedd: Schedd, cluster: int) -> ClassAd:
-    found = schedd.query(f"ClusterId == {cluster}", limit=1)
-    return found[0] if found else ClassAd()
+def _reached(cluster: int, log: DebugLog, watch: Watch, inv: Invocation) -> tuple[Schedd, ClassAd] | None:
+    """The schedd, and the ad of the DAG's job. A schedd that is away is waited for: it may have been killed as it
+    started this job.
+
+    :returns: None if the runner was told to end meanwhile.
+    """
+    attempt = 0
+    while not watch.signals:
+        try:
+            with contextlib.ExitStack() as opened:
+                schedd = opened.enter_context(Schedd(home=None, env=inv.env))
+                found = schedd.query(f"ClusterId == {cluster}", limit=1)
+                opened.pop_all()
+                return schedd, found[0] if found else ClassAd()
+        except (PeerUnavailableError, BusyError) as error:
+            attempt += 1
+            if attempt == 1:
+                log.write(f"{error.message}; waiting for the schedd")
+                log.flush()
+            watch.wait(_SCHEDD_AGAIN.delay_s(attempt))
+    return None
 
 
 def _inherited(ad: ClassAd, settings: RunSettings) -> dict[str, str]:
