@@ -94,6 +94,8 @@ def test_a_group_without_its_parent_is_told(tmp_path: Path) -> None:
         ("50", "'50' alone names no resource"),
         ("cpus=1/0", "divides by zero"),
         ("memory=2GX", "'2GX' is not a share"),
+        ("cpus=150%", "'150%' is more than the machine has"),
+        ("disk=5/4", "'5/4' is more than the machine has"),
     ],
 )
 def test_a_share_that_no_slot_can_have_is_an_error(tmp_path: Path, shares: str, why: str) -> None:

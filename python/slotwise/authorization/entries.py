@@ -51,17 +51,24 @@ class Network:
     base: int = 0
     bits: int = 0
 
+    @property
+    def width(self) -> int:
+        """Bits of an address."""
+        return 32 if self.version == 4 else 128
+
     def has(self, address: Address) -> bool:
         """Whether an address is in the network."""
         if self.version == 0:
             return True
         if address.version != self.version:
             return False
-        rest = (32 if self.version == 4 else 128) - self.bits
+        rest = self.width - self.bits
         return int(address) >> rest == self.base >> rest
 
 
 _ANYWHERE = Network(0)
+#: What is meant as an address.
+_NUMBERS = re.compile(r"\d+(?:\.\d*)+")
 
 
 def parse_network(text: str) -> Network | None:
@@ -177,6 +184,11 @@ class Entry:
         """Whether the entry says who, and not only from where."""
         return self.users[0] not in ("*", "*@*")
 
+    @property
+    def is_no_address(self) -> bool:
+        """Whether the entry has what is meant as an address and is none, such as ``10.0.0.300``."""
+        return any(_NUMBERS.fullmatch(part) for part in (self.users[0], "" if self.network else self.host))
+
     def at(self, addresses: Iterable[str]) -> Entry:
         """The entry with the addresses of its host name."""
         found = [parse_network(address) for address in addresses]
@@ -229,6 +241,11 @@ def doubt(entry: Entry) -> str | None:
     """The doubt about an entry, for the administrator, if there is one."""
     if re.search(r"[<>?]", entry.host):
         return f"`{entry.text}` looks like the address of a daemon, which says nothing about where its calls come from"
+    if entry.is_no_address:
+        return f"`{entry.text}` is neither an address nor a network, and nobody is called that"
+    mask = entry.host.rpartition("/")[2]
+    if entry.network is not None and mask.isdigit() and int(mask) > entry.network.width:
+        return f"`{entry.text}` has more bits than an address: it is taken for /{entry.network.width}"
     if "/" in entry.text and entry.network is None and "@" not in entry.users[0] and entry.users[0] != "*":
         return f"`{entry.text}` names the user `{entry.users[0]}`, and callers are called user@domain"
     for what in (entry.users[0], entry.host if entry.network is None else ""):

@@ -91,6 +91,13 @@ def _listing(config: Config, name: str, *, pool_names_equal: bool) -> Listing:
                 origin=origin,
                 key=name,
             )
+        if entry.is_no_address and name.startswith("DENY_"):
+            raise ConfigError(
+                f"{name}: {text} is neither an address nor a network, and would keep nobody out",
+                hint="write it like 10.1.2.3, 10.1.* or 10.1.0.0/16",
+                origin=origin,
+                key=name,
+            )
         entries.append(entry)
     return Listing(config.entry_name(name) or name, value, tuple(entries), origin)
 

@@ -143,12 +143,12 @@ def _share(text: str, resource: str | None, key: str) -> Share:
     if lowered in ("minimal", "min"):
         return Minimal()
     if text.endswith("%"):
-        return Fraction(_number(text[:-1], text, key) / 100)
+        return _fraction(_number(text[:-1], text, key) / 100, text, key)
     ratio = _RATIO.fullmatch(text)
     if ratio:
         if float(ratio[2]) == 0:
             raise ConfigError(f"{key}: {text!r} divides by zero", key=key)
-        return Fraction(float(ratio[1]) / float(ratio[2]))
+        return _fraction(float(ratio[1]) / float(ratio[2]), text, key)
     found = _NUMBER.fullmatch(text)
     if not found:
         raise ConfigError(f"{key}: {text!r} is not a share", hint="a number, 25%, 1/4, auto or minimal", key=key)
@@ -159,6 +159,12 @@ def _share(text: str, resource: str | None, key: str) -> Share:
     elif unit:
         raise ConfigError(f"{key}: {text!r} has a unit, but {resource or 'the default'} has none", key=key)
     return Amount(value)
+
+
+def _fraction(part: float, text: str, key: str) -> Fraction:
+    if part > 1:
+        raise ConfigError(f"{key}: {text!r} is more than the machine has", hint="at most 100%", key=key)
+    return Fraction(part)
 
 
 def _number(text: str, whole: str, key: str) -> float:
