@@ -7,7 +7,7 @@
     python build_support/testing.py --note-longest  # all, and write down which take longest (tests/support/longest.tsv)
 
 ``rust`` has the tests of the crates, ``quick`` what computes in its own process (unit, property, conformance and
-service tests; one a core), ``real`` what starts daemons and uses the host (pools, hosts, clients). A Python test that
+service tests), ``real`` what starts daemons and uses the host (pools, hosts, clients). A Python test that
 fails is run again alone at the end, where no more than ten did: one that passes then is reported as flaky and does not
 fail the run. Results are in ``build/test-results``: a line a test by stage, ``flaky.txt``, ``skipped.txt``.
 """
@@ -34,6 +34,8 @@ CORES = len(os.sched_getaffinity(0))
 #: Tests of pools wait more than they compute (three at a time leave 40 % of two cores idle), but each starts a dozen
 #: processes: twice as many as there are cores, sixteen at most.
 _WORKERS = min(CORES, 8) * 2
+#: Tests of services wait now and then: one a core leaves a third of the cores idle.
+_QUICK_WORKERS = CORES + CORES // 2
 #: Tests of conformance that start pools.
 _POOLS = ("tests/conformance/test_commands.py", "tests/conformance/test_verb_noun.py")
 STAGES: dict[str, tuple[str, ...]] = {
@@ -285,7 +287,7 @@ def main() -> int:
         if name == "rust":
             stages.append(rust())
         else:
-            stages.append(pytest(name, STAGES[name], CORES if name == "quick" else options.workers or _WORKERS))
+            stages.append(pytest(name, STAGES[name], _QUICK_WORKERS if name == "quick" else options.workers or _WORKERS))
         if stages[-1].broken:
             break
     if options.note_longest:
