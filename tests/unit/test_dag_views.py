@@ -213,6 +213,19 @@ def test_graphs_are_written_as_svg_and_for_dot(tmp_path: Path) -> None:
     assert "cannot write no/x.svg" in called(tmp_path, "graph", "x.dag", "--svg", "no/x.svg", status=1)
 
 
+def test_graphs_for_programs_have_boxes_in_rows_and_what_is_between_them(tmp_path: Path) -> None:
+    a_run(tmp_path, submitted("A", 8, 0))
+    found = json.loads(called(tmp_path, "graph", "x.dag", "--json"))
+    assert found["counts"] == {"submitted": 1, "not_ready": 3} and found["edges_left_out"] == 0
+    assert [[box["label"] for box in row] for row in found["rows"]] == [["A"], ["B", "C"], ["D"]]
+    assert found["edges"] == [[0, 0, 1, 0], [0, 0, 1, 1], [1, 0, 2, 0], [1, 1, 2, 0]]
+    (first,) = found["rows"][0]
+    assert (first["job"], first["running"], first["failed"]) == (8, ["A"], [])
+    narrow = json.loads(called(tmp_path, "graph", "x.dag", "--json", "--widest", "1"))
+    assert narrow["rows"][1][0]["nodes"] == 2 and narrow["rows"][1][0]["states"] == {"not_ready": 2}
+    assert "1 or more" in called(tmp_path, "graph", "x.dag", "--widest", "0", status=2)
+
+
 # ------------------------------------------------------------------------------------------------------------- orders
 
 
