@@ -40,16 +40,14 @@ def facts_of(record: Located) -> Facts | None:
     cluster, proc = _number(words.get("clusterid")), _number(words.get("procid"))
     if cluster is None or proc is None:
         return None
-    values = {
-        name.decode().lower(): _value(text.decode(errors="replace")) for name, text in _OF_AD.findall(record.body)
-    }
+    values = {name.decode().lower(): _value(text, record) for name, text in _OF_AD.findall(record.body)}
     dag = values.get("dagmanjobid")
     return Facts(
         cluster,
         proc,
         words.get("owner", "").strip('"'),
         _number(words.get("completiondate")) or 0,
-        dag if isinstance(dag, int) and not isinstance(dag, bool) else None,
+        int(dag) if isinstance(dag, bool | int | float) and abs(dag) < 1 << 63 else None,
         _text(values.get("jobbatchid")),
         _text(values.get("jobbatchname")),
     )
@@ -59,9 +57,12 @@ def _number(text: str | None) -> int | None:
     return int(text) if text is not None and _NUMBER.fullmatch(text) else None
 
 
-def _value(text: str) -> Value:
+def _value(text: bytes, record: Located) -> Value:
+    """An attribute's value; the whole ad is read for one that depends on others."""
     try:
-        return ExprTree(text, old=True).eval()
+        expression = ExprTree(text.decode(errors="replace"), old=True)
+        read = expression.references()
+        return expression.eval(next(record.ads(), None) if read.bare or read.my else None)
     except AdSyntaxError:
         return None
 
