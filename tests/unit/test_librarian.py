@@ -181,6 +181,29 @@ def test_a_file_that_was_cut_replaced_or_put_back_is_read_as_it_is_now(archive: 
     assert archive.ask("SELECT FileName FROM Files WHERE DateOfDeletion IS NULL") == [(str(archive.path),)]
 
 
+def test_a_copy_takes_the_place_of_a_file_that_is_gone(archive: Archive) -> None:
+    """Of a backup that was restored, and of a file that was copied and emptied."""
+    archive.write(record(1), record(2))
+    archive.update()
+    data = archive.path.read_bytes()
+    aside = archive.root / "history.20260102T030405"
+    aside.write_bytes(data)
+    archive.path.write_bytes(b"")
+    archive.write(record(3))
+    assert archive.update().records == 1
+    assert archive.places() == archive.actual()
+    restored = archive.root / "restored"
+    restored.write_bytes(data)
+    aside.unlink()
+    archive.update()
+    restored.rename(aside)
+    assert archive.update().records == 0 and archive.places() == archive.actual()
+    assert archive.ask("SELECT count(*) FROM Files WHERE DateOfDeletion IS NULL") == [(2,)]
+    copy = archive.root / "history.20260103T030405"
+    copy.write_bytes(data)
+    assert archive.update().records == 2, "of a file that is there, it is another one"
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(["write", "write", "part", "aside", "remove", "restart", "update"]), max_size=30))
 def test_whatever_happens_each_record_of_a_file_is_in_the_library_once(steps: list[str]) -> None:
@@ -305,7 +328,7 @@ def test_a_damaged_library_is_made_anew_and_one_that_was_removed_too(archive: Ar
 def test_a_file_that_is_something_else_stays_as_it_is(archive: Archive) -> None:
     archive.write(record(1))
     archive.library.write_text("some notes\n" * 500)
-    with pytest.raises(sqlite3.DatabaseError):
+    with pytest.raises(HostError, match="is not a database"):
         archive.update()
     assert archive.library.read_text() == "some notes\n" * 500
     archive.library.unlink()
@@ -510,13 +533,8 @@ def test_the_library_is_not_asked_about_a_file_that_it_does_not_know(archive: Ar
 def test_knobs() -> None:
     assert rules.read(configured("LIBRARIAN", HISTORY="", LIBRARIAN_DATABASE="")) == LibrarianRules()
     assert not LibrarianRules().is_on
-    for name, value in (
-        ("LIBRARIAN_HIGH_WATER_MARK", "1.5"), ("LIBRARIAN_LOW_WATER_MARK", "-0.1"),
-        ("LIBRARIAN_LOW_WATER_MARK", "0.98"),
-        ("LIBRARIAN_MAX_DATABASE_SIZE", "0"), ("LIBRARIAN_MAX_DATABASE_SIZE", "much"),
-    ):  # fmt: skip
-        with pytest.raises(ConfigError, match=name):
-            rules.read(configured("LIBRARIAN", **{name: value}))
+    with pytest.raises(ConfigError, match="LIBRARIAN_MAX_DATABASE_SIZE"):
+        rules.read(configured("LIBRARIAN", LIBRARIAN_MAX_DATABASE_SIZE="much"))
 
 
 def test_an_open_library_is_closed_when_it_cannot_be_used(tmp_path: Path) -> None:

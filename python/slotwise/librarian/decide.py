@@ -1,8 +1,9 @@
 """What has become of the files of a history, which of them are forgotten, and how the figures go on. Pure.
 
 Source: HTCondor's librarian. A file is known again by its inode and the first record in it, whatever its name is by
-then. Unlike there, files that were cut, replaced or put back are found so; what is removed first is counted in records,
-and a record of a job in a file that is still there stays when another of the same job goes.
+then. Unlike there, a copy takes the place of a file that is gone (of one from a backup, or one that was copied and then
+emptied); files that were cut, replaced or put back are found so; what is removed first is counted in records, and a
+record of a job in a file that is still there stays when another of the same job goes.
 """
 
 from __future__ import annotations
@@ -63,6 +64,13 @@ class Plan(Struct, frozen=True):
 def plan(known: Iterable[Known], found: Sequence[Found], now: int) -> Plan:
     """Compare what the library has with what there is."""
     by_identity = {(one.inode, one.fingerprint): one for one in known}
+    identities = {(file.inode, file.fingerprint) for file in found}
+    #: Those that are not there under their inodes; of two with one first record, the one that was there last.
+    missing = {
+        one.fingerprint: one
+        for key, one in sorted(by_identity.items(), key=lambda item: (item[1].gone_at is None, item[1].gone_at or 0))
+        if key not in identities
+    }
     # A file that cannot be read now is there, and may be any of those with its inode.
     unread = {one.inode for one in found if one.fingerprint is None}
     new, changed, cut = [], [], []
@@ -71,11 +79,13 @@ def plan(known: Iterable[Known], found: Sequence[Found], now: int) -> Plan:
         if not file.fingerprint:
             continue
         former = by_identity.get((file.inode, file.fingerprint))
+        if former is None and (copied := missing.get(file.fingerprint)) is not None and file.size >= copied.offset:
+            former = missing.pop(file.fingerprint)
         if former is None:
             new.append(file)
             continue
         there.add(former.file_id)
-        current = replace(former, path=file.path, rotated_at=file.rotated_at, gone_at=None)
+        current = replace(former, path=file.path, inode=file.inode, rotated_at=file.rotated_at, gone_at=None)
         if file.size < former.offset:
             cut.append(replace(current, offset=0, is_read=False, mean_size=0.0, records=0))
         elif current != former:

@@ -9,7 +9,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -18,6 +18,7 @@ from slotwise.clock import Clock
 from slotwise.daemon import database
 from slotwise.daemon.history_file import ASIDE, Located, parts_of, whole_records
 from slotwise.daemon.library import fingerprint
+from slotwise.errors import HostError
 from slotwise.librarian import decide
 from slotwise.librarian.decide import Cycle, Found, Known
 from slotwise.librarian.facts import Facts, facts_of
@@ -54,7 +55,8 @@ class Indexer:
         """Have the update that is under way end soon."""
         self._stopped.set()
         if self._library is not None:
-            self._library.interrupt()
+            with suppress(sqlite3.ProgrammingError):  # it was just closed
+                self._library.interrupt()
 
     def close(self) -> None:
         """Close the library; the next update opens it again."""
@@ -73,8 +75,14 @@ class Indexer:
             return self._update(self._opened())
         except sqlite3.Error as error:
             path = Path(self.rules.database)
-            if database.is_damage(error) and _is_database(path):
+            if database.is_damage(error):
                 self.close()
+                if not _is_database(path):
+                    raise HostError(
+                        f"{path} is not a database",
+                        hint="have LIBRARIAN_DATABASE name another file, or remove this one",
+                        path=str(path),
+                    ) from None
                 _log.error(
                     "%s is damaged (%s) and was set aside as %s: records of files that are gone are lost to it",
                     path, error, database.set_aside(path),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from msgspec import Struct
 
 from slotwise.config import Config
-from slotwise.errors import ConfigError
 
 
 class LibrarianRules(Struct, frozen=True):
@@ -36,31 +35,16 @@ class LibrarianRules(Struct, frozen=True):
 def read(config: Config) -> LibrarianRules:
     """The rules of the configuration.
 
-    :raises ConfigError: a knob is not a number, or one that cannot be.
+    :raises ConfigError: a knob is not a number.
     """
-    high, low = config.get_float("LIBRARIAN_HIGH_WATER_MARK"), config.get_float("LIBRARIAN_LOW_WATER_MARK")
-    for knob, mark in (("LIBRARIAN_HIGH_WATER_MARK", high), ("LIBRARIAN_LOW_WATER_MARK", low)):
-        if not 0 <= mark <= 1:
-            raise ConfigError(f"{knob} is {mark:g}", hint="write a part of the size, from 0 to 1", key=knob)
-    if low > high:
-        raise ConfigError(
-            f"LIBRARIAN_LOW_WATER_MARK ({low:g}) is above LIBRARIAN_HIGH_WATER_MARK ({high:g})",
-            hint="the database is reduced from the high mark to the low one",
-            key="LIBRARIAN_LOW_WATER_MARK",
-        )
-    size = config.get_int("LIBRARIAN_MAX_DATABASE_SIZE")
-    if size <= 0:
-        raise ConfigError(
-            f"LIBRARIAN_MAX_DATABASE_SIZE is {size}", hint="write a size in bytes", key="LIBRARIAN_MAX_DATABASE_SIZE"
-        )
     return LibrarianRules(
         config.get_str("HISTORY").strip(),
         config.get_str("LIBRARIAN_DATABASE").strip(),
         max(0.0, config.get_float("LIBRARIAN_UPDATE_INTERVAL")),
         max(0, config.get_int("LIBRARIAN_MAX_UPDATES_PER_CYCLE")),
-        size,
-        high,
-        low,
+        config.get_int("LIBRARIAN_MAX_DATABASE_SIZE"),
+        config.get_float("LIBRARIAN_HIGH_WATER_MARK"),
+        config.get_float("LIBRARIAN_LOW_WATER_MARK"),
         max(0.0, config.get_float("LIBRARIAN_GC_BACKOFF_SECONDS")),
         max(0.0, config.get_float("LIBRARIAN_STATUS_RETENTION_SECONDS")),
         max(1, config.get_int("LIBRARIAN_MAX_JOBS_CACHED")),

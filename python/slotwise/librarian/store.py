@@ -150,10 +150,10 @@ class Library:
 
     def _write_file(self, file: Known) -> None:
         self._connection.execute(
-            "UPDATE Files SET FileName=?, LastOffset=?, DateOfRotation=?, DateOfDeletion=?, FullyRead=?,"
+            "UPDATE Files SET FileName=?, FileInode=?, LastOffset=?, DateOfRotation=?, DateOfDeletion=?, FullyRead=?,"
             " AvgRecordSize=?, RecordsRead=? WHERE FileId=?",
-            (file.path, file.offset, file.rotated_at, file.gone_at, file.is_read, file.mean_size, file.records,
-             file.file_id),
+            (file.path, file.inode, file.offset, file.rotated_at, file.gone_at, file.is_read, file.mean_size,
+             file.records, file.file_id),
         )  # fmt: skip
 
     # ---------------------------------------------------------------------------------------------------------- records
