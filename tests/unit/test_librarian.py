@@ -524,7 +524,7 @@ def test_the_library_is_not_asked_about_a_file_that_it_does_not_know(archive: Ar
         assert find(archive.library, stream, Wanted(((1, 0),))) is None
     with archive.path.open("rb") as stream:
         found = find(archive.library, stream, Wanted(owners=("Ann",)))
-    assert found is not None and [one.begin for one in found] == [0]
+    assert found == [0]
 
 
 # --------------------------------------------------------------------------------------------------------------- knobs
@@ -541,3 +541,28 @@ def test_an_open_library_is_closed_when_it_cannot_be_used(tmp_path: Path) -> Non
     (tmp_path / "library.db").write_bytes(b"x" * 5000)
     with pytest.raises(sqlite3.DatabaseError):
         Library.open(tmp_path / "library.db", tmp_path / "history", busy_s=1, most_cached=10)
+
+
+def test_a_file_that_cannot_be_read_holds_up_no_other(archive: Archive, caplog: pytest.LogCaptureFixture) -> None:
+    archive.write(record(1))
+    aside = archive.put_aside()
+    aside.unlink()
+    os.mkfifo(aside)
+    archive.write(record(2))
+    assert [archive.update().records for _ in range(2)] == [1, 0]
+    assert [line for line in caplog.messages if "cannot read" in line] == [
+        f"cannot read {aside}: {aside} is not a regular file"
+    ]
+
+
+def test_a_long_part_that_the_library_does_not_have_is_read_as_without(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive.write(record(1))
+    archive.update()
+    archive.write(record(2))
+    assert told(archive, "2.0") == ["2.0 ann"]
+    monkeypatch.setattr("slotwise.daemon.library._UNREAD_MOST", 10)
+    assert told(archive, "2.0") == ["2.0 ann"]
+    with archive.path.open("rb") as stream:
+        assert find(archive.library, stream, Wanted(((2, 0),))) is None

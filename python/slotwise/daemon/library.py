@@ -14,10 +14,12 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from slotwise.daemon.database import reading
-from slotwise.daemon.history_file import Located, whole_records
+from slotwise.daemon.history_file import whole_records
 
 #: The newest version of the schema that is known (PRAGMA user_version).
 SCHEMA_VERSION = 3
+#: Of how many bytes that the library does not have yet all records are looked at.
+_UNREAD_MOST = 32 << 20
 _FNV_START, _FNV_PRIME, _FNV_MASK = 0xCBF29CE484222325, 0x100000001B3, (1 << 64) - 1
 
 
@@ -40,9 +42,9 @@ class Wanted(Struct, frozen=True):
     owners: tuple[str, ...] = ()
 
 
-def find(library: Path, stream: BinaryIO, wanted: Wanted) -> list[Located] | None:
-    """The records of a file in which the wanted jobs may be, in order: those that the library names, and all that it
-    does not have yet. None: the library cannot be read, or does not know the file.
+def find(library: Path, stream: BinaryIO, wanted: Wanted) -> list[int] | None:
+    """Where the records of a file begin in which the wanted jobs may be, in order: those that the library names, and
+    all that it does not have yet. None: the library cannot be read, or has too little of the file.
 
     :raises HostError: there is no library.
     """
@@ -54,19 +56,13 @@ def find(library: Path, stream: BinaryIO, wanted: Wanted) -> list[Located] | Non
             row = connection.execute(
                 "SELECT FileId, LastOffset FROM Files WHERE FileInode=? AND FileHash=?", (state.st_ino, mark)
             ).fetchone()
-            if row is None or not 0 <= row[1] <= state.st_size:
+            if row is None or not 0 <= state.st_size - row[1] <= _UNREAD_MOST:
                 return None
             file_id, known_to = row
             places = _places(connection, file_id, known_to, wanted)
     except sqlite3.Error:
         return None
-    found = []
-    for place in places:
-        record = next(whole_records(stream, place), None)
-        if record is None:
-            return None
-        found.append(record)
-    return [*found, *whole_records(stream, known_to)]
+    return [*places, *(one.begin for one in whole_records(stream, known_to))]
 
 
 def _places(connection: sqlite3.Connection, file_id: int, end: int, wanted: Wanted) -> list[int]:

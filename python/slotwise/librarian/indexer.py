@@ -117,7 +117,12 @@ class Indexer:
             if cycle.records >= self.rules.most_records:
                 cycle.hit_most = True
                 break
-            files[number] = (self._take_in(library, file, now, cycle), now)
+            try:
+                files[number] = (self._take_in(library, file, now, cycle), now)
+            except FileNotFoundError:  # put aside or removed meanwhile
+                continue
+            except OSError as error:
+                self._note_unreadable(now.path, error)
         cycle.collected = self._collect(library)
         cycle.backlog = decide.backlog((file, now.size) for file, now in files)
         cycle.duration_ms = round((self._monotonic() - began) * 1000)
@@ -157,13 +162,15 @@ class Indexer:
         except FileNotFoundError:
             raise
         except OSError as error:
-            if name not in self._unreadable:
-                _log.warning("cannot read %s: %s", path, error)
-            self._unreadable.add(name)
+            self._note_unreadable(name, error)
             return Found(name, state.st_ino, state.st_size, None, rotated)
-        self._unreadable.discard(name)
         self._marks[name] = ((state.st_ino, state.st_size, state.st_mtime_ns), text)
         return Found(name, state.st_ino, state.st_size, text, rotated)
+
+    def _note_unreadable(self, name: str, error: OSError) -> None:
+        if name not in self._unreadable:
+            _log.warning("cannot read %s: %s", name, error)
+        self._unreadable.add(name)
 
     def _reconcile(self, library: Library, found: list[Found]) -> None:
         plan = decide.plan(library.files(), found, int(self._clock.now()))
@@ -211,6 +218,7 @@ class Indexer:
                 else:
                     cycle.hit_most = True
                     break
+        self._unreadable.discard(now.path)
         if cycle.records > before:
             _log.info("took in %d records of %s", cycle.records - before, now.path)
         cycle.last_file, cycle.last_offset = file.file_id, file.offset

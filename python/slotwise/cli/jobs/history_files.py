@@ -10,8 +10,10 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
+from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
 from msgspec import Struct
 
@@ -22,7 +24,7 @@ from slotwise.cli.jobs.eventlog_ads import job_ads
 from slotwise.cli.jobs.queues import owner_of
 from slotwise.cli.render import jobviews
 from slotwise.cli.render.layout import Item, Layout
-from slotwise.daemon.history_file import parts_of, read_ads
+from slotwise.daemon.history_file import parts_of, read_ads, whole_records
 from slotwise.daemon.library import Wanted, find
 from slotwise.errors import HostError, NotFoundError, UsageError
 from slotwise.table import AdTable, unpack_ads
@@ -256,13 +258,22 @@ def _indexed(source: Source, path: Path, query: schedd_pb2.HistoryQuery) -> Iter
     if not (wanted.ids or wanted.owners):
         return None
     try:
-        with path.open("rb") as stream:
-            records = find(source.library, stream, wanted)
+        with ExitStack() as held:
+            stream = held.enter_context(path.open("rb"))
+            places = find(source.library, stream, wanted)
+            if places is not None:
+                return _at(places if query.forwards else places[::-1], stream, held.pop_all())
     except (OSError, HostError, OverflowError):  # the last: no job has such an id
-        return None
-    if records is None:
-        return None
-    return (ad for record in (records if query.forwards else reversed(records)) for ad in record.ads())
+        pass
+    return None
+
+
+def _at(places: list[int], stream: BinaryIO, held: ExitStack) -> Iterator[ClassAd]:
+    """The ads of the records that begin there; the file, which may have another name by then, is closed at the end."""
+    with held:
+        for place in places:
+            for record in islice(whole_records(stream, place), 1):
+                yield from record.ads()
 
 
 def _id(name: str) -> tuple[int, int | None]:
