@@ -141,6 +141,7 @@ CALLERS: dict[str, tuple[Identity | None, str | None]] = {
     "negotiator": (with_token("condor@vm", *DAEMON_LEVELS["negotiator"]), "NEGOTIATOR DRAIN WAKEUP READ"),
     "defrag": (with_token("condor@vm", *DAEMON_LEVELS["defrag"]), "DRAIN READ"),
     "rooster": (with_token("condor@vm", *DAEMON_LEVELS["rooster"]), "WAKEUP READ"),
+    "librarian": (with_token("condor@vm", *DAEMON_LEVELS["librarian"]), ""),
     "shared port": (
         with_token("condor@vm", *DAEMON_LEVELS["shared_port"]),
         "ADVERTISE_MASTER ADVERTISE_STARTD ADVERTISE_SCHEDD",

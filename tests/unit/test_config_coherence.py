@@ -79,6 +79,25 @@ def test_slots_of_a_type_that_nothing_describes_are_told(tmp_path: Path) -> None
     assert problem.startswith("3: warning: NUM_SLOTS_TYPE_2 is set, and SLOT_TYPE_2 is not")
 
 
+@pytest.mark.parametrize(
+    ("line", "told_of"),
+    [
+        ("HISTORY =", "warning: DAEMON_LIST has LIBRARIAN, which has nothing to do: HISTORY is empty"),
+        ("LIBRARIAN_DATABASE =", "warning: DAEMON_LIST has LIBRARIAN, which has nothing to do: LIBRARIAN_DATABASE is"),
+        ("LIBRARIAN_HIGH_WATER_MARK = 1.5", "error: LIBRARIAN_HIGH_WATER_MARK = 1.5 is out of range"),
+        ("LIBRARIAN_LOW_WATER_MARK = -0.1", "error: LIBRARIAN_LOW_WATER_MARK = -0.1 is out of range"),
+        ("LIBRARIAN_LOW_WATER_MARK = 0.98", "error: LIBRARIAN_LOW_WATER_MARK = 0.98 is above LIBRARIAN_HIGH_WATER"),
+        ("LIBRARIAN_MAX_DATABASE_SIZE = 0", "error: LIBRARIAN_MAX_DATABASE_SIZE = 0 is out of range"),
+        ("LIBRARIAN_MAX_DATABASE_SIZE = 2GB", "error: LIBRARIAN_MAX_DATABASE_SIZE must be an integer"),
+    ],
+)
+def test_a_librarian_that_cannot_work_is_told(tmp_path: Path, line: str, told_of: str) -> None:
+    daemons = "DAEMON_LIST = MASTER, COLLECTOR, NEGOTIATOR, SCHEDD, STARTD\nuse feature : librarian\n"
+    assert told(tmp_path, daemons) == []
+    (problem,) = told(tmp_path, f"{daemons}{line}\n")
+    assert problem.startswith(f"3: {told_of}")
+
+
 def test_a_group_without_its_parent_is_told(tmp_path: Path) -> None:
     (problem,) = told(tmp_path, "GROUP_NAMES = physics, fysics.cms\n")
     assert problem.startswith("1: warning: GROUP_NAMES has fysics.cms without its parent fysics")

@@ -15,6 +15,7 @@ from slotwise.config import find_knob
 from slotwise.cron import jobs as cron
 from slotwise.defrag import rules
 from slotwise.home import PoolHome
+from slotwise.librarian import rules as librarian
 from slotwise.mail.settings import MailSettings
 from slotwise.master.app import backoff_of
 from slotwise.master.limits import Limits
@@ -166,6 +167,7 @@ def repeated(settings: Any, prefix: str = "") -> dict[str, Any]:
         ),
         (CycleTiming(), lambda: cycle.Settings.of_config(configured("NEGOTIATOR"), "h").timing, set()),
         (rooster.RoosterRules(), lambda: rooster.read(configured("ROOSTER")), set()),
+        (librarian.LibrarianRules(), lambda: librarian.read(configured("LIBRARIAN")), set()),
         (MailSettings(), lambda: MailSettings.of(configured("SCHEDD"), ""), set()),
         (JobHistorySettings(), lambda: JobHistorySettings.of(configured("STARTD")), set()),
     ],

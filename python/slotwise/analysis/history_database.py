@@ -6,17 +6,16 @@ schedd can build and send whole ads. Only the owner of the database may read it;
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from urllib.parse import quote
 
 import numpy as np
 import polars as pl
 
 from slotwise.analysis.past_jobs import ATTRIBUTES, NUMBERS, TEXTS, jobs_of, typed
+from slotwise.daemon.database import reading
 from slotwise.errors import HostError
 from slotwise.home import QUEUE
 from slotwise.table import AdTable, Picked, picked, unpack_ads
@@ -39,7 +38,8 @@ def read(path: Path, since: float, until: float) -> pl.DataFrame:
     :raises HostError: when the database cannot be read.
     """
     try:
-        with _as_owner(path), contextlib.closing(_opened(path)) as database:
+        with reading(path) as database:
+            database.execute(f"PRAGMA mmap_size={_MAPPED_MAX}")
             rows, packs = _rows(database, int(since))
             clusters = _clusters(database, rows["cluster"])
     except sqlite3.Error as error:
@@ -50,29 +50,6 @@ def read(path: Path, since: float, until: float) -> pl.DataFrame:
     # A job's own value, else what it was submitted with, else its cluster's.
     merged = frame.select(*(_first(frame, name, "", " of delta", " of cluster") for name in ATTRIBUTES))
     return jobs_of(merged).filter(pl.col("queued") < until)
-
-
-def _opened(path: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=30)
-    database.execute(f"PRAGMA mmap_size={_MAPPED_MAX}")
-    return database
-
-
-@contextlib.contextmanager
-def _as_owner(path: Path) -> Iterator[None]:
-    """Has the rights of the database's owner and no more: files that SQLite makes beside it are then the owner's."""
-    try:
-        owner = path.stat().st_uid
-    except OSError as error:
-        raise HostError(f"cannot read {path}: {error.strerror}", path=str(path)) from None
-    if os.geteuid() != 0 or owner == 0:
-        yield
-        return
-    os.seteuid(owner)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
 
 
 def _rows(database: sqlite3.Connection, since: int) -> tuple[pl.DataFrame, list[tuple[int, bytes]]]:

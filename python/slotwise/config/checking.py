@@ -48,6 +48,7 @@ _DAEMONS = frozenset(
         "STARTD",
         "DEFRAG",
         "ROOSTER",
+        "LIBRARIAN",
         "WEB",
         "SHARED_PORT",
         "PROCD",
@@ -55,7 +56,7 @@ _DAEMONS = frozenset(
     }
 )
 #: Daemons that are added to those that serve jobs, and those of a personal pool, which run where DAEMON_LIST is unset.
-_ADDITIONS = frozenset({"DEFRAG", "ROOSTER", "WEB", "SHARED_PORT"})
+_ADDITIONS = frozenset({"DEFRAG", "ROOSTER", "LIBRARIAN", "WEB", "SHARED_PORT"})
 _EVERY_DAEMON = "MASTER, COLLECTOR, NEGOTIATOR, SCHEDD, STARTD"
 #: The knob that lets the pool start in spite of the knobs that it names.
 IGNORED = "SLOTWISE_IGNORE_UNSUPPORTED"

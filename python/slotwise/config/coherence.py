@@ -1,5 +1,6 @@
 """Looks for settings that fit their knob, and neither each other nor what there is: accounting groups that nothing
-names, shares of slot types that no slot can have, expressions about attributes that no ad has.
+names, shares of slot types that no slot can have, a librarian without a history, expressions about attributes that no
+ad has.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ def doubts(config: Config, mentioned: Collection[str]) -> Iterator[Problem]:
     yield from _groups(config)
     yield from _quotas(config)
     yield from _slot_types(config)
+    yield from _librarian(config)
     yield from _attributes(config, mentioned)
 
 
@@ -107,6 +109,34 @@ def _untyped_slots(config: Config) -> Iterator[Problem]:
             message = f"{knob} is set, and SLOT_TYPE_{number} is not: each of its slots gets an equal share"
             hint = f"set SLOT_TYPE_{number} to what such a slot has"
             yield Problem(WARNING, "config-no-slot-type", knob, message, config.origin(knob), hint)
+
+
+def _librarian(config: Config) -> Iterator[Problem]:
+    daemons = {name.upper() for name in config.get_list("DAEMON_LIST")}
+    for knob in ("HISTORY", "LIBRARIAN_DATABASE"):
+        if "LIBRARIAN" in daemons and not (config.get(knob) or "").strip():
+            message = f"DAEMON_LIST has LIBRARIAN, which has nothing to do: {knob} is empty"
+            hint = f"set {knob}, or take LIBRARIAN out"
+            yield Problem(WARNING, "config-no-library", knob, message, config.origin(knob), hint)
+    try:
+        high, low = (config.get_float(f"LIBRARIAN_{name}_WATER_MARK") for name in ("HIGH", "LOW"))
+        size = config.get_int("LIBRARIAN_MAX_DATABASE_SIZE")
+    except ConfigError:
+        return  # it has a problem of its own
+    for knob, mark in (("LIBRARIAN_HIGH_WATER_MARK", high), ("LIBRARIAN_LOW_WATER_MARK", low)):
+        if not 0 <= mark <= 1:
+            yield _library_error(config, knob, f"{knob} = {mark:g} is out of range", "write a part, from 0 to 1")
+    if 0 <= high < low <= 1:
+        knob = "LIBRARIAN_LOW_WATER_MARK"
+        message = f"{knob} = {low:g} is above LIBRARIAN_HIGH_WATER_MARK = {high:g}"
+        yield _library_error(config, knob, message, "the library is reduced from the high mark to the low one")
+    if size <= 0:
+        knob = "LIBRARIAN_MAX_DATABASE_SIZE"
+        yield _library_error(config, knob, f"{knob} = {size} is out of range", "write a size in bytes")
+
+
+def _library_error(config: Config, knob: str, message: str, hint: str) -> Problem:
+    return Problem(ERROR, "config-out-of-range", knob, message, config.origin(knob), hint)
 
 
 def _attributes(config: Config, mentioned: Collection[str]) -> Iterator[Problem]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import quote
+
+from slotwise.errors import HostError
 
 #: The name of a database that is in memory alone.
 MEMORY = ":memory:"
@@ -16,21 +20,48 @@ _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _BESIDE = ("-wal", "-shm", "-journal")
 
 
-def connect(path: Path | str, *, timeout_s: float = 5.0) -> sqlite3.Connection:
+def connect(path: Path | str, *, timeout_s: float = 5.0, may_be_open: bool = False) -> sqlite3.Connection:
     """Open the database, made with mode 0600 if it is missing; its journals get the same mode from SQLite.
 
     Transactions are the caller's own, and any thread may use the connection.
 
+    :param may_be_open: an administrator's ``chmod`` of the file lasts.
     :raises sqlite3.Error: when it cannot be opened, OSError when its mode cannot be set.
     """
     if str(path) != MEMORY:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            if os.fstat(descriptor).st_mode & 0o077:
+            if not may_be_open and os.fstat(descriptor).st_mode & 0o077:
                 os.fchmod(descriptor, 0o600)
         finally:
             os.close(descriptor)
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=timeout_s)
+
+
+@contextlib.contextmanager
+def reading(path: Path, *, timeout_s: float = 30.0) -> Iterator[sqlite3.Connection]:
+    """The database of a daemon, to be read by a command beside the daemon that writes to it.
+
+    Root reads it with the rights of its owner and no more: files that SQLite makes beside it are then the owner's. So
+    the block must not need root's, and no other thread may.
+
+    :raises HostError: there is no such file.
+    :raises sqlite3.Error: when it cannot be opened or read.
+    """
+    try:
+        owner = path.stat().st_uid
+    except OSError as error:
+        raise HostError(f"cannot read {path}: {error.strerror}", path=str(path)) from None
+    becomes_owner = os.geteuid() == 0 and owner != 0
+    if becomes_owner:
+        os.seteuid(owner)
+    try:
+        uri = f"file:{quote(str(path))}?mode=ro"
+        with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=timeout_s)) as connection:
+            yield connection
+    finally:
+        if becomes_owner:
+            os.seteuid(0)
 
 
 def is_damage(error: Exception) -> bool:

@@ -242,17 +242,46 @@ def read_ads(path: Path, kinds: Set[str], *, forwards: bool, block: int = _BLOCK
                 yield from ads if forwards else reversed(ads)
 
 
-def _records(stream: BinaryIO) -> Iterator[tuple[bytes, str | None]]:
-    """Texts of ads, each with its kind: None in a file without banners, "" without a word or a banner."""
+class Located(Struct, frozen=True):
+    """A record: where it begins and ends in its file, the ad's text, and its banner line; empty while it has none."""
+
+    begin: int
+    end: int
+    body: bytes
+    banner: bytes
+
+    def ads(self) -> Iterator[ClassAd]:
+        """What the text holds: one ad, as a rule.
+
+        :raises AdSyntaxError: it is not an ad.
+        """
+        return parse_ads(self.body.decode(errors="replace").encode())
+
+
+def whole_records(stream: BinaryIO, offset: int = 0) -> Iterator[Located]:
+    """The records from ``offset`` on, where one begins, without one of which only a part is written."""
+    return (one for one in _located(stream, offset) if one.banner.endswith(b"\n"))
+
+
+def _located(stream: BinaryIO, offset: int) -> Iterator[Located]:
+    """Records, and at last what follows the last banner, however little."""
+    stream.seek(offset)
     body: list[bytes] = []
-    has_banner = False
+    begin = place = offset
     for line in stream:
+        place += len(line)
         if line.startswith(b"***"):
-            yield b"".join(body), _kind(line)
-            body, has_banner = [], True
+            yield Located(begin, place, b"".join(body), line)
+            body, begin = [], place
         else:
             body.append(line)
-    yield b"".join(body), "" if has_banner else None
+    yield Located(begin, place, b"".join(body), b"")
+
+
+def _records(stream: BinaryIO) -> Iterator[tuple[bytes, str | None]]:
+    """Texts of ads, each with its kind: None in a file without banners, "" without a word or a banner."""
+    for one in _located(stream, 0):
+        yield one.body, _kind(one.banner) if one.banner else "" if one.begin else None
 
 
 def _records_backwards(stream: BinaryIO, block: int) -> Iterator[tuple[bytes, str | None]]:
@@ -331,4 +360,7 @@ def _put_aside(path: Path, coming: int, rotation: Rotation, now: float) -> int:
     return mode
 
 
-__all__ = ["ASIDE", "Record", "Rotation", "append", "encoded", "parts_of", "repair", "synchronise", "write_per_job"]
+__all__ = [
+    "ASIDE", "Located", "Record", "Rotation", "append", "encoded", "parts_of", "repair", "synchronise", "whole_records",
+    "write_per_job",
+]  # fmt: skip

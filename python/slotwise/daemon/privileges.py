@@ -29,7 +29,7 @@ from slotwise.observe.log import log_file, touch_logs_within
 _log = logging.getLogger(__name__)
 
 #: Become the account for good once they listen.
-GIVE_UP_ROOT = frozenset({"collector", "negotiator", "defrag", "rooster", "web", "shared_port"})
+GIVE_UP_ROOT = frozenset({"collector", "negotiator", "defrag", "rooster", "librarian", "web", "shared_port"})
 #: Have its rights on files, and root's where a block says so.
 OWN_FILES = GIVE_UP_ROOT | {"schedd", "startd"}
 

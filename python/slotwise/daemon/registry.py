@@ -18,6 +18,7 @@ DAEMONS: dict[str, str] = {
     "front": "slotwise.command_server.app",
     "defrag": "slotwise.defrag.app",
     "rooster": "slotwise.rooster.app",
+    "librarian": "slotwise.librarian.app",
     "web": "slotwise.web.app",
     "shared_port": "slotwise.shared_port.app",
 }

@@ -9,10 +9,11 @@ from msgspec import Struct
 #: The order of starting; stopping reverses it. A daemon may rely on those before it. The starter comes before the
 #: startd, which restores its claims from the starter's report of live runs.
 START_ORDER = (
-    "shared_port", "collector", "negotiator", "schedd", "starter", "startd", "front", "defrag", "rooster", "web"
+    "shared_port", "collector", "negotiator", "schedd", "starter", "startd", "front", "defrag", "rooster",
+    "librarian", "web",
 )  # fmt: skip
 #: Daemons that run only where DAEMON_LIST names them.
-OPTIONAL = frozenset({"shared_port", "defrag", "rooster", "web"})
+OPTIONAL = frozenset({"shared_port", "defrag", "rooster", "librarian", "web"})
 
 #: Daemons whose orderly end ends the jobs that they serve. Of one that is killed, keepers keep them for the next.
 END_JOBS = frozenset({"starter", "startd"})

@@ -43,6 +43,7 @@ _NAMES = {
     "front": "FrontLog",
     "defrag": "DefragLog",
     "rooster": "RoosterLog",
+    "librarian": "LibrarianLog",
     "web": "WebLog",
     "shared_port": "SharedPortLog",
 }

@@ -59,6 +59,7 @@ DAEMON_LEVELS: dict[str, tuple[str, ...]] = {
     "defrag": ("DRAIN", "READ"),
     # It notes in ads of machines that sleep when they were called; where it may not, it only reads.
     "rooster": ("WAKEUP", "READ"),
+    "librarian": (),
     "front": (),
     # For callers without a token; who has one shows it to the daemons through it.
     "web": ("READ",),

@@ -370,7 +370,7 @@ enum Piece {
 }
 
 /// What `<DAEMON>` stands for, in lower case.
-const DAEMONS: [&str; 13] = [
+const DAEMONS: [&str; 14] = [
     "master",
     "collector",
     "negotiator",
@@ -379,6 +379,7 @@ const DAEMONS: [&str; 13] = [
     "starter",
     "defrag",
     "rooster",
+    "librarian",
     "shared_port",
     "web",
     "front",

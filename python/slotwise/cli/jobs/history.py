@@ -50,7 +50,8 @@ From where
                                        -startd another machine. -startd and -daemon need ADMINISTRATOR there
   -file FILE, -search FILE             ads of a file in long form; of that file and its older parts
   -userlog FILE                        jobs as a job event log records them
-  -local                               the HISTORY file and its older parts
+  -local                               the HISTORY file and its older parts; by the librarian's library where
+                                       USING_LIBRARIAN is true, without it with -no-librarian
   -startd, -epochs, -transfer-history[:IOC], -daemon, -type TYPES
                                        the files of STARTD_HISTORY, JOB_EPOCH_HISTORY, SCHEDD_DAEMON_HISTORY;
                                        TYPES: SPAWN, INPUT, OUTPUT, EPOCH, TRANSFER (all transfers) or ALL

@@ -10,8 +10,10 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
+from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
 from msgspec import Struct
 
@@ -22,8 +24,9 @@ from slotwise.cli.jobs.eventlog_ads import job_ads
 from slotwise.cli.jobs.queues import owner_of
 from slotwise.cli.render import jobviews
 from slotwise.cli.render.layout import Item, Layout
-from slotwise.daemon.history_file import parts_of, read_ads
-from slotwise.errors import NotFoundError, UsageError
+from slotwise.daemon.history_file import parts_of, read_ads, whole_records
+from slotwise.daemon.library import Wanted, find
+from slotwise.errors import HostError, NotFoundError, UsageError
 from slotwise.table import AdTable, unpack_ads
 from slotwise.wire.gen import schedd_pb2
 
@@ -57,6 +60,8 @@ class Source(Struct, frozen=True):
     #: Another daemon is asked, and not a file read: its kind, and the knob that names its history.
     daemon: str = ""
     knob: str = ""
+    #: The librarian's library, which tells where the records of some jobs are.
+    library: Path | None = None
 
     @classmethod
     def of(cls, parsed: Parsed, inv: Invocation) -> Source | None:
@@ -101,8 +106,18 @@ class Source(Struct, frozen=True):
                 if knob == "JOB_EPOCH_HISTORY" and _is_closed(Path(_knob(knob, option, inv))):
                     # Anybody may read HTCondor's file; ours is the access point's own, and anybody may ask that.
                     return None
-                return cls(tuple(_configured(knob, option, inv)), layout, types)
+                library = _library(parsed, inv) if knob == "HISTORY" and not types else None
+                return cls(tuple(_configured(knob, option, inv)), layout, types, library=library)
         return None
+
+
+def _library(parsed: Parsed, inv: Invocation) -> Path | None:
+    """The librarian's library, where it is to be used."""
+    knobs = inv.knobs()
+    path = knobs.get_str("LIBRARIAN_DATABASE").strip()
+    if not path or not knobs.get_bool("USING_LIBRARIAN") or parsed.has("no-librarian"):
+        return None
+    return Path(path) if os.access(path, os.R_OK) else None
 
 
 def _of_daemon(parsed: Parsed, inv: Invocation) -> str:
@@ -220,7 +235,50 @@ def read_sources(source: Source, query: schedd_pb2.HistoryQuery, inv: Invocation
 def _of_files(source: Source, query: schedd_pb2.HistoryQuery) -> Iterator[ClassAd]:
     for path in source.files if query.forwards else reversed(source.files):
         with _taken(path) if source.deletes else nullcontext(path) as place:
-            yield from _read(source, place, forwards=query.forwards)
+            found = _indexed(source, place, query)
+            if found is None:
+                yield from _read(source, place, forwards=query.forwards)
+            else:
+                yield from found
+
+
+def _indexed(source: Source, path: Path, query: schedd_pb2.HistoryQuery) -> Iterator[ClassAd] | None:
+    """The ads of the jobs that are asked for by id or owner, and some others, by the library; None: all are read."""
+    jobs = query.jobs
+    # -since and -scanlimit count all ads that are read; the library has owners without their domains.
+    if (
+        source.library is None
+        or query.since
+        or query.scan_limit
+        or query.completed_since
+        or any("@" in owner for owner in jobs.owners)
+    ):
+        return None
+    wanted = Wanted(tuple(map(_id, jobs.ids)), tuple(jobs.owners))
+    if not (wanted.ids or wanted.owners):
+        return None
+    try:
+        with ExitStack() as held:
+            stream = held.enter_context(path.open("rb"))
+            places = find(source.library, stream, wanted)
+            if places is not None:
+                return _at(places if query.forwards else places[::-1], stream, held.pop_all())
+    except (OSError, HostError, OverflowError):  # the last: no job has such an id
+        pass
+    return None
+
+
+def _at(places: list[int], stream: BinaryIO, held: ExitStack) -> Iterator[ClassAd]:
+    """The ads of the records that begin there; the file, which may have another name by then, is closed at the end."""
+    with held:
+        for place in places:
+            for record in islice(whole_records(stream, place), 1):
+                yield from record.ads()
+
+
+def _id(name: str) -> tuple[int, int | None]:
+    cluster, dot, proc = name.partition(".")
+    return int(cluster), int(proc) if dot else None
 
 
 def _fetched(source: Source, query: schedd_pb2.HistoryQuery, inv: Invocation) -> Iterator[ClassAd]:
