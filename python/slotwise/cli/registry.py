@@ -234,18 +234,23 @@ _OURS_ALONE = frozenset(
 HTCONDOR_PREFIX = "condor_"
 #: HTCondor's command that is called by a noun and a verb.
 VERB_NOUN = "htcondor"
+#: HTCondor's commands whose names begin otherwise; rust/front hands these names on, too.
+_NAMED_OTHERWISE: dict[str, Command] = {
+    VERB_NOUN: Command("slotwise.cli.htcondor.main:main", "jobs, event logs and daemons by noun and verb"),
+    "classad_eval": Command("slotwise.cli.host.classad_eval:main", "evaluate expressions in the context of ads"),
+}
 #: What each of HTCondor's names runs.
 CONDOR_NAMES: dict[str, Command] = {
     HTCONDOR_PREFIX + name.replace("-", "_"): entry
     for name, entry in sorted(
         {**{name: entry for name, entry in COMMANDS.items() if name not in _OURS_ALONE}, **_OF_HTCONDOR}.items()
     )
-} | {VERB_NOUN: Command("slotwise.cli.htcondor.main:main", "jobs, event logs and daemons by noun and verb")}
+} | _NAMED_OTHERWISE
 
 
 def is_htcondors(name: str) -> bool:
     """Whether a name is of the form that HTCondor's commands have, be there such a command or none."""
-    return name.startswith(HTCONDOR_PREFIX) or name == VERB_NOUN
+    return name.startswith(HTCONDOR_PREFIX) or name in _NAMED_OTHERWISE
 
 
 def find(name: str) -> Command | None:
