@@ -187,6 +187,7 @@ _OF_HTCONDOR: dict[str, Command] = {
     "restart": Command("slotwise.cli.host.daemon_tool:restart", "restart daemons"),
     "reconfig": Command("slotwise.cli.host.daemon_tool:reconfig", "have daemons read their configuration again"),
     "set_shutdown": Command("slotwise.cli.host.daemon_tool:set_shutdown", "the program for the end of a master"),
+    "run": Command("slotwise.cli.jobs.condor_run:main", "run a shell command as a job, and wait for it"),
     "submit_dag": Command("slotwise.cli.jobs.dag.submit:condor_submit_dag", "queue the job that runs a DAG"),
     "dagman": Command("slotwise.cli.jobs.dag.run:main", "run a DAG: the program of its job"),
     "manifest": Command("slotwise.cli.jobs.condor_manifest:main", "make and check manifests of checkpoints"),
