@@ -9,6 +9,7 @@ import io
 import json
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from slotwise.cli.common.invocation import Invocation
@@ -33,7 +34,7 @@ def run(directory: Path, *words: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize("row", ANSWERS, ids=lambda row: shlex.join(row["words"]))
-def test_a_call_is_answered_as_by_htcondor(tmp_path: Path, row: dict[str, str]) -> None:
+def test_a_call_is_answered_as_by_htcondor(tmp_path: Path, row: dict[str, Any]) -> None:
     for name, text in _FILES.items():
         (tmp_path / name).write_text(text)
     status, out, err = run(tmp_path, *row["words"])

@@ -1,4 +1,5 @@
-"""``condor_run`` on a real pool: what the job prints and how it ends are those of the call, and nothing is left.
+"""Commands that run something as a job, on a real pool: ``condor_run`` ends as its job does, and leaves nothing;
+``htcondor snake submit`` runs Snakemake on the access point.
 
 The pool is an ordinary user's, as jobs of root's have no part in root's directories.
 """
@@ -87,3 +88,31 @@ def test_the_job_goes_with_the_call(pool: Pool, place: Path, number: signal.Sign
     assert (call.returncode, err) == (128 + number, f"Killed by {number.name}.\n")
     assert [path.name for path in place.iterdir()] == ["begun"]
     pool.until("the job has left the queue", lambda: not pool.run("q", "-af", "ClusterId").stdout.strip())
+
+
+def test_snakemake_runs_in_a_job(pool: Pool, place: Path) -> None:
+    program = place / "bin" / "snakemake"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\nfor word; do echo "$word"; done\npwd\necho "$CHOSEN"\n')
+    program.chmod(0o755)
+    (place / "Snakefile").touch()
+    words = ("htcondor", "snake", "submit", "--jobdir", "logs of it", "--", "--jobs", "3", "it's $(one)")
+    path = f"{program.parent}:{pool.env['PATH']}"
+    said = pool.run(*words, cwd=place, PATH=path, CHOSEN="x", _CONDOR_SNAKEMAKE_MANAGER_REQUEST_MEM="64M").stdout
+    cluster = said.split("JobID ")[1].split(".")[0]
+    pool.until("it has ended", lambda: not pool.run("q", cluster, "-af", "ClusterId").stdout.strip())
+    fixed = [
+        "-s",
+        "Snakefile",
+        "--executor",
+        "htcondor",
+        "--htcondor-jobdir",
+        "logs of it",
+        "--jobs",
+        "3",
+        "it's $(one)",
+    ]
+    out = (place / "logs of it" / f"snakemake-mgmt-{cluster}.out").read_text()
+    assert out.splitlines() == [*fixed, str(place), "x"]
+    told = pool.run("history", cluster, "-af", "JobBatchName", "RequestMemory", "JobUniverse").stdout
+    assert told.split() == [f"snakemake-mgmt-{cluster}", "64", "12"]
