@@ -34,7 +34,7 @@ OTHERS = {
     ("cli/jobs/htcondor_submit.py", "ours"): _OURS,
     (
         "cli/jobs/htcondor_submit.py",
-        r'r"(?:.*?:\d+: )?(?P<loop>the queue variable )?`(?P<name>.*)` was not used; is it a typo\?"',
+        r'r"(?:.*?:\d+: )?(?P<loop>the queue variable )?`(?P<name>.*)` was not used; (?:is it a typo|did you .*)\?"',
     ): _OURS,
     ("config/slot_shares.py", '"," + _UNQUOTED'): "reads SLOT_TYPE_<N>, which the administrator writes",
     ("config/slot_shares.py", r'r"\s+(?![=/%:])(?<![=/:]\s)" + _UNQUOTED'): "reads SLOT_TYPE_<N>, as above",

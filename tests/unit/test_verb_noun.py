@@ -32,7 +32,7 @@ def test_an_unknown_noun_or_verb_is_answered_with_those_that_are_known(tmp_path:
     assert (status, out) == (2, "") and "invalid choice: 'kill' (choose from 'submit', 'status'," in err
 
 
-@pytest.mark.parametrize("noun", ["credential", "ocu", "snake", "annex"])
+@pytest.mark.parametrize("noun", ["credential", "ocu", "annex"])
 def test_what_is_not_there_is_refused_with_what_to_do_instead(noun: str, tmp_path: Path) -> None:
     for verb in NOUNS[noun].verbs:
         status, _, err = run(tmp_path, noun, verb, "--any", "words")
@@ -94,8 +94,9 @@ def test_a_job_in_a_state_that_nobody_knows_is_said_to_be_so() -> None:
 
 
 def test_a_busy_daemon_and_waiting_transfers_cost_health() -> None:
-    assert health.points(ClassAd({"MyType": "Collector", "RecentDaemonCoreDutyCycle": 0.95})) == pytest.approx(100)
-    assert health.points(ClassAd({"MyType": "Collector", "RecentDaemonCoreDutyCycle": 0.98})) == pytest.approx(0)
+    # HTCondor's own test (test_htcondor_cli_sys_status.py) has these points, as whole numbers.
+    for busy, points in ((0.33, 100), (0.95, 95), (0.96, 63), (0.97, 31), (0.98, 0)):
+        assert int(health.points(ClassAd({"MyType": "Collector", "RecentDaemonCoreDutyCycle": busy}))) == points
     waiting = {"TransferQueueNumWaitingToUpload": 1, "FileTransferMBWaitingToUpload": 500.0}
     schedd = ClassAd({"MyType": "Scheduler", **waiting, "TransferQueueUploadWaitTime": 1000})
     assert health.points(schedd) == pytest.approx(93)

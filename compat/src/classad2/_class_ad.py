@@ -104,15 +104,14 @@ class ExprTree:
         Elements of a list that are not literals stay expressions, as in HTCondor's module.
         """
         my, other = _scope(scope, "scope"), _scope(target, "target")
-        literal = NativeAd({"Value": self._native})["Value"]
-        if isinstance(literal, list):
-            return from_native(literal)
-        return from_native(self._native.eval(my, other))
+        value = self._native.eval(my, other)
+        if isinstance(value, list):
+            value = NativeAd({"Value": self._native.simplify(my, other)})["Value"]
+        return from_native(value)
 
     def simplify(self, scope: ClassAd | None = None, target: ClassAd | None = None) -> ExprTree:
-        """The value as an expression."""
-        value = self._native.eval(_scope(scope, "scope"), _scope(target, "target"))
-        return ExprTree._of(NativeAd({"Value": value}).lookup("Value"))
+        """The value as an expression; elements of a list stay as they are written."""
+        return ExprTree._of(self._native.simplify(_scope(scope, "scope"), _scope(target, "target")))
 
 
 class ClassAd(MutableMapping[str, Any]):

@@ -187,6 +187,7 @@ _OF_HTCONDOR: dict[str, Command] = {
     "restart": Command("slotwise.cli.host.daemon_tool:restart", "restart daemons"),
     "reconfig": Command("slotwise.cli.host.daemon_tool:reconfig", "have daemons read their configuration again"),
     "set_shutdown": Command("slotwise.cli.host.daemon_tool:set_shutdown", "the program for the end of a master"),
+    "run": Command("slotwise.cli.jobs.condor_run:main", "run a shell command as a job, and wait for it"),
     "submit_dag": Command("slotwise.cli.jobs.dag.submit:condor_submit_dag", "queue the job that runs a DAG"),
     "dagman": Command("slotwise.cli.jobs.dag.run:main", "run a DAG: the program of its job"),
     "manifest": Command("slotwise.cli.jobs.condor_manifest:main", "make and check manifests of checkpoints"),
@@ -234,18 +235,23 @@ _OURS_ALONE = frozenset(
 HTCONDOR_PREFIX = "condor_"
 #: HTCondor's command that is called by a noun and a verb.
 VERB_NOUN = "htcondor"
+#: HTCondor's commands whose names begin otherwise; rust/front hands these names on, too.
+_NAMED_OTHERWISE: dict[str, Command] = {
+    VERB_NOUN: Command("slotwise.cli.htcondor.main:main", "jobs, event logs and daemons by noun and verb"),
+    "classad_eval": Command("slotwise.cli.host.classad_eval:main", "evaluate expressions in the context of ads"),
+}
 #: What each of HTCondor's names runs.
 CONDOR_NAMES: dict[str, Command] = {
     HTCONDOR_PREFIX + name.replace("-", "_"): entry
     for name, entry in sorted(
         {**{name: entry for name, entry in COMMANDS.items() if name not in _OURS_ALONE}, **_OF_HTCONDOR}.items()
     )
-} | {VERB_NOUN: Command("slotwise.cli.htcondor.main:main", "jobs, event logs and daemons by noun and verb")}
+} | _NAMED_OTHERWISE
 
 
 def is_htcondors(name: str) -> bool:
     """Whether a name is of the form that HTCondor's commands have, be there such a command or none."""
-    return name.startswith(HTCONDOR_PREFIX) or name == VERB_NOUN
+    return name.startswith(HTCONDOR_PREFIX) or name in _NAMED_OTHERWISE
 
 
 def find(name: str) -> Command | None:

@@ -36,10 +36,14 @@ fn main() -> ExitCode {
     ExitCode::from(127)
 }
 
+/// HTCondor's commands whose names do not begin with `condor_`, as `slotwise.cli.registry` has them.
+const NAMED_OTHERWISE: [&str; 2] = ["classad_eval", "htcondor"];
+
 /// The name that the program was called by, if it is one of HTCondor's (`condor_q`, `htcondor`).
 fn htcondor_name(called: &OsStr) -> Option<OsString> {
     let name = Path::new(called).file_name()?;
-    (name == "htcondor" || name.as_bytes().starts_with(b"condor_")).then(|| name.to_owned())
+    (NAMED_OTHERWISE.iter().any(|one| name == *one) || name.as_bytes().starts_with(b"condor_"))
+        .then(|| name.to_owned())
 }
 
 /// The command server's socket in the caller's pool, found as `slotwise.home.PoolHome.from_env` finds the pool:

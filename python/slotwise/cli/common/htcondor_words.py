@@ -122,7 +122,15 @@ _HELP_ON_ERROR = {
 
 #: Tools that have no option -version, or end it with a status of their own.
 WITHOUT_VERSION = frozenset(
-    ("condor_submit", "condor_history", "condor_userprio", "condor_wait", "condor_ssh_to_job", "htcondor")
+    (
+        "condor_submit",
+        "condor_history",
+        "condor_userprio",
+        "condor_wait",
+        "condor_ssh_to_job",
+        "htcondor",
+        "classad_eval",
+    )
 )
 
 

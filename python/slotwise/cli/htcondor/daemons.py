@@ -23,6 +23,8 @@ _OWN_ADS = {
     "SCHEDD": "Scheduler",
     "STARTD": "StartDaemon",
 }
+#: Daemons that HTCondor's hosts have none of: shown when they do not do well.
+_OURS_ALONE = ("STARTER", "FRONT")
 
 
 def _text(ad: ClassAd, name: str, otherwise: str = "") -> str:
@@ -35,6 +37,9 @@ def _server_status(options: Namespace, call: Call) -> None:
 
     daemons = daemons_here(call.inv)
     ready = readiness(daemons, True)
+    daemons = [
+        one for one in daemons if one.name.upper() not in _OURS_ALONE or _text(ready, one.name.upper()) != "Alive"
+    ]
     machine = call.inv.knobs().get("FULL_HOSTNAME") or ""
     with call.collector() as collector:
         found = collector.query("any", f"Machine == {quote(machine)} && SlotType is undefined")

@@ -16,9 +16,10 @@ _WAITING_MB, _WAITING_S = 100, 300
 
 
 def points(ad: ClassAd) -> float:
-    """The points of the daemon that advertises an ad. A duty cycle up to 95 % is well, and one of 98 % is not."""
+    """The points of the daemon that advertises an ad. A duty cycle below 95 % is well, and one of 98 % is not; the line
+    between is HTCondor's (htcondor_cli/convert_ad.py)."""
     busy = min(1.0, max(0.0, number(ad.eval("RecentDaemonCoreDutyCycle"))))
-    free = min(1.0, max(0.0, (0.98 - busy) / 0.03))
+    free = min(1.0, max(0.0, 31.0334 - 0.95 / 0.03 * busy))
     if ad.get("MyType") != "Scheduler":
         return BEST * free
     return (BEST - _TRANSFERS) * free + _TRANSFERS * _transfers(ad)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.parser import Parser
-from slotwise.cli.htcondor import daemons, dag, eventlog, job, jobset, refused
+from slotwise.cli.htcondor import daemons, dag, eventlog, job, jobset, refused, snake
 from slotwise.cli.htcondor.verb import Call, Noun
 from slotwise.errors import SlotwiseError, UsageError
 from slotwise.release import CONDOR_VERSION
@@ -28,7 +28,7 @@ NOUNS: dict[str, Noun] = {
     "ep": daemons.EP,
     "cm": daemons.CM,
     "ocu": refused.OCU,
-    "snake": refused.SNAKE,
+    "snake": snake.NOUN,
     "annex": refused.ANNEX,
 }
 _DETAIL = re.compile(r"-[vq]+|--verbose|--quiet")
@@ -65,7 +65,7 @@ def main(args: list[str], inv: Invocation) -> int:
 
 def _run(noun: str, name: str, words: list[str], call: Call) -> int:
     verb = NOUNS[noun].verbs[name]
-    options: Namespace | None = Namespace()
+    options: Namespace | None = Namespace(words=words)
     if verb.arguments is not None:
         parser = Parser(call.inv, "htcondor", verb.help)
         parser.prog = f"htcondor {noun} {name}"

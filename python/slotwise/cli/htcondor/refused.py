@@ -39,12 +39,6 @@ OCU = _noun(
     "group quotas (GROUP_QUOTA_<group>) and slots' RANK give owners their share",
     *("create", "query", "status", "remove"),
 )
-SNAKE = _noun(
-    "Snakemake workflows in a job; not available",
-    "Slotwise starts no Snakemake",
-    "run `snakemake --executor htcondor`, which submits jobs to this pool",
-    *("submit",),
-)
 ANNEX = _noun(
     "HPC annexes; not available",
     "Slotwise has no annexes",

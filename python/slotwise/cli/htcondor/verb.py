@@ -57,7 +57,7 @@ class Verb(Struct, frozen=True):
     """What can be done to a noun.
 
     :param run: does it. Errors that it raises are printed, and end the command with status 1.
-    :param arguments: adds its options to a parser; None: any words do, as the verb is refused.
+    :param arguments: adds its options to a parser; None: any words do, and are in ``words``.
     """
 
     help: str

@@ -205,7 +205,7 @@ def lacks_input(error: SubmitError) -> bool:
 def warning(text: str) -> str:
     """A warning in HTCondor's words."""
     found = re.fullmatch(
-        r"(?:.*?:\d+: )?(?P<loop>the queue variable )?`(?P<name>.*)` was not used; is it a typo\?", text
+        r"(?:.*?:\d+: )?(?P<loop>the queue variable )?`(?P<name>.*)` was not used; (?:is it a typo|did you .*)\?", text
     )
     if found is None:
         return text

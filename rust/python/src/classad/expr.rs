@@ -185,7 +185,7 @@ impl PyExpr {
         to_python(py, &value)
     }
 
-    /// The value of the expression as a literal ``ExprTree``.
+    /// The value of the expression as an ``ExprTree``; what a list or an ad contains stays as it is written.
     #[pyo3(signature = (my=None, target=None, *, now=None, strict=false))]
     fn simplify<'py>(
         &self,
@@ -201,7 +201,7 @@ impl PyExpr {
                 now,
                 strict,
             }
-            .value(&self.expr)?
+            .shallow_value(&self.expr)?
             .into_expr(),
         ))
     }
