@@ -112,8 +112,8 @@ told["itself"] = isinstance(schedd.daemonHistory(match=1), list)
 told["refused"] = []
 nope = h.Submit("executable = /bin/nope\nuniverse = grid\nqueue")
 for wrong in (lambda: schedd.submit(nope), lambda: schedd.act(h.JobAction.Hold, "a b"),
-              lambda: schedd.export_jobs("1", "a", "b"), lambda: h.Credd(), lambda: h.JobEventLog("nope.log"),
-              lambda: schedd.addProjectRec("x")):
+              lambda: schedd.export_jobs("1", "a", "b"), lambda: h.Credd().add_password("x"),
+              lambda: h.JobEventLog("nope.log"), lambda: schedd.addProjectRec("x")):
     try:
         wrong()
     except (h.HTCondorException, ValueError) as error:

@@ -201,7 +201,7 @@ def page() -> str:
         "## Missing",
         "",
         "There is no grid universe and no job router, no flocking, no high availability of the central manager by HAD,",
-        "no credential monitor and no Windows.",
+        "no credential monitor for Kerberos, Vault or Pelican, and no Windows.",
         "",
         *_nouns(),
         "",

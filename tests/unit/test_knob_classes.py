@@ -201,7 +201,7 @@ def test_the_configuration_of_a_package_starts(tmp_path: Path) -> None:
     [
         "A_HOOK_REPLY_CLAIM = /a", "FLOCK_TO = cm", "DOCKER_PAT_PRODUCER = /a",
         "DOCKER_NETWORK_NAME = docker1", "VM_MAX_MEMORY = 5", "COLLECTOR_DAEMON_HISTORY = /x",
-        "SUBMITTER_ATTRS = a", "DAEMON_LIST = MASTER, CREDD",
+        "SUBMITTER_ATTRS = a", "DAEMON_LIST = MASTER, HAD",
     ],
 )  # fmt: skip
 def test_policies_and_services_without_effect_are_warned_about(tmp_path: Path, text: str) -> None:

@@ -36,7 +36,6 @@ def test_the_table_speaks_of_commands_that_exist() -> None:
         ("output_destination = /tmp", "SCHEME"),
         ("manifest_dir = /tmp/lists", "a name"),
         ("manifest_dir = ../lists", "a name"),
-        ("use_oauth_services = box", "transfer_input_files"),
         ("mount_under_scratch = /tmp", "MOUNT_UNDER_SCRATCH"),
         ("MY.SuspendJobAtExec = true", "take the command out"),
         ("suspend_job_at_exec = true", "take the command out"),

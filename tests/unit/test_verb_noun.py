@@ -32,7 +32,7 @@ def test_an_unknown_noun_or_verb_is_answered_with_those_that_are_known(tmp_path:
     assert (status, out) == (2, "") and "invalid choice: 'kill' (choose from 'submit', 'status'," in err
 
 
-@pytest.mark.parametrize("noun", ["credential", "ocu", "annex"])
+@pytest.mark.parametrize("noun", ["ocu", "annex"])
 def test_what_is_not_there_is_refused_with_what_to_do_instead(noun: str, tmp_path: Path) -> None:
     for verb in NOUNS[noun].verbs:
         status, _, err = run(tmp_path, noun, verb, "--any", "words")

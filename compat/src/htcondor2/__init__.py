@@ -1,7 +1,7 @@
 """HTCondor's module htcondor2, for programs that use it in a Slotwise pool.
 
 The pool is the one that ``SLOTWISE_HOME``, ``CONDOR_CONFIG`` and ``CONDOR_HOST`` name, as for the commands. What this
-pool does not have (a credd, exports of jobs, delegated proxies) raises :class:`HTCondorException` with what to do.
+pool does not have (a placementd, exports of jobs, delegated proxies) raises :class:`HTCondorException` with what to do.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import classad2 as classad
 
 from htcondor2._collector import Collector
 from htcondor2._config import RemoteParam, param, reload_config, set_subsystem
+from htcondor2._credd import CredCheck, Credd
 from htcondor2._enums import (
     AdType,
     CommonFilesEventType,
@@ -32,8 +33,6 @@ from htcondor2._enums import (
 )
 from htcondor2._errors import HTCondorException
 from htcondor2._functions import (
-    CredCheck,
-    Credd,
     DAGMan,
     Placementd,
     disable_debug,

@@ -160,42 +160,6 @@ def set_ready_state(state: str = "Ready") -> None:
     """Nothing: see :func:`send_alive`."""
 
 
-class CredCheck:
-    """Whether a credd has the tokens of services. Programs test it; this pool makes none."""
-
-    def __init__(self, services: object, url_or_error: str) -> None:
-        self._services = services
-        is_url = url_or_error.startswith(("http://", "https://"))
-        self._url = url_or_error if is_url else None
-        self._error = None if is_url else url_or_error
-
-    @property
-    def services(self) -> object:
-        """The services that were asked about."""
-        return self._services
-
-    @property
-    def url(self) -> str | None:
-        """Where the user gets the tokens; None when that is not known."""
-        return self._url
-
-    @property
-    def error(self) -> str | None:
-        """Why they cannot be had; None when there is a page to get them."""
-        return self._error
-
-    def __str__(self) -> str:
-        return str(self.url or self.error or self.services)
-
-    def __bool__(self) -> bool:
-        return self.url is not None
-
-    @property
-    def present(self) -> bool:
-        """Whether the tokens are there."""
-        return bool(self)
-
-
 class _Refused:
     """A daemon that this pool does not have. Its methods are there, so that programs can be imported and read.
 
@@ -213,19 +177,6 @@ class _Refused:
         :raises HTCondorException: always.
         """
         raise HTCondorException(self._remedy)
-
-
-class Credd(_Refused):
-    """Refused: credentials are not kept in this pool.
-
-    :raises HTCondorException: always.
-    """
-
-    _remedy = "this pool has no credd: give a job its token as a file, by transfer_input_files or x509userproxy"
-    add_password = delete_password = query_password = _Refused._refuse
-    add_user_cred = delete_user_cred = query_user_cred = _Refused._refuse
-    add_user_service_cred = delete_user_service_cred = query_user_service_cred = _Refused._refuse
-    check_user_service_creds = get_oauth2_credential = _Refused._refuse
 
 
 class Placementd(_Refused):

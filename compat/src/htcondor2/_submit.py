@@ -10,10 +10,11 @@ from typing import Any
 
 from classad2 import ClassAd
 from slotwise import submit as language
+from slotwise.client import Schedd as Client
 from slotwise.client import SubmitResult as Submitted
 from slotwise.errors import SlotwiseError, SubmitError
 
-from htcondor2 import _from_dag
+from htcondor2 import _from_dag, _pool
 from htcondor2._enums import SubmitMethod
 from htcondor2._errors import HTCondorException
 
@@ -183,7 +184,18 @@ class Submit(MutableMapping[str, str]):
         sys.stdout.write("\n".join(_from_dag.names()) + "\n")
 
     def issue_credentials(self) -> str | None:
-        """None: no job of this pool needs credentials that a user has to fetch."""
+        """See at this host's access point that the tokens are there that the jobs need, and have those made that it
+        signs itself. None: there are no pages on which a user fetches one.
+
+        :raises HTCondorException: one is not there, or the description is wrong.
+        """
+        try:
+            read = language.parse(f"{self._commands()}\nqueue 1\n", filename="", check_files=False)
+        except SlotwiseError as error:
+            raise HTCondorException(str(error)) from error
+        needed, requests = (read.clusters[0].ad.get(name) for name in ("OAuthServicesNeeded", "OAuthRequests"))
+        with _pool.calling("the schedd"):
+            _pool.client(Client).check_credentials(str(needed or ""), str(requests or ""))
         return None
 
     def description(self, count: int, itemdata: Any, queue: str | None) -> str:

@@ -51,6 +51,9 @@ COMMANDS: dict[str, Command] = {
     "qusers": Command(
         "slotwise.cli.jobs.qusers:main", "the users of an access point: list, add, disable, edit", resident=True
     ),
+    "store-cred": Command(
+        "slotwise.cli.jobs.store_cred:main", "store, query and delete credentials of services for your jobs"
+    ),
     "transfer-data": Command(
         "slotwise.cli.jobs.transfer_data:main", "fetch results of jobs submitted with -spool", resident=True
     ),
@@ -127,7 +130,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "dag", "qsub",
     ),
     "Why does a job wait, or stop": ("analyze", "status", "userprio", "demand", "userlog", "check-userlogs", "watch-q"),
-    "Change jobs": ("prio", "qedit", "suspend", "continue", "vacate-job", "now", "evicted-files", "chirp"),
+    "Change jobs": (
+        "prio", "qedit", "suspend", "continue", "vacate-job", "now", "store-cred", "evicted-files", "chirp",
+    ),
     "A pool of your own": ("up", "down", "restart", "reconfig", "config", "ping", "backup", "restore", "completion"),
     "A pool of hosts": (
         "node", "token", "who", "on", "off", "drain", "vacate", "power", "fetchlog", "findhost", "glidein",

@@ -38,6 +38,23 @@ ONE_MESSAGE = 5_000
 
 
 @dataclass(frozen=True)
+class Credentials:
+    """Which credentials an access point has of a user: when each file was written (seconds since the epoch)."""
+
+    user: str
+    files: Mapping[str, float]
+    #: One waits for its token.
+    pending: bool = False
+    #: What the user should know.
+    note: str = ""
+
+    @classmethod
+    def of(cls, message: schedd_pb2.CredentialState) -> Credentials:
+        """From the schedd's reply."""
+        return cls(message.user, dict(message.files), message.pending, message.note)
+
+
+@dataclass(frozen=True)
 class SubmitResult:
     """The outcome of a submission: cluster ids and numbers of jobs."""
 

@@ -19,7 +19,7 @@ from slotwise.client import convert, past, spool, waiting
 from slotwise.client.ad_list import AdList
 from slotwise.client.call import TIMEOUT_S, Call, JsonPage, ads, ads_of, nothing, page, text
 from slotwise.client.cluster_ids import ReservedIds
-from slotwise.client.convert import ActResult, Jobs, Sending, SubmitResult
+from slotwise.client.convert import ActResult, Credentials, Jobs, Sending, SubmitResult
 from slotwise.client.daemon import AsyncClient, BlockingClient, Client, Where, calls
 from slotwise.client.descriptions import USUAL, Description, DescriptionReader, ReadOptions
 from slotwise.client.retry import Keys, RetryPolicy, stated
@@ -209,6 +209,55 @@ class ScheddCalls(Client):
         how many were changed."""
         request = convert.users_edit(change, users, reason, attributes or {})
         return Call("EditUsers", request, lambda reply: int(reply.changed))
+
+    @calls
+    def store_credential(
+        self,
+        service: str,
+        content: bytes,
+        *,
+        handle: str = "",
+        user: str = "",
+        refreshed: bool | None = None,
+        scopes: str = "",
+        audience: str = "",
+    ) -> Call[Credentials]:
+        """Store a credential for jobs that name its service in use_oauth_services.
+
+        :param user: whose it is; "" for the caller.
+        :param refreshed: tokens are made with it; False: it is the token; None: that follows from the service.
+        """
+        asked = schedd_pb2.CredentialQuery(service=service, handle=handle, user=user, scopes=scopes, audience=audience)
+        request = schedd_pb2.CredentialStoring(credential=asked, content=content, refreshed=refreshed)
+        return Call("StoreCredential", request, Credentials.of)
+
+    @calls
+    def credentials(
+        self, service: str = "", *, handle: str = "", user: str = "", scopes: str = "", audience: str = ""
+    ) -> Call[Credentials]:
+        """Which credentials are stored: of one service, or all."""
+        request = schedd_pb2.CredentialQuery(
+            service=service, handle=handle, user=user, scopes=scopes, audience=audience
+        )
+        return Call("QueryCredentials", request, Credentials.of)
+
+    @calls
+    def delete_credential(self, service: str = "", *, handle: str = "", user: str = "") -> Call[None]:
+        """Remove a credential, or all where no service is named."""
+        request = schedd_pb2.CredentialQuery(service=service, handle=handle, user=user)
+        return Call("DeleteCredential", request, nothing)
+
+    @calls
+    def fetch_credential(self, service: str, *, handle: str = "") -> Call[bytes]:
+        """The token that jobs of the caller get."""
+        request = schedd_pb2.CredentialQuery(service=service, handle=handle)
+        return Call("FetchCredential", request, lambda reply: bytes(reply.content))
+
+    @calls
+    def check_credentials(self, needed: str = "", requests: str = "") -> Call[None]:
+        """See that the tokens are there that jobs need (OAuthServicesNeeded and OAuthRequests of their ads), and have
+        those made that the access point signs itself."""
+        return Call("CheckCredentials", schedd_pb2.CredentialCheck(needed=needed, requests=requests), nothing)
 
 
 def _outgoing(submitted: SubmitResult, progress: Tell | None) -> spool.Outgoing:

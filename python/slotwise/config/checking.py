@@ -53,6 +53,8 @@ _DAEMONS = frozenset(
         "SHARED_PORT",
         "PROCD",
         "KBDD",
+        "CREDD",
+        "CREDMON_OAUTH",
     }
 )
 #: Daemons that are added to those that serve jobs, and those of a personal pool, which run where DAEMON_LIST is unset.

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from slotwise.config import Config
 from slotwise.daemon import interfaces
+from slotwise.daemon.registry import PARTS_OF_SCHEDD
 from slotwise.errors import ConfigError
 from slotwise.home import PoolHome
 from slotwise.model.knobs import Knobs
@@ -77,7 +78,7 @@ def _default(config: Config) -> str:
                 key="SHARED_PORT_DEFAULT_ID",
             )
         return named
-    words = {word.strip().lower() for word in config.get_list("DAEMON_LIST") or ()} - {"master"}
+    words = {word.strip().lower() for word in config.get_list("DAEMON_LIST") or ()} - {"master"} - PARTS_OF_SCHEDD
     here = (name for name in _DEFAULTS if name in words or not words)
     return next((name for name in here if not has_own_port(name, config)), "master")
 

@@ -23,6 +23,9 @@ DAEMONS: dict[str, str] = {
     "shared_port": "slotwise.shared_port.app",
 }
 
+#: Daemons of HTCondor whose work the schedd does: DAEMON_LIST may name them.
+PARTS_OF_SCHEDD = frozenset({"credd", "credmon_oauth"})
+
 #: HTCondor's subsystem names, for `SUBSYS.KNOB` in configuration.
 SUBSYSTEMS: dict[str, str] = {name: name.upper() for name in DAEMONS}
 

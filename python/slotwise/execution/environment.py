@@ -46,6 +46,7 @@ class Places(Struct, frozen=True):
     temporary: str = ""
     wrapper_error: str = ""
     chirp_config: str = ""
+    credentials: str = ""
 
 
 def inherited_part(rule: str | None, own: Mapping[str, str]) -> dict[str, str]:
@@ -130,6 +131,7 @@ def _ours(slot: SlotView, places: Places, settings: EnvironmentSettings) -> dict
         "_CONDOR_BIN": settings.bin_directory,
         "_CONDOR_WRAPPER_ERROR_FILE": places.wrapper_error,
         "_CONDOR_CHIRP_CONFIG": places.chirp_config,
+        "_CONDOR_CREDS": places.credentials,
     }
     env |= {name: value for name, value in optional.items() if value}
     if settings.ports:

@@ -116,6 +116,8 @@ class JobView(Struct, frozen=True):
     secret: bool = False
     #: The proxy certificate that goes with the job, as the access point names it.
     proxy: str = ""
+    #: Tokens come with it (OAuthServicesNeeded).
+    needs_credentials: bool = False
     output: StreamRules = field(default_factory=StreamRules)
     error: StreamRules = field(default_factory=StreamRules)
 
@@ -192,6 +194,7 @@ def read_job(value: Lookup, user: str) -> JobView:
         manifest=_manifest(value, f"{int(cluster)}_{int(proc)}_manifest"),
         secret=any(_text(value(name)) for name in ("EncryptInputFiles", "EncryptOutputFiles", "x509userproxy")),
         proxy=_text(value("x509userproxy")),
+        needs_credentials=bool(_text(value("OAuthServicesNeeded"))),
         output=_stream(value("TransferOut"), value("StreamOut")),
         error=_stream(value("TransferErr"), value("StreamErr")),
         appends=_flag(value("WantFTOnCheckpoint")) is True or _flag(value("EraseOutputAndErrorOnRestart")) is False,

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from slotwise.daemon.registry import PARTS_OF_SCHEDD
+
 #: The order of starting; stopping reverses it. A daemon may rely on those before it. The starter comes before the
 #: startd, which restores its claims from the starter's report of live runs.
 START_ORDER = (
@@ -66,7 +68,7 @@ def daemons_of(daemon_list: Sequence[str] | None, *, shares_port: bool = False) 
     """
     words = [word.strip().lower() for word in daemon_list or () if word.strip()]
     named = [word for word in words if word != "master"]
-    named = [word for word in named if word != "shared_port"]
+    named = [word for word in named if word != "shared_port" and word not in PARTS_OF_SCHEDD]
     shared = {"shared_port"} if shares_port else set()
     if not named:
         return start_order({name for name in START_ORDER if name not in OPTIONAL} | shared), []

@@ -44,7 +44,10 @@ EXPLANATIONS: dict[int, Explanation] = {
         "mend the program or the expression, then release",
         "what the job's subcode expression gave",
     ),
-    4: Explanation("a credential of the job is missing or cannot be used", "renew it and release", given=False),
+    4: Explanation(
+        "a credential that the job names in `use_oauth_services` is not stored, or makes no token",
+        "store it as the reason says (`htcondor credential add oauth2 FILE --service SERVICE`), then release",
+    ),
     5: Explanation(
         "an expression of the job has no value: it reads an attribute that is not there",
         "`slotwise qedit JOB ATTRIBUTE VALUE` what the reason names, then release",

@@ -20,6 +20,7 @@ from slotwise.daemon.start_progress import StartProgress
 from slotwise.daemon.step_file import StepFile
 from slotwise.home import QUEUE
 from slotwise.mail.outbox import Outbox
+from slotwise.schedd.api.credential_requests import CredentialRequests
 from slotwise.schedd.api.job_actions import Actions
 from slotwise.schedd.api.listing import Listing
 from slotwise.schedd.api.now_requests import NowRequests
@@ -31,6 +32,7 @@ from slotwise.schedd.claims.matching.resource_requests import Requests
 from slotwise.schedd.claims.recording import Recorder, record
 from slotwise.schedd.claims.records import Run
 from slotwise.schedd.claims.startds.whereabouts import startd_target
+from slotwise.schedd.credentials.keeping import CredentialKeeper
 from slotwise.schedd.history.daemon_history import DaemonHistory
 from slotwise.schedd.history.epochs import RunHistory, record_of
 from slotwise.schedd.history.history_files import HistoryExport
@@ -55,6 +57,7 @@ from slotwise.schedd.publish.statistics import Statistics
 from slotwise.schedd.publish.usage_meter import UsageMeter
 from slotwise.schedd.service import ScheddServicer
 from slotwise.schedd.settings import Settings, read_settings
+from slotwise.schedd.shadow.credential_delivery import CredentialDelivery
 from slotwise.schedd.shadow.job_exit import JobExits
 from slotwise.schedd.shadow.prepare_hooks import PrepareHooks
 from slotwise.schedd.shadow.proxy_renewal import ProxyRenewal
@@ -188,6 +191,10 @@ class AccessPoint:
             on_failure=claims.failures.task,
         )
         self.run_history = RunHistory(self._threads)
+        self.credentials = CredentialKeeper(clock, self._credential_folder, self._users_with_jobs)
+        self.delivery = CredentialDelivery(
+            self.credentials, self.ads, claims.claim_table, claims.failures, claims.run_ends.give_up
+        )
         nodes = Nodes(self.queue, claims.gang_ends.node_ended, partial(host_of, self.ads))
         self.hooks = PrepareHooks(self.ads, self.transfers, claims.failures, claims.run_ends.give_up)
         self.shadows = Shadows(
@@ -215,6 +222,7 @@ class AccessPoint:
             history=self.run_history,
             nodes=nodes,
             hooks=self.hooks,
+            credentials=self.delivery,
             give_up=claims.run_ends.give_up,
             make_spool=self._make_spool,
         )
@@ -265,7 +273,7 @@ class AccessPoint:
         reserved = ReservedClusters()
         reserved.keep(self._stored.reserved, self._stored.reserved_taken)
         self.cluster_ids = ClusterIds(self._stored.next_cluster, reserved, self.committer, context.clock)
-        underway = UnderwaySubmissions()
+        underway = self._underway = UnderwaySubmissions()
         rows = NewRows(
             self.queue,
             context.address.shown,
@@ -283,6 +291,7 @@ class AccessPoint:
             projects=self.projects,
             job_sets=self.job_sets,
             own_ad=lambda: ClassAd(native(self.own_ads.for_conditions())),
+            credentials=self.credentials,
         )
         self.submissions = SubmitTransactions(
             self.committer,
@@ -451,6 +460,7 @@ class AccessPoint:
                 measure=self.usage_meter.look,
             ),
             now=self.now_requests,
+            credentials=CredentialRequests(self.credentials, lambda: self.admission.settings.domains),
         )
         schedd_pb2_grpc.add_ScheddServicer_to_server(self.servicer, context.server)
 
@@ -473,6 +483,7 @@ class AccessPoint:
         self.transfers.limits_mib = settings.transfer_limits_mib
         self.transfers.follow(settings.disk_throttle)
         self.hooks.rules = settings.hooks
+        self.credentials.follow(settings.credentials)
         self.transfers.queue_user = settings.transfer_queue_user
         self.transfers.uploads.most = settings.uploads_most
         self.transfers.downloads.most = settings.downloads_most
@@ -544,6 +555,8 @@ class AccessPoint:
             self.spooling.run,
             self.memory.run,
             self.proxies.run,
+            self.credentials.run,
+            self.delivery.run,
             self.history_export.run,
             self.daemon_history.run,
             self.outbox.run,
@@ -568,6 +581,15 @@ class AccessPoint:
     def _parallel_firsts(self, submitter: str) -> dict[int, Job] | None:
         dedicated = self.claiming.dedicated
         return dedicated.firsts() if submitter == dedicated.name else None
+
+    def _credential_folder(self, user: str) -> str:
+        """The directory of a user's credentials: by the account, or the full name of a user who has none here."""
+        return self.admission.settings.domains.account_of(user) or user
+
+    def _users_with_jobs(self) -> set[str]:
+        """The users who have jobs, or factories of jobs."""
+        owned = {user for user, count in self.queue.owned.items() if count > 0}
+        return owned | {cluster.user for cluster in self.queue.clusters.values()} | self._underway.users
 
     def _sweep_runs(self) -> None:
         self.claiming.sweep.soon()
@@ -630,6 +652,8 @@ class AccessPoint:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.hooks.close()
+        await self.delivery.close()
+        self.credentials.close()
         await self.publisher.close()
         await self.cron.stop()
         await self.claiming.links.close()

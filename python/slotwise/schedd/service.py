@@ -12,9 +12,11 @@ from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.daemon.pages import Page
 from slotwise.errors import DeniedError, UsageError
+from slotwise.model.credential_names import USE
 from slotwise.model.ownership import same_user
 from slotwise.schedd.api import convert, submit_stream
 from slotwise.schedd.api.audit_lines import acted, came, edited, ran_now, users_edited
+from slotwise.schedd.api.credential_requests import CredentialRequests
 from slotwise.schedd.api.job_actions import Actions
 from slotwise.schedd.api.listing import Listing, as_json
 from slotwise.schedd.api.now_requests import NowRequests
@@ -42,7 +44,7 @@ from slotwise.schedd.transfer import convert as files
 from slotwise.schedd.transfer.spooling import Spooling
 from slotwise.schedd.users.superusers import SuperUsers
 from slotwise.table import Form, pack_ads
-from slotwise.wire import audit
+from slotwise.wire import audit, tls
 from slotwise.wire.call import peer_of
 from slotwise.wire.context import Context, StreamContext
 from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc
@@ -94,6 +96,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         superusers: SuperUsers,
         users: Users,
         now: NowRequests,
+        credentials: CredentialRequests,
     ) -> None:
         self._authenticator = authenticator
         self._clock = clock
@@ -114,6 +117,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         self.superusers = superusers
         self._users = users
         self._now = now
+        self._credentials = credentials
 
     # ---- submission
 
@@ -333,6 +337,49 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
 
         async for said in self._shadows.visits.serve(aiter(request_iterator), caller.name, may_act):
             yield said
+
+    # ---- credentials
+
+    @answers_errors
+    async def StoreCredential(
+        self, request: schedd_pb2.CredentialStoring, context: Context
+    ) -> schedd_pb2.CredentialState:
+        """Store a credential of a user."""
+        done = await self._credentials.store(
+            self._authenticator.caller(context),
+            convert.credential_asked(request.credential),
+            request.content,
+            refreshed=request.refreshed if request.HasField("refreshed") else None,
+            is_private=tls.carries_secrets(context),
+        )
+        return convert.credential_state(done)
+
+    @answers_errors
+    async def QueryCredentials(
+        self, request: schedd_pb2.CredentialQuery, context: Context
+    ) -> schedd_pb2.CredentialState:
+        """Which credentials are stored of a user."""
+        caller = self._authenticator.caller(context)
+        return convert.credential_state(await self._credentials.query(caller, convert.credential_asked(request)))
+
+    @answers_errors
+    async def DeleteCredential(self, request: schedd_pb2.CredentialQuery, context: Context) -> common_pb2.Empty:
+        """Remove a credential of a user, or all."""
+        await self._credentials.delete(self._authenticator.caller(context), convert.credential_asked(request))
+        return common_pb2.Empty()
+
+    @answers_errors
+    async def FetchCredential(self, request: schedd_pb2.CredentialQuery, context: Context) -> schedd_pb2.CredentialFile:
+        """The token that jobs of the caller get."""
+        caller, asked = self._authenticator.caller(context), convert.credential_asked(request)
+        name, token = await self._credentials.fetch(caller, asked, is_private=tls.carries_secrets(context))
+        return schedd_pb2.CredentialFile(name=f"{name.stem}{USE}", content=token)
+
+    @answers_errors
+    async def CheckCredentials(self, request: schedd_pb2.CredentialCheck, context: Context) -> common_pb2.Empty:
+        """See that the tokens are there that jobs of the caller need."""
+        await self._credentials.check(self._authenticator.caller(context), request.needed, request.requests)
+        return common_pb2.Empty()
 
     # ---- negotiation
 

@@ -19,6 +19,7 @@ from slotwise.model.job_events import DateForm
 from slotwise.model.ownership import LocalDomains
 from slotwise.release import CONDOR_VERSION, condor_platform
 from slotwise.schedd.claims.settings import ClaimSettings
+from slotwise.schedd.credentials.settings import CredentialSettings
 from slotwise.schedd.history.daemon_history import DaemonHistorySettings
 from slotwise.schedd.history.epochs import RunHistorySettings
 from slotwise.schedd.history.history_files import ExportSettings
@@ -119,6 +120,7 @@ class Settings(Struct, frozen=True):
     system: SystemPolicy = field(default_factory=SystemPolicy)
     rounding: dict[str, str] = field(default_factory=lambda: dict(DEFAULT_STEPS))
     rules: SubmitRules = field(default_factory=SubmitRules)
+    credentials: CredentialSettings = field(default_factory=CredentialSettings)
     known_users_only: bool = False
     use_job_sets: bool = False
     #: PERSISTENT_PROJECT_RECORDS.
@@ -266,6 +268,7 @@ def read_settings(config: Config, host: str, execute: Path) -> Settings:
         system=_system(config),
         rounding=_rounding(config),
         rules=SubmitRules.read(config),
+        credentials=CredentialSettings.read(config),
         known_users_only=boolean("ALLOW_SUBMIT_FROM_KNOWN_USERS_ONLY"),
         use_job_sets=config.find_bool("USE_JOBSETS") is True,
         project_records=config.find_bool("PERSISTENT_PROJECT_RECORDS") is True,

@@ -10,6 +10,7 @@ from slotwise.starter.messages import (
     BytesTaken,
     Checkpoint,
     CheckpointKept,
+    Credentials,
     Ended,
     FilePiece,
     FromShadow,
@@ -178,7 +179,9 @@ def shadow_message(message: schedd_pb2.ShadowMessage) -> FromShadow | None:
             return Visit(message.visit.id, _visit_message(message.visit))
         case "accepted":
             accepted = message.accepted
-            return Accepted(accepted.job_ad, accepted.user, accepted.output_turns)
+            return Accepted(accepted.job_ad, accepted.user, accepted.output_turns, _tokens(accepted.credentials))
+        case "credentials":
+            return Credentials(_tokens(message.credentials))
         case "output_turn":
             return OutputTurnGiven()
         case "inputs_complete":
@@ -195,6 +198,10 @@ def shadow_message(message: schedd_pb2.ShadowMessage) -> FromShadow | None:
             kill = message.kill
             return KillRun(kill.fast, kill.reason, kill.reason_code, kill.want_outputs)
     return None
+
+
+def _tokens(message: schedd_pb2.CredentialFiles) -> dict[str, bytes]:
+    return {file.name: file.content for file in message.files}
 
 
 def _piece(piece: schedd_pb2.FilePiece) -> FilePiece:

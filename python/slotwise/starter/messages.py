@@ -226,6 +226,14 @@ class Accepted(Struct, frozen=True):
     user: str
     #: The shadow gives turns for outputs.
     output_turns: bool = False
+    #: The tokens that the job needs, by the names of their files.
+    credentials: Mapping[str, bytes] = field(default_factory=dict)
+
+
+class Credentials(Struct, frozen=True):
+    """Tokens that were renewed while the job runs, by the names of their files."""
+
+    files: Mapping[str, bytes]
 
 
 class Input(Struct, frozen=True):
@@ -306,6 +314,7 @@ FromShadow = (
     | Visit
     | StreamKept
     | OutputTurnGiven
+    | Credentials
 )
 
 

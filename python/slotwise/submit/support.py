@@ -72,8 +72,7 @@ def _warned(commands: str, attribute: str, words: str, matters: Callable[[Value]
 
 _NO_CALENDAR = "jobs are not started by a calendar yet"
 _AT_A_TIME = "deferral_time starts a job at one time; cron can run `slotwise submit`"
-_NO_CREDENTIALS = "credentials are not managed"
-_AS_FILE = "name the token's file in transfer_input_files"
+_NO_CREDENTIALS = "credentials of registries are not sent"
 _NO_TOOL = "no tool is run beside the job"
 _NO_SCRIPT = "nothing is run before or after the job"
 _IN_A_SCRIPT = "start it from a script that is the executable"
@@ -97,8 +96,8 @@ RULES = (
     _refused("checkpoint_destination", "CheckpointDestination", "checkpoints are kept at the access point only",
              "take the command out"),
     _refused("public_input_files", "PublicInputFiles", "there is no web server for inputs", "use transfer_input_files"),
-    _refused("use_oauth_services", "", _NO_CREDENTIALS, _AS_FILE),
-    _refused("scitokens_file use_scitokens use_scitoken", "ScitokensFile", _NO_CREDENTIALS, _AS_FILE),
+    _refused("scitokens_file use_scitokens use_scitoken", "ScitokensFile", "a file's token is not renewed",
+             "name the file in transfer_input_files, or store the token and write use_oauth_services"),
     _refused("tool_daemon_cmd", "ToolDaemonCmd", _NO_TOOL, _IN_A_SCRIPT),
     _refused("suspend_job_at_exec", "SuspendJobAtExec", _NO_TOOL, "take the command out"),
     _refused("stream_input", "StreamIn", "standard input is sent before the job begins",

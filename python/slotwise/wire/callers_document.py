@@ -31,6 +31,7 @@ Two kinds of callers are known by a key of their own and not by a level, since l
 - **the startd of the same home**: by the key in `run/starter.pem`, which the starter makes when it begins.
 """
 _OWN_JOBS = "jobs of the caller alone, unless ADMINISTRATOR or a superuser of the queue"
+_OWN_CREDENTIALS = "credentials of the caller alone, but for CRED_SUPER_USERS"
 _FROM_HOST = "names of the caller's own host alone, where the token is a host's"
 #: What a method sees to besides the level.
 FURTHER: dict[str, str] = {
@@ -51,15 +52,20 @@ FURTHER: dict[str, str] = {
     "Nodes/Leave": "a proof with the host's own key; that host alone",
     "Nodes/Renew": "a proof with the host's own key; that host alone",
     "Schedd/Act": _OWN_JOBS,
+    "Schedd/CheckCredentials": "credentials of the caller alone",
+    "Schedd/DeleteCredential": _OWN_CREDENTIALS,
     "Schedd/Edit": f"{_OWN_JOBS}; attributes that decide whose a job is are refused",
+    "Schedd/FetchCredential": "the token of the caller's own, over TLS or a UNIX socket; never a refresh token",
     "Schedd/FetchEvicted": _OWN_JOBS,
     "Schedd/FetchSandboxes": _OWN_JOBS,
     "Schedd/History": "environments and arguments of jobs are for readers to see, as in HTCondor",
     "Schedd/Query": "environments and arguments of jobs are for readers to see, as in HTCondor",
+    "Schedd/QueryCredentials": f"{_OWN_CREDENTIALS}; names and times",
     "Schedd/ReserveClusters": "10,000 reserved ids of a user",
     "Schedd/RunNow": _OWN_JOBS,
     "Schedd/Shadow": "the run of its token alone",
     "Schedd/Spool": _OWN_JOBS,
+    "Schedd/StoreCredential": f"{_OWN_CREDENTIALS}; over TLS or a UNIX socket; bounded size and number",
     "Schedd/Submit": "the owner is the caller; limits of jobs and bytes of a user",
     "Schedd/SubmitMany": "the owner is the caller; limits of jobs and bytes of a user",
     "Schedd/SubmitOne": "the owner is the caller; limits of jobs and bytes of a user",

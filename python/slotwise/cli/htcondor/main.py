@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.parser import Parser
-from slotwise.cli.htcondor import daemons, dag, eventlog, job, jobset, refused, snake
+from slotwise.cli.htcondor import credential, daemons, dag, eventlog, job, jobset, refused, snake
 from slotwise.cli.htcondor.verb import Call, Noun
 from slotwise.errors import SlotwiseError, UsageError
 from slotwise.release import CONDOR_VERSION
@@ -22,7 +22,7 @@ NOUNS: dict[str, Noun] = {
     "job": job.NOUN,
     "jobset": jobset.NOUN,
     "eventlog": eventlog.NOUN,
-    "credential": refused.CREDENTIAL,
+    "credential": credential.NOUN,
     "server": daemons.SERVER,
     "ap": daemons.AP,
     "ep": daemons.EP,

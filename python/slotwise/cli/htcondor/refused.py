@@ -27,12 +27,6 @@ def refusing(remedy: str) -> Verb:
     return Verb("Not available", refuse, None)
 
 
-CREDENTIAL = _noun(
-    "Credentials of jobs; not available",
-    "Slotwise has no daemon that keeps credentials",
-    "send a file with the job (transfer_input_files, x509userproxy); `slotwise token` makes tokens for the pool",
-    *("list", "add", "remove", "listall", "get"),
-)
 OCU = _noun(
     "Owner Capacity Units; not available",
     "Slotwise has no owner capacity units",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from slotwise.errors import UsageError
+from slotwise.model.credential_names import CredentialName, CredentialRequest
+from slotwise.schedd.api.credential_requests import Asked
 from slotwise.schedd.api.requests import (
     Action,
     ActionOutcome,
@@ -13,6 +15,8 @@ from slotwise.schedd.api.requests import (
     UsersEdit,
     UsersEdited,
 )
+from slotwise.schedd.credentials.keeping import Outcome
+from slotwise.schedd.credentials.rules import listed
 from slotwise.schedd.history.query import NEWEST, HistoryQuery
 from slotwise.schedd.jobs.selection import JobSelection, require_few
 from slotwise.table import Form, Order
@@ -157,3 +161,23 @@ def users_edit(message: schedd_pb2.UsersEdit) -> UsersEdit:
 def users_reply(edited: UsersEdited) -> schedd_pb2.UsersReply:
     """What came of an action on user records."""
     return schedd_pb2.UsersReply(changed=edited.changed, warnings=edited.warnings)
+
+
+def credential_asked(message: schedd_pb2.CredentialQuery) -> Asked:
+    """Which credential a message means.
+
+    :raises UsageError: when it cannot be the name of one.
+    """
+    if not message.service:
+        if message.handle:
+            raise UsageError("a handle is of a service", hint="name the service, too")
+        return Asked(None, message.user)
+    name = CredentialName.of(message.service, message.handle)
+    return Asked(CredentialRequest(name, listed(message.scopes), listed(message.audience)), message.user)
+
+
+def credential_state(outcome: Outcome) -> schedd_pb2.CredentialState:
+    """What is said of a user's credentials."""
+    return schedd_pb2.CredentialState(
+        user=outcome.user, pending=outcome.pending, files=outcome.files, note=outcome.note
+    )

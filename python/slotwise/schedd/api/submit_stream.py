@@ -106,7 +106,7 @@ class SubmissionStream:
         """The submission's key, and its clusters with the attributes of their proxies."""
         clusters = [convert.submitted_cluster(cluster) for cluster in bundle.clusters]
         try:
-            await self._admission.read_proxies(self._user, clusters)
+            await self._admission.look_ahead(self._user, clusters)
         except SlotwiseError as error:
             return bundle.key, error
         return bundle.key, clusters

@@ -45,6 +45,7 @@ from slotwise.schedd.parallel.nodes import Nodes
 from slotwise.schedd.shadow import checkpoints
 from slotwise.schedd.shadow.chirp import RemoteRequests
 from slotwise.schedd.shadow.convert import end_report
+from slotwise.schedd.shadow.credential_delivery import CredentialDelivery
 from slotwise.schedd.shadow.interactive_sessions import InteractiveSessions
 from slotwise.schedd.shadow.job_exit import JobExits
 from slotwise.schedd.shadow.live_output import LiveOutput
@@ -89,6 +90,7 @@ class Shadows:
         history: RunHistory,
         nodes: Nodes,
         hooks: PrepareHooks,
+        credentials: CredentialDelivery,
         give_up: Callable[[Run, do.GiveUp], None],
         make_spool: Callable[[Run], None],
     ) -> None:
@@ -99,6 +101,7 @@ class Shadows:
         """
         self._nodes = nodes
         self._hooks = hooks
+        self._credentials = credentials
         self._give_up = give_up
         self._make_spool = make_spool
         self._queue = queue
@@ -358,16 +361,22 @@ class Shadows:
         if changes is None:
             self._hooks.begin(run, partial(self._prepared, run, asks))
             return
+        tokens = self._credentials.of(run) if with_job else None
+        if with_job and tokens is None:
+            self._credentials.begin(run, partial(self._prepared, run, asks))
+            return
         turns = self._transfers.downloads.most > 0
         accepted = schedd_pb2.RunAccepted(user=run.job.cluster.user, output_turns=turns)
         if with_job:
             accepted.job_ad = self._ads.final_pack(run.job, run.claim.slot, run.node_ad, also=changes)
+        if tokens is not None and tokens.files:
+            accepted.credentials.CopyFrom(tokens)
         self._say(run, schedd_pb2.ShadowMessage(run_id=run.id, accepted=accepted))
         if isinstance(run.state, Starting):
             self._apply(run, JobSent(asks))
 
     def _prepared(self, run: Run, asks: bool) -> None:
-        """The hook has prepared the job: its starter gets it, now or when it says hello again."""
+        """The hook has prepared the job, its tokens are there: its starter gets it, now or when it says hello again."""
         if run.stream is not None and isinstance(run.state, Starting) and run.state.silence is None:
             self._accept(run, True, asks)
 
@@ -423,12 +432,13 @@ class Shadows:
         """Have the run ended by its starter; at once if it can be reached, else when it says hello.
 
         A node of a parallel job that is over for good is not waited for: where its starter cannot be reached, its claim
-        is given back, and the startd ends it. A run whose hook has not ended is over at once: no starter has the job.
+        is given back, and the startd ends it. A run whose hook has not ended, or whose tokens are being read, is over
+        at once: no starter has the job.
         """
         if run.over:
             return
         of_nobody = run.node is not None and run.node.gang.is_final and run.state.silence is not None
-        if of_nobody or self._hooks.runs(run):
+        if of_nobody or self._hooks.runs(run) or self._credentials.runs(run):
             self._give_up(run, do.GiveUp(RunOutcome.EVICTED, kill.reason, kill.code))
         else:
             self._apply(run, KillRequested(kill))
@@ -518,6 +528,7 @@ class Shadows:
         """The run is over: its transfers end."""
         self._transfers.run_over(run)
         self._hooks.over(run)
+        self._credentials.over(run)
 
     def given_up(self, run: Run) -> None:
         """The run was given up without its end: its starter, should it still speak, is to drop it."""

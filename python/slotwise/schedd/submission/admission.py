@@ -12,6 +12,7 @@ from slotwise.classad import ClassAd
 from slotwise.clock import Clock
 from slotwise.daemon.accounts import refused_uid
 from slotwise.errors import DeniedError, HostError, SlotwiseError, UsageError
+from slotwise.schedd.credentials.keeping import CredentialKeeper
 from slotwise.schedd.jobs.job_sets import SET_NAME, JobSets
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.submission import new_cluster, one_project
@@ -46,6 +47,7 @@ class Admission:
         projects: ProjectRecords,
         job_sets: JobSets,
         own_ad: Callable[[], ClassAd],
+        credentials: CredentialKeeper,
     ) -> None:
         """
         :param underway: takes a submission that is accepted.
@@ -61,12 +63,27 @@ class Admission:
         self._projects = projects
         self._job_sets = job_sets
         self._own_ad = own_ad
+        self._credentials = credentials
 
-    async def read_proxies(self, user: str, clusters: Sequence[SubmittedCluster]) -> None:
-        """Read the proxies of a submission, before it is checked.
+    async def look_ahead(self, user: str, clusters: Sequence[SubmittedCluster]) -> None:
+        """Do what takes files, before a submission is checked: read its proxies, and see that its tokens are there.
 
         :raises UsageError: for a cluster that is not valid.
+        :raises SlotwiseError: when a credential is not there that its jobs need.
         """
+        await self._read_proxies(user, clusters)
+        if self._credentials.settings.for_all:
+            await self._credentials.provide(user if not clusters else self._user_of(user, clusters))
+        for cluster in clusters:
+            if b"oauthservicesneeded" in cluster.cluster_ad.lower():
+                ad = new_cluster.submitted_ad(cluster.cluster_ad)
+                needed, details = ad.get("OAuthServicesNeeded"), ad.get("OAuthRequests")
+                if isinstance(needed, str) and needed:
+                    asked = details if isinstance(details, str) else ""
+                    owner = self._user_of(user, [cluster])
+                    await self._credentials.check(owner, needed, asked, ad.get("JobUniverse"))
+
+    async def _read_proxies(self, user: str, clusters: Sequence[SubmittedCluster]) -> None:
         for cluster in clusters:
             if b"x509userproxy" in cluster.cluster_ad.lower():
                 path = proxies.proxy_of(new_cluster.submitted_ad(cluster.cluster_ad))

@@ -101,7 +101,7 @@ class SubmitTransactions:
         """
         if again and (result := await self.earlier(user, key)) is not None:
             return result
-        await self._admission.read_proxies(user, clusters)
+        await self._admission.look_ahead(user, clusters)
         submission = self._admission.check(user, clusters, key=key, peer=peer)
         await self._arrival(self.begin([submission]))
         return submission.result

@@ -34,6 +34,11 @@ class UnderwaySubmissions:
         """How many jobs of a user are being committed."""
         return self._jobs.get(user, 0)
 
+    @property
+    def users(self) -> set[str]:
+        """The users whose submissions are being committed."""
+        return set(self._jobs)
+
     def jobs(self) -> int:
         """How many jobs are being committed."""
         return sum(self._jobs.values())

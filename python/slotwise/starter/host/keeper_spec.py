@@ -57,6 +57,8 @@ def compose(
     places = places_of(directory, cwd)
     if settings.wrapper:
         places = replace(places, wrapper_error=str(directory.scratch / WRAPPER_FAILURE))
+    if job.needs_credentials:
+        places = replace(places, credentials=str(directory.credentials))
     env = environments.build(job, context.slot, places, settings.environment, home=context.identity.home, marker=marker)
     if job.proxy:
         # Where files move it is among them; elsewhere the job reads it where it is.

@@ -5,6 +5,7 @@
     EXECUTE/dir_<pid>_<n>/    0755, the starter's
         scratch/              the job's own, its working directory (JOB_EXECDIR_PERMISSIONS)
         htcondor              link to the control directory: .job.ad .machine.ad .update.ad, readable for the job
+        creds/                0700, the job's own: its tokens, where it has some (_CONDOR_CREDS)
         private/              0700, the starter's: other users of the host must not reach what is in it
             tmp, var_tmp      what the job sees as /tmp, /var/tmp (MOUNT_UNDER_SCRATCH)
     CONTROL/dir_<pid>_<n>/    0710: the keeper's files (0600), and what a restarted starter needs; see `control`
@@ -54,6 +55,11 @@ class RunDirectory(Struct, frozen=True, dict=True):
     def private(self) -> Path:
         """Where the directories lie that are mounted over the job's ``/tmp`` and the like."""
         return self.path / "private"
+
+    @cached_property
+    def credentials(self) -> Path:
+        """Where the job's tokens lie."""
+        return self.path / "creds"
 
     @cached_property
     def ours(self) -> Path:

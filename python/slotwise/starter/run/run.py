@@ -6,7 +6,7 @@ import asyncio
 import errno
 import logging
 import os
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from functools import partial
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from slotwise.daemon.host_faults import is_of_the_host
 from slotwise.errors import InvariantError, SlotwiseError
 from slotwise.execution.exit_status import (
     MISSED_DEFERRED_TIME,
+    NO_CREDENTIALS,
     TRANSFER_INPUT_ERROR,
     End,
     Kill,
@@ -42,6 +43,7 @@ from slotwise.starter.messages import (
     Accepted,
     Ack,
     CheckpointKept,
+    Credentials,
     FilePiece,
     FromShadow,
     Hello,
@@ -67,7 +69,7 @@ from slotwise.starter.run.states import Phase, RunState
 from slotwise.starter.runtimes.runtime import ContainerJob, Entrance, container_run
 from slotwise.starter.scratch.space import ScratchSpace
 from slotwise.starter.sessions.sessions import Sessions
-from slotwise.starter.transfer import transfer
+from slotwise.starter.transfer import job_credentials, transfer
 from slotwise.starter.transfer.live_output import LiveOutput
 from slotwise.starter.transfer.output_turn import OutputTurn
 from slotwise.starter.transfer.run_files import RunFiles
@@ -270,6 +272,8 @@ class Run:
                 self.output_turn.give()
             case StreamKept():
                 self.live.hear(message)
+            case Credentials(files):
+                self._renew_credentials(files)
             case RemoteIoDone():
                 if self.io_proxy is not None:
                     self.io_proxy.hear(message)
@@ -301,6 +305,7 @@ class Run:
                 raise LaunchRefusedError(self.obstacle)
             self.job.user = accepted.user
             self.host.preparation.parse_job(self, unpack_one(accepted.job_ad))
+            self._take_credentials(accepted.credentials)
             if self.job.transfers:
                 self._resume_inputs()
         except (OSError, SlotwiseError) as error:
@@ -344,6 +349,27 @@ class Run:
             _log.warning("%s: cannot write the renewed proxy (run %s): %s", self.job_id, self.run_id, error)
         else:
             _log.info("%s: has a renewed proxy (run %s)", self.job_id, self.run_id)
+
+    def _take_credentials(self, files: Mapping[str, bytes]) -> None:
+        """Put the tokens that came with the job in place.
+
+        :raises LaunchRefusedError: when the job needs some, and its access point knows of none.
+        """
+        if self.job.view is None or not self.job.view.needs_credentials:
+            return
+        if not files:
+            raise LaunchRefusedError(held("Job credentials are not available: none came with the job", NO_CREDENTIALS))
+        job_credentials.put(self.assignment.directory, files, self.job.identity)
+
+    def _renew_credentials(self, files: Mapping[str, bytes]) -> None:
+        if self.job.view is None or not self.job.view.needs_credentials or self.state.phase is Phase.ENDED:
+            return
+        try:
+            job_credentials.put(self.assignment.directory, files, self.job.identity)
+        except (OSError, SlotwiseError) as error:
+            _log.warning("%s: cannot write renewed credentials (run %s): %s", self.job_id, self.run_id, error)
+        else:
+            _log.info("%s: has renewed credentials (run %s): %s", self.job_id, self.run_id, ", ".join(sorted(files)))
 
     def _checkpoint_kept(self, kept: CheckpointKept) -> None:
         problem = None

@@ -55,8 +55,8 @@ class TransferringRun(Protocol):
 
 
 def method_of(url: str) -> str:
-    """The method of a URL."""
-    return url.partition("://")[0].lower()
+    """The method of a URL, without the credential that may stand before it (``box+https://``)."""
+    return url.partition("://")[0].rpartition("+")[2].lower()
 
 
 def input_urls(ad: ClassAd) -> list[str]:
@@ -224,6 +224,8 @@ def _environment(run: TransferringRun) -> dict[str, str]:
     }
     if run.job.view is not None and run.job.view.proxy_name:
         found["X509_USER_PROXY"] = str(directory.scratch / run.job.view.proxy_name)
+    if run.job.view is not None and run.job.view.needs_credentials:
+        found["_CONDOR_CREDS"] = str(directory.credentials)
     return found
 
 

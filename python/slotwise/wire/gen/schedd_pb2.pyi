@@ -179,6 +179,71 @@ class EditRequest(_message.Message):
     dry_run: bool
     def __init__(self, jobs: _Optional[_Union[JobSelection, _Mapping]] = ..., set: _Optional[_Mapping[str, str]] = ..., prio_change: _Optional[int] = ..., prio_relative: _Optional[bool] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
+class CredentialQuery(_message.Message):
+    __slots__ = ("service", "handle", "user", "scopes", "audience")
+    SERVICE_FIELD_NUMBER: _ClassVar[int]
+    HANDLE_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    SCOPES_FIELD_NUMBER: _ClassVar[int]
+    AUDIENCE_FIELD_NUMBER: _ClassVar[int]
+    service: str
+    handle: str
+    user: str
+    scopes: str
+    audience: str
+    def __init__(self, service: _Optional[str] = ..., handle: _Optional[str] = ..., user: _Optional[str] = ..., scopes: _Optional[str] = ..., audience: _Optional[str] = ...) -> None: ...
+
+class CredentialStoring(_message.Message):
+    __slots__ = ("credential", "content", "refreshed")
+    CREDENTIAL_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    REFRESHED_FIELD_NUMBER: _ClassVar[int]
+    credential: CredentialQuery
+    content: bytes
+    refreshed: bool
+    def __init__(self, credential: _Optional[_Union[CredentialQuery, _Mapping]] = ..., content: _Optional[bytes] = ..., refreshed: _Optional[bool] = ...) -> None: ...
+
+class CredentialState(_message.Message):
+    __slots__ = ("user", "pending", "files", "note")
+    class FilesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    USER_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    pending: bool
+    files: _containers.ScalarMap[str, float]
+    note: str
+    def __init__(self, user: _Optional[str] = ..., pending: _Optional[bool] = ..., files: _Optional[_Mapping[str, float]] = ..., note: _Optional[str] = ...) -> None: ...
+
+class CredentialFile(_message.Message):
+    __slots__ = ("name", "content")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    content: bytes
+    def __init__(self, name: _Optional[str] = ..., content: _Optional[bytes] = ...) -> None: ...
+
+class CredentialFiles(_message.Message):
+    __slots__ = ("files",)
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    files: _containers.RepeatedCompositeFieldContainer[CredentialFile]
+    def __init__(self, files: _Optional[_Iterable[_Union[CredentialFile, _Mapping]]] = ...) -> None: ...
+
+class CredentialCheck(_message.Message):
+    __slots__ = ("needed", "requests")
+    NEEDED_FIELD_NUMBER: _ClassVar[int]
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    needed: str
+    requests: str
+    def __init__(self, needed: _Optional[str] = ..., requests: _Optional[str] = ...) -> None: ...
+
 class RunNowRequest(_message.Message):
     __slots__ = ("job", "vacate")
     JOB_FIELD_NUMBER: _ClassVar[int]
@@ -763,7 +828,7 @@ class RunEnded(_message.Message):
     def __init__(self, how: _Optional[_Union[RunEnded.How, str]] = ..., code: _Optional[int] = ..., ad: _Optional[bytes] = ..., reason: _Optional[str] = ..., reason_code: _Optional[int] = ..., reason_subcode: _Optional[int] = ..., at: _Optional[int] = ..., core_dumped: _Optional[bool] = ...) -> None: ...
 
 class ShadowMessage(_message.Message):
-    __slots__ = ("run_id", "accepted", "input", "inputs_complete", "ack", "refused", "kill", "checkpoint_kept", "io", "visit", "streamed", "output_turn", "more")
+    __slots__ = ("run_id", "accepted", "input", "inputs_complete", "ack", "refused", "kill", "checkpoint_kept", "io", "visit", "streamed", "output_turn", "credentials", "more")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     INPUT_FIELD_NUMBER: _ClassVar[int]
@@ -776,6 +841,7 @@ class ShadowMessage(_message.Message):
     VISIT_FIELD_NUMBER: _ClassVar[int]
     STREAMED_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_TURN_FIELD_NUMBER: _ClassVar[int]
+    CREDENTIALS_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     accepted: RunAccepted
@@ -789,18 +855,21 @@ class ShadowMessage(_message.Message):
     visit: JobVisit
     streamed: StreamKept
     output_turn: OutputTurn
+    credentials: CredentialFiles
     more: _containers.RepeatedCompositeFieldContainer[ShadowMessage]
-    def __init__(self, run_id: _Optional[str] = ..., accepted: _Optional[_Union[RunAccepted, _Mapping]] = ..., input: _Optional[_Union[FilePiece, _Mapping]] = ..., inputs_complete: _Optional[_Union[InputsComplete, _Mapping]] = ..., ack: _Optional[_Union[RunAck, _Mapping]] = ..., refused: _Optional[_Union[RunRefused, _Mapping]] = ..., kill: _Optional[_Union[RunKill, _Mapping]] = ..., checkpoint_kept: _Optional[_Union[CheckpointKept, _Mapping]] = ..., io: _Optional[_Union[RemoteIoDone, _Mapping]] = ..., visit: _Optional[_Union[JobVisit, _Mapping]] = ..., streamed: _Optional[_Union[StreamKept, _Mapping]] = ..., output_turn: _Optional[_Union[OutputTurn, _Mapping]] = ..., more: _Optional[_Iterable[_Union[ShadowMessage, _Mapping]]] = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., accepted: _Optional[_Union[RunAccepted, _Mapping]] = ..., input: _Optional[_Union[FilePiece, _Mapping]] = ..., inputs_complete: _Optional[_Union[InputsComplete, _Mapping]] = ..., ack: _Optional[_Union[RunAck, _Mapping]] = ..., refused: _Optional[_Union[RunRefused, _Mapping]] = ..., kill: _Optional[_Union[RunKill, _Mapping]] = ..., checkpoint_kept: _Optional[_Union[CheckpointKept, _Mapping]] = ..., io: _Optional[_Union[RemoteIoDone, _Mapping]] = ..., visit: _Optional[_Union[JobVisit, _Mapping]] = ..., streamed: _Optional[_Union[StreamKept, _Mapping]] = ..., output_turn: _Optional[_Union[OutputTurn, _Mapping]] = ..., credentials: _Optional[_Union[CredentialFiles, _Mapping]] = ..., more: _Optional[_Iterable[_Union[ShadowMessage, _Mapping]]] = ...) -> None: ...
 
 class RunAccepted(_message.Message):
-    __slots__ = ("job_ad", "user", "output_turns")
+    __slots__ = ("job_ad", "user", "output_turns", "credentials")
     JOB_AD_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_TURNS_FIELD_NUMBER: _ClassVar[int]
+    CREDENTIALS_FIELD_NUMBER: _ClassVar[int]
     job_ad: bytes
     user: str
     output_turns: bool
-    def __init__(self, job_ad: _Optional[bytes] = ..., user: _Optional[str] = ..., output_turns: _Optional[bool] = ...) -> None: ...
+    credentials: CredentialFiles
+    def __init__(self, job_ad: _Optional[bytes] = ..., user: _Optional[str] = ..., output_turns: _Optional[bool] = ..., credentials: _Optional[_Union[CredentialFiles, _Mapping]] = ...) -> None: ...
 
 class OutputsWait(_message.Message):
     __slots__ = ("bytes",)

@@ -110,6 +110,31 @@ class ScheddStub:
                 request_serializer=slotwise_dot_v1_dot_schedd__pb2.JobVisit.SerializeToString,
                 response_deserializer=slotwise_dot_v1_dot_schedd__pb2.JobVisit.FromString,
                 _registered_method=True)
+        self.StoreCredential = channel.unary_unary(
+                '/slotwise.v1.Schedd/StoreCredential',
+                request_serializer=slotwise_dot_v1_dot_schedd__pb2.CredentialStoring.SerializeToString,
+                response_deserializer=slotwise_dot_v1_dot_schedd__pb2.CredentialState.FromString,
+                _registered_method=True)
+        self.QueryCredentials = channel.unary_unary(
+                '/slotwise.v1.Schedd/QueryCredentials',
+                request_serializer=slotwise_dot_v1_dot_schedd__pb2.CredentialQuery.SerializeToString,
+                response_deserializer=slotwise_dot_v1_dot_schedd__pb2.CredentialState.FromString,
+                _registered_method=True)
+        self.DeleteCredential = channel.unary_unary(
+                '/slotwise.v1.Schedd/DeleteCredential',
+                request_serializer=slotwise_dot_v1_dot_schedd__pb2.CredentialQuery.SerializeToString,
+                response_deserializer=slotwise_dot_v1_dot_common__pb2.Empty.FromString,
+                _registered_method=True)
+        self.FetchCredential = channel.unary_unary(
+                '/slotwise.v1.Schedd/FetchCredential',
+                request_serializer=slotwise_dot_v1_dot_schedd__pb2.CredentialQuery.SerializeToString,
+                response_deserializer=slotwise_dot_v1_dot_schedd__pb2.CredentialFile.FromString,
+                _registered_method=True)
+        self.CheckCredentials = channel.unary_unary(
+                '/slotwise.v1.Schedd/CheckCredentials',
+                request_serializer=slotwise_dot_v1_dot_schedd__pb2.CredentialCheck.SerializeToString,
+                response_deserializer=slotwise_dot_v1_dot_common__pb2.Empty.FromString,
+                _registered_method=True)
         self.ResourceRequests = channel.unary_stream(
                 '/slotwise.v1.Schedd/ResourceRequests',
                 request_serializer=slotwise_dot_v1_dot_schedd__pb2.ResourceRequestsQuery.SerializeToString,
@@ -230,6 +255,39 @@ class ScheddServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StoreCredential(self, request, context):
+        """Credentials of users that the access point keeps for their jobs; whose they are follows from the caller.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def QueryCredentials(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteCredential(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FetchCredential(self, request, context):
+        """The token that jobs get, never what it is made with.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CheckCredentials(self, request, context):
+        """See that the tokens are there that jobs need, and make those that can be made.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ResourceRequests(self, request, context):
         """Negotiator -> schedd. Requests: one per autocluster (and job priority) with its count and job ids.
         """
@@ -328,6 +386,31 @@ def add_ScheddServicer_to_server(servicer, server):
                     servicer.Visit,
                     request_deserializer=slotwise_dot_v1_dot_schedd__pb2.JobVisit.FromString,
                     response_serializer=slotwise_dot_v1_dot_schedd__pb2.JobVisit.SerializeToString,
+            ),
+            'StoreCredential': grpc.unary_unary_rpc_method_handler(
+                    servicer.StoreCredential,
+                    request_deserializer=slotwise_dot_v1_dot_schedd__pb2.CredentialStoring.FromString,
+                    response_serializer=slotwise_dot_v1_dot_schedd__pb2.CredentialState.SerializeToString,
+            ),
+            'QueryCredentials': grpc.unary_unary_rpc_method_handler(
+                    servicer.QueryCredentials,
+                    request_deserializer=slotwise_dot_v1_dot_schedd__pb2.CredentialQuery.FromString,
+                    response_serializer=slotwise_dot_v1_dot_schedd__pb2.CredentialState.SerializeToString,
+            ),
+            'DeleteCredential': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteCredential,
+                    request_deserializer=slotwise_dot_v1_dot_schedd__pb2.CredentialQuery.FromString,
+                    response_serializer=slotwise_dot_v1_dot_common__pb2.Empty.SerializeToString,
+            ),
+            'FetchCredential': grpc.unary_unary_rpc_method_handler(
+                    servicer.FetchCredential,
+                    request_deserializer=slotwise_dot_v1_dot_schedd__pb2.CredentialQuery.FromString,
+                    response_serializer=slotwise_dot_v1_dot_schedd__pb2.CredentialFile.SerializeToString,
+            ),
+            'CheckCredentials': grpc.unary_unary_rpc_method_handler(
+                    servicer.CheckCredentials,
+                    request_deserializer=slotwise_dot_v1_dot_schedd__pb2.CredentialCheck.FromString,
+                    response_serializer=slotwise_dot_v1_dot_common__pb2.Empty.SerializeToString,
             ),
             'ResourceRequests': grpc.unary_stream_rpc_method_handler(
                     servicer.ResourceRequests,
@@ -750,6 +833,141 @@ class Schedd:
             '/slotwise.v1.Schedd/Visit',
             slotwise_dot_v1_dot_schedd__pb2.JobVisit.SerializeToString,
             slotwise_dot_v1_dot_schedd__pb2.JobVisit.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StoreCredential(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/slotwise.v1.Schedd/StoreCredential',
+            slotwise_dot_v1_dot_schedd__pb2.CredentialStoring.SerializeToString,
+            slotwise_dot_v1_dot_schedd__pb2.CredentialState.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def QueryCredentials(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/slotwise.v1.Schedd/QueryCredentials',
+            slotwise_dot_v1_dot_schedd__pb2.CredentialQuery.SerializeToString,
+            slotwise_dot_v1_dot_schedd__pb2.CredentialState.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteCredential(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/slotwise.v1.Schedd/DeleteCredential',
+            slotwise_dot_v1_dot_schedd__pb2.CredentialQuery.SerializeToString,
+            slotwise_dot_v1_dot_common__pb2.Empty.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FetchCredential(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/slotwise.v1.Schedd/FetchCredential',
+            slotwise_dot_v1_dot_schedd__pb2.CredentialQuery.SerializeToString,
+            slotwise_dot_v1_dot_schedd__pb2.CredentialFile.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckCredentials(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/slotwise.v1.Schedd/CheckCredentials',
+            slotwise_dot_v1_dot_schedd__pb2.CredentialCheck.SerializeToString,
+            slotwise_dot_v1_dot_common__pb2.Empty.FromString,
             options,
             channel_credentials,
             insecure,

@@ -44,7 +44,7 @@ pub enum Step {
     Retries,
     /// KillSig and its relatives.
     KillSignals,
-    /// x509userproxy and ScitokensFile.
+    /// x509userproxy, ScitokensFile, OAuthServicesNeeded.
     Credentials,
     /// RequestCpus.
     Cpus,

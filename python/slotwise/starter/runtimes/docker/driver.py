@@ -595,9 +595,11 @@ def _check_directory(context: JobContext) -> None:
 
 
 def _ads(context: JobContext) -> list[tuple[str, str]]:
-    """The directory with the files about the job that its environment names, where it is beside the job's own."""
+    """The directories with the files about the job that its environment names, where they are beside the job's own."""
     directory = context.directory
-    return [(str(directory.ours), str(directory.ours))] if directory.nested else []
+    places = [directory.ours] if directory.nested else []
+    places += [directory.credentials] if context.job.needs_credentials else []
+    return [(str(place), str(place)) for place in places]
 
 
 def engine_of(info: state.EngineInfo, mounts: str) -> Engine:
