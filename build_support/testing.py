@@ -287,7 +287,9 @@ def main() -> int:
         if name == "rust":
             stages.append(rust())
         else:
-            stages.append(pytest(name, STAGES[name], _QUICK_WORKERS if name == "quick" else options.workers or _WORKERS))
+            stages.append(
+                pytest(name, STAGES[name], _QUICK_WORKERS if name == "quick" else options.workers or _WORKERS)
+            )
         if stages[-1].broken:
             break
     if options.note_longest:

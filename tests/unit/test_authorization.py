@@ -196,12 +196,14 @@ def test_an_entry_whose_host_is_empty_is_refused_with_its_place(tmp_path: Path, 
 
 @pytest.mark.parametrize("entry", ["300.1.2.3", "300.1.2.3/99", "bob@example.org/10.1.2.3.4", "*/10.0.0.256"])
 def test_a_list_of_who_is_kept_out_has_no_addresses_that_are_none(tmp_path: Path, entry: str) -> None:
-    with pytest.raises(ConfigError, match="condor_config, line 1: DENY_WRITE: .* would keep nobody out"):
+    with pytest.raises(ConfigError, match=r"condor_config, line 1: DENY_WRITE: .* would keep nobody out"):
         settings.read(config_of(tmp_path, f"DENY_WRITE = node1 {entry}\n"), "SCHEDD")
     assert settings.read(config_of(tmp_path, f"ALLOW_WRITE = node1 {entry}\n"), "SCHEDD")
 
 
-@pytest.mark.parametrize("entry", ["bob/node1", "<128.105.1.2:9618>", "*@a*b*.org", "300.1.2.3/99", "a@b/10.1.2.300", "10.1.2.3/33"])
+@pytest.mark.parametrize(
+    "entry", ["bob/node1", "<128.105.1.2:9618>", "*@a*b*.org", "300.1.2.3/99", "a@b/10.1.2.300", "10.1.2.3/33"]
+)
 def test_doubtful_entries_are_reported_with_their_place(tmp_path: Path, entry: str) -> None:
     (found,) = require_sound(config_of(tmp_path, f"# lists\nALLOW_WRITE = node1 *@b.org/10.* {entry} 10.0.0.0/8\n"))
     assert str(found).startswith(f"{tmp_path}/condor_config:2: warning: ALLOW_WRITE: ")

@@ -37,7 +37,9 @@ def main(args: list[str], inv: Invocation) -> int:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--svg", "-svg", metavar="FILE", help="write SVG, for browsers and papers; - for the output")
     form.add_argument("--dot", "-dot", metavar="FILE", help="write HTCondor's dot file; - for the output")
-    form.add_argument("--json", "-json", action="store_true", help="for programs: boxes in rows, and what is between them")
+    form.add_argument(
+        "--json", "-json", action="store_true", help="for programs: boxes in rows, and what is between them"
+    )
     parser.add_argument("--all", "-all", action="store_true", help="a box for each node, however many there are")
     parser.add_argument(
         "--widest", "-widest", type=int, default=drawing.WIDEST, metavar="N",
