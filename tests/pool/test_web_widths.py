@@ -77,6 +77,7 @@ def test_every_view_fits_three_widths_and_names_what_it_offers(
         "events",
         "history",
         "submit",
+        "dags",
         f"machine/{machine}",
     ]
     token = pool.run("token", "fetch").stdout.strip()

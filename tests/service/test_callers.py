@@ -75,6 +75,7 @@ METHODS: dict[str, str] = {
     "Schedd/StoreCredential": "WRITE",
     "Schedd/Edit": "WRITE",
     "Schedd/RunNow": "WRITE",
+    "Schedd/ShowDag": "WRITE",
     "Schedd/EditUsers": "ADMINISTRATOR",
     "Schedd/FetchEvicted": "WRITE",
     "Schedd/FetchSandboxes": "WRITE",

@@ -36,6 +36,8 @@ from slotwise.wire.status import to_error
 _AHEAD = 256
 #: How long one of them waits for others to share its frame, in seconds.
 _GATHER_S = 0.002
+#: How long the files of a DAG may take to be read, in seconds.
+_DAG_S = 90.0
 #: Bytes of a file's end that are fetched at most.
 _TAIL_MOST = 1024 * 1024
 
@@ -129,6 +131,12 @@ class ScheddCalls(Client):
         """The numbers of jobs for which ``constraint`` is true, of the caller's, and of everybody's, by state."""
         request = convert.job_query(constraint, (), mine=mine, totals=True)
         return Call("Query", request, lambda pieces: QueueTotals.parse(pieces[-1].data), many=True, timeout_s=None)
+
+    @calls
+    def show_dag(self, job: str) -> Call[bytes]:
+        """A DAG of the caller's, by the id of its job, as JSON: boxes of nodes in rows, with their states, and what is
+        between them."""
+        return Call("ShowDag", schedd_pb2.ShowDagRequest(job=job), lambda reply: reply.json, timeout_s=_DAG_S)
 
     @calls
     def history(

@@ -21,6 +21,7 @@ from slotwise.daemon.step_file import StepFile
 from slotwise.home import QUEUE
 from slotwise.mail.outbox import Outbox
 from slotwise.schedd.api.credential_requests import CredentialRequests
+from slotwise.schedd.api.dag_views import DagViews
 from slotwise.schedd.api.job_actions import Actions
 from slotwise.schedd.api.listing import Listing
 from slotwise.schedd.api.now_requests import NowRequests
@@ -424,6 +425,13 @@ class AccessPoint:
         listing.actions = self.actions.background.ads
         listing.unlogged = self.log_waits.reasons_for
         listing.moving = self.transfers.status.letters
+        history = History(
+            self.store,
+            settings.name,
+            context.clock,
+            lambda: self.run_history.settings.path,
+            lambda: self.history_export.settings.has_environment,
+        )
         self.servicer = ScheddServicer(
             context.authenticator,
             context.clock,
@@ -432,13 +440,7 @@ class AccessPoint:
             cluster_ids=self.cluster_ids,
             actions=self.actions,
             listing=listing,
-            history=History(
-                self.store,
-                settings.name,
-                context.clock,
-                lambda: self.run_history.settings.path,
-                lambda: self.history_export.settings.has_environment,
-            ),
+            history=history,
             requests=self.requests,
             matches=self.claiming.requests,
             excess=self.claiming.idle,
@@ -460,6 +462,15 @@ class AccessPoint:
                 measure=self.usage_meter.look,
             ),
             now=self.now_requests,
+            dag_views=DagViews(
+                self.queue,
+                self.ads,
+                history,
+                self.questions,
+                context.clock,
+                home=context.home.root,
+                least_uid=settings.least_uid,
+            ),
             credentials=CredentialRequests(self.credentials, lambda: self.admission.settings.domains),
         )
         schedd_pb2_grpc.add_ScheddServicer_to_server(self.servicer, context.server)

@@ -17,6 +17,7 @@ from slotwise.model.ownership import same_user
 from slotwise.schedd.api import convert, submit_stream
 from slotwise.schedd.api.audit_lines import acted, came, edited, ran_now, users_edited
 from slotwise.schedd.api.credential_requests import CredentialRequests
+from slotwise.schedd.api.dag_views import DagViews
 from slotwise.schedd.api.job_actions import Actions
 from slotwise.schedd.api.listing import Listing, as_json
 from slotwise.schedd.api.now_requests import NowRequests
@@ -96,6 +97,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         superusers: SuperUsers,
         users: Users,
         now: NowRequests,
+        dag_views: DagViews,
         credentials: CredentialRequests,
     ) -> None:
         self._authenticator = authenticator
@@ -117,6 +119,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         self.superusers = superusers
         self._users = users
         self._now = now
+        self._dag_views = dag_views
         self._credentials = credentials
 
     # ---- submission
@@ -194,6 +197,13 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         await self._now.run(caller, request.job, request.vacate, self._is_superuser(caller))
         _note(ran_now(caller.name, peer_of(context), request.job, request.vacate))
         return common_pb2.Empty()
+
+    @answers_errors
+    async def ShowDag(self, request: schedd_pb2.ShowDagRequest, context: Context) -> schedd_pb2.ShowDagReply:
+        """Show a DAG to its owner."""
+        caller = self._authenticator.caller(context)
+        json = await self._dag_views.show(caller, request.job, self._is_superuser(caller))
+        return schedd_pb2.ShowDagReply(json=json)
 
     @answers_errors
     async def EditUsers(self, request: schedd_pb2.UsersEdit, context: Context) -> schedd_pb2.UsersReply:

@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from slotwise.client.startd import SCHEDULES
 from slotwise.errors import NotFoundError, SlotwiseError
+from slotwise.web import dag_requests as of_dags
 from slotwise.web import job_files as of_files
 from slotwise.web import job_requests as of_jobs
 from slotwise.web import pool_requests as of_pool
@@ -141,6 +142,9 @@ OPERATIONS = (
               "text/plain", (_JOB, Parameter("file", "stdout or stderr.", "path"), _SCHEDD)),
     Operation("GET", f"{PREFIX}/jobs/{{job}}", "A job, or the jobs of a cluster, in the queue or its history.",
               of_jobs.job, "Ads", (_JOB, _SCHEDD, _PROJECTION, _MOST)),
+    Operation("GET", f"{PREFIX}/dags/{{job}}",
+              "A DAG: boxes of nodes in rows, with their states, and what is between them.", of_dags.graph, "Dag",
+              (_JOB, _SCHEDD)),
     Operation("POST", f"{PREFIX}/jobs/act", "Do something to jobs.", of_jobs.act, "Acted", (_SCHEDD,),
               {"action": Member("What is done.", {"type": "string", "enum": list(of_jobs.ACTIONS)}, is_required=True),
                "reason": Member("Why, for HoldReason and the like."),

@@ -123,6 +123,7 @@ SCHEMAS: Mapping[str, Schema] = {
         about="`at` is in seconds since the epoch; the oldest sample comes first.",
     ),
     "Analysis": {**_OPEN, "description": "Why a job does not run, as `slotwise analyze --json` has it."},
+    "Dag": {**_OPEN, "description": "A DAG, as `slotwise dag graph --json` has it."},
     "Cycle": {**_OPEN, "description": "A negotiation cycle, as `slotwise negotiator --json` has it."},
     "Demand": {**_OPEN, "description": "Unmet demand, as `slotwise demand --json` has it."},
     "Drain": _object({"request": {**_TEXT, "description": "Id of the request, to cancel it alone."}}),

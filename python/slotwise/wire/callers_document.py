@@ -64,6 +64,7 @@ FURTHER: dict[str, str] = {
     "Schedd/ReserveClusters": "10,000 reserved ids of a user",
     "Schedd/RunNow": _OWN_JOBS,
     "Schedd/Shadow": "the run of its token alone",
+    "Schedd/ShowDag": f"{_OWN_JOBS}; the DAG's files are read with its owner's rights",
     "Schedd/Spool": _OWN_JOBS,
     "Schedd/StoreCredential": f"{_OWN_CREDENTIALS}; over TLS or a UNIX socket; bounded size and number",
     "Schedd/Submit": "the owner is the caller; limits of jobs and bytes of a user",

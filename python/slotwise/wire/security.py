@@ -109,6 +109,7 @@ METHOD_SCOPES: dict[str, tuple[str, ...]] = {
     "slotwise.v1.Schedd/History": ("READ",),
     "slotwise.v1.Schedd/Users": ("READ",),
     "slotwise.v1.Schedd/RunNow": ("WRITE",),
+    "slotwise.v1.Schedd/ShowDag": ("WRITE",),
     "slotwise.v1.Schedd/StoreCredential": ("WRITE",),
     "slotwise.v1.Schedd/QueryCredentials": ("WRITE",),
     "slotwise.v1.Schedd/DeleteCredential": ("WRITE",),

@@ -3,6 +3,7 @@
 
 import { API, ask, lookWho, session } from "./api.js";
 import { cyclePage } from "./cycle.js";
+import { dagPage, dagsPage } from "./dags.js";
 import { element, say } from "./dom.js";
 import { eventsPage } from "./events.js";
 import { jobPage } from "./job.js";
@@ -18,7 +19,7 @@ let refreshing = 0;
 
 // Each view with how often it is asked for anew by itself, in milliseconds, and the entry of the menu that it is under.
 const PAGES = {
-  pool: [poolPage, 5000], machine: [machinePage, 5000, "pool"], jobs: [jobsPage, 10000], job: [jobPage, 3000, "jobs"], history: [historyPage, 0],
+  pool: [poolPage, 5000], machine: [machinePage, 5000, "pool"], jobs: [jobsPage, 10000], job: [jobPage, 3000, "jobs"], dags: [dagsPage, 5000], dag: [dagPage, 5000, "dags"], history: [historyPage, 0],
   submit: [submitPage, 0, "jobs"], users: [usersPage, 10000], cycle: [cyclePage, 5000], events: [eventsPage, 10000],
 };
 

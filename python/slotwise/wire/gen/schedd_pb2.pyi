@@ -244,6 +244,18 @@ class CredentialCheck(_message.Message):
     requests: str
     def __init__(self, needed: _Optional[str] = ..., requests: _Optional[str] = ...) -> None: ...
 
+class ShowDagRequest(_message.Message):
+    __slots__ = ("job",)
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    def __init__(self, job: _Optional[str] = ...) -> None: ...
+
+class ShowDagReply(_message.Message):
+    __slots__ = ("json",)
+    JSON_FIELD_NUMBER: _ClassVar[int]
+    json: bytes
+    def __init__(self, json: _Optional[bytes] = ...) -> None: ...
+
 class RunNowRequest(_message.Message):
     __slots__ = ("job", "vacate")
     JOB_FIELD_NUMBER: _ClassVar[int]

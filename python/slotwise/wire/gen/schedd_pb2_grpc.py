@@ -70,6 +70,11 @@ class ScheddStub:
                 request_serializer=slotwise_dot_v1_dot_schedd__pb2.RunNowRequest.SerializeToString,
                 response_deserializer=slotwise_dot_v1_dot_common__pb2.Empty.FromString,
                 _registered_method=True)
+        self.ShowDag = channel.unary_unary(
+                '/slotwise.v1.Schedd/ShowDag',
+                request_serializer=slotwise_dot_v1_dot_schedd__pb2.ShowDagRequest.SerializeToString,
+                response_deserializer=slotwise_dot_v1_dot_schedd__pb2.ShowDagReply.FromString,
+                _registered_method=True)
         self.Users = channel.unary_stream(
                 '/slotwise.v1.Schedd/Users',
                 request_serializer=slotwise_dot_v1_dot_common__pb2.AdQuery.SerializeToString,
@@ -197,6 +202,13 @@ class ScheddServicer:
 
     def RunNow(self, request, context):
         """Vacate running jobs, and start an idle one of the same user in their place.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ShowDag(self, request, context):
+        """A DAG by its files, for its owner: what `slotwise dag graph --json` prints.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -346,6 +358,11 @@ def add_ScheddServicer_to_server(servicer, server):
                     servicer.RunNow,
                     request_deserializer=slotwise_dot_v1_dot_schedd__pb2.RunNowRequest.FromString,
                     response_serializer=slotwise_dot_v1_dot_common__pb2.Empty.SerializeToString,
+            ),
+            'ShowDag': grpc.unary_unary_rpc_method_handler(
+                    servicer.ShowDag,
+                    request_deserializer=slotwise_dot_v1_dot_schedd__pb2.ShowDagRequest.FromString,
+                    response_serializer=slotwise_dot_v1_dot_schedd__pb2.ShowDagReply.SerializeToString,
             ),
             'Users': grpc.unary_stream_rpc_method_handler(
                     servicer.Users,
@@ -617,6 +634,33 @@ class Schedd:
             '/slotwise.v1.Schedd/RunNow',
             slotwise_dot_v1_dot_schedd__pb2.RunNowRequest.SerializeToString,
             slotwise_dot_v1_dot_common__pb2.Empty.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ShowDag(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/slotwise.v1.Schedd/ShowDag',
+            slotwise_dot_v1_dot_schedd__pb2.ShowDagRequest.SerializeToString,
+            slotwise_dot_v1_dot_schedd__pb2.ShowDagReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -100,7 +100,7 @@ def _box(view: View, box: Box) -> dict[str, object]:
     }  # fmt: skip
     if len(box.nodes) == 1:
         row, node = view.row(box.nodes[0]), view.node(box.nodes[0])
-        made["details"] = row.details
+        made["details"] = status.details(row)
         made["job"] = node.record.cluster if node.record.cluster > 0 else None
         made["dag_file"] = node.dag_file or None
     return made

@@ -17,6 +17,7 @@ from slotwise.dag.forecast import Forecast, Work
 if TYPE_CHECKING:
     from slotwise.cli.common.invocation import Invocation
     from slotwise.dag.replay import View
+    from slotwise.dag.status_file import NodeRow
 
 #: How many nodes are listed of those that run, and of those that failed.
 _LISTED = 20
@@ -63,6 +64,11 @@ def counts(view: View) -> dict[NodeStatus, int]:
     for number in view.run.order():
         found[view.row(number).status] += 1
     return {status: count for status, count in found.items() if count}
+
+
+def details(row: NodeRow) -> str:
+    """What the node's state does not say: why it failed, or what its jobs do."""
+    return "running" if row.details == "not_idle" else row.details
 
 
 def heading(view: View) -> str:
@@ -128,8 +134,7 @@ def _active(view: View, now: float) -> list[str]:
         if row.queued:
             held = f", {row.held} held" if row.held else ""
             jobs = f"{node.record.cluster} ({row.queued}{held})"
-        state = row.details if row.status == NodeStatus.SUBMITTED else drawing.WORDS[row.status]
-        state = "running" if state == "not_idle" else state
+        state = details(row) if row.status == NodeStatus.SUBMITTED else drawing.WORDS[row.status]
         rows.append((node.name, state, jobs, span(now - since) if since else ""))
     if not rows:
         return []
