@@ -475,7 +475,7 @@ def test_daemons_have_the_variables_that_the_configuration_gives_them(make_pool:
     pool.up()
     assert (pool.home.log / "Its own").exists() and not (pool.home.log / "SchedLog").exists()
     (pool.root / "s.sub").write_text(
-        'executable = /bin/sh\narguments = "-c \'echo $CHOSEN-$OTHER\'"\noutput = out\nlog = log\nqueue\n'
+        "executable = /bin/sh\narguments = \"-c 'echo $CHOSEN-$OTHER'\"\noutput = out\nlog = log\nqueue\n"
     )
     pool.run("submit", "s.sub")
     pool.run("wait", "log")

@@ -206,7 +206,7 @@ class Spawner:
             for descriptor in self._wake:
                 os.close(descriptor)
             os.environ.update(own)  # what libraries read, such as TZ
-            _leave(_become, name, self._home, self._env | own, self._config_file, channel)
+            _leave(_become, name, self._home, {**self._env, **own}, self._config_file, channel)
         return pid
 
     def _revive_master(self) -> bool:
