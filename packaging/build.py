@@ -21,6 +21,7 @@ from pathlib import Path
 
 from slotwise.cli.host import condor_names
 from slotwise.cli.registry import CONDOR_NAMES
+from slotwise.release import RELEASE_DIR
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGING = ROOT / "packaging"
@@ -104,6 +105,7 @@ def _environment(target: Target, root: Path) -> None:
     names.mkdir()
     for name in CONDOR_NAMES:
         (names / name).symlink_to(os.path.relpath(programs / "slotwise", names))
+    condor_names.lay_out(packages / "slotwise" / RELEASE_DIR.name)
     if (compiler := shutil.which(f"python{target.python}")) is not None:
         # Daemons of other accounts than root could not keep what they compile, and each start would compile anew.
         words = [

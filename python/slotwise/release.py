@@ -6,11 +6,17 @@ Programs compare its number, and HTCondor's own parser of versions wants number 
 from __future__ import annotations
 
 import platform
+from pathlib import Path
 
 from slotwise import __version__
 
 #: Its number and the day of its release.
 HTCONDOR, _DATE = "25.14.0", "2026-10-16"
+
+#: The installation laid out as HTCondor's RELEASE_DIR, which it is by default: its directories, and those of the
+#: package that they are links to. `slotwise condor-names` makes them.
+RELEASE_DIR = Path(__file__).parent / "release_dir"
+LAYOUT = {"bin": "condor_names", "sbin": "condor_names", "libexec": "libexec"}
 
 #: ``CondorVersion`` of ads; the first line of ``condor_version``.
 CONDOR_VERSION = f"$CondorVersion: {HTCONDOR} {_DATE} BuildID: Slotwise-{__version__} $"

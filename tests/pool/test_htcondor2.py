@@ -99,6 +99,17 @@ told["newest"] = len(h.Startd().history(match=1))
 told["since"] = [len(startd.history(since=end)) for end in ("ClusterId < 0", "ClusterId > 0")]
 told["asked_itself"] = [ad["SlotType"] for ad in h.Collector(collector.locate(h.DaemonType.Startd)["MyAddress"]).query(
     h.AdTypes.Startd, "SlotType == \"Partitionable\"", ["SlotType"])]
+stays = schedd.submit(h.Submit("executable = /bin/sleep\narguments = 1000\nlog = stays.log\nrequest_disk = 1M\nqueue"))
+for event in h.JobEventLog("stays.log").events(stop_after=120):
+    if event.type is h.JobEventType.EXECUTE:
+        break
+told["claimed"] = []
+deadline = time.monotonic() + 120
+while not told["claimed"] and time.monotonic() < deadline:  # the collector learns of the slot a moment later
+    time.sleep(0.1)
+    told["claimed"] = [ad["State"] for ad in h.Collector(location["MyAddress"]).query(
+        h.AdType.Startd, 'State == "Claimed"', ["State", "Name"])]
+schedd.act(h.JobAction.Remove, str(stays.cluster()))
 told["kinds"] = [len(schedd.jobEpochHistory(f"ClusterId == {first.cluster()}", ["ProcId"], ad_type=kinds))
                  for kinds in ("epoch", ["epoch", "input"], ("INPUT",), "epoch,input")]
 told["missing"] = []
@@ -141,6 +152,7 @@ def test_a_program_for_htcondor2_runs_unchanged(make_pool: Callable[[str], Pool]
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["slots"] >= 1
+    assert told["claimed"] == ["Claimed"]
     assert told["first"] == [True, 2, 0, "/bin/echo"]
     assert told["ended"] == [[0, 0], [1, 0]]
     assert [(tmp_path / f"out.{proc}").read_text() for proc in (0, 1)] == ["hi alice\n", "hi bob\n"]

@@ -465,3 +465,18 @@ def test_a_daemon_whose_start_hangs_is_named_and_replaced(make_pool: Callable[[s
     own.touch()
     pool.until("its successor answers", lambda: pool.answers("negotiator"))
     assert pool.run("ping", check=False).returncode == 0
+
+
+def test_daemons_have_the_variables_that_the_configuration_gives_them(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool(
+        "SCHEDD_ENVIRONMENT = \"_CONDOR_SCHEDD_LOG='$(LOG)/Its own'\"\n"
+        "STARTD_ENVIRONMENT = CHOSEN=x;OTHER=y\nJOB_INHERITS_STARTER_ENVIRONMENT = CHOSEN\n"
+    )
+    pool.up()
+    assert (pool.home.log / "Its own").exists() and not (pool.home.log / "SchedLog").exists()
+    (pool.root / "s.sub").write_text(
+        "executable = /bin/sh\narguments = \"-c 'echo $CHOSEN-$OTHER'\"\noutput = out\nlog = log\nqueue\n"
+    )
+    pool.run("submit", "s.sub")
+    pool.run("wait", "log")
+    assert (pool.root / "out").read_text() == "x-\n"

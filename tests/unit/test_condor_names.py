@@ -14,6 +14,7 @@ import pytest
 from slotwise.cli import main, registry
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.host import condor_names
+from slotwise.config import loading
 from slotwise.errors import HostError
 
 from tests.support import host
@@ -122,7 +123,32 @@ def test_the_links_are_files_of_the_installation(tmp_path: Path, monkeypatch: py
     for _ in range(2):  # the second time there is nothing to add
         condor_names.note_installed(tmp_path / "slotwise" / "condor_names")
     rows = record.read_text().splitlines()
-    assert rows[1:] == [f"slotwise/condor_names/{name},," for name in registry.CONDOR_NAMES]
+    layout = [f"slotwise/release_dir/{name},," for name in ("bin", "sbin", "libexec")]
+    assert rows[1:] == [*(f"slotwise/condor_names/{name},," for name in registry.CONDOR_NAMES), *layout]
+
+
+def test_the_installation_is_laid_out_as_htcondors(tmp_path: Path) -> None:
+    for name in ("condor_names", "libexec"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "program").touch()
+    for _ in range(2):
+        condor_names.lay_out(tmp_path / "release_dir")
+    assert all((tmp_path / "release_dir" / name / "program").exists() for name in ("bin", "sbin", "libexec"))
+
+
+def test_knobs_of_programs_name_the_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "RELEASE_DIR", tmp_path)
+    file = tmp_path / "c"
+    file.write_text("")
+    config = loading.load(file, env={}, home=tmp_path / "home")
+    assert [config.get(name) for name in ("BIN", "SBIN", "LIBEXEC")] == [
+        str(tmp_path / name) for name in ("bin", "sbin", "libexec")
+    ]
+    file.write_text("RELEASE_DIR = /opt/condor\nLIBEXEC = /x\n")
+    config = loading.load(file, env={}, home=tmp_path / "home")
+    assert [config.get(name) for name in ("BIN", "LIBEXEC")] == ["/opt/condor/bin", "/x"]
+    monkeypatch.setattr(loading, "RELEASE_DIR", tmp_path / "none")
+    assert loading.load("/dev/null", env={}, home=tmp_path / "home").get("BIN") == "/usr/bin"
 
 
 @host.needs(host.root)

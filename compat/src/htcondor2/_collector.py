@@ -56,7 +56,8 @@ class Collector:
         statistics: str | None = None,
     ) -> list[ClassAd]:
         """The ads of a kind for which the constraint is true; a startd, where the pool's address is a startd's, answers
-        for its own slots. ``statistics`` has no effect: ads have all of theirs.
+        for its own slots, and a schedd for those that it has claimed. ``statistics`` has no effect: ads have all of
+        theirs.
         """
         if not isinstance(ad_type, AdType):
             raise TypeError("ad_type must be an htcondor.AdType")
@@ -70,8 +71,18 @@ class Collector:
             except NotFoundError:
                 if self._address is None or kind != MY_TYPES["startd"]:
                     raise
-                found = _pool.client(Startd, self._address, self._token).slots(wanted, names)
+                try:
+                    found = _pool.client(Startd, self._address, self._token).slots(wanted, names)
+                except NotFoundError:
+                    return self._claimed(constraint, names)
         return [ClassAd._of(ad) for ad in found]
+
+    def _claimed(self, constraint: str | ExprTree | bool | None, projection: Sequence[str]) -> list[ClassAd]:
+        """The slots of a schedd, which answers at the address of this pool."""
+        from htcondor2._schedd import Schedd  # it asks a collector
+
+        schedd = Schedd(ClassAd({"MyAddress": self._address}))
+        return schedd.get_claims(None if constraint is None else str(constraint), projection)
 
     def directQuery(
         self,

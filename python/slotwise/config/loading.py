@@ -14,6 +14,7 @@ from slotwise.config.refusal import config_error
 from slotwise.config.view import DEFAULT, Config
 from slotwise.errors import ConfigError
 from slotwise.home import PoolHome
+from slotwise.release import RELEASE_DIR
 
 #: The default places of a site's configuration; the first one that can be read counts.
 SITE_FILES = (Path("/etc/slotwise/condor_config"), Path("/etc/condor/condor_config"))
@@ -78,12 +79,14 @@ def _pool_home(home: PoolHome | Path) -> PoolHome:
 
 
 def _home_defaults(home: PoolHome | Path | None) -> list[tuple[str, str]]:
-    """Directories of the pool's home replace HTCondor's defaults."""
+    """Directories of the pool's home, and of the installation, replace HTCondor's defaults."""
     if home is None:
         return []
     place = _pool_home(home)
     run = str(place.run)
+    installed = [("RELEASE_DIR", str(RELEASE_DIR))] if RELEASE_DIR.exists() else []
     return [
+        *installed,
         ("LOCAL_DIR", str(place.root)),
         ("LOG", str(place.log)),
         ("SPOOL", str(place.spool)),

@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import slotwise
@@ -24,6 +24,7 @@ from slotwise.daemon.registry import SUBSYSTEMS
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import SlotwiseError
 from slotwise.mail.outbox import Outbox
+from slotwise.master import daemon_environment
 from slotwise.master.certificates import CertificateRenewal
 from slotwise.master.forkserver import READY_FD, SPAWNER_FD, fork_spawner
 from slotwise.master.forkserver_client import SpawnerClient
@@ -144,12 +145,13 @@ class Master:
         for keeper in self._pool.keepers.values():
             keeper.limits, keeper.backoff = Limits.of_config(config), backoff_of(config)
             keeper.patience = HangTimeout.of_config(config, keeper.name)
+        wrong = _set_environments(self._spawner, list(self._pool.keepers), config)
         self._obituary_settings = self._read_obituary_settings(config)
         self._further = further_attributes(config, "MASTER")
         if self._membership is not None:
             self._membership.ask_now()
         wanted, unknown = _daemons_of(config)
-        warnings = [f"DAEMON_LIST names {name}, which is not a daemon" for name in unknown]
+        warnings = [*wrong, *(f"DAEMON_LIST names {name}, which is not a daemon" for name in unknown)]
         if set(wanted) != set(self._pool.keepers):
             warnings.append("a changed DAEMON_LIST takes effect after `slotwise down` and `slotwise up`")
         return warnings
@@ -217,6 +219,15 @@ def _tell_starter(env: Mapping[str, str], message: dict[str, object]) -> None:
             os.close(int(descriptor))
 
 
+def _set_environments(spawner: SpawnerClient, names: Sequence[str], config: Config) -> list[str]:
+    """Have daemons that start from now on find what the configuration gives them; what is wrong with that."""
+    wrong: dict[str, None] = {}
+    for name in names:
+        spawner.environments[name], texts = daemon_environment.of_config(config, name)
+        wrong |= dict.fromkeys(texts)
+    return list(wrong)
+
+
 async def start(context: DaemonContext) -> Master:
     """Start to bring the daemons up."""
     assert _spawner is not None, "prepare() runs first"
@@ -229,6 +240,8 @@ async def start(context: DaemonContext) -> Master:
     for name in unknown:
         _log.warning("ignoring unknown daemon %s in DAEMON_LIST", name)
     spawner = SpawnerClient(channel, context.env, context.config_file)
+    for text in _set_environments(spawner, names, context.config):
+        _log.warning("%s", text)
     keepers = {
         name: DaemonSupervisor(
             name,

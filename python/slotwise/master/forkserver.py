@@ -5,7 +5,7 @@ gRPC must not be forked once it runs, so the process that forks is not the maste
 datagrams on a socket pair:
 
 =====================  ==================================================
-master to spawner      ``{"hello": true}``, ``{"start": name}``, ``{"bye": true}``
+master to spawner      ``{"hello": true}``, ``{"start": name, "environment": {...}}``, ``{"bye": true}``
 spawner to master      ``{"started": name, "pid": n}``, ``{"exited": pid, "status": wait status}``
 =====================  ==================================================
 
@@ -30,6 +30,7 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from slotwise.config import home_of
 from slotwise.daemon import lock, process, service_manager
@@ -41,6 +42,8 @@ from slotwise.master.policy import START_ORDER
 #: Environment variables of a single start, which must not reach the daemons.
 READY_FD = "SLOTWISE_READY_FD"
 SPAWNER_FD = "SLOTWISE_SPAWNER_FD"
+#: Bytes that a request may have, and are received at once.
+LONGEST_REQUEST = 65536
 _LARGEST_OUT = 1_000_000
 _MASTER_RESTART_S = (0.0, 0.5, 2.0, 10.0)
 #: How long a service manager may take to start a new master, on a busy host, until the spawner makes one. It may be
@@ -160,7 +163,7 @@ class Spawner:
     def _take_request(self) -> None:
         assert self._channel is not None
         try:
-            data = self._channel.recv(65536)
+            data = self._channel.recv(LONGEST_REQUEST)
         except OSError:
             data = b""
         if not data:
@@ -172,7 +175,8 @@ class Spawner:
         if request.get("bye"):
             self._said_goodbye = True
         elif name := request.get("start"):
-            self._report({"started": name, "pid": self._fork_daemon(str(name))})
+            own = {str(key): str(value) for key, value in request.get("environment", {}).items()}
+            self._report({"started": name, "pid": self._fork_daemon(str(name), own=own)})
 
     def _report(self, message: dict[str, object]) -> None:
         if self._channel is not None:
@@ -192,14 +196,17 @@ class Spawner:
             else:
                 self._report({"exited": pid, "status": status})
 
-    def _fork_daemon(self, name: str, channel: socket.socket | None = None) -> int:
+    def _fork_daemon(
+        self, name: str, channel: socket.socket | None = None, *, own: Mapping[str, str] = MappingProxyType({})
+    ) -> int:
         pid = os.fork()
         if pid == 0:
             if self._channel is not None:
                 self._channel.close()
             for descriptor in self._wake:
                 os.close(descriptor)
-            _leave(_become, name, self._home, self._env, self._config_file, channel)
+            os.environ.update(own)  # what libraries read, such as TZ
+            _leave(_become, name, self._home, {**self._env, **own}, self._config_file, channel)
         return pid
 
     def _revive_master(self) -> bool:

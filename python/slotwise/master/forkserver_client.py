@@ -17,7 +17,7 @@ from slotwise.config import home_of
 from slotwise.daemon import lock, process
 from slotwise.daemon.spawn import as_started
 from slotwise.errors import HostError
-from slotwise.master.forkserver import READY_FD, SPAWNER_FD
+from slotwise.master.forkserver import LONGEST_REQUEST, READY_FD, SPAWNER_FD
 
 _log = logging.getLogger(__name__)
 #: A fork takes milliseconds; a spawner that takes this long hangs. A new spawner imports the daemons first, which
@@ -37,6 +37,8 @@ class SpawnerClient:
         self._waiting: dict[str, asyncio.Future[int]] = {}
         #: Wait statuses by pid, of daemons whose exit nobody has asked about yet.
         self._exits: dict[int, int] = {}
+        #: What each daemon finds in its environment besides the master's, by its name.
+        self.environments: dict[str, dict[str, str]] = {}
         self._closed = False
         self._replace_in_s = _FIRST_REPLACE_S
         self._attach(channel)
@@ -89,9 +91,14 @@ class SpawnerClient:
         """
         if self._channel.fileno() < 0:
             self._replace()
+        request = json.dumps({"start": name, "environment": self.environments.get(name, {})}).encode()
+        if len(request) > LONGEST_REQUEST:
+            raise HostError(
+                f"the environment of the {name} is longer than 64 KB", hint=f"shorten {name.upper()}_ENVIRONMENT"
+            )
         waiting = self._waiting[name] = asyncio.get_running_loop().create_future()
         try:
-            self._channel.send(json.dumps({"start": name}).encode())
+            self._channel.send(request)
         except OSError as error:
             self._waiting.pop(name, None)
             self._detach()

@@ -17,7 +17,7 @@ from slotwise.cli.common.options import UnknownOptionError
 from slotwise.cli.common.parser import Parser
 from slotwise.cli.registry import CONDOR_NAMES
 from slotwise.errors import HostError
-from slotwise.release import CONDOR_VERSION, condor_platform
+from slotwise.release import CONDOR_VERSION, LAYOUT, RELEASE_DIR, condor_platform
 
 #: Where the links are, unless another place is named.
 DIRECTORY = Path(slotwise.__file__).parent / "condor_names"
@@ -48,9 +48,10 @@ def main(args: list[str], inv: Invocation) -> int:
     if options.remove:
         unlink(directory, launcher())
         return 0
-    link(directory, launcher())
     if directory == DIRECTORY:
-        note_installed(DIRECTORY)
+        install()
+    else:
+        link(directory, launcher())
     inv.out(str(directory))
     return 0
 
@@ -93,9 +94,28 @@ def program(name: str) -> Path:
     """
     path = DIRECTORY / name
     if not path.exists():
-        link(DIRECTORY, launcher())
-        note_installed(DIRECTORY)
+        install()
     return path
+
+
+def install() -> None:
+    """Make the links of this installation, and the directories that the configuration names by BIN, SBIN and LIBEXEC.
+
+    :raises HostError: some are missing, and may not be made by the caller.
+    """
+    link(DIRECTORY, launcher())
+    if RELEASE_DIR.exists() or os.access(RELEASE_DIR.parent, os.W_OK):  # one who only calls the names needs no more
+        lay_out(RELEASE_DIR)
+    note_installed(DIRECTORY)
+
+
+def lay_out(directory: Path) -> None:
+    """Make the directories that HTCondor's RELEASE_DIR has, as links to those of the package."""
+    directory.mkdir(exist_ok=True)
+    for name, place in LAYOUT.items():
+        path = directory / name
+        if not path.is_symlink():
+            path.symlink_to(Path("..") / place)
 
 
 def _link(directory: Path, program: Path) -> None:
@@ -136,7 +156,9 @@ def note_installed(directory: Path) -> None:
         return
     listed = {row.partition(",")[0] for row in record.read_text().splitlines()}
     place = os.path.relpath(directory, record.parent.parent)
-    missing = [row for row in (f"{place}/{name}" for name in CONDOR_NAMES) if row not in listed]
+    layout = Path(place).parent / RELEASE_DIR.name
+    made = [*(f"{place}/{name}" for name in CONDOR_NAMES), *(f"{layout}/{name}" for name in LAYOUT)]
+    missing = [row for row in made if row not in listed]
     if missing:
         with record.open("a") as stream:
             stream.writelines(f"{row},,\n" for row in missing)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from slotwise.cli.common.parser import Parser
+from slotwise.cli.host import condor_names
 from slotwise.cli.host.starts import shown_starts
 from slotwise.errors import SlotwiseError, UsageError
+from slotwise.release import RELEASE_DIR
 
 if TYPE_CHECKING:
     import argparse
@@ -36,6 +39,9 @@ def up(args: list[str], inv: Invocation) -> int:
     from slotwise.master import startup
 
     config_file = str(inv.path(options.config)) if options.config else None
+    if not RELEASE_DIR.exists():
+        with contextlib.suppress(SlotwiseError, OSError):  # of another account: BIN names HTCondor's place then
+            condor_names.install()
     with shown_starts(inv):
         result = startup.bring_up(inv.home, inv.env, config_file, new_queue=options.new_queue)
     for text in result.doubts[:_DOUBTS_SHOWN]:
