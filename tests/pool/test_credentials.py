@@ -84,6 +84,8 @@ def test_a_job_has_its_tokens_and_they_are_renewed_while_it_runs(pool: Pool, pla
     ends = [jwt.decode(token, options={"verify_signature": False})["exp"] for token in tokens]
     assert ends[0] <= ends[1] and tokens[0] != tokens[1]
     assert "_CONDOR_CREDS=" in (place / "known").read_text(), "plugins find them, too"
+    renewals = (pool.home.log / "CredMonOAuthLog").read_text().count("Successfully renewed SciToken for user")
+    assert renewals >= 2
     pool.until("the run's directory is gone", lambda: not list((pool.home.root / "execute").glob("*/creds")))
     pool.down()
     for path in pool.home.log.rglob("*"):
