@@ -235,6 +235,9 @@ async def test_who_submits_gets_the_tokens_that_the_site_signs(tmp_path: Path, e
     try:
         await running.submit(1)
         assert sorted(path.name for path in folder(running).iterdir()) == ["scitokens.top", "scitokens.use"]
+        (folder(running) / "scitokens.use").unlink()
+        await running.submit(1)
+        assert (folder(running) / "scitokens.use").exists(), "somebody had removed it"
         await running.stub.CheckCredentials(schedd_pb2.CredentialCheck(), metadata=running.as_user("ann"))
         assert (folder(running, "ann") / "scitokens.use").exists()
     finally:

@@ -88,6 +88,10 @@ class CredentialStore:
         finally:
             fresh.unlink(missing_ok=True)
 
+    def has(self, user: str, name: CredentialName) -> bool:
+        """Whether the token of a credential is there; cheap enough to be asked at each submission."""
+        return os.path.exists(f"{self._directory}/{user}/{name.stem}{USE}")  # noqa: PTH110 - a fifth of the time
+
     def remove(self, user: str, name: CredentialName) -> bool:
         """Remove a credential; whether there was one."""
         found = False
