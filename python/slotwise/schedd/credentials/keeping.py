@@ -34,6 +34,8 @@ _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 #: How often tokens are looked at, seconds: as often as HTCondor's credmon does.
 _LOOK_S = 60.0
+#: The most bytes of tokens that a job gets: they travel in one message, on the stream of all jobs of a host.
+_OF_JOB = 1 << 20
 #: Waits after a service has given no token.
 _RETRIES = Backoff(60.0, 2.0, 3600.0)
 
@@ -93,6 +95,11 @@ class CredentialKeeper:
         self._failures.clear()
         directory = settings.directory
         self._files = None if directory is None else CredentialStore(directory, trusted=settings.trusts_directory)
+        try:
+            if self._files is not None:
+                self._files.check()
+        except (HostError, OSError) as error:
+            _log.error("%s", error)
 
     def close(self) -> None:
         """End its threads."""
@@ -223,6 +230,8 @@ class CredentialKeeper:
             if token is None:
                 raise NotFoundError(f"{user} has no token of {name.shown}", hint=name.remedy)
             found[f"{name.stem}{USE}"] = token.data
+            if sum(map(len, found.values())) > _OF_JOB:
+                raise DeniedError(f"the tokens of the job have more than {_OF_JOB} bytes", hint="name fewer services")
         return found
 
     async def _require(self, user: str, request: CredentialRequest) -> None:
