@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import jwt
 import pytest
 
 from tests.pool.test_url_transfers import PLUGIN
+from tests.support.accounts import host_users
 from tests.support.pool import Pool
 
 _OURS = Path(__file__).parents[2] / "compat/src"
@@ -26,6 +28,7 @@ LOCAL_CREDMON_PUBLIC_KEY = {0}/public.pem
 SEC_CREDENTIAL_REFRESH = 1
 FILETRANSFER_PLUGINS = {0}/debug.sh
 MOUNT_UNDER_SCRATCH =
+EXECUTE = {0}/execute
 """
 
 
@@ -35,6 +38,7 @@ def place(open_directory: Path) -> Path:
     open_directory.chmod(0o777)
     (open_directory / "debug.sh").write_text(PLUGIN)
     (open_directory / "debug.sh").chmod(0o755)
+    (open_directory / "execute").mkdir(mode=0o755)
     return open_directory
 
 
@@ -84,7 +88,9 @@ def test_a_job_has_its_tokens_and_they_are_renewed_while_it_runs(pool: Pool, pla
     ends = [jwt.decode(token, options={"verify_signature": False})["exp"] for token in tokens]
     assert ends[0] <= ends[1] and tokens[0] != tokens[1]
     assert "_CONDOR_CREDS=" in (place / "known").read_text(), "plugins find them, too"
-    pool.until("the run's directory is gone", lambda: not list((pool.home.root / "execute").glob("*/creds")))
+    renewals = (pool.home.log / "CredMonOAuthLog").read_text().count("Successfully renewed SciToken for user")
+    assert renewals >= 2
+    pool.until("the run's directory is gone", lambda: not list((place / "execute").glob("*/creds")))
     pool.down()
     for path in pool.home.log.rglob("*"):
         text = path.read_bytes() if path.is_file() else b""
@@ -120,6 +126,27 @@ def test_a_restarted_schedd_goes_on_renewing(pool: Pool, place: Path) -> None:
     (place / "go").touch()
     pool.run("wait", "l", cwd=place)
     assert (place / "out").read_text() == "renewed\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: to be another account")
+def test_other_accounts_of_the_host_read_no_token(pool: Pool, place: Path) -> None:
+    job = submit(pool, place, f"while [ ! -e {place}/go ]; do sleep 0.2; done", "use_oauth_services = scitokens")
+    pool.until("the job runs", lambda: pool.json("q", job)[0]["JobStatus"] == 2)
+    with host_users("cred") as (other,):
+        here = other.run(f"ls -d {place}/execute/*/creds {place}/oauth.d")
+        assert len(here.stdout.split()) == 2, "it sees where they are"
+        token, kept = f"{place}/execute/*/creds", f"{place}/oauth.d"
+        for what in (
+            f"ls {token}/",
+            f"cat {token}/scitokens.use",
+            f"ls {kept}/",
+            f"cat {kept}/*/scitokens.use",
+            f"cat {place}/private.pem",
+            f"touch {kept}/x",
+        ):
+            assert other.run(what, check=False).returncode != 0, what
+    (place / "go").touch()
+    pool.run("wait", "l", cwd=place)
 
 
 _PROGRAM = """

@@ -71,7 +71,7 @@ def made(*statements: str, tmp_path: Path) -> dict[str, object]:
 
 
 def test_a_description_names_services_and_handles(tmp_path: Path) -> None:
-    """What HTCondor 25.14's condor_submit -dry-run makes of the same."""
+    """Names and their order follow HTCondor's ``SubmitHash::NeedsOAuthServices``."""
     assert made("use_oauth_services = scitokens box", tmp_path=tmp_path)["OAuthServicesNeeded"] == "box,scitokens"
     with_handles = made(
         "use_oauth_services = box, gdrive",

@@ -22,6 +22,7 @@ _FLAGS = {
     "AllowVersionMismatch": "-AllowVersionMismatch", "Recurse": "-do_recurse", "UpdateSubmit": "-update_submit",
     "ImportEnv": "-import_env", "GetFromEnv": "-include_env", "AddToEnv": "-insert_env", "DagmanPath": "-dagman",
     "ConfigFile": "-Config", "BatchName": "-Batch-Name", "AppendFile": "-insert_sub_file",
+    "SubmitMethod": "-SubmitMethod",
 }  # fmt: skip
 #: Those that are another option when they are false.
 _EITHER = {

@@ -90,6 +90,8 @@ ALSO_ALWAYS = logging.INFO + 5
 FLUSH_S = 0.2
 #: The most lines that wait for a slow disk; more are lost, and counted.
 _WAITING_MOST = 100_000
+#: What CREDMON_OAUTH_LOG has besides the schedd's log: lines about the credentials of users.
+_CREDENTIALS = "slotwise.schedd.credentials"
 _LISTED_MOST = 40
 
 
@@ -449,6 +451,11 @@ def start_log(home: PoolHome, daemon: str, config: Knobs, *, again: bool = False
             logger.addHandler(opened(own, f"{subsystem}_{name[2:]}", frozenset(), {name: logging.INFO}))
             level = min(level, logging.INFO)
         logger.setLevel(level)
+    credentials = logging.getLogger(_CREDENTIALS)
+    former += credentials.handlers
+    credentials.handlers[:] = []
+    if daemon == "schedd" and (named := config.get("CREDMON_OAUTH_LOG")) and Path(named) != path:
+        credentials.addHandler(opened(Path(named), subsystem, headers, levels))
     if again:
         for each in former:
             each.close()

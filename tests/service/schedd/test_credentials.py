@@ -13,6 +13,7 @@ import grpc
 import jwt
 import pytest
 from slotwise.clock import ManualClock
+from slotwise.errors import DeniedError
 from slotwise.wire import channel
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
 
@@ -117,6 +118,15 @@ async def test_names_lead_nowhere_else_and_sizes_are_bounded(keeping: RunningAcc
     assert "remove some" in await refusal(store(keeping, "one-more"))
     await store(keeping, "s0", b"replaced")
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder(keeping).iterdir()} == {0o600}
+
+
+async def test_the_tokens_of_one_job_fit_a_message(keeping: RunningAccessPoint) -> None:
+    for number in range(17):
+        await store(keeping, f"s{number}", b"x" * 65_000)
+    user, names = f"{keeping.owner}@here", [f"s{number}" for number in range(17)]
+    assert len(await keeping.point.credentials.for_job(user, ",".join(names[:16]))) == 16
+    with pytest.raises(DeniedError, match="name fewer services"):
+        await keeping.point.credentials.for_job(user, ",".join(names))
 
 
 async def test_without_a_directory_nothing_is_kept_and_jobs_are_refused(schedd: RunningAccessPoint) -> None:
@@ -235,6 +245,9 @@ async def test_who_submits_gets_the_tokens_that_the_site_signs(tmp_path: Path, e
     try:
         await running.submit(1)
         assert sorted(path.name for path in folder(running).iterdir()) == ["scitokens.top", "scitokens.use"]
+        (folder(running) / "scitokens.use").unlink()
+        await running.submit(1)
+        assert (folder(running) / "scitokens.use").exists(), "somebody had removed it"
         await running.stub.CheckCredentials(schedd_pb2.CredentialCheck(), metadata=running.as_user("ann"))
         assert (folder(running, "ann") / "scitokens.use").exists()
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import grpc
@@ -20,6 +20,7 @@ from slotwise.cli.render.pool import natural_key
 from slotwise.cli.render.printas import Scene
 from slotwise.cli.render.table import Column, table
 from slotwise.daemon import lock
+from slotwise.daemon.registry import PARTS_OF_SCHEDD
 from slotwise.errors import NotFoundError, SlotwiseError, UsageError
 from slotwise.table import unpack_ads
 from slotwise.wire import address
@@ -223,10 +224,11 @@ def _executable(pid: int) -> str:
         return ""
 
 
-def readiness(daemons: Sequence[daemon_pb2.DaemonStatus], slots_answer: bool) -> ClassAd:
+def readiness(daemons: Sequence[daemon_pb2.DaemonStatus], slots_answer: bool, parts: Iterable[str] = ()) -> ClassAd:
     """The ad of -quickdaemons. Pure.
 
     :param slots_answer: whether the startd, if there is one, answers questions about its slots.
+    :param parts: daemons that DAEMON_LIST names and whose work the schedd does: they are as it is.
     """
     ad = ClassAd({"IsReady": True, "NumDaemons": len(daemons)})
     counts = dict.fromkeys(("NumAlive", "NumDead", "NumHold", "NumHung", "NumStartup"), 0)
@@ -245,6 +247,8 @@ def readiness(daemons: Sequence[daemon_pb2.DaemonStatus], slots_answer: bool) ->
             if not slots_answer:
                 ad["IsReady"] = False
     ad.update(counts)
+    if "SCHEDD" in ad:
+        ad.update(dict.fromkeys((part.upper() for part in parts), ad["SCHEDD"]))
     return ad
 
 
@@ -263,10 +267,11 @@ def _quick(parsed: Parsed, form: Form, inv: Invocation) -> int:
     letters = waits[-1].letters if waits else ""
     if letters and not letters.isdigit():
         raise UsageError(f"-wait-for-ready:{letters} is not a number of seconds")
+    parts = PARTS_OF_SCHEDD & {word.lower() for word in inv.knobs().get_list("DAEMON_LIST")}
     deadline = time.monotonic() + (int(letters) if letters else _READY_S)
     while True:
         try:
-            ad = readiness(daemons_here(inv), _slots_answer(inv))
+            ad = readiness(daemons_here(inv), _slots_answer(inv), parts)
             fulfilled = expression is None or expression.eval(ad) is True
         except SlotwiseError:
             if expression is None:

@@ -34,6 +34,8 @@ _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 #: How often tokens are looked at, seconds: as often as HTCondor's credmon does.
 _LOOK_S = 60.0
+#: The most bytes of tokens that a job gets: they travel in one message, on the stream of all jobs of a host.
+_OF_JOB = 1 << 20
 #: Waits after a service has given no token.
 _RETRIES = Backoff(60.0, 2.0, 3600.0)
 
@@ -76,6 +78,8 @@ class CredentialKeeper:
         self._failures: dict[tuple[str, str], _Failure] = {}
         #: Until when tokens that the access point signs need no look, by directory and service.
         self._fresh: dict[tuple[str, str], float] = {}
+        #: When a token that could not be signed for a submission is tried again.
+        self._tried: dict[tuple[str, str], float] = {}
         self._swept_at = 0.0
 
     @property
@@ -87,9 +91,15 @@ class CredentialKeeper:
         """Go by new knobs."""
         self._settings = settings
         self._fresh.clear()
+        self._tried.clear()
         self._failures.clear()
         directory = settings.directory
         self._files = None if directory is None else CredentialStore(directory, trusted=settings.trusts_directory)
+        try:
+            if self._files is not None:
+                self._files.check()
+        except (HostError, OSError) as error:
+            _log.error("%s", error)
 
     def close(self) -> None:
         """End its threads."""
@@ -198,11 +208,12 @@ class CredentialKeeper:
         """Make the tokens that every user who submits gets; what fails is in the log."""
         folder, now = self._folder_of(user), self._clock.now()
         for service in self._settings.for_all:
-            if self._fresh.get((folder, service), 0.0) <= now:
+            name = CredentialName(service)
+            if not self._is_fresh(folder, name, now) and self._tried.get((folder, service), 0.0) <= now:
                 try:
-                    await self._signed(folder, CredentialName(service))
+                    await self._signed(folder, name)
                 except (SlotwiseError, OSError) as error:
-                    self._fresh[folder, service] = now + _LOOK_S
+                    self._tried[folder, service] = now + _LOOK_S
                     _log.error("Failed to renew SciToken for user: %s (%s: %s)", folder, service, error)
 
     async def for_job(self, user: str, needed: str) -> dict[str, bytes]:
@@ -219,6 +230,8 @@ class CredentialKeeper:
             if token is None:
                 raise NotFoundError(f"{user} has no token of {name.shown}", hint=name.remedy)
             found[f"{name.stem}{USE}"] = token.data
+            if sum(map(len, found.values())) > _OF_JOB:
+                raise DeniedError(f"the tokens of the job have more than {_OF_JOB} bytes", hint="name fewer services")
         return found
 
     async def _require(self, user: str, request: CredentialRequest) -> None:
@@ -298,15 +311,19 @@ class CredentialKeeper:
     async def _signed(self, folder: str, name: CredentialName) -> None:
         """See that there is a token that the access point signs, and that it has half of its time yet."""
         now = self._clock.now()
-        if self._fresh.get((folder, name.stem), 0.0) > now:
-            return
         files = self._store()
+        if self._is_fresh(folder, name, now):
+            return
         async with self._lock(folder):
             use = await self._in_thread(files.read, folder, name, USE)
             if rules.is_due(use, self._lifetime_s(name), now):
                 await self._renew(folder, name, Kind.LOCAL)
             elif use is not None:
                 self._fresh[folder, name.stem] = now + 1.0
+
+    def _is_fresh(self, folder: str, name: CredentialName, now: float) -> bool:
+        """Whether a token that the access point has signed is known to need no look."""
+        return self._fresh.get((folder, name.stem), 0.0) > now and self._store().has(folder, name)
 
     def _lifetime_s(self, name: CredentialName) -> float | None:
         found = self._settings.issuers.get(name.service)

@@ -47,6 +47,14 @@ class CredentialStore:
         self._directory = directory
         self._trusted = trusted
 
+    def check(self) -> None:
+        """Check that nobody else reaches the directory, where there is one.
+
+        :raises HostError: when somebody does.
+        """
+        if self._directory.exists():
+            self._check(self._directory)
+
     # ---- credentials
 
     def read(self, user: str, name: CredentialName, ending: str) -> StoredFile | None:
@@ -87,6 +95,10 @@ class CredentialStore:
             durable_files.replace(fresh, path)
         finally:
             fresh.unlink(missing_ok=True)
+
+    def has(self, user: str, name: CredentialName) -> bool:
+        """Whether the token of a credential is there; cheap enough to be asked at each submission."""
+        return os.path.exists(f"{self._directory}/{user}/{name.stem}{USE}")
 
     def remove(self, user: str, name: CredentialName) -> bool:
         """Remove a credential; whether there was one."""

@@ -119,21 +119,25 @@ class CredentialDelivery:
 
     async def look(self) -> None:
         """Send running jobs the tokens that were renewed since they were sent."""
+        read: dict[tuple[str, str], Mapping[str, bytes]] = {}
         for run in list(self._claim_table.runs.values()):
             with contained(_log, doing_for_run(run.id, "looking at its credentials")):
-                await self._look(run)
+                await self._look(run, read)
 
-    async def _look(self, run: Run) -> None:
+    async def _look(self, run: Run, read: dict[tuple[str, str], Mapping[str, bytes]]) -> None:
+        """Look at one; ``read``: what was read already, as jobs of a user mostly need the same."""
         stream, needed = run.stream, self._needed(run)
         if run.over or stream is None or not stream.private or not needed:
             return
         if run.id not in self._sent and not run.executing_at:
             return
+        key = (run.job.cluster.user, needed)
         try:
-            tokens = await self._keeper.for_job(run.job.cluster.user, needed)
+            tokens = read.get(key) or await self._keeper.for_job(*key)
         except SlotwiseError as error:
             _log.error("%s: its credentials cannot be renewed (run %s): %s", run.job.key, run.id, error)
             return
+        read[key] = tokens
         if run.over or run.stream is not stream:
             return
         # What a former schedd sent is not known here: it is sent again.
