@@ -11,7 +11,7 @@ TESTING = PROPTEST_RNG_SEED=$(SEED) $(BIN)/python build_support/testing.py $(if 
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test test-rust test-quick test-real test-steady test-unit test-faults test-guest clients test-clients search lint format audit lock coverage bench docs \
-	docs-serve generate pictures hooks former wheel deb rpm check-deb check-rpm smoke sdist release-check release-notes clean distclean
+	docs-serve generate pictures hooks former wheel deb rpm check-deb check-systemd check-rpm smoke sdist release-check release-notes clean distclean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -164,6 +164,9 @@ rpm: build wheel ## An RPM package in dist/ (needs rpmbuild)
 check-deb: deb ## The Debian package in a fresh Debian: used, upgraded, purged; a pool of three hosts from it (root, mmdebstrap)
 	$(BIN)/python packaging/check.py dist/slotwise_*.deb
 	$(BIN)/python packaging/check_hosts.py dist/slotwise_*.deb
+
+check-systemd: deb ## The Debian package on a host that systemd runs, an emulated one: restarts, upgrades, removal (root, qemu)
+	INIT=systemd COMMAND="bash packaging/check_systemd.sh $$(ls dist/slotwise_*.deb)" tests/host/guest.sh
 
 check-rpm: rpm ## The RPM package in the same way, by rpm in a fresh Debian (root, mmdebstrap)
 	$(BIN)/python packaging/check.py dist/slotwise-*.rpm
