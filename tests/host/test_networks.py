@@ -199,7 +199,8 @@ def test_hosts_behind_one_nat_call_each_other_and_the_rest_of_the_pool_their_bro
         ap.run("submit", "long.sub")
         ap.until("it runs", lambda: "Job executing" in (ap.root / "long.log").read_text())
         assert _callers(ep, 9618) == {"192.168.7.2"} and "192.168.7.3" in _callers(ap, 9618)
-        assert cm.run("status", "-direct", "ep.example", check=False).returncode == 0, "by the broker"
+        # The host may have registered with its broker after its daemons had advertised.
+        cm.until("by the broker", lambda: cm.run("status", "-direct", "ep.example", check=False).returncode == 0)
         for host in hosts.values():
             host.down()
 

@@ -60,7 +60,7 @@ def test_one_line_and_a_reconfig_ban_a_user(pool: Pool) -> None:
         "DENY_WRITE", "bob@example.org", f"{pool.config_file}, line 3",
     )  # fmt: skip
     assert "2 jobs" in pool.run("q", "-allusers", SLOTWISE_TOKEN_FILE=bob).stdout
-    assert line in (pool.home.log / "SchedLog").read_text()
+    pool.until("its log has it", lambda: line in (pool.home.log / "SchedLog").read_text())
     # What cannot be honoured is refused, and the lists stay as they were.
     pool.config_file.write_text(config + "DENY_WRITE = +students\n")
     rejected = pool.run("reconfig", check=False)

@@ -118,7 +118,8 @@ def test_a_web_service_out_of_descriptors_says_so_once(make_pool: Callable[[str]
     pool = make_pool("DAEMON_LIST = MASTER, WEB\nSLOTWISE_HTTP_PORT = 0\n")
     pool.up()
     log = pool.home.log / "WebLog"
-    web, (port,) = pool.pid("web"), re.findall(r"serving http://127\.0\.0\.1:(\d+)/", log.read_text())
+    serving = re.compile(r"serving http://127\.0\.0\.1:(\d+)/")
+    web, (port,) = pool.pid("web"), pool.until("it serves", lambda: serving.findall(log.read_text()))
     assert web is not None
     before = len(log.read_text().splitlines())
     with ExitStack() as connections:

@@ -29,6 +29,9 @@ class Stage(World):
 
     async def until_running(self) -> None:
         async def running() -> bool:
+            table = self.schedd.point.claiming.claim_table
+            if not table.claims and not table.pending:  # the request for a claim was on the stream that a fault ended
+                await self.negotiate()
             return bool(await self.schedd.jobs("NumJobStarts >= 1"))
 
         await self.schedd.until(running)
