@@ -158,7 +158,8 @@ def test_a_device_that_dies_under_a_job_goes_offline_and_comes_back(pool: Pool, 
     go.touch()
     pool.run("wait", "log")
     pool.until("it does not come back to the others", lambda: gpus() == ["3", "GPU-c0ffee01"])
-    assert "GPU-c0ffee01 does not answer any more; it is offline" in (pool.root / "home/log/StartLog").read_text()
+    log, line = pool.root / "home/log/StartLog", "GPU-c0ffee01 does not answer any more; it is offline"
+    pool.until("the log has it", lambda: line in log.read_text())
     pool.config_file.write_text(pool.config_file.read_text() + "OFFLINE_MACHINE_RESOURCE_GPUs = GPU-c0ffee03\n")
     pool.run("reconfig")
     pool.until("so is the administrator's", lambda: sorted(gpus()[1:]) == ["GPU-c0ffee01", "GPU-c0ffee03,"])

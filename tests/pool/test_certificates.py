@@ -82,8 +82,8 @@ def test_a_certificate_is_a_user_where_there_is_no_token(pool: Pool, user: Pool,
     ads = user.run("status", "-schedd", "-af", "MyAddress", "CertificateAddress", **alice).stdout.split()
     port = address.lookup(pool.home, "schedd").certificate_port
     assert port and ads[1] == f"{full_name()}:{port}" != ads[0]
-    audit = (pool.home.log / "SchedAuditLog").read_text()
-    assert "of alice@example.org by SSL, certificate /CN=alice from <" in audit
+    log, line = pool.home.log / "SchedAuditLog", "of alice@example.org by SSL, certificate /CN=alice from <"
+    pool.until("the audit log has her", lambda: line in log.read_text())
 
     # One line bans her, and says so.
     config = pool.config_file.read_text()

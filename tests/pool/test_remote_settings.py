@@ -65,7 +65,9 @@ def test_a_daemon_keeps_what_its_lists_allow(pool: Pool) -> None:
     assert schedd("unset", "FOO", ann) == ""
     pool.run("reconfig")
     assert value("FOO") == ""
-    audit = (pool.home.log / "SchedAuditLog").read_text()
+    log = pool.home.log / "SchedAuditLog"
+    pool.until("the audit log has her", lambda: "eve@example.org" in log.read_text())
+    audit = log.read_text()
     assert f"set FOO (persistent), SETTABLE_ATTRS_CONFIG has `FOO*` ({place} 4)" in audit
     assert "PERMISSION DENIED to eve@example.org" in audit or "refused Daemon/SetConfig of eve@example.org" in audit
 
