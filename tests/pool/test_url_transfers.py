@@ -72,8 +72,12 @@ def test_urls_of_the_web_and_of_the_host(make_pool: Callable[[str], Pool], place
         web.files["/a"], web.files["/b"] = b"one\n", b"three\n"
         pool = make_pool("NUM_CPUS = 1\n")
         pool.up()
-        (methods,) = pool.run("status", "-af", "HasFileTransferPluginMethods").stdout.split()
-        assert {"http", "https", "ftp", "file"} <= set(methods.split(","))
+
+        def has_all() -> bool:  # plugins are asked what they can while the slot is advertised already
+            methods = pool.run("status", "-af", "HasFileTransferPluginMethods").stdout.strip()
+            return {"http", "https", "ftp", "file"} <= set(methods.split(","))
+
+        pool.until("the slot has the methods of the plugins", has_all)
         job = submit(
             pool,
             place,

@@ -29,7 +29,8 @@ async def recover(host: JobHost) -> None:
     places = (host.machine.settings.execute, *host.machine.settings.other_executes)
     directories = scratch.existing(places, host.control, nested=host.machine.settings.nested)
     found = await asyncio.gather(*(loop.run_in_executor(None, _fate, directory.control) for directory in directories))
-    alive: list[Path] = []
+    # Of runs that live. Once they are linked one may end, and its files go.
+    used: set[str] = set()
     restored: list[Run] = []
     for directory, (fate, names) in zip(directories, found, strict=True):
         run = _restored(host, directory)
@@ -41,7 +42,7 @@ async def recover(host: JobHost) -> None:
             continue
         run.adopt()
         if fate == "alive":
-            alive.append(directory.control)
+            used |= set(_groups_of(directory.control))
             run.keeper.watch(int(names[0]))
             run.live.follow()
             run.ask_runtime()
@@ -56,7 +57,7 @@ async def recover(host: JobHost) -> None:
     for run in restored:  # all at once: a shadow takes a run that is not in the first list for lost
         host.link(run)
     await host.sweep_runtimes()
-    await loop.run_in_executor(None, _clear_groups, host, alive)
+    await loop.run_in_executor(None, _clear_groups, host, used)
     await loop.run_in_executor(None, _clear_volumes, host)
     await loop.run_in_executor(None, _clear_orphans, host)
 
@@ -99,15 +100,15 @@ def _clear_away(host: JobHost, directory: RunDirectory) -> None:
         _log.error("could not remove %s: %s", directory.path, "; ".join(problems[:5]))
 
 
-def _clear_groups(host: JobHost, alive: list[Path]) -> None:
-    """Remove groups of this EXECUTE that belong to no living run; ``alive``: the control directories of those."""
-    used = {path for control in alive for path in _groups_of(control)}
+def _clear_groups(host: JobHost, used: set[str]) -> None:
+    """Remove groups of this EXECUTE that belong to no living run; ``used``: those that do."""
     for group in find_leftovers(host.machine.cgroups, host.machine.settings.execute, host.machine.settings.slot_prefix):
         if str(group) not in used and not launcher.clear_group(host.machine.cgroups.version, group):
             _log.error("could not remove the cgroup %s", group)
 
 
 def _groups_of(control: Path) -> list[str]:
+    """The groups that a run's keeper has made for it."""
     fields = (control / "spec").read_bytes().split(b"\0")
     return [field[8:].decode() for field in fields if field.startswith(b"cg.make=")]
 
