@@ -468,6 +468,7 @@ class AccessPoint:
                 history,
                 self.questions,
                 context.clock,
+                lambda: self.admission.settings.domains,
                 home=context.home.root,
                 least_uid=settings.least_uid,
             ),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from slotwise.daemon.questions import Questions
 from slotwise.errors import BusyError, DeniedError, HostError, NotFoundError, UsageError
 from slotwise.execution import child_programs, dagman
 from slotwise.execution.keeper_spec import Identity
-from slotwise.model.ownership import same_user
+from slotwise.model.ownership import LocalDomains, same_user
 from slotwise.schedd.history.query import History, HistoryQuery
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.queue import Queue
@@ -37,7 +37,7 @@ _KEPT_S, _KEPT_TIMES = 1.0, 4.0
 _WIDEST, _DEEPEST = 16, 80
 #: Variables of the schedd's environment that say which pool the program belongs to.
 _POOL = ("CONDOR_CONFIG", "SLOTWISE_HOME", "PATH", "LANG", "TZ")
-_NAMES = ("User", "Owner", "Cmd", "Iwd")
+_NAMES = ("User", "Cmd", "Iwd")
 
 
 class _Dag(Struct, frozen=True):
@@ -59,6 +59,7 @@ class _View(Struct):
 class DagViews:
     """Makes views of DAGs, one for all who ask at about the same time.
 
+    :param domains: those whose users have accounts here.
     :param home: the pool's state directory.
     :param least_uid: SLOTWISE_MIN_UID.
     """
@@ -70,12 +71,14 @@ class DagViews:
         history: History,
         questions: Questions,
         clock: Clock,
+        domains: Callable[[], LocalDomains],
         *,
         home: Path,
         least_uid: int,
     ) -> None:
         self._queue, self._ads, self._history, self._questions = queue, ads, history, questions
         self._clock = clock
+        self._domains = domains
         self._home, self._least_uid = home, least_uid
         self._turn = asyncio.Semaphore(_AT_ONCE)
         self._views: dict[int, _View] = {}
@@ -122,7 +125,8 @@ class DagViews:
                 raise NotFoundError(f"there is no job {job_id}, nor was there one of late")
             ad = ads[0]
             command = ad.get("Cmd")
-            dag = _Dag(cluster, str(ad.get("User", "")), str(ad.get("Owner", "")), str(ad.get("Iwd", "/")))
+            user = str(ad.get("User", ""))
+            dag = _Dag(cluster, user, self._domains().account_of(user), str(ad.get("Iwd", "/")))
         if not dagman.runs_dags(command):
             raise UsageError(f"job {job_id} runs no DAG")
         return dag
