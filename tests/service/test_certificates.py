@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 from slotwise.authorization.authorizer import Authorizer
-from slotwise.client.retry import stated
+from slotwise.client.request_streams import stated
 from slotwise.config import Config
 from slotwise.errors import ConfigError
 from slotwise.wire import call as calls

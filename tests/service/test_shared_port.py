@@ -32,6 +32,7 @@ from slotwise.wire.contact import Contact
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc, shared_port_pb2, shared_port_pb2_grpc
 from slotwise.wire.security import Authenticator
 from slotwise.wire.server import bind_socket, make_server
+from slotwise.wire.status import to_error
 
 from tests.support.certificates import Authority
 from tests.support.ports import free_port
@@ -137,10 +138,10 @@ async def ask(target: str) -> int:
 
 
 async def refusal(target: str) -> str:
-    """What a caller is told who does not reach a daemon."""
+    """What a caller is told who does not reach a daemon: by gRPC, and by us."""
     with pytest.raises(grpc.RpcError) as caught:
         await ask(target)
-    return str(caught.value.details())
+    return f"{caught.value.details()}\n{to_error(caught.value, peer='the startd')}"
 
 
 async def test_a_daemon_behind_the_port_is_reached_by_name_and_by_default(authority: Authority) -> None:
@@ -259,9 +260,9 @@ async def test_a_host_that_nobody_can_connect_to_is_reached_through_its_broker(a
         assert ep.daemon.brokers == ["ipv4:127.0.0.1:0"]
         assert cm.daemon.callers == []
         unknown = Contact("127.0.0.1", 0, sock="startd", broker=f"127.0.0.1:{cm.port}", broker_id="0" * 40)
-        assert "503" in await refusal(str(unknown))
+        assert "the startd cannot be reached: its host is not registered with its broker" in await refusal(str(unknown))
         absent = ep.through(cm).replace("sock=startd", "sock=schedd")
-        assert "502" in await refusal(absent)
+        assert "the startd cannot be reached: its host's shared port cannot connect to it" in await refusal(absent)
         counts = cm.broker.statistics.attributes(time.time())
     assert (counts["CCBEndpointsConnected"], counts["CCBEndpointsRegistered"]) == (1, 1)
     assert (counts["CCBRequestsSucceeded"], counts["CCBStreamingSessions"]) == (1, 1)

@@ -14,6 +14,7 @@ import grpc
 from slotwise.client import locate
 from slotwise.client.call import Call
 from slotwise.client.pool import Pool
+from slotwise.client.request_streams import stated
 from slotwise.wire import channel, contact
 from slotwise.wire.credential import Credential, Metadata
 from slotwise.wire.status import to_error
@@ -165,7 +166,7 @@ class AsyncClient(Client):
         reply = rpc(call.request, metadata=self._at.metadata(), timeout=call.timeout_s)
         try:
             if not call.many:
-                return call.result(await reply)
+                return call.result(await (stated(reply) if isinstance(reply, grpc.aio.StreamUnaryCall) else reply))
             pieces = call.gather()
             async for piece in reply:
                 if self.hold is not None:

@@ -22,7 +22,8 @@ from slotwise.client.cluster_ids import ReservedIds
 from slotwise.client.convert import ActResult, Credentials, Jobs, Sending, SubmitResult
 from slotwise.client.daemon import AsyncClient, BlockingClient, Client, Where, calls
 from slotwise.client.descriptions import USUAL, Description, DescriptionReader, ReadOptions
-from slotwise.client.retry import Keys, RetryPolicy, stated
+from slotwise.client.request_streams import stated
+from slotwise.client.retry import Keys, RetryPolicy
 from slotwise.client.spool import Tell
 from slotwise.client.streams import AsyncStream, BlockingStream
 from slotwise.client.totals import QueueTotals
@@ -574,7 +575,7 @@ class AsyncSchedd(ScheddCalls, AsyncClient):
         :param data: the file in pieces of at most :data:`slotwise.wire.sizes.PIECE` bytes.
         :raises UsageError: the job does not wait for files.
         """
-        failed: list[BaseException] = []
+        failed: list[Exception] = []
 
         async def parts() -> AsyncIterator[schedd_pb2.SpoolPart]:
             offset = 0
@@ -583,7 +584,7 @@ class AsyncSchedd(ScheddCalls, AsyncClient):
                     file = schedd_pb2.FilePiece(name=os.fsencode(name), mode=mode, data=piece, offset=offset)
                     yield schedd_pb2.SpoolPart(jobs=[job], file=file)
                     offset += len(piece)
-            except BaseException as error:
+            except Exception as error:
                 failed.append(error)
                 return
             file = schedd_pb2.FilePiece(name=os.fsencode(name), mode=mode, offset=offset, last=True)

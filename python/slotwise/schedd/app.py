@@ -62,6 +62,7 @@ from slotwise.schedd.shadow.credential_delivery import CredentialDelivery
 from slotwise.schedd.shadow.job_exit import JobExits
 from slotwise.schedd.shadow.prepare_hooks import PrepareHooks
 from slotwise.schedd.shadow.proxy_renewal import ProxyRenewal
+from slotwise.schedd.shadow.run_tasks import RunTasks
 from slotwise.schedd.shadow.shadow import Shadows
 from slotwise.schedd.shadow.usage_reports import host_of
 from slotwise.schedd.storage.committer import Committer
@@ -193,11 +194,12 @@ class AccessPoint:
         )
         self.run_history = RunHistory(self._threads)
         self.credentials = CredentialKeeper(clock, self._credential_folder, self._users_with_jobs)
+        self.preparations = RunTasks(claims.failures)
         self.delivery = CredentialDelivery(
-            self.credentials, self.ads, claims.claim_table, claims.failures, claims.run_ends.give_up
+            self.credentials, self.ads, claims.claim_table, self.preparations, claims.run_ends.give_up
         )
         nodes = Nodes(self.queue, claims.gang_ends.node_ended, partial(host_of, self.ads))
-        self.hooks = PrepareHooks(self.ads, self.transfers, claims.failures, claims.run_ends.give_up)
+        self.hooks = PrepareHooks(self.ads, self.transfers, self.preparations, claims.run_ends.give_up)
         self.shadows = Shadows(
             self.queue,
             self.ads,
@@ -224,6 +226,7 @@ class AccessPoint:
             nodes=nodes,
             hooks=self.hooks,
             credentials=self.delivery,
+            preparations=self.preparations,
             give_up=claims.run_ends.give_up,
             make_spool=self._make_spool,
         )
@@ -663,8 +666,7 @@ class AccessPoint:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.hooks.close()
-        await self.delivery.close()
+        await self.preparations.close()
         self.credentials.close()
         await self.publisher.close()
         await self.cron.stop()

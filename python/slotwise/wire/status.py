@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import NoReturn, TypeVar, cast
 
@@ -43,6 +44,17 @@ _BY_STATUS = {
     "FAILED_PRECONDITION": errors.HostError,
 }
 
+#: What gRPC makes of the answer of a shared port or a broker (:mod:`slotwise.shared_port.request`).
+_REFUSED_ON_THE_WAY = re.compile(r"HTTP proxy returned response code ([0-9]{3})")
+_ON_THE_WAY = {
+    "404": "its host has no such daemon",
+    "429": "too many connections wait at its host or its broker",
+    "502": "its host's shared port cannot connect to it, as it does not run",
+    "503": "its host is not registered with its broker",
+    "504": "its host did not answer its broker",
+}
+_HINT = "`slotwise up` on its host starts what does not run; its SharedPortLog and the broker's say what they refused"
+
 F = TypeVar("F", bound=Callable[..., object])
 
 
@@ -60,8 +72,14 @@ def to_error(failure: grpc.RpcError, *, peer: str = "") -> SlotwiseError:
         hint = "a daemon of another kind, or of another version, answers there"
         return kind(f"{peer or 'the daemon'} has no such call", hint=hint)
     if kind is errors.PeerUnavailableError:
+        if (refused := _REFUSED_ON_THE_WAY.search(str(details))) is not None:
+            return kind(f"{peer or 'the daemon'} cannot be reached: {_on_the_way(refused.group(1))}", hint=_HINT)
         return kind(f"{peer or 'the daemon'} does not answer", hint="`slotwise up` starts what does not run")
     return kind(str(details or status))
+
+
+def _on_the_way(status: str) -> str:
+    return _ON_THE_WAY.get(status, f"a shared port or broker on the way answered with status {status}")
 
 
 def detail_of(failure: grpc.RpcError) -> common_pb2.ErrorDetail | None:

@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import pytest
 from slotwise.classad import ClassAd
-from slotwise.client.retry import stated
+from slotwise.client.request_streams import stated
 from slotwise.schedd.storage.batch import RESERVED_S
 from slotwise.schedd.submission.reserved_ids import RESERVED_MOST
 from slotwise.table import pack_ads, survey_pack

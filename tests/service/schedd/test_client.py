@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -284,3 +284,23 @@ async def test_the_asyncio_client(schedd: RunningAccessPoint) -> None:
         assert (await client.edit("true", {"Note": 1})).succeeded == 20
         assert (await client.act("remove", "Note == 1")).succeeded == 20
         assert len(await client.history(limit=5)) == 5
+
+
+async def test_files_that_are_refused_while_they_are_sent_are_refused_with_the_reason(
+    schedd: RunningAccessPoint,
+) -> None:
+    token = schedd.token_file(schedd.owner).read_text()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(50):
+            yield b"x" * 100_000
+
+    async def stalled() -> AsyncIterator[bytes]:
+        yield b"x"
+        await asyncio.Event().wait()
+
+    async with AsyncSchedd(schedd.home.root, token=token) as client:
+        made = await client.submit(JOB)
+        for data in [*(pieces() for _ in range(20)), stalled()]:
+            with pytest.raises(UsageError, match="wait"):
+                await client.send_input(f"{made.cluster}.0", "data", data)

@@ -15,7 +15,7 @@ from slotwise.startd.slot import events as ev
 from slotwise.table import unpack_ads
 
 from tests.support.damage import damage_open
-from tests.support.startd_point import job, point
+from tests.support.startd_point import Point, job, point
 
 
 def test_a_changed_slot_is_replaced_and_a_gone_one_forgotten(tmp_path: Path) -> None:
@@ -110,3 +110,30 @@ def test_rows_keep_the_names_that_fields_had_when_the_format_was_made(tmp_path: 
     assert state["final"] is True
     assert state["pledge"]["code"] == VacateCode.VACATE_COMMAND
     assert journal.load()[0].state == p["slot1_1"].slot.state
+
+
+def test_a_claim_that_runs_nothing_is_kept_for_the_call_of_its_schedd_alone(tmp_path: Path) -> None:
+    """The schedd gave it back, or the job ended, and a full disk kept the startd from writing it down."""
+    p = point()
+    claim_id = p.run()
+    p.gone()
+    busy = p.run(run_id="2.0#1")
+    journal = Journal(tmp_path / "j")
+    journal.save(p.it.slots, [])
+
+    def restored() -> Point:
+        fresh = p.again("2")
+        assert fresh.it.restore(journal.load(), unpack_ads, fresh.now) == []
+        fresh.poll(after=29)
+        assert (fresh.place("slot1_1"), fresh.place("slot1_2")) == ("Claimed/Idle", "Claimed/Busy")
+        return fresh
+
+    silent = restored()
+    silent.poll(after=1)
+    silent.poll()
+    assert not silent.has("slot1_1")
+    assert silent.place("slot1_2") == "Claimed/Busy"
+    called = restored()
+    assert called.it.claims.keep_alive([claim_id, busy], called.now) == []
+    called.poll(after=1000)
+    assert called.place("slot1_1") == "Claimed/Idle"

@@ -108,7 +108,8 @@ def main(args: list[str], inv: Invocation) -> int:
     try:
         return _show(parsed, form, name, PoolAds(parsed, query, inv), inv)
     except grpc.RpcError as error:
-        raise to_error(error, peer="the collector") from None
+        direct = parsed.value("direct")
+        raise to_error(error, peer=f"the startd of {direct}" if direct else "the collector") from None
 
 
 def _refused_by_htcondor(parsed: Parsed, args: list[str]) -> str:

@@ -15,12 +15,12 @@ from slotwise.daemon.containment import contained
 from slotwise.errors import SlotwiseError
 from slotwise.ids import doing_for_run
 from slotwise.model.reason_codes import Hold
-from slotwise.schedd.claims.faults.failures import Failures
 from slotwise.schedd.claims.records import ClaimTable, Run
 from slotwise.schedd.credentials.keeping import CredentialKeeper
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.decision import RunOutcome
 from slotwise.schedd.lifecycle.run_instructions import GiveUp
+from slotwise.schedd.shadow.run_tasks import RunTasks
 from slotwise.wire.gen import schedd_pb2
 
 _log = logging.getLogger(__name__)
@@ -37,16 +37,15 @@ class CredentialDelivery:
         keeper: CredentialKeeper,
         ads: JobAds,
         claim_table: ClaimTable,
-        failures: Failures,
+        tasks: RunTasks,
         give_up: Callable[[Run, GiveUp], None],
     ) -> None:
         self._keeper = keeper
         self._ads = ads
         self._claim_table = claim_table
-        self._failures = failures
+        self._tasks = tasks
         self._give_up = give_up
-        #: Runs whose tokens are being read, and the tokens of those that are about to start.
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        #: The tokens of runs that are about to start.
         self._found: dict[str, Mapping[str, bytes]] = {}
         #: Digests of what runs were sent, by the names of files.
         self._sent: dict[str, dict[str, bytes]] = {}
@@ -55,8 +54,8 @@ class CredentialDelivery:
 
     def of(self, run: Run) -> schedd_pb2.CredentialFiles | None:
         """The tokens for a run that starts, an empty message where it needs none; None while they are to be waited
-        for."""
-        if not self._needed(run):
+        for. An access point that keeps no credentials has none; the starter holds a job that needs some."""
+        if self._keeper.settings.directory is None or not self._needed(run):
             return schedd_pb2.CredentialFiles()
         found = self._found.pop(run.id, None)
         if found is None:
@@ -66,47 +65,31 @@ class CredentialDelivery:
 
     def begin(self, run: Run, found: Callable[[], None]) -> None:
         """Read the tokens; ``found`` is called when they are there. Without them the job is held."""
-        if run.id not in self._tasks:
-            task = asyncio.get_running_loop().create_task(self._contained(run, found))
-            self._tasks[run.id] = task
-            task.add_done_callback(lambda _: self._tasks.pop(run.id, None))
-
-    def runs(self, run: Run) -> bool:
-        """Whether the run's tokens are being read."""
-        return run.id in self._tasks
+        self._tasks.begin(run, "reading its credentials", partial(self._read, run, found))
 
     def over(self, run: Run) -> None:
         """The run is over."""
         self._found.pop(run.id, None)
         self._sent.pop(run.id, None)
-        if (task := self._tasks.get(run.id)) is not None and task is not asyncio.current_task():
-            task.cancel()
-
-    async def close(self) -> None:
-        """Read nothing more."""
-        for task in (tasks := list(self._tasks.values())):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _needed(self, run: Run) -> str:
         value = self._ads.value(run.job, "OAuthServicesNeeded") if self._ads.has(run.job) else None
         return value if isinstance(value, str) else ""
 
-    async def _contained(self, run: Run, found: Callable[[], None]) -> None:
-        with contained(_log, doing_for_run(run.id, "reading its credentials"), partial(self._failures.run, run)):
-            if run.stream is not None and not run.stream.private:
-                why = "the connection to the execution point is not encrypted"
+    async def _read(self, run: Run, found: Callable[[], None]) -> None:
+        if run.stream is not None and not run.stream.private:
+            why = "the connection to the execution point is not encrypted"
+        else:
+            try:
+                self._found[run.id] = await self._keeper.for_job(run.job.cluster.user, self._needed(run))
+            except SlotwiseError as error:
+                why = str(error)
             else:
-                try:
-                    self._found[run.id] = await self._keeper.for_job(run.job.cluster.user, self._needed(run))
-                except SlotwiseError as error:
-                    why = str(error)
-                else:
-                    found()
-                    return
-            reason = f"Job credentials are not available: {why}"
-            _log.error("%s: %s (run %s)", run.job.key, reason, run.id)
-            self._give_up(run, GiveUp(RunOutcome.HELD, reason, int(Hold.CORRUPTED_CREDENTIAL)))
+                found()
+                return
+        reason = f"Job credentials are not available: {why}"
+        _log.error("%s: %s (run %s)", run.job.key, reason, run.id)
+        self._give_up(run, GiveUp(RunOutcome.HELD, reason, int(Hold.CORRUPTED_CREDENTIAL)))
 
     # ---- while it runs
 

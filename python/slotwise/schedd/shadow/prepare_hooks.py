@@ -11,7 +11,6 @@ Source: manual, "Job Hooks That Modify and Monitor Execution"; HTCondor 25.14.1 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -21,20 +20,18 @@ from pathlib import Path
 from slotwise.classad import ExprTree
 from slotwise.classad.long_form import sorted_form
 from slotwise.config import Config
-from slotwise.daemon.containment import contained
 from slotwise.daemon.program_trust import fault
 from slotwise.daemon.spawn import program
 from slotwise.execution import child_programs
 from slotwise.execution.hook_output import TO_IDLE, HookOutput, parse_output
 from slotwise.execution.hook_rules import SHADOW_PREPARE, HookRules
 from slotwise.execution.keeper_spec import Identity
-from slotwise.ids import doing_for_run
 from slotwise.model.reason_codes import Hold, Vacate
-from slotwise.schedd.claims.faults.failures import Failures
 from slotwise.schedd.claims.records import Run
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.decision import RunOutcome
 from slotwise.schedd.lifecycle.run_instructions import GiveUp
+from slotwise.schedd.shadow.run_tasks import RunTasks
 from slotwise.schedd.transfer.transfers import Transfers
 from slotwise.schedd.user_files.owner_rights import SCHEDD, account
 
@@ -78,18 +75,16 @@ class PrepareHooks:
     """Runs the hook for runs whose starters have said hello."""
 
     def __init__(
-        self, ads: JobAds, transfers: Transfers, failures: Failures, give_up: Callable[[Run, GiveUp], None]
+        self, ads: JobAds, transfers: Transfers, tasks: RunTasks, give_up: Callable[[Run, GiveUp], None]
     ) -> None:
         """
         :param give_up: ends a run without a word of its starter.
         """
         self._ads = ads
         self._transfers = transfers
-        self._failures = failures
+        self._tasks = tasks
         self._give_up = give_up
         self.rules = HookRules()
-        #: Hooks that run, by run.
-        self._tasks: dict[str, asyncio.Task[None]] = {}
         #: What hooks have printed for runs that are not over.
         self._printed: dict[str, Mapping[str, ExprTree]] = {}
 
@@ -103,37 +98,21 @@ class PrepareHooks:
 
     def begin(self, run: Run, prepared: Callable[[], None]) -> None:
         """Run the hook, if it does not run already; ``prepared`` is called when the job may start."""
-        if run.id not in self._tasks:
-            task = asyncio.get_running_loop().create_task(self._contained(run, prepared))
-            self._tasks[run.id] = task
-            task.add_done_callback(lambda _: self._tasks.pop(run.id, None))
-
-    def runs(self, run: Run) -> bool:
-        """Whether the run's hook runs."""
-        return run.id in self._tasks
+        self._tasks.begin(run, f"its {SHADOW_PREPARE} hook", partial(self._prepare, run, prepared))
 
     def over(self, run: Run) -> None:
-        """The run is over: its hook ends, too."""
+        """The run is over."""
         self._printed.pop(run.id, None)
-        if (task := self._tasks.get(run.id)) is not None and task is not asyncio.current_task():
-            task.cancel()
-
-    async def close(self) -> None:
-        """End all hooks."""
-        for task in (tasks := list(self._tasks.values())):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _keyword(self, run: Run) -> object:
         return self._ads.value(run.job, "HookKeyword")
 
-    async def _contained(self, run: Run, prepared: Callable[[], None]) -> None:
-        with contained(_log, doing_for_run(run.id, f"its {SHADOW_PREPARE} hook"), partial(self._failures.run, run)):
-            if (end := await self._run(run)) is None:
-                prepared()
-                return
-            _log.error("%s: %s (run %s)", run.job.key, end.reason, run.id)
-            self._give_up(run, end)
+    async def _prepare(self, run: Run, prepared: Callable[[], None]) -> None:
+        if (end := await self._run(run)) is None:
+            prepared()
+            return
+        _log.error("%s: %s (run %s)", run.job.key, end.reason, run.id)
+        self._give_up(run, end)
 
     async def _run(self, run: Run) -> GiveUp | None:
         """Run the hook to its end; what ends the run instead of its start."""

@@ -50,6 +50,7 @@ from slotwise.schedd.shadow.interactive_sessions import InteractiveSessions
 from slotwise.schedd.shadow.job_exit import JobExits
 from slotwise.schedd.shadow.live_output import LiveOutput
 from slotwise.schedd.shadow.prepare_hooks import PrepareHooks, refused
+from slotwise.schedd.shadow.run_tasks import RunTasks
 from slotwise.schedd.shadow.starter_stream import StarterCall, StarterStream
 from slotwise.schedd.shadow.usage_reports import bytes_so_far, host_of, slot_properties, usage_attributes
 from slotwise.schedd.storage.committer import Committer
@@ -91,17 +92,20 @@ class Shadows:
         nodes: Nodes,
         hooks: PrepareHooks,
         credentials: CredentialDelivery,
+        preparations: RunTasks,
         give_up: Callable[[Run, do.GiveUp], None],
         make_spool: Callable[[Run], None],
     ) -> None:
         """
         :param activate: activates the claims of runs that are durable.
+        :param preparations: those of hooks and credentials.
         :param give_up: ends a run without a word of its starter.
         :param make_spool: makes the directory in which the nodes of a parallel job may leave files for each other.
         """
         self._nodes = nodes
         self._hooks = hooks
         self._credentials = credentials
+        self._preparations = preparations
         self._give_up = give_up
         self._make_spool = make_spool
         self._queue = queue
@@ -438,7 +442,7 @@ class Shadows:
         if run.over:
             return
         of_nobody = run.node is not None and run.node.gang.is_final and run.state.silence is not None
-        if of_nobody or self._hooks.runs(run) or self._credentials.runs(run):
+        if of_nobody or self._preparations.has(run):
             self._give_up(run, do.GiveUp(RunOutcome.EVICTED, kill.reason, kill.code))
         else:
             self._apply(run, KillRequested(kill))
@@ -527,6 +531,7 @@ class Shadows:
     def over(self, run: Run) -> None:
         """The run is over: its transfers end."""
         self._transfers.run_over(run)
+        self._preparations.over(run)
         self._hooks.over(run)
         self._credentials.over(run)
 
