@@ -153,6 +153,11 @@ TestOneSlot.settings = settings(
 )
 
 
+def _restored(claim: Claim | None, now: float) -> Claim | None:
+    """A claim as it is after a restart of the startd."""
+    return claim if claim is None or claim.fetched else replace(claim, unheard_since=now)
+
+
 def held(p: Point) -> dict[str, object]:
     """Every claim, what it does, and with how much."""
     return {
@@ -225,7 +230,12 @@ class WholeMachine(RuleBasedStateMachine):
     def the_startd_is_killed(self) -> None:
         """And starts again: what the journal has is what there was."""
         before = {
-            record.name: (record.slot.state_activity, record.slot.claim, record.slot.run, record.total)
+            record.name: (
+                record.slot.state_activity,
+                _restored(record.slot.claim, self.p.now),
+                record.slot.run,
+                record.total,
+            )
             for record in self.p.it.slots
             if record.slot.claim
         }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,21 @@ def test_those_of_deleted_pools_are_found_and_removed(tmp_path: Path) -> None:
     (dead / "lease").touch()
     discard(dead)
     assert not dead.exists() and living.exists()
+
+
+def test_one_that_another_daemon_holds_is_kept_though_its_execute_is_not_seen(tmp_path: Path) -> None:
+    """Seen from another mount name space, its EXECUTE is not there."""
+    mine, held = (control_root(tmp_path / name, str(tmp_path / "c")) for name in ("mine", "held"))
+    program = (
+        "import sys; from pathlib import Path; from slotwise.execution.control_dir import Hold\n"
+        "hold = Hold(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program, str(held)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None and other.stdout.readline() == "held\n"
+        assert orphaned(mine) == []
+        other.kill()
+    assert orphaned(mine) == [held]
 
 
 def test_a_directory_with_runs_is_kept(tmp_path: Path) -> None:

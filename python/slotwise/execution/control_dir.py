@@ -12,6 +12,7 @@ ours in it) is ours and closed to other writers, and none is reached through a l
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import stat
@@ -24,6 +25,8 @@ from slotwise.errors import HostError
 _IN_MEMORY = (Path("/run"), Path("/dev/shm"))
 #: File that names the EXECUTE directory whose control files these are.
 _OWNER = "execute"
+#: File that the daemon whose control files these are keeps locked.
+_LOCK = "lock"
 #: Longest path that is read from it, in bytes.
 _PATH_MOST = 4096
 #: Others may pass through (a job reads its ads there), only we may list or write.
@@ -57,6 +60,46 @@ def control_root(
     raise HostError(f"no place for control files: {'; '.join(refusals)}", hint="set SLOTWISE_CONTROL_DIR")
 
 
+class Hold:
+    """What keeps starters of other pools from removing a directory of control files, until its end or this process's.
+
+    They may see no EXECUTE where there is one: in another mount name space (PrivateTmp= of systemd), or while its file
+    system is not mounted. The lock is one of POSIX: keepers and jobs do not inherit it.
+    """
+
+    def __init__(self, root: Path) -> None:
+        """
+        :raises OSError: the file system refuses.
+        """
+        self._descriptor = _open_lock(root, os.O_CREAT)
+        fcntl.lockf(self._descriptor, fcntl.LOCK_EX)
+
+    def end(self) -> None:
+        """Let go; harmless when done twice."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _is_held(root: Path) -> bool:
+    """Whether another process holds the directory."""
+    try:
+        descriptor = _open_lock(root)
+    except OSError:
+        return False
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _open_lock(root: Path, flags: int = 0) -> int:
+    return os.open(root / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | flags, 0o600)
+
+
 def _mark(real: str) -> str:
     return hashlib.sha256(os.fsencode(real)).hexdigest()[:16]
 
@@ -74,7 +117,8 @@ def has_record(run: Path, wanted: str = "") -> bool:
 
 
 def orphaned(root: Path) -> list[Path]:
-    """Control directories beside ``root`` whose EXECUTE is gone: of pools that were deleted, or never went down.
+    """Control directories beside ``root`` that nobody holds and whose EXECUTE is gone: of pools that were deleted, or
+    never went down.
 
     Only those that are ours alone, like ``root``: nobody else could have written what lies in them.
     """
@@ -86,7 +130,7 @@ def orphaned(root: Path) -> list[Path]:
             execute = _read_owner(sibling)
         except OSError:
             continue
-        if execute and not os.path.lexists(execute):
+        if execute and not os.path.lexists(execute) and not _is_held(sibling):
             found.append(sibling)
     return found
 
@@ -103,7 +147,7 @@ def is_private(path: Path) -> bool:
 def discard(root: Path) -> None:
     """Remove the directory of control files if no run is in it."""
     if not list(root.glob("dir_*")):
-        for name in ("lease", "notices", "left", "retries", _OWNER):
+        for name in ("lease", "notices", "left", "retries", _LOCK, _OWNER):
             (root / name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             root.rmdir()

@@ -59,6 +59,8 @@ class Claim(Struct, frozen=True):
     suspended_s: float = 0.0
     #: When it ends at the latest, whatever its schedd says: claims of partitionable slots only.
     ends_at: float | None = None
+    #: When the startd was started again, if the schedd has not called since.
+    unheard_since: float | None = None
     #: A hook fetched the work. Nobody renews such a claim: it has no lease, and ``lease_s`` is the keeper's alone.
     fetched: bool = False
 

@@ -133,6 +133,12 @@ def test_a_claim_that_runs_nothing_is_kept_for_the_call_of_its_schedd_alone(tmp_
     silent.poll()
     assert not silent.has("slot1_1")
     assert silent.place("slot1_2") == "Claimed/Busy"
+    silent.gone("2.0#1")
+    silent.poll(after=29)
+    assert silent.place("slot1_2") == "Claimed/Idle"
+    silent.poll(after=1)
+    silent.poll()
+    assert not silent.has("slot1_2")
     called = restored()
     assert called.it.claims.keep_alive([claim_id, busy], called.now) == []
     called.poll(after=1000)

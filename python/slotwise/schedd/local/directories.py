@@ -32,6 +32,7 @@ class RunDirectories:
         self._work = work
         #: The control directories' parent; None before the first job.
         self.root: Path | None = None
+        self._hold: control_dir.Hold | None = None
         #: LOCAL_UNIV_EXECUTE, once verified; changes take effect with a restart.
         self._execute: Path | None = None
 
@@ -55,7 +56,7 @@ class RunDirectories:
         """
         if self.root is None:
             settings = self._settings()
-            self.root = await self._work.in_thread(partial(_make, settings))
+            self.root, self._hold = await self._work.in_thread(partial(_make, settings))
             self._execute = settings.execute
         assert self.root is not None
         return self.root
@@ -85,9 +86,11 @@ class RunDirectories:
         if self.root is not None:
             with root_files():
                 control_dir.discard(self.root)
+        if self._hold is not None:
+            self._hold.end()
 
 
-def _make(settings: LocalSettings) -> Path:
+def _make(settings: LocalSettings) -> tuple[Path, control_dir.Hold]:
     with contextlib.suppress(FileExistsError):
         settings.execute.mkdir(parents=True)
         settings.execute.chmod(0o755)  # jobs read their ads there, whatever the daemon's umask
@@ -97,7 +100,8 @@ def _make(settings: LocalSettings) -> Path:
             f"{settings.execute} is not a directory of the schedd's that nobody else may write",
             hint="give LOCAL_UNIV_EXECUTE one of its own",
         )
-    return control_dir.control_root(settings.execute, settings.control)
+    root = control_dir.control_root(settings.execute, settings.control)
+    return root, control_dir.Hold(root)
 
 
 def _lay_out(place: RunPlace, universe: int, who: Identity, ad: str, spec: KeeperSpec) -> None:

@@ -1,9 +1,9 @@
 """Restores the claims of a previous startd on the same host.
 
 Slots of the layout get their claims back; dynamic slots are made again out of what their partitionable slots have. A
-claim whose slot no longer exists, or no longer fits, is given up. The starter reports afterwards what runs. A claim
-that runs nothing is kept for its schedd's call alone, as the schedd may have given it back while no startd, or one that
-could not write it down, was there.
+claim whose slot no longer exists, or no longer fits, is given up. The starter reports afterwards what runs. Schedds
+call for their claims; one that does not may have given them back while no startd, or one that could not write it down,
+was there (:meth:`slotwise.startd.slot.states.Slot.lease_ends`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from slotwise.classad import ClassAd
 from slotwise.errors import InvariantError
-from slotwise.model.claim import Claim
 from slotwise.model.slot import SlotKind, VacateCode
 from slotwise.startd.host.claim_ids import ClaimIds
 from slotwise.startd.host.hook_notices import HookNotices
@@ -27,10 +26,6 @@ from slotwise.startd.records.slot_record import Activation, FetchedWork, Job, Sl
 from slotwise.startd.slot.states import Cause, Claimed, Owner, Preempting, Slot, Waiting
 
 Unpack = Callable[[bytes], list[ClassAd]]
-
-#: Seconds that a schedd has to call a startd that was started again, before claims without a job are given up. It finds
-#: the startd within a few seconds, and what it loses is only a claim.
-UNHEARD_S = 30.0
 
 _NO_SLOT = Cause(VacateCode.CLAIM_NOT_FOUND, "the slot that had the work is there no longer", tell_schedd=False)
 
@@ -141,7 +136,7 @@ class Restoration:
         return child
 
     def _restore_claim(self, record: SlotRecord, saved: SavedSlot, state: Claimed | Preempting) -> None:
-        claim = state.claim if state.run is not None else _kept_for_a_call(state.claim, self._now)
+        claim = state.claim if state.claim.fetched else replace(state.claim, unheard_since=self._now)
         state = replace(state, claim=claim, waiting=self._work_that_waits(record, saved, state))
         record.slot = Slot(
             saved.name, record.kind, state, saved.entered_state, saved.entered_activity,
@@ -180,8 +175,3 @@ class Restoration:
             return None
         found = self._unpack(pack)
         return Job.of(pack, found[0], None, self._now) if found else None
-
-
-def _kept_for_a_call(claim: Claim, now: float) -> Claim:
-    """The claim with a lease that ends :data:`UNHEARD_S` from now, or earlier if it does so anyway."""
-    return replace(claim, last_alive=min(claim.last_alive, now + UNHEARD_S - claim.lease_s))

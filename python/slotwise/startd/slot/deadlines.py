@@ -66,7 +66,8 @@ def _state(state: SlotState, by_s: float) -> SlotState:
 
 def _claim(claim: Claim, by_s: float) -> Claim:
     ends_at = None if claim.ends_at is None else claim.ends_at + by_s
-    return replace(claim, last_alive=claim.last_alive + by_s, ends_at=ends_at)
+    unheard_since = None if claim.unheard_since is None else claim.unheard_since + by_s
+    return replace(claim, last_alive=claim.last_alive + by_s, ends_at=ends_at, unheard_since=unheard_since)
 
 
 def _run(run: Run, by_s: float) -> Run:

@@ -70,7 +70,7 @@ def next_timer(slot: Slot, policy: ev.PolicyEval, now: float) -> float | None:
         doing = state.doing
         times.append(doing.hard_kill_at if isinstance(doing, Vacating) else doing.again_at)
     elif isinstance(state, Claimed):
-        times.append(state.claim.lease_ends())
+        times.append(slot.lease_ends(state.claim))
         if state.ending:
             times.append(state.ending.hard_kill_at)
         if isinstance(state.doing, Retiring):

@@ -293,7 +293,7 @@ def _release(ctx: TransitionContext, event: ev.Released) -> None:
 def _alive(ctx: TransitionContext, _: ev.KeptAlive) -> None:
     state = ctx.slot.state
     if isinstance(state, Claimed):
-        ctx.enter(replace(state, claim=replace(state.claim, last_alive=ctx.now)))
+        ctx.enter(replace(state, claim=replace(state.claim, last_alive=ctx.now, unheard_since=None)))
 
 
 def _suspend(ctx: TransitionContext, _: ev.SuspendCommanded) -> None:

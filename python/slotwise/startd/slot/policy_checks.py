@@ -141,7 +141,7 @@ def _nothing(ctx: TransitionContext) -> bool:
 def _claimed(ctx: TransitionContext) -> bool:
     state = ctx.slot.state
     assert isinstance(state, Claimed)
-    if ctx.now >= state.claim.lease_ends():
+    if ctx.now >= ctx.slot.lease_ends(state.claim):
         timed = state.claim.ends_at is not None and ctx.now >= state.claim.ends_at
         ctx.preempt(TIME_OVER if timed else LEASE_OVER)
         return not isinstance(state.doing, Cleaning)

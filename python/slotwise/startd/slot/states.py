@@ -15,6 +15,11 @@ from slotwise.model.claim import Claim, Run
 from slotwise.model.slot import Activity, BrokenCode, SlotKind, State
 from slotwise.model.transition_table import Move, MoveTable
 
+#: Seconds that a schedd has to call a startd that was started again, before claims without a job are given up. It finds
+#: the startd within a few seconds, and what it loses is only a claim.
+UNHEARD_S = 30.0
+
+
 # ---------------------------------------------------------------------------------------------- activities with data
 
 
@@ -298,6 +303,13 @@ class Slot(Struct, frozen=True):
     def run(self) -> Run | None:
         """The job there is, if any."""
         return self.state.run if isinstance(self.state, Claimed | Preempting) else None
+
+    def lease_ends(self, claim: Claim) -> float:
+        """When the lease of its claim runs out. After a restart of the startd, a claim that runs nothing lasts for
+        :data:`UNHEARD_S` at most unless its schedd calls."""
+        if claim.unheard_since is None or self.run is not None:
+            return claim.lease_ends()
+        return min(claim.lease_ends(), max(claim.unheard_since, self.entered_activity) + UNHEARD_S)
 
     def time_in(self, now: float) -> dict[tuple[State, Activity], float]:
         """Seconds spent in each state and activity, the present stay included."""

@@ -212,7 +212,7 @@ class TransitionContext:
             machine_vacate_s=self.policy.machine_vacate_s,
             accepted_while_draining=self.slot.draining is not None,
         ).resumed(self.now)
-        claim = replace(state.claim, activations=state.claim.activations + 1, last_alive=self.now)
+        claim = replace(state.claim, activations=state.claim.activations + 1, last_alive=self.now, unheard_since=None)
         self.enter(replace(state, claim=claim, doing=Busy(started), ending=None))
         counters = self.slot.counters
         self.slot = replace(self.slot, counters=replace(counters, job_starts=counters.job_starts + 1))

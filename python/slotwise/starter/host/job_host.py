@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from slotwise import ids
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
-from slotwise.execution.control_dir import control_root, discard
+from slotwise.execution.control_dir import Hold, control_root, discard
 from slotwise.execution.exit_status import End, Kill
 from slotwise.execution.job_view import read_slot
 from slotwise.execution.launcher import Launcher
@@ -53,6 +53,7 @@ class JobHost:
         own_address: str,
     ) -> None:
         self.control = control_root(settings.execute, settings.control)
+        self._hold = Hold(self.control)
         self.startd = StartdOutbox()
         self.machine = Machine(settings, enforcement, self.control, self.startd)
         self.disks = ScratchDisks(settings, volumes)
@@ -88,6 +89,7 @@ class JobHost:
         await self._launcher.stop()
         await asyncio.gather(*(run.settle() for run in list(self.runs.values()) if run.state.phase is Phase.GONE))
         discard(self.control)
+        self._hold.end()
         if not self.runs:
             for problem in await asyncio.get_running_loop().run_in_executor(None, self.disks.volumes.close):
                 _log.error("could not remove volume group: %s", problem)
