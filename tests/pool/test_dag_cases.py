@@ -30,7 +30,6 @@ def played(request: pytest.FixtureRequest) -> Iterator[Mapping[str, Future[dict[
         yield {case["name"]: threads.submit(Player(pool, case).play) for case in CASES if case["name"] in asked}
 
 
-
 @pytest.mark.parametrize("case", [case["name"] for case in CASES])
 def test_a_dag_leaves_behind_what_it_leaves_in_htcondor(
     case: str, played: Mapping[str, Future[dict[str, Any]]]

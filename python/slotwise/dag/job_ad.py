@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 
+from slotwise.classad import ExprTree
 from slotwise.client import Schedd
 from slotwise.dag import run_texts
+from slotwise.dag.cycle_times import CycleTimes
 from slotwise.dag.running import Running
 from slotwise.errors import SlotwiseError
 
@@ -14,8 +16,8 @@ class JobAd:
     """That of one run. Updates are at least DAGMAN_QUEUE_UPDATE_INTERVAL apart, unless they are urgent. The first one
     is before any submitted job is in the nodes log, and has the next one follow as soon as that was looked at."""
 
-    def __init__(self, dag: Running, schedd: Schedd) -> None:
-        self._dag, self._schedd = dag, schedd
+    def __init__(self, dag: Running, schedd: Schedd, times: CycleTimes) -> None:
+        self._dag, self._schedd, self._times = dag, schedd, times
         self._told: dict[str, int] = {}
         self._at = 0.0
 
@@ -50,6 +52,7 @@ class JobAd:
                 "JobBatchId": f"{plan.cluster}.0",
             }  # fmt: skip
         values["DAG_AdUpdateTime"] = int(time.time())
+        values["DAG_Stats"] = ExprTree(self._times.text())
         try:
             self._schedd.edit(f"{self._dag.plan.cluster}.0", values)  # type: ignore[arg-type]
             self._told = made
