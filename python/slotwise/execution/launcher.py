@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import slotwise
@@ -46,8 +46,8 @@ sys.path.insert(0, sys.argv[1])
 module, function = sys.argv[2].split(":")
 getattr(import_module(module), function)(int(sys.argv[-1]))
 """
-#: Bytes of it that a fork shows its command line in.
-_SHOWN = 4096
+#: Bytes in which a fork shows its command line, and its environment.
+_SHOWN = 8192
 #: A warm zygote that has forked nothing for so long ends.
 _IDLE_S = 600.0
 
@@ -56,10 +56,11 @@ Notice = Callable[[str, str], None]
 
 class _Zygote:
     """A zygote: its process, its socket, and those who wait for its answers. ``words``: what it is started with, before
-    the number of its descriptor."""
+    the number of its descriptor; ``environment``: what it has beside PATH."""
 
-    def __init__(self, words: Sequence[str]) -> None:
+    def __init__(self, words: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         self._words = words
+        self._environment = {"PATH": "/usr/bin:/bin", **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
         self._waiting: deque[asyncio.Future[int]] = deque()
@@ -84,7 +85,7 @@ class _Zygote:
             pass_fds=[theirs.fileno()],
             start_new_session=True,
             cwd="/",
-            env={"PATH": "/usr/bin:/bin"},
+            env=self._environment,
         )
         theirs.close()
         self._socket = ours
@@ -177,8 +178,9 @@ class Launcher:
         if loaded:
             package = str(Path(slotwise.__file__).parent.parent)
             # Room for the command line and the environment that its forks show.
-            words = [sys.executable, "-X", "utf8", "-I", "-c", _WARM, package, loaded, " " * _SHOWN]
-            self._warm = _Zygote(words)
+            room = " " * _SHOWN
+            words = [sys.executable, "-X", "utf8", "-I", "-c", _WARM, package, loaded, room]
+            self._warm = _Zygote(words, {"ROOM": room})
         self._idle: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
