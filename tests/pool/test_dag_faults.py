@@ -206,3 +206,13 @@ def test_splices_without_end_are_refused_and_told(place: Place) -> None:
         assert done.returncode == 1
         assert told in done.stderr, done.stderr
         assert len(done.stderr) < 100_000
+
+
+def test_a_dag_that_aborts_with_a_high_status_is_over(place: Place) -> None:
+    fails = TRUE.replace("/bin/true", "/bin/false")
+    place.write(x_dag="JOB A a.sub\nABORT-DAG-ON A 1 RETURN 7\n", a_sub=fails)
+    cluster = place.submit("x.dag")
+    place.ended()
+    assert place.past(cluster, "ExitCode", "JobStatus") == ["7", "4"]
+    assert place.text("x.dag.dagman.out").count("STARTING UP") == 1
+    assert place.submissions() == ["A"]

@@ -131,10 +131,14 @@ class Runner:
             self._follow(Effects(), followed)
         now = time.monotonic()
         for part in (self._scripts, self._submissions, self._provisioner):
-            if self._exit is None and (effects := part.go_on(now)):
+            if self._exit is not None:
+                break
+            begun = time.monotonic()
+            effects = part.go_on(now)
+            if part is self._submissions:
+                self._times.add("Submit", time.monotonic() - begun)
+            if effects:
                 busy = True
-                if part is self._submissions:
-                    self._times.add("Submit", time.monotonic() - now)
                 self._follow(effects, followed)
         if self._settings.limits_submits and now >= self._interval_at and self._exit is None:
             self._interval_at = now + self._settings.scan_s
@@ -276,7 +280,7 @@ class Runner:
     def _finish(self, exit_status: int, status: int) -> None:
         self._exit = exit_status
         self._files.write_last(exit_status, status)
-        self._ad.tell(time.monotonic(), ended_well=exit_status == 0)
+        self._ad.tell(time.monotonic(), exit_status=exit_status)
         self._jobstate.internal(f"DAGMAN_FINISHED {exit_status}")
         if status == DagStatus.CYCLE:
             self._log.write("ERROR: DAG finished but not all nodes are complete -- checking for a cycle...")
