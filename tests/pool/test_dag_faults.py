@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +14,10 @@ from slotwise.cli.host import condor_names
 from slotwise.dag.runner import RESTART
 from slotwise.execution.dagman import PROGRAM
 
+from tests.support import host
 from tests.support.dags import TRUE, Place, place_on, pool_of_a_user
 from tests.support.pool import Pool
+from tests.support.small_disk import small_disk
 from tests.support.waiting import LIMIT_S, block_until
 
 
@@ -153,3 +156,63 @@ def test_a_runner_whose_schedd_is_away_waits_for_it(tmp_path: Path) -> None:
             assert runner.wait(LIMIT_S) == RESTART
         finally:
             runner.kill()
+
+
+@host.needs(host.loop_mounts)
+def test_a_full_disk_below_the_nodes_log_makes_the_dag_wait_and_loses_nothing() -> None:
+    with small_disk(20) as disk, pool_of_a_user() as pool:
+        work = disk.at / "work"
+        work.mkdir()
+        shutil.chown(work, pool.root.owner(), pool.root.group())
+        place, elsewhere = Place(pool, work), place_on(pool)
+        waits = f"#!/bin/sh\necho > {elsewhere.work}/begun\nuntil test -e {elsewhere.work}/go; do sleep 0.1; done\n"
+        # Their entries are longer than what is left of the log's last block.
+        names = [f"N{number}" for number in range(100)]
+        many = "".join(f"JOB {name} a.sub NOOP\n" for name in names)
+        place.write(
+            x_dag=f"JOB A a.sub\nSCRIPT POST A post.sh\n{many}JOB B a.sub\nPARENT A CHILD {' '.join(names)} B\n",
+            a_sub=TRUE,
+            post_sh=waits,
+        )
+        place.submit("-outfile_dir", str(elsewhere.work), "x.dag")
+        elsewhere.until("the POST script runs", "begun", "")
+        pool.until("so it has", (elsewhere.work / "begun").exists)
+        disk.fill()
+        elsewhere.write(go="")
+        elsewhere.until("the runner tells of it", "x.dag.dagman.out", "No space left on device; waiting for room")
+        disk.make_room()
+        place.ended()
+        assert "EXITING WITH STATUS 0" in elsewhere.text("x.dag.dagman.out")
+        assert sorted(place.submissions()) == sorted(["A", "B", *names])
+        assert len(re.findall(r"^016 ", place.text("x.dag.nodes.log"), re.M)) == 1
+
+
+def test_a_dag_file_that_is_too_large_is_refused_and_told(place: Place) -> None:
+    with (place.work / "x.dag").open("w") as file:
+        file.truncate((1 << 30) + 1)
+    for command in (("dag", "check"), ("dag", "submit"), ("condor_submit_dag",)):
+        done = place.pool.run(*command, "x.dag", cwd=place.work, check=False)
+        assert done.returncode == 1
+        assert "x.dag" in done.stderr and "larger than all files of a DAG may be" in done.stderr, done.stderr
+    assert not (place.work / "x.dag.dagman.log").exists()
+
+
+def test_splices_without_end_are_refused_and_told(place: Place) -> None:
+    for number in range(600):
+        (place.work / f"s{number}.dag").write_text(f"SPLICE S s{number + 1}.dag\n")
+    place.write(x_dag="SPLICE S s0.dag\n", self_dag="SPLICE S self.dag\n")
+    for name, told in (("x.dag", "500"), ("self.dag", "self.dag")):
+        done = place.pool.run("dag", "submit", name, cwd=place.work, check=False)
+        assert done.returncode == 1
+        assert told in done.stderr, done.stderr
+        assert len(done.stderr) < 100_000
+
+
+def test_a_dag_that_aborts_with_a_high_status_is_over(place: Place) -> None:
+    fails = TRUE.replace("/bin/true", "/bin/false")
+    place.write(x_dag="JOB A a.sub\nABORT-DAG-ON A 1 RETURN 7\n", a_sub=fails)
+    cluster = place.submit("x.dag")
+    place.ended()
+    assert place.past(cluster, "ExitCode", "JobStatus") == ["7", "4"]
+    assert place.text("x.dag.dagman.out").count("STARTING UP") == 1
+    assert place.submissions() == ["A"]

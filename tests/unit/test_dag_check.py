@@ -100,3 +100,22 @@ def test_files_that_two_nodes_write_are_doubtful(tmp_path: Path) -> None:
         f"WARNING: x.dag:2 nodes A, B write the same file out.1 {remedy}",
         f"WARNING: x.dag:8 nodes D, E and 1 more write the same file result {remedy}",
     ]
+
+
+def test_knobs_that_no_runner_follows_are_told_before_the_dag_is_submitted(tmp_path: Path) -> None:
+    (tmp_path / "x.dag").write_text("JOB A a.sub NOOP\nCONFIG x.cfg\n")
+    (tmp_path / "x.cfg").write_text(
+        "DAGMAN_MAX_JOBS_SUBMITTED = 3\nDAGMAN_SUBMIT_DELAY = 5\nDAGMAN_SUBMIT_DELAYS = 0\nNEGOTIATOR_INTERVAL = 7\n"
+    )
+    status, _, told = check(tmp_path, "x.dag")
+    assert status == 0
+    assert told == [
+        f"WARNING: {tmp_path}/x.cfg:2 DAGMAN_SUBMIT_DELAY delays no submission (write DAGMAN_MAX_SUBMITS_PER_INTERVAL)",
+        f"WARNING: {tmp_path}/x.cfg:3 there is no knob DAGMAN_SUBMIT_DELAYS (did you mean DAGMAN_SUBMIT_DELAY?)",
+        f"WARNING: {tmp_path}/x.cfg:4 NEGOTIATOR_INTERVAL has no effect in the CONFIG file of a DAG "
+        "(the administrator's configuration has what is not about DAGs)",
+    ]
+    (tmp_path / "x.cfg").write_text("DAGMAN_USE_OLD_FILE_PARSER = True\n")
+    status, _, told = check(tmp_path, "x.dag")
+    assert status == 1
+    assert "DAGMAN_USE_OLD_FILE_PARSER = True is not followed yet" in told[1], told

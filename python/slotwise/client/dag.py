@@ -302,16 +302,9 @@ class DagJob(Struct, frozen=True):
         view = self._view()
         if not view.is_running:
             raise UsageError(f"{self.path} is not running", hint=f"`slotwise dag {do}` edits its rescue file")
-        for name in nodes:
-            if refused := view.run.refusal(do, view.number(name)):
-                raise UsageError(f"node {name}: {refused}")
-        control.need_ours(view.place)
-        given = orders.new(view.place.cluster, orders.Do(do), nodes)
-        log = view.place.nodes_log(view.settings.nodes_log)
-        answers = control.give(view.place, given, log)
-        for one in given:
-            if refused := answers.get(one.id, "the runner has not answered yet; its order stands"):
-                raise UsageError(f"node {one.node}: {refused}")
+        for name, why in control.order(view, orders.Do(do), [view.number(name) for name in nodes]).items():
+            if why:
+                raise UsageError(f"node {name}: {why}")
 
 
 def _option(word: str, value: int | None) -> str:

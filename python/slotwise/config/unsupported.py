@@ -53,6 +53,7 @@ class Rule(Struct, frozen=True):
 
 
 _FALSE = ("false", "f", "0", "no")
+_TRUE = ("true", "t", "yes", "1")
 _LEVEL_NAMES = (
     "READ", "WRITE", "DAEMON", "ADMINISTRATOR", "NEGOTIATOR", "CONFIG", "OWNER", "CLIENT", "DEFAULT", "SOAP",
     "ADVERTISE_MASTER", "ADVERTISE_SCHEDD", "ADVERTISE_STARTD",
@@ -160,7 +161,24 @@ RULES: tuple[Rule, ...] = (
     _service("GANGLIA(?!_LIB).*|METRICD.*|PROMETHEUS_.*|MAX_(GANGLIAD|METRICD)_LOG|MONITOR_(COLLECTOR|MULTIPLE).*", "exports no metrics"),
     _service("ADSTASH_.*|PLACEMENTD.*", "has no effect: there is no such daemon"),
     _service("(HPC_)?ANNEX_.*", "has no effect: there is no annex"),
-    _none("DAGMAN_(?!(USE_DIRECT_SUBMIT|CONDOR_(SUBMIT|RM)_EXE|MUNGE_NODE_NAMES|ALLOW_ANY_NODE_NAME_CHARACTERS|USE_JOIN_NODES|DEFAULT_APPEND_VARS|USE_STRICT|AUTO_RESCUE|MAX_RESCUE_NUM|INSERT_SUB_FILE|ON_EXIT_REMOVE|MANAGER_JOB_APPEND_GETENV|MAX_JOBS_IDLE|MAX_JOBS_SUBMITTED|MAX_PRE_SCRIPTS|MAX_POST_SCRIPTS|MAX_HOLD_SCRIPTS|MAX_SUBMIT_ATTEMPTS|MAX_JOB_HOLDS|HOLD_CLAIM_TIME|DEFAULT_PRIORITY|DISABLE_ADMIN_THROTTLE_LIMITING|STARTUP_CYCLE_DETECT|SUBMIT_DEPTH_FIRST|ALWAYS_RUN_POST|RETRY_NODE_FIRST|NODE_JOB_FAILURE_TOLERANCE|REMOVE_JOB_LIST_ON_FAILURE|REMOVE_NODE_JOBS|RESET_RETRIES_UPON_RESCUE|USER_LOG_SCAN_INTERVAL|QUEUE_UPDATE_INTERVAL|SUPPRESS_JOB_LOGS|NODE_RECORD_INFO|INHERIT_ATTRS|INHERIT_ATTRS_PREFIX|DEFAULT_NODE_LOG)$).*|MAX_DAGMAN_LOG", "is for HTCondor's condor_dagman, which reads it itself"),
+    _policy("DAGMAN_GENERATE_SUBDAG_SUBMITS", "has the runner refuse the DAG: it always writes the descriptions of sub-DAGs", "leave it out, or run HTCondor's own with -dagman PATH", off=_TRUE),
+    _policy("DAGMAN_USE_OLD_FILE_PARSER", "has the runner refuse the DAG: there is one parser", "leave it out, or run HTCondor's own with -dagman PATH"),
+    _policy("DAGMAN_SUBMIT_DELAY", "delays no submission", "write DAGMAN_MAX_SUBMITS_PER_INTERVAL", off=("0",)),
+    _policy("DAGMAN_ABORT_DUPLICATES", "lets no second runner run a DAG beside the first", off=_TRUE),
+    _policy("DAGMAN_RETRY_SUBMIT_FIRST", "has no effect: of nodes of one priority that which was refused is submitted first again", off=_TRUE),
+    _policy("DAGMAN_ALLOW_EVENTS", "has no effect: entries of the nodes log that do not fit a node's state change nothing", off=()),
+    _policy("DAGMAN_REMOVE_JOBS_AFTER_LIMIT_CHANGE", "removes no job: the limits of a DAG that runs do not change"),
+    _policy("DAGMAN_WRITE_PARTIAL_RESCUE", "writes no whole rescue file, as in HTCondor: they are partial", off=_TRUE),
+    _service("DAGMAN_CONFIG_FILE", "is read by no runner", "write CONFIG in the DAG file, or submit with -config", off=()),
+    _service("DAGMAN_(VERBOSITY|DEBUG)", "has no effect: X.dagman.out has the lines that monitors read", off=()),
+    _service("DAGMAN_REPORT_GRAPH_METRICS", "reports nothing", "see `slotwise dag graph`"),
+    _service("DAGMAN_(PENDING_REPORT|PRINT_JOB_TABLE)_INTERVAL", "has no effect: X.dagman.out has no reports of nodes that wait", "see `slotwise dag status` and `slotwise dag why`", off=("0",)),
+    _service("DAGMAN_CHECK_QUEUE_INTERVAL", "has no effect: a runner believes the nodes log, which the schedd writes", off=("0",)),
+    _service("DAGMAN_METRICS_FILE_VERSION", "has no effect: it is 2", off=("2",)),
+    _service("DAGMAN_LOG_ON_NFS_IS_ERROR", "refuses no log"),
+    _service("DAGMAN_PRODUCE_JOB_CREDENTIALS", "has no effect: nodes use the credentials that are stored", off=_TRUE),
+    _service("MAX_DAGMAN_LOG", "bounds no log: X.dagman.out grows", off=("0",)),
+    _none("DAGMAN_(ABORT_ON_SCARY_SUBMIT|AGGRESSIVE_SUBMIT|AVOID_SLASH_TMP|DEBUG_CACHE_(ENABLE|SIZE)|DEBUG_PARSE_TIMING|DISABLE_PORT|REMOVE_TEMP_SUBMIT_FILES|USE_SHARED_PORT)", "is for HTCondor's condor_dagman, which reads it itself"),
     _service("KBDD(_.*)?|MAX_KBDD_LOG", "has no effect: the startd watches the keyboard itself"),
     _service("STARTD_REBOOT_COMMAND", "runs no script"),
     _service("ENABLE_HTTP_PUBLIC_FILES|HTTP_PUBLIC_FILES_.*", "publishes no files"),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slotwise.client.event_log import EventLog
 from slotwise.dag import locate, orders, run_settings
@@ -13,10 +14,15 @@ from slotwise.dag.node_log import NodeLog
 from slotwise.dag.orders import Do, Order
 from slotwise.errors import HostError, NotFoundError, SlotwiseError, UsageError
 
+if TYPE_CHECKING:
+    from slotwise.dag.replay import View
+
 #: How long answers of a runner are waited for, in seconds.
 PATIENCE_S = 20.0
 #: The number of an order's entry in the nodes log.
 _GENERIC = 8
+_UNANSWERED = "the runner has not answered yet; its order stands"
+_LATER = "nothing runs the DAG now; the order is carried out when its job runs again"
 
 
 def halt(place: Place, reason: str = "") -> None:
@@ -48,7 +54,7 @@ def resume(place: Place, env: Mapping[str, str], home: Path | None) -> None:
     settings = run_settings.settings(place.options, str(place.directory), admin, knobs)
     log = place.nodes_log(settings.nodes_log)
     (given,) = orders.new(place.cluster, Do.RESUME)
-    answer = give(place, [given], log).get(given.id, "its runner has not answered yet; the order stands")
+    answer = give(place, [given], log).get(given.id, _UNANSWERED)
     if answer:
         raise UsageError(f"{place.primary} was not resumed: {answer}")
 
@@ -68,6 +74,36 @@ def need_ours(place: Place) -> None:
             "HTCondor's condor_dagman runs it, which takes no orders from here",
             hint=f"`slotwise rm {place.cluster or 'ID'}` ends it; submitted again it goes on from its rescue file",
         )
+
+
+class NodesRefusedError(UsageError):
+    """An order that some of its nodes cannot follow; none has been given it.
+
+    :ivar refused: why, by the node's name.
+    """
+
+    def __init__(self, refused: Mapping[str, str]) -> None:
+        super().__init__("; ".join(f"node {name}: {why}" for name, why in refused.items()))
+        self.refused = dict(refused)
+
+
+def order(view: View, do: Do, numbers: Sequence[int]) -> dict[str, str]:
+    """Order something of nodes of a DAG that has not ended, and wait for what becomes of it while a runner is there.
+
+    :returns: by the node's name why it was not carried out; "" if it was.
+    :raises NodesRefusedError: some nodes cannot follow it.
+    :raises UsageError: HTCondor's condor_dagman runs the DAG.
+    """
+    need_ours(view.place)
+    names = [view.run.name(number) for number in numbers]
+    if refused := {
+        name: why for name, number in zip(names, numbers, strict=True) if (why := view.run.refusal(do, number))
+    }:
+        raise NodesRefusedError(refused)
+    given = orders.new(view.place.cluster, do, names)
+    log = view.place.nodes_log(view.settings.nodes_log)
+    answers = give(view.place, given, log, PATIENCE_S if view.is_running else 0.0)
+    return {one.node: answers.get(one.id, _UNANSWERED if view.is_running else _LATER) for one in given}
 
 
 def give(place: Place, given: Iterable[Order], log: Path, patience_s: float = PATIENCE_S) -> dict[str, str]:
@@ -92,4 +128,4 @@ def give(place: Place, given: Iterable[Order], log: Path, patience_s: float = PA
     return {key: entries.orders[key] for key in ids if key in entries.orders}
 
 
-__all__ = ["PATIENCE_S", "give", "halt", "need_ours", "resume"]
+__all__ = ["PATIENCE_S", "NodesRefusedError", "give", "halt", "need_ours", "order", "resume"]

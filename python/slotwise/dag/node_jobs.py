@@ -26,6 +26,7 @@ class DagFacts(Struct, frozen=True):
     :ivar inherited: attributes of the DAG's job that its nodes' jobs get.
     :ivar suppresses_logs: DAGMAN_SUPPRESS_JOB_LOGS.
     :ivar records_retry: DAGMAN_NODE_RECORD_INFO has Retry.
+    :ivar machine_attrs: DAGMAN_RECORD_MACHINE_ATTRS.
     """
 
     cluster: int
@@ -38,6 +39,7 @@ class DagFacts(Struct, frozen=True):
     inherited: Mapping[str, str] = {}
     suppresses_logs: bool = False
     records_retry: bool = False
+    machine_attrs: Sequence[str] = ()
 
 
 class NodeFacts(Struct, frozen=True):
@@ -63,6 +65,9 @@ def before(dag: DagFacts, node: NodeFacts) -> list[str]:
     }  # fmt: skip
     if node.parents:
         macros["DAG_PARENT_NAMES"] = ",".join(node.parents)
+    if dag.machine_attrs:
+        macros["job_machine_attrs"] = ",".join(dag.machine_attrs)
+        macros["job_ad_information_attrs"] = ",".join(f"MachineAttr{name}0" for name in dag.machine_attrs)
     made = [f"{name} = {value}" for name, value in macros.items()]
     return made + _vars(node, appended=False)
 

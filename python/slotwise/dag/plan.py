@@ -22,7 +22,6 @@ class Plan(Struct, frozen=True):
     :ivar was_halted: and that one was halted.
     :ivar owner: whose job it is.
     :ivar node: the node of the parent that it is; "" for none.
-    :ivar silent: no mail about its jobs.
     :ivar inherited: attributes that its jobs get.
     :ivar submit_dag: the program that writes submit descriptions of sub-DAGs, and the options that it is given.
     :ivar force: sub-DAGs begin anew, too.
@@ -39,7 +38,6 @@ class Plan(Struct, frozen=True):
     was_halted: bool = False
     owner: str = ""
     node: str = ""
-    silent: bool = False
     inherited: dict[str, str] = {}
     submit_dag: str = "condor_submit_dag"
     handed_on: tuple[str, ...] = ()

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from slotwise.config import Config, load
+from slotwise.config import Config, check, load
+from slotwise.config.problem import WARNING, Problem
 from slotwise.config.view import DEFAULT
 from slotwise.dag.reading import ReadOptions
 from slotwise.dag.run_options import RunOptions
@@ -25,11 +26,14 @@ KNOBS = (
     "DAGMAN_USER_LOG_SCAN_INTERVAL", "DAGMAN_QUEUE_UPDATE_INTERVAL", "DAGMAN_SUPPRESS_JOB_LOGS",
     "DAGMAN_NODE_RECORD_INFO", "DAGMAN_MAX_SUBMITS_PER_INTERVAL", "DAGMAN_PUT_FAILED_JOBS_ON_HOLD",
     "DAGMAN_PROHIBIT_MULTI_JOBS", "DAGMAN_INHERIT_ATTRS", "DAGMAN_INHERIT_ATTRS_PREFIX", "DAGMAN_DEFAULT_NODE_LOG",
+    "DAGMAN_SUPPRESS_NOTIFICATION", "DAGMAN_RECORD_MACHINE_ATTRS",
 )  # fmt: skip
 #: Knobs that would change what a DAG does, and that the runner does not follow yet: what they must be.
 _REFUSED: Mapping[str, bool] = {
     "DAGMAN_GENERATE_SUBDAG_SUBMITS": True, "DAGMAN_USE_OLD_FILE_PARSER": False,
 }  # fmt: skip
+#: The code of a doubt about a knob in a CONFIG file.
+NOT_OF_DAGS = "config-not-of-dags"
 #: A limit only where it is set: its default makes up for a runner that looks every few seconds.
 _SUBMITS = "DAGMAN_MAX_SUBMITS_PER_INTERVAL"
 #: Throttles: the option's field, the knob, and the rule that it sets.
@@ -50,6 +54,8 @@ class RunSettings(Struct, frozen=True):
     :ivar limits_submits: not more than so many nodes (rules) are submitted in each ``scan_s``.
     :ivar shown_submits: DAGMan_MaxSubmitsPerInterval of the DAG's job.
     :ivar prohibits_many: DAGMAN_PROHIBIT_MULTI_JOBS.
+    :ivar silent: no mail about its jobs.
+    :ivar machine_attrs: attributes of their slots that jobs, and the log of their ends, get.
     :ivar update_s: the least time between two updates of the DAG's job's ad, seconds.
     """
 
@@ -70,6 +76,8 @@ class RunSettings(Struct, frozen=True):
     records_retry: bool
     inherited: tuple[str, ...]
     inherited_prefix: str
+    silent: bool
+    machine_attrs: tuple[str, ...]
     nodes_log: str
 
 
@@ -94,6 +102,24 @@ def unfollowed(knobs: Config) -> Iterator[str]:
             yield f"{name} = {not must} is not followed yet: leave it out, or run HTCondor's own with -dagman PATH"
 
 
+def doubts(own: Path) -> Iterator[Problem]:
+    """What a DAG's CONFIG file says that its runner does not do: knobs that are none, or are not of DAGs.
+
+    :raises ConfigError: the file is rejected.
+    """
+    config = load(own, env={}, home=None)
+    written = {name.upper(): origin for name, _, origin in config.settings() if origin.file == str(own)}
+    told = [problem for problem in check(config, notes=True) if problem.name.upper() in written]
+    for name, origin in written.items():
+        mine = [problem for problem in told if problem.name.upper() == name]
+        yield from mine
+        if not mine and name not in (*KNOBS, *_REFUSED):
+            yield Problem(
+                WARNING, NOT_OF_DAGS, name, f"{name} has no effect in the CONFIG file of a DAG", origin,
+                "the administrator's configuration has what is not about DAGs",
+            )  # fmt: skip
+
+
 def settings(options: RunOptions, directory: str, admin: Config, knobs: Config) -> RunSettings:
     """All of it.
 
@@ -112,7 +138,7 @@ def settings(options: RunOptions, directory: str, admin: Config, knobs: Config) 
     rules["max_submits"] = max(0, submits) if knobs.origin(_SUBMITS) not in (None, DEFAULT) else 0
     if limited and admin.origin(_SUBMITS) not in (None, DEFAULT) and (most := max(0, admin.get_int(_SUBMITS))):
         rules["max_submits"] = min(rules["max_submits"] or most, most)
-    post = options.always_post
+    post, silent = options.always_post, options.suppress_notification
     rules |= {
         "always_post": knobs.get_bool("DAGMAN_ALWAYS_RUN_POST") if post is None else post,
         "depth_first": knobs.get_bool("DAGMAN_SUBMIT_DEPTH_FIRST"),
@@ -149,6 +175,8 @@ def settings(options: RunOptions, directory: str, admin: Config, knobs: Config) 
         suppresses_logs=knobs.get_bool("DAGMAN_SUPPRESS_JOB_LOGS"),
         records_retry="retry" in (knobs.get("DAGMAN_NODE_RECORD_INFO") or "").lower().replace(",", " ").split(),
         inherited=tuple((knobs.get("DAGMAN_INHERIT_ATTRS") or "").replace(",", " ").split()),
+        silent=knobs.get_bool("DAGMAN_SUPPRESS_NOTIFICATION") if silent is None else silent,
+        machine_attrs=tuple((knobs.get("DAGMAN_RECORD_MACHINE_ATTRS") or "").replace(",", " ").split()),
         inherited_prefix=knobs.get("DAGMAN_INHERIT_ATTRS_PREFIX") or "",
         nodes_log=knobs.get_text("DAGMAN_DEFAULT_NODE_LOG"),
     )
@@ -168,4 +196,4 @@ def _flag(knobs: Config, name: str, *, default: bool) -> bool:
     return text in ("true", "t", "yes", "1") if text else default
 
 
-__all__ = ["KNOBS", "RunSettings", "configuration", "settings", "unfollowed"]
+__all__ = ["KNOBS", "RunSettings", "configuration", "doubts", "settings", "unfollowed"]

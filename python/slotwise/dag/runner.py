@@ -16,6 +16,7 @@ from slotwise._native import DagData, DagRun
 from slotwise.client import Schedd
 from slotwise.dag.acts import Act, DagStatus, Do, Happened, NodeStatus
 from slotwise.dag.asked import Asked
+from slotwise.dag.cycle_times import CycleTimes
 from slotwise.dag.debug_log import DebugLog
 from slotwise.dag.followed_log import FollowedLog
 from slotwise.dag.job_ad import JobAd
@@ -60,7 +61,8 @@ class Runner:
         self._submissions = Submissions(shared, schedd, again=plan.recovers)
         self._provisioner = Provisioner(shared, schedd)
         self._files = RunFiles(shared)
-        self._ad = JobAd(shared, schedd)
+        self._times = CycleTimes()
+        self._ad = JobAd(shared, schedd, self._times)
         self._acts: deque[Act] = deque()
         self._interval_at = time.monotonic() + settings.scan_s
         self._exit: int | None = None
@@ -87,8 +89,10 @@ class Runner:
                 self._acts.extend(self._run.begin())
             self._follow(Effects(), followed)
             while self._exit is None:
-                if not self._step(followed):
-                    self._rest()
+                with self._times.measured("Event"):
+                    busy = self._step(followed)
+                if not busy:
+                    self._rest(followed)
         finally:
             followed.close()
             self._log.flush()
@@ -118,13 +122,22 @@ class Runner:
     def _step(self, followed: FollowedLog) -> bool:
         """Do what there is to do now; whether there was something."""
         busy = self._take_signals(followed)
-        read = [self._taken(told) for told in followed.read(_ENTRIES)]
+        followed.go_on(time.monotonic())
+        begun = time.monotonic()
+        if read := [self._taken(told) for told in followed.read(_ENTRIES)]:
+            self._times.add("LogProcess", time.monotonic() - begun)
         if read and self._exit is None:
             self._acts.extend(chain.from_iterable(read))
             self._follow(Effects(), followed)
         now = time.monotonic()
         for part in (self._scripts, self._submissions, self._provisioner):
-            if self._exit is None and (effects := part.go_on(now)):
+            if self._exit is not None:
+                break
+            begun = time.monotonic()
+            effects = part.go_on(now)
+            if part is self._submissions:
+                self._times.add("Submit", time.monotonic() - begun)
+            if effects:
                 busy = True
                 self._follow(effects, followed)
         if self._settings.limits_submits and now >= self._interval_at and self._exit is None:
@@ -132,18 +145,19 @@ class Runner:
             self._follow(Effects(events=[Happened("interval")]), followed)
         return busy or bool(read) or self._exit is not None
 
-    def _rest(self) -> None:
+    def _rest(self, followed: FollowedLog) -> None:
         """Write what shows the DAG, and wait until something happens."""
         now = time.monotonic()
         self._files.follow(now)
         self._ad.follow(now)
         self._log.flush()
-        parts = (self._scripts, self._submissions, self._provisioner, self._files, self._ad)
+        parts = (self._scripts, self._submissions, self._provisioner, self._files, self._ad, followed)
         times = [at for part in parts if (at := part.next_at()) is not None]
         if self._settings.limits_submits:
             times.append(self._interval_at)
         self._watch.follow(self._asked.path)
-        self._watch.wait(max(0.0, min([self._settings.scan_s, *(at - time.monotonic() for at in times)])))
+        with self._times.measured("Sleep"):
+            self._watch.wait(max(0.0, min([self._settings.scan_s, *(at - time.monotonic() for at in times)])))
 
     def _take_signals(self, followed: FollowedLog) -> bool:
         effects = Effects()
@@ -266,7 +280,7 @@ class Runner:
     def _finish(self, exit_status: int, status: int) -> None:
         self._exit = exit_status
         self._files.write_last(exit_status, status)
-        self._ad.tell(time.monotonic(), ended_well=exit_status == 0)
+        self._ad.tell(time.monotonic(), exit_status=exit_status)
         self._jobstate.internal(f"DAGMAN_FINISHED {exit_status}")
         if status == DagStatus.CYCLE:
             self._log.write("ERROR: DAG finished but not all nodes are complete -- checking for a cycle...")

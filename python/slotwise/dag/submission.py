@@ -42,8 +42,9 @@ class Submissions:
         plan, settings = dag.plan, dag.settings
         self._facts = DagFacts(
             cluster=plan.cluster, nodes_log=str(dag.nodes_log), mask=MASK, batch=plan.batch,
-            hold_claim_s=settings.hold_claim_s, priority=settings.priority, silent=plan.silent,
+            hold_claim_s=settings.hold_claim_s, priority=settings.priority, silent=settings.silent,
             inherited=plan.inherited, suppresses_logs=settings.suppresses_logs, records_retry=settings.records_retry,
+            machine_attrs=settings.machine_attrs,
         )  # fmt: skip
 
     def add(self, number: int) -> None:

@@ -7,14 +7,20 @@ installation, and is told by its directory's name.
 from __future__ import annotations
 
 import itertools
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
+import slotwise
 from slotwise.classad import ClassAd
 from slotwise.execution.arguments import of_job
 
 PROGRAM = "condor_dagman"
 #: The directory of Slotwise's own, in each installation.
 OWN_DIRECTORY = "condor_names"
+#: That of this installation.
+OWN = str(Path(slotwise.__file__).parent / OWN_DIRECTORY / PROGRAM)
+#: What a zygote loads that has runners go on in forks of it: a function of a descriptor, see
+#: :mod:`slotwise.execution.launcher`.
+LOADED = "slotwise.cli.warm:serve"
 
 
 def runs_dags(program: object) -> bool:

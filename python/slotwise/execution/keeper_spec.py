@@ -120,6 +120,8 @@ class KeeperSpec(Struct, frozen=True):
     #: The program is the client of a runtime that runs the job elsewhere. It keeps the keeper's rights, and has
     #: those of the job's ``identity`` for standard input, output and error only.
     client: bool = False
+    #: The program is one that a warm zygote has loaded: it goes on there, in a fork, without the start of a program.
+    warm: bool = False
     identity: Identity = field(default_factory=Identity)
     limits: Limits = field(default_factory=Limits)
     isolation: Isolation = field(default_factory=Isolation)
@@ -148,6 +150,8 @@ class KeeperSpec(Struct, frozen=True):
         yield "append", str(int(self.appends))
         if self.client:
             yield "client", "1"
+        if self.warm:
+            yield "warm", "1"
         if self.identity.uid is not None:
             yield "user", f"{self.identity.uid}:{self.identity.gid}"
         for group in self.identity.groups:

@@ -1,7 +1,8 @@
 """Starts keepers and communicates with them: the zygote's socket, the notice FIFO, the commands FIFO, the lock.
 
 A keeper is forked from the **zygote**, a process with one thread that has loaded the native module and nothing else.
-When the zygote dies, keepers go on and a new one is made.
+When the zygote dies, keepers go on and a new one is made. A second one may have loaded a program of the package: a run
+of that program goes on in a fork of it, with the rights and limits of any other run, and shares its code's memory.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import slotwise
 from slotwise import _native
 from slotwise.daemon.spawn import as_started
 from slotwise.errors import HostError
@@ -36,87 +38,84 @@ loader.exec_module(module)
 module.keeper_zygote(int(sys.argv[2]))
 """
 
+#: What a warm zygote runs: a function of the package, with the descriptor.
+_WARM = """
+import sys
+from importlib import import_module
+sys.path.insert(0, sys.argv[1])
+module, function = sys.argv[2].split(":")
+getattr(import_module(module), function)(int(sys.argv[-1]))
+"""
+#: Bytes in which a fork shows its command line, and its environment.
+_SHOWN = 8192
+#: A warm zygote that has forked nothing for so long ends.
+_IDLE_S = 600.0
+
 Notice = Callable[[str, str], None]
 
 
-class Launcher:
-    """Forks keepers, and passes on their notices: ``on_notice(run directory name, text)``."""
+class _Zygote:
+    """A zygote: its process, its socket, and those who wait for its answers. ``words``: what it is started with, before
+    the number of its descriptor; ``environment``: what it has beside PATH."""
 
-    def __init__(self, notices: Path, on_notice: Notice) -> None:
-        self._notices = notices
-        self._on_notice = on_notice
-        self._fifo = -1
-        self._rest = b""
-        self._zygote: subprocess.Popen[bytes] | None = None
+    def __init__(self, words: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+        self._words = words
+        self._environment = {"PATH": "/usr/bin:/bin", **(environment or {})}
+        self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
         self._waiting: deque[asyncio.Future[int]] = deque()
         self._backlog: deque[bytes] = deque()
 
-    async def start(self) -> None:
-        """Make the notice FIFO and the zygote."""
-        with contextlib.suppress(FileExistsError):
-            os.mkfifo(self._notices, 0o600)
-        # Open both ways: it then never reads as ended when the last keeper closes it.
-        self._fifo = os.open(self._notices, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-        asyncio.get_running_loop().add_reader(self._fifo, self._read_notices)
-        self._make_zygote()
+    @property
+    def is_busy(self) -> bool:
+        """Whether an answer of it is due."""
+        return bool(self._waiting)
 
-    async def stop(self) -> None:
-        """End the zygote; keepers go on."""
-        loop = asyncio.get_running_loop()
-        if self._fifo >= 0:
-            loop.remove_reader(self._fifo)
-            os.close(self._fifo)
-            self._fifo = -1
-        self._drop_zygote()
-
-    def spawn(self, control: Path) -> asyncio.Future[int]:
-        """Fork a keeper for ``control``; the answer is its process id.
-
-        :raises HostError: (from the future) when the host cannot make a process.
-        """
-        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        if self._socket is None:
-            self._make_zygote()
-        self._waiting.append(answer)
-        self._backlog.append(os.fsencode(control))
-        self._send()
-        return answer
-
-    def _make_zygote(self) -> None:
+    def make(self) -> None:
+        """Start it, unless it is there."""
+        if self._socket is not None:
+            return
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
-        native = str(_native.__file__)
-        words = [sys.executable, "-I", "-S", "-c", _ZYGOTE, native, str(theirs.fileno())]
-        self._zygote = subprocess.Popen(
-            [*as_started(), *words],
+        self._process = subprocess.Popen(
+            [*as_started(), *self._words, str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
             start_new_session=True,
             cwd="/",
-            env={"PATH": "/usr/bin:/bin"},
+            env=self._environment,
         )
         theirs.close()
         self._socket = ours
         asyncio.get_running_loop().add_reader(ours.fileno(), self._read_answers)
 
-    def _drop_zygote(self) -> None:
+    def fork(self, control: Path) -> asyncio.Future[int]:
+        """Have it fork a keeper."""
+        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.make()
+        self._waiting.append(answer)
+        self._backlog.append(os.fsencode(control))
+        self._send()
+        return answer
+
+    def drop(self) -> None:
+        """End it; keepers go on."""
         if self._socket is not None:
             loop = asyncio.get_running_loop()
             loop.remove_reader(self._socket.fileno())
             loop.remove_writer(self._socket.fileno())
             self._socket.close()
             self._socket = None
-        if self._zygote is not None:
+        if self._process is not None:
             # It ends by itself when its socket closes.
             try:
-                self._zygote.wait(timeout=2)
+                self._process.wait(timeout=2)
             except subprocess.TimeoutExpired:
-                self._zygote.kill()
-                self._zygote.wait()
-            self._zygote = None
+                self._process.kill()
+                self._process.wait()
+            self._process = None
 
     def _send(self) -> None:
         assert self._socket is not None
@@ -141,7 +140,7 @@ class Launcher:
             except OSError:
                 packet = b""
             if not packet:
-                self._zygote_ended()
+                self._ended()
                 return
             answer = self._waiting.popleft()
             pid = int(packet)
@@ -152,14 +151,76 @@ class Launcher:
             else:
                 answer.set_exception(HostError("the host cannot make another process", errno=errno.EAGAIN))
 
-    def _zygote_ended(self) -> None:
+    def _ended(self) -> None:
         _log.warning("the zygote exited; the next job starts a new one")
-        self._drop_zygote()
+        self.drop()
         self._backlog.clear()
         while self._waiting:
             answer = self._waiting.popleft()
             if not answer.done():
                 answer.set_exception(HostError("the process that forks keepers has ended"))
+
+
+class Launcher:
+    """Forks keepers, and passes on their notices: ``on_notice(run directory name, text)``.
+
+    :param loaded: ``module:function`` of what a second, *warm* zygote has loaded, for the specs that are ``warm``. It
+        is started for the first of them and ends when there was none for a while; their jobs share its memory.
+    """
+
+    def __init__(self, notices: Path, on_notice: Notice, loaded: str = "") -> None:
+        self._notices = notices
+        self._on_notice = on_notice
+        self._fifo = -1
+        self._rest = b""
+        self._zygote = _Zygote([sys.executable, "-I", "-S", "-c", _ZYGOTE, str(_native.__file__)])
+        self._warm: _Zygote | None = None
+        if loaded:
+            package = str(Path(slotwise.__file__).parent.parent)
+            # Room for the command line and the environment that its forks show.
+            room = " " * _SHOWN
+            words = [sys.executable, "-X", "utf8", "-I", "-c", _WARM, package, loaded, room]
+            self._warm = _Zygote(words, {"ROOM": room})
+        self._idle: asyncio.TimerHandle | None = None
+
+    async def start(self) -> None:
+        """Make the notice FIFO and the zygote."""
+        with contextlib.suppress(FileExistsError):
+            os.mkfifo(self._notices, 0o600)
+        # Open both ways: it then never reads as ended when the last keeper closes it.
+        self._fifo = os.open(self._notices, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        asyncio.get_running_loop().add_reader(self._fifo, self._read_notices)
+        self._zygote.make()
+
+    async def stop(self) -> None:
+        """End the zygotes; keepers go on."""
+        loop = asyncio.get_running_loop()
+        if self._fifo >= 0:
+            loop.remove_reader(self._fifo)
+            os.close(self._fifo)
+            self._fifo = -1
+        self._zygote.drop()
+        if self._idle is not None:
+            self._idle.cancel()
+        if self._warm is not None:
+            self._warm.drop()
+
+    def spawn(self, control: Path, *, warm: bool = False) -> asyncio.Future[int]:
+        """Fork a keeper for ``control``; the answer is its process id. ``warm``: as its spec is.
+
+        :raises HostError: (from the future) when the host cannot make a process.
+        """
+        if not warm or self._warm is None:
+            return self._zygote.fork(control)
+        if self._idle is not None:
+            self._idle.cancel()
+        self._idle = asyncio.get_running_loop().call_later(_IDLE_S, self._cool)
+        return self._warm.fork(control)
+
+    def _cool(self) -> None:
+        assert self._warm is not None
+        if not self._warm.is_busy:
+            self._warm.drop()
 
     def _read_notices(self) -> None:
         try:

@@ -13,6 +13,9 @@ use crate::report::{Stage, fail, fail_as, must, tell};
 use crate::spec::Spec;
 use crate::sys::{self, checked};
 
+/// A program that the zygote has loaded: gives the status that the job's process exits with.
+pub type Program<'a> = &'a dyn Fn(&Spec) -> i32;
+
 /// A job on its way to exec.
 #[derive(Debug)]
 pub struct Child {
@@ -28,7 +31,7 @@ pub struct Child {
 ///
 /// # Errors
 /// When no process can be made.
-pub fn start(spec: &Spec) -> io::Result<Child> {
+pub fn start(spec: &Spec, program: Option<Program<'_>>) -> io::Result<Child> {
     let (report, tell) = sys::pipe()?;
     // Counted here, where `/proc` is the host's.
     let account = if spec.processes > 0 {
@@ -47,7 +50,7 @@ pub fn start(spec: &Spec) -> io::Result<Child> {
         let pid = checked(unsafe { libc::fork() })?;
         if pid == 0 {
             drop(report);
-            become_job(spec, &tell, keeper, account);
+            become_job(spec, tell, keeper, account, program);
         }
         return Ok(Child {
             waited: pid,
@@ -61,7 +64,7 @@ pub fn start(spec: &Spec) -> io::Result<Child> {
     let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
     if pid == 0 {
         drop((report, status));
-        become_first_process(spec, &tell, &tell_status, account);
+        become_first_process(spec, tell, &tell_status, account, program);
     }
     if pid < 0 {
         return Err(io::Error::last_os_error());
@@ -74,23 +77,29 @@ pub fn start(spec: &Spec) -> io::Result<Child> {
 }
 
 /// The first process of a process namespace: starts the job, reaps, and ends with it; the kernel then ends the rest.
-fn become_first_process(spec: &Spec, report: &OwnedFd, status: &OwnedFd, account: u64) -> ! {
+fn become_first_process(
+    spec: &Spec,
+    report: OwnedFd,
+    status: &OwnedFd,
+    account: u64,
+    program: Option<Program<'_>>,
+) -> ! {
     name_process("init");
     die_with_parent();
-    must(report, Stage::Cgroup, join_cgroups(spec));
-    must(report, Stage::Mount, mounts::prepare(spec));
+    must(&report, Stage::Cgroup, join_cgroups(spec));
+    must(&report, Stage::Mount, mounts::prepare(spec));
     // SAFETY: one thread.
     let job = unsafe { libc::fork() };
     if job < 0 {
-        fail(report, Stage::Process, &io::Error::last_os_error());
+        fail(&report, Stage::Process, &io::Error::last_os_error());
     }
     if job == 0 {
         // `/proc` is still the host's: it tells our process id there.
-        let pid = must(report, Stage::Namespace, std::fs::read_link("/proc/self"));
+        let pid = must(&report, Stage::Namespace, std::fs::read_link("/proc/self"));
         let pid = pid.to_str().and_then(|text| text.parse().ok()).unwrap_or(0);
-        tell(report, b'P', 0, pid);
-        must(report, Stage::Mount, mounts::own_proc());
-        finish_start(spec, report, 1, account);
+        tell(&report, b'P', 0, pid);
+        must(&report, Stage::Mount, mounts::own_proc());
+        finish_start(spec, report, 1, account, program);
     }
     // The report is the job's now; were it open here, exec would not be seen.
     close_all_but(status.as_raw_fd());
@@ -122,35 +131,47 @@ fn namespaces(spec: &Spec) -> libc::c_int {
     flags
 }
 
-fn become_job(spec: &Spec, report: &OwnedFd, keeper: i32, account: u64) -> ! {
-    must(report, Stage::Cgroup, join_cgroups(spec));
+fn become_job(
+    spec: &Spec,
+    report: OwnedFd,
+    keeper: i32,
+    account: u64,
+    program: Option<Program<'_>>,
+) -> ! {
+    must(&report, Stage::Cgroup, join_cgroups(spec));
     let spaces = namespaces(spec);
     if spaces != 0 {
         // SAFETY: no memory involved.
         must(
-            report,
+            &report,
             Stage::Namespace,
             checked(unsafe { libc::unshare(spaces) }),
         );
     }
     if spaces & libc::CLONE_NEWNS != 0 {
-        must(report, Stage::Mount, mounts::prepare(spec));
+        must(&report, Stage::Mount, mounts::prepare(spec));
     }
-    finish_start(spec, report, keeper, account)
+    finish_start(spec, report, keeper, account, program)
 }
 
 /// Limits, user, directory, files, exec: in the order in which rights are lost.
 ///
 /// `account`: threads that the job's account had before.
-fn finish_start(spec: &Spec, report: &OwnedFd, parent: i32, account: u64) -> ! {
+fn finish_start(
+    spec: &Spec,
+    report: OwnedFd,
+    parent: i32,
+    account: u64,
+    program: Option<Program<'_>>,
+) -> ! {
     reset_signals(spec.suspends_itself);
     // SAFETY: no memory involved; a fork child is never a group leader, so setsid cannot fail.
     unsafe { libc::setsid() };
     if spec.client {
-        must(report, Stage::User, lend_user(spec));
+        must(&report, Stage::User, lend_user(spec));
     } else {
-        must(report, Stage::Limits, set_limits(spec, account));
-        must(report, Stage::User, become_user(spec));
+        must(&report, Stage::Limits, set_limits(spec, account));
+        must(&report, Stage::User, become_user(spec));
     }
     die_with_parent();
     // SAFETY: no memory involved.
@@ -160,14 +181,17 @@ fn finish_start(spec: &Spec, report: &OwnedFd, parent: i32, account: u64) -> ! {
     // SAFETY: no memory involved.
     unsafe { libc::umask(spec.umask) };
     must(
-        report,
+        &report,
         Stage::Cwd,
         checked(unsafe { libc::chdir(spec.cwd.as_ptr()) }),
     );
-    open_stdio(spec, report);
+    open_stdio(spec, &report);
     if spec.client {
-        must(report, Stage::User, take_user_back(spec));
+        must(&report, Stage::User, take_user_back(spec));
         die_with_parent(); // the kernel forgets it when the effective user changes
+    }
+    if let Some(program) = program.filter(|_| spec.warm) {
+        go_on_as(program, spec, report);
     }
     let args = pointers(&spec.args);
     let env = pointers(&spec.env);
@@ -182,11 +206,23 @@ fn finish_start(spec: &Spec, report: &OwnedFd, parent: i32, account: u64) -> ! {
         _ => None,
     };
     fail_as(
-        report,
+        &report,
         Stage::Exec,
         &error,
         &interpreter.unwrap_or_default(),
     )
+}
+
+/// Runs what the zygote has loaded, as exec would run a file: nothing of the zygote's is open, and the job's user may
+/// look at the process.
+fn go_on_as(program: Program<'_>, spec: &Spec, report: OwnedFd) -> ! {
+    // SAFETY: nothing of this process uses the descriptors any more; the end of the report says that the job runs.
+    unsafe {
+        std::mem::forget(report);
+        libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0);
+        libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0);
+    }
+    exit_now(program(spec))
 }
 
 /// What is wrong with a script that is there and cannot be executed all the same, in HTCondor's words; read with the

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use crate::cgroup;
-use crate::child::{self, Child};
+use crate::child::{self, Child, Program};
 use crate::outcome::{EndedBy, Outcome};
 use crate::process::name_process;
 use crate::report::{self, Stage, Told};
@@ -16,7 +16,8 @@ use crate::sys;
 use crate::watch::{Lease, Looks, drain, poll, read_status, watch_children, watch_memory};
 
 /// Looks after the run of a control directory until it is over; returns the exit status of the keeper's process.
-pub fn run(control: &Path) -> i32 {
+/// `program`: see [`crate::zygote::serve`].
+pub fn run(control: &Path, program: Option<Program<'_>>) -> i32 {
     name_process("keeper");
     leave_terminal();
     let Ok(lock) = sys::open_private(&control.join("keeper.lock")) else {
@@ -26,7 +27,7 @@ pub fn run(control: &Path) -> i32 {
         return 1;
     }
     let status = match Keeper::open(control) {
-        Ok(mut keeper) => keeper.serve(),
+        Ok(mut keeper) => keeper.serve(program),
         Err(error) => {
             let outcome = Outcome {
                 failed: Some((Stage::Process, error.raw_os_error().unwrap_or(libc::EIO))),
@@ -100,9 +101,9 @@ impl Keeper {
         })
     }
 
-    fn serve(&mut self) -> i32 {
+    fn serve(&mut self, program: Option<Program<'_>>) -> i32 {
         if self.prepare() {
-            match child::start(&self.spec) {
+            match child::start(&self.spec, program) {
                 Ok(child) => self.attend(&child),
                 Err(error) => self.fail(Stage::Process, &error),
             }

@@ -30,6 +30,7 @@ mod outcome;
 mod process;
 mod report;
 pub mod scratch;
+pub mod shown;
 pub mod spec;
 mod sys;
 mod usage;
@@ -37,5 +38,7 @@ mod walk;
 mod watch;
 pub mod zygote;
 
+pub use child::Program;
 pub use keeper::run;
 pub use orphan_cleanup::{Swept, holder, sweep};
+pub use spec::Spec;

@@ -73,6 +73,9 @@ pub struct Spec {
     /// The program is not the job: it is the client of a runtime that runs the job elsewhere. It keeps the keeper's rights,
     /// and has the job's for standard input, output and error only.
     pub client: bool,
+    /// The program is one that the zygote has loaded: it goes on in the fork, without exec. A zygote without it runs the
+    /// file.
+    pub warm: bool,
     /// User and group to drop to; none when the starter itself is unprivileged.
     pub user: Option<(u32, u32)>,
     /// Supplementary groups.
@@ -176,6 +179,7 @@ impl Spec {
             b"stderr" => self.stdio[2] = c_text(value)?,
             b"append" => self.append = value == b"1",
             b"client" => self.client = value == b"1",
+            b"warm" => self.warm = value == b"1",
             b"user" => {
                 let (uid, gid) = pair(value, ':')?;
                 self.user = Some((parsed(uid.as_bytes())?, parsed(gid.as_bytes())?));

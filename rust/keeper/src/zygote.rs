@@ -5,14 +5,17 @@ use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use crate::child::Program;
 use crate::keeper;
 use crate::process::{exit_now, name_process};
 
 /// Serves the starter on a `SOCK_SEQPACKET` socket until it closes: each packet is the path of a control directory,
 /// each answer the keeper's process id as text (0: no process could be made). Never returns.
 ///
+/// `program`: what this process has loaded, for runs whose spec is `warm`.
+///
 /// The calling process must have one thread. Keepers are not waited for: the starter sees their end by their lock.
-pub fn serve(socket: RawFd) -> ! {
+pub fn serve(socket: RawFd, program: Option<Program<'_>>) -> ! {
     name_process("zygote");
     // SAFETY: plain signal dispositions; with SIGCHLD ignored the kernel reaps keepers.
     unsafe {
@@ -36,7 +39,7 @@ pub fn serve(socket: RawFd) -> ! {
         if pid == 0 {
             // SAFETY: the socket is the parent's business.
             unsafe { libc::close(socket) };
-            exit_now(keeper::run(control));
+            exit_now(keeper::run(control, program));
         }
         let answer = pid.max(0).to_string();
         // SAFETY: the buffer is as long as said.

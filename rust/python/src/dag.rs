@@ -220,6 +220,7 @@ fn read_dag_rescue(
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<DagData>()?;
     module.add_function(wrap_pyfunction!(read_dag, module)?)?;
+    module.add("DAG_BYTES_MOST", dag::limits::BYTES)?;
     module.add_function(wrap_pyfunction!(read_dag_header, module)?)?;
     module.add_function(wrap_pyfunction!(read_dag_rescue, module)?)?;
     Ok(())

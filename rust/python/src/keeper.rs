@@ -1,5 +1,6 @@
 //! Binding of crate `keeper`: the zygote's loop, and ending what a dead keeper left.
 
+use std::ffi::CString;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 
@@ -8,9 +9,39 @@ use pyo3::prelude::*;
 
 /// Forks a keeper for each control directory named on the `SOCK_SEQPACKET` socket `fd`. Never returns; the process
 /// must have one thread.
+///
+/// `program(args, env)` runs jobs whose spec is `warm`, in a process of theirs that has their rights, directory, files and
+/// environment; its value is their exit status.
 #[pyfunction]
-fn keeper_zygote(fd: RawFd) {
-    keeper::zygote::serve(fd)
+#[pyo3(signature = (fd, program=None))]
+fn keeper_zygote(py: Python<'_>, fd: RawFd, program: Option<Bound<'_, PyAny>>) {
+    let Some(program) = program else {
+        keeper::zygote::serve(fd, None)
+    };
+    let run = |spec: &keeper::Spec| {
+        // SAFETY: this is the only thread of a process that was forked while it held the interpreter's lock.
+        unsafe { pyo3::ffi::PyOS_AfterFork_Child() };
+        keeper::shown::as_program(&spec.args, &spec.env);
+        let given = |texts: &[CString]| {
+            texts
+                .iter()
+                .map(|text| text.as_bytes().to_vec())
+                .collect::<Vec<_>>()
+        };
+        match program
+            .call1((given(&spec.args), given(&spec.env)))
+            .and_then(|status| status.extract())
+        {
+            Ok(status) => status,
+            Err(error) => {
+                error.print(py);
+                1
+            }
+        }
+    };
+    // Its own words, and those of its keepers, are long.
+    keeper::shown::as_program(&[c"slotwise-zygote".to_owned()], &[]);
+    keeper::zygote::serve(fd, Some(&run))
 }
 
 /// What became of the run of a control directory: `("alive", [pid])`, `("ended", [])`, `("cleaned", [])` or

@@ -17,6 +17,7 @@ from slotwise.cli.htcondor.verb import Call, Noun, Verb, time_span
 from slotwise.cli.jobs.dag import submit
 from slotwise.dag import control, locate
 from slotwise.errors import NotFoundError, SlotwiseError, UsageError
+from slotwise.execution import dagman
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -54,7 +55,8 @@ def _submit(options: Namespace, call: Call) -> None:
     said = io.StringIO()
     quiet = replace(call.inv, stdout=said, stderr=said, called="condor_submit_dag")
     if submit.condor_submit_dag(["-no_submit", name], quiet):
-        raise SlotwiseError(f"Error submitting DAG:\n{said.getvalue().strip()}")
+        call.inv.err(said.getvalue().strip())
+        raise SlotwiseError(_refusal(said.getvalue()))
     text = read(call.inv.path(f"{name}.condor.sub"), f"{name}.condor.sub")
     with call.schedd() as schedd:
         try:
@@ -64,13 +66,21 @@ def _submit(options: Namespace, call: Call) -> None:
     call.info(f"DAG {result.cluster} was submitted.")
 
 
+def _refusal(said: str) -> str:
+    """The last words about what condor_submit_dag has refused, as HTCondor has them."""
+    if "already exist" in said:
+        return "Unable to write condor_dagman output files"
+    first = next((line for line in said.splitlines() if line.strip()), "")
+    return first.removeprefix("ERROR: ")
+
+
 def _ad(dag_id: object, call: Call) -> ClassAd:
     """The ad of a DAG's job in the queue.
 
     :raises NotFoundError: there is no such job.
     """
     if not str(dag_id).isdecimal():
-        raise UsageError(f"{dag_id} is not the id of a DAG's job", hint="write its cluster, as in 12")
+        raise NotFoundError(f"No DAG found for ID {dag_id}.", hint="write the cluster of the DAG's job, as in 12")
     with call.schedd() as schedd:
         found = schedd.query(f"ClusterId == {dag_id}", _ATTRIBUTES, limit=1)
     if not found:
@@ -80,7 +90,7 @@ def _ad(dag_id: object, call: Call) -> ClassAd:
 
 def _status(options: Namespace, call: Call) -> None:
     ad = _ad(options.dag_id, call)
-    if "DAG_NodesTotal" not in ad:
+    if not dagman.runs_dags(ad.get("Cmd")):
         raise UsageError(f"Job {options.dag_id} is not a DAG")
     numbers = {name: whole(ad.get(f"DAG_{name}", 0)) for name in NUMBERS}
     for line in sentences(ad, numbers, str(options.dag_id), time.time(), call.inv.screen or _COLUMNS):

@@ -19,7 +19,7 @@ from slotwise.execution import environment
 from slotwise.execution.cgroup import plan as cgroup_plan
 from slotwise.execution.cgroup.plan import CgroupRules
 from slotwise.execution.cgroup.probe import CgroupHost
-from slotwise.execution.dagman import is_dagman
+from slotwise.execution.dagman import OWN, is_dagman
 from slotwise.execution.environment import EnvironmentSettings, Places
 from slotwise.execution.job_view import NULL_FILE, SCRATCH_TEXT, JobView, SlotView
 from slotwise.execution.keeper_spec import CgroupPlan, Identity, KeeperSpec, Limits
@@ -133,6 +133,7 @@ def compose(
         stdout=_joined(job.iwd, job.stdout),
         stderr=_joined(job.iwd, job.stderr),
         appends=job.appends,
+        warm=universe == Universe.SCHEDULER and job.cmd == OWN,
         identity=identity,
         limits=_limits(job, universe, around),
         cgroup=_cgroup(place, identity, around, memory.mib),

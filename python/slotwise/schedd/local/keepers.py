@@ -11,7 +11,7 @@ from pathlib import Path
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.daemon.privileges import root_files
-from slotwise.execution import launcher
+from slotwise.execution import dagman, launcher
 from slotwise.execution.keeper_link import KeeperLink
 from slotwise.execution.keeper_spec import KeeperResult
 from slotwise.ids import doing_for_run
@@ -88,17 +88,17 @@ class Keepers:
     async def open(self, root: Path) -> None:
         """Hear the keepers of control directories in ``root``, and get ready to fork them."""
         if self._launcher is None:
-            self._launcher = launcher.Launcher(root / "notices", self._notice)
+            self._launcher = launcher.Launcher(root / "notices", self._notice, dagman.LOADED)
             with root_files():
                 await self._launcher.start()
 
-    def spawn(self, run: LocalRun) -> asyncio.Future[int]:
-        """Have a keeper forked for a run; the answer is its process id.
+    def spawn(self, run: LocalRun, *, warm: bool) -> asyncio.Future[int]:
+        """Have a keeper forked for a run; the answer is its process id. ``warm``: as its spec is.
 
         :raises HostError: (from the future) when the host cannot make a process.
         """
         assert self._launcher is not None
-        return self._launcher.spawn(run.place.control)
+        return self._launcher.spawn(run.place.control, warm=warm)
 
     def follow(self, run: LocalRun) -> KeeperLink:
         """Listen to the keeper of a run whose control directory is complete."""

@@ -87,7 +87,7 @@ class Launches:
         ad = long_form(self._ads.ad(job)) or "\n"
         await self._directories.lay_out(run.place, universe, who, ad, spec)
         keeper = self._keepers.follow(run)
-        keeper.watch(await self._keepers.spawn(run))
+        keeper.watch(await self._keepers.spawn(run, warm=spec.warm))
         if run.kill is not None:
             self._kills.send(run)
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slotwise.cli.common.parser import Parser
 from slotwise.cli.jobs.dag import node_doubts
-from slotwise.dag import reading
-from slotwise.dag.reading import ReadOptions
+from slotwise.dag import reading, run_settings
+from slotwise.dag.reading import Problem, ReadOptions
 
 if TYPE_CHECKING:
     from slotwise._native import DagData
     from slotwise.cli.common.invocation import Invocation
     from slotwise.config import Config
-    from slotwise.dag.reading import Problem
 
 
 def main(args: list[str], inv: Invocation) -> int:
@@ -41,10 +41,23 @@ def look(files: Sequence[str], inv: Invocation, *, use_dag_dir: bool) -> tuple[D
     """Read a DAG's files, and say what is wrong with them, with what they name, and with the nodes' jobs."""
     dag = reading.read(files, read_options(inv, inv.knobs(), use_dag_dir=use_dag_dir))
     found = reading.problems(dag)
+    found += _of_configuration(dag, inv)
     if dag.is_valid:
         found += reading.doubts(dag, files, inv.cwd)
         found += node_doubts.doubts(dag, files, inv)
     return dag, found
+
+
+def _of_configuration(dag: DagData, inv: Invocation) -> Iterator[Problem]:
+    """What the configuration and the DAG's CONFIG file ask for that its runner does not do."""
+    owns = [str(inv.path(name)) for name in dag.configs if inv.path(name).is_file()]
+    for own in owns:
+        for problem in run_settings.doubts(Path(own)):
+            line = problem.origin.line if problem.origin else 0
+            yield Problem("warning", own, line, problem.message, problem.hint)
+    _, knobs = run_settings.configuration(inv.env, inv.home.root, owns[0] if owns else "")
+    for sentence in run_settings.unfollowed(knobs):
+        yield Problem("error", owns[0] if owns else "the configuration", 0, sentence)
 
 
 def tell(dag: DagData, found: Sequence[Problem], inv: Invocation) -> int:

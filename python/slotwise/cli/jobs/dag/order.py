@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from slotwise import durable_files
 from slotwise.cli.common.parser import Parser
 from slotwise.cli.jobs.dag import named
-from slotwise.dag import control, leftovers, orders, rescue_edits
+from slotwise.dag import control, leftovers, rescue_edits
+from slotwise.dag.control import NodesRefusedError
 from slotwise.dag.orders import Do
 from slotwise.errors import HostError, UsageError
 
@@ -83,30 +84,22 @@ def _nodes(do: Do, text: str, args: list[str], inv: Invocation) -> int:
     numbers = [view.number(name) for name in dict.fromkeys(options.nodes)]
     if view.state in ("ended", "not run yet"):
         return _in_rescue_file(do, view, numbers, inv)
-    control.need_ours(view.place)
-    refused = {number: why for number in numbers if (why := view.run.refusal(do, number))}
-    for number, why in refused.items():
-        inv.err(f"{view.run.name(number)}: {why}")
-    if refused:
+    try:
+        answers = control.order(view, do, numbers)
+    except NodesRefusedError as error:
+        for name, why in error.refused.items():
+            inv.err(f"{name}: {why}")
         inv.err("Nothing was ordered.")
         return 1
-    given = orders.new(view.place.cluster, do, (view.run.name(number) for number in numbers))
-    log = view.place.nodes_log(view.settings.nodes_log)
-    answers = control.give(view.place, given, log, control.PATIENCE_S if view.is_running else 0.0)
     if not view.is_running:
         inv.out("Ordered; it is carried out when the DAG's job runs again.")
         return 0
-    failed = False
-    for one in given:
-        answer = answers.get(one.id)
-        if answer is None:
-            inv.err(f"{one.node}: the runner has not answered yet; its order stands")
-        elif answer:
-            inv.err(f"{one.node}: {answer}")
+    for name, why in answers.items():
+        if why:
+            inv.err(f"{name}: {why}")
         else:
-            inv.out(f"{one.node}: {'runs once more' if do == Do.RETRY else 'counts as done'}")
-        failed = failed or bool(answer is None or answer)
-    return int(failed)
+            inv.out(f"{name}: {'runs once more' if do == Do.RETRY else 'counts as done'}")
+    return int(any(answers.values()))
 
 
 def _in_rescue_file(do: Do, view: View, numbers: list[int], inv: Invocation) -> int:

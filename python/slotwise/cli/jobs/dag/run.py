@@ -129,7 +129,6 @@ def _run_locked(
             was_halted=recovers and ad.get("DAG_Status") == DagStatus.HALTED,
             owner=str(ad.get("Owner") or ""),
             node=str(ad.get("DAGNodeName") or ""),
-            silent=bool(options.suppress_notification),
             inherited=_inherited(ad, settings),
             submit_dag=str(condor_names.program("condor_submit_dag")),
             handed_on=_handed_on(options),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from slotwise._native import DAG_BYTES_MOST
 from slotwise.cli.host import condor_names
 from slotwise.cli.jobs import submit as condor_submit
 from slotwise.cli.jobs.dag import check
@@ -149,6 +150,8 @@ def _read_headers(asked: DagOptions, inv: Invocation, knobs: Config) -> list[str
             raise UsageError("ERROR: Provided file path does not exist")
         if not path.is_file():
             raise UsageError("ERROR: Provided file path is not a file")
+        if path.stat().st_size > DAG_BYTES_MOST:
+            raise UsageError(f"ERROR: {name} is larger than all files of a DAG may be ({DAG_BYTES_MOST} bytes)")
         how = check.read_options(inv, knobs, use_dag_dir=asked.use_dag_dir)
         if asked.use_dag_dir:
             how = replace(how, directory=str(path.parent))
