@@ -39,6 +39,7 @@ _SECTIONS = {
     "Collector": ("The collector's ad",),
     "Negotiator": ("The negotiator's ad",),
     "DaemonMaster": ("The master's ad",),
+    "Accounting": ("Ads of accounting",),
 }
 #: What the host, its benchmarks, or the moment decide.
 _ELSEWHERE = re.compile(
@@ -150,6 +151,8 @@ def ad_of(pool: Pool, kind: str) -> dict[str, Any]:
         ads = pool.json("status", "-subsystem", "StartDaemon")
     else:
         ads = pool.json("status", "-subsystem", kind)
+        if kind == "Accounting":  # those of groups have their quotas, those of submitters their shares
+            return {name: value for ad in ads for name, value in ad.items()}
     return dict(ads[0]) if ads else {}
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.support.pool import Pool
 
+#: Root's jobs do not run on the access point, where root's tests have them be nobody's.
+AS_OTHER = 'my.Owner = "nobody"\ninitialdir = /\n' if os.geteuid() == 0 else ""
+MAY = "UID_DOMAIN = here.test\nQUEUE_SUPER_USERS = root\nQUEUE_SUPER_USER_MAY_IMPERSONATE = nobody\n"
 SLEEPS = "executable = /bin/sleep\narguments = 3600\n"
 
 
@@ -59,6 +63,88 @@ def test_a_job_starts_again_when_its_cool_down_is_over(make_pool: Callable[[str]
     pool.until("it has run twice", lambda: not pool.json("q"))
     (ad,) = pool.json("history")
     assert (ad["NumJobCoolDowns"], ad["NumJobStarts"]) == (1, 2)
+
+
+#: Expressions of SYSTEM_ON_VACATE_COOL_DOWN, and the cool-down that HTCondor has from each, in seconds: what the end of
+#: the run changes in the job is there already, fractions are dropped, and of other types than numbers none is taken.
+_OF_VACATED_JOBS = {
+    "2.7": 3,
+    "9.7": 9,
+    "true": 3,
+    '"abc"': None,
+    "-5": None,
+    "VacateReasonCode": 1022,
+    "NumJobCoolDowns =?= undefined ? 77 : 0": 77,
+    "NumVacates * 100": 100,
+    "NumVacatesByReason =?= undefined ? 100 : 200": 200,
+    "LastVacateTime =?= undefined ? 0 : 70": 70,
+    "RemoteHost =?= undefined ? 100 : (LastRemoteHost =?= undefined ? 200 : 300)": 200,
+    "9e9": 9_000_000_000,
+}
+_OF_FAILED_JOBS = {
+    "ExitCode * 100 + NumJobCompletions * 10": 110,
+    "(VacateReasonCode ?: 7) * 100 + (ExitBySignal ? 20 : 10)": 710,
+}
+
+
+def test_the_expression_sees_the_job_as_in_htcondor(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool(
+        "NUM_CPUS = 12\nNEGOTIATOR_INTERVAL = 1\nSYSTEM_ON_VACATE_COOL_DOWN = CoolFor\nSYSTEM_COOLDOWN_DURATION = 3\n"
+        f"SCHEDULER_UNIVERSE_COOL_DOWN_DURATION = 500\n{MAY}"
+    )
+    pool.up()
+    wanted: dict[int, int | None] = {}
+    for text, length in _OF_VACATED_JOBS.items():
+        submit(pool, f"{SLEEPS}my.CoolFor = {text}")
+        wanted[len(wanted) + 1] = length
+    vacated = len(wanted)
+    pool.until("all execute", lambda: all(ad["JobStatus"] == 2 for ad in jobs(pool).values()))
+    pool.run("vacate-job", *map(str, wanted))
+    pool.until("all have been vacated", lambda: all("NumVacates" in ad for ad in jobs(pool).values()))
+    failing = "executable = /bin/false\non_exit_remove = ExitCode == 0\n"
+    for text, length in _OF_FAILED_JOBS.items():
+        submit(pool, f"{failing}my.CoolFor = {text}")
+        wanted[len(wanted) + 1] = length
+    submit(pool, f"{failing}{AS_OTHER}universe = local\nmy.CoolFor = 2500")
+    submit(pool, f"{failing}{AS_OTHER}universe = scheduler\nmy.CoolFor = 2500")
+    wanted |= {len(wanted) + 1: 2500, len(wanted) + 2: 500}
+    cooled = {number for number, length in wanted.items() if length is not None}
+    pool.until("they cool", lambda: {n for n, ad in jobs(pool).items() if ad.get("NumJobCoolDowns")} >= cooled)
+    found = jobs(pool)
+    for number, length in wanted.items():
+        end = found[number].get("JobCoolDownExpiration")
+        if number <= vacated or length is None:
+            assert (None if end is None else end - found[number]["LastVacateTime"]) == length, number
+        else:
+            assert 0 <= end - found[number]["EnteredCurrentStatus"] - length <= 1, number
+
+
+def test_a_failed_job_of_the_scheduler_universe_may_go_without_its_cool_down(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool(f"NUM_CPUS = 1\nSCHEDULER_UNIVERSE_COOL_DOWN_DURATION = 500\n{MAY}")
+    pool.up()
+    submit(
+        pool,
+        "universe = scheduler\nexecutable = /bin/false\non_exit_remove = NumJobStarts > 2\n"
+        f"{AS_OTHER}my.DisableCoolDown = true",
+    )
+    pool.until("it has left the queue", lambda: not pool.json("q"))
+    (ad,) = pool.json("history")
+    assert (ad["NumJobStarts"], ad.get("NumJobCoolDowns")) == (3, None)
+
+
+def test_an_edit_of_the_end_of_a_cool_down_counts_at_once(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool("NUM_CPUS = 2\nNEGOTIATOR_INTERVAL = 1\nSYSTEM_ON_VACATE_COOL_DOWN = 5000\n")
+    pool.up()
+    submit(pool, SLEEPS)
+    pool.until("it executes", lambda: jobs(pool)[1]["JobStatus"] == 2)
+    pool.run("vacate-job", "1")
+    pool.until("it cools", lambda: "Ic" in pool.run("q", "-nobatch", "1").stdout)
+    pool.run("qedit", "1", "JobCoolDownExpiration", "0")
+    pool.until("it executes again", lambda: jobs(pool)[1]["JobStatus"] == 2)
+    pool.run("hold", "1")
+    pool.run("qedit", "1", "JobCoolDownExpiration", "9999999999")
+    pool.run("release", "1")
+    assert "Ic" in pool.run("q", "-nobatch", "1").stdout
 
 
 #: Serves ``osdf://``: the first transfer ends as one that Pelican says may be tried again.

@@ -49,6 +49,16 @@ def printed(*words: str, ads: list[ClassAd], tmp_path: Path) -> str:
         (["-af:r", "Size", "Size * 2", "None_"], "ProcId + 1 Size * 2 undefined\n"),
         (["-af:T", "Seconds"], "  1+01:01:01\n"),
         (["-af:hT", "Seconds", "Seconds + 100000"], "Seconds      Seconds + 100000\n  1+01:01:01       2+04:47:41\n"),
+        # Times are recorded, too: nothing for what is no number, no labels, and none of both with V, r and o.
+        (["-af:T", "Seconds", "None_", "Owner", "true", "error"], "  1+01:01:01     0+00:00:01 \n"),
+        (["-af:lT", "Seconds", "None_"], "  1+01:01:01 \n"),
+        (["-af:jlT", "Seconds", "None_"], "ID = 7.3   1+01:01:01 \n"),
+        (["-af:T,", "None_", "true"], ",   0+00:00:01\n"),
+        (["-af:hT", "None_", "Seconds", "Owner"], "None_ Seconds      Owner\n        1+01:01:01      \n"),
+        (["-af:VT", "ProcId", "Owner", "None_"], '3 "ann" undefined\n'),
+        (["-af:lV", "ProcId", "Owner"], 'ProcId = 3 Owner = "ann"\n'),
+        (["-af:rY", "ProcId", "Size"], "3 ProcId + 1\n"),
+        (["-af:oT", "ProcId", "Size"], "3 ProcId + 1\n"),
         (["-af:h", "Owner", "Size"], "Owner Size\nann   4   \n"),
         # Widths are those of HTCondor 25.14.1: undefined, error, lists and quotes do not count, all digits of reals do.
         (["-af:h", "None_", "Owner"], "None_ Owner\nundefined ann  \n"),
@@ -227,6 +237,22 @@ PRINT_FORMATS = [
     json.loads(line)
     for line in (Path(__file__).parents[1] / "conformance" / "print-formats.jsonl").read_text().splitlines()
 ]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["-af:Y", "0", "None_", "60*60"], " 1/1  00:00   1/1  01:00\n"),
+        (["-af:hY", "None_", "3600", "Owner"], "None_ 3600        Owner\n       1/1  01:00      \n"),
+        (["-af:TY", "3600"], " 1/1  01:00\n"),
+    ],
+)
+def test_dates_are_those_of_htcondors_tools(
+    words: list[str], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    assert printed(*words, ads=[job(3)], tmp_path=tmp_path) == text
 
 
 @pytest.mark.parametrize("case", PRINT_FORMATS, ids=lambda case: case["format"].split("\n")[1].strip())

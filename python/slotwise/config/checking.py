@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from slotwise.authorization import entries as authorization
-from slotwise.config import coherence, debug, log_limits, slot_names
+from slotwise.config import coherence, debug, log_limits, slot_accounts, slot_names
 from slotwise.config.problem import ERROR, NOTE, WARNING, Problem
 from slotwise.config.table import Knob, find_knob, knobs, similar_knobs
 from slotwise.config.unsupported import Effect, Rule, promises, rule_of
@@ -105,7 +105,7 @@ def check(config: Config, *, notes: bool = False) -> list[Problem]:
         found = [_name_problem(config, name, origin, names), _value_problem(config, written, origin, name)]
         problems += [problem for problem in found if problem is not None and (notes or problem.severity != NOTE)]
     faulty = {problem.name.lower() for problem in problems if problem.severity == ERROR}
-    doubts = coherence.doubts(config, names.mentioned)
+    doubts = [*coherence.doubts(config, names.mentioned), *slot_accounts.problems(config)]
     return [*problems, *(problem for problem in doubts if problem.name.lower() not in faulty)]
 
 

@@ -485,7 +485,6 @@ class AccessPoint:
         self.own_ads.settings = settings
         self.ads.rounding = settings.rounding
         self.queue.date_form = settings.date_form
-        self.queue.cool_down_s = settings.cool_down_s
         self.local.configure(settings.local)
         self.periodic.system = settings.system
         self.actions.max_releases = settings.system.max_releases

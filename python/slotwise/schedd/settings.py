@@ -72,7 +72,6 @@ class Settings(Struct, frozen=True):
     jobs_running_most: int = 10_000
     start_vanilla: StartPolicy = StartPolicy(None)
     local: LocalSettings = field(default_factory=lambda: LocalSettings(Path("local_univ_execute")))
-    cool_down_s: float = 300.0
     start_count: int = 1
     start_delay_s: float = 0.0
     next_start_delay_most_s: float = 600.0
@@ -192,6 +191,9 @@ def read_settings(config: Config, host: str, execute: Path) -> Settings:
     wanted = text("SCHEDD_NAME")
     name = wanted if "@" in wanted or wanted.lower() == host.lower() else f"{wanted}@{host}" if wanted else host
     domains = LocalDomains(text("UID_DOMAIN") or host)
+    cool_down = CoolDown(
+        config.get_expr("SYSTEM_ON_VACATE_COOL_DOWN"), max(0.0, number("SYSTEM_COOLDOWN_DURATION"))
+    )
     return Settings(
         name=name,
         host=host,
@@ -218,16 +220,13 @@ def read_settings(config: Config, host: str, execute: Path) -> Settings:
         want_leftovers=boolean("CLAIM_PARTITIONABLE_LEFTOVERS"),
         jobs_running_most=int(number("MAX_JOBS_RUNNING")),
         start_vanilla=StartPolicy(config.get_expr("START_VANILLA_UNIVERSE")),
-        local=_local(config, execute),
-        cool_down_s=max(0.0, number("SCHEDULER_UNIVERSE_COOL_DOWN_DURATION")),
+        local=_local(config, execute, cool_down),
         start_count=max(1, config.get_int("JOB_START_COUNT")),
         start_delay_s=number("JOB_START_DELAY"),
         next_start_delay_most_s=number("MAX_NEXT_JOB_START_DELAY"),
         dedicated_fifo=boolean("DEDICATED_SCHEDULER_USE_FIFO"),
         unused_claim_s=max(0, config.get_int("UNUSED_CLAIM_TIMEOUT")),
-        vacate_cool_down=CoolDown(
-            config.get_expr("SYSTEM_ON_VACATE_COOL_DOWN"), max(0.0, number("SYSTEM_COOLDOWN_DURATION"))
-        ),
+        vacate_cool_down=cool_down,
         refused_match_s=max(0.0, config.get_float("SLOTWISE_REFUSED_MATCH_DELAY")),
         stop_count=max(1, config.get_int("JOB_STOP_COUNT")),
         stop_delay_s=max(0.0, number("JOB_STOP_DELAY")),
@@ -296,7 +295,7 @@ def _advertised(config: Config) -> Changes:
     return {**further_attributes(config, "SCHEDD")}
 
 
-def _local(config: Config, execute: Path) -> LocalSettings:
+def _local(config: Config, execute: Path, cool_down: CoolDown) -> LocalSettings:
     is_set = config.origin("LOCAL_UNIV_EXECUTE") not in (None, DEFAULT)
     return LocalSettings(
         # Jobs need access to it, and have none to SPOOL.
@@ -314,6 +313,8 @@ def _local(config: Config, execute: Path) -> LocalSettings:
             open_files=config.get_int("SLOTWISE_LOCAL_JOB_OPEN_FILES"),
             nice=config.get_int("SCHED_UNIV_RENICE_INCREMENT"),
         ),
+        cool_down=cool_down,
+        failure_cool_down_s=max(0.0, config.get_float("SCHEDULER_UNIVERSE_COOL_DOWN_DURATION")),
         least_uid=minimum_uid(config),
         base_cgroup=config.get_str("BASE_CGROUP"),
         cgroup_version=config.get_text("SLOTWISE_CGROUP_VERSION").lower(),

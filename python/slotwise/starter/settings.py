@@ -13,6 +13,7 @@ from msgspec.structs import replace
 import slotwise
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.config import Config
+from slotwise.config.slot_accounts import slot_users
 from slotwise.daemon.accounts import minimum_uid
 from slotwise.errors import AdSyntaxError, ConfigError, SlotwiseError, UsageError
 from slotwise.execution.arguments import environment_either
@@ -342,13 +343,9 @@ def _core_rules(config: Config) -> CoreRules:
 
 
 def _user_rules(config: Config) -> UserRules:
-    users: dict[str, str] = {}
-    for name, slot in (*config.members("SLOT<N>_USER"), *config.members("SLOT<N>_<N>_USER")):
-        if account := config.get_str(name).strip():
-            users[f"slot{slot}"] = account.partition("@")[0]
     return UserRules(
         domains=LocalDomains.of(config.get_str("UID_DOMAIN"), config.get_text("TRUST_UID_DOMAIN")),
-        slot_users=users,
+        slot_users={slot: account for _, slot, account in slot_users(config)},
         dedicated=config.get_str("DEDICATED_EXECUTE_ACCOUNT_REGEXP"),
         least_uid=minimum_uid(config),
     )

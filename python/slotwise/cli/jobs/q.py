@@ -237,7 +237,8 @@ class _Listing:
         self._query.CopyFrom(query)
         self._query.query.limit = form.limit
         self._view = next((name for name in _VIEWS if parsed.has(name)), "")
-        if self._view in ("jobset", "actions") and queue.shows_tables:
+        others = ("jobset", "actions") if form.kind == "table" else ("jobset", "actions", "factory")
+        if self._view in others and queue.shows_tables:
             self._queue = queues.OtherAds(queue, self._view)
         layout = form.layout or (jobviews.VIEWS[self._view] if self._view else None)
         if layout is not None and layout.where:
@@ -327,8 +328,8 @@ class _Listing:
         ads = [ad for chunk in pieces[:-1] if chunk.data for ad in unpack_ads(chunk.data)]
         totals = QueueTotals.parse(pieces[-1].data) if pieces else self._queue.totals(self._query, [])
         layout = jobviews.VIEWS["factory"]
-        if self._inv.called:  # HTCondor's tool names the file that jobs are made from there
-            layout = replace(layout, items=(*layout.items[:-1], replace(layout.items[-1], heading="DIGEST")))
+        if self._inv.called:  # HTCondor's schedd makes jobs from a file and tells its name; there is none here
+            layout = replace(layout, items=(*layout.items[:-1], jobviews.DIGEST))
         layout = layout.with_items(self._form.more)
         self._inv.out(self._queue.header(totals), end="")
         self._rows(layout, ads, self._scene(totals))

@@ -186,9 +186,8 @@ def _show(parsed: Parsed, form: Form, name: str, source: PoolAds, inv: Invocatio
     if form.kind == "chosen":
         reads = form.columns.attributes() if form.columns is not None else None
         ads = source.ads(None if reads is None else [*reads, "Name", "Machine"])
-        if inv.called:  # HTCondor's tool has no ids of ads, and passes the letter j over
-            form = replace(form, shape=replace(form.shape, job_id=False))
-        form.write(ads, inv, lambda ad: str(ad.get("Name")), scene)
+        # For HTCondor's tool the letter j asks for the id of a job, which such ads have not.
+        form.write(ads, inv, lambda ad: "" if inv.called else str(ad.get("Name")), scene)
         return 0
     if parsed.has("totals"):
         ads = source.ads(["Name", "Machine", *pool.READS.get(view.totals, ())])

@@ -54,15 +54,17 @@ class Shape(Struct, frozen=True):
             raise UsageError(f"unknown letter {sorted(unknown)[0]!r} behind -af:", hint="one of j l h V r T Y , t n g")
         if "," in letters and "n" in letters:
             raise UsageError("the letters , and n behind -af: exclude each other")
+        as_written = any(letter in letters for letter in "Vro")  # HTCondor's tools show no times then
+        times = not as_written and any(letter in letters for letter in "TY")
         return cls(
             job_id="j" in letters,
-            labels="l" in letters and "h" not in letters,
+            labels="l" in letters and "h" not in letters and not times,
             headings="h" in letters,
             id_label="l" in letters,
             quotes="V" in letters,
             raw="r" in letters or "o" in letters,
-            spans="T" in letters,
-            dates="Y" in letters,
+            spans=times and "Y" not in letters,
+            dates=times and "Y" in letters,
             first="\n" if "g" in letters else "",
             before="\t" if "t" in letters else "" if "g" in letters else " ",
             after="\n" if "n" in letters else "," if "," in letters else "",
@@ -126,10 +128,12 @@ def unevaluated(name: str, tree: ExprTree, ad: ClassAd) -> str:
 
 def shown(tree: ExprTree, ad: ClassAd, shape: Shape) -> str:
     """The value of an expression as text."""
-    if shape.spans or shape.dates:
-        seconds = _finite(tree.eval(ad))
-        if seconds is not None:
-            return f"{days_and_time(seconds):>{_DAYS_AND_TIME}}" if shape.spans else moment(seconds)
+    if shape.spans or shape.dates:  # nothing for what is no number; true is 1
+        value = tree.eval(ad)
+        seconds = float(value) if value is True or value is False else _finite(value)
+        if seconds is None:
+            return ""
+        return f"{days_and_time(seconds):>{_DAYS_AND_TIME}}" if shape.spans else moment(seconds)
     return tree.display(ad, quotes=shape.quotes)
 
 
@@ -154,14 +158,18 @@ def text_of(value: Value) -> str:
 
 
 def lines(ads: Iterable[ClassAd], columns: Columns, shape: Shape, ids: Callable[[ClassAd], str]) -> Iterator[str]:
-    """The text of each ad, with its line end; headings first if asked for: then columns stand below each other."""
+    """The text of each ad, with its line end; headings first if asked for: then columns stand below each other.
+
+    ``ids``: the id of an ad, "" where it has none.
+    """
     label = "ID = " if shape.id_label else ""
     if not shape.headings:
         for ad in ads:
             texts = columns.texts(ad, shape)
             if shape.labels:
                 texts = [f"{name} = {text}" for name, text in zip(columns.names, texts, strict=True)]
-            yield _joined([label + ids(ad)] * shape.job_id + texts, shape)
+            found = ids(ad)
+            yield _joined([found and label + found] * shape.job_id + texts, shape)
         return
     head = [" ID"] * shape.job_id + columns.names
     widths, rows = [len(text) for text in head], []
@@ -172,9 +180,10 @@ def lines(ads: Iterable[ClassAd], columns: Columns, shape: Shape, ids: Callable[
         widths = [max(pair) for pair in zip(widths, needed, strict=True)]
     yield _joined([text.ljust(width) for text, width in zip(head, widths, strict=True)], shape)
     for row in rows:
-        cells = [text.rjust(wide) if shape.spans else text.ljust(wide) for text, wide in zip(row, widths, strict=True)]
-        if shape.job_id:
-            cells[0] = label + row[0].ljust(widths[0])
+        to_the_right = shape.spans or shape.dates
+        cells = [text.rjust(wide) if to_the_right else text.ljust(wide) for text, wide in zip(row, widths, strict=True)]
+        if shape.job_id:  # where there is none, HTCondor's tools leave no room for it
+            cells[0] = row[0] and label + row[0].ljust(widths[0])
         yield _joined(cells, shape)
 
 

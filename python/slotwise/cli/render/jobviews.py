@@ -27,6 +27,8 @@ _REST = (
 #: ``-run``, ``-idle``, ``-hold``: only jobs in that state.
 RUNNING = "JobStatus == 2 || JobStatus == 6 || JobStatus == 7"
 
+DIGEST = Item("JobMaterializeDigestFile", "DIGEST", left=True, instead="_")
+
 VIEWS: dict[str, Layout] = {
     "nobatch": Layout((*_ID, _OWNER, _SUBMITTED, _RUN_TIME, _STATUS, *_REST)),
     "cputime": Layout((*_ID, _OWNER, _SUBMITTED, replace(_RUN_TIME, heading="CPU_TIME", printas="CPU_SPENT"),

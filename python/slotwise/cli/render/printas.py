@@ -22,7 +22,7 @@ UNIVERSES = {
 }  # fmt: skip
 STATUSES = {1: "Idle", 2: "Running", 3: "Removed", 4: "Completed", 5: "Held", 6: "XFerOut", 7: "Suspended"}
 _STATUS_LETTERS = {1: "I", 2: "R", 3: "X", 4: "C", 5: "H", 6: ">", 7: "S"}
-_FACTORY_MODES = {0: "Running", 1: "Held", 2: "NoMore", 3: "Removed", -1: "Errs"}
+_FACTORY_MODES = {0: "Norm", 1: "Held", 2: "Done", 3: "Gone", -1: "Errs"}
 _STATE_LETTERS = {
     "None": "~", "Owner": "O", "Unclaimed": "U", "Matched": "M", "Claimed": "C", "Preempting": "P", "Shutdown": "S",
     "Delete": "X", "Backfill": "F", "Drained": "D",

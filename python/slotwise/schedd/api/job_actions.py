@@ -377,3 +377,5 @@ class Actions:
         if waiting:
             self._queue.runnable.add(job)
             decision.new_work = True
+        if any(name.lower() == "jobcooldownexpiration" for name in changes):
+            self._queue.set_cool_down(job, decision)

@@ -439,13 +439,16 @@ def _drives(cluster: Cluster) -> bool:
 
 def _factory_row(cluster: Cluster, factory: Factory) -> Row:
     counts = cluster.counts
-    return {
+    row: Row = {
+        "MyType": "Job",
         "ClusterId": cluster.number,
         "Owner": cluster.owner,
+        "User": cluster.user,
         "QDate": cluster.qdate,
+        "JobUniverse": cluster.universe,
         "JobBatchName": cluster.batch_name or f"ID: {cluster.number}",
-        "JobMaterializeLimit": factory.limit,
-        "JobMaterializeMaxIdle": factory.max_idle,
+        # Without a limit all jobs may be there at once, as HTCondor's submission writes into the ad.
+        "JobMaterializeLimit": factory.limit if factory.limit >= 0 else factory.total,
         "JobMaterializeNextProcId": factory.next_proc,
         "JobMaterializePaused": DONE if factory.over and not factory.paused else factory.paused,
         "TotalSubmitProcs": factory.total,
@@ -454,6 +457,9 @@ def _factory_row(cluster: Cluster, factory: Factory) -> Row:
         "JobsIdle": counts[1],
         "JobsHeld": counts[5],
     }
+    if factory.max_idle >= 0:
+        row["JobMaterializeMaxIdle"] = factory.max_idle
+    return row
 
 
 def _batch_of(batches: dict[tuple[str, str], _Batch], cluster: Cluster) -> _Batch:

@@ -38,14 +38,19 @@ def hold_of(job: Job, which: str = "") -> tuple[str, int, int]:
 def vacate_attributes(job: Job, reason: str, code: int, subcode: int, now: float) -> Changes:
     """The attributes that an eviction changes. Holds of running jobs count as evictions, with their own codes."""
     name = VACATE_NAMES.get(code) or HOLD_NAMES.get(code, f"Code{code}")
-    return {
+    changes: Changes = {
         "LastVacateTime": int(now),
         "VacateReason": reason,
         "VacateReasonCode": code,
         "VacateReasonSubCode": subcode,
-        "NumVacates": int(job.number("NumVacates")) + 1,
-        "NumVacatesByReason": counted(job, "NumVacatesByReason", name),
     }
+    began = job.number("JobCurrentStartExecutingDate")
+    # One that is older than the run is left from another.
+    before_it_ran = not began or job.number("JobCurrentStartDate") > began
+    for kind in ("", "PreExecution") if before_it_ran else ("",):
+        changes[f"NumVacates{kind}"] = int(job.number(f"NumVacates{kind}")) + 1
+        changes[f"NumVacatesByReason{kind}"] = counted(job, f"NumVacatesByReason{kind}", name)
+    return changes
 
 
 def closing_attributes(job: Job, end: RunEnd, now: float) -> Changes:

@@ -49,8 +49,6 @@ TRANSFER_ON_REMOVE = "TransferOnRemove"
 class Queue(JobIndex):
     """The job queue of the access point."""
 
-    #: The cool-down of a scheduler universe job that failed (SCHEDULER_UNIVERSE_COOL_DOWN_DURATION), in seconds.
-    cool_down_s = 300.0
     #: How event logs name the access point as the place where jobs execute.
     address = ""
     #: Called with the cluster of each run that begins, or ends (with the counters that its end adds to), and the time.
@@ -387,12 +385,18 @@ class Queue(JobIndex):
             frame = self.frame(job, decision.now)
             decision.log(job, job_events.evicted(frame, usage=end.usage, reason=verdict.reason, requeued=requeued))
             requeue: Changes = {"LastVacateTime": int(decision.now)}
-            if job.cluster.universe == Universe.SCHEDULER and end.how == RunOutcome.EXITED and end.code != 0:
-                requeue.update(self._cool(job, max(self.cool_down_s, end.cool_down_s), decision))
-            elif end.cool_down_s:
+            if end.cool_down_s:
                 requeue.update(self._cool(job, end.cool_down_s, decision))
             self.move(job, Status.IDLE, decision, requeue)
             decision.note("%s: requeued: %s", job.key, verdict.reason)
+
+    def set_cool_down(self, job: Job, decision: Decision) -> None:
+        """Take the end of the cool-down that a user has given the job (JobCoolDownExpiration)."""
+        job.cool_from, job.cool_until = min(job.cool_from, decision.now), job.number("JobCoolDownExpiration")
+        if self.waits(job):
+            self.cooling.discard(job)
+            self.runnable.discard(job)
+            self.sort_in(job, decision)
 
     @staticmethod
     def _cool(job: Job, seconds: float, decision: Decision) -> Changes:

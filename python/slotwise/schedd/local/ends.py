@@ -18,8 +18,8 @@ from slotwise.execution.keeper_spec import KeeperResult
 from slotwise.ids import doing_for_run
 from slotwise.model.reason_codes import Vacate
 from slotwise.schedd.jobs.ads import JobAds
-from slotwise.schedd.jobs.codes import Status
-from slotwise.schedd.jobs.decision import Decision, RunEnd, RunOutcome
+from slotwise.schedd.jobs.codes import Status, Universe
+from slotwise.schedd.jobs.decision import Decision, PolicyAction, RunEnd, RunOutcome
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.local import ending
@@ -87,7 +87,17 @@ class Ends:
             signaled = end.how == RunOutcome.SIGNALED
             verdict = exit_verdict(job, signaled, end.code, end.attributes, self._ads, now)
             end = replace(end, verdict=verdict)
-        self.end(run, end)
+        self.end(run, replace(end, cool_down_s=self._cool_down_s(job, end, now)))
+
+    def _cool_down_s(self, job: Job, end: RunEnd, now: float) -> float:
+        """For how long the job is not started again, in seconds. DisableCoolDown is HTCondor's, which documents it not."""
+        requeued = end.verdict is not None and end.verdict.act is PolicyAction.REQUEUE
+        if job.cluster.universe == Universe.SCHEDULER:
+            failed = requeued and end.how == RunOutcome.EXITED and end.code != 0
+            return 0.0 if not failed or self._ads.truth(job, "DisableCoolDown") else self._settings().failure_cool_down_s
+        if requeued or end.how in (RunOutcome.HELD, RunOutcome.EVICTED):
+            return self._settings().cool_down.seconds(self._ads.ad(job), job, end, now)
+        return 0.0
 
     def take_back(self, run: LocalRun) -> None:
         """End a run whose job was held, removed or vacated before it had a keeper."""

@@ -128,7 +128,7 @@ class JobExits:
         if how in (RunOutcome.HELD, RunOutcome.EVICTED) and (larger := self._transformed(run, end)) is not None:
             end = replace(end, how=RunOutcome.EVICTED, attributes={**end.attributes, **larger})
         if how in (RunOutcome.HELD, RunOutcome.EVICTED) or (end.verdict and end.verdict.act is PolicyAction.REQUEUE):
-            end = replace(end, cool_down_s=self._run_ends.cool_down.seconds(self._ads.ad(run.job), end, now))
+            end = replace(end, cool_down_s=self._run_ends.cool_down.seconds(self._ads.ad(run.job), run.job, end, now))
         if run.node is not None:
             self._nodes.ended(run, replace(end, verdict=None), turn)
             if end.failed or how == RunOutcome.LOST:

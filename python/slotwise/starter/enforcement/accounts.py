@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from slotwise.accounts import Account, KnownAccounts
+from slotwise.config.slot_accounts import fault_of
 from slotwise.errors import HostError
 from slotwise.execution.job_view import JobView, SlotView
 from slotwise.execution.keeper_spec import Identity
@@ -73,11 +74,8 @@ def account_problems(rules: UserRules, *, is_root: bool, find: FindAccount = _kn
     """The knobs about accounts that cannot be honored on this host, in words."""
     found = []
     for slot, name in sorted((rules.slot_users or {}).items()) if is_root else ():
-        account = find(name)
-        if account is None:
-            found.append(f"{slot.upper()}_USER: there is no account {name}; jobs that need it do not start")
-        elif account.uid == 0:
-            found.append(f"{slot.upper()}_USER: {name} is root, as whom no job runs")
+        if fault := fault_of(name, find):
+            found.append(f"{slot.upper()}_USER: {fault}")
     try:
         re.compile(rules.dedicated)
     except re.error as error:

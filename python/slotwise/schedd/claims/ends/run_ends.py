@@ -82,7 +82,7 @@ class RunEnds:
             executed_s=max(0.0, now - run.executing_at + back_s) if run.executing_at else 0.0,
         )
         if self._ads.has(run.job):
-            end = replace(end, cool_down_s=self.cool_down.seconds(self._ads.ad(run.job), end, now))
+            end = replace(end, cool_down_s=self.cool_down.seconds(self._ads.ad(run.job), run.job, end, now))
         with self._turns.deciding(turn):
             if run.node is not None:
                 self._node_ended(run, end, turn.decision, turn.batch)
