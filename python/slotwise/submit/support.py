@@ -133,7 +133,7 @@ OTHER = re.compile(
     | container_is_common | Remote_.*grid_resource | remote_universe | keystore_file
     | (append|buffer|compress|fetch|local)_files | file_remaps | parallel_script_.*
     | load_profile | tool_daemon_(arg|input|output|error).* | cron_(prep_time|window) | Cron(PrepTime|Window)
-    | DelegateJobGSICredentialsLifetime | interactive_submit_file | output_directory | transfer_common_input"""
+    | DelegateJobGSICredentialsLifetime | interactive_submit_file | output_directory"""
 )
 #: Commands that begin with these words but have an effect.
 _BATCH = frozenset(("batch_name", "batch_id"))

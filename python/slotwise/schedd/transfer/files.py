@@ -21,7 +21,7 @@ from slotwise.errors import SlotwiseError
 from slotwise.model.reason_codes import Hold
 from slotwise.schedd.transfer.checkpoint_folders import CheckpointFolder
 from slotwise.schedd.user_files.owner_rights import FileOwner, as_owner
-from slotwise.transfer.lists import is_null, job_plugins, parse_remaps, split_list
+from slotwise.transfer.lists import input_list, is_null, job_plugins, parse_remaps
 from slotwise.transfer.pieces import Piece, pieces
 
 STDOUT = "_condor_stdout"
@@ -106,7 +106,7 @@ def file_plan(ad: ClassAd, account: str, fallback_account: str, limits_mib: tupl
         stdin="" if ad.get("TransferIn", True) is False or is_null(text("In")) else text("In"),
         stdout=text("Out"),
         stderr=text("Err"),
-        inputs=_with_plugins(_with_image(split_list(text("TransferInput")), text), text("TransferPlugins")),
+        inputs=_with_plugins(_with_image(input_list(text), text), text("TransferPlugins")),
         remaps=parse_remaps(text("TransferOutputRemaps")),
         preserve_relative=ad.get("PreserveRelativePaths", False) is True,
         transfer=(text("ShouldTransferFiles") or "IF_NEEDED").upper(),

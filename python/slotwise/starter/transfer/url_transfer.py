@@ -38,7 +38,7 @@ from slotwise.starter.transfer.plugins import Plugin, Plugins, inherited
 from slotwise.starter.transfer.run_files import RunFiles
 from slotwise.starter.transfer.transfer_stats import Traffic
 from slotwise.starter.transfer.wording import failure
-from slotwise.transfer.lists import parse_remaps
+from slotwise.transfer.lists import input_list, parse_remaps
 
 #: Most that a plugin may say about its files, bytes.
 _MOST_SAID = 16 * 1024 * 1024
@@ -61,9 +61,7 @@ def method_of(url: str) -> str:
 
 def input_urls(ad: ClassAd) -> list[str]:
     """The inputs of a job that are URLs."""
-    listed = lookup(ad)("TransferInput")
-    names = listed.split(",") if isinstance(listed, str) else []
-    return [name.strip() for name in names if "://" in name]
+    return [name for name in input_list(lookup(ad)) if "://" in name]
 
 
 def output_urls(ad: ClassAd, names: Iterable[str]) -> dict[str, str]:
