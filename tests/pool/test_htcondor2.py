@@ -73,6 +73,11 @@ told["then"] = [(ad["JobStatus"], ad["JobPrio"]) for ad in schedd.query(f"Cluste
 grouped = schedd.query(f"ClusterId == {second}", ["JobPrio"], opts=h.QueryOpt.GroupBy)
 told["groups"] = [(ad["JobPrio"], ad["JobCount"], ad["JobIds"]) for ad in grouped]
 told["alike"] = [ad["JobCount"] for ad in schedd.query(f"ClusterId == {second}", opts=h.QueryOpt.AutoCluster)]
+told["with_clusters"] = [dict(ad) for ad in schedd.query(
+    f"ProcId is undefined && ClusterId == {second}", ["ClusterId", "ProcId", "JobStatus", "JobsPresent", "ClusterSize"],
+    opts=h.QueryOpt.IncludeClusterAd)]
+told["clusters_of_jobs"] = [ad.get("ProcId") for ad in schedd.query(f"ClusterId == {second}",
+    opts=h.QueryOpt.IncludeClusterAd)]
 told["with_sets"] = len(schedd.query(f"ClusterId == {second}", opts=h.QueryOpt.IncludeJobsetAds))
 told["removed"] = schedd.act(h.JobAction.Remove, classad2.ExprTree(f"ClusterId == {second}"))["TotalSuccess"]
 aborted = 0
@@ -178,6 +183,10 @@ def test_a_program_for_htcondor2_runs_unchanged(make_pool: Callable[[str], Pool]
     assert told["groups"] == [[0, 2, f"{second}.0 {second}.1"], [5, 1, f"{second}.2"]]
     assert told["alike"] == [3]
     assert told["with_sets"] == 3
+    (of_cluster,) = told["with_clusters"]
+    assert of_cluster.pop("ClusterId") > 0
+    assert of_cluster == {"JobStatus": 1, "JobsPresent": 3, "ClusterSize": 3}
+    assert sorted(told["clusters_of_jobs"], key=str) == [0, 1, 2, None]
     assert told["there"] == [0, 1]
     assert (told["newest"], told["since"]) == (1, [3, 0])
     assert (told["removed"], told["aborted"]) == (3, 3)

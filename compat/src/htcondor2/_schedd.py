@@ -72,12 +72,10 @@ class Schedd:
     ) -> list[Any]:
         """The jobs for which the constraint is true; what ``callback`` makes of each, where that is not None.
 
-        :raises HTCondorException: the schedd refuses, or ``opts`` asks for what it does not have.
+        :raises HTCondorException: the schedd refuses.
         """
         wanted = QueryOpt(opts)
         projection = _pool.projection(projection)
-        if wanted & QueryOpt.IncludeClusterAd:
-            raise HTCondorException("this schedd shows no ads of clusters: each job's ad has all of its attributes")
         mine = bool(wanted & QueryOpt.DefaultMyJobsOnly)
         text = as_read(constraint)
         with _pool.calling("the schedd"):
@@ -93,6 +91,8 @@ class Schedd:
             now = int(time.time())
             for ad in found:
                 ad["ServerTime"] = now  # as the answers of HTCondor's schedd have
+            if wanted & QueryOpt.IncludeClusterAd:
+                found += [_projected(ad, projection) for ad in self._client().cluster_ads(text, mine=mine)]
             if wanted & QueryOpt.IncludeJobsetAds:
                 found += self._client().job_sets()
         return _each([ClassAd._of(ad) for ad in found], callback)
@@ -400,6 +400,14 @@ def _summary(totals: QueueTotals) -> ClassAd:
     for prefix, counts in (("", totals.query), ("My", totals.mine), ("Allusers", totals.everyone)):
         for state, number in vars(counts).items():
             ad[f"{prefix}{state.capitalize()}"] = number
+    return ad
+
+
+def _projected(ad: Any, names: Sequence[str]) -> Any:
+    """The ad with these attributes alone; with all for none."""
+    wanted = {name.lower() for name in names}
+    for name in [name for name in ad if wanted and name.lower() not in wanted]:
+        del ad[name]
     return ad
 
 

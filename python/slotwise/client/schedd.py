@@ -128,6 +128,13 @@ class ScheddCalls(Client):
         return Call("Query", request, lambda pieces: ads_of(pieces[:-1]), many=True, timeout_s=None)
 
     @calls
+    def cluster_ads(self, constraint: str = "", *, mine: bool = False) -> Call[AdList]:
+        """The ads of clusters with jobs in the queue for which ``constraint`` is true; see HTCondor's
+        ``QueryOpt.IncludeClusterAd``."""
+        request = convert.job_query(constraint, (), mine=mine, view="cluster")
+        return Call("Query", request, lambda pieces: ads_of(pieces[:-1]), many=True, timeout_s=None)
+
+    @calls
     def totals(self, constraint: str = "", *, mine: bool = False) -> Call[QueueTotals]:
         """The numbers of jobs for which ``constraint`` is true, of the caller's, and of everybody's, by state."""
         request = convert.job_query(constraint, (), mine=mine, totals=True)

@@ -12,7 +12,7 @@ from slotwise.classad import ClassAd
 from slotwise.errors import SubmitError
 from slotwise.submit import Submission
 from slotwise.table import pack_ads, unpack_ads
-from slotwise.transfer.lists import is_null, parse_remaps, split_list
+from slotwise.transfer.lists import input_list, is_null, parse_remaps
 from slotwise.transfer.pieces import pieces
 from slotwise.wire.gen import schedd_pb2
 
@@ -70,7 +70,7 @@ def sources(ad: ClassAd) -> list[Source]:
         found.append(Source(posixpath.join(iwd, text("In"))))
     if text("x509userproxy"):
         found.append(Source(posixpath.join(iwd, text("x509userproxy"))))
-    for name in split_list(text("TransferInput")):
+    for name in input_list(text):
         if "://" in name:
             continue
         below = posixpath.dirname(posixpath.normpath(name)) if keeps_paths and not posixpath.isabs(name) else ""

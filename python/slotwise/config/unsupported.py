@@ -122,7 +122,7 @@ RULES: tuple[Rule, ...] = (
     _policy("CLASSAD_USER_(LIBS|PYTHON_LIB|PYTHON_MODULES)", "adds no function to expressions"),
     _policy("MAX_TRANSFER_(QUEUE_AGE|LIFETIME)|STARTER_(FILE_XFER_STALL|UPLOAD)_TIMEOUT", "ends no transfer"),
     _policy("NEGOTIATE_ALL_JOBS_IN_CLUSTER|CURB_MATCHMAKING|CLAIM_RECYCLING_CONSIDER_LIMITS", "has no effect"),
-    _policy("PERIODIC_CHECKPOINT|WALL_CLOCK_CKPT_INTERVAL|DEFAULT_NUM_EXTRA_CHECKPOINTS", "makes no checkpoint"),
+    _policy("PERIODIC_CHECKPOINT|WALL_CLOCK_CKPT_INTERVAL", "makes no checkpoint"),
     _policy("KEEP_DATA_CLAIM_IDLE", "has no effect"),
     _policy("MASTER_[A-Za-z]+_BACKOFF_(CEILING|CONSTANT|FACTOR)|MASTER_[A-Za-z]+_RECOVER_FACTOR", "holds for no daemon", "write it without the daemon's name"),
     _service("CCB_SERVER_MAX_STREAMING_(SESSIONS|HANDSHAKES)", "bounds nothing", "SHARED_PORT_MAX_FILE_DESCRIPTORS bounds connections", off=("0",)),
@@ -182,10 +182,16 @@ RULES: tuple[Rule, ...] = (
     _service("KBDD(_.*)?|MAX_KBDD_LOG", "has no effect: the startd watches the keyboard itself"),
     _service("STARTD_REBOOT_COMMAND", "runs no script"),
     _service("ENABLE_HTTP_PUBLIC_FILES|HTTP_PUBLIC_FILES_.*", "publishes no files"),
+    _service("STARTD_EVENTLOG(_FORMAT|_MAX)?", "writes no log of events: StartLog has what becomes of slots", off=()),
+    _service("TESTING_COLOR_FROM_JOB_AD", "puts no attributes of jobs into the ads of slots"),
+    _service("OCU_SUPER_USERS", "makes nobody the owner of capacity units: there are none", off=()),
+    _none("FORBID_COMMON_FILE_TRANSFER|ALLOW_COMMON_FILES_ON_LVS|ALLOW_LVS_TO_BIND_MOUNT_COMMON_FILES|SUBMIT_SYNTHESIZE_COMMON_INPUT_FILES", "changes nothing: common input files are sent to each job"),
     _service("STARTD_DIRECT_ATTACH_.*|STARTD_FACTORY_.*|STARTD_REHOME_.*", "has no effect"),
     _service("MASTER_NEW_BINARY_.*|MASTER_CHECK_NEW_EXEC_INTERVAL", "restarts nothing: `slotwise restart` takes up a new version"),
     _service("SCHEDD_(COLLECT|EXPIRE)_STATS_.*", "publishes nothing more"),
-    _service("INTERACTIVE_SUBMIT_.*|CHECKPOINT_DESTINATION_MAPFILE|.*CHECKPOINT_CLEANUP_.*", "has no effect"),
+    _service("INTERACTIVE_SUBMIT_.*", "has no effect"),
+    _service("(SHADOW|PREEN)_CHECKPOINT_CLEANUP_TIMEOUT", "bounds nothing: the schedd deletes all checkpoints", "write SCHEDD_CHECKPOINT_CLEANUP_TIMEOUT"),
+    _service("RUN_CLEANUP_PLUGINS_AS_OWNER", "changes nothing: programs that delete checkpoints always run as the job's account", off=("true",)),
     _service("LOG_TO_SYSLOG|EVENT_LOG_(USE_XML|FORMAT_OPTIONS|COUNT_EVENTS)|WANT_XML_LOG", "has no effect"),
     _service("SSH_TO_JOB_.*|CONDOR_SSH.*|SSHD(_ARGS)?|SSH_KEYGEN(_ARGS)?|SCP|SCHEDD_ENABLE_SSH_TO_JOB", "has no effect: `slotwise ssh-to-job` starts no sshd"),
     # ------------------------------------------------------------------------------------------------------- harmless
@@ -278,7 +284,7 @@ RULES: tuple[Rule, ...] = (
     ),
     # Macros, and facts that HTCondor works out.
     _none(
-        "ARCH|OPSYS.*|HOSTNAME|FULL_HOSTNAME|LOCALNAME|SUBSYSTEM|Is[A-Za-z]+|PYTHON3_.*|RELEASE_DIR|SBIN|LIB|LIBEXEC|INCLUDE|ETC|SHARE"
+        "ARCH|OPSYS.*|HOSTNAME|FULL_HOSTNAME|LOCALNAME|SUBSYSTEM|Is[A-Za-z]+|PYTHON3_.*|RELEASE_DIR|SBIN|LIB|INCLUDE|ETC|SHARE"
         "|MINUTE|HOUR|[A-Za-z]*Timer|BackgroundLoad|HighLoad|(Big|Medium|Small)Job|(Start|Continue)IdleTime|Max(Suspend|Vacate)Time"
         "|(CATALOG|SUM_OF).*|GPU_(MONITOR|DISCOVERY_EXTRA)",
         "has an effect only where a value refers to it",

@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
+from urllib.parse import unquote
 
 import pycurl
 from msgspec import Struct
@@ -101,6 +102,8 @@ def _plain(url: str) -> str:
 
 def _try_often(url: str, token: str, file_name: str, options: Options, result: Result) -> None:
     try:
+        if options.upload and url.lower().startswith("file://"):
+            Path(unquote(url[len("file://") :])).parent.mkdir(parents=True, exist_ok=True)
         with open(file_name, "rb" if options.upload else "wb") as file:
             transfer = _Transfer(url, token, file, options, result)
             for retry in range(options.most_retries + 1):
@@ -109,7 +112,8 @@ def _try_often(url: str, token: str, file_name: str, options: Options, result: R
                     return
     except OSError as error:
         result.success, result.tries = False, result.tries + 1
-        result.error = f"could not open local file {file_name}, error {error.errno} ({error.strerror})"
+        name = error.filename or file_name
+        result.error = f"could not open local file {name}, error {error.errno} ({error.strerror})"
         complain(f"ERROR: {result.error}")
 
 

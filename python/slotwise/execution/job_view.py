@@ -61,6 +61,12 @@ class CheckpointRules(Struct, frozen=True):
     exit_code: int = 0
     signal: int | None = None
     files: tuple[str, ...] | None = None
+    #: The URL below which checkpoints are kept; empty: at the access point.
+    destination: str = ""
+    #: The job's name in such URLs.
+    global_job_id: str = ""
+    #: The number of the job's last checkpoint before this run.
+    last_number: int = -1
 
 
 class StreamRules(Struct, frozen=True):
@@ -352,6 +358,9 @@ def _checkpoint(value: Lookup) -> CheckpointRules | None:
         exit_code=int(_number(value("SuccessCheckpointExitCode"))),
         signal=int(_number(value("SuccessCheckpointExitSignal"))) if by_signal else None,
         files=file_list(listed) if isinstance(listed, str) else None,
+        destination=_text(value("CheckpointDestination")) if _node(value) is None else "",
+        global_job_id=_text(value("GlobalJobId")),
+        last_number=int(_number(value("CheckpointNumber"), -1)),
     )
 
 

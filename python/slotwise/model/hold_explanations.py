@@ -142,7 +142,11 @@ EXPLANATIONS: dict[int, Explanation] = {
         "the container image does not exist, or is none",
         "check `container_image` or `docker_image` by hand (`apptainer pull`, `docker pull`); `qedit` it, then release",
     ),
-    36: Explanation("a checkpoint could not be brought back", "check `transfer_checkpoint_files`", given=False),
+    36: Explanation(
+        "a checkpoint could not be sent to `checkpoint_destination`",
+        "the reason has what the plugin said: make the place writable for the job, or `qedit` CheckpointDestination, "
+        "then release",
+    ),
     43: Explanation("a program that runs before the job failed", "read the reason", given=False),
     44: Explanation("a program that runs after the job failed", "read the reason", given=False),
     45: Explanation(

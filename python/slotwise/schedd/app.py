@@ -79,8 +79,9 @@ from slotwise.schedd.submission.restore import projects_in, restore
 from slotwise.schedd.submission.submissions import SubmitResult
 from slotwise.schedd.submission.transaction import SubmitTransactions
 from slotwise.schedd.submission.underway import UnderwaySubmissions
+from slotwise.schedd.transfer.checkpoint_cleanup import CheckpointCleanup
 from slotwise.schedd.transfer.spooling import Spooling
-from slotwise.schedd.transfer.transfers import Transfers
+from slotwise.schedd.transfer.transfers import CHECKPOINTS, Transfers
 from slotwise.schedd.user_files import owner_rights
 from slotwise.schedd.userlog.global_log import GlobalLog
 from slotwise.schedd.userlog.log_waits import LogWaits
@@ -191,6 +192,14 @@ class AccessPoint:
             host=settings.host,
             place_of=partial(host_of, self.ads),
             on_failure=claims.failures.task,
+        )
+        self.checkpoint_cleanup = CheckpointCleanup(
+            context.home.spool / CHECKPOINTS,
+            context.home.sandboxes,
+            clock,
+            self._threads,
+            settings.fallback_account,
+            self._knows,
         )
         self.run_history = RunHistory(self._threads)
         self.credentials = CredentialKeeper(clock, self._credential_folder, self._users_with_jobs)
@@ -408,7 +417,8 @@ class AccessPoint:
         self.committer.on_new_work = self._new_work
         self.committer.on_change = self.publisher.publish
         self.committer.on_jobs = self._durable
-        self.committer.on_retired = self.history_export.look
+        self.committer.on_retired = self._retired
+        self.shadows.on_checkpoint = self.checkpoint_cleanup.soon
         self.committer.on_left = self._left
         self.committer.on_notices = self.notifier.prepare
         self.submissions.on_factory = self.materializer.begin
@@ -494,6 +504,8 @@ class AccessPoint:
         self.periodic.interval_most_s = settings.periodic_interval_most_s
         self.negotiator.enabled = settings.on_demand
         self.transfers.flushes = settings.output_flushes
+        self.transfers.extra_checkpoints = settings.extra_checkpoints
+        self.checkpoint_cleanup.settings = settings.cleanup
         self.transfers.limits_mib = settings.transfer_limits_mib
         self.transfers.follow(settings.disk_throttle)
         self.hooks.rules = settings.hooks
@@ -567,6 +579,7 @@ class AccessPoint:
             self.usage_meter.run,
             self._tidy,
             self.spooling.run,
+            self.checkpoint_cleanup.run,
             self.memory.run,
             self.proxies.run,
             self.credentials.run,
@@ -631,6 +644,13 @@ class AccessPoint:
         self.job_sets.left(decision.retired, decision.closed, batch)
         self.projects.left(decision.retired, batch)
         self.users.left(decision.retired, batch)
+
+    def _retired(self) -> None:
+        self.history_export.look()
+        self.checkpoint_cleanup.soon()
+
+    def _knows(self, cluster: str, proc: str) -> bool:
+        return cluster.isdigit() and proc.isdigit() and self.queue.job(int(cluster), int(proc)) is not None
 
     async def _tidy(self) -> None:
         """Prune the history and expired submission keys, every hour."""

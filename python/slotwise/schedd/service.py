@@ -271,10 +271,12 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
             yield common_pb2.AdChunk(data=pack_ads(self._listing.factories(caller, query)))
         elif view == "jobset":
             yield common_pb2.AdChunk(data=pack_ads(await self._listing.job_set_ads(caller, query)))
+        elif view == "cluster":
+            yield common_pb2.AdChunk(data=pack_ads(await self._listing.cluster_ads(caller, query)))
         elif view == "actions":
             yield common_pb2.AdChunk(data=pack_ads(self._listing.actions()))
         elif view:
-            raise UsageError(f"there is no view {view!r}", hint="nobatch, factory, jobset or actions")
+            raise UsageError(f"there is no view {view!r}", hint="nobatch, factory, jobset, cluster or actions")
         totals = await self._listing.totals(caller, query, superuser=self._is_superuser(caller))
         yield common_pb2.AdChunk(data=as_json(totals), done=True)
 

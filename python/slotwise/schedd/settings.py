@@ -39,6 +39,7 @@ from slotwise.schedd.publish.statistics import StatisticsSettings
 from slotwise.schedd.shadow.prepare_hooks import read_rules
 from slotwise.schedd.submission.rules import SubmitRules
 from slotwise.schedd.submission.settings import AdmissionSettings
+from slotwise.schedd.transfer.checkpoint_cleanup import CleanupSettings
 from slotwise.schedd.transfer.disk_throttle import DiskThrottleSettings, parse_horizon, parse_limits
 from slotwise.schedd.userlog.global_log import GlobalLogSettings
 from slotwise.schedd.users.superusers import SuperUsers
@@ -65,6 +66,9 @@ class Settings(Struct, frozen=True):
     least_uid: int = 1000
     #: The shadow's hook: <KEYWORD>_HOOK_SHADOW_PREPARE_JOB.
     hooks: HookRules = field(default_factory=HookRules)
+    #: How unwanted checkpoints at a checkpoint_destination are deleted, and how many are kept besides the last.
+    cleanup: CleanupSettings = field(default_factory=CleanupSettings)
+    extra_checkpoints: int = 1
     on_demand: bool = True
     schedd_interval_s: float = 300.0
     alive_interval_s: int = 300
@@ -214,6 +218,8 @@ def read_settings(config: Config, host: str, execute: Path) -> Settings:
         trusted_domains=text("TRUST_UID_DOMAIN"),
         least_uid=minimum_uid(config),
         hooks=read_rules(config),
+        cleanup=CleanupSettings.of(config),
+        extra_checkpoints=int(number("DEFAULT_NUM_EXTRA_CHECKPOINTS")),
         on_demand=boolean("SLOTWISE_NEGOTIATE_ON_DEMAND"),
         schedd_interval_s=number("SCHEDD_INTERVAL"),
         alive_interval_s=int(number("ALIVE_INTERVAL")),

@@ -95,8 +95,17 @@ def shadow_report(run_id: str, report: ToShadow) -> schedd_pb2.StarterMessage:
             message.started.CopyFrom(
                 schedd_pb2.RunStarted(pid=pid, scratch_dir=scratch_dir, at=at, slot_properties=slot_properties)
             )
-        case Checkpoint(number, at, ad):
-            message.checkpoint.CopyFrom(schedd_pb2.RunCheckpoint(number=number, at=at, ad=ad))
+        case Checkpoint():
+            message.checkpoint.CopyFrom(
+                schedd_pb2.RunCheckpoint(
+                    number=report.number,
+                    at=report.at,
+                    ad=report.ad,
+                    stored_as=report.stored_as,
+                    failed=report.failed,
+                    reason=report.reason,
+                )
+            )
         case Hello():
             message.hello.CopyFrom(
                 schedd_pb2.RunHello(

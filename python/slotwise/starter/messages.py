@@ -158,11 +158,18 @@ class StreamPiece(Struct, frozen=True):
 
 
 class Checkpoint(Struct, frozen=True):
-    """The files of a checkpoint have been sent; ``ad`` is a pack with the usage so far."""
+    """The files of a checkpoint have been sent; ``ad`` is a pack with the usage so far.
+
+    ``stored_as``: its number at the job's checkpoint_destination; ``failed``, with the reason: it is not there, or what
+    came back from there is not it.
+    """
 
     number: int
-    at: int
-    ad: bytes
+    at: int = 0
+    ad: bytes = b""
+    stored_as: int | None = None
+    failed: bool = False
+    reason: str = ""
 
 
 class RemoteIo(Struct, frozen=True):

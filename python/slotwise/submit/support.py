@@ -93,8 +93,8 @@ RULES = (
     _refused("log_xml", "UserLogUseXML", "event logs are written as text", "take the command out"),
     _refused("output_destination", "OutputDestination", "it is not an URL", "write SCHEME://..., or leave it out",
              lambda value: not _has_url(value)),
-    _refused("checkpoint_destination", "CheckpointDestination", "checkpoints are kept at the access point only",
-             "take the command out"),
+    _refused("checkpoint_destination", "CheckpointDestination", "it is not an URL",
+             "write SCHEME://..., or leave it out", lambda value: not _has_url(value)),
     _refused("public_input_files", "PublicInputFiles", "there is no web server for inputs", "use transfer_input_files"),
     _refused("scitokens_file use_scitokens use_scitoken", "ScitokensFile", "a file's token is not renewed",
              "name the file in transfer_input_files, or store the token and write use_oauth_services"),
@@ -133,16 +133,20 @@ OTHER = re.compile(
     | container_is_common | Remote_.*grid_resource | remote_universe | keystore_file
     | (append|buffer|compress|fetch|local)_files | file_remaps | parallel_script_.*
     | load_profile | tool_daemon_(arg|input|output|error).* | cron_(prep_time|window) | Cron(PrepTime|Window)
-    | DelegateJobGSICredentialsLifetime | interactive_submit_file | output_directory | transfer_common_input"""
+    | DelegateJobGSICredentialsLifetime | interactive_submit_file | output_directory"""
 )
 #: Commands that begin with these words but have an effect.
 _BATCH = frozenset(("batch_name", "batch_id"))
 
 
+#: Commands that are refused for some of their values.
+_BY_VALUE = frozenset(("universe", "output_destination", "checkpoint_destination", "manifest_dir"))
+
+
 def treatment(command: str) -> tuple[Treatment, str]:
     """What happens to a command, and why it is not simply carried out."""
     for rule in RULES:
-        if command in rule.commands and command not in ("universe", "output_destination", "manifest_dir"):
+        if command in rule.commands and command not in _BY_VALUE:
             return rule.treatment, rule.words + (f": {rule.remedy}" if rule.remedy else "")
     if command in KEPT:
         return Treatment.KEPT, "for people, programs and expressions"

@@ -1,18 +1,74 @@
 """Manifests of checkpoints: a line ``SHA256 *FILE`` for each file, and a last one for the lines before it.
 
-They are what ``sha256sum --binary`` writes, so that HTCondor's and ours check each other's.
+They are what ``sha256sum --binary`` writes, so that HTCondor's and ours check each other's. With a job's
+``checkpoint_destination`` there is one for each checkpoint that it has written there; the checkpoints of one job are at
+``DESTINATION/GLOBAL_JOB_ID/NUMBER/``.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
 
 from slotwise.errors import UsageError
+from slotwise.transfer import depth
 
 _PREFIX = "_condor_checkpoint_MANIFEST."
 _PIECE = 1024 * 1024
+#: The largest manifest of a checkpoint that goes to a destination, bytes.
+MOST = 16 * 1024 * 1024
+
+
+def name_of(number: int) -> str:
+    """The name of the manifest of a checkpoint."""
+    return f"{_PREFIX}{number:04d}"
+
+
+def place_of(destination: str, global_job_id: str, number: int) -> str:
+    """The URL below which the files of a checkpoint are, with a slash at its end."""
+    start = destination if destination.endswith("/") else f"{destination}/"
+    return f"{start}{global_job_id.replace('#', '_')}/{number:04d}/"
+
+
+def text_of(files: Iterable[tuple[str, str]], name: str) -> bytes:
+    """The text of a manifest with the name ``name``, of the checksums and names of files.
+
+    :raises UsageError: for a file that it cannot list, see :func:`files_in`.
+    """
+    lines = b""
+    for checksum, file in files:
+        if fault := _fault(file):
+            raise UsageError(f"a checkpoint cannot have the file {file[:100]!r}: {fault}")
+        lines += f"{checksum} *{file}\n".encode(errors="surrogateescape")
+    return lines + f"{hashlib.sha256(lines).hexdigest()} *{name}\n".encode()
+
+
+def files_in(text: bytes) -> list[tuple[str, str]]:
+    """The checksums and names of the files that a manifest lists, but for itself.
+
+    :raises UsageError: for a name that leads out of the checkpoint: what was written elsewhere says which files are
+        fetched and deleted.
+    """
+    found = []
+    for raw in text.splitlines(keepends=True)[:-1]:
+        line = raw.decode(errors="surrogateescape").rstrip("\n")
+        name = file_in(line)
+        if fault := _fault(name):
+            raise UsageError(f"the manifest lists {name[:100]!r}: {fault}")
+        found.append((checksum_in(line), name))
+    return found
+
+
+def _fault(name: str) -> str:
+    """What is wrong with the name of a file of a checkpoint; empty when nothing is."""
+    path = PurePosixPath(name)
+    if not path.parts or path.is_absolute() or ".." in path.parts:
+        return "it is not in the job's directory"
+    if any(character in name for character in "\0\n\r") or name != name.strip():
+        return "the name has line breaks, or blanks at an end"
+    return depth.TOO_DEEP if depth.is_too_deep(name) else ""
 
 
 def number_in(name: str) -> int:
@@ -54,9 +110,15 @@ def line_for(path: str) -> str:
 def is_sound(path: str) -> bool:
     """Whether a manifest's last line is that of the manifest, with the checksum of all lines before it."""
     try:
-        lines = _lines(path)
+        with open(path, "rb") as file:
+            return is_sound_text(file.read(), path)
     except OSError:
         return False
+
+
+def is_sound_text(text: bytes, path: str) -> bool:
+    """:func:`is_sound`, of the text of the manifest ``path``."""
+    lines = text.splitlines(keepends=True)
     if not lines:
         return False
     last = lines[-1].decode(errors="surrogateescape").strip()

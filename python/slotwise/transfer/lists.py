@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 
 def is_null(name: str) -> bool:
     """Whether a file name of the ad means: no file."""
@@ -11,6 +13,22 @@ def is_null(name: str) -> bool:
 def split_list(text: str) -> tuple[str, ...]:
     """The names of a transfer list: separated by commas, blanks around them dropped."""
     return tuple(name for name in (part.strip() for part in text.split(",")) if name)
+
+
+def input_list(value: Callable[[str], object]) -> tuple[str, ...]:
+    """The inputs that a job lists: TransferInput, CommonInputFiles, and those of each catalog of CommonInputCatalogs.
+
+    HTCondor brings the common ones to a host once for many jobs; where it cannot, as here always, each job gets them as
+    its own.
+    """
+
+    def text(name: str) -> str:
+        found = value(name)
+        return found if isinstance(found, str) else ""
+
+    catalogs = [text(f"_x_catalog_{name}") for name in split_list(text("CommonInputCatalogs").replace(" ", ","))]
+    lists = (text("TransferInput"), *catalogs, text("CommonInputFiles"))
+    return tuple(dict.fromkeys(name for names in lists for name in split_list(names)))
 
 
 def parse_remaps(text: str) -> dict[str, str]:

@@ -16,6 +16,8 @@ from slotwise.schedd.transfer.files import input_counts
         ({"TransferExecutable": True, "In": "in", "TransferInput": "exe,in"}, {"CEDAR": 2}),
         ({"TransferPlugins": "x,y=/plug", "TransferInput": "x://1"}, {"CEDAR": 1, "X": 1}),
         ({"TransferExecutable": True, "ShouldTransferFiles": "NO"}, {}),
+        ({"CommonInputFiles": "/big,http://h/a", "TransferInput": "in1"}, {"CEDAR": 2, "HTTP": 1}),
+        ({"CommonInputCatalogs": "c, d", "_x_catalog_c": "a,b", "_x_catalog_d": "b,c"}, {"CEDAR": 3}),
         ({}, {}),
     ],
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import os
@@ -23,7 +24,7 @@ from slotwise.model.ownership import owner_of, same_user
 from slotwise.schedd.api.requests import JobQuery
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import LETTERS, Status, Universe
-from slotwise.schedd.jobs.factory import DONE, Factory
+from slotwise.schedd.jobs.factory import DONE, HELD, Factory
 from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.jobs.job_sets import JobSets
 from slotwise.schedd.jobs.queue import Queue
@@ -38,6 +39,8 @@ _LINES = 20_000
 #: A row of an answer, by the names that clients read.
 Row: TypeAlias = dict[str, Value]
 _JobId: TypeAlias = tuple[int, int]
+#: Clusters whose ads are made before others have their turn.
+_CLUSTERS_AT_A_TIME = 200
 
 
 class Totals(Struct):
@@ -229,19 +232,49 @@ class Listing:
             if cluster.factory is not None and (not ids or number in ids) and (not owners or _is_of(cluster, owners))
         ]
 
-    # ---- job sets
+    # ---- clusters and job sets
+
+    async def cluster_ads(self, caller: Identity, query: JobQuery) -> list[ClassAd]:
+        """The ad of each selected cluster that has jobs in the queue: what its first job there was submitted with, and
+        numbers of its jobs. Like HTCondor's it has no ProcId, and JobStatus 1."""
+        heads = [name.partition(".")[0] for name in query.jobs.ids]
+        ids = {int(head) for head in heads if head.isdecimal() and head.isascii()}
+        owners = query.jobs.owners or ((caller.user,) if query.mine_only else ())
+        ads: dict[str, ClassAd] = {}
+        for place, number in enumerate(sorted(self._queue.clusters)):
+            if place % _CLUSTERS_AT_A_TIME == 0:
+                await asyncio.sleep(0)
+            cluster = self._queue.clusters.get(number)
+            if cluster is None or not cluster.jobs or (ids and number not in ids):
+                continue
+            if not owners or _is_of(cluster, owners):
+                ads[str(number)] = self._cluster_ad(cluster)
+        return await self._chosen(ads, query)
+
+    def _cluster_ad(self, cluster: Cluster) -> ClassAd:
+        first = next(iter(cluster.jobs.values()))
+        ad = self._ads.ad(first)
+        for name in ("ProcId", "GlobalJobId", *(first.changes or ())):
+            if name in ad and name not in cluster.common:
+                del ad[name]
+        ad.update({"ClusterId": cluster.number, "JobStatus": int(Status.IDLE), **_cluster_counts(cluster)})
+        return ad
 
     async def job_set_ads(self, caller: Identity, query: JobQuery) -> list[ClassAd]:
         """The ad of each selected job set."""
         ids = {int(head) for head in (name.partition(".")[0] for name in query.jobs.ids) if head.isdecimal()}
         owners = query.jobs.owners or ((caller.user,) if query.mine_only else ())
-        texts = [text for text in (query.constraint, query.jobs.constraint) if text.strip()]
         now = int(self._clock.now())
         ads = {
             str(each.number): each.ad(now)
             for each in self.job_sets
             if (not ids or each.number in ids) and (not owners or _is_named(each.user, owners))
         }
+        return await self._chosen(ads, query)
+
+    async def _chosen(self, ads: Mapping[str, ClassAd], query: JobQuery) -> list[ClassAd]:
+        """Those of further ads for which the query's constraint holds."""
+        texts = [text for text in (query.constraint, query.jobs.constraint) if text.strip()]
         if texts:
             table = AdTable()
             for key, ad in ads.items():
@@ -435,6 +468,25 @@ def _is_named(user: str, owners: Sequence[str]) -> bool:
 def _drives(cluster: Cluster) -> bool:
     """Whether it is of the scheduler universe: HTCondor counts such jobs in no total, and with no batch."""
     return cluster.universe == Universe.SCHEDULER
+
+
+def _cluster_counts(cluster: Cluster) -> dict[str, Value]:
+    """What the ad of a cluster says of its jobs; those that a factory is still to make are idle, or held with it."""
+    counts, factory = cluster.counts, cluster.factory
+    pending = 0 if factory is None or factory.over else max(0, factory.total - factory.next_proc)
+    held = factory is not None and factory.paused == HELD
+    row: dict[str, Value] = {
+        "JobsPresent": len(cluster.jobs) + pending,
+        "JobsIdle": counts[Status.IDLE] + (0 if held else pending),
+        "JobsRunning": counts[2] + counts[6] + counts[7],
+        "JobsHeld": counts[Status.HELD] + (pending if held else 0),
+        "ClusterSize": len(cluster.jobs) + pending,
+    }
+    if factory is not None:
+        row["JobMaterializeNextProcId"] = factory.next_proc
+        row["JobMaterializePaused"] = DONE if factory.over and not factory.paused else factory.paused
+        row["TotalSubmitProcs"] = factory.total
+    return row
 
 
 def _factory_row(cluster: Cluster, factory: Factory) -> Row:

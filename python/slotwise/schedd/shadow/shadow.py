@@ -119,6 +119,8 @@ class Shadows:
         self._failures = failures
         self._transfers = transfers
         self.requests = RemoteRequests(queue, ads, committer, transfers, clock)
+        #: A checkpoint at a job's destination is one more, or not good: others may be deleted.
+        self.on_checkpoint: Callable[[], None] = lambda: None
         self._endings = endings
         self._endings.on_durable = self._acknowledge
         self._endings.on_unacknowledged = self._unacknowledged
@@ -458,17 +460,28 @@ class Shadows:
     async def _keep_checkpoint(self, run: Run, checkpoint: schedd_pb2.RunCheckpoint) -> None:
         """Keep the files that a running job has sent for its next start, and tell its starter that it may go on."""
         kept = schedd_pb2.CheckpointKept()
-        if (error := await self._transfers.keep_checkpoint(run)) is not None:
+        number = checkpoint.stored_as if checkpoint.HasField("stored_as") else None
+        if number is None:
+            error = await self._transfers.keep_checkpoint(run)
+        else:
+            error = await self._transfers.keep_distant(run, number, good=not checkpoint.failed)
+        if checkpoint.failed:
+            _log.warning("%s: checkpoint %s is not good (run %s): %s", run.job.key, number, run.id, checkpoint.reason)
+        if error is not None:
             kept.error, kept.hold_code, kept.hold_subcode = error.message, error.hold_code, error.subcode
         elif self._queue.has(run.job):
             decision = Decision(self._clock.now())
             with self._committer.deciding(decision):
                 self._transfers.log_notes(run, decision)
-                changes = checkpoints.changes(
-                    run.job, usage_attributes(self._ads, run.job, checkpoint.ad), checkpoint.at
-                )
+                if checkpoint.failed:
+                    changes = checkpoints.changes_of_failed(run.job, checkpoint.stored_as)
+                else:
+                    usage = usage_attributes(self._ads, run.job, checkpoint.ad)
+                    changes = checkpoints.changes(run.job, usage, checkpoint.at, number)
                 self._queue.usage(run.job, changes, decision)
             await self._committer.commit(decision)
+        if number is not None:
+            self.on_checkpoint()
         if run.stream is not None and not run.over:
             run.stream.send(schedd_pb2.ShadowMessage(run_id=run.id, checkpoint_kept=kept))
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from slotwise.classad import ClassAd
 from slotwise.schedd.user_files.owner_rights import FileOwner, as_owner
-from slotwise.transfer.lists import is_null, split_list
+from slotwise.transfer.lists import input_list, is_null, split_list
 
 
 class DataflowFiles(Struct, frozen=True):
@@ -37,7 +37,7 @@ def dataflow_files(ad: ClassAd, owner: FileOwner, fallback_account: str) -> Data
         owner,
         fallback_account,
         placed((text("Cmd"), *standard)),
-        placed(name for name in split_list(text("TransferInput")) if "://" not in name),
+        placed(name for name in input_list(text) if "://" not in name),
         placed(split_list(text("TransferOutput"))),
     )
 

@@ -11,6 +11,7 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 
 from msgspec import Struct, field
 
@@ -18,8 +19,9 @@ from slotwise.classad import ClassAd, SpecialValue
 from slotwise.daemon.host_faults import each_waited_out, waited_out
 from slotwise.errors import SlotwiseError
 from slotwise.model.reason_codes import Hold
+from slotwise.schedd.transfer.checkpoint_folders import CheckpointFolder
 from slotwise.schedd.user_files.owner_rights import FileOwner, as_owner
-from slotwise.transfer.lists import is_null, job_plugins, parse_remaps, split_list
+from slotwise.transfer.lists import input_list, is_null, job_plugins, parse_remaps
 from slotwise.transfer.pieces import Piece, pieces
 
 STDOUT = "_condor_stdout"
@@ -56,6 +58,11 @@ class FilePlan(Struct, frozen=True):
     fallback_account: str = "nobody"
     #: Directory of the schedd's own with files of an evicted run, or "".
     spooled: str = ""
+    #: The URL below which the job keeps its checkpoints, and its name there; "": they are kept in SPOOL.
+    checkpoint_destination: str = ""
+    global_job_id: str = ""
+    #: The directory with the manifests of those, or "".
+    checkpoints: str = ""
     #: Append to the output and error of a former run.
     appends: bool = False
     #: Standard output or error is written while the job runs (``stream_output``, ``stream_error``).
@@ -70,7 +77,7 @@ class FilePlan(Struct, frozen=True):
     def moves_inputs(self) -> bool:
         """Whether there may be input to send."""
         return self.transfer != "NO" and bool(
-            self.executable or self.inputs or self.proxy or self.stdin or self.spooled
+            self.executable or self.inputs or self.proxy or self.stdin or self.spooled or self.checkpoints
         )
 
 
@@ -99,12 +106,14 @@ def file_plan(ad: ClassAd, account: str, fallback_account: str, limits_mib: tupl
         stdin="" if ad.get("TransferIn", True) is False or is_null(text("In")) else text("In"),
         stdout=text("Out"),
         stderr=text("Err"),
-        inputs=_with_plugins(_with_image(split_list(text("TransferInput")), text), text("TransferPlugins")),
+        inputs=_with_plugins(_with_image(input_list(text), text), text("TransferPlugins")),
         remaps=parse_remaps(text("TransferOutputRemaps")),
         preserve_relative=ad.get("PreserveRelativePaths", False) is True,
         transfer=(text("ShouldTransferFiles") or "IF_NEEDED").upper(),
         fallback_account=fallback_account,
         appends=ad.get("WantFTOnCheckpoint") is True or ad.get("EraseOutputAndErrorOnRestart") is False,
+        checkpoint_destination=text("CheckpointDestination") if ad.get("WantFTOnCheckpoint") is True else "",
+        global_job_id=text("GlobalJobId"),
         streams=ad.get("StreamOut") is True or ad.get("StreamErr") is True,
         proxy=text("x509userproxy"),
         secret=any(text(name) for name in ("EncryptInputFiles", "EncryptOutputFiles", "x509userproxy")),
@@ -175,6 +184,11 @@ def _all_pieces(plan: FilePlan) -> Iterator[Piece]:
                     yield from each_waited_out(partial(pieces, os.path.join(plan.spooled, name), name))
         except OSError as error:
             raise _input_error(plan.spooled, error) from None
+    if plan.checkpoints and (last := waited_out(CheckpointFolder(Path(plan.checkpoints)).last_good)) is not None:
+        try:
+            yield from each_waited_out(partial(pieces, str(last), last.name))
+        except OSError as error:
+            raise _input_error(str(last), error) from None
 
 
 def _check_iwd(iwd: str) -> None:

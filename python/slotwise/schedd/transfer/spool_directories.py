@@ -23,7 +23,7 @@ from slotwise.errors import HostError, UsageError
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.user_files.owner_rights import FileOwner, Itself, account, as_owner
 from slotwise.transfer import depth, safe_open
-from slotwise.transfer.lists import is_null, split_list
+from slotwise.transfer.lists import input_list, is_null
 from slotwise.transfer.pieces import PIECE
 
 _KEPT = ("Iwd", "Cmd", "In", "Out", "Err", "TransferInput", "TransferOutputRemaps", "x509userproxy")
@@ -185,8 +185,9 @@ def relocated(ad: ClassAd, directory: str, now: int) -> Changes:
     for name in ("In", "Out", "Err"):
         if not is_null(text(name)):
             changes[name] = os.path.basename(text(name))
-    if text("TransferInput"):
-        changes["TransferInput"] = ",".join(spooled_names(ad))
+    if names := spooled_names(ad):
+        changes["TransferInput"] = ",".join(names)
+        changes |= dict.fromkeys(name for name in ("CommonInputFiles", "CommonInputCatalogs") if text(name))
     if text("x509userproxy"):
         changes["x509userproxy"] = os.path.join(directory, os.path.basename(text("x509userproxy")))
     if text("SUBMIT_UserLog"):
@@ -198,8 +199,7 @@ def relocated(ad: ClassAd, directory: str, now: int) -> Changes:
 
 def spooled_names(ad: ClassAd) -> list[str]:
     """The names in the sandbox of files in a transfer list; ``directory/`` (its contents) keeps its slash."""
-    value = ad.get("SUBMIT_TransferInput") or ad.get("TransferInput")
-    names = split_list(value) if isinstance(value, str) else ()
+    names = input_list(lambda name: ad.get(f"SUBMIT_{name}") or ad.get(name))
     return [name if "://" in name else os.path.basename(name.rstrip("/")) + "/" * name.endswith("/") for name in names]
 
 

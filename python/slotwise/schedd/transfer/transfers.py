@@ -18,8 +18,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from slotwise.classad import ExprTree
+from slotwise.classad.long_form import long_form
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
+from slotwise.errors import UsageError
 from slotwise.ids import doing_for_run
 from slotwise.model import job_events
 from slotwise.model.reason_codes import Hold
@@ -29,6 +31,7 @@ from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes
+from slotwise.schedd.transfer.checkpoint_folders import CheckpointFolder, folder_of
 from slotwise.schedd.transfer.convert import end_inputs, give_output_turn, send_input
 from slotwise.schedd.transfer.dates import stage_attributes
 from slotwise.schedd.transfer.disk_throttle import DiskThrottle, DiskThrottleSettings
@@ -37,12 +40,15 @@ from slotwise.schedd.transfer.results import Results, spooled_files
 from slotwise.schedd.transfer.transfer_queue import TransferQueue
 from slotwise.schedd.transfer.transfer_status import TransferStatus
 from slotwise.table import Allowance
+from slotwise.transfer import checkpoint_manifest
 from slotwise.transfer.pieces import Piece
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 #: How often the limit follows the load of the disk, seconds.
 _LOOK_S = 5.0
+#: The directory in SPOOL with the manifests of checkpoints that jobs keep elsewhere.
+CHECKPOINTS = "checkpoints"
 #: Steps that TRANSFER_QUEUE_USER_EXPR may take for one job.
 _STEPS_MOST = 10_000
 
@@ -71,6 +77,8 @@ class Transfer(Struct):
     notes: list[str] = field(default_factory=list)
     #: What these change in the job's ad.
     dates: Changes = field(default_factory=dict)
+    #: What has come of the manifests of checkpoints that are kept elsewhere, by name.
+    manifests: dict[str, bytearray] = field(default_factory=dict)
     #: Its output has begun to come.
     coming: bool = False
     #: When its output was in place, epoch seconds; 0: not yet.
@@ -111,6 +119,8 @@ class Transfers:
         self.host = host
         #: MAX_TRANSFER_INPUT_MB and MAX_TRANSFER_OUTPUT_MB.
         self.limits_mib: tuple[float, float] = (-1, -1)
+        #: DEFAULT_NUM_EXTRA_CHECKPOINTS.
+        self.extra_checkpoints = 1
         #: SLOTWISE_OUTPUT_FSYNC.
         self.flushes = True
         #: The queue of transfers of input to starters.
@@ -245,8 +255,18 @@ class Transfers:
         """The transfer plan of the run, from its job's ad and the files that a former run left."""
         ad = self._ads.expanded(run.job, run.claim.slot, run.node_ad)
         plan = file_plan(ad, run.job.account, self._fallback, self.limits_mib)
+        if plan.checkpoint_destination and (folder := self._folder_of(run)) is not None:
+            plan = replace(plan, checkpoints=str(folder.path) if folder.path.is_dir() else "")
+        else:
+            plan = replace(plan, checkpoint_destination="")
         directory = self._spool_of(run)
         return replace(plan, spooled=spooled) if directory and (spooled := spooled_files(directory)) else plan
+
+    def _folder_of(self, run: Run) -> CheckpointFolder | None:
+        """Where the manifests are of checkpoints that a job keeps elsewhere; nodes of parallel jobs keep none there."""
+        if self._spool is None or run.node is not None:
+            return None
+        return folder_of(self._spool / CHECKPOINTS, run.job.cluster.number, run.job.proc)
 
     def _spool_of(self, run: Run) -> str:
         """The directory in SPOOL for files of evicted runs of the job; the nodes of parallel jobs begin anew."""
@@ -411,6 +431,12 @@ class Transfers:
         self.status.begin(run.id, run.job.key, inputs=False)
         self._output_comes(run)
         run.received_bytes += len(piece.data)
+        if transfer.plan.checkpoint_destination and checkpoint_manifest.number_in(piece.name) >= 0:
+            whole = transfer.manifests.setdefault(piece.name, bytearray())
+            del whole[piece.offset :]
+            if len(whole) + len(piece.data) <= checkpoint_manifest.MOST:
+                whole += piece.data
+            return None
         if transfer.results.is_small(piece):
             transfer.results.keep(piece.name, piece.mode, piece.data, directory=piece.directory)
             return None
@@ -442,6 +468,42 @@ class Transfers:
         transfer.kept = True
         return await self._placed(run, partial(results.place_in_spool, self._spool_of(run)))
 
+    async def keep_distant(self, run: Run, number: int, *, good: bool) -> TransferError | None:
+        """Keep the manifest of a checkpoint that a running job has sent to its destination; returns the error, if any.
+
+        ``good`` false: not all of it is there, or what came back from there is not what was sent.
+        """
+        transfer, folder = self.of(run), self._folder_of(run)
+        text = transfer.manifests.get(checkpoint_manifest.name_of(number), b"")
+        transfer.manifests.clear()
+        plan = transfer.plan
+        if folder is None or not plan.checkpoint_destination:
+            return _no_checkpoint(f"the job has no checkpoint_destination for its checkpoint {number}")
+        if not text:
+            if not good:
+                await self.in_thread(partial(folder.reject, number))
+                return None
+            return _no_checkpoint(f"no manifest came of checkpoint {number}")
+        name = checkpoint_manifest.name_of(number)
+        try:
+            if not checkpoint_manifest.is_sound_text(bytes(text), name):
+                return _no_checkpoint(f"the manifest of checkpoint {number} is damaged")
+            checkpoint_manifest.files_in(bytes(text))
+        except UsageError as error:
+            return _no_checkpoint(error.message)
+        self._output_comes(run)
+        place = checkpoint_manifest.place_of(plan.checkpoint_destination, plan.global_job_id, number)
+        ad = long_form(self._ads.expanded(run.job, run.claim.slot, run.node_ad))
+        keep = partial(folder.keep, number, bytes(text), place, run.job.account, ad, good=good)
+        try:
+            await self.in_thread(keep)
+            await self.in_thread(partial(folder.retire, 1 + max(0, self.extra_checkpoints)))
+        except OSError as error:
+            return _no_checkpoint(f"writing to {folder.path}: (errno {error.errno or 0}) {error.strerror or error}")
+        finally:
+            self._placing_over(run)
+        return None
+
     def _results(self, plan: FilePlan, run: Run) -> Results:
         return Results(plan, run.id, flushes=self.flushes)
 
@@ -452,12 +514,15 @@ class Transfers:
         except TransferError as error:
             return self._named(run, error)
         finally:
-            self.status.end(run.id)
-            self._end_turn(run)
-            self._note(run, "output_finished")
-            transfer = self.of(run)
-            transfer.coming, transfer.placed_at = False, self._clock.now()
+            self._placing_over(run)
         return None
+
+    def _placing_over(self, run: Run) -> None:
+        self.status.end(run.id)
+        self._end_turn(run)
+        self._note(run, "output_finished")
+        transfer = self.of(run)
+        transfer.coming, transfer.placed_at = False, self._clock.now()
 
     def _output_comes(self, run: Run) -> None:
         transfer = self.of(run)
@@ -491,3 +556,7 @@ class Transfers:
     async def _contained(self, run: Run, work: Callable[[], Coroutine[None, None, None]]) -> None:
         with contained(_log, doing_for_run(run.id, "transferring its files"), partial(self._on_failure, run)):
             await work()
+
+
+def _no_checkpoint(reason: str) -> TransferError:
+    return TransferError(f"Starter failed to upload checkpoint: {reason}", int(Hold.FAILED_TO_CHECKPOINT), -1)

@@ -42,7 +42,7 @@ from slotwise.starter.runtimes.context import JobContext
 from slotwise.starter.runtimes.runtime import ContainerJob
 from slotwise.starter.scratch.disks import ScratchDisks, wants_encryption
 from slotwise.starter.settings import SLOT_KNOBS, StarterSettings, for_slot
-from slotwise.starter.transfer import manifest, transfer, url_transfer
+from slotwise.starter.transfer import distant_checkpoint, manifest, transfer, url_transfer
 
 _log = logging.getLogger(__name__)
 
@@ -154,10 +154,11 @@ class Preparation:
             await log.create()
             run.user_log = log
         hooked = hooks.prepares(run, self._machine.settings)
-        if hooked or (job.transfers and url_transfer.input_urls(job.ad)):
+        if hooked or (job.transfers and (url_transfer.input_urls(job.ad) or _keeps_checkpoints_away(job))):
             _write_ads(run)
         if job.transfers:
             await url_transfer.fetch(run, self._machine.plugins)
+            await distant_checkpoint.restore(run, self._machine.plugins)
             if job.view is not None and job.view.transfer.output_files is None:
                 # What is there now is not an output; what the hooks make is.
                 run.files.before = transfer.listing(assignment.directory.scratch, job.identity)
@@ -316,6 +317,11 @@ def _write_ads(run: Run) -> None:
     """The ads of job and machine, for programs that run before the job does."""
     ads = (text(run.job.ad), text(run.assignment.machine_ad))
     write_files(directories.ad_files(run.assignment.directory, ads, run.job.identity.uid))
+
+
+def _keeps_checkpoints_away(job: RunJob) -> bool:
+    rules = job.view.checkpoint if job.view is not None else None
+    return rules is not None and bool(rules.destination)
 
 
 def _has_manifest(job: RunJob) -> bool:

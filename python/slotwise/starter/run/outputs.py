@@ -9,7 +9,9 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from slotwise.errors import UsageError
 from slotwise.execution.exit_status import TRANSFER_OUTPUT_ERROR, End, held
+from slotwise.execution.job_view import CheckpointRules
 from slotwise.starter.job.ads import pack_one
 from slotwise.starter.job.assignment import Assignment
 from slotwise.starter.job.failures import scratch_failure
@@ -19,7 +21,7 @@ from slotwise.starter.messages import Checkpoint, Output, OutputsLeave, OutputsW
 from slotwise.starter.run import events
 from slotwise.starter.run.measured import MeasuredRun, usage_ad
 from slotwise.starter.run.run_host import HostServices
-from slotwise.starter.transfer import manifest, transfer, url_transfer
+from slotwise.starter.transfer import distant_checkpoint, manifest, transfer, url_transfer
 from slotwise.starter.transfer.live_output import LiveOutput
 from slotwise.starter.transfer.output_turn import OutputTurn
 from slotwise.starter.transfer.transfer_stats import OWN
@@ -125,6 +127,9 @@ async def send_checkpoint(run: SendingRun) -> None:
     scratch, identity = run.assignment.directory.scratch, run.job.identity
     try:
         chosen = transfer.choose_checkpoint(job, scratch, run.files.before, identity)
+        if job.checkpoint is not None and job.checkpoint.destination:
+            await _send_away(run, job.checkpoint, chosen)
+            return
         problems: list[End] = []
         if not await _send_files(run, chosen, problems):
             return
@@ -137,11 +142,33 @@ async def send_checkpoint(run: SendingRun) -> None:
         run.on(events.CheckpointStored(scratch_failure(error)))
         return
     run.output_turn.end()
+    run.shadow.report(_checkpoint(run))
+
+
+def _checkpoint(run: SendingRun) -> Checkpoint:
+    """The report of a checkpoint, with the usage so far."""
     now, result = run.host.clock.now(), run.keeper.result
     at = result.ended_at if result is not None else now
     attributes = usage_ad(run, now)
     attributes["NewlyCommittedTime"] = int(max(0.0, at - run.job.started_at))
-    run.shadow.report(Checkpoint(number=run.keeper.checkpoints, at=int(at), ad=pack_one(attributes)))
+    return Checkpoint(number=run.keeper.checkpoints, at=int(at), ad=pack_one(attributes))
+
+
+async def _send_away(run: SendingRun, rules: CheckpointRules, chosen: list[transfer.Output]) -> None:
+    """Send the files of a checkpoint to the job's destination, and its manifest to the access point."""
+    number = rules.last_number + 1 + run.keeper.checkpoints
+    try:
+        stored = await distant_checkpoint.store(run, run.host.machine.plugins, rules, chosen, number)
+    except UsageError as error:
+        run.on(events.CheckpointStored(distant_checkpoint.failed(str(error))))
+        return
+    for piece in stored.manifest:
+        if not await run.shadow.send_piece(Output(piece)):
+            return
+    report = replace(_checkpoint(run), stored_as=number, failed=bool(stored.reason), reason=stored.reason)
+    run.shadow.report(report)
+    if stored.hold is not None:
+        run.on(events.CheckpointStored(stored.hold))
 
 
 async def _send_files(run: SendingRun, chosen: list[transfer.Output], problems: list[End]) -> bool:

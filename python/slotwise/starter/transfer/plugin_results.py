@@ -59,6 +59,7 @@ class TransferClass(IntEnum):
 
     INPUT = 1
     OUTPUT = 2
+    CHECKPOINT = 3
 
 
 class CallResult(IntEnum):

@@ -400,7 +400,7 @@ def pieces(outputs: list[Output], identity: Identity, problems: list[End]) -> It
         try:
             with rights_of(identity):
                 fd = open_path(output.path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
-            left = _size(fd)
+            left = size_of(fd)
             last = False
             while not last:
                 data = os.read(fd, min(PIECE, left))
@@ -415,7 +415,7 @@ def pieces(outputs: list[Output], identity: Identity, problems: list[End]) -> It
                 os.close(fd)
 
 
-def _size(fd: int) -> int:
+def size_of(fd: int) -> int:
     """Bytes of an open file now; what somebody adds while it is sent does not go with it.
 
     :raises OSError: when it is not a regular file, whatever the name was a moment ago.

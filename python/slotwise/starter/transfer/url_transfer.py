@@ -38,7 +38,7 @@ from slotwise.starter.transfer.plugins import Plugin, Plugins, inherited
 from slotwise.starter.transfer.run_files import RunFiles
 from slotwise.starter.transfer.transfer_stats import Traffic
 from slotwise.starter.transfer.wording import failure
-from slotwise.transfer.lists import parse_remaps
+from slotwise.transfer.lists import input_list, parse_remaps
 
 #: Most that a plugin may say about its files, bytes.
 _MOST_SAID = 16 * 1024 * 1024
@@ -61,9 +61,7 @@ def method_of(url: str) -> str:
 
 def input_urls(ad: ClassAd) -> list[str]:
     """The inputs of a job that are URLs."""
-    listed = lookup(ad)("TransferInput")
-    names = listed.split(",") if isinstance(listed, str) else []
-    return [name.strip() for name in names if "://" in name]
+    return [name for name in input_list(lookup(ad)) if "://" in name]
 
 
 def output_urls(ad: ClassAd, names: Iterable[str]) -> dict[str, str]:
@@ -102,12 +100,36 @@ async def deliver(run: TransferringRun, plugins: Plugins, outputs: Mapping[str, 
     return await _move(run, plugins, files, TransferClass.OUTPUT)
 
 
+async def store(run: TransferringRun, plugins: Plugins, files: list[tuple[str, str]]) -> PluginFailure | None:
+    """Send the files of a checkpoint (URLs and paths) away; why they are not all there."""
+    return await _try(run, plugins, files, TransferClass.CHECKPOINT)
+
+
+async def bring_back(run: TransferringRun, plugins: Plugins, files: list[tuple[str, str]]) -> None:
+    """Bring the files of a checkpoint (URLs, and names in the scratch directory) back.
+
+    :raises LaunchRefusedError: on hold (13) when one cannot be had.
+    """
+    if (end := await _move(run, plugins, files, TransferClass.INPUT)) is not None:
+        raise LaunchRefusedError(end)
+
+
 async def _move(run: TransferringRun, plugins: Plugins, files: list[tuple[str, str]], way: TransferClass) -> End | None:
+    problem = await _try(run, plugins, files, way)
+    if problem is None:
+        return None
+    inputs = way is TransferClass.INPUT
+    reason = failure(run.assignment, run.job, problem.details, inputs=inputs, protocol=problem.protocol)
+    return held(reason, TRANSFER_INPUT_ERROR if inputs else TRANSFER_OUTPUT_ERROR, problem.subcode)
+
+
+async def _try(
+    run: TransferringRun, plugins: Plugins, files: list[tuple[str, str]], way: TransferClass
+) -> PluginFailure | None:
     results = PluginResults(way)
     by_method = plugins.of_job(run.job.ad, run.assignment.machine_ad, run.assignment.directory.scratch)
     groups: dict[Plugin, list[tuple[str, str]]] = {}
     upload = way is not TransferClass.INPUT
-    code = TRANSFER_OUTPUT_ERROR if upload else TRANSFER_INPUT_ERROR
     for url, name in files:
         plugin = by_method.get(method_of(url))
         if plugin is None:
@@ -118,13 +140,12 @@ async def _move(run: TransferringRun, plugins: Plugins, files: list[tuple[str, s
             groups.setdefault(plugin, []).append((url, name))
             continue
         fault = PluginFault.NOT_FOUND if plugin is None else PluginFault.NOT_OPERATIONAL
-        return held(failure(run.assignment, run.job, details, inputs=not upload), code, fault)
+        return PluginFailure(details, fault)
     try:
         for plugin, some in groups.items():
             problem = await _call(run, plugin, some, results, upload=upload, limit_s=plugins.lifetime_s)
             if problem is not None:
-                reason = failure(run.assignment, run.job, problem.details, inputs=not upload, protocol=problem.protocol)
-                return held(reason, code, problem.subcode)
+                return problem
         return None
     finally:
         if told := results.report():
@@ -132,12 +153,14 @@ async def _move(run: TransferringRun, plugins: Plugins, files: list[tuple[str, s
         await asyncio.to_thread(plugin_results.append, plugins.stats_log, results.files, run.job.ad)
 
 
-class _Problem(Struct, frozen=True):
-    """Why a call of a plugin has failed; ``protocol`` of the URL that is to blame, if one is."""
+class PluginFailure(Struct, frozen=True):
+    """Why a plugin has failed, or there is none; ``protocol`` of the URL that is to blame, if one is. ``said``: it has
+    ended with an error, and has told of which file."""
 
     details: str
     subcode: int
     protocol: str = ""
+    said: bool = False
 
 
 async def _call(
@@ -148,7 +171,7 @@ async def _call(
     *,
     upload: bool,
     limit_s: float,
-) -> _Problem | None:
+) -> PluginFailure | None:
     """Call a plugin for some files."""
     scratch = run.assignment.directory.scratch
     asked, said = run.assignment.directory.control / "plugin.in", scratch / ".plugin.out"
@@ -163,12 +186,12 @@ async def _call(
     try:
         called = await run.programs.call(words, env=_environment(run), limit_s=limit_s, jobs_own=_jobs_own(run, plugin))
     except OSError as error:
-        return _Problem(f"{plugin.program} cannot be run: {error.strerror}", PluginFault.EXEC_FAILED)
+        return PluginFailure(f"{plugin.program} cannot be run: {error.strerror}", PluginFault.EXEC_FAILED)
     seconds = time.monotonic() - began
     timed_out = seconds >= limit_s
     child_programs.log_errors(doing_for_run(run.assignment.run_id, f"plugin {Path(plugin.program).name}"), called)
     if why := child_programs.unstarted(called):
-        return _Problem(f"{plugin.program} cannot be run: {why}", PluginFault.EXEC_FAILED)
+        return PluginFailure(f"{plugin.program} cannot be run: {why}", PluginFault.EXEC_FAILED)
     status = errno.ETIME if timed_out else called.status
     results.add_call(plugin.program, ",".join(methods), status, seconds, timed_out=timed_out)
     answers = _answers(said, run)
@@ -183,17 +206,17 @@ async def _call(
         how = f"signal {-status}" if status < 0 else f"exit code {status}"
         details = f"file transfer plugin {plugin.program} exited ({how}), no valid classads in output file {said}"
         is_the_files = not upload and (timed_out or status < 0)
-        return _Problem(details, subcode if is_the_files else PluginFault.NO_RESULT_REPORTED)
+        return PluginFailure(details, subcode if is_the_files else PluginFault.NO_RESULT_REPORTED)
     failed = [answer for answer in answers if lookup(answer)("TransferSuccess") is not True]
     if failed:
         url = str(lookup(failed[0])("TransferUrl") or files[0][0])
         details = f"{_error(failed[0], plugin)} ( URL file = {url} )" + ("|" if len(failed) == 1 else "")
-        return _Problem(details, subcode or 1, method_of(url))
+        return PluginFailure(details, subcode or 1, method_of(url), said=status != 0)
     if status != 0:
         details = f"File transfer plugin {plugin.program} failed unexpectedly with exit code {status}, "
-        return _Problem(f"{details}did not report a TransferError message.", subcode, methods[0])
+        return PluginFailure(f"{details}did not report a TransferError message.", subcode, methods[0])
     if not upload and (url := _not_brought(run, files)):
-        return _Problem(f"{url} was not brought", 0, method_of(url))
+        return PluginFailure(f"{url} was not brought", 0, method_of(url))
     return None
 
 

@@ -656,14 +656,20 @@ class StarterMessage(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., hello: _Optional[_Union[RunHello, _Mapping]] = ..., need_input: _Optional[_Union[FileNeed, _Mapping]] = ..., started: _Optional[_Union[RunStarted, _Mapping]] = ..., update: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., output: _Optional[_Union[FilePiece, _Mapping]] = ..., ended: _Optional[_Union[RunEnded, _Mapping]] = ..., transfer: _Optional[_Union[FileTransferState, _Mapping]] = ..., runs: _Optional[_Union[RunList, _Mapping]] = ..., checkpoint: _Optional[_Union[RunCheckpoint, _Mapping]] = ..., io: _Optional[_Union[RemoteIo, _Mapping]] = ..., visit: _Optional[_Union[JobVisit, _Mapping]] = ..., stream: _Optional[_Union[StreamPiece, _Mapping]] = ..., outputs_wait: _Optional[_Union[OutputsWait, _Mapping]] = ..., more: _Optional[_Iterable[_Union[StarterMessage, _Mapping]]] = ...) -> None: ...
 
 class RunCheckpoint(_message.Message):
-    __slots__ = ("number", "at", "ad")
+    __slots__ = ("number", "at", "ad", "stored_as", "failed", "reason")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
     AD_FIELD_NUMBER: _ClassVar[int]
+    STORED_AS_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
     number: int
     at: int
     ad: bytes
-    def __init__(self, number: _Optional[int] = ..., at: _Optional[int] = ..., ad: _Optional[bytes] = ...) -> None: ...
+    stored_as: int
+    failed: bool
+    reason: str
+    def __init__(self, number: _Optional[int] = ..., at: _Optional[int] = ..., ad: _Optional[bytes] = ..., stored_as: _Optional[int] = ..., failed: _Optional[bool] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class CheckpointKept(_message.Message):
     __slots__ = ("error", "hold_code", "hold_subcode")

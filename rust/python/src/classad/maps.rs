@@ -177,8 +177,8 @@ pub fn answer_in_thread(reader: Option<Py<PyAny>>) {
 }
 
 /// A map of its own, as CERTIFICATE_MAPFILE is one: lines of ``METHOD PRINCIPAL CANONICAL``, the first that fits wins.
-/// With ``hash_keys`` a PRINCIPAL is a text, or a ``/pattern/``; without, every one is a pattern. Names of methods
-/// ignore case. ``bad_lines``: numbers of lines that map nobody, or not whom they seem to, each with what is wrong.
+/// With ``hash_keys`` a PRINCIPAL is a text, or a ``/pattern/``; without, every one is a pattern; with ``prefixes`` it is
+/// how a principal begins, and the longest counts. Names of methods ignore case. ``bad_lines``: numbers of lines that map nobody, or not whom they seem to, each with what is wrong.
 #[pyclass(frozen, module = "slotwise._native")]
 pub struct MapFile {
     maps: UserMaps,
@@ -189,10 +189,12 @@ pub struct MapFile {
 #[pymethods]
 impl MapFile {
     #[new]
-    #[pyo3(signature = (text, *, hash_keys))]
-    fn new(text: &[u8], hash_keys: bool) -> Self {
+    #[pyo3(signature = (text, *, hash_keys, prefixes = false))]
+    fn new(text: &[u8], hash_keys: bool, prefixes: bool) -> Self {
         let mut maps = UserMaps::default();
-        let principals = if hash_keys {
+        let principals = if prefixes {
+            Principals::Prefixes
+        } else if hash_keys {
             Principals::Texts
         } else {
             Principals::Patterns
