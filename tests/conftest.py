@@ -25,8 +25,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """The limit of a test as a whole, too, is longer where tests are to be patient; and files that tests make can be read
-    by other accounts, whatever the umask of who runs them, unless a test sets another."""
+    """The limit of a test as a whole, too, is longer where tests are to be patient.
+
+    Files that tests make can be read by other accounts whatever the umask of who runs them, unless a test sets another.
+    """
     os.umask(0o022)
     if config.getoption("timeout") is None:
         config.option.timeout = float(config.getini("timeout")) * PATIENCE

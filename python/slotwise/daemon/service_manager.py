@@ -13,6 +13,8 @@ import os
 import socket
 from collections.abc import Mapping
 
+from slotwise.wire import socket_path
+
 _log = logging.getLogger(__name__)
 
 NOTIFY_SOCKET = "NOTIFY_SOCKET"
@@ -39,8 +41,8 @@ def report(env: Mapping[str, str], **state: str) -> None:
     if not supervises(env) or not path.startswith(("/", "@")):
         return
     message = "\n".join(f"{name}={' '.join(value.split())}" for name, value in state.items())
-    name = b"\0" + os.fsencode(path[1:]) if path.startswith("@") else os.fsencode(path)
     try:
+        name = b"\0" + os.fsencode(path[1:]) if path.startswith("@") else os.fsencode(socket_path.usable(path))
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
             channel.setblocking(False)
             channel.sendto(message.encode(), name)

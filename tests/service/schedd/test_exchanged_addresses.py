@@ -11,7 +11,7 @@ from pathlib import Path
 import grpc
 import pytest
 from slotwise.classad import ClassAd
-from slotwise.wire import address
+from slotwise.wire import address, socket_path
 from slotwise.wire.address import DaemonAddress
 from slotwise.wire.gen import collector_pb2_grpc
 
@@ -25,7 +25,7 @@ async def collector_of(schedd: RunningAccessPoint) -> AsyncIterator[FakeCollecto
     """A collector that the schedd asks."""
     collector, socket, server = FakeCollector(), schedd.home.run / "collector.sock", grpc.aio.server()
     collector_pb2_grpc.add_CollectorServicer_to_server(collector, server)
-    server.add_insecure_port(f"unix:{socket}")
+    server.add_insecure_port(f"unix:{socket_path.usable(socket)}")
     await server.start()
     address.publish(schedd.home, DaemonAddress("collector", os.getpid(), "", str(socket)))
     try:

@@ -16,6 +16,8 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from slotwise.wire import socket_path
+
 _COOKIE = b"MIT-MAGIC-COOKIE-1"
 _EXTENSION = b"MIT-SCREEN-SAVER"
 _QUERY_EXTENSION, _QUERY_INFO = 98, 1
@@ -135,7 +137,7 @@ class Connection:
         self._socket.settimeout(_PATIENCE_S)
         self._deadline = time.monotonic() + _PATIENCE_S
         try:
-            self._socket.connect(str(path))
+            self._socket.connect(socket_path.usable(path))
             self.root = self._greet(cookie)
         except BaseException:
             self._socket.close()
