@@ -62,7 +62,7 @@ def test_a_runner_has_the_rights_of_its_user_alone() -> None:
                 assert status["Uid"].split() == [str(user.uid)] * 4
                 assert status["Gid"].split() == [str(user.gid)] * 4
                 assert {int(group) for group in status["Groups"].split()} <= {user.gid}
-                assert {status[f"Cap{kind}"].strip("0") for kind in ("Inh", "Prm", "Eff", "Amb")} == {""}
+                assert {status[name].strip("0") for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {""}
                 files = [os.readlink(entry) for entry in Path(f"/proc/{process}/fd").iterdir()]  # noqa: PTH115
                 paths = [path for path in files if path.startswith("/")]
                 assert all(path.startswith((str(user.home), "/dev/null")) for path in paths), paths
