@@ -62,8 +62,8 @@ def test_a_runner_shares_most_of_its_memory_and_has_the_rights_and_files_of_its_
         assert re.findall(r"^(?:Name|Uid):\s+(.+)", status, re.M) == ["condor_dagman", "\t".join([str(owner)] * 4)]
         assert re.findall(r"^Cap(?:Prm|Eff):\s+(\w+)", status, re.M) == ["0" * 16] * 2
         # Its user may look at it, as at any process of theirs.
-        reading = [*pool.account[-6:], "cat", f"/proc/{process}/environ"]
-        shown = subprocess.run(reading, capture_output=True, text=True, check=True).stdout.split("\0")
+        as_user = [*pool.account[-6:], "cat", f"/proc/{process}/environ"]
+        shown = subprocess.run(as_user, capture_output=True, text=True, check=True).stdout.split("\0")
         assert f"CONDOR_ID={place.text('x.dag.dagman.log').split('(')[1].split('.')[0].lstrip('0')}.0" in shown
         # It has files of its own job, its schedd and its pipes.
         opened = [os.readlink(entry) for entry in Path(f"/proc/{process}/fd").iterdir()]  # noqa: PTH115
