@@ -9,9 +9,11 @@ from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.main import dispatch
 
 
-def check(directory: Path, *words: str) -> tuple[int, str, list[str]]:
+def check(directory: Path, *words: str, config: str = "") -> tuple[int, str, list[str]]:
     out, err = io.StringIO(), io.StringIO()
     environment = {"HOME": str(directory), "SLOTWISE_HOME": str(directory / "pool")}
+    if config:
+        environment["CONDOR_CONFIG"] = config
     status = dispatch(["dag", "check", *words], Invocation(directory, environment, io.StringIO(), out, err))
     return status, out.getvalue(), err.getvalue().splitlines()
 
@@ -119,3 +121,5 @@ def test_knobs_that_no_runner_follows_are_told_before_the_dag_is_submitted(tmp_p
     status, _, told = check(tmp_path, "x.dag")
     assert status == 1
     assert "DAGMAN_USE_OLD_FILE_PARSER = True is not followed yet" in told[1], told
+    (tmp_path / "condor_config").write_text("SLOTWISE_DAGMAN = /usr/bin/condor_dagman\n")
+    assert check(tmp_path, "x.dag", config=str(tmp_path / "condor_config"))[0] == 0, "HTCondor's own follows it"

@@ -106,6 +106,17 @@ def test_what_is_not_used_has_a_rule() -> None:
     assert [name for name in names if rule_of(name) is None] == [], "classify these in slotwise/config/unsupported.py"
 
 
+def test_knobs_of_dags_that_htcondors_table_lacks_are_followed_or_have_a_rule() -> None:
+    names = (
+        "DAGMAN_AVOID_SLASH_TMP", "DAGMAN_DEBUG_PARSE_TIMING", "DAGMAN_DISABLE_ADMIN_THROTTLE_LIMITING",
+        "DAGMAN_DISABLE_PORT", "DAGMAN_INHERIT_ATTRS", "DAGMAN_INHERIT_ATTRS_PREFIX", "DAGMAN_METRICS_FILE_VERSION",
+        "DAGMAN_NODE_JOB_FAILURE_TOLERANCE", "DAGMAN_PRINT_JOB_TABLE_INTERVAL", "DAGMAN_PRODUCE_JOB_CREDENTIALS",
+        "DAGMAN_REMOVE_JOB_LIST_ON_FAILURE", "DAGMAN_REMOVE_TEMP_SUBMIT_FILES", "DAGMAN_USE_OLD_FILE_PARSER",
+    )  # fmt: skip
+    followed = {name for name in names if (knob := find_knob(name)) is not None and knob.used}
+    assert [name for name in names if name not in followed and rule_of(name) is None] == []
+
+
 def test_no_rule_speaks_of_a_knob_that_the_code_reads() -> None:
     serious = [rule for rule in RULES if rule.effect is not Effect.NONE]
     read = [name for name in reads() if (rule := rule_of(name)) in serious and rule is not None]

@@ -313,6 +313,8 @@ mod tests {
         assert_eq!(spec.user, Some((65534, 65533)));
         assert_eq!(spec.rlimits, vec![(4, 0, 0)]);
         assert_eq!(spec.mounts[0].1, PathBuf::from("/b"));
+        assert!(!spec.warm);
+        assert!(Spec::parse(b"warm=1\0").unwrap().warm);
         assert!(spec.cgroup.settings[0].required);
     }
 

@@ -10,6 +10,7 @@ from slotwise.cli.common.parser import Parser
 from slotwise.cli.jobs.dag import node_doubts
 from slotwise.dag import reading, run_settings
 from slotwise.dag.reading import Problem, ReadOptions
+from slotwise.execution import dagman
 
 if TYPE_CHECKING:
     from slotwise._native import DagData
@@ -37,11 +38,16 @@ def main(args: list[str], inv: Invocation) -> int:
     return 0
 
 
-def look(files: Sequence[str], inv: Invocation, *, use_dag_dir: bool) -> tuple[DagData, list[Problem]]:
-    """Read a DAG's files, and say what is wrong with them, with what they name, and with the nodes' jobs."""
-    dag = reading.read(files, read_options(inv, inv.knobs(), use_dag_dir=use_dag_dir))
+def look(
+    files: Sequence[str], inv: Invocation, *, use_dag_dir: bool, program: str = ""
+) -> tuple[DagData, list[Problem]]:
+    """Read a DAG's files, and say what is wrong with them, with what they name, and with the nodes' jobs. ``program``:
+    what is to run it, if the configuration does not say."""
+    knobs = inv.knobs()
+    dag = reading.read(files, read_options(inv, knobs, use_dag_dir=use_dag_dir))
     found = reading.problems(dag)
-    found += _of_configuration(dag, inv)
+    if not dagman.is_dagman(program or knobs.get_str("SLOTWISE_DAGMAN")):
+        found += _of_configuration(dag, inv)
     if dag.is_valid:
         found += reading.doubts(dag, files, inv.cwd)
         found += node_doubts.doubts(dag, files, inv)

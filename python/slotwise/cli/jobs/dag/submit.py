@@ -72,7 +72,7 @@ def _usage(inv: Invocation) -> str:
 
 def _submit(asked: DagOptions, inv: Invocation, knobs: Config, *, checks: bool) -> int:
     if checks and all(inv.path(name).is_file() for name in asked.files):
-        dag, found = check.look(asked.files, inv, use_dag_dir=asked.use_dag_dir)
+        dag, found = check.look(asked.files, inv, use_dag_dir=asked.use_dag_dir, program=asked.dagman)
         if check.tell(dag, found, inv):
             return 1
     around = _surroundings(asked, inv, knobs)
