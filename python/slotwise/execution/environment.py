@@ -172,8 +172,10 @@ class _Rule(Struct, frozen=True):
 
 @lru_cache(maxsize=256)
 def _rules(template: str) -> tuple[tuple[_Rule, ...], str]:
-    """The variables of ENVIRONMENT_FOR_Assigned<tag>, ``NAME`` alone or ``NAME=/pattern/replacement/`` once or more, and
-    what is wrong with the first that is none, behind which HTCondor reads no further, either; "" when nothing is."""
+    """The variables of ENVIRONMENT_FOR_Assigned<tag>, ``NAME`` alone or ``NAME=/pattern/replacement/`` once or more.
+
+    And what is wrong with the first that is none, behind which HTCondor reads no further, either; "" when nothing is.
+    """
     rules: list[_Rule] = []
     rest = template
     while rest.strip():
@@ -197,7 +199,7 @@ def _rules(template: str) -> tuple[tuple[_Rule, ...], str]:
 
 
 def template_fault(template: str) -> str:
-    """What is wrong with a value of ENVIRONMENT_FOR_Assigned<tag>, and sets no variable, in words; "" when nothing is."""
+    """What in a value of ENVIRONMENT_FOR_Assigned<tag> is wrong and sets no variable, in words; "" when nothing is."""
     return _rules(template)[1]
 
 
@@ -208,7 +210,8 @@ def _from_template(template: str, devices: str) -> Mapping[str, str]:
     names = devices.replace(",", " ").split()
     for rule in _rules(template)[0]:
         if rule.pattern is None:
-            env[rule.name] = _digits(devices) if rule.name in ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL") else devices
+            numbered = rule.name in ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
+            env[rule.name] = _digits(devices) if numbered else devices
         elif rule.name == "CUDA_VISIBLE_DEVICES" and not rule.pattern.pattern:
             env[rule.name] = _digits(devices)
         else:

@@ -191,9 +191,7 @@ def read_settings(config: Config, host: str, execute: Path) -> Settings:
     wanted = text("SCHEDD_NAME")
     name = wanted if "@" in wanted or wanted.lower() == host.lower() else f"{wanted}@{host}" if wanted else host
     domains = LocalDomains(text("UID_DOMAIN") or host)
-    cool_down = CoolDown(
-        config.get_expr("SYSTEM_ON_VACATE_COOL_DOWN"), max(0.0, number("SYSTEM_COOLDOWN_DURATION"))
-    )
+    cool_down = CoolDown(config.get_expr("SYSTEM_ON_VACATE_COOL_DOWN"), max(0.0, number("SYSTEM_COOLDOWN_DURATION")))
     return Settings(
         name=name,
         host=host,

@@ -318,7 +318,9 @@ def _misread(config: Config) -> tuple[str, ...]:
             found.append(f"{name} is not a list of core numbers: jobs of that slot are bound to the core of its number")
     for tag, template in _by_resource(config, "ENVIRONMENT_FOR_Assigned<RESOURCE>").items():
         if fault := template_fault(template):
-            found.append(f"ENVIRONMENT_FOR_Assigned{'GPUs' if tag == 'gpus' else tag} is not used from there on: {fault}")
+            found.append(
+                f"ENVIRONMENT_FOR_Assigned{'GPUs' if tag == 'gpus' else tag} is not used from there on: {fault}"
+            )
     return (*found, *account_problems(_user_rules(config), is_root=is_root()))
 
 

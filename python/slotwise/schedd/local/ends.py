@@ -90,11 +90,12 @@ class Ends:
         self.end(run, replace(end, cool_down_s=self._cool_down_s(job, end, now)))
 
     def _cool_down_s(self, job: Job, end: RunEnd, now: float) -> float:
-        """For how long the job is not started again, in seconds. DisableCoolDown is HTCondor's, which documents it not."""
+        """For how long the job is not started again, in seconds. DisableCoolDown is in HTCondor's code alone."""
         requeued = end.verdict is not None and end.verdict.act is PolicyAction.REQUEUE
         if job.cluster.universe == Universe.SCHEDULER:
             failed = requeued and end.how == RunOutcome.EXITED and end.code != 0
-            return 0.0 if not failed or self._ads.truth(job, "DisableCoolDown") else self._settings().failure_cool_down_s
+            cools = failed and not self._ads.truth(job, "DisableCoolDown")
+            return self._settings().failure_cool_down_s if cools else 0.0
         if requeued or end.how in (RunOutcome.HELD, RunOutcome.EVICTED):
             return self._settings().cool_down.seconds(self._ads.ad(job), job, end, now)
         return 0.0
