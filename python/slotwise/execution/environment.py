@@ -189,12 +189,11 @@ def _rules(template: str) -> tuple[tuple[_Rule, ...], str]:
         parts = found["rest"].split(mark, 2)
         if len(parts) < 3:
             return tuple(rules), f"{name} needs /pattern/replacement/, with the same mark three times"
+        pattern, replacement, rest = parts[0], parts[1], parts[2].lstrip(",")
         try:
-            pattern = re.compile(parts[0])
+            rules.append(_Rule(name, re.compile(pattern), replacement))
         except re.error as error:
-            return tuple(rules), f"{parts[0]!r} of {name} is not a regular expression ({error})"
-        rules.append(_Rule(name, pattern, parts[1]))
-        rest = parts[2].lstrip(",")
+            return tuple(rules), f"{pattern!r} of {name} is not a regular expression ({error})"
     return tuple(rules), ""
 
 
