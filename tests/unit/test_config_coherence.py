@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from slotwise.config import check, load
+from slotwise.accounts import Account
+from slotwise.config import check, load, slot_accounts
 
 
 def told(tmp_path: Path, text: str) -> list[str]:
@@ -145,3 +146,17 @@ def test_an_attribute_that_is_nearly_a_known_one_is_told(tmp_path: Path, line: s
 def test_attributes_that_the_configuration_makes_are_right(tmp_path: Path) -> None:
     text = "KeyboardIdles = 3\nSTARTD_ATTRS = KeyboardIdles\nSTART = KeyboardIdles > 1 && Keyboard =?= undefined\n"
     assert told(tmp_path, text + "STARTD_JOB_ATTRS = JobUniversum\nPREEMPT = TARGET.JobUniversum == 3\n") == []
+
+
+def test_accounts_of_slots_that_are_not_there_are_told(tmp_path: Path) -> None:
+    known = {"toor": Account("toor", 0, 0, "/"), "ann": Account("ann", 2000, 2000, "/")}
+    file = tmp_path / "condor_config"
+    file.write_text("SLOT1_USER = nosuch\nSLOT2_USER = ann@here\nSLOT3_USER = toor\nSLOT1_2_USER = nobody-here\n")
+    config = load(str(file), env={})
+    problems = slot_accounts.problems(config, is_root=True, find=known.get)
+    assert sorted(str(problem).removeprefix(f"{file}:").partition(";")[0] for problem in problems) == [
+        "1: warning: SLOT1_USER = nosuch: there is no account nosuch",
+        "3: warning: SLOT3_USER = toor: toor is root, as whom no job runs (name an account of this host)",
+        "4: warning: SLOT1_2_USER = nobody-here: there is no account nobody-here",
+    ]
+    assert list(slot_accounts.problems(config, is_root=False, find=known.get)) == []

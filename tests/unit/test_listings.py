@@ -58,7 +58,7 @@ def printed(*words: str, ads: list[ClassAd], tmp_path: Path) -> str:
         (["-af:VT", "ProcId", "Owner", "None_"], '3 "ann" undefined\n'),
         (["-af:lV", "ProcId", "Owner"], 'ProcId = 3 Owner = "ann"\n'),
         (["-af:rY", "ProcId", "Size"], "3 ProcId + 1\n"),
-        (["-af:oT", "ProcId", "Size"], "3 ProcId + 1\n"),
+        (["-af:To", "ProcId", "Size"], "3 ProcId + 1\n"),
         (["-af:h", "Owner", "Size"], "Owner Size\nann   4   \n"),
         # Widths are those of HTCondor 25.14.1: undefined, error, lists and quotes do not count, all digits of reals do.
         (["-af:h", "None_", "Owner"], "None_ Owner\nundefined ann  \n"),

@@ -184,6 +184,31 @@ def test_device_variables() -> None:
     assert env["_CONDOR_AssignedGPUs"] == env["NVIDIA_VISIBLE_DEVICES"] == "CUDA0,CUDA1"
 
 
+@pytest.mark.parametrize(
+    ("template", "variables", "fault"),
+    [
+        ("X", {"X": "CUDA0,CUDA1"}, ""),
+        ("9X", {"9X": "CUDA0,CUDA1"}, ""),
+        ("X=/CUDA(.*)/$1$2/, Y", {"X": "0,1", "Y": "CUDA0,CUDA1"}, ""),
+        (r"X=/CUDA(.*)/\1/", {"X": r"\1,\1"}, ""),  # as in HTCondor, a back-slash means itself
+        ("X = #CUDA#dev# Y=/A/a/", {"X": "dev0,dev1", "Y": "CUDa0,CUDa1"}, ""),
+        ("CUDA_VISIBLE_DEVICES=", {}, "'CUDA_VISIBLE_DEVICES=' is neither NAME nor"),
+        ("X=/CUDA/dev", {}, "X needs /pattern/replacement/"),
+        ("X=abc", {}, "X needs /pattern/replacement/"),
+        ("Y=/A/a/ X=/(/y/ Z", {"Y": "CUDa0,CUDa1"}, "'(' of X is not a regular expression"),
+        ("=/a/b/", {}, "'=/a/b/' is neither NAME nor"),
+        ("A, B", {}, "'A, B' is neither NAME nor"),
+        ('"X"', {}, "'\"X\"' is neither NAME nor"),
+    ],
+)
+def test_what_is_no_variable_for_devices_is_said(template: str, variables: dict[str, str], fault: str) -> None:
+    env = gpus(template)
+    usual = {"CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "NVIDIA_VISIBLE_DEVICES", "_CONDOR_AssignedGPUs"}
+    assert {name: text for name, text in env.items() if name not in usual} == variables
+    assert environment.template_fault(template).startswith(fault)
+    assert bool(environment.template_fault(template)) is bool(fault)
+
+
 def test_gpus_are_named_and_hidden_without_any_knob(tmp_path: Path) -> None:
     def env(devices: str | None, **knobs: str) -> dict[str, str]:
         settings = read_settings(configured(**knobs), PoolHome(tmp_path), {}).environment

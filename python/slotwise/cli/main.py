@@ -126,7 +126,9 @@ def overview() -> str:
 
 def examples(name: str) -> str:
     """Calls of a command as its help shows them; empty where there are none."""
-    rows = registry.EXAMPLES.get(name, ())
+    from slotwise.cli.examples import EXAMPLES
+
+    rows = EXAMPLES.get(name, ())
     width = max((len(call) for call, _ in rows), default=0)
     lines = (f"  {call:<{width}}  {what}" for call, what in rows)
     return "\nExamples\n" + "\n".join(lines) if rows else ""

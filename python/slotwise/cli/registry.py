@@ -144,47 +144,6 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "condor-names", "upgrade-check",
     ),
 }  # fmt: skip
-#: Calls that are typed often, with what they do; shown at the end of the command's help.
-EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
-    "submit": (
-        ("slotwise submit hello.sub", "queue the jobs of a description"),
-        ("slotwise submit hello.sub -append 'request_memory = 2G'", "with one more statement"),
-        ("slotwise submit -dry-run - hello.sub", "show the jobs' ads, and queue nothing"),
-    ),
-    "q": (
-        ("slotwise q", "your jobs, a line for each submission"),
-        ("slotwise q -nobatch", "a line for each job"),
-        ("slotwise q -hold", "held jobs with the reason"),
-        ("slotwise q -af ClusterId ProcId MemoryUsage", "values for a script"),
-    ),
-    "wait": (("slotwise wait -check hello.log", "until all have ended; fails when one of them did"),),
-    "history": (("slotwise history -limit 10 -af ClusterId ProcId ExitCode", "how the last ten ended"),),
-    "rm": (
-        ("slotwise rm 12", "all jobs of submission 12"),
-        ("slotwise rm -constraint 'JobStatus == 5'", "your held jobs"),
-    ),
-    "hold": (("slotwise hold 12.3 -reason 'look at its input'", "keep a job from running"),),
-    "release": (("slotwise release 12.3", "let a held job run"),),
-    "analyze": (("slotwise analyze 12.0", "why this job waits, or is held, and what to change"),),
-    "status": (
-        ("slotwise status", "the slots"),
-        ("slotwise status -compact", "a line for each machine"),
-        ("slotwise status -constraint 'Memory > 16000' -af Name Cpus Memory", "some, for a script"),
-    ),
-    "qedit": (("slotwise qedit 12.3 RequestMemory 4096", "more memory at its next start"),),
-    "tail": (("slotwise tail -f 12.3", "follow what a running job prints"),),
-    "dag": (
-        ("slotwise dag check diamond.dag", "everything that is wrong with a DAG file, with place and remedy"),
-        ("slotwise dag status diamond.dag", "how far it is, what failed, and when the end is likely"),
-        ("slotwise dag why diamond.dag D", "what node D waits for, or what it failed of"),
-    ),
-    "config": (
-        ("slotwise config explain START", "what a knob is for, and where its value comes from"),
-        ("slotwise config check", "what is wrong with the configuration"),
-    ),
-    "up": (("slotwise up --config my.conf", "a pool with a configuration of your own"),),
-}
-
 #: HTCondor's commands that are not a command of ours by another name, or that speak otherwise.
 _OF_HTCONDOR: dict[str, Command] = {
     "off": Command("slotwise.cli.host.daemon_tool:off", "stop daemons"),

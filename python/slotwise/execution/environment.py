@@ -7,7 +7,7 @@ and services for a running job".
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from msgspec import Struct, field
@@ -162,34 +162,74 @@ def assigned_devices(slot: SlotView, settings: EnvironmentSettings) -> dict[str,
 _RULE = re.compile(r"\s*(?P<name>\w+)\s*(?:=\s*(?P<mark>\S)(?P<rest>.*))?$", re.DOTALL)
 
 
+class _Rule(Struct, frozen=True):
+    """One variable. ``pattern``: what is replaced in the name of each device; None: the names as they are."""
+
+    name: str
+    pattern: re.Pattern[str] | None
+    replacement: str = ""
+
+
 @lru_cache(maxsize=256)
-def _from_template(template: str, devices: str) -> Mapping[str, str]:
-    """ENVIRONMENT_FOR_Assigned<tag>: ``NAME`` alone, or ``NAME=/pattern/replacement/`` once or more."""
-    env: dict[str, str] = {}
+def _rules(template: str) -> tuple[tuple[_Rule, ...], str]:
+    """The variables of ENVIRONMENT_FOR_Assigned<tag>, ``NAME`` alone or ``NAME=/pattern/replacement/`` once or more.
+
+    And what is wrong with the first that is none, behind which HTCondor reads no further, either; "" when nothing is.
+    """
+    rules: list[_Rule] = []
     rest = template
     while rest.strip():
         found = _RULE.match(rest)
         if not found:
-            return env
+            return tuple(rules), f"{rest.strip()!r} is neither NAME nor NAME=/pattern/replacement/"
         name, mark = found["name"], found["mark"]
         if mark is None:
-            env[name] = _digits(devices) if name in ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL") else devices
-            return env
+            rules.append(_Rule(name, None))
+            break
         parts = found["rest"].split(mark, 2)
         if len(parts) < 3:
-            return env
+            return tuple(rules), f"{name} needs /pattern/replacement/, with the same mark three times"
         pattern, replacement, rest = parts[0], parts[1], parts[2].lstrip(",")
-        if name == "CUDA_VISIBLE_DEVICES" and not pattern:
-            env[name] = _digits(devices)
-            continue
         try:
-            rule = re.compile(pattern)
-        except re.error:
-            return env
-        text = re.sub(r"\$(\d)", r"\\g<\1>", replacement)
-        names = devices.replace(",", " ").split()
-        env[name] = ",".join(rule.sub(text, device, count=1) for device in names)
+            rules.append(_Rule(name, re.compile(pattern), replacement))
+        except re.error as error:
+            return tuple(rules), f"{pattern!r} of {name} is not a regular expression ({error})"
+    return tuple(rules), ""
+
+
+def template_fault(template: str) -> str:
+    """What in a value of ENVIRONMENT_FOR_Assigned<tag> is wrong and sets no variable, in words; "" when nothing is."""
+    return _rules(template)[1]
+
+
+@lru_cache(maxsize=256)
+def _from_template(template: str, devices: str) -> Mapping[str, str]:
+    """The variables of ENVIRONMENT_FOR_Assigned<tag>."""
+    env: dict[str, str] = {}
+    names = devices.replace(",", " ").split()
+    for rule in _rules(template)[0]:
+        if rule.pattern is None:
+            numbered = rule.name in ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
+            env[rule.name] = _digits(devices) if numbered else devices
+        elif rule.name == "CUDA_VISIBLE_DEVICES" and not rule.pattern.pattern:
+            env[rule.name] = _digits(devices)
+        else:
+            text = _expansion(rule)
+            env[rule.name] = ",".join(rule.pattern.sub(text, device, count=1) for device in names)
     return env
+
+
+def _expansion(rule: _Rule) -> Callable[[re.Match[str]], str]:
+    """What stands for a match: the replacement, its ``$1`` filled in; a group that is not there is empty."""
+
+    def text(found: re.Match[str]) -> str:
+        def group(number: re.Match[str]) -> str:
+            index = int(number[1])
+            return (found[index] or "") if index <= found.re.groups else ""
+
+        return re.sub(r"\$(\d)", group, rule.replacement)
+
+    return text
 
 
 def _digits(devices: str) -> str:

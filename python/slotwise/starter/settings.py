@@ -18,7 +18,7 @@ from slotwise.daemon.accounts import minimum_uid
 from slotwise.errors import AdSyntaxError, ConfigError, SlotwiseError, UsageError
 from slotwise.execution.arguments import environment_either
 from slotwise.execution.cgroup.plan import MEMORY_POLICIES, CgroupRules
-from slotwise.execution.environment import EnvironmentSettings, inherited_part
+from slotwise.execution.environment import EnvironmentSettings, inherited_part, template_fault
 from slotwise.execution.hook_rules import HOOKS, HookRules
 from slotwise.home import PoolHome
 from slotwise.model.job_events import DateForm
@@ -316,6 +316,11 @@ def _misread(config: Config) -> tuple[str, ...]:
             core_numbers(config.get_str(name))
         except ValueError:
             found.append(f"{name} is not a list of core numbers: jobs of that slot are bound to the core of its number")
+    for tag, template in _by_resource(config, "ENVIRONMENT_FOR_Assigned<RESOURCE>").items():
+        if fault := template_fault(template):
+            found.append(
+                f"ENVIRONMENT_FOR_Assigned{'GPUs' if tag == 'gpus' else tag} is not used from there on: {fault}"
+            )
     return (*found, *account_problems(_user_rules(config), is_root=is_root()))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import htcondor2
 from slotwise.client import Schedd
+from slotwise.table import unpack_ads
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.access_point import RunningAccessPoint
@@ -84,6 +85,20 @@ async def test_max_idle_counts_jobs_that_do_not_run(schedd: RunningAccessPoint, 
     await until_procs(schedd, [0, 1, 2])  # held and idle ones are two again
     await schedd.negotiate(point.address)
     await until_procs(schedd, [0, 1, 2, 3])
+
+
+async def test_a_factory_is_shown_with_its_limits_and_whether_it_goes_on(schedd: RunningAccessPoint) -> None:
+    await schedd.submit(procs=DIFFERENT, JobMaterializeLimit=2)
+    await schedd.submit(procs=DIFFERENT, JobMaterializeMaxIdle=1)
+    await until_procs(schedd, [0, 0, 1])
+    await act(schedd, schedd_pb2.ActRequest.HOLD, ids=["2"])
+    query = schedd_pb2.JobQuery(view="factory")
+    pieces = [chunk.data async for chunk in schedd.stub.Query(query, metadata=schedd.daemon)]
+    rows = unpack_ads(pieces[0])
+    shown = [
+        (row["JobMaterializeLimit"], row.get("JobMaterializeMaxIdle"), row["JobMaterializePaused"]) for row in rows
+    ]
+    assert shown == [(2, None, 0), (12, 1, 1)], "without a limit, that of condor_submit: all jobs"
 
 
 async def test_removing_the_cluster_ends_its_factory(schedd: RunningAccessPoint) -> None:

@@ -467,7 +467,9 @@ async def test_a_signal_that_does_not_exist_holds_its_job_alone(world: World, un
 async def test_a_specification_that_nobody_can_read_keeps_no_others_from_their_runs(world: World) -> None:
     await world.submit("sleep 60", UserLog="")
     await world.until_status(2)
-    root = world.schedd.point.local.directories.root
+    directories = world.schedd.point.local.directories
+    await world.schedd.until(lambda: directories.root is not None)  # the job is there once it counts as running
+    root = directories.root
     assert root is not None
     await world.schedd.act("REMOVE", "true")
     await world.schedd.until_gone()
