@@ -218,3 +218,17 @@ def test_nobody_deletes_what_is_not_the_owners(make_pool: Callable[[str], Pool],
     assert users == {str(pwd.getpwnam("nobody").pw_uid)}
     names = sorted(line.split()[2] for line in log.read_text().splitlines())
     assert names == ["_condor_stderr", "_condor_stdout", "state/n"]
+
+
+@pytest.mark.parametrize(("knob", "leaves"), [("true", True), ("false", False)])
+def test_a_job_leaves_with_its_checkpoint(
+    make_pool: Callable[[str], Pool], place: Path, knob: str, leaves: bool
+) -> None:
+    """CLAIM_WORKLIFE has passed: HTCondor's test_check_reactivate_after_checkpoint."""
+    pool = make_pool(f"{BASE}CLAIM_WORKLIFE = 0\nCHECK_REACTIVATE_AFTER_CHECKPOINT = {knob}\n")
+    pool.up()
+    submit(pool, place, last=2)
+    pool.until("it has ended", has(place, "005"))
+    assert (place / "out").read_text() == "start 1\nstart 2\n"
+    words = "Rescheduling self-checkpoint job after checkpoint upload because reactivating the claim would have failed."
+    assert (words in (place / "log").read_text()) is leaves
