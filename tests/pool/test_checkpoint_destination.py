@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import os
 import pwd
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,7 +36,7 @@ up=
 while [ $# -gt 0 ]; do case $1 in -infile) in=$2 ;; -outfile) out=$2 ;; -upload) up=1 ;; esac; shift; done
 status=0
 : > $out
-named() { grep -o "$1 = \"[^\"]*" $in | cut -d'"' -f2; }
+named() { grep -o "$1 = \\"[^\\"]*" $in | cut -d'"' -f2; }
 paste -d' ' <(named Url) <(named LocalFileName) > list.tmp
 while read -r url local; do
   far=${url#local://}
@@ -218,3 +220,49 @@ def test_nobody_deletes_what_is_not_the_owners(make_pool: Callable[[str], Pool],
     assert users == {str(pwd.getpwnam("nobody").pw_uid)}
     names = sorted(line.split()[2] for line in log.read_text().splitlines())
     assert names == ["_condor_stderr", "_condor_stdout", "state/n"]
+
+
+@pytest.mark.parametrize(("knob", "leaves"), [("true", True), ("false", False)])
+def test_a_job_leaves_with_its_checkpoint(
+    make_pool: Callable[[str], Pool], place: Path, knob: str, leaves: bool
+) -> None:
+    """CLAIM_WORKLIFE has passed: HTCondor's test_check_reactivate_after_checkpoint."""
+    pool = make_pool(f"{BASE}CLAIM_WORKLIFE = 0\nCHECK_REACTIVATE_AFTER_CHECKPOINT = {knob}\n")
+    pool.up()
+    submit(pool, place, last=2)
+    pool.until("it has ended", has(place, "005"))
+    assert (place / "out").read_text() == "start 1\nstart 2\n"
+    words = "Rescheduling self-checkpoint job after checkpoint upload because reactivating the claim would have failed."
+    assert (words in (place / "log").read_text()) is leaves
+
+
+def test_checkpoints_are_deleted_by_hand(make_pool: Callable[[str], Pool], place: Path) -> None:
+    """``condor_manifest deleteFilesStoredAt``, as HTCondor's schedd calls it; never as root."""
+    line = f"* x://store cleanup_locally_mounted_checkpoint,-prefix,\\0,-path,{place}/store"
+    pool = make_pool(BASE + map_file(place, line))
+    spool = place / "spool"
+    spool.mkdir()
+    (spool / ".job.ad").touch()
+    for number, kind in ((0, "FAILURE"), (1, "MANIFEST")):
+        files = place / "store" / "job_1" / f"{number:04d}"
+        files.mkdir(parents=True)
+        (files / "a").write_text("x")
+        name = checkpoint_manifest.name_of(number)
+        text = checkpoint_manifest.text_of([("00", "a"), ("00", "gone")], name)
+        (spool / name.replace("MANIFEST", kind)).write_bytes(text)
+    launcher = str(Path(sys.executable).with_name("slotwise"))
+    words = [
+        "condor_manifest",
+        "deleteFilesStoredAt",
+        "x://store/job_1",
+        f"{spool}/_condor_checkpoint_MANIFEST",
+        "0",
+        "1",
+    ]
+    done = subprocess.run(words, executable=launcher, env=pool.env, capture_output=True, text=True, check=False)
+    if os.geteuid() == 0:
+        assert done.returncode == 1 and "nothing is deleted as root" in done.stderr
+        assert (place / "store" / "job_1" / "0001" / "a").exists()
+        return
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not spool.exists() and list((place / "store").iterdir()) == []

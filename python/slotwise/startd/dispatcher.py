@@ -32,6 +32,8 @@ _log = logging.getLogger(__name__)
 
 #: The starter is asked for its runs after failures at most so often (seconds).
 _LIST_AGAIN_S = 1.0
+#: The phase of a run whose job waits for its checkpoint to be safe, as the starter calls it.
+_CHECKPOINT = "checkpoint"
 
 
 class Recipients(Struct, frozen=True):
@@ -280,6 +282,8 @@ class Dispatcher:
                 reports.gone(ended, now)
             case "refused":
                 reports.refused(run_id, report.refused.reason, now)
+            case "running" if report.running.phase == _CHECKPOINT:
+                reports.checkpointing(run_id, now)
             case "usage":
                 reports.usage(run_id, unpack_ads(report.usage.pack), now)
             case "host_facts":

@@ -75,6 +75,8 @@ class Settings(Struct):
     broken_lasts: bool = False
     #: Whether processes that cannot be killed break the slot of their job.
     unkillable_break: bool = False
+    #: CHECK_REACTIVATE_AFTER_CHECKPOINT.
+    checks_checkpoints: bool = True
     #: Whether schedds that ask for it get what is left of a partitionable slot.
     gives_leftovers: bool = True
     #: How long a schedd may have a partitionable slot to itself (seconds); 0: not at all.
@@ -135,6 +137,7 @@ class Settings(Struct):
             daemon_statistics=Publication.configured(config, "DC", "DAEMONCORE", default=duty_cycle.DEFAULT),
             statistics_listed=Publication.configured(config).listed,
             broken_lasts=config.get_bool("CONTINUE_TO_ADVERTISE_BROKEN_DYNAMIC_SLOTS"),
+            checks_checkpoints=config.get_bool("CHECK_REACTIVATE_AFTER_CHECKPOINT"),
             unkillable_break=config.get_bool("STARTD_LEFTOVER_PROCS_BREAK_SLOTS"),
             gives_leftovers=_unless_set_to_false(config, "CLAIM_PARTITIONABLE_LEFTOVERS"),
             keyboard_slots=config.get_int("SLOTS_CONNECTED_TO_KEYBOARD"),

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 import slotwise
-from slotwise._native import MapFile
 from slotwise.errors import UsageError
-from slotwise.schedd.transfer.checkpoint_cleanup import words_for
 from slotwise.schedd.transfer.checkpoint_folders import folder_of, with_work
 from slotwise.transfer import checkpoint_manifest
+from slotwise.transfer.checkpoint_map import read, words_for
 
 SUM = hashlib.sha256(b"x").hexdigest()
 TOOL = Path(slotwise.__file__).parent / "libexec" / "cleanup_locally_mounted_checkpoint"
@@ -77,7 +76,7 @@ def test_places_of_another_account_are_not_kept(tmp_path: Path) -> None:
 
 def test_the_longest_line_says_how_files_are_deleted() -> None:
     text = b"* osdf:// far,-a\n* osdf:///vo/ near,-prefix,\\0\n* file:///x /opt/tool\n"
-    lines = MapFile(text, hash_keys=False, prefixes=True)
+    lines = read(text)
     assert words_for(lines, "osdf:///vo/job/0001/", "/libexec") == ["/libexec/near", "-prefix", "osdf:///vo/"]
     assert words_for(lines, "osdf:///other", "/libexec") == ["/libexec/far", "-a"]
     assert words_for(lines, "file:///x/y", "/libexec") == ["/opt/tool"]

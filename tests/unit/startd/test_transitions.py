@@ -194,6 +194,17 @@ def test_filler_work_ends_when_the_slot_is_wanted_back(stimulus: ev.SlotEvent) -
     assert d.place in ("Unclaimed/Idle", "Drained/Retiring")
 
 
+def test_a_job_leaves_with_its_checkpoint_where_the_claim_would_take_no_other() -> None:
+    d = busy()
+    d.apply(ev.Checkpointing(), worklife_s=None)
+    assert not d.did(ev.SoftKill) and d.place == "Claimed/Busy"
+    d.apply(ev.Checkpointing(), worklife_s=0)
+    (kill,) = d.did(ev.SoftKill)
+    assert kill.cause.code == 1025 and d.place == "Claimed/Busy"
+    d.apply(GONE, worklife_s=0)
+    assert d.did(ev.ClaimEnded)
+
+
 def test_cleaning_lies_between_the_last_report_and_the_end() -> None:
     d = busy()
     d.apply(ev.RunFinishing())

@@ -35,11 +35,11 @@ from slotwise.execution.keeper_spec import Identity
 from slotwise.schedd.transfer.checkpoint_folders import CheckpointFolder, Record, Unwanted, with_work
 from slotwise.schedd.user_files.owner_rights import account
 from slotwise.transfer import checkpoint_manifest
+from slotwise.transfer.checkpoint_map import KNOB, call_for, read, words_for
 from slotwise.wire import map_file
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
-KNOB = "CHECKPOINT_DESTINATION_MAPFILE"
 #: How often what is to be tried again is looked for, and the least time between two looks, seconds.
 _LOOK_S, _PAUSE_S = 60.0, 1.0
 _AGAIN = Backoff(60.0, 4.0, 86400.0)
@@ -73,21 +73,6 @@ class _Failure(SlotwiseError):
     """Files of a checkpoint cannot be deleted now."""
 
     code = "checkpoint_cleanup"
-
-
-def words_for(lines: MapFile, place: str, programs: str) -> list[str]:
-    """The program that deletes what is below a URL, and its own arguments.
-
-    :raises UsageError: when no line is about such URLs.
-    """
-    found = lines.lookup("*", place)
-    words = [word for word in (part.strip() for part in (found or "").split(",")) if word]
-    if not words:
-        raise UsageError(
-            f"nothing is known of how to delete {place}: no line of {KNOB} is about it",
-            hint="add one: * URL-PREFIX cleanup_locally_mounted_checkpoint,-prefix,\\0,-path,DIRECTORY",
-        )
-    return [os.path.join(programs, words[0]), *words[1:]]
 
 
 class CheckpointCleanup:
@@ -212,7 +197,7 @@ class CheckpointCleanup:
 
         :raises ConfigError: for one that cannot be read, or that others may write.
         """
-        return MapFile(map_file.trusted(Path(self.settings.map_file), KNOB), hash_keys=False, prefixes=True)
+        return read(map_file.trusted(Path(self.settings.map_file), KNOB))
 
     async def _identity(self, record: Record) -> Identity:
         """What programs run as; the schedd's own account where it is not root. Jobs of root have run as nobody."""
@@ -241,9 +226,7 @@ class CheckpointCleanup:
             _log.error("%s: nothing below %s is deleted: %s", folder.key, place, error.message)
             names = []
         for name in names:
-            call = [*words, "-from", place.rstrip("/"), "-delete", name, "-jobad", str(ad)]
-            call += [] if checkpoint.is_whole else ["-ignore-missing-files"]
-            await self._call(folder, call, identity)
+            await self._call(folder, call_for(words, place, name, str(ad), is_whole=checkpoint.is_whole), identity)
         await self._in_thread(partial(checkpoint.path.unlink, missing_ok=True))
 
     async def _call(self, folder: CheckpointFolder, call: list[str], identity: Identity) -> None:

@@ -216,6 +216,10 @@ class Claims:
             self.activate(claim.claim_id, queued.activation, now)
         return True
 
+    def checkpointing(self, record: SlotRecord, now: float) -> None:
+        """The job of a slot has written a checkpoint: it may be the moment for it to leave."""
+        self._apply(record, ev.Checkpointing(), now)
+
     def refuse_stale_activations(self, now: float) -> None:
         """Refuse activations that have waited too long for the end of the previous run."""
         for record in self._host.slots:

@@ -103,6 +103,12 @@ class RunReports:
             self._host.outbox.schedds.append(message)
         self._claims.run_gone(run_id, now, reason=reason)
 
+    def checkpointing(self, run_id: str, now: float) -> None:
+        """A run's job has written a checkpoint and waits until that is safe."""
+        record = self._host.slots.of_run(run_id)
+        if record is not None and self._host.settings.checks_checkpoints:
+            self._claims.checkpointing(record, now)
+
     def usage(self, run_id: str, ads: Iterable[ClassAd], now: float) -> None:
         """The usage of a run's job so far."""
         record = self._host.slots.of_run(run_id)

@@ -98,6 +98,10 @@ class Activated(Struct, frozen=True):
     run: Run
 
 
+class Checkpointing(Struct, frozen=True):
+    """The job has ended with a checkpoint, and is to be started again once that is safe."""
+
+
 class RunFinishing(Struct, frozen=True):
     """The job's last report is there; its leftovers are being removed."""
 
@@ -224,6 +228,7 @@ SlotEvent = (
     | NoWorkFetched
     | PreempterWithdrawn
     | Activated
+    | Checkpointing
     | RunFinishing
     | RunGone
     | Deactivated

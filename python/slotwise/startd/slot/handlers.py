@@ -13,6 +13,7 @@ from slotwise.startd.slot import backfill
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.deadlines import deferred
 from slotwise.startd.slot.policy_checks import (
+    CHECKPOINTED,
     DRAINED,
     SHUT_DOWN,
     resume,
@@ -219,6 +220,17 @@ def _cannot_activate(ctx: TransitionContext) -> tuple[int, str] | None:
     return None
 
 
+def _checkpointing(ctx: TransitionContext, _: ev.Checkpointing) -> None:
+    """A job starts again from its checkpoint only where its claim would take a new one, as in HTCondor
+    (``reactivateClaimCheck``): here is its best moment to leave."""
+    state = ctx.slot.state
+    if not isinstance(state, Claimed) or state.run is None or not isinstance(state.doing, Busy | Retiring):
+        return
+    waited_for = state.waiting is not None or isinstance(state.doing, Retiring)
+    if waited_for or ctx.slot.shutdown or ctx.slot.draining is not None or worklife_over(ctx, state):
+        ctx.do(ev.SoftKill(state.run.run_id, 0, CHECKPOINTED))
+
+
 def _finishing(ctx: TransitionContext, _: ev.RunFinishing) -> None:
     state = ctx.slot.state
     if isinstance(state, Claimed) and isinstance(state.doing, Busy | Suspended | Retiring):
@@ -418,6 +430,7 @@ HANDLERS: dict[type, Callable[[TransitionContext, Any], None]] = {
     ev.NoWorkFetched: _nothing_fetched,
     ev.PreempterWithdrawn: _withdraw,
     ev.Activated: _activate,
+    ev.Checkpointing: _checkpointing,
     ev.RunFinishing: _finishing,
     ev.RunGone: _gone,
     ev.Deactivated: _deactivate,

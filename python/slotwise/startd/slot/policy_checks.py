@@ -39,6 +39,10 @@ UNKILLABLE = "Could not terminate all job processes"
 LEASE_OVER = Cause(VacateCode.RELEASE_COMMAND, "The claim's lease ran out", tell_schedd=False, fast=True)
 TIME_OVER = Cause(VacateCode.WORKLIFE_OVER, "The claim of the partitionable slot has had its time")
 WORKLIFE_OVER = Cause(VacateCode.WORKLIFE_OVER, "The claim has reached its CLAIM_WORKLIFE")
+CHECKPOINTED = Cause(
+    VacateCode.SUCCESSFUL_CHECKPOINT,
+    "Rescheduling self-checkpoint job after checkpoint upload because reactivating the claim would have failed.",
+)
 OWNER_IS_BACK = Cause(VacateCode.PREEMPT_EXPRESSION, "IS_OWNER became true")
 DRAINED = Cause(VacateCode.DRAINING, "Startd was draining")
 SHUT_DOWN = Cause(VacateCode.SHUTDOWN, "Startd was shutdown")
