@@ -136,13 +136,8 @@ notice of the rest:
   or loops;
 - [in negotiation](../concepts/negotiation.md#differences-from-htcondor): cycles begin at once when there is work, and
   machines are reserved for large jobs;
-<<<<<<< HEAD
-- in policy of one slot: `SLOT1_START`, `SLOT2_RANK` and their kin hold for that slot, where HTCondor 25.14 reads policy
-  by slot type alone (`SLOT_TYPE_1_START`) and passes over these without a word;
-=======
 - in policy of one slot: `SLOT1_START`, `SLOT2_RANK` and their kin hold for that slot, where HTCondor 25.14 reads
   policy by slot type alone (`SLOT_TYPE_1_START`) and passes over these without a word;
->>>>>>> 3d8defa6916a43a4bb6eb9ce3479c8a9e069757c
 - for [transforms](job-policy.md#differences-from-htcondor), [Docker](docker.md#what-differs-from-htcondor),
   [virtual machines](virtual-machines.md#what-differs-from-htcondor),
   [parallel jobs](parallel.md#differences-from-htcondor), [power](power.md#differences-from-htcondor) and

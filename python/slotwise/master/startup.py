@@ -90,7 +90,7 @@ def bring_up(home: PoolHome, env: Mapping[str, str], config_file: str | None, *,
     result.doubts = doubts + (
         _other_file(home, env, config_file)
         if result.was_running
-        else [*_closed_installation(home), *_closed_file(home)]
+        else [*_closed_home(home), *_closed_installation(home), *_closed_file(home)]
     )
     if set_aside:
         result.doubts = [set_aside, *result.doubts]
@@ -156,6 +156,13 @@ def _closed_file(home: PoolHome) -> list[str]:
         if not root.stat().st_mode & 0o004 or not open_to_others(root.parent):
             return [f"WARNING: users other than root cannot read {root}, so that their tools refuse to work"]
     return []
+
+
+def _closed_home(home: PoolHome) -> list[str]:
+    """A warning that users cannot reach root's pool, as its home was made with a strict umask."""
+    if os.geteuid() != 0 or open_to_others(home.root) or not open_to_others(home.root.parent):
+        return []
+    return [f"WARNING: users other than root cannot use this pool (`chmod 755 {home.root}` lets them)"]
 
 
 def _closed_installation(home: PoolHome) -> list[str]:

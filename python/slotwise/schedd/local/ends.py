@@ -90,25 +90,12 @@ class Ends:
         self.end(run, replace(end, cool_down_s=self._cool_down_s(job, end, now)))
 
     def _cool_down_s(self, job: Job, end: RunEnd, now: float) -> float:
-<<<<<<< HEAD
-        """For how long the job is not started again, in seconds.
-
-        DisableCoolDown is an attribute of HTCondor's that its manual leaves out.
-        """
-        requeued = end.verdict is not None and end.verdict.act is PolicyAction.REQUEUE
-        if job.cluster.universe == Universe.SCHEDULER:
-            failed = requeued and end.how == RunOutcome.EXITED and end.code != 0
-            if not failed or self._ads.truth(job, "DisableCoolDown"):
-                return 0.0
-            return self._settings().failure_cool_down_s
-=======
         """For how long the job is not started again, in seconds. DisableCoolDown is in HTCondor's code alone."""
         requeued = end.verdict is not None and end.verdict.act is PolicyAction.REQUEUE
         if job.cluster.universe == Universe.SCHEDULER:
             failed = requeued and end.how == RunOutcome.EXITED and end.code != 0
             cools = failed and not self._ads.truth(job, "DisableCoolDown")
             return self._settings().failure_cool_down_s if cools else 0.0
->>>>>>> 3d8defa6916a43a4bb6eb9ce3479c8a9e069757c
         if requeued or end.how in (RunOutcome.HELD, RunOutcome.EVICTED):
             return self._settings().cool_down.seconds(self._ads.ad(job), job, end, now)
         return 0.0
