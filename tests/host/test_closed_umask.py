@@ -67,7 +67,7 @@ def test_jobs_of_a_user_run_in_a_pool_of_roots_where_both_close_their_files(pool
         for path in (program, bob.home / "in", description):
             os.chown(path, bob.uid, bob.gid)
         as_user(pool, bob, "submit", "job.sub")
-        as_user(pool, bob, "wait", "log", str(int(LIMIT_S)))
+        as_user(pool, bob, "wait", "-wait", str(int(LIMIT_S)), "log")
         assert (bob.home / "err").read_text() == ""
         assert (bob.home / "out").read_text() == "what bob has\n"
         assert (bob.home / "made").read_text() == "new\n"
