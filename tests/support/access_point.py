@@ -28,6 +28,7 @@ from slotwise.wire.server import listen, make_server
 
 from tests.support import waiting
 from tests.support.ads import number_of
+from tests.support.waiting import ended
 
 
 class Doom:
@@ -108,7 +109,7 @@ class RunningAccessPoint:
     async def stop(self) -> None:
         await self.channel.close()
         await self.server.stop(0)
-        await self.point.stop("fast")
+        await ended(self.point.stop("fast"), "the schedd")
 
     async def kill(self) -> None:
         """What the process had in memory is gone; nothing it planned happens any more."""

@@ -72,6 +72,32 @@ async def until(
     return found
 
 
+async def ended(work: Awaitable[Any], what: str, *, limit_s: float = LIMIT_S) -> None:
+    """Wait for the end of something; a failure shows where all tasks of the event loop are."""
+    task = asyncio.ensure_future(work)
+    done, _ = await asyncio.wait([task], timeout=limit_s)
+    if not done:
+        where = "\n".join(map(_place, asyncio.all_tasks()))
+        task.cancel()
+        raise AssertionError(f"not within {limit_s:g} s: the end of {what}\n{where}")
+    await task
+
+
+def _place(task: asyncio.Task[Any]) -> str:
+    """Where a task waits, from the outside in."""
+    lines = [task.get_name()]
+    at: Any = task.get_coro()
+    while at is not None:
+        if (frame := _first(at, "cr_frame", "gi_frame", "ag_frame")) is not None:
+            lines.append(f"    {frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_name}")
+        at = _first(at, "cr_await", "gi_yieldfrom", "ag_await")
+    return "\n".join(lines)
+
+
+def _first(of: Any, *names: str) -> Any:
+    return next((found for name in names if (found := getattr(of, name, None)) is not None), None)
+
+
 async def _awaited(value: Any) -> Any:
     return await value if isinstance(value, Awaitable) else value
 
