@@ -137,7 +137,7 @@ def test_what_cannot_be_visited_says_why(pool: Pool, job: str) -> None:
 def test_an_interactive_job_is_a_shell_in_a_slot_and_ends_with_it(pool: Pool) -> None:
     done = _visit(pool, "submit", "-interactive", "job.sub", said="echo my $COLOUR shell; exit 5\n")
     assert (done.returncode, done.stdout.splitlines()[-1]) == (5, "my blue shell")
-    assert pool.json("q", "-constraint", "InteractiveJob") == []
+    pool.until("the job has left the queue", lambda: pool.json("q", "-constraint", "InteractiveJob") == [])
 
 
 def test_visits_end_with_the_job_and_leave_no_process(pool: Pool) -> None:
