@@ -11,7 +11,7 @@ import grpc
 import pytest
 from slotwise.daemon.starter_key import shown_to_starter
 from slotwise.errors import DeniedError
-from slotwise.wire import address, keys
+from slotwise.wire import address, keys, socket_path
 from slotwise.wire.credential import PROOF, Metadata, bearer
 from slotwise.wire.gen import starter_pb2, starter_pb2_grpc
 from slotwise.wire.keys import STARTER, PoolSecrets, SigningKey
@@ -47,7 +47,8 @@ def refusal(pool: Pool, shown: Metadata) -> str:
         starter_pb2.JobCommand(list=starter_pb2.ListJobs()),
         starter_pb2.JobCommand(run_id="x", start=starter_pb2.StartJob(slot_name="slot1", fetched_for="bob@here")),
     ]
-    with grpc.insecure_channel(starter_of(pool), options=[("grpc.default_authority", "slotwise")]) as channel:
+    target = socket_path.usable_target(starter_of(pool))
+    with grpc.insecure_channel(target, options=[("grpc.default_authority", "slotwise")]) as channel:
         try:
             next(starter_pb2_grpc.StarterStub(channel).Jobs(iter(commands), metadata=shown, timeout=LIMIT_S))
         except grpc.RpcError as error:
@@ -56,7 +57,7 @@ def refusal(pool: Pool, shown: Metadata) -> str:
 
 
 def test_a_login_as_root_is_not_enough(pool: Pool) -> None:
-    path = starter_of(pool).removeprefix("unix:")
+    path = socket_path.usable(starter_of(pool).removeprefix("unix:"))
     assert refusal(pool, bearer(obtain(path))) == "PERMISSION_DENIED"
     assert refusal(pool, ()) == "UNAUTHENTICATED"
 

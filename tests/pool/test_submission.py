@@ -191,9 +191,7 @@ def test_factories_are_listed(pool: Pool, tmp_path: Path) -> None:
         ]
         return found
 
-    pool.until(
-        "two jobs are made", lambda: row().split()[4:10] == ["2", "2", "0", "0", "2", "2"] and "Norm" in row()
-    )
+    pool.until("two jobs are made", lambda: row().split()[4:10] == ["2", "2", "0", "0", "2", "2"] and "Norm" in row())
     late = ("executable=/bin/true", "max_materialize=2", "-queue", "5")
     refused = pool.run("submit", "-spool", *late, cwd=tmp_path, check=False)
     assert refused.returncode == 1 and "max_materialize" in refused.stderr
