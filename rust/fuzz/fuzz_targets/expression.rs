@@ -55,5 +55,9 @@ fuzz_target!(|data: &[u8]| {
         let _ = evaluate(&expr, &context);
     }
     let _ = (Reads::of(&expr), reads_in(&expr, &my));
-    let _ = (canonical_hash(&expr), fold::fold(&expr), fold::residual(&expr, &my));
+    let _ = (
+        canonical_hash(&expr),
+        fold::fold(&expr),
+        fold::residual(&expr, &my),
+    );
 });
