@@ -63,7 +63,6 @@ def main() -> None:
         found = {text for pattern in patterns for case in cases(pattern) for text in texts(case)}
         for text in found:
             keep(target, text.encode())
-        print(f"{target}: {len(found)}")
     ads = [
         ClassAd({"ClusterId": number, "Owner": "ann", "Size": number / 3, "Idle": number % 2 == 0, "List": [number]})
         for number in range(8)
