@@ -25,7 +25,7 @@ def wrapper_failure(scratch: Path, identity: Identity) -> End | None:
 def unfit_wrapper(wrapper: str, why: str = "") -> End:
     """What becomes of a job whose wrapper cannot be run: the fault is the machine's, and the job starts elsewhere.
 
-    HTCondor starts it elsewhere where there is no such program, and holds it where the program's interpreter is missing.
+    HTCondor starts it elsewhere where there is no such program, and holds it where its interpreter is missing.
     """
     reason = f"The job wrapper {wrapper} cannot be run{why and f': {why}'}"
     return End(How.NOT_STARTED, reason=reason, reason_code=STARTER_ERROR)
