@@ -131,6 +131,20 @@ async def test_a_wrapper_runs_the_job_and_may_say_why_it_cannot() -> None:
         assert ended.how == NOT_STARTED and "/nowhere/wrapper cannot be run" in ended.reason
 
 
+async def test_a_wrapper_without_interpreter_is_the_machines_fault_and_its_status_the_jobs() -> None:
+    async with starter_bench() as bench:
+        broken = Path(program(bench, "broken", ""))
+        broken.write_text('#!/nowhere/interpreter\nexec "$@"\n')
+        await configured(bench, USER_JOB_WRAPPER=str(broken))
+        ended = await bench.ended(bench.submit("/bin/true"))
+        assert (ended.how, ended.reason_code) == (NOT_STARTED, 1007)
+        assert ended.reason.startswith(f"The job wrapper {broken} cannot be run: ")
+        assert "/nowhere/interpreter" in ended.reason
+        await configured(bench, USER_JOB_WRAPPER=program(bench, "three", "exit 3"))
+        ended = await bench.ended(bench.submit("/bin/true"))
+        assert (ended.how, ended.code) == (EXITED, 3), "as in HTCondor, which cannot tell it from the job's"
+
+
 async def test_a_hook_that_never_stops_talking_is_heard_only_so_long() -> None:
     async with starter_bench() as bench:
         assert bench.process is not None

@@ -144,7 +144,8 @@ def test_an_edit_of_the_end_of_a_cool_down_counts_at_once(make_pool: Callable[[s
     pool.run("hold", "1")
     pool.run("qedit", "1", "JobCoolDownExpiration", "9999999999")
     pool.run("release", "1")
-    assert "Ic" in pool.run("q", "-nobatch", "1").stdout
+    # Its former run may only now be over.
+    pool.until("it cools again", lambda: "Ic" in pool.run("q", "-nobatch", "1").stdout)
 
 
 #: Serves ``osdf://``: the first transfer ends as one that Pelican says may be tried again.

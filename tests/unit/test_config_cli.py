@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.host.config import state_in_daemon
 from slotwise.cli.main import dispatch
 from slotwise.config.table import knobs
 
@@ -33,6 +34,12 @@ def test_val_prints_the_value_alone(tmp_path: Path) -> None:
     assert run(tmp_path, "X = a\nme.X = b\n", "val", "-local-name", "me", "X")[1] == "b\n"
     assert run(tmp_path, "NUM_CPUS = 3\n", "val", "-default", "NEGOTIATOR_INTERVAL")[1] == "60\n"
     assert run(tmp_path, "A = $(B)\n", "val", "-raw", "A")[1] == "$(B)\n"
+
+
+def test_what_a_running_daemon_needs_for_a_knob_to_count() -> None:
+    assert state_in_daemon("1", "1", "restart") == state_in_daemon("", None, "reconfig") == "has it"
+    assert state_in_daemon("1", "2", "restart") == "has 1, needs a restart"
+    assert state_in_daemon(None, "/wrap", "next job") == "has (none), needs a reconfig"
 
 
 _PELICAN = "use FEATURE : PelicanRetryPolicy\n"

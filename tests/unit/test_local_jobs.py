@@ -14,6 +14,7 @@ from slotwise.schedd.jobs.decision import Kill
 from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.local import ending
 from slotwise.schedd.local.keeper_spec import LocalLimits, MemoryLimit, RunPlace, Surroundings, compose, memory_limit
+from slotwise.schedd.local.start_rules import REST_S, StartPace
 
 FACTS = JobView("1.0", "run.sh", ("a b",), {"A": "1"}, "/home/ann", "/dev/null", "out", "/abs/err", "ann")
 PLACE = RunPlace("dir_1.0_1", Path("/run/sw/dir_1.0_1"), Path("/var/local"))
@@ -95,3 +96,17 @@ def test_the_request_of_a_local_job_limits_it_where_that_is_enforced() -> None:
     assert memory_limit(enforced, 12, 0) == MemoryLimit(64), "as in HTCondor, a job without a request has no own limit"
     assert memory_limit(enforced, 7, 8) == MemoryLimit(64), "and a job of the scheduler universe"
     assert memory_limit(LocalLimits(requests_bind=True), 12, 8) == MemoryLimit(8, is_request=True)
+
+
+def test_the_pace_of_starts() -> None:
+    pace = StartPace()
+    assert pace.rest_s("1.0", 5.0) == 0
+    pace.started("1.0", 5.0)
+    assert pace.rest_s("1.0", 5.0) == pytest.approx(REST_S)
+    assert pace.rest_s("1.1", 5.0) == 0
+    assert pace.rest_s("1.0", 5.0 + REST_S) == pytest.approx(0)
+    pace.started("1.1", 5.2)
+    pace.started("1.0", 5.4)
+    pace.started("1.2", 5.2 + REST_S)  # 1.1 is forgotten
+    assert list(pace._started) == ["1.0", "1.2"]
+    assert pace.rest_s("1.0", 5.4) == pytest.approx(REST_S)

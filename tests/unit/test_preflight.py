@@ -48,6 +48,16 @@ def test_the_account_is_told_in_words(tmp_path: Path) -> None:
     assert preflight.described(None).startswith(pwd.getpwuid(os.geteuid()).pw_name)
 
 
+def test_a_job_wrapper_that_cannot_be_run_is_told_where_jobs_run(tmp_path: Path) -> None:
+    (wrapper := tmp_path / "wrap").write_text("#!/bin/sh\n")
+    text = f"USER_JOB_WRAPPER = {wrapper}\n"
+    (problem,) = told(tmp_path, text)
+    assert problem.startswith(f"{tmp_path}/condor_config:1: warning: USER_JOB_WRAPPER: {wrapper} cannot be run")
+    assert told(tmp_path, text + "DAEMON_LIST = MASTER, SCHEDD\n") == []
+    wrapper.chmod(0o755)
+    assert told(tmp_path, text) == []
+
+
 def test_files_that_say_who_callers_are_are_read(tmp_path: Path) -> None:
     (tmp_path / "map").write_text("SSL /CN=alice alice@x\nSSL ( x\n")
     (problem,) = told(tmp_path, f"CERTIFICATE_MAPFILE = {tmp_path}/map\n")

@@ -83,7 +83,8 @@ def test_file_checks_can_be_skipped(tmp_path: Path) -> None:
     text = "executable = nowhere\nqueue\n"
     with pytest.raises(SubmitError):
         parse(text, cwd=tmp_path, env={})
-    assert parse("skip_filechecks = true\n" + text, cwd=tmp_path, env={}).count == 1
+    made = parse("skip_filechecks = true\n" + text, cwd=tmp_path, env={})
+    assert (made.count, made.warnings) == (1, ())
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,7 @@ def problems(config: Config, home: PoolHome, env: Mapping[str, str], now: float)
             yield Problem("error", "config-refused", error.key or "", error.message, origin, error.hint or "")
     yield from doubts
     yield from _transform_problems(config)
+    yield from _wrapper_problems(config)
 
 
 def _require_encryption(config: Config) -> None:
@@ -65,6 +66,16 @@ def _transform_problems(config: Config) -> Iterator[Problem]:
         except ConfigError as error:
             message = error.message if error.message.startswith(knob) else f"{knob}: {error.message}"
             yield Problem("error", "config-refused", knob, message, config.origin(knob), error.hint or "")
+
+
+def _wrapper_problems(config: Config) -> Iterator[Problem]:
+    """The job wrapper for which no job starts where there are jobs."""
+    knob, daemons = "USER_JOB_WRAPPER", {name.upper() for name in config.get_list("DAEMON_LIST") or ()} - {"MASTER"}
+    wrapper = (config.get(knob) or "").strip()
+    if wrapper and (not daemons or "STARTD" in daemons) and not os.access(wrapper, os.X_OK):
+        message = f"{knob}: {wrapper} cannot be run, and no job starts on this host"
+        hint = "name a program that every account may run"
+        yield Problem("warning", "config-no-program", knob, message, config.origin(knob), hint)
 
 
 def work_as(config: Config, home: PoolHome, env: Mapping[str, str]) -> str:

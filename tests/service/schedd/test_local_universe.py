@@ -16,6 +16,7 @@ from typing import Any
 
 import grpc
 import pytest
+from slotwise.clock import ManualClock
 from slotwise.execution import launcher
 from slotwise.wire.gen import schedd_pb2
 
@@ -327,6 +328,25 @@ async def test_a_scheduler_job_that_fails_cools_down(world: World) -> None:
     (ad,) = await world.schedd.jobs()
     assert 290 < ad["JobCoolDownExpiration"] - ad["EnteredCurrentStatus"] <= 301
     assert world.text("ran") == "run\n"
+
+
+@pytest.mark.parametrize(("universe", "more"), [(SCHEDULER, {"DisableCoolDown": True}), (LOCAL, {})])
+async def test_a_job_that_ends_at_once_rests_between_its_starts(
+    world: World, universe: int, more: dict[str, Any]
+) -> None:
+    """Without a cool-down, too; others start meanwhile."""
+    await world.schedd.stop()
+    world.schedd.clock = clock = ManualClock()
+    await world.schedd.start()
+    again = await world.submit("echo run >> ran; exit 1", universe, OnExitRemove=False, UserLog="", **more)
+    await world.until_file("ran")
+    ad = await world.until_status(1)
+    assert (ad["ClusterId"], "JobCoolDownExpiration" in ad) == (again, False)
+    await world.submit("echo run >> other", universe, UserLog="")
+    await world.until_file("other")
+    assert world.text("ran") == "run\n"
+    clock.advance(1.0)
+    await world.until_file("ran", 2)
 
 
 async def test_how_many_run(world: World) -> None:

@@ -170,9 +170,15 @@ def _print_details(details: Details, inv: Invocation) -> None:
     for label, text in rows:
         inv.out(f" # {label}: {'(none)' if text is None else text}")
     for daemon, value in details.get("InDaemons", {}).items():
-        same = (value or None) == details["Value"]
-        state = "has it" if same else f"has {value!r}, needs a {details['Applies']}"
-        inv.out(f" # running {daemon}: {state}")
+        inv.out(f" # running {daemon}: {state_in_daemon(value, details['Value'], details['Applies'])}")
+
+
+def state_in_daemon(has: str | None, wants: str | None, applies: str) -> str:
+    """What a running daemon has for a knob, and what it takes for it to have what the configuration ``wants``: what the
+    next job sees (``applies``) is read again by a reconfig, too."""
+    if (has or None) == wants:
+        return "has it"
+    return f"has {has or '(none)'}, needs a {'restart' if applies == 'restart' else 'reconfig'}"
 
 
 def dump(args: list[str], inv: Invocation) -> int:

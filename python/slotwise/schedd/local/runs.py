@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 
@@ -138,14 +139,16 @@ class LocalRuns:
             _log.error("could not recover jobs of the scheduler and local universes; starting none: %s", error)
             return
         reported_at = self._clock.monotonic()
+        rest_s = math.inf
         self._look.set()
         while True:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_S):
+                async with asyncio.timeout(min(_LOOK_S, rest_s)):
                     await self._look.wait()
             self._look.clear()
+            rest_s = math.inf
             with contained(_log, "starting jobs on the access point"):
-                await self.starts.start_waiting()
+                rest_s = await self.starts.start_waiting()
             if self._clock.monotonic() >= reported_at + _USAGE_S:
                 reported_at = self._clock.monotonic()
                 with contained(_log, "updating the usage of jobs on the access point"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections import Counter
 from collections.abc import Callable
 
@@ -25,6 +26,7 @@ from slotwise.schedd.local.identity import identity_of
 from slotwise.schedd.local.job_views import JOB_STEPS
 from slotwise.schedd.local.run import LocalRun, RunTable
 from slotwise.schedd.local.settings import LocalSettings
+from slotwise.schedd.local.start_rules import StartPace
 from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.store import Batch
 from slotwise.table import Allowance
@@ -62,26 +64,33 @@ class Starts:
         self._launch = launch
         #: Whether MaxJobsRunning of the user and the project of a cluster lets another of its jobs run.
         self.has_room: Callable[[Cluster], bool] = lambda cluster: True
+        self._pace = StartPace()
         self._stopped = False
 
     def stop(self) -> None:
         """Start no more jobs."""
         self._stopped = True
 
-    async def start_waiting(self) -> None:
-        """Start all jobs that may start, best first."""
+    async def start_waiting(self) -> float:
+        """Start all jobs that may start, best first.
+
+        Returns in how many seconds one of them may that has started only just now; infinity if there is none.
+        """
         waiting = sorted(self._queue.runnable.here, key=lambda job: (job.priority, job.cluster.number, job.proc))
         schedd = ClassAd(native({**self._own_ad(), **self._counts.total()}))
         running = Counter(run.job.cluster.user for run in self._table if run.is_scheduler)
-        steps = 0
+        steps, rest_s = 0, math.inf
         for job in waiting:
             if steps > _SLICE_STEPS:
                 steps = 0
                 await asyncio.sleep(0)
             if self._stopped:
-                return
+                break
             waits = self._queue.has(job) and job.status == Status.IDLE and not job.run and not job.awaits
             if not waits or not self.has_room(job.cluster):
+                continue
+            if (left_s := self._pace.rest_s(job.key, self._clock.monotonic())) > 0:
+                rest_s = min(rest_s, left_s)
                 continue
             with contained(_log, f"{job.key}: starting it on the access point"):
                 user, ad, may_start = job.cluster.user, self._ads.ad(job), False
@@ -97,6 +106,7 @@ class Starts:
                     started = self._start(job)
                     running[user] += started is not None and started.is_scheduler
                     schedd.update(native(self._counts.total()))
+        return rest_s
 
     def _start(self, job: Job) -> LocalRun | None:
         """Commit the start of a job; its keeper is forked once that is durable. None: the job is held."""
@@ -110,6 +120,7 @@ class Starts:
         run_id = f"{job.key}#{number}"
         run = LocalRun(run_id, job, decision.now, self._directories.place(run_id))
         self._queue.begin_run(job, run.id, {}, decision)
+        self._pace.started(job.key, self._clock.monotonic())
         self._table.add(run)
         batch.put_run(run.row())
         self._committer.commit(decision, batch, on_committed=lambda error: self._committed(run, error))

@@ -14,10 +14,9 @@ from slotwise.execution import environment as environments
 from slotwise.execution.cgroup import plan as cgroup_plan
 from slotwise.execution.cgroup.plan import CgroupRules
 from slotwise.execution.cgroup.probe import CgroupHost
-from slotwise.execution.exit_status import STARTER_ERROR, End, How
 from slotwise.execution.job_view import NULL_FILE
 from slotwise.execution.keeper_spec import CgroupPlan, Isolation, KeeperSpec, Limits
-from slotwise.starter.enforcement.job_wrapper import WRAPPER_FAILURE
+from slotwise.starter.enforcement.job_wrapper import WRAPPER_FAILURE, unfit_wrapper
 from slotwise.starter.enforcement.privilege import rights_of
 from slotwise.starter.job.ads import lookup
 from slotwise.starter.job.directories import places_of, temporary_source
@@ -51,8 +50,7 @@ def compose(
     cwd = _joined(begins, job.remote_iwd) if job.remote_iwd else begins
     program = _program(context, cwd)
     if settings.wrapper and not os.access(settings.wrapper, os.X_OK):
-        reason = f"The job wrapper {settings.wrapper} cannot be run"
-        raise LaunchRefusedError(End(How.NOT_STARTED, reason=reason, reason_code=STARTER_ERROR))
+        raise LaunchRefusedError(unfit_wrapper(settings.wrapper))
     marker = f"_SLOTWISE_FAMILY={directory.name}.{secret}"
     places = places_of(directory, cwd)
     if settings.wrapper:

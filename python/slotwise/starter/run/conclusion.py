@@ -10,7 +10,7 @@ from slotwise.daemon.containment import contained
 from slotwise.execution.exit_status import JOB_REMOVED, End, Kill, classify, is_checkpoint
 from slotwise.execution.keeper_spec import KeeperResult
 from slotwise.ids import doing_for_run
-from slotwise.starter.enforcement.job_wrapper import wrapper_failure
+from slotwise.starter.enforcement.job_wrapper import unfit_wrapper_of, wrapper_failure
 from slotwise.starter.hooks import hooks
 from slotwise.starter.hooks.hooks import HookedRun
 from slotwise.starter.job.choice import NONE
@@ -19,9 +19,12 @@ from slotwise.starter.run import events
 from slotwise.starter.run.measured import MeasuredRun, end_ad
 from slotwise.starter.run.run_host import HostServices
 from slotwise.starter.run.states import RunState
+from slotwise.starter.runtimes.choice import APPTAINER
 from slotwise.starter.runtimes.runtime import container_run
 
 _log = logging.getLogger(__name__)
+#: The runtimes whose program is started by the job wrapper; others are clients of a service.
+_WRAPPED = (NONE, APPTAINER)
 
 
 class EndingRun(HookedRun, MeasuredRun, Protocol):
@@ -106,7 +109,11 @@ async def _conclude(run: EndingRun, result: KeeperResult) -> None:
 def _overruled(run: EndingRun, result: KeeperResult, full: End | None) -> End | None:
     """What the run ends with whatever the keeper saw: a wrapper that failed, a disk (``full``) that was."""
     scratch, identity = run.assignment.directory.scratch, run.job.identity
-    failed = wrapper_failure(scratch, identity) if run.host.machine.settings.wrapper else None
+    failed, wrapper = None, run.host.machine.settings.wrapper
+    if wrapper:
+        failed = wrapper_failure(scratch, identity)
+        if run.state.kill is None and run.job.choice.runtime in _WRAPPED:
+            failed = failed or unfit_wrapper_of(wrapper, result)
     return failed or (None if result.how == "exited" and result.code == 0 else full)
 
 

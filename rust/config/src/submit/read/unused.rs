@@ -6,6 +6,8 @@ use crate::submit::commands;
 
 /// What condor_dagman gives to every job that it submits, whether its description reads it or not.
 const OF_NODES: [&str; 4] = ["dag_status", "failed_count", "job", "retry"];
+/// The command that decides before the description is read whether files are looked at.
+const SKIPS_CHECKS: &str = "skip_filechecks";
 
 impl Reading<'_> {
     /// HTCondor expands a reference to nothing in silence.
@@ -41,6 +43,7 @@ impl Reading<'_> {
             if used.contains(&lower)
                 || lower.starts_with("my.")
                 || OF_NODES.contains(&lower.as_str())
+                || lower == SKIPS_CHECKS
             {
                 continue;
             }
