@@ -54,7 +54,7 @@ COMMANDS = st.sampled_from(
         ev.DrainBegun(Draining(0, "1", "x", T0)), ev.DrainBegun(Draining(10, "1", "x", T0)),
         ev.DrainBegun(Draining(20, "1", "x", T0)), ev.DrainEnded(), ev.BenchmarksDone(), ev.ShadowLost(),
         ev.EvictedForPslot(), ev.BackfillStarted(), ev.BackfillEnded(),
-        ev.MarkedBroken("leftovers"), ev.Repaired(),
+        ev.MarkedBroken("leftovers"), ev.Repaired(), ev.Checkpointing(),
     ]
 )  # fmt: skip
 

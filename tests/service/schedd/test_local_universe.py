@@ -382,6 +382,19 @@ async def test_how_many_run(world: World) -> None:
     await world.schedd.until_gone()
 
 
+async def test_jobs_execute_in_the_order_of_their_starts(world: World) -> None:
+    """By priority, as HTCondor 25.14.1 logged them."""
+    priorities = [0, 4, 1, 3, 2, 5, 7, 6]
+    await world.submit("exit 0", procs=[{"JobPrio": priority} for priority in priorities])
+
+    async def over() -> bool:
+        return (await world.logged()).count(5) == len(priorities)
+
+    await world.schedd.until(over)
+    executed = [line for line in world.text("job.log").splitlines() if line.startswith("001 (")]
+    assert [priorities[int(line.split(".")[1])] for line in executed] == sorted(priorities, reverse=True)
+
+
 async def test_those_that_depend_on_a_job_go_with_it(world: World) -> None:
     """OtherJobRemoveRequirements, of the same user's jobs only; also of those that depend on these."""
     cluster = await world.submit("sleep 600", OtherJobRemoveRequirements="DAGManJobId =?= 1", UserLog="")

@@ -197,3 +197,13 @@ def test_filler_work_is_killed_for_it() -> None:
     d.apply(work())
     assert (d.numbers, d.place) == ([32, 11], "Claimed/Busy")
     assert isinstance(d.slot.state, Claimed) and d.slot.state.claim.fetched
+
+
+@pytest.mark.parametrize("facts", [{"waiting_start": False}, {"waiting_start": False, "start": False}])
+def test_a_claim_does_not_leave_for_work_that_the_slot_would_not_take(facts: dict[str, Any]) -> None:
+    d = claimed()
+    d.apply(work("better", rank=1), **facts)
+    assert refusals(d) == ["fetched-better"] and not d.did(ev.ClaimQueued)
+    assert d.place == "Claimed/Idle" and not d.did(ev.ClaimEnded)
+    d.apply(ev.ClaimRequested(claim("best", rank=2)))
+    assert refusals(d) == ["best"] and not d.did(ev.ClaimQueued) and d.place == "Claimed/Idle"

@@ -8,9 +8,10 @@ import pytest
 from msgspec.structs import replace
 from slotwise.errors import InvariantError
 from slotwise.model.claim import Run
-from slotwise.model.slot import Activity, SlotKind, State
+from slotwise.model.slot import Activity, BrokenCode, SlotKind, State, VacateCode
 from slotwise.startd.slot import events as ev
-from slotwise.startd.slot.states import TRANSITIONS, Cleaning, Draining, Owner
+from slotwise.startd.slot.fsm import next_timer
+from slotwise.startd.slot.states import TRANSITIONS, Claimed, Cleaning, Draining, Owner
 
 from tests.support.startd_slots import T0, Driven, busy, claim, claimed, owner, retiring, suspended, unclaimed, vacating
 
@@ -203,6 +204,25 @@ def test_a_job_leaves_with_its_checkpoint_where_the_claim_would_take_no_other() 
     assert kill.cause.code == 1025 and d.place == "Claimed/Busy"
     d.apply(GONE, worklife_s=0)
     assert d.did(ev.ClaimEnded)
+
+
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize("start", [busy, lambda: retiring(retirement_s=1e6)])
+def test_a_slot_whose_ended_job_does_not_go_is_broken_at_last(start: Callable[[], Driven], fast: bool) -> None:
+    """As one that is being preempted: else its claim would be held until retirement is over, or for ever."""
+    d = start()
+    d.apply(ev.KeptAlive())
+    d.apply(ev.Deactivated(fast))
+    kills = 0
+    for _ in range(20):
+        due = next_timer(d.slot, d.facts, d.now)
+        if not isinstance(d.slot.state, Claimed) or due is None:
+            break
+        d.apply(ev.KeptAlive())
+        d.apply(ev.Evaluate(), after=max(0.0, due - d.now))
+        kills += len(d.did(ev.KillFamily))
+    assert (kills, d.slot.broken_code) == (10, BrokenCode.HUNG_PROCESS)
+    assert d.did(ev.ClaimEnded)[0].cause.code == VacateCode.BROKEN and d.place in ("Owner/Idle", "Unclaimed/Idle")
 
 
 def test_cleaning_lies_between_the_last_report_and_the_end() -> None:

@@ -60,13 +60,14 @@ def as_visit(args: list[str]) -> tuple[str, list[str]]:
 
 
 def command_line(client: str, job: str, words: list[str], transport: Path) -> list[str]:
-    """The command that ``-ssh CLIENT JOB WORDS`` means.
+    """The command that ``-ssh CLIENT JOB WORDS`` means. In CLIENT ``%h`` is the job and ``%%`` a percent sign, as for
+    condor_ssh_to_job; the files and the user that its other signs stand for do not exist here.
 
     :param transport: the program that is started in place of ssh.
-    :raises UsageError: for a client that cannot be told of another program.
+    :raises UsageError: for a client that cannot be told of another program, or a sign that stands for nothing.
     """
     try:
-        program, *options = shlex.split(client)
+        program, *options = (_expanded(word, job) for word in shlex.split(client))
     except ValueError as error:
         raise UsageError(f"-ssh {client!r}: {error}") from None
     named = [f"{job}:{word.removeprefix(_REMOTE)}" if word.startswith(_REMOTE) else word for word in words]
@@ -78,3 +79,13 @@ def command_line(client: str, job: str, words: list[str], transport: Path) -> li
     if name == "rsync":
         return [program, "-e", shlex.quote(str(transport)), *options, *named]
     raise UsageError(f"-ssh {name}: no ssh is involved here", hint="scp, sftp or rsync; a shell needs no -ssh")
+
+
+def _expanded(word: str, job: str) -> str:
+    """A word of CLIENT with what its signs stand for."""
+    first, *others = word.replace("%%", "\0").split("%")
+    for sign in others:
+        if not sign.startswith("h"):
+            hint = "%h is the job, %% a percent sign; no key, user or proxy command of ssh takes part"
+            raise UsageError(f"-ssh: unexpected %{sign[:1]} in {word!r}", hint=hint)
+    return "".join((first, *(job + sign[1:] for sign in others))).replace("\0", "%")

@@ -44,6 +44,7 @@ class Reports:
             return
         decision, batch = Decision(self._clock.now()), Batch()
         run.executing_at = decision.now
+        run.begun.set()
         with self._committer.deciding(decision, batch):
             # Even if it was held or removed just now: its log gets that when the run is over.
             if self._queue.has(run.job):

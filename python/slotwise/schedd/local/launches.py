@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from functools import partial
@@ -27,10 +29,15 @@ from slotwise.schedd.local.settings import LocalSettings
 from slotwise.schedd.local.work import RunWork
 
 _log = logging.getLogger(__name__)
+#: How long a launch waits for the job before it to execute; a keeper takes some milliseconds for that.
+_TURN_S = 1.0
 
 
 class Launches:
-    """Creates the directories of a run and has its keeper forked. ``pool``: environment for a job's commands."""
+    """Creates the directories of a run and has its keeper forked. ``pool``: environment for a job's commands.
+
+    Jobs begin to execute in the order of their starts, as their logs show in HTCondor, whose schedd starts them itself.
+    """
 
     def __init__(
         self,
@@ -52,6 +59,7 @@ class Launches:
         self._work = work
         self._pool = pool
         self._cgroups: CgroupHost | None = None
+        self._latest: LocalRun | None = None
 
     def forget_host(self) -> None:
         """Look at the host's control groups again before the next launch: knobs have changed."""
@@ -60,10 +68,11 @@ class Launches:
     def begin(self, run: LocalRun) -> None:
         """Launch a run in the background; when that fails, it is over and its job has a cool-down."""
         doing = doing_for_run(run.id, "starting it")
-        self._work.begin_contained(doing, partial(self.launch, run), partial(self._ends.failed, run))
+        before, self._latest = self._latest, run
+        self._work.begin_contained(doing, partial(self.launch, run, before), partial(self._ends.failed, run))
 
-    async def launch(self, run: LocalRun) -> None:
-        """Launch a run, unless its job is not meant to run any more."""
+    async def launch(self, run: LocalRun, before: LocalRun | None = None) -> None:
+        """Launch a run, unless its job is not meant to run any more; not ahead of the run ``before``."""
         if not run.goes_on:
             self._ends.take_back(run)
             return
@@ -86,6 +95,9 @@ class Launches:
         spec = compose(run.view, universe, who, run.place, around, memory, secret=ids.secret(), batch=batch)
         ad = long_form(self._ads.ad(job)) or "\n"
         await self._directories.lay_out(run.place, universe, who, ad, spec)
+        if before is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(before.begun.wait(), _TURN_S)
         keeper = self._keepers.follow(run)
         keeper.watch(await self._keepers.spawn(run, warm=spec.warm))
         if run.kill is not None:

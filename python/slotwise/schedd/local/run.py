@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from slotwise.execution.job_view import JobView
 from slotwise.execution.keeper_link import KeeperLink
@@ -31,6 +32,8 @@ class LocalRun(Struct, eq=False):
     #: The kill was sent to the keeper; one that has just been forked does not receive it.
     kill_sent: bool = False
     over: bool = False
+    #: Set once its job executes, or never will.
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
 
     def row(self) -> StoredLocalRun:
         """Its row in the store; it has no claim."""
@@ -50,6 +53,7 @@ class LocalRun(Struct, eq=False):
     def end(self) -> None:
         """Nothing more follows from what its keeper does."""
         self.over = True
+        self.begun.set()
         if self.keeper is not None:
             self.keeper.close()
 

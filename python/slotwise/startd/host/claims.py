@@ -108,12 +108,14 @@ class Claims:
         record.requesters[request.claim_id] = request.terms.schedd
         if isinstance(state, Claimed):
             before = record.waiting
+            if before is not None and state.waiting is not None:  # it is told when this request overtakes it
+                record.requesters.setdefault(state.waiting.claim.claim_id, before.terms.schedd)
+            record.waiting = WaitingClient(request.job, request.terms)  # START is asked for its job
             outcome = self._apply(record, ev.ClaimRequested(claim), now)
             if any(isinstance(action, ev.ClaimQueued) for action in outcome.actions):
-                record.waiting = WaitingClient(request.job, request.terms)
                 self._ads.show(record, now)  # policies may refer to PreemptingRank
                 self._apply(record, ev.Evaluate(), now)
-            elif state.waiting is not None:
+            else:
                 record.waiting = before
             return
         if isinstance(state, Backfill) and state.claim is not None:

@@ -111,17 +111,24 @@ def _queue(ctx: TransitionContext, state: Claimed, claim: Claim) -> None:
     if claim.rank < state.claim.rank:
         ctx.do(ev.ClaimRefused(claim.claim_id, 0, "the machine prefers the present job"))
         return
-    if state.waiting is not None:
-        if claim.rank < state.waiting.claim.rank:
-            ctx.do(ev.ClaimRefused(claim.claim_id, 0, "the machine prefers the claim that waits already"))
-            return
-        ctx.do(ev.ClaimRefused(state.waiting.claim.claim_id, 0, "a better claim came while this one waited"))
-    _wait(ctx, state, Waiting(claim, claim.rank > state.claim.rank))
+    if state.waiting is not None and claim.rank < state.waiting.claim.rank:
+        ctx.do(ev.ClaimRefused(claim.claim_id, 0, "the machine prefers the claim that waits already"))
+        return
+    _wait(ctx, state, Waiting(claim, claim.rank > state.claim.rank), "a better claim came while this one waited")
 
 
-def _wait(ctx: TransitionContext, state: Claimed, waiting: Waiting) -> None:
-    """Put a better claim behind the present one."""
+def _wait(ctx: TransitionContext, state: Claimed, waiting: Waiting, overtaken: str) -> None:
+    """Put a better claim behind the present one and tell the one that waited before, which is ``overtaken``.
+
+    A claim that the slot would not take is refused: the present one would have to leave for nothing."""
+    former = ctx.slot
     ctx.enter(replace(state, waiting=waiting))
+    if not ctx.waiting_is_welcome():
+        ctx.slot = former
+        ctx.do(ev.ClaimRefused(waiting.claim.claim_id, 0, "the slot would not take it after the present claim"))
+        return
+    if state.waiting is not None:
+        ctx.do(ev.ClaimRefused(state.waiting.claim.claim_id, 0, overtaken))
     ctx.slot = replace(ctx.slot, counters=ctx.slot.counters.preempted(waiting.by_rank))
     ctx.do(ev.ClaimQueued(waiting.claim), ev.ReplaceClaimId())
     ctx.reevaluate = True
@@ -155,9 +162,8 @@ def _displace(ctx: TransitionContext, state: Claimed, event: ev.WorkFetched) -> 
     if any(claim.rank <= other.rank for other in others):
         ctx.do(ev.ClaimRefused(claim.claim_id, 0, "its rank is not higher than that of the present claim"))
         return
-    if state.waiting is not None:
-        ctx.do(ev.ClaimRefused(state.waiting.claim.claim_id, 0, "better work was fetched while this claim waited"))
-    _wait(ctx, state, Waiting(claim, by_rank=True, run=event.run))
+    waiting = Waiting(claim, by_rank=True, run=event.run)
+    _wait(ctx, state, waiting, "better work was fetched while this claim waited")
 
 
 def awaits_work(state: Claimed) -> bool:

@@ -36,6 +36,7 @@ from slotwise.startd.slot.transition_context import TransitionContext
 KILL_TRIES = 10
 UNKILLABLE = "Could not terminate all job processes"
 
+UNKILLED = Cause(VacateCode.BROKEN, f"the slot is broken: {UNKILLABLE}", fast=True)
 LEASE_OVER = Cause(VacateCode.RELEASE_COMMAND, "The claim's lease ran out", tell_schedd=False, fast=True)
 TIME_OVER = Cause(VacateCode.WORKLIFE_OVER, "The claim of the partitionable slot has had its time")
 WORKLIFE_OVER = Cause(VacateCode.WORKLIFE_OVER, "The claim has reached its CLAIM_WORKLIFE")
@@ -155,11 +156,18 @@ def _claimed(ctx: TransitionContext) -> bool:
 
 
 def _escalate(ctx: TransitionContext, state: Claimed) -> bool:
-    """A run that the schedd ended and that does not go: force, then SIGKILL, while the claim stays."""
+    """A run that the schedd ended and that does not go: force, then SIGKILL, while the claim stays. After as many
+    tries as in Preempting the slot is broken, and the claim ends."""
     ending, run = state.ending, state.run
     if ending is None or run is None or ctx.now < ending.hard_kill_at:
         return False
-    later = replace(ending, hard=True, hard_kill_at=ctx.now + ctx.policy.killing_timeout_s)
+    tries = ending.tries + ending.hard
+    if tries > KILL_TRIES and not isinstance(state.doing, Cleaning):
+        ctx.slot = replace(ctx.slot, broken=UNKILLABLE, broken_code=BrokenCode.HUNG_PROCESS)
+        ctx.enter(Preempting(state.claim, run, Killing(ctx.now), UNKILLED, state.waiting))
+        ctx.leave()
+        return True
+    later = replace(ending, hard=True, hard_kill_at=ctx.now + ctx.policy.killing_timeout_s, tries=tries)
     ctx.enter(replace(state, ending=later))
     ctx.do(KillFamily(run.run_id) if ending.hard else HardKill(run.run_id, ending.cause))
     return True

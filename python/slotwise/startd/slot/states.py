@@ -126,11 +126,13 @@ class Matched(Struct, frozen=True):
 
 
 class SoftEnd(Struct, frozen=True):
-    """The schedd ends the run but keeps the claim; from ``hard_kill_at`` on with force."""
+    """The schedd ends the run but keeps the claim; from ``hard_kill_at`` on with force, then with SIGKILL, ``tries``
+    times so far."""
 
     hard_kill_at: float
     cause: Cause
     hard: bool = False
+    tries: int = 0
 
 
 _DOING = {

@@ -186,7 +186,7 @@ class TransitionContext:
         if not isinstance(state, Preempting):
             return
         self.do(ClaimEnded(state.claim.claim_id, state.cause))
-        waiting, welcome = state.waiting, self._waiting_is_welcome()
+        waiting, welcome = state.waiting, self.waiting_is_welcome()
         if waiting is not None and welcome:
             claim = replace(waiting.claim, claimed_at=self.now, last_alive=self.now)
             self.take(claim, waiting.run)
@@ -223,7 +223,8 @@ class TransitionContext:
         self.enter(Deleted())
         self.do(DeleteSlot())
 
-    def _waiting_is_welcome(self) -> bool:
+    def waiting_is_welcome(self) -> bool:
+        """Whether the claim that waits would get the slot if the present one ended now."""
         slot = self.slot
         closed = slot.broken or slot.shutdown or slot.draining
         return not closed and self.policy.waiting_start is not False
