@@ -61,6 +61,9 @@ STARTD_CRON_WHO_MODE = OneShot
 """
 
 
+pytestmark = host.needs(host.own_name)
+
+
 def test_each_daemon_has_its_place() -> None:
     """A daemon that is added says what it runs as, here and in decision 18."""
     assert set(_RUNS_AS) == set(DAEMONS)

@@ -97,6 +97,7 @@ def tls(certificate: Path, key: Path | None = None) -> str:
     return f"AUTH_SSL_SERVER_CERTFILE = {certificate}\nAUTH_SSL_SERVER_KEYFILE = {key}\n"
 
 
+@host.needs(host.own_name)
 def test_a_certificate_that_is_not_of_this_host_or_its_key_or_this_time_is_an_error(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "ca")
     mine = authority.issue("mine", ends=timedelta(days=90))
@@ -116,6 +117,16 @@ def test_a_certificate_of_another_host_is_an_error(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(detect, "host_names", lambda: ("ep7", "ep7.elsewhere.example"))
     (problem,) = told(tmp_path, tls(mine))
     assert "is a certificate of" in problem and "this host is ep7.elsewhere.example" in problem and "error" in problem
+
+
+def test_a_name_of_this_host_that_it_cannot_look_up_is_told_where_daemons_are_called_by_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "ap.nowhere.invalid"
+    mine = Authority(tmp_path / "ca").issue("mine", host=name, ends=timedelta(days=90))
+    monkeypatch.setattr(detect, "host_names", lambda: ("ap", name))
+    (problem,) = told(tmp_path, tls(mine))
+    assert f"called by the name {name}, and this host finds no address for it" in problem and "warning" in problem
 
 
 def test_an_open_port_without_tls_is_an_error(tmp_path: Path) -> None:

@@ -54,6 +54,10 @@ def _certificate(config: Config, now: float) -> Iterator[Problem]:
         message = f"{path} is a certificate of {', '.join(sorted(names)) or 'no host'}, and this host is {host}"
         hint = f"get one for {host}; with several names, those of its subject alternative names count"
         yield found("error", "config-foreign-certificate", message, hint)
+    elif not _is_known(name := str(config.get("TCP_FORWARDING_HOST") or host)):
+        # Daemons are called by the name that their certificate proves, also by those of their own host.
+        message = f"daemons here are called by the name {name}, and this host finds no address for it"
+        yield found("warning", "config-unknown-host", message, "add it to the name service or to /etc/hosts")
     if ends < now:
         days = int((now - ends) / 86400)
         yield found("error", "config-ended-certificate", f"{path} ended {days} days ago", "renew it")
