@@ -71,7 +71,9 @@ def test_a_runner_shares_most_of_its_memory_and_has_the_rights_and_files_of_its_
             name for name in opened if name.startswith("/") and not name.startswith((str(place.work), "/dev/null"))
         ]
         assert not foreign
-        assert re.findall(r"^SigIgn:\s+(\w+)", status, re.M) == [f"{1 << (signal.SIGPIPE - 1):016x}"]
+        (ignored,) = re.findall(r"^SigIgn:\s+(\w+)", status, re.M)
+        # Those of 32 and above may come from whoever started the pool: the C library keeps two of them to itself.
+        assert int(ignored, 16) & 0x7FFFFFFF == 1 << (signal.SIGPIPE - 1)
     for place in places:
         ended(place)
 

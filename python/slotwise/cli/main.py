@@ -128,7 +128,7 @@ def examples(name: str) -> str:
     """Calls of a command as its help shows them; empty where there are none."""
     from slotwise.cli.examples import EXAMPLES
 
-    rows = EXAMPLES.get(name, ())
+    rows = EXAMPLES.get(name.replace("_", "-"), ())  # as `registry.find` takes names
     width = max((len(call) for call, _ in rows), default=0)
     lines = (f"  {call:<{width}}  {what}" for call, what in rows)
     return "\nExamples\n" + "\n".join(lines) if rows else ""
