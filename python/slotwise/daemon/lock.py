@@ -13,15 +13,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import struct
 from pathlib import Path
 
+from slotwise import record_lock
 from slotwise.daemon.privileges import root_files
 from slotwise.errors import HostError
 from slotwise.home import PoolHome
-
-#: ``struct flock`` of Linux on 64 bit: type, whence, start, length, pid.
-_FLOCK = "hhqqi4x"
 
 
 def lock_file(home: PoolHome, daemon: str) -> Path:
@@ -37,12 +34,9 @@ def holder(home: PoolHome, daemon: str) -> int | None:
     except OSError:
         return None
     try:
-        # A read lock conflicts with the holder's write lock, and may be asked for on a read-only descriptor.
-        asked = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
-        kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+        return record_lock.holder(descriptor)
     finally:
         os.close(descriptor)
-    return None if kind == fcntl.F_UNLCK else int(pid)
 
 
 def prepare(home: PoolHome, daemon: str) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
-import struct
 from pathlib import Path
 
 from msgspec import Struct, field
 
+from slotwise import record_lock
 from slotwise.classad import ClassAd
 from slotwise.dag import run_options
 from slotwise.dag.plan import Plan
@@ -23,8 +22,6 @@ ATTRIBUTES = (
     "EnteredCurrentStatus", "JobCoolDownExpiration", "JobBatchName", "DAG_Status", "DAG_NodesTotal", "DAGManJobId",
     "DAGNodeName",
 )  # fmt: skip
-#: The layout of a lock as fcntl has it on Linux: type, whence, start, length, process.
-_LOCK = "hhqqi4x"
 _SUBMITTED = re.compile(r"^000 \((\d+)\.", re.MULTILINE)
 
 
@@ -139,13 +136,11 @@ def is_running(place: Place) -> bool:
     except OSError:
         return False
     try:
-        asked = struct.pack(_LOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        kind = struct.unpack(_LOCK, fcntl.fcntl(fd, fcntl.F_GETLK, asked))[0]
+        return record_lock.holder(fd) is not None
     except OSError:
         return False
     finally:
         os.close(fd)
-    return kind != fcntl.F_UNLCK
 
 
 __all__ = ["ATTRIBUTES", "Place", "is_running", "of_file", "of_job"]

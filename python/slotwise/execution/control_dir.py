@@ -19,6 +19,7 @@ import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from slotwise import record_lock
 from slotwise.errors import HostError
 
 #: Places that are in memory on usual hosts, best first. Only root's files go there.
@@ -71,7 +72,7 @@ class Hold:
         """
         :raises OSError: the file system refuses.
         """
-        self._descriptor = _open_lock(root, os.O_CREAT)
+        self._descriptor = _open_lock(root, os.O_RDWR | os.O_CREAT)
         fcntl.lockf(self._descriptor, fcntl.LOCK_EX)
 
     def end(self) -> None:
@@ -84,20 +85,19 @@ class Hold:
 def _is_held(root: Path) -> bool:
     """Whether another process holds the directory."""
     try:
-        descriptor = _open_lock(root)
+        descriptor = _open_lock(root, os.O_RDONLY)
     except OSError:
         return False
     try:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return record_lock.holder(descriptor) is not None
     except OSError:
-        return True
+        return True  # who cannot be asked may hold it
     finally:
         os.close(descriptor)
-    return False
 
 
-def _open_lock(root: Path, flags: int = 0) -> int:
-    return os.open(root / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | flags, 0o600)
+def _open_lock(root: Path, flags: int) -> int:
+    return os.open(root / _LOCK, os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | flags, 0o600)
 
 
 def _mark(real: str) -> str:

@@ -32,6 +32,11 @@ def place_of(destination: str, global_job_id: str, number: int) -> str:
     return f"{start}{global_job_id.replace('#', '_')}/{number:04d}/"
 
 
+def not_stored(reason: str) -> str:
+    """Why a job is held whose checkpoint cannot go to its destination, in HTCondor's words."""
+    return f"Starter failed to upload checkpoint: {reason}"
+
+
 def text_of(files: Iterable[tuple[str, str]], name: str) -> bytes:
     """The text of a manifest with the name ``name``, of the checksums and names of files.
 

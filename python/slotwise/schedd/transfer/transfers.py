@@ -559,4 +559,4 @@ class Transfers:
 
 
 def _no_checkpoint(reason: str) -> TransferError:
-    return TransferError(f"Starter failed to upload checkpoint: {reason}", int(Hold.FAILED_TO_CHECKPOINT), -1)
+    return TransferError(checkpoint_manifest.not_stored(reason), int(Hold.FAILED_TO_CHECKPOINT), -1)

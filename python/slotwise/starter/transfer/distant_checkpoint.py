@@ -80,7 +80,7 @@ def _pieces(name: bytes, text: bytes) -> Iterator[FilePiece]:
 
 def failed(reason: str) -> End:
     """What a run ends with whose checkpoint can never go to its destination, in HTCondor's words with the reason."""
-    return held(f"Starter failed to upload checkpoint: {reason}", Hold.FAILED_TO_CHECKPOINT, -1)
+    return held(checkpoint_manifest.not_stored(reason), Hold.FAILED_TO_CHECKPOINT, -1)
 
 
 def _hold(why: PluginFailure) -> End | None:
