@@ -44,6 +44,13 @@ LOOP_LAG = Histogram(
     registry=REGISTRY,
 )
 
+BACKGROUND_FAILURES = Counter(
+    "slotwise_background_failures",
+    "Errors that ended a round of a daemon's background work, which went on, by work.",
+    ["work"],
+    registry=REGISTRY,
+)
+
 #: Reads families out of a daemon's state.
 Source = Callable[[], Iterable[Metric]]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import signal
@@ -26,6 +27,7 @@ from tests.support.starter_bench import (
     segments,
     starter_bench,
 )
+from tests.support.waiting import LIMIT_S
 
 pytestmark = pytest.mark.host
 EXITED = schedd_pb2.RunEnded.EXITED
@@ -181,6 +183,29 @@ async def test_the_first_process_of_a_namespace_dies_with_its_keeper(root: None)
         await bench.start()
         assert (await bench.ended(run)).how == EVICTED
         await nothing_left(bench)
+
+
+async def test_a_stop_that_comes_during_the_start_is_followed(tmp_path: Path) -> None:
+    """As is a reconfig: a starter is asked to end while it still finds out what its host can do."""
+    asked, hold, program = tmp_path / "asked", tmp_path / "hold", tmp_path / "singularity"
+    program.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] || exit 1\ntouch {asked}\nwhile [ -e {hold} ]; do sleep 0.02; done\nexit 1\n'
+    )
+    program.chmod(0o755)
+    async with starter_bench(SINGULARITY=str(program)) as bench:
+        await bench.kill_9()
+        asked.unlink()
+        hold.touch()
+        start = asyncio.create_task(bench.start())
+        await bench.eventually(asked.exists, "the starter asks what it can")
+        assert bench.process is not None
+        bench.process.send_signal(signal.SIGHUP)
+        bench.process.terminate()
+        hold.unlink()
+        assert await asyncio.to_thread(bench.process.wait, LIMIT_S) == 0
+        start.cancel()
+        await asyncio.gather(start, return_exceptions=True)
+        assert "EXITING WITH STATUS 0" in bench.log()
 
 
 async def test_a_killed_zygote_is_replaced(root: None) -> None:

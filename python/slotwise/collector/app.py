@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 from pathlib import Path
 
@@ -22,7 +20,7 @@ from slotwise.collector.sleeps import SleepRecord
 from slotwise.collector.store import HEARD, SLOTS, AdStore
 from slotwise.collector.tokens import TokenServicer
 from slotwise.config import Config
-from slotwise.daemon import broker_counts, privileges
+from slotwise.daemon import broker_counts, privileges, tasks
 from slotwise.daemon.ad import daemon_ad, statistics_window
 from slotwise.daemon.further_attributes import further_attributes, in_ad
 from slotwise.daemon.host_tls import HostTls
@@ -65,7 +63,7 @@ class Collector:
         #: The most ads of a kind that there were.
         self._peaks: dict[str, int] = {}
         self._universes = JobUniverses()
-        self._keeping_house = asyncio.create_task(self._keep_house(), name="expire")
+        self._keeping_house = tasks.keep("expiring ads", self._keep_house)
 
     def _node_servicer(self) -> NodeServicer:
         context = self._context
@@ -153,9 +151,7 @@ class Collector:
 
     async def stop(self, mode: str) -> None:
         """End the loop."""
-        self._keeping_house.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._keeping_house
+        await tasks.end(self._keeping_house)
         self.sleeps.close()
 
     async def _keep_house(self) -> None:

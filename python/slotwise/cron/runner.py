@@ -8,12 +8,13 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from msgspec.structs import replace
 
 from slotwise.cron.jobs import CronJob, CronRules, Mode
 from slotwise.cron.output import Output, Reader
-from slotwise.daemon import own_programs
+from slotwise.daemon import own_programs, tasks
 from slotwise.daemon.privileges import as_daemon_account
 from slotwise.daemon.spawn import program
 
@@ -56,12 +57,15 @@ class CronRunner:
                 self._tasks.pop(key).cancel()
         for key, job in jobs.items():
             if former.get(key) != job:
-                self._tasks[key] = asyncio.get_running_loop().create_task(self._keep(job, first=True))
+                self._begin(key, job)
                 continue
             if job.hup:
                 self._signal(key, signal.SIGHUP)
             if job.rerun and self._tasks[key].done():
-                self._tasks[key] = asyncio.get_running_loop().create_task(self._keep(job, first=True))
+                self._begin(key, job)
+
+    def _begin(self, key: str, job: CronJob) -> None:
+        self._tasks[key] = tasks.keep(f"running cron job {job.name}", partial(self._keep, job))
 
     async def demand(self) -> None:
         """Run the jobs on demand, as many at once as their load permits, until the last has ended."""
@@ -72,15 +76,13 @@ class CronRunner:
 
     async def stop(self) -> None:
         """End all jobs."""
-        tasks, self._tasks = list(self._tasks.values()), {}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        ending, self._tasks = list(self._tasks.values()), {}
+        await tasks.end(*ending)
         self._rules = replace(self._rules, jobs=())
 
     # ------------------------------------------------------------------------------------------------------ one job
 
-    async def _keep(self, job: CronJob, *, first: bool) -> None:
+    async def _keep(self, job: CronJob) -> None:
         if job.mode is Mode.ON_DEMAND:
             return
         clock = asyncio.get_running_loop().time

@@ -6,7 +6,7 @@ import time
 
 from slotwise import __version__
 from slotwise.config import Config
-from slotwise.daemon import duty_cycle
+from slotwise.daemon import duty_cycle, tasks
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.daemon.vitals import vitals
 from slotwise.model.publication import Publication
@@ -34,6 +34,7 @@ def daemon_ad(context: DaemonContext, my_type: str, *, name: str | None = None) 
         **_host(context),
         **vitals(now, me.started_at),
         **duty_cycle_attributes(context.config),
+        **tasks.failures.attributes(),
     }
 
 

@@ -42,6 +42,7 @@ from slotwise.daemon import (
     reach,
     spawn,
     start_progress,
+    tasks,
 )
 from slotwise.daemon.lock import DaemonLock
 from slotwise.daemon.pause import reconsider
@@ -404,6 +405,8 @@ async def _serve(
             raise
 
     context.reload = reload
+    started = asyncio.Event()
+    _take_signals(context, reload, started)
     daemon_pb2_grpc.add_DaemonServicer_to_server(DaemonServicer(context, reload, knobs), context.server)
     daemon: RunningDaemon = await importlib.import_module(DAEMONS[name]).start(context)
     await context.server.start()
@@ -415,21 +418,22 @@ async def _serve(
         start_progress.end(home, name)
     privileges.give_up_root(name)
     _log.info("command socket at <%s>", context.address.tcp)
-    _take_signals(context, reload)
+    started.set()
+    for number in (signal.SIGQUIT, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, context.request_stop, "fast")
     beside = [
-        asyncio.create_task(work)
-        for work in (
-            classad_host.keep_writing(), context.authenticator.watch(), bounds.watch(), metrics.measure_lag()
-        )
-    ]  # fmt: skip
+        tasks.keep("writing what debug() says", classad_host.keep_writing),
+        tasks.keep("looking for changed keys and revocations", context.authenticator.watch),
+        tasks.keep("counting connections", bounds.watch),
+        tasks.keep("measuring the lag of the event loop", metrics.measure_lag),
+    ]
     try:
         await _stop(context, daemon)
         await context.server.stop(grace=0.1)
         # A thread that never returns must not keep the process: all that is durable is on disk by now.
         faulthandler.dump_traceback_later(_LEAVE_S, exit=True)
     finally:
-        for task in beside:
-            task.cancel()
+        await tasks.end(*beside)
         classad_host.write_debug_lines()
         with privileges.root_files():
             if login is not None:
@@ -697,23 +701,26 @@ def _port(knob: str, config: Config) -> int:
     return int(text)
 
 
-def _take_signals(context: DaemonContext, reload: Reload) -> None:
-    """SIGTERM: graceful; SIGQUIT, SIGINT: fast; SIGHUP: reconfig (HTCondor's signals)."""
+def _take_signals(context: DaemonContext, reload: Reload, started: asyncio.Event) -> None:
+    """SIGTERM: graceful; SIGQUIT, SIGINT: fast; SIGHUP: reconfig (HTCondor's signals).
+
+    A daemon is at work before it has ``started`` (a starter cleans up after runs that ended): a graceful stop or a
+    reconfig that comes then is followed afterwards. A fast stop ends the process then, as the kernel does it.
+    """
     loop = asyncio.get_running_loop()
-    tasks: set[asyncio.Task[None]] = set()
+    under_way: set[asyncio.Task[None]] = set()
 
     def reconfigure() -> None:
-        task = loop.create_task(_logged(reload))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
+        task = loop.create_task(_reload_when(started, reload))
+        under_way.add(task)
+        task.add_done_callback(under_way.discard)
 
     loop.add_signal_handler(signal.SIGTERM, context.request_stop, "graceful")
-    loop.add_signal_handler(signal.SIGQUIT, context.request_stop, "fast")
-    loop.add_signal_handler(signal.SIGINT, context.request_stop, "fast")
     loop.add_signal_handler(signal.SIGHUP, reconfigure)
 
 
-async def _logged(reload: Reload) -> None:
+async def _reload_when(started: asyncio.Event, reload: Reload) -> None:
+    await started.wait()
     with contextlib.suppress(SlotwiseError):  # it is in the log
         for warning in await reload():
             _log.warning("%s", warning)

@@ -15,7 +15,7 @@ import grpc
 from slotwise.classad import ClassAd
 from slotwise.classad.values import Value
 from slotwise.config import Config
-from slotwise.daemon import state_file
+from slotwise.daemon import state_file, tasks
 from slotwise.daemon.ad import daemon_ad
 from slotwise.daemon.further_attributes import in_ad
 from slotwise.daemon.locate import collector_target
@@ -56,7 +56,7 @@ class Defrag:
         self._wake = asyncio.Event()
         self._publisher = TablePublisher(context, self.rules.update_s)
         self._publish()
-        self._task = asyncio.create_task(self._run(), name="defrag")
+        self._task = tasks.keep("choosing machines to drain", self._run)
 
     async def reconfig(self, config: Config) -> list[str]:
         """Adopt new knobs, which also say when the next poll is due."""
@@ -66,9 +66,7 @@ class Defrag:
 
     async def stop(self, mode: str) -> None:
         """Stop polling; drains that were started go on."""
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
+        await tasks.end(self._task)
         await self._publisher.stop()
 
     async def _run(self) -> None:

@@ -8,6 +8,7 @@ import logging
 import sqlite3
 
 from slotwise.config import Config
+from slotwise.daemon import tasks
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import SlotwiseError
 from slotwise.librarian import rules
@@ -30,7 +31,7 @@ class Librarian:
         #: What was wrong with the latest update, so that it is told once.
         self._fault = ""
         self._wake = asyncio.Event()
-        self._task = asyncio.create_task(self._run(), name="librarian")
+        self._task = tasks.keep("bringing the library up to date", self._run)
 
     async def reconfig(self, config: Config) -> list[str]:
         """Adopt new knobs with the next update, which comes at once."""

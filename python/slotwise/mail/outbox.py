@@ -78,9 +78,10 @@ class Outbox:
                     await self._posted.wait()
                 await self._room()
                 await self._deliver(self._waiting.popleft())
-        finally:
+        except asyncio.CancelledError:
             if self._waiting:
                 _log.warning("the daemon stops: %d mails were not sent", len(self._waiting))
+            raise
 
     async def _room(self) -> None:
         """Wait until another mail may be sent within this minute."""

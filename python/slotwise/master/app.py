@@ -10,12 +10,13 @@ import os
 import signal
 import socket
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import slotwise
 from slotwise.config import Config, load, require_sound, root_file
 from slotwise.config.loading import named_file
-from slotwise.daemon import pool_end, process, reach, service_manager
+from slotwise.daemon import pool_end, process, reach, service_manager, tasks
 from slotwise.daemon.ad import daemon_ad, qualified
 from slotwise.daemon.further_attributes import further_attributes, in_ad
 from slotwise.daemon.membership import is_central
@@ -78,23 +79,25 @@ class Master:
         obituaries = Obituaries(context.home, self._outbox, lambda: self._obituary_settings)
         for keeper in pool.keepers.values():
             keeper.on_death = obituaries.report
-        self._mailing = asyncio.create_task(self._outbox.run(), name="mail")
+        self._mailing = tasks.keep("sending mail", self._outbox.run)
         context.metrics.append(MasterMetrics(pool.keepers))
         update_s = context.config.get_float("MASTER_UPDATE_INTERVAL")
         self._publisher = TablePublisher(context, update_s, self._describe)
         self._publisher.publish()
         self._bringing_up = asyncio.create_task(self._bring_up())
-        self._watchdog = asyncio.create_task(service_manager.keep_watchdog(context.env), name="watchdog")
+        self._watchdog = tasks.keep(
+            "answering the watchdog of the service manager", partial(service_manager.keep_watchdog, context.env)
+        )
         # Before the daemons answer: this master restarts one that does not, or that waits for its pool.
         service_manager.report(context.env, READY="1", STATUS="starting the daemons")
-        self._joining: asyncio.Task[None] | None = None
         self._membership: Membership | None = None
         if is_central(context.config):
-            self._joining = asyncio.create_task(_keep_word(context), name="word")
+            self._joining = tasks.keep("keeping the pool's token fresh", partial(_keep_word, context))
         else:
             self._membership = Membership(context, pool.keepers)
-            self._joining = asyncio.create_task(self._membership.run(), name="membership")
-        self._renewing = asyncio.create_task(CertificateRenewal(context, self._show_renewed).run(), name="certificate")
+            self._joining = tasks.keep("keeping this host in its pool", self._membership.run)
+        renewal = CertificateRenewal(context, self._show_renewed)
+        self._renewing = tasks.keep("renewing the certificate of this host", renewal.run)
 
     async def _show_renewed(self) -> None:
         """Have the web service show the renewed certificate, which it reads when it starts; other daemons read it."""
@@ -159,12 +162,7 @@ class Master:
     async def stop(self, mode: str) -> None:
         """Stop all daemons, then the spawner."""
         service_manager.report(self._context.env, STOPPING="1", STATUS=f"stopping the daemons ({mode})")
-        self._bringing_up.cancel()
-        self._watchdog.cancel()
-        self._mailing.cancel()
-        self._renewing.cancel()
-        if self._joining is not None:
-            self._joining.cancel()
+        await tasks.end(self._bringing_up, self._watchdog, self._mailing, self._renewing, self._joining)
         await self._publisher.stop()
         pool_end.announce(self._context.home)
         await self._pool.stop([], mode)

@@ -23,7 +23,7 @@ from typing import Protocol
 import grpc
 
 from slotwise.clock import Clock
-from slotwise.daemon import lock, process, start_progress
+from slotwise.daemon import lock, process, start_progress, tasks
 from slotwise.errors import PeerUnavailableError, SlotwiseError
 from slotwise.home import PoolHome
 from slotwise.master.forkserver_client import ended
@@ -109,7 +109,7 @@ class DaemonSupervisor:
         self._wanted = True
         self._recalled.set()
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._keep(), name=f"keep {self.name}")
+            self._task = tasks.keep(f"keeping {self.name} up", self._keep)
 
     async def until_answers(self) -> None:
         """Return when the daemon answers for the first time.

@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 from slotwise.config import Config
+from slotwise.daemon import tasks
 from slotwise.daemon.ad import daemon_ad
 from slotwise.daemon.further_attributes import in_ad
 from slotwise.daemon.publish import TablePublisher
@@ -63,8 +64,8 @@ class Negotiator:
         self.servicer = NegotiatorServicer(self.cycles, self.schedule, self._bell.set, self._publish_soon)
         self._publish()
         context.metrics += (counted, DemandMetrics(self._last_demand))
-        self._task = asyncio.create_task(self._run(), name="cycles")
-        self._accounting = asyncio.create_task(self._account(), name="accounting")
+        self._task = tasks.keep("negotiating", self._run)
+        self._accounting = tasks.keep("charging usage", self._account)
 
     def _last_demand(self) -> UnmetDemand | None:
         """What the last cycle has left unmet; None before the first one."""
@@ -87,10 +88,7 @@ class Negotiator:
 
     async def stop(self, mode: str) -> None:
         """End the loop; accounting is on disk after every cycle."""
-        for task in (self._task, self._accounting):
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await tasks.end(self._task, self._accounting)
         if self._publish_later is not None:
             self._publish_later.cancel()
         await self._publisher.stop()

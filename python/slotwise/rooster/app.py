@@ -12,7 +12,7 @@ import grpc
 from slotwise.classad import ClassAd
 from slotwise.classad.values import Value
 from slotwise.config import Config
-from slotwise.daemon import state_file
+from slotwise.daemon import state_file, tasks
 from slotwise.daemon.locate import collector_target
 from slotwise.daemon.merging import merge_into_slots
 from slotwise.daemon.runtime import DaemonContext
@@ -44,7 +44,7 @@ class Rooster:
         self._state = context.home.spool / "rooster_state"
         self._book = self._recall()
         self._wake = asyncio.Event()
-        self._task = asyncio.create_task(self._run(), name="rooster")
+        self._task = tasks.keep("looking for machines to be woken", self._run)
 
     async def reconfig(self, config: Config) -> list[str]:
         """Adopt new knobs, and look for machines at once."""
@@ -54,9 +54,7 @@ class Rooster:
 
     async def stop(self, mode: str) -> None:
         """Stop looking; machines that were called wake up nevertheless."""
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
+        await tasks.end(self._task)
 
     async def _run(self) -> None:
         while True:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 from slotwise.classad import ClassAd
 from slotwise.config import Config
-from slotwise.daemon import pool_end
+from slotwise.daemon import pool_end, tasks
 from slotwise.daemon.locate import collector_target, negotiator_target
 from slotwise.daemon.questions import Questions
 from slotwise.daemon.runtime import DaemonContext
@@ -569,33 +568,30 @@ class AccessPoint:
             running = len(stored.runs) + len(stored.local_runs) + len({node.gang for node in stored.nodes})
             _log.info("restored the job queue: %d jobs, %d of them running", len(stored.jobs), running)
             self._new_work()
-        for work in (
-            self.claiming.upkeep.run,
-            self.pool_view.run,
-            self.periodic.run,
-            self.actions.background.run,
-            self.transfers.run,
-            self.negotiator.run,
-            self.usage_meter.run,
-            self._tidy,
-            self.spooling.run,
-            self.checkpoint_cleanup.run,
-            self.memory.run,
-            self.proxies.run,
-            self.credentials.run,
-            self.delivery.run,
-            self.history_export.run,
-            self.daemon_history.run,
-            self.outbox.run,
-            partial(self.local.run, stored.local_runs),
+        for doing, work in (
+            ("checking leases and idle claims", self.claiming.upkeep.run),
+            ("looking for dedicated slots", self.pool_view.run),
+            ("evaluating periodic policies", self.periodic.run),
+            ("carrying out actions on many jobs", self.actions.background.run),
+            ("adapting transfers to the load of the disk", self.transfers.run),
+            ("requesting negotiation cycles", self.negotiator.run),
+            ("counting daily usage", self.usage_meter.run),
+            ("pruning the history", self._tidy),
+            ("removing files of jobs that have left", self.spooling.run),
+            ("deleting checkpoints", self.checkpoint_cleanup.run),
+            ("trimming memory", self.memory.run),
+            ("sending renewed proxies", self.proxies.run),
+            ("renewing credentials", self.credentials.run),
+            ("sending renewed credentials", self.delivery.run),
+            ("writing HISTORY", self.history_export.run),
+            ("writing SCHEDD_DAEMON_HISTORY", self.daemon_history.run),
+            ("sending mail", self.outbox.run),
         ):
-            self._start(work)
+            self._tasks.append(tasks.keep(doing, work))
+        self._tasks.append(asyncio.get_running_loop().create_task(self.local.take_over(stored.local_runs)))
         self.publisher.start()
         self.cron.follow(self._context.config)
         self._stored = type(stored)()
-
-    def _start(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
-        self._tasks.append(asyncio.get_running_loop().create_task(work()))
 
     def _recall_submission(self, user: str, key: bytes) -> SubmitResult | None:
         stored = self.store.submission(user, key)
@@ -682,9 +678,7 @@ class AccessPoint:
         self.store.end_soon()
         going = pool_end.is_announced(self._context.home)
         await self.local.close(end="fast" if mode == "fast" else "graceful" if going else "")
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await tasks.end(*self._tasks)
         await self.preparations.close()
         self.credentials.close()
         await self.publisher.close()

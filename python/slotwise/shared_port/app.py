@@ -9,11 +9,12 @@ import os
 import resource
 import socket
 from collections.abc import Iterator
+from functools import partial
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from slotwise.config import Config
-from slotwise.daemon import broker_counts, reach
+from slotwise.daemon import broker_counts, reach, tasks
 from slotwise.daemon.ad import statistics_window
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import ConfigError
@@ -91,8 +92,8 @@ class SharedPortDaemon:
         context.metrics.append(self._measure)
         for one in listening:
             _log.info("the port of this host's daemons is %s", one.getsockname()[:2])
-        self._tasks = [asyncio.create_task(passage.accept(one), name="shared port") for one in listening]
-        self._tasks.append(asyncio.create_task(self._leave_counts(), name="broker's counts"))
+        self._tasks = [tasks.keep("accepting connections", partial(passage.accept, one)) for one in listening]
+        self._tasks.append(tasks.keep("writing the broker's counts", self._leave_counts))
         if outward is not None:
             outward.start()
 
@@ -113,8 +114,7 @@ class SharedPortDaemon:
 
     async def stop(self, mode: str) -> None:
         """Take no more connections, and end those that there are."""
-        for task in self._tasks:
-            task.cancel()
+        await tasks.end(*self._tasks)
         with contextlib.suppress(OSError):
             broker_counts.withdraw(self._home)
         for one in self._listening:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from slotwise import ids
 from slotwise.classad.evaluate import Value
 from slotwise.config import Config
+from slotwise.daemon import tasks
 from slotwise.daemon.ad import qualified
 from slotwise.daemon.locate import collector_target
 from slotwise.daemon.runtime import DaemonContext
@@ -165,7 +166,7 @@ class Startd:
         self._benchmarks.follow(self._context.config)
         self._devices.start()
         self.hibernation.start()
-        self._tasks.append(asyncio.get_running_loop().create_task(self._poll()))
+        self._tasks.append(tasks.keep("evaluating policies", self._poll))
 
     # ---------------------------------------------------------------------------------------------- RunningDaemon
 
@@ -213,10 +214,7 @@ class Startd:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 await self._until_unclaimed()
-        tasks = self._tasks
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await tasks.end(*self._tasks)
         for end in list(self.dispatcher.hang_up.values()):
             end()
         await asyncio.sleep(0)

@@ -6,9 +6,11 @@ import asyncio
 import ctypes
 import logging
 import os
+from functools import partial
 from pathlib import Path
 
 from slotwise.config import Config
+from slotwise.daemon import tasks
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.daemon.starter_key import accept_startd
 from slotwise.errors import ConfigError, HostError
@@ -20,7 +22,7 @@ from slotwise.starter.host.capabilities import Enforcement, assess, cgroups_for
 from slotwise.starter.host.java_probe import look_for_java
 from slotwise.starter.host.job_host import JobHost
 from slotwise.starter.host.recovery import recover
-from slotwise.starter.host.watch import keep_watch
+from slotwise.starter.host.watch import keep_lease, keep_looking
 from slotwise.starter.job.directories import PREFIX
 from slotwise.starter.run import events
 from slotwise.starter.scratch import mount_namespace
@@ -40,10 +42,10 @@ _LAST_S = 8.0
 class Starter:
     """The running daemon."""
 
-    def __init__(self, context: DaemonContext, host: JobHost, tasks: list[asyncio.Task[None]]) -> None:
+    def __init__(self, context: DaemonContext, host: JobHost, background: list[asyncio.Task[None]]) -> None:
         self._context = context
         self._host = host
-        self._tasks = tasks
+        self._tasks = background
 
     async def reconfig(self, config: Config) -> list[str]:
         """Take over new knobs. They hold for jobs that start from now on; cgroups and volumes are probed again."""
@@ -67,9 +69,7 @@ class Starter:
         else (the pool goes down) they are ended."""
         if mode == "fast" or not await self._startd_stays():
             await self._end_all()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await tasks.end(*self._tasks)
         await self._host.close()
 
     async def _startd_stays(self) -> bool:
@@ -161,10 +161,11 @@ async def start(context: DaemonContext) -> Starter:
     await host.machine.look_for_runtimes()
     accept_startd(context.home, context.authenticator)
     starter_pb2_grpc.add_StarterServicer_to_server(StarterServicer(host), context.server)
-    watch = asyncio.get_running_loop().create_task(keep_watch(host))
+    watching = [tasks.keep("renewing the lease of jobs", partial(keep_lease, host))]
+    watching.append(tasks.keep("looking at jobs", partial(keep_looking, host)))
     # In the background: a virtual machine takes its time.
     java = asyncio.get_running_loop().create_task(look_for_java(host.machine))
     host.cleanup_retry.start(
         lambda: host.machine.settings.cleanup_interval_s, lambda: host.machine.settings.cleanup_eager
     )
-    return Starter(context, host, [watch, java])
+    return Starter(context, host, [*watching, java])

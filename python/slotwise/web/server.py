@@ -11,6 +11,7 @@ import ssl
 import time
 from asyncio import sslproto
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import cast
 
 import h11
@@ -18,7 +19,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from slotwise.config import Config
-from slotwise.daemon import owner, privileges
+from slotwise.daemon import owner, privileges, tasks
 from slotwise.daemon.host_faults import is_shortage
 from slotwise.daemon.registry import DAEMONS
 from slotwise.daemon.runtime import DaemonContext
@@ -327,7 +328,7 @@ class Web:
         scheme = "https" if config.is_ssl else "http"
         self._serving = asyncio.create_task(self._server.serve([listener]), name="http")
         if self._pool is not None:
-            self._watching = asyncio.create_task(watch(self._pool, self._trend), name="trend")
+            self._watching = tasks.keep("looking at the pool", partial(watch, self._pool, self._trend))
         _log.info("serving %s://%s:%d/", scheme, config.host, port)
 
     async def reconfig(self, config: Config) -> list[str]:
@@ -338,8 +339,7 @@ class Web:
     async def stop(self, mode: str) -> None:
         """Answer what is under way, and end."""
         self._server.should_exit = True
-        if self._watching is not None:
-            self._watching.cancel()
+        await tasks.end(self._watching)
         if self._serving is not None:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._serving

@@ -7,6 +7,7 @@ import sqlite3
 from typing import Any
 
 import pytest
+from slotwise.daemon import tasks
 from slotwise.schedd.history import bounds, pruning
 from slotwise.schedd.history import query as history
 from slotwise.schedd.history.pruning import prune
@@ -113,10 +114,11 @@ async def test_without_a_bound_nothing_is_forgotten(
     monkeypatch.setattr("slotwise.schedd.app._TIDY_S", 0.01)
     await some_past(schedd, 3)
     commits = schedd.point.store.commits
-    schedd.point._start(schedd.point._tidy)
+    tidying = tasks.keep("pruning the history", schedd.point._tidy)
 
     async def tidied() -> bool:
         return schedd.point.store.commits > commits + 3
 
     await schedd.until(tidied)
+    await tasks.end(tidying)
     assert len(await schedd.history()) == 3

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 
 from slotwise.clock import Clock
+from slotwise.daemon import tasks
 from slotwise.daemon.containment import contained
 from slotwise.errors import HostError
 from slotwise.model.reason_codes import Vacate
@@ -128,7 +129,7 @@ class LocalRuns:
         run = self.runs.get(run_id)
         return run is not None and run.keeper is not None and run.keeper.suspend(resume=resume)
 
-    async def run(self, stored: list[StoredLocalRun]) -> None:
+    async def take_over(self, stored: list[StoredLocalRun]) -> None:
         """Take over what a former process left, then start jobs until cancelled.
 
         :param stored: runs of jobs that run here.
@@ -138,6 +139,12 @@ class LocalRuns:
         except (OSError, HostError) as error:
             _log.error("could not recover jobs of the scheduler and local universes; starting none: %s", error)
             return
+        except Exception:
+            _log.exception("could not recover jobs of the scheduler and local universes; starting none")
+            return
+        await tasks.keep("starting jobs on the access point", self._start_jobs)
+
+    async def _start_jobs(self) -> None:
         reported_at = self._clock.monotonic()
         rest_s = math.inf
         self._look.set()

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from slotwise.classad import ClassAd
 from slotwise.classad.evaluate import attribute
+from slotwise.daemon import tasks
 from slotwise.daemon.containment import contained
 from slotwise.errors import HostError
 from slotwise.model.job_ad_information import ad_information
@@ -132,6 +133,8 @@ class Committer:
         self._all_entries: list[str] = []
         self._last = 0.0
         self._ready: list[PlannedText] = []
+        #: What is being written.
+        self._in_hand: list[PlannedText] = []
         #: Numbers of texts that are in their logs for good, or given up: their plans are to be deleted.
         self._written: list[int] = []
         #: Those of texts that a power cut would take out of their logs, by log.
@@ -159,7 +162,8 @@ class Committer:
         """
         for text in left:
             self._await(text, [job for key in jobs_told_of(text.text) if (job := job_of(key)) is not None])
-        self._task = asyncio.get_running_loop().create_task(self._write_logs(left), name="event logs")
+        self._in_hand = left
+        self._task = tasks.keep("writing event logs", self._write_logs)
 
     async def close(self) -> None:
         """Write the texts that are ready, record that, and stop."""
@@ -426,9 +430,12 @@ class Committer:
         if decision.new_work:
             self.tell_new_work()
 
-    async def _write_logs(self, left: list[PlannedText]) -> None:
-        if left:
+    async def _write_logs(self) -> None:
+        if left := self._in_hand:
+            self._in_hand = []  # what fails once more is settled by the next start
             await self._write(writer.settle, left)
+            self._handled = max(self._handled, left[-1].seq)
+            self._tell_waiting()
         while True:
             if self._all_entries:
                 await self._write_all()
@@ -447,10 +454,11 @@ class Committer:
                 except TimeoutError:
                     await self._delete_plans()
                 continue
-            texts, self._ready = self._ready, []
+            texts = self._in_hand = self._ready
+            self._ready = []
             if fresh := self.backlog.put_behind(texts, self._now()):
                 await self._write(writer.append, fresh)
-            self._handled = texts[-1].seq
+            self._handled, self._in_hand = texts[-1].seq, []
             self._tell_waiting()
 
     async def _delete_plans(self) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from slotwise.backoff import Backoff
 from slotwise.config import Config
+from slotwise.daemon import tasks
 from slotwise.daemon.privileges import root_files
 from slotwise.daemon.spawn import as_account, program
 from slotwise.startd.journal import Journal
@@ -55,7 +56,7 @@ class Client:
             if self._process is not None:
                 loop.call_soon(self._report, slot, ev.BackfillStarted())
             elif self._task is None or self._task.done():
-                self._task = loop.create_task(self._keep())
+                self._task = tasks.keep("running the backfill client", self._keep)
             return
         self._wanted.discard(slot)
         if self._process is None or self._wanted:
@@ -68,9 +69,7 @@ class Client:
     async def close(self) -> None:
         """End the client for good."""
         self._wanted.clear()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await tasks.end(self._task)
         self._signal(signal.SIGKILL)
 
     def end_former(self) -> None:

@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable
 
 from slotwise.config import Config
+from slotwise.daemon import tasks
 from slotwise.daemon.pause import pause
 from slotwise.errors import ConfigError
 from slotwise.startd.dispatcher import Dispatcher
@@ -50,13 +51,11 @@ class DeviceCheck:
 
     def start(self) -> None:
         """Begin to ask, every SLOTWISE_DEVICE_CHECK_INTERVAL seconds."""
-        self._task = asyncio.get_running_loop().create_task(self._keep())
+        self._task = tasks.keep("asking for devices", self._keep)
 
     async def stop(self) -> None:
         """Ask no more."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await tasks.end(self._task)
 
     async def _keep(self) -> None:
         while True:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from slotwise.classad.evaluate import Value
 from slotwise.config import Config
+from slotwise.daemon import tasks
 from slotwise.daemon.containment import contained
 from slotwise.model.power import decision
 from slotwise.model.power.decision import Asleep, Awake, Clearing, Rules, Stage, Usage
@@ -122,14 +123,11 @@ class Hibernation:
 
     def start(self) -> None:
         """Begin to look."""
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="hibernation")
+        self._task = tasks.keep("looking at HIBERNATE", self._run)
 
     async def stop(self) -> None:
         """Look no more. A machine that is going to sleep goes on doing so, and its ads stay offline."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await tasks.end(self._task)
 
     async def _run(self) -> None:
         while True:

@@ -53,13 +53,11 @@ class WatchedRun(ReportingRun, Protocol):
         ...
 
 
-async def keep_watch(host: JobHost) -> None:
-    """Do the periodic work until cancelled."""
-    await asyncio.gather(_keep_lease(host), _keep_looking(host))
+async def keep_lease(host: JobHost) -> None:
+    """Renew the lease that all jobs share while the startd listens, until cancelled.
 
-
-async def _keep_lease(host: JobHost) -> None:
-    """A task of its own, so that nothing slow about one run ends the lease of all."""
+    Apart from the other work, so that nothing slow about one run ends the lease of all.
+    """
     while True:
         if host.startd.listening:
             with contextlib.suppress(OSError):
@@ -67,7 +65,8 @@ async def _keep_lease(host: JobHost) -> None:
         await asyncio.sleep(_RENEW_S if host.startd.listening else 1.0)
 
 
-async def _keep_looking(host: JobHost) -> None:
+async def keep_looking(host: JobHost) -> None:
+    """Look every second at what is due for each run, until cancelled."""
     pool_looked, runtimes_swept = 0.0, host.clock.monotonic()
     while True:
         await asyncio.sleep(1.0)

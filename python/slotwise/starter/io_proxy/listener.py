@@ -17,11 +17,13 @@ import logging
 import socket
 from collections.abc import Callable
 from fnmatch import fnmatchcase
+from functools import partial
 
 from msgspec.structs import replace
 
 from slotwise import ids
 from slotwise.classad import ExprTree
+from slotwise.daemon import tasks
 from slotwise.errors import AdSyntaxError
 from slotwise.execution.launcher import write_files
 from slotwise.starter.io_proxy.crowd import Crowd, FullError
@@ -186,7 +188,7 @@ class IoProxyListener:
             listening.close()
             raise
         self._socket = listening
-        self._accepting = asyncio.get_running_loop().create_task(self._accept(listening))
+        self._accepting = tasks.keep("accepting calls of jobs", partial(self._accept, listening))
 
     async def _accept(self, listening: socket.socket) -> None:
         """Take connections for ever, no more than there may be.

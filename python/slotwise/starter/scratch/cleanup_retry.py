@@ -13,8 +13,10 @@ import json
 import logging
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from slotwise.daemon import tasks
 from slotwise.daemon.pause import pause
 from slotwise.starter.job.directories import RunDirectory
 
@@ -60,13 +62,11 @@ class CleanupRetry:
 
     def start(self, interval_s: Callable[[], float], eager: Callable[[], bool]) -> None:
         """Try from now on; an interval of 0 or less: never."""
-        self._task = asyncio.get_running_loop().create_task(self._keep_trying(interval_s, eager))
+        self._task = tasks.keep("removing leftovers", partial(self._keep_trying, interval_s, eager))
 
     async def stop(self) -> None:
         """Try no more."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await tasks.end(self._task)
 
     async def _keep_trying(self, interval_s: Callable[[], float], eager: Callable[[], bool]) -> None:
         while True:
