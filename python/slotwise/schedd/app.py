@@ -417,7 +417,7 @@ class AccessPoint:
         self.committer.on_change = self.publisher.publish
         self.committer.on_jobs = self._durable
         self.committer.on_retired = self._retired
-        self.shadows.on_checkpoint = self.checkpoint_cleanup.soon
+        self.shadows.on_checkpoint = lambda job: self.checkpoint_cleanup.soon((job,))
         self.committer.on_left = self._left
         self.committer.on_notices = self.notifier.prepare
         self.submissions.on_factory = self.materializer.begin
@@ -641,9 +641,9 @@ class AccessPoint:
         self.projects.left(decision.retired, batch)
         self.users.left(decision.retired, batch)
 
-    def _retired(self) -> None:
+    def _retired(self, jobs: list[Job]) -> None:
         self.history_export.look()
-        self.checkpoint_cleanup.soon()
+        self.checkpoint_cleanup.soon(jobs)
 
     def _knows(self, cluster: str, proc: str) -> bool:
         return cluster.isdigit() and proc.isdigit() and self.queue.job(int(cluster), int(proc)) is not None

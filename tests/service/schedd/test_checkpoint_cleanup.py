@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import slotwise
 from slotwise.clock import SystemClock
+from slotwise.schedd.jobs.codes import Status
+from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.transfer.checkpoint_cleanup import CheckpointCleanup, CleanupSettings
 from slotwise.schedd.transfer.checkpoint_folders import CheckpointFolder, folder_of
 from slotwise.transfer import checkpoint_manifest
@@ -96,3 +98,24 @@ async def test_a_program_that_the_user_may_write_is_not_run(users: tuple[HostUse
         cleaner.threads.shutdown()
         shutil.rmtree(mine.home.parent / ".ads", ignore_errors=True)
     assert folder.path.exists() and not (mine.home / "ran").exists()
+
+
+async def test_after_the_first_look_only_jobs_that_it_is_told_of_are_looked_at(
+    users: tuple[HostUser, ...], tmp_path: Path
+) -> None:
+    mine, _ = users
+    cleaner = Cleaner(tmp_path, mine.home.parent, "cleanup_locally_mounted_checkpoint")
+    place = f"x://store/{mine.home.name}/job_1/0000/"
+    before = cleaner.left(1, mine.name, place, "state")
+    task = asyncio.get_running_loop().create_task(cleaner.cleanup.run())
+    try:
+        await until(lambda: not before.path.exists(), "what an earlier schedd left is found")
+        untold, told = (cleaner.left(number, mine.name, place) for number in (2, 3))
+        jobs = [Job(Cluster(number, "a", "a@here", "a@here", 0, {}), 0, Status.COMPLETED) for number in (3, 4)]
+        cleaner.cleanup.soon(jobs)
+        await until(lambda: not told.path.exists(), "the job's checkpoints are deleted")
+    finally:
+        task.cancel()
+        cleaner.threads.shutdown()
+        shutil.rmtree(mine.home.parent / ".ads", ignore_errors=True)
+    assert untold.path.exists()

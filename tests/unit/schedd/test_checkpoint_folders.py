@@ -62,6 +62,8 @@ def test_the_last_good_one_counts(tmp_path: Path) -> None:
     assert record is not None and record.account == "alice" and record.places[4] == "x://h/4/"
     assert with_work(tmp_path, lambda cluster, proc: True) == [(folder, False)]
     assert with_work(tmp_path, lambda cluster, proc: (cluster, proc) != ("3", "1")) == [(folder, True)]
+    assert with_work(tmp_path, lambda cluster, proc: False, {"3": {"1", "2"}, "4": {"1"}}) == [(folder, True)]
+    assert with_work(tmp_path, lambda cluster, proc: False, {"3": {"0"}, "13": {"1"}}) == []
     folder.remove()
     assert list(tmp_path.iterdir()) == []
 

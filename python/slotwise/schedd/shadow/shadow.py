@@ -28,6 +28,7 @@ from slotwise.schedd.history.epochs import RunHistory, spawn_record, transfer_re
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Decision, Kill, RunOutcome
+from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.queue import TRANSFER_ON_REMOVE, Queue
 from slotwise.schedd.lifecycle import run_instructions as do
 from slotwise.schedd.lifecycle.run_events import (
@@ -120,7 +121,7 @@ class Shadows:
         self._transfers = transfers
         self.requests = RemoteRequests(queue, ads, committer, transfers, clock)
         #: A checkpoint at a job's destination is one more, or not good: others may be deleted.
-        self.on_checkpoint: Callable[[], None] = lambda: None
+        self.on_checkpoint: Callable[[Job], None] = lambda job: None
         self._endings = endings
         self._endings.on_durable = self._acknowledge
         self._endings.on_unacknowledged = self._unacknowledged
@@ -481,7 +482,7 @@ class Shadows:
                 self._queue.usage(run.job, changes, decision)
             await self._committer.commit(decision)
         if number is not None:
-            self.on_checkpoint()
+            self.on_checkpoint(run.job)
         if run.stream is not None and not run.over:
             run.stream.send(schedd_pb2.ShadowMessage(run_id=run.id, checkpoint_kept=kept))
 

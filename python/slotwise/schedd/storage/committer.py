@@ -116,8 +116,8 @@ class Committer:
         self.on_change: Callable[[], None] = lambda: None
         #: Called with every decision that is durable.
         self.on_jobs: Callable[[Decision], None] = lambda decision: None
-        #: Called after every commit by which jobs left the queue.
-        self.on_retired: Callable[[], None] = lambda: None
+        #: Called with the jobs that left the queue, after their commit.
+        self.on_retired: Callable[[list[Job]], None] = lambda jobs: None
         #: Called with a decision by which jobs or clusters leave the queue, before the commit; adds to the batch.
         self.on_left: Callable[[Decision, Batch], None] = lambda decision, batch: None
         #: Called with a decision's notices before the commit, while the jobs that leave have their ads; what it returns
@@ -419,7 +419,7 @@ class Committer:
             self._last = decision.now
             self._wake.set()
         if decision.retired:
-            self.on_retired()
+            self.on_retired(decision.retired)
         if decision.notes:
             log_all(_log, decision.notes)
         if decision.kills and self.on_kills:

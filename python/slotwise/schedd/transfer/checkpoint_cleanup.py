@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ from slotwise.daemon.spawn import program
 from slotwise.errors import SlotwiseError, UsageError
 from slotwise.execution import child_programs
 from slotwise.execution.keeper_spec import Identity
+from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.transfer.checkpoint_folders import CheckpointFolder, Record, Unwanted, with_work
 from slotwise.schedd.user_files.owner_rights import account
 from slotwise.transfer import checkpoint_manifest
@@ -99,13 +100,22 @@ class CheckpointCleanup:
         self._fallback = fallback_account
         self._knows = knows
         self._wake = asyncio.Event()
+        #: Procs by cluster that are to be looked at; None: all that have a directory, since what an earlier schedd
+        #: left to delete is not known.
+        self._asked: dict[str, set[str]] | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}
         #: Of jobs whose files could not be deleted: how often in a row, and when it is tried again.
         self._failed: dict[str, tuple[int, float]] = {}
 
-    def soon(self) -> None:
-        """Jobs have left the queue, or written checkpoints."""
+    def soon(self, jobs: Iterable[Job]) -> None:
+        """These jobs have left the queue, or written checkpoints."""
+        for job in jobs:
+            self._ask(str(job.cluster.number), str(job.proc))
         self._wake.set()
+
+    def _ask(self, cluster: str, proc: str) -> None:
+        if self._asked is not None:
+            self._asked.setdefault(cluster, set()).add(proc)
 
     async def run(self) -> None:
         """Delete unwanted checkpoints, for as long as the daemon lives."""
@@ -125,12 +135,20 @@ class CheckpointCleanup:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def _look(self) -> None:
-        found = await self._in_thread(partial(with_work, self._root, self._knows))
+        asked, self._asked = self._asked, {}
+        if asked == {}:
+            return
+        try:
+            found = await self._in_thread(partial(with_work, self._root, self._knows, asked))
+        except Exception:
+            self._asked = None  # what was asked for is not known any more
+            raise
         now = self._clock.monotonic()
         for folder, has_left in found:
-            if len(self._tasks) >= self.settings.most:
-                return
-            if folder.key not in self._tasks and self._failed.get(folder.key, (0, 0.0))[1] <= now:
+            waits = self._failed.get(folder.key, (0, 0.0))[1] > now
+            if waits or folder.key in self._tasks or len(self._tasks) >= self.settings.most:
+                self._ask(folder.path.parent.name, folder.path.name)
+            else:
                 task = asyncio.get_running_loop().create_task(self._contained(folder, has_left))
                 self._tasks[folder.key] = task
                 task.add_done_callback(partial(self._over, folder.key))
@@ -156,6 +174,7 @@ class CheckpointCleanup:
         times = self._failed.get(folder.key, (0, 0.0))[0] + 1
         wait_s = _AGAIN.delay_s(times)
         self._failed[folder.key] = (times, self._clock.monotonic() + wait_s)
+        self._ask(folder.path.parent.name, folder.path.name)
         _log.warning("%s: its checkpoints are not deleted, next try in %.0f s: %s", folder.key, wait_s, error)
 
     def _give_up_old(self, folder: CheckpointFolder, has_left: bool) -> None:

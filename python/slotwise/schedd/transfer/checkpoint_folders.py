@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -134,18 +134,26 @@ def folder_of(root: Path, cluster: int, proc: int) -> CheckpointFolder:
     return CheckpointFolder(root / str(cluster) / str(proc))
 
 
-def with_work(root: Path, knows: Callable[[str, str], bool]) -> list[tuple[CheckpointFolder, bool]]:
+def with_work(
+    root: Path, knows: Callable[[str, str], bool], jobs: Mapping[str, Iterable[str]] | None = None
+) -> list[tuple[CheckpointFolder, bool]]:
     """The directories that have checkpoints to delete; whether their jobs have left the queue.
 
     :param knows: whether a job (cluster and proc) is in the queue.
+    :param jobs: the procs to look at, by cluster; None: all that there are.
     """
     found = []
-    for cluster in _directories(root):
-        for proc in _directories(cluster):
+    for cluster in _directories(root) if jobs is None else _existing(root, jobs):
+        for proc in _directories(cluster) if jobs is None else _existing(cluster, jobs[cluster.name]):
             folder, has_left = CheckpointFolder(proc), not knows(cluster.name, proc.name)
             if has_left or folder.unwanted(has_left=False):
                 found.append((folder, has_left))
     return found
+
+
+def _existing(place: Path, names: Iterable[str]) -> list[Path]:
+    """Those directories in a place that are there."""
+    return [path for path in map(place.joinpath, names) if path.is_dir() and not path.is_symlink()]
 
 
 def _directories(place: Path) -> list[Path]:
