@@ -10,6 +10,16 @@ from pathlib import Path
 from tests.support.pool import Pool
 from tests.support.waiting import LIMIT_S
 
+_PLUGIN = """#!/bin/sh
+if [ "$1" = -classad ]; then
+    printf 'MultipleFileSupport = true\\nPluginType = "FileTransfer"\\nSupportedMethods = "never"\\n'
+    exit
+fi
+echo asked > report
+printf 'TransferUrl = "never://x"\\nTransferSuccess = false\\nTransferError = "no luck"\\n' > "$4"
+exit 1
+"""
+
 
 def run(pool: Pool, place: Path, commands: str, script: str) -> str:
     """Run a job with this script to its end; its log."""
@@ -65,3 +75,25 @@ def test_failure_files_come_back_of_a_job_that_fails(make_pool: Callable[[str], 
         assert sorted(there) == expected
         for name in there:
             (place / name).unlink()
+
+
+def test_failure_files_come_back_of_a_job_whose_inputs_cannot_be_had(
+    make_pool: Callable[[str], Pool], open_directory: Path
+) -> None:
+    """A plugin leaves a report beside the file that it did not get; the reason of the hold is the plugin's."""
+    plugin = open_directory / "plugin"
+    pool = make_pool(f"NUM_CPUS = 1\nFILETRANSFER_PLUGINS = {plugin}\n")
+    plugin.write_text(_PLUGIN)
+    plugin.chmod(0o755)
+    pool.up()
+    place = pool.root / "job"
+    place.mkdir()
+    place.chmod(0o777)
+    (place / "s.sub").write_text(
+        "executable = /bin/true\ntransfer_executable = false\nlog = l\noutput = o\nshould_transfer_files = yes\n"
+        'transfer_input_files = never://x\nMY.FailureFiles = "report, nothing"\nqueue\n'
+    )
+    pool.run("submit", "s.sub", cwd=place)
+    pool.until("held", lambda: "012 (" in (place / "l").read_text())
+    assert (place / "report").read_text() == "asked\n"
+    assert "no luck" in pool.run("q", "-af", "HoldReason").stdout

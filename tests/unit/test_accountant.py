@@ -55,7 +55,7 @@ def test_who_is_active_stays_so_when_usage_is_reset() -> None:
 def test_a_second_lease_is_refused_and_a_lasting_setting_ends_the_first() -> None:
     accounts = Accounts()
     accounts.set("ann@d", "floor", 3, now=0, duration_s=60)
-    with pytest.raises(BusyError, match="leased already"):
+    with pytest.raises(BusyError, match="already in effect"):
         accounts.set("ann@d", "floor", 4, now=1, duration_s=60)
     accounts.set("ann@d", "floor", 5, now=2)
     assert accounts.end_leases(1000) == []

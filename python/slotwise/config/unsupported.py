@@ -186,7 +186,11 @@ RULES: tuple[Rule, ...] = (
     _service("TESTING_COLOR_FROM_JOB_AD", "puts no attributes of jobs into the ads of slots"),
     _service("OCU_SUPER_USERS", "makes nobody the owner of capacity units: there are none", off=()),
     _none("FORBID_COMMON_FILE_TRANSFER|ALLOW_COMMON_FILES_ON_LVS|ALLOW_LVS_TO_BIND_MOUNT_COMMON_FILES|SUBMIT_SYNTHESIZE_COMMON_INPUT_FILES", "changes nothing: common input files are sent to each job"),
-    _service("STARTD_DIRECT_ATTACH_.*|STARTD_FACTORY_.*|STARTD_REHOME_.*", "has no effect"),
+    _service("STARTD_DIRECT_ATTACH_.*|DISABLE_DIRECT_ATTACH_IDENTITY_CHECK|STARTD_REHOME_.*", "has no effect: a startd offers its slots to the collectors of its pool, and lends none to a schedd", "set COLLECTOR_HOST to the pool of that schedd"),
+    _service("STARTD_FACTORY_.*", "has no effect"),
+    _service("GUIDANCE_.*", "has no effect: starters do not ask the access point what to do with a job that failed"),
+    _none("DELEGATE_FULL_JOB_GSI_CREDENTIALS", "changes nothing: the proxy of a job goes with it as it is"),
+    _service("DELEGATE_JOB_GSI_CREDENTIALS(_LIFETIME|_REFRESH)?", "delegates nothing: the proxy of a job goes with it as it is, for as long as it is valid, and a renewed one follows", "give jobs proxies that may be on execution points for as long as they are valid"),
     _service("MASTER_NEW_BINARY_.*|MASTER_CHECK_NEW_EXEC_INTERVAL", "restarts nothing: `slotwise restart` takes up a new version"),
     _service("SCHEDD_(COLLECT|EXPIRE)_STATS_.*", "publishes nothing more"),
     _service("INTERACTIVE_SUBMIT_.*", "has no effect"),
@@ -204,7 +208,7 @@ RULES: tuple[Rule, ...] = (
     _none(
         "SEC_.*|AUTH_SSL_.*|KERBEROS_.*|SCITOKENS_FILE|TRUST_(DOMAIN.*|LOCAL_UID_DOMAIN)|TOKENS_DATABASE|USER_MAPFILE"
         "|.*KEYRING.*|FS_.*|SSL_SKIP_HOST_CHECK|BOOTSTRAP_.*|DISABLE_AUTHENTICATION_IP_CHECK|ENCRYPT_SECRETS"
-        "|USE_VOMS_ATTRIBUTES|DELEGATE_.*|SOFT_UID_DOMAIN|COLLECTOR_BOOTSTRAP_SSL_CERTIFICATE|HAVE_EXT_KRB5",
+        "|USE_VOMS_ATTRIBUTES|SOFT_UID_DOMAIN|COLLECTOR_BOOTSTRAP_SSL_CERTIFICATE|HAVE_EXT_KRB5",
         "changes nothing: callers prove themselves by tokens, or by certificates that CERTIFICATE_MAPFILE maps",
     ),
     _none("ALLOW_(ADMIN_COMMANDS|COMMON_FILES_ON_LVS|TRANSFER_REMAP_TO_MKDIR|SCRIPTS_TO_RUN_AS_EXECUTABLES)"),

@@ -78,7 +78,7 @@ class Accounts(Struct):
         if duration_s:
             if key in self.leases:
                 raise BusyError(
-                    f"the {setting} of {name} is leased already",
+                    f"a lease of the {setting} of {name} is already in effect",
                     hint=f"cancel that lease first (-cancel{setting}lease)",
                     retry_after_s=self.leases[key][1] - now,
                 )

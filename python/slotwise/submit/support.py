@@ -116,6 +116,8 @@ RULES = (
     _warned("submit_fail_empty_fields", "", "empty fields of queue statements are taken as they are", _is_true_text),
     _warned("WantParallelScheduling", "WantParallelScheduling", "a job of one node is matched like any other",
             lambda value: value is True),
+    _warned("DelegateJobGSICredentialsLifetime", "DelegateJobGSICredentialsLifetime",
+            "the job has the proxy as it is, for as long as it is valid"),
     _warned("want_job_networking", "WantJobNetworking", "the job has the network of its host"),
 )  # fmt: skip
 
@@ -133,7 +135,7 @@ OTHER = re.compile(
     | container_is_common | Remote_.*grid_resource | remote_universe | keystore_file
     | (append|buffer|compress|fetch|local)_files | file_remaps | parallel_script_.*
     | load_profile | tool_daemon_(arg|input|output|error).* | cron_(prep_time|window) | Cron(PrepTime|Window)
-    | DelegateJobGSICredentialsLifetime | interactive_submit_file | output_directory"""
+    | interactive_submit_file | output_directory"""
 )
 #: Commands that begin with these words but have an effect.
 _BATCH = frozenset(("batch_name", "batch_id"))

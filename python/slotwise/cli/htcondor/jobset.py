@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from slotwise.classad import quote
 from slotwise.classad.values import whole
-from slotwise.cli.htcondor.job import read
 from slotwise.cli.htcondor.verb import Call, Noun, Verb, plural
-from slotwise.errors import SlotwiseError, UsageError
+from slotwise.errors import NotFoundError, SlotwiseError, UsageError
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -30,7 +29,11 @@ def _submit(options: Namespace, call: Call) -> None:
     from slotwise.client.descriptions import ReadOptions
 
     name = options.job_set_file
-    found = parse(read(call.inv.path(name), name), name, lambda other: call.inv.path(other).read_text())
+    try:
+        text = call.inv.path(name).read_text()
+    except OSError as error:
+        raise NotFoundError(str(error)) from None
+    found = parse(text, name, lambda other: call.inv.path(other).read_text())
     if not found.jobs:
         call.error(f"Warning: No jobs found in {name}")
     if not call.inv.knobs().get_bool("USE_JOBSETS"):

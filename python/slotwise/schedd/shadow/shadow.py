@@ -497,7 +497,9 @@ class Shadows:
         kept = evicted and self._transfers.keeps and run.node is None
         # SpoolOnEvict = false: what an evicted or removed job has written goes where its results go.
         not_spooled = end.how == RunOutcome.EVICTED and self._places_evicted(run)
-        placed = end.how.by_itself or in_part or asked_for or kept or not_spooled
+        # FailureFiles of a job that was not started: they tell why, and are not what its next run goes on from.
+        why = not run.executing_at and self._ads.has(run.job) and "FailureFiles" in self._ads.ad(run.job)
+        placed = end.how.by_itself or in_part or asked_for or kept or not_spooled or why
         flushes_streams = end.how.by_itself and self._transfers.of(run).plan.streams
         if (self._transfers.of(run).results.empty and not flushes_streams) or not placed:
             self._transfers.drop(run)
@@ -505,7 +507,7 @@ class Shadows:
                 self._transfers.nothing_came(run)
             self._endings.finish(run, end, None)
         else:
-            self._transfers.spawn(run, partial(self._place, run, end, evicted and not not_spooled))
+            self._transfers.spawn(run, partial(self._place, run, end, evicted and not (not_spooled or why)))
 
     def _places_evicted(self, run: Run) -> bool:
         return self._ads.has(run.job) and self._ads.value_of(self._ads.ad(run.job), "SpoolOnEvict") is False

@@ -11,10 +11,11 @@ from slotwise.execution.keeper_spec import KeeperResult
 
 class Accepted(Struct, frozen=True):
     """The shadow accepts the run. ``transfers``: input files will come; ``hooked``: a hook runs before they are
-    requested."""
+    requested; ``tells_why``: as in :class:`~slotwise.starter.run.states.RunState`."""
 
     transfers: bool
     hooked: bool = False
+    tells_why: bool = False
 
 
 class Prepared(Struct, frozen=True):

@@ -45,6 +45,8 @@ Step = tuple[RunState, Sequence[Action]]
 CLAIM_GONE = Kill(fast=True, reason="The execution point has no claim for the job any more", code=CLAIM_DEACTIVATED)
 #: The phases in which a supervised process may live.
 _LIVING = (Phase.STARTING, Phase.RUNNING)
+#: The phases in which a job is made ready.
+_BEFORE_START = (Phase.PREPARING, Phase.INPUT, Phase.STARTING)
 
 
 def step(state: RunState, event: Event) -> Step:
@@ -74,6 +76,7 @@ def _ignore(state: RunState, event: Event) -> Step:
 
 
 def _accepted(state: RunState, event: events.Accepted) -> Step:
+    state = replace(state, tells_why=event.transfers and event.tells_why)
     if event.hooked:
         return replace(state, phase=Phase.PREPARING), [actions.ReportPhase(), actions.RunHook()]
     return _begin(state, event.transfers)
@@ -89,12 +92,12 @@ def _failed(state: RunState, event: events.Failed) -> Step:
     end = event.end
     if state.phase is Phase.PREPARING and state.kill is not None:
         end = _not_started(state.kill)  # a killed hook's own error is not why the run ends
-    return _finish(state, end)
+    return _unready(state, end)
 
 
 def _inputs_done(state: RunState, event: events.InputsDone) -> Step:
     if event.reason:
-        return _finish(state, held(event.reason, event.code or TRANSFER_INPUT_ERROR, event.subcode))
+        return _unready(state, held(event.reason, event.code or TRANSFER_INPUT_ERROR, event.subcode))
     return replace(state, phase=Phase.STARTING), [actions.Launch()]
 
 
@@ -140,7 +143,8 @@ def _checkpoint_stored(state: RunState, event: events.CheckpointStored) -> Step:
 
 
 def _outputs_sent(state: RunState, event: events.OutputsSent) -> Step:
-    end = event.problem or state.end
+    # What a job that was never started could not send is not why it ends.
+    end = state.end if state.outputs == "unready" else event.problem or state.end
     return (state, []) if end is None else _finish(state, end)
 
 
@@ -262,6 +266,18 @@ def _stop(kill: Kill) -> Action:
     return actions.StopHard() if kill.fast else actions.StopSoft(kill)
 
 
+def _unready(state: RunState, end: End) -> Step:
+    """What comes before the start has failed, or a job that runs cannot go on. Of a job that was never started, its
+    FailureFiles go back, as in HTCondor: a plugin or a hook may have left them."""
+    wanted = state.kill is None and not state.unwanted and not state.executed
+    if state.tells_why and wanted and state.phase in _BEFORE_START and not state.pid:
+        return replace(state, phase=Phase.OUTPUT, end=end, outputs="unready"), [
+            actions.ReportPhase(),
+            actions.SendOutputs(),
+        ]
+    return _finish(state, end)
+
+
 def _finish(state: RunState, end: End) -> Step:
     """The end is known. A job that still runs is killed first, with this end as the reason."""
     if state.phase in _LIVING and state.pid:
@@ -314,7 +330,8 @@ _add("offered", events.LinkBack, "transfer_input starting",
      "the shadow accepts the run on another stream", _link_back_offered)
 _add("prepare_transfer", events.Prepared, "transfer_input starting ended gone",
      "the hook is done; a run that was killed or dropped meanwhile ends", _prepared)
-_add("transfer_input", events.InputsDone, "starting ended", "all inputs are here, or the transfer failed",
+_add("transfer_input", events.InputsDone, "starting transfer_output ended",
+     "all inputs are here, or the transfer failed: then FailureFiles go back where the job names some",
      _inputs_done)
 _add("transfer_input", events.LinkBack, "=", "the inputs are requested again", _link_back)
 _add("starting", events.Started, "running", "the job's process executes", _started)
@@ -347,7 +364,7 @@ _add("offered transfer_input checkpoint transfer_output ended", events.Unwanted,
 _add("gone", events.Unwanted, "=", _OVER, _ignore)
 # Errors of the starter or of the host.
 _add("offered prepare_transfer transfer_input starting running checkpoint transfer_output", events.Failed,
-     "= ended gone", "the run cannot go on; a job that runs is killed first", _failed)
+     "= transfer_output ended gone", "the run cannot go on; a job that runs is killed first", _failed)
 _add("ended gone", events.Failed, "=", _OVER, _ignore)
 # Suspension.
 _add("starting running", events.SuspendRequested, "=", "the job is stopped or continued", _suspend_job)

@@ -62,7 +62,7 @@ async def send_outputs(run: SendingRun) -> None:
     if job is None or not run.job.transfers:
         run.on(events.OutputsSent())
         return
-    only_streams = run.state.outputs == "streams"
+    only_streams = run.state.outputs in ("streams", "unready")
     problems: list[End] = []
     if not await run.live.finish(problems):
         return

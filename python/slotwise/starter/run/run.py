@@ -313,7 +313,8 @@ class Run:
             self.on(events.Failed(failure(error)))
             return
         hooked = hooks.precedes_transfer(self, self.host.machine.settings)
-        self.on(events.Accepted(self.job.transfers, hooked=hooked))
+        tells_why = bool(self.job.view and self.job.view.transfer.failure_files)
+        self.on(events.Accepted(self.job.transfers, hooked=hooked, tells_why=tells_why))
 
     def _resume_inputs(self) -> None:
         if self.state.phase in (Phase.OFFERED, Phase.PREPARING, Phase.INPUT):

@@ -37,9 +37,11 @@ class RunState(Struct, frozen=True):
     pause: bool = False
     kill: Kill | None = None
     end: End | None = None
-    #: Which outputs go back: ``all``, ``streams`` (standard output and error), ``live`` (the rest of the streams that
-    #: are sent while the job runs) or ``none``.
+    #: Which outputs go back: ``all``, ``streams`` (standard output and error), ``unready`` (the same of a job that was
+    #: never started), ``live`` (the rest of the streams that are sent while the job runs) or ``none``.
     outputs: str = "none"
+    #: The job names files that are to go back when it fails (FailureFiles).
+    tells_why: bool = False
     #: The slot has been reported as free to the startd.
     reported_gone: bool = False
     #: Nobody wants the result: the run ends and is cleaned up.
