@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,24 +16,39 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from slotwise import ids
+from slotwise.classad import ClassAd
 from slotwise.clock import ManualClock
 from slotwise.collector import waiting_room
 from slotwise.collector.node_record import NodeRecord
 from slotwise.collector.nodes import NodeServicer, PoolView, Seen
+from slotwise.collector.service import CollectorServicer
+from slotwise.collector.store import AdStore
 from slotwise.collector.tokens import TokenServicer
 from slotwise.errors import SlotwiseError
 from slotwise.home import PoolHome
 from slotwise.model.pool_host import enrolment_code
+from slotwise.table import pack_ads
 from slotwise.wire import authority, keys
 from slotwise.wire.authority import Authority
-from slotwise.wire.gen import common_pb2, node_pb2, node_pb2_grpc, token_pb2, token_pb2_grpc
+from slotwise.wire.channel import open_async
+from slotwise.wire.credential import HostCredential
+from slotwise.wire.gen import (
+    collector_pb2,
+    collector_pb2_grpc,
+    common_pb2,
+    node_pb2,
+    node_pb2_grpc,
+    token_pb2,
+    token_pb2_grpc,
+)
 from slotwise.wire.keys import PoolSecrets, SigningKey
 from slotwise.wire.security import Authenticator
+from slotwise.wire.server import listen, make_server
 from slotwise.wire.status import to_error
 from slotwise.wire.token import peek
 
 from tests.support.configured import configured
-from tests.support.serving import metadata, serving
+from tests.support.serving import authenticator, metadata, serving, token
 
 ADMINISTRATOR = metadata("ADMINISTRATOR")
 
@@ -98,6 +114,16 @@ class Joining:
     async def join(self, stub: node_pb2_grpc.NodesStub, join_token: str = "") -> node_pb2.NodeGrant:
         reply = await stub.Enroll(self.request(join_token))
         return await stub.Collect(node_pb2.CollectNodeRequest(request_id=reply.request_id, secret=self.secret))
+
+
+def asked_token(identity: str, secret: str = "") -> token_pb2.TokenRequest:
+    """A request for a token with a key of its own."""
+    return token_pb2.TokenRequest(
+        identity=identity,
+        scopes=["ADVERTISE_STARTD"],
+        secret_digest=hashlib.sha256(secret.encode()).hexdigest(),
+        public_key=keys.public_text(SigningKey.generate().public),
+    )
 
 
 @pytest.fixture
@@ -353,6 +379,79 @@ async def test_no_token_is_granted_for_the_name_of_an_admitted_host_with_another
         assert "is the name of another host" in str(await refused(asking.Request(request)))
         request.public_key = keys.public_text(host.host_key.public)
         assert (await asking.Request(request)).request_id
+
+
+async def test_what_was_asked_or_granted_before_a_host_was_admitted_gives_nobody_its_name(central: Central) -> None:
+    """A request or a token of another key for the name, older than the host's place, was as good as the host's."""
+    servicer = central.servicer()
+    tokens = TokenServicer(central.secrets, central.clock, lambda: "")
+    ads = CollectorServicer(AdStore(), central.clock, lambda: None)
+    tokens.require_free = ads.require_free = servicer.require_free
+    socket = central.home.run / "collector.sock"
+    server = make_server(authenticator(str(socket)))
+    node_pb2_grpc.add_NodesServicer_to_server(servicer, server)
+    token_pb2_grpc.add_TokensServicer_to_server(tokens, server)
+    collector_pb2_grpc.add_CollectorServicer_to_server(ads, server)
+    listen(server, socket=socket)
+    await server.start()
+    async with open_async(f"unix:{socket}") as opened:
+        stub, asking = node_pb2_grpc.NodesStub(opened), token_pb2_grpc.TokensStub(opened)
+        advertising = collector_pb2_grpc.CollectorStub(opened)
+        key = SigningKey.generate()
+        name = "condor@ep1.example"
+        word = token("ADVERTISE_STARTD", "ADVERTISE_MASTER", identity=name, bound_to=keys.public_text(key.public))
+        shows = HostCredential(name, key, lambda: word, ["ADVERTISE_STARTD", "ADVERTISE_MASTER"], time.time)
+        early = shows.metadata(f"unix:{socket}")
+        pack = pack_ads([ClassAd({"Name": "slot1@ep1.example", "Machine": "ep1.example"})], ["slot1@ep1.example"])
+
+        async def advertise() -> None:
+            request = collector_pb2.AdvertiseRequest(kind="Machine", pack=pack)
+            async for reply in advertising.Advertise(iter([request]), metadata=early):
+                if reply.refused:
+                    raise SlotwiseError(" ".join(reply.refused))
+
+        await advertise()
+        waits = await asking.Request(asked_token(name))
+        host = Joining("ep1.example")
+        assert (await host.join(stub, await join_token(stub))).granted
+        # By hand, and by a rule that is made later and finds the request there.
+        approve = token_pb2.ApproveTokenRequest(request_id=waits.request_id)
+        assert "is the name of another host" in str(await refused(asking.Approve(approve, metadata=ADMINISTRATOR)))
+        rule = token_pb2.AutoApproveRule(netblock="127.0.0.0/8", lifetime_s=600)
+        assert not (await asking.AutoApprove(rule, metadata=ADMINISTRATOR)).requests
+        # Nor is what was granted renewed, or of use.
+        assert "is the name of another host" in str(await refused(asking.Sync(common_pb2.Empty(), metadata=early)))
+        with pytest.raises((SlotwiseError, grpc.RpcError), match="is the name of another host"):
+            await advertise()
+        invalidate = collector_pb2.InvalidateRequest(kind="Machine", keys=["slot1@ep1.example"])
+        assert "is the name of another host" in str(await refused(advertising.Invalidate(invalidate, metadata=early)))
+    await server.stop(None)
+
+
+async def test_a_rule_gives_no_account_of_its_network_the_name_of_a_host_that_is_there(central: Central) -> None:
+    """Every account of a host in the network may ask: one got a token for the name of the host beside it."""
+    tokens = TokenServicer(central.secrets, central.clock, lambda: "")
+    tokens.hosts = lambda: {"ep1.example"}
+    async with serving(lambda s: token_pb2_grpc.add_TokensServicer_to_server(tokens, s)) as opened:
+        asking = token_pb2_grpc.TokensStub(opened)
+        waiting = [await asking.Request(asked_token(name)) for name in ("condor@ep1.example", "condor@ep2.example")]
+        rule = token_pb2.AutoApproveRule(netblock="127.0.0.0/8", lifetime_s=600)
+        approved = (await asking.AutoApprove(rule, metadata=ADMINISTRATOR)).requests
+        assert [each.request_id for each in approved] == [waiting[1].request_id]
+        for name, granted in (("condor@EP1.example", False), ("condor@ep3.example", True)):
+            reply = await asking.Request(asked_token(name, secret="s"))
+            collect = token_pb2.CollectTokenRequest(request_id=reply.request_id, secret="s")
+            assert bool((await asking.Collect(collect)).token) is granted
+
+
+async def test_nobody_prepares_a_request_with_the_code_of_another(central: Central) -> None:
+    """The code of a request for a token followed from what its sender had chosen, and could be searched for."""
+    tokens = TokenServicer(central.secrets, central.clock, lambda: "")
+    async with serving(lambda s: token_pb2_grpc.add_TokensServicer_to_server(tokens, s)) as opened:
+        asking = token_pb2_grpc.TokensStub(opened)
+        same = asked_token("ann@example")
+        codes = {(await asking.Request(same)).code for _ in range(5)}
+        assert len(codes) == 5
 
 
 def test_a_removed_hosts_proof_is_refused_though_its_token_has_not_ended() -> None:

@@ -56,6 +56,8 @@ class Collector:
         self.tokens.tell_hosts()
         self.nodes = self._node_servicer()
         self.tokens.require_free = self.nodes.require_free
+        self.tokens.hosts = self._masters
+        self.servicer.require_free = self.nodes.require_free
         self.expiry = Expiry()
         self.store.updates.began = context.clock.now()
         self._take_config(context.config)

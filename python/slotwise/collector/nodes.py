@@ -102,7 +102,8 @@ class NodeServicer(node_pb2_grpc.NodesServicer):
             self._record.certified(self._own, tls_key, certificate_ends_at)
 
     def require_free(self, identity: str, public_key: str) -> None:
-        """See that a request for a token does not ask for the name of a host with another key.
+        """See that nobody has, asks for or proves the name of an admitted host with another key: a token for the name
+        may be older than the admission.
 
         :raises DeniedError: when it does.
         """

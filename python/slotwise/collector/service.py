@@ -78,6 +78,8 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
         self.dropped_queries = 0
         #: The longest that a query may take, its reader included (COLLECTOR_QUERY_MAX_WORKTIME); 0: no limit.
         self.longest_query_s = 0.0
+        #: Raises DeniedError where a proof names a host that another key belongs to; set by the collector.
+        self.require_free: Callable[[str, str], None] = lambda identity, public_key: None
 
     def ring(self, kind: str, private: bool) -> None:
         """Notify subscribers that ads of ``kind`` have changed."""
@@ -150,7 +152,10 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
         if caller is None:
             raise UnauthenticatedError("nobody said who advertises")
         security.require_kind(caller, self.store.canonical(kind))
-        return sender_of(caller, has_proof=call.host_token.get() is not None, is_here=call.is_local(context))
+        granted = call.host_token.get()
+        if granted is not None:
+            self.require_free(caller.name, str(granted["cnf"]["jwk"]["x"]))
+        return sender_of(caller, has_proof=granted is not None, is_here=call.is_local(context))
 
     def _require_own(self, kind: str, pack: PackKeys, context: Context) -> None:
         """Check that a pack changes nobody else's ads.

@@ -11,7 +11,7 @@ import hmac
 import ipaddress
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from urllib.parse import unquote
 
 from msgspec import Struct, field
@@ -123,7 +123,7 @@ class Requests(Struct):
         """
         self.expire(now)
         _check(asked)
-        made = Pending(asked, request_id, code_of(asked), peer, now, asked_by=asked_by)
+        made = Pending(asked, request_id, code_of(request_id, asked), peer, now, asked_by=asked_by)
         if (displaced := waiting_room.making_room(self.pending, made.network, now)) is not None:
             del self.pending[displaced]
         self.pending[request_id] = made
@@ -141,9 +141,14 @@ class Requests(Struct):
         return found
 
 
-def code_of(asked: token_pb2.TokenRequest) -> str:
-    """A code that tells a request from all others, for people to compare: 8 letters and digits."""
-    digest = hashlib.sha256(f"{asked.secret_digest}\n{asked.public_key}\n{asked.identity}".encode()).digest()
+def code_of(request_id: str, asked: token_pb2.TokenRequest) -> str:
+    """A code that tells a request from all others, for people to compare: 8 letters and digits.
+
+    It covers an id that the collector chooses once it has the rest, so that nobody can look for a request with the code
+    of another.
+    """
+    parts = (request_id, asked.secret_digest, asked.public_key, asked.identity, ",".join(asked.scopes))
+    digest = hashlib.sha256("\n".join(parts).encode()).digest()
     letters = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
     text = "".join(letters[byte % 32] for byte in digest[:8])
     return f"{text[:4]}-{text[4:]}"
@@ -200,6 +205,8 @@ class TokenServicer(token_pb2_grpc.TokensServicer):
         self._requests = Requests()
         #: Raises DeniedError where a request names a host that another key belongs to; set by the collector.
         self.require_free: Callable[[str, str], None] = lambda identity, public_key: None
+        #: The hosts whose daemons are in the pool, by name in lower case; set by the collector.
+        self.hosts: Callable[[], Collection[str]] = tuple
 
     def forget_rules(self) -> None:
         """End all rules of auto-approval, as a reconfig does."""
@@ -231,17 +238,45 @@ class TokenServicer(token_pb2_grpc.TokensServicer):
         """Add a request for a token."""
         require_private(context)
         now, peer = self._clock.now(), peer_host(context)
-        request_id = str(1_000_000 + int(ids.secret(64), 16) % 9_000_000)
+        request_id = self._fresh_id()
         limit(request, self._request_limits())
         self.require_free(request.identity, request.public_key)
         made = self._requests.add(request, request_id, peer, now, call.asked_by(context, peer))
         _log.info("request %s (%s) for a token of %s from %s", request_id, made.code, request.identity, peer)
-        if any(rule.covers(request, peer, now) for rule in self._requests.rules):
-            self._approve(made, "a rule of auto-approval")
+        self._approve_covered(self._requests.rules, [made], now)
         return token_pb2.TokenRequestReply(request_id=request_id, code=made.code)
 
+    def _fresh_id(self) -> str:
+        """The id of a request, which no other has that waits."""
+        while (made := str(1_000_000 + int(ids.secret(64), 16) % 9_000_000)) in self._requests.pending:
+            pass
+        return made
+
+    def _approve_covered(self, rules: Sequence[Rule], waiting: Sequence[Pending], now: float) -> list[Pending]:
+        """Approve the requests that a rule covers. Every account in its network may ask, so that none gets the name of
+        a host that is in the pool already: that waits for an administrator."""
+        covered = [each for each in waiting if any(rule.covers(each.request, each.peer, now) for rule in rules)]
+        there = self.hosts() if covered else ()
+        approved = []
+        for each in covered:
+            host = each.request.identity.partition("@")[2].lower()
+            try:
+                if host in there:
+                    raise DeniedError(f"a host that is called {host} is in the pool already")
+                self._approve(each, "a rule of auto-approval")
+            except DeniedError as error:
+                _log.warning("no rule approves request %s from %s: %s", each.request_id, each.peer, error)
+            else:
+                approved.append(each)
+        return approved
+
     def _approve(self, pending: Pending, by: str) -> None:
+        """Make the token of a request.
+
+        :raises DeniedError: its name has become another host's since it was asked for.
+        """
         asked = pending.request
+        self.require_free(asked.identity, asked.public_key)
         lifetime = float(asked.lifetime_s) or None
         if asked.public_key:
             lifetime = min(lifetime or HOST_TOKEN_S, HOST_TOKEN_S)
@@ -296,10 +331,8 @@ class TokenServicer(token_pb2_grpc.TokensServicer):
         self._requests.rules.append(rule)
         _log.info("%s: requests from %s are approved for %d s", call.caller.get(), network, request.lifetime_s)
         waiting = [each for each in self._requests.pending.values() if not each.token]
-        covered = [each for each in waiting if rule.covers(each.request, each.peer, now)]
-        for each in covered:
-            self._approve(each, "a rule of auto-approval")
-        return token_pb2.TokenRequests(requests=[each.message() for each in covered])
+        approved = self._approve_covered([rule], waiting, now)
+        return token_pb2.TokenRequests(requests=[each.message() for each in approved])
 
     @answers_errors
     async def Revoke(self, request: token_pb2.RevokeTokenRequest, context: Context) -> common_pb2.Empty:
@@ -324,6 +357,7 @@ class TokenServicer(token_pb2_grpc.TokensServicer):
         if now > issued + (ends - issued) / 3 or granted.get("kid") != self._secrets.signer(now).kid:
             scopes = str(granted.get("scope", "")).split()
             bound_to = str(granted["cnf"]["jwk"]["x"])
+            self.require_free(caller.name, bound_to)
             reply.token = self._secrets.mint(caller.name, scopes, now=now, lifetime_s=ends - issued, bound_to=bound_to)
             _log.info("renewed the token of %s", caller.name)
         return reply

@@ -16,6 +16,11 @@ const MAX_STEPS: u32 = 50_000;
 const MAX_LENGTH: usize = 4 << 20;
 const MAX_MOVED: usize = 512 << 20;
 const MAX_DEPTH: u32 = 40;
+/// What a step costs besides the bytes that it moves, in bytes.
+const STEP: usize = 64;
+/// The bytes of work of all expansions of a description that somebody else sent: those of twenty thousand jobs with
+/// six thousand each. What jobs are made of grows with it, too.
+pub const MAX_WORK_FOR_OTHERS: usize = 128 << 20;
 
 /// One expansion with everything nested in it: bounds, and complaints of functions that could not do their work.
 pub struct Expander<'s> {
@@ -100,6 +105,9 @@ impl<'s> Expander<'s> {
         if self.steps.get() > MAX_STEPS || bytes > MAX_LENGTH || self.moved.get() > MAX_MOVED {
             return Err(runaway("macro expansion does not end"));
         }
+        if !self.scope.spend(bytes + STEP) {
+            return Err(too_much_work());
+        }
         Ok(())
     }
 
@@ -156,6 +164,14 @@ impl Nested for Expander<'_> {
 fn runaway(message: &str) -> ConfigError {
     ConfigError::new(Code::Runaway, message)
         .hint("look for a macro that refers to itself, also by way of others")
+}
+
+/// The refusal of a description whose work is beyond [`MAX_WORK_FOR_OTHERS`].
+#[must_use]
+pub fn too_much_work() -> ConfigError {
+    let message = "the macros of the description take too much work for all its jobs";
+    ConfigError::new(Code::Runaway, message)
+        .hint("shorten the values with macros in them, or queue fewer jobs at a time")
 }
 
 /// Names that a raw text refers to plainly, with their defaults' references: edges for finding cycles.

@@ -25,6 +25,10 @@ pub trait Scope {
     fn condition(&self, _text: &str) -> Option<bool> {
         None
     }
+    /// Takes so many bytes of work from what all expansions of a description may do together; whether there was so much.
+    fn spend(&self, _bytes: usize) -> bool {
+        true
+    }
     /// The value of an expression as text, for `$EVAL`; `None` when it is not one.
     fn evaluated(&self, text: &str) -> Option<String> {
         crate::expr::evaluated(text, self.source().now())

@@ -15,6 +15,7 @@ fuzz_target!(|data: &[u8]| {
         owner: "ann".to_owned(),
         first_cluster: Some(1),
         stdin: Some("a\nb\n".to_owned()),
+        most_work: Some(config::expand::MAX_WORK_FOR_OTHERS),
         ..Facts::default()
     };
     let world = Unseen::new(1);

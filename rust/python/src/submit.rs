@@ -132,6 +132,7 @@ fn facts_of(dict: &Bound<'_, PyDict>) -> PyResult<Facts> {
         append: field(dict, "append")?,
         queue: field(dict, "queue")?,
         stdin: field(dict, "stdin")?,
+        most_work: None,
     })
 }
 
@@ -145,9 +146,10 @@ fn parse_submit(
     config: Option<&ConfigData>,
 ) -> PyResult<SubmissionData> {
     use crate::config::field;
-    let what = facts_of(facts)?;
+    let mut what = facts_of(facts)?;
     let environment: Vec<(String, String)> = field(facts, "environment")?;
     let (elsewhere, seed): (bool, u64) = (field(facts, "elsewhere")?, field(facts, "seed")?);
+    what.most_work = elsewhere.then_some(::config::expand::MAX_WORK_FOR_OTHERS);
     let host = Host::new(what.cwd.clone(), environment.into_iter().collect(), seed);
     let made = py.detach(|| {
         let nothing = submit::NoKnobs;

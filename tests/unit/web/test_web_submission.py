@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from slotwise.errors import SubmitError, UsageError
+from slotwise.submit.parsing import parse
 from slotwise.web.submission import statements, submission
 
 _PLAIN: dict[str, object] = {"executable": "/bin/true", "initialdir": "/tmp"}
@@ -90,3 +91,29 @@ def test_a_text_is_bounded_and_needs_a_directory() -> None:
         submission({"text": "#" * 70_000})
     with pytest.raises(SubmitError, match="initialdir"):
         submission({"text": "executable = /bin/true\nqueue"})
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "arguments = " + "$(process) " * 1000,
+        "arguments = $(process) " + "x" * 60_000,
+        "requirements = member(Cpus, {$(process)" + ", 1" * 20_000 + "})",
+    ],
+    ids=["many-macros", "a-long-value", "an-expression"],
+)
+def test_all_expansions_of_a_description_have_a_bound_together(statement: str) -> None:
+    """Each was within the bound of one expansion: a hundred thousand jobs took minutes, and gigabytes."""
+    text = f"{_TEXT}{statement}\nqueue 100000\n"
+    taken, _ = submission({"text": text})
+    assert isinstance(taken, str)
+    with pytest.raises(SubmitError, match="too much work for all its jobs"):
+        parse(taken, elsewhere=True)
+    few = parse(taken.replace("queue 100000", "queue 5"), elsewhere=True)
+    assert sum(cluster.count for cluster in few.clusters) == 5
+
+
+def test_many_ordinary_jobs_are_within_it() -> None:
+    lines = f"arguments = -n $(process) {'x' * 200}\noutput = out.$(process)\nerror = err.$(process)"
+    text = f"{_TEXT}{lines}\nqueue 100000\n"
+    assert sum(cluster.count for cluster in parse(text, elsewhere=True).clusters) == 100_000

@@ -6,7 +6,7 @@ use classad::{Ad, Expr, Syntax, Value, parse_expr};
 
 use crate::bytes;
 use crate::error::{Code, ConfigError};
-use crate::expand::Expander;
+use crate::expand::{Expander, too_much_work};
 use crate::expr;
 use crate::scope::Scope;
 use crate::submit::scope::SubmitScope;
@@ -22,6 +22,9 @@ pub const PARALLEL: i64 = 11;
 pub const LOCAL: i64 = 12;
 /// The universe of virtual machines.
 pub const VM: i64 = 13;
+
+/// What a byte of an expression costs to be parsed and kept, in bytes that macros move.
+const PARSED: usize = 8;
 
 /// Whether jobs of the universe run in slots of execution points.
 #[must_use]
@@ -177,6 +180,9 @@ impl Job<'_> {
 
     /// Parses an expression that a command gives.
     pub fn parse(&self, attribute: &str, text: &str, command: &str) -> Result<Expr, ConfigError> {
+        if !self.scope.spend(PARSED * text.len()) {
+            return Err(self.located(too_much_work(), command));
+        }
         parse_expr(&bytes::release(text), Syntax::OLD).map_err(|error| {
             let message = format!(
                 "{attribute} is not an expression: {} at character {}\n{}",

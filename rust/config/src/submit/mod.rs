@@ -90,6 +90,8 @@ pub struct Facts {
     pub queue: Option<String>,
     /// Standard input, for a description that reads its items from `-`.
     pub stdin: Option<String>,
+    /// The most work that all expansions of macros may do together, in bytes; `None`: it is the sender's own time.
+    pub most_work: Option<usize>,
 }
 
 /// Jobs of one cluster.

@@ -1,6 +1,6 @@
 //! Goes through a description: statements into the macro set, queue statements into jobs.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use classad::Ad;
 use rustc_hash::FxHashSet;
@@ -47,6 +47,7 @@ pub struct Reading<'a> {
     set: MacroSet,
     live: Live,
     given: Given,
+    work: Cell<usize>,
     touched: Touched,
     used: RefCell<FxHashSet<String>>,
     missing: RefCell<std::collections::BTreeSet<String>>,
@@ -87,6 +88,7 @@ impl<'a> Reading<'a> {
                 ..Live::default()
             },
             given,
+            work: Cell::new(facts.most_work.unwrap_or(usize::MAX)),
             touched: Touched::default(),
             used: RefCell::default(),
             missing: RefCell::default(),
@@ -106,6 +108,7 @@ impl<'a> Reading<'a> {
             live: &self.live,
             given: &self.given,
             world: self.world,
+            work: &self.work,
             iwd: &self.facts.cwd,
             touched: &self.touched,
             used: &self.used,

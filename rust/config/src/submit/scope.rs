@@ -58,6 +58,8 @@ pub struct SubmitScope<'a> {
     pub given: &'a Given,
     /// The world.
     pub world: &'a dyn Source,
+    /// Bytes of work that are left for all expansions.
+    pub work: &'a Cell<usize>,
     /// Directory of the job, once known.
     pub iwd: &'a str,
     /// What was touched.
@@ -154,6 +156,12 @@ impl Scope for SubmitScope<'_> {
 
     fn cwd(&self) -> Option<&str> {
         Some(self.iwd)
+    }
+
+    fn spend(&self, bytes: usize) -> bool {
+        let left = self.work.get();
+        self.work.set(left.saturating_sub(bytes));
+        bytes <= left
     }
 }
 
