@@ -45,6 +45,8 @@ class Counting:
         self._flags = pattern.flags
         self._text = ""
         self._groups: dict[int, tuple[int, int]] = {}
+        #: Which character fits which node of the tree.
+        self._fits: dict[tuple[Any, Any, str], bool] = {}
         self.steps = 0
 
     def anchored(self, text: str, *, whole: bool) -> int:
@@ -127,6 +129,13 @@ class Counting:
 
     def _is(self, kind: Any, value: Any, char: str) -> bool:
         self._step()
+        key = (id(value) if kind is c.IN else value, kind, char)
+        found = self._fits.get(key)
+        if found is None:
+            found = self._fits[key] = self._fit(kind, value, char)
+        return found
+
+    def _fit(self, kind: Any, value: Any, char: str) -> bool:
         if kind is c.ANY:
             return char != "\n" or bool(self._flags & re.DOTALL)
         if kind in (c.LITERAL, c.NOT_LITERAL):

@@ -6,7 +6,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 
@@ -77,10 +76,16 @@ def reads() -> frozenset[str]:
     return frozenset(found)
 
 
+@lru_cache(maxsize=1)
+def families() -> re.Pattern[str]:
+    """What matches a name that the code puts together."""
+    return re.compile("|".join(text.replace(".", r"\.").replace("*", ".*") for text in in_code() if "*" in text))
+
+
 def is_in_code(name: str) -> bool:
     """Whether the code names a knob, by itself or as a member of a family."""
     name = re.sub(r"<\w+>", "x", name).lower()
-    return any(fnmatchcase(name, pattern) for pattern in in_code())
+    return name in in_code() or families().fullmatch(name) is not None
 
 
 def referred() -> set[str]:

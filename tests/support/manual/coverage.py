@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 
@@ -104,12 +103,14 @@ def example(name: str) -> str:
 
 def honouring(name: str) -> list[str]:
     """The files that read a knob, those that name it in full first."""
-    pattern = re.sub(r"<\w+>", "*", name).lower()
+    pattern, member = re.sub(r"<\w+>", "*", name).lower(), example(name).lower()
+    families = _families()
     found: dict[str, int] = {}
     for path, texts in _texts().items():
-        fits = [text for text in texts if text == pattern or fnmatchcase(example(name).lower(), text)]
-        if fits:
-            found[path] = 0 if pattern in fits else 1
+        if pattern in texts:
+            found[path] = 0
+        elif member in texts or families[path].fullmatch(member):
+            found[path] = 1
     best = min(found.values(), default=0)
     return sorted((path for path, rank in found.items() if rank == best), key=_by_layer)[:_NAMED_MOST]
 
@@ -139,6 +140,15 @@ def _texts() -> Mapping[str, frozenset[str]]:
         names = re.findall(r'"([A-Za-z_{}0-9]+)"', source)
         found[str(path.relative_to(ROOT))] = frozenset(re.sub(r"\{[^}]*\}", "*", name).lower() for name in names)
     return found
+
+
+@lru_cache(maxsize=1)
+def _families() -> Mapping[str, re.Pattern[str]]:
+    """What matches the names that each source file puts together."""
+    return {
+        path: re.compile("|".join(text.replace("*", ".*") for text in sorted(texts) if "*" in text) or "(?!)")
+        for path, texts in _texts().items()
+    }
 
 
 def _names_in(path: Path) -> Iterator[str]:
