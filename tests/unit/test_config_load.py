@@ -29,6 +29,14 @@ def test_values_expand_when_asked(tmp_path: Path) -> None:
     assert (origin.file, origin.line) == (str(tmp_path / "main"), 2)
 
 
+def test_a_value_of_open_references_that_grows_is_refused(tmp_path: Path) -> None:
+    """Looking for the end of each is work, too: this one took minutes."""
+    text = f"E = {73 * '|'}e(if:($if.\t$( #    e:$(.be:$(.be:4$:$(.be:4$4$:$(.be:4$(  ||| $ENV(NOT_SET:$(E))\n"
+    config = load(write(tmp_path / "main", text), env={})
+    with pytest.raises(ConfigError, match="macro expansion does not end"):
+        config.get("E")
+
+
 def test_subsystem_and_local_name_win(tmp_path: Path) -> None:
     text = "X = all\nSTARTD.X = startd\nsecond.X = mine\n"
     config = load(write(tmp_path / "main", text), subsystem="startd", env={})

@@ -276,3 +276,10 @@ def test_definitions_that_double_do_not_double_what_a_hint_costs() -> None:
         limit_evaluations(1 << 40, None)
     assert row.clause == "D39 == 0" and row.passes == 0
     assert len(str(ExprTree("D39 == 0").residual(job))) < 1_000_000
+
+
+@pytest.mark.parametrize("text", ["A.'b c'", "A.'is'", "A.'1'", "'a b'.c", "0 .c", "-1 .c", "1.5 .c", "{ 1 }.c"])
+def test_selections_are_sent_and_stored_as_they_are_read(text: str) -> None:
+    """HTCondor writes ``A.'b c'`` as ``A.b c`` and ``0 .c`` as ``0.c``, which it does not read itself."""
+    ad = ClassAd({"X": ExprTree(text)})
+    assert unpack_ads(pack_ads([ad])) == [ad]

@@ -102,9 +102,18 @@ impl<'o> Printer<'o> {
             }
             Expr::Select(sel) => {
                 self.expr(&sel.base);
+                // HTCondor writes `1.a`, which is no number, and names without the quotes that they need: neither of
+                // it can be read. Ads are sent and stored as texts.
+                if matches!(sel.base, Expr::Lit(Value::Int(_) | Value::Real(_))) {
+                    self.text(" ");
+                }
                 self.text(".");
-                // Not quoted here, whatever the name is: so HTCondor.
-                self.out.extend_from_slice(sel.attr.as_bytes());
+                let name = sel.attr.as_bytes();
+                if name.eq_ignore_ascii_case(b"parent") {
+                    self.out.extend_from_slice(name);
+                } else {
+                    self.name(name);
+                }
             }
             Expr::Unary(u) => {
                 self.text(" ");

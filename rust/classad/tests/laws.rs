@@ -62,7 +62,14 @@ fn expr() -> impl Strategy<Value = Expr> {
                 inner.clone()
             )
                 .prop_map(|(op, e)| Expr::paren(Expr::unary(op, e))),
-            (inner.clone(), plain_name()).prop_map(|(e, n)| Expr::select(Expr::paren(e), n)),
+            (inner.clone(), name()).prop_map(|(e, n)| {
+                let base = if matches!(e, Expr::Lit(_)) {
+                    e
+                } else {
+                    Expr::paren(e)
+                };
+                Expr::select(base, n)
+            }),
             (inner.clone(), inner.clone())
                 .prop_map(|(a, b)| Expr::Subscript(Arc::new((Expr::paren(a), b)))),
             (inner.clone(), inner.clone()).prop_map(|(a, b)| Expr::paren(Expr::Elvis(Arc::new((

@@ -85,7 +85,14 @@ impl<'s> Expander<'s> {
             return Err(runaway("macro functions call themselves"));
         }
         let mut from = 0;
-        while let (Some(found), passed) = scan::next(&text, from, want) {
+        loop {
+            let mut looked = 0;
+            let (found, passed) = scan::next(&text, from, want, &mut looked);
+            // What moves the text pays for one look at it.
+            self.work(looked.saturating_sub(text.len()))?;
+            let Some(found) = found else {
+                break;
+            };
             let value: Cow<'_, str> = match want {
                 Want::OnlyDollar => "$".into(),
                 _ => self.value(&text, &found)?,
@@ -101,11 +108,18 @@ impl<'s> Expander<'s> {
 
     fn spend(&self, bytes: usize) -> Result<(), ConfigError> {
         self.steps.set(self.steps.get() + 1);
-        self.moved.set(self.moved.get() + bytes);
-        if self.steps.get() > MAX_STEPS || bytes > MAX_LENGTH || self.moved.get() > MAX_MOVED {
+        if self.steps.get() > MAX_STEPS || bytes > MAX_LENGTH {
             return Err(runaway("macro expansion does not end"));
         }
-        if !self.scope.spend(bytes + STEP) {
+        self.work(bytes + STEP)
+    }
+
+    fn work(&self, bytes: usize) -> Result<(), ConfigError> {
+        self.moved.set(self.moved.get() + bytes);
+        if self.moved.get() > MAX_MOVED {
+            return Err(runaway("macro expansion does not end"));
+        }
+        if !self.scope.spend(bytes) {
             return Err(too_much_work());
         }
         Ok(())
@@ -178,8 +192,10 @@ pub fn too_much_work() -> ConfigError {
 #[must_use]
 pub fn references(text: &str) -> Vec<&str> {
     let mut names = Vec::new();
-    let mut from = 0;
-    while let (Some(found), _) = scan::next(text, from, Want::ButDollar) {
+    let (mut from, mut looked) = (0, 0);
+    while looked <= MAX_MOVED
+        && let (Some(found), _) = scan::next(text, from, Want::ButDollar, &mut looked)
+    {
         let body = found.body(text);
         if found.kind == Kind::Plain {
             names.push(body.split_once(':').map_or(body, |(name, _)| name));

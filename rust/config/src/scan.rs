@@ -128,20 +128,52 @@ fn position(text: &[u8], from: usize, wanted: u8) -> Option<usize> {
         .map(|at| at + from)
 }
 
+/// A text that is searched, and how many of its bytes were looked at so far, some of them more than once.
+struct Searched<'t> {
+    bytes: &'t [u8],
+    last_close: Option<usize>,
+    looked: usize,
+}
+
+impl<'t> Searched<'t> {
+    fn new(bytes: &'t [u8]) -> Self {
+        let last_close = bytes.iter().rposition(|&c| c == b')');
+        Self {
+            bytes,
+            last_close,
+            looked: 0,
+        }
+    }
+
+    /// The first `)` at or after a position.
+    fn close(&mut self, from: usize) -> Option<usize> {
+        if self.last_close.is_none_or(|last| from > last) {
+            return None;
+        }
+        let found = position(self.bytes, from, b')')?;
+        self.looked += found - from;
+        Some(found)
+    }
+}
+
 /// End of the body (position of its `)`) and of the default, or `None` when the shape is wrong.
 fn body_end(
-    text: &[u8],
+    text: &mut Searched<'_>,
     body: usize,
     kind: Kind,
     argument: bool,
 ) -> Option<(usize, Option<usize>)> {
     if !matches!(kind, Kind::Plain | Kind::Env) {
-        return position(text, body, b')').map(|end| (end, None));
+        return text.close(body).map(|end| (end, None));
+    }
+    if text.last_close.is_none_or(|last| body > last) {
+        return None;
     }
     let mut at = body;
     let mut default = None;
     loop {
-        let c = *text.get(at)?;
+        let c = *text.bytes.get(at)?;
+        text.looked += 1;
         if c == b')' {
             return Some((at, default));
         }
@@ -152,7 +184,7 @@ fn body_end(
         }
         if default.is_some() {
             if c == b'(' {
-                if let Some(close) = position(text, at, b')') {
+                if let Some(close) = text.close(at) {
                     at = close + 1;
                     continue;
                 }
@@ -191,8 +223,27 @@ fn wanted(want: Want<'_>, kind: Kind, body: &str) -> bool {
 
 /// First wanted reference at or after `from`, and the first `$` passed over on the way (a reference may come to
 /// life there when text further right is replaced).
-#[must_use]
-pub fn next(text: &str, from: usize, want: Want<'_>) -> (Option<Found>, Option<usize>) {
+///
+/// `looked` grows by the bytes of bodies that were looked at, some of them for each of several `$`: in a text of many
+/// references that are none this is more than the text is long.
+pub fn next(
+    text: &str,
+    from: usize,
+    want: Want<'_>,
+    looked: &mut usize,
+) -> (Option<Found>, Option<usize>) {
+    let mut searched = Searched::new(text.as_bytes());
+    let found = next_in(text, &mut searched, from, want);
+    *looked += searched.looked;
+    found
+}
+
+fn next_in(
+    text: &str,
+    searched: &mut Searched<'_>,
+    from: usize,
+    want: Want<'_>,
+) -> (Option<Found>, Option<usize>) {
     let bytes = text.as_bytes();
     let argument = matches!(want, Want::Argument);
     let mut search = from;
@@ -219,7 +270,7 @@ pub fn next(text: &str, from: usize, want: Want<'_>) -> (Option<Found>, Option<u
             continue;
         };
         let body = at + 1;
-        if let Some((close, default)) = body_end(bytes, body, kind, argument) {
+        if let Some((close, default)) = body_end(searched, body, kind, argument) {
             if wanted(want, kind, &text[body..close]) {
                 return (
                     Some(Found {

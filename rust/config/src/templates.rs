@@ -228,14 +228,15 @@ fn argument(body: &str, arguments: &str) -> String {
 /// A template's text with `$(1)`, `$(2?)`, `$(0#)`, `$(3+)`, `$(1:default)` filled in.
 #[must_use]
 pub fn with_arguments(text: &str, arguments: &str) -> String {
-    let mut text = text.to_owned();
+    let (mut text, mut looked) = (text.to_owned(), 0);
     for _ in 0..10_000 {
-        let (Some(found), _) = scan::next(&text, 0, Want::Argument) else {
+        let (Some(found), _) = scan::next(&text, 0, Want::Argument, &mut looked) else {
             break;
         };
         let value = argument(found.body(&text), arguments);
         text.replace_range(found.dollar..found.end, &value);
-        if text.len() > 1 << 20 {
+        looked += text.len();
+        if text.len() > 1 << 20 || looked > 1 << 28 {
             break;
         }
     }
