@@ -208,6 +208,7 @@ def test_counts_and_lists_of_devices() -> None:
     assert amount_or_devices('"a, b"') == (2, ("a", "b"))
     (gears,) = custom(MACHINE_RESOURCE_GEARS="x y z", OFFLINE_MACHINE_RESOURCE_GEARS="y")
     assert (gears.usable, gears.usable_amount) == (("x", "z"), 2)
+    assert str(CustomResource("Cogs", 0).usable_amount) == "0"  # as HTCondor prints TotalCogs
 
 
 def test_reserved_tags_are_refused_and_the_list_of_names_chooses() -> None:
