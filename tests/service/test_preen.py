@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import AsyncIterator
@@ -77,6 +78,8 @@ async def test_directories_of_jobs_that_left_the_queue_are_removed(schedd: Runni
     listed = await preen(schedd, "-verbose")
     assert f"{own} - OK\n" in listed.out and f"{gone} - BAD\n  {gone} - Not Removed\n" in listed.out
     assert str(strange) not in listed.out and gone.exists()
+    (row,) = json.loads((await preen(schedd, "-json")).out)
+    assert row == {"Path": str(gone), "Stale": True, "About": row["About"], "Removed": None}
     removed = await preen(schedd, "-remove")
     assert (removed.status, removed.out) == (0, f"  {gone} - Removed\n"), removed.err
     assert own.exists() and strange.exists() and not gone.exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
 from slotwise.cli.common.invocation import Invocation
@@ -44,6 +45,16 @@ def test_all_errors_are_told_with_place_and_remedy(tmp_path: Path) -> None:
         "ERROR: x.dag:2 Unknown node a referenced. (did you mean A?)",
         "3 errors; nothing can run until they are mended",
     ]
+
+
+def test_what_is_wrong_is_told_to_programs(tmp_path: Path) -> None:
+    (tmp_path / "x.dag").write_text("JOB A a.sub NOOP\nRETRY a 1\n")
+    status, out, told = check(tmp_path, "--json", "x.dag")
+    found = json.loads(out)
+    assert (status, told, found["errors"], found["files"]) == (1, [], 1, ["x.dag"])
+    (problem,) = found["problems"]
+    assert (problem["severity"], problem["file"], problem["line"]) == ("error", "x.dag", 2)
+    assert problem["hint"] == "did you mean A?"
 
 
 def test_what_stops_a_dag_when_it_runs(tmp_path: Path) -> None:

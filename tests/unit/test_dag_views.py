@@ -317,10 +317,14 @@ def test_nodes_of_a_dag_that_has_ended_are_marked_in_its_rescue_file(tmp_path: P
 def test_rescue_files_are_listed_and_chosen(tmp_path: Path) -> None:
     (tmp_path / "x.dag").write_text(DIAMOND)
     assert "has no rescue files" in called(tmp_path, "rescue", "x.dag")
+    assert json.loads(called(tmp_path, "rescue", "x.dag", "--json")) == []
     for number in (1, 2):
         (tmp_path / f"x.dag.rescue00{number}").write_text(RESCUE)
     shown = called(tmp_path, "rescue", "x.dag")
     assert re.search(r"1 11/30/2026 10:00:00 UTC +2 +1 B", shown) and "goes on from number 2" in shown
+    first, second = json.loads(called(tmp_path, "rescue", "x.dag", "--json"))
+    assert (first["number"], first["done"], first["failed"], first["is_next"]) == (1, ["A", "C"], ["B"], False)
+    assert second["is_next"] and second["file"].endswith("x.dag.rescue002")
     assert "there is no x.dag.rescue009" in called(tmp_path, "rescue", "x.dag", "--use", "9", status=1)
     called(tmp_path, "rescue", "x.dag", "--use", "1")
     assert (tmp_path / "x.dag.rescue002.old").exists() and (tmp_path / "x.dag.rescue001").exists()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct, field
 
@@ -71,31 +71,52 @@ _RATIO = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*(\d+(?:\.\d+)?)")
 def parse_shares(text: str, tags: Collection[str], *, key: str = "SLOT_TYPE") -> Shares:
     """Shares from a SLOT_TYPE_<N> value; ``tags`` are the custom resources that the machine has.
 
-    :raises ConfigError: for what is not a share, and for an amount of a resource that the machine does not have.
+    :raises ConfigError: for what is not a share, and for an amount of a resource that the machine does not have; it
+        tells of all items that are wrong.
     """
     default: Share = Auto()
     named: dict[str, Share] = {}
     constraints: dict[str, str] = {}
+    faults: list[ConfigError] = []
     for item in _items(text):
         name, equals, value = item.partition("=")
-        if not equals or _looks_like_value(name):
-            default = _blanket(item, key)
+        try:
+            if not equals or _looks_like_value(name):
+                default = _blanket(item, key)
+                continue
+            value, _, constraint = value.partition(":")
+            resource = resource_named(name.strip(), tags)
+            share = _share(value.strip(), resource, key)
+            if resource is None:
+                _need_nothing_of(name.strip(), share, key)
+                continue
+        except ConfigError as fault:
+            faults.append(fault)
             continue
-        value, _, constraint = value.partition(":")
-        resource = resource_named(name.strip(), tags)
-        if resource is None:
-            share = _share(value.strip(), None, key)
-            if isinstance(share, Amount) and share.value > 0:
-                raise ConfigError(
-                    f"{key} asks for {name.strip()!r}, which the machine does not have",
-                    hint=f"declare MACHINE_RESOURCE_{name.strip()}, or remove it",
-                    key=key,
-                )
-            continue
-        named[resource] = _share(value.strip(), resource, key)
+        named[resource] = share
         if constraint.strip():
             constraints[resource] = constraint.strip()
+    if faults:
+        raise _all_of(faults, key)
     return Shares(default, named, constraints)
+
+
+def _need_nothing_of(name: str, share: Share, key: str) -> None:
+    """The machine has no resource of that name."""
+    if isinstance(share, Amount) and share.value > 0:
+        raise ConfigError(
+            f"{key} asks for {name!r}, which the machine does not have",
+            hint=f"declare MACHINE_RESOURCE_{name}, or remove it",
+            key=key,
+        )
+
+
+def _all_of(faults: Sequence[ConfigError], key: str) -> ConfigError:
+    """One error that tells of all of them."""
+    if len(faults) == 1:
+        return faults[0]
+    hints = dict.fromkeys(fault.hint for fault in faults if fault.hint)
+    return ConfigError("; ".join(fault.message for fault in faults), hint="; ".join(hints), key=key)
 
 
 def resource_named(name: str, tags: Collection[str]) -> str | None:

@@ -223,19 +223,19 @@ class TableSource:
 class TablePublisher(Publisher):
     """Advertises what a daemon writes into tables, as soon as it is made.
 
-    :param update_interval_s: how often ads that do not change are confirmed.
+    :param update_interval_s: how often ads that do not change are confirmed, in seconds; asked before each wait.
     :param refresh: see :class:`TableSource`.
     """
 
     def __init__(
         self,
         context: DaemonContext,
-        update_interval_s: float,
+        update_interval_s: Callable[[], float],
         refresh: Callable[[TableSource], None] = lambda source: None,
     ) -> None:
         self._tables = TableSource(refresh)
         super().__init__(
-            self._tables, lambda: collector_target(context), context.credential, interval_s=lambda: update_interval_s
+            self._tables, lambda: collector_target(context), context.credential, interval_s=update_interval_s
         )
         self.start()
 

@@ -54,13 +54,14 @@ class Defrag:
         self._cancels: deque[dict[str, Value]] = deque(maxlen=_REMEMBERED)
         self._random = random.Random()
         self._wake = asyncio.Event()
-        self._publisher = TablePublisher(context, self.rules.update_s)
+        self._publisher = TablePublisher(context, lambda: self.rules.update_s)
         self._publish()
         self._task = tasks.keep("choosing machines to drain", self._run)
 
     async def reconfig(self, config: Config) -> list[str]:
         """Adopt new knobs, which also say when the next poll is due."""
         self.rules = rules.read(config, self._context.address.name)
+        self._publisher.publish()
         self._wake.set()
         return []
 

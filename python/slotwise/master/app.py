@@ -81,8 +81,8 @@ class Master:
             keeper.on_death = obituaries.report
         self._mailing = tasks.keep("sending mail", self._outbox.run)
         context.metrics.append(MasterMetrics(pool.keepers))
-        update_s = context.config.get_float("MASTER_UPDATE_INTERVAL")
-        self._publisher = TablePublisher(context, update_s, self._describe)
+        self._update_s = context.config.get_float("MASTER_UPDATE_INTERVAL")
+        self._publisher = TablePublisher(context, lambda: self._update_s, self._describe)
         self._publisher.publish()
         self._bringing_up = asyncio.create_task(self._bring_up())
         self._watchdog = tasks.keep(
@@ -151,6 +151,8 @@ class Master:
         wrong = _set_environments(self._spawner, list(self._pool.keepers), config)
         self._obituary_settings = self._read_obituary_settings(config)
         self._further = further_attributes(config, "MASTER")
+        self._update_s = config.get_float("MASTER_UPDATE_INTERVAL")
+        self._publisher.publish()
         if self._membership is not None:
             self._membership.ask_now()
         wanted, unknown = _daemons_of(config)

@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import logging
 import os
+from functools import partial
 from pathlib import Path
 
 from slotwise.config import Config
 from slotwise.daemon import tasks
 from slotwise.daemon.ad import daemon_ad
 from slotwise.daemon.further_attributes import in_ad
+from slotwise.daemon.pause import pause
 from slotwise.daemon.publish import TablePublisher
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import SlotwiseError
@@ -58,7 +60,8 @@ class Negotiator:
             accounts,
         )
         self.cycles.history.length = settings.stats_length
-        self._publisher = TablePublisher(context, context.config.get_float("NEGOTIATOR_UPDATE_INTERVAL"))
+        self._update_s = context.config.get_float("NEGOTIATOR_UPDATE_INTERVAL")
+        self._publisher = TablePublisher(context, lambda: self._update_s)
         self._published_at = 0.0
         self._publish_later: asyncio.TimerHandle | None = None
         self.servicer = NegotiatorServicer(self.cycles, self.schedule, self._bell.set, self._publish_soon)
@@ -83,6 +86,8 @@ class Negotiator:
             self.schedule.timer_at = min(
                 self.schedule.timer_at, self._context.clock.monotonic() + settings.timing.interval_s
             )
+        self._update_s = config.get_float("NEGOTIATOR_UPDATE_INTERVAL")
+        self._publisher.publish()
         self._bell.set()
         return []
 
@@ -127,11 +132,14 @@ class Negotiator:
                 continue
             await self._cycle("timer" if self.schedule.timer_at <= clock.monotonic() else "on demand")
 
+    def _accounting_pause_s(self, least_s: float) -> float:
+        return max(0.1, self.cycles.settings.accounting_interval_s, least_s)
+
     async def _account(self) -> None:
         """Charge usage every few seconds, in at most a twentieth of the time."""
         clock, took_s = self._context.clock, 0.0
         while True:
-            await asyncio.sleep(max(0.1, self.cycles.settings.accounting_interval_s, 20 * took_s))
+            await pause(partial(self._accounting_pause_s, 20 * took_s))
             if not self.cycles.in_use():
                 continue
             began = clock.monotonic()

@@ -309,6 +309,45 @@ async def test_a_job_tells_why_it_was_not_matched(schedd: RunningAccessPoint) ->
     assert job["LastRejMatchTime"] >= job["QDate"]
 
 
+#: Values of NumHolds, and whether HTCondor has a user release a job with it when SYSTEM_MAX_RELEASES is 2 (there users
+#: set it themselves; here it takes a superuser, or users would have no limit):
+#: fractions are dropped, expressions evaluated, and what is no number is none.
+_RELEASED_BY_USERS = {
+    "1": True,
+    "2": True,
+    "3": False,
+    "2.7": True,
+    "3.2": False,
+    '"9"': True,
+    "true": True,
+    "ProcId - 4": False,
+    "ProcId - 6": True,
+    "undefined": True,
+    "9000000000": False,
+    "ProcId": False,
+}
+
+
+async def test_the_holds_of_a_job_are_counted_as_htcondor_counts_them(tmp_path: Path) -> None:
+    running = await RunningAccessPoint(tmp_path / "pool").start(SYSTEM_MAX_RELEASES="2", QUEUE_SUPER_USERS="boss@here")
+    try:
+        await running.submit(len(_RELEASED_BY_USERS))
+        await running.stub.Act(
+            schedd_pb2.ActRequest(action="HOLD", jobs=schedd_pb2.JobSelection(ids=("1",))), metadata=running.user
+        )
+        found = {}
+        for proc, value in enumerate(_RELEASED_BY_USERS):
+            jobs = schedd_pb2.JobSelection(ids=(f"1.{proc}",))
+            edit = schedd_pb2.EditRequest(jobs=jobs, set={"NumHolds": value})
+            await running.stub.Edit(edit, metadata=running.as_user("boss"))
+            request = schedd_pb2.ActRequest(action="RELEASE", jobs=jobs)
+            reply = await running.stub.Act(request, metadata=running.user)
+            found[value] = dict(reply.totals) == {"success": 1}
+        assert found == _RELEASED_BY_USERS
+    finally:
+        await running.stop()
+
+
 @pytest.mark.parametrize("background", ["10000", "1"])
 async def test_jobs_that_were_held_too_often_are_released_by_superusers_alone(tmp_path: Path, background: str) -> None:
     """HTCondor: "cannot be released again, has reached SYSTEM_PERIODIC_RELEASES limit"; it counts the holds."""

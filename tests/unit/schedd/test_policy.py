@@ -54,8 +54,8 @@ def test_release_never_fires_for_a_users_hold(code: int, fires: bool) -> None:
 
 def test_release_stops_at_the_systems_bound() -> None:
     system = SystemPolicy(max_releases=2)
-    assert decide(facts(Status.HELD, PeriodicRelease=True, hold_code=3, num_holds=1), system) == ("release", 0)
-    assert decide(facts(Status.HELD, PeriodicRelease=True, hold_code=3, num_holds=2), system) is None
+    assert decide(facts(Status.HELD, PeriodicRelease=True, hold_code=3, NumHolds=1), system) == ("release", 0)
+    assert decide(facts(Status.HELD, PeriodicRelease=True, hold_code=3, NumHolds=2), system) is None
 
 
 def test_durations_hold_running_jobs_only() -> None:

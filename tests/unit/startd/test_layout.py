@@ -122,6 +122,13 @@ def test_an_unknown_resource_is_an_error_only_as_an_amount() -> None:
         typed("cpus=1, widgets=2")
 
 
+def test_all_that_is_wrong_is_named_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        typed("cpus=half, swapp=3, memory=1G, widgets=2")
+    assert caught.value.key == "SLOT_TYPE_1"
+    assert all(word in str(caught.value) for word in ("'half'", "'swapp'", "'widgets'", "MACHINE_RESOURCE_swapp"))
+
+
 @pytest.mark.parametrize("text", ["cpus=lots", "mem=10X", "1/0", "%", "cpus=2G", "2", "nan%", "-5%", "2G%"])
 def test_what_is_not_a_share_is_refused_by_name(text: str) -> None:
     with pytest.raises(ConfigError, match="SLOT_TYPE_1"):
@@ -201,6 +208,7 @@ def test_counts_and_lists_of_devices() -> None:
     assert amount_or_devices('"a, b"') == (2, ("a", "b"))
     (gears,) = custom(MACHINE_RESOURCE_GEARS="x y z", OFFLINE_MACHINE_RESOURCE_GEARS="y")
     assert (gears.usable, gears.usable_amount) == (("x", "z"), 2)
+    assert str(CustomResource("Cogs", 0).usable_amount) == "0"  # as HTCondor prints TotalCogs
 
 
 def test_reserved_tags_are_refused_and_the_list_of_names_chooses() -> None:

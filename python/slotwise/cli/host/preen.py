@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -47,8 +48,9 @@ USAGE = """usage: slotwise preen [options]
   -remove               remove it
   -verbose              list all files that were looked at, with OK or BAD
   -mail                 mail the list to PREEN_ADMIN, or CONDOR_ADMIN, instead of printing it
+  -json                 the list for programs
   -debug, -log FILE     say what is asked and answered: on standard error, into a file"""
-_OPTIONS = [*(Option(name, 1) for name in ("help", "remove", "verbose", "mail", "debug")), Option("log", 1, 1)]
+_OPTIONS = [*(Option(name, 1) for name in ("help", "remove", "verbose", "mail", "json", "debug")), Option("log", 1, 1)]
 #: Younger directories of runs are left alone: seconds.
 _YOUNG_S = 1800
 #: How long a daemon may take to answer, seconds.
@@ -86,13 +88,21 @@ def main(args: list[str], inv: Invocation) -> int:
     log = parsed.value("log")
     search = _Search(inv, knobs, parsed.has("debug"), None if log is None else inv.path(log))
     findings = [*search.spool(), *search.execute(), *search.log()]
-    if parsed.has("verbose"):
+    if parsed.has("verbose") and not parsed.has("json"):
         for one in findings:
             inv.out(f"{one.path} - {'BAD' if one.stale else 'OK'}")
     stale = [one for one in findings if one.stale]
-    lines = report((one, _remove(one.path) if parsed.has("remove") else None) for one in stale)
+    results = [(one, _remove(one.path) if parsed.has("remove") else None) for one in stale]
+    lines = report(results)
     search.note(f"Results: {len(lines) or 'No'} file{'' if len(lines) == 1 else 's'} preened")
     status = 1 if search.unanswered and not inv.called else 0
+    if parsed.has("json"):
+        shown = [(one, None) for one in findings if not one.stale] if parsed.has("verbose") else []
+        inv.out(json.dumps([
+            {"Path": str(one.path), "Stale": one.stale, "About": one.about, "Removed": removed}
+            for one, removed in (*shown, *results)
+        ]))  # fmt: skip
+        return status
     if not lines:
         return status
     if parsed.has("mail"):

@@ -215,7 +215,7 @@ class Actions:
         """Whether the job has been held so often that only a queue superuser may release it again."""
         if action is not Action.RELEASE or superuser or self.max_releases < 0:
             return False
-        return job.status == Status.HELD and job.number("NumHolds") > self.max_releases
+        return job.status == Status.HELD and int(self._ads.number(job, "NumHolds")) > self.max_releases
 
     def _act(self, job: Job, action: Action, reason: str, subcode: int, decision: Decision) -> ActionResult:
         queue = self._queue

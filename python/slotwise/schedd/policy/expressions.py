@@ -40,7 +40,6 @@ class JobState(Struct, frozen=True):
     status: int
     now: float
     hold_code: int = 0
-    num_holds: int = 0
     shadow_started: float = 0.0
     execution_started: float = 0.0
     last_checkpoint: float = 0.0
@@ -79,7 +78,7 @@ def periodic(job: JobState, system: SystemPolicy, *, has_ended: bool = False) ->
     may_release = (
         job.status == Status.HELD
         and job.hold_code != Hold.USER_REQUEST
-        and (system.max_releases < 0 or job.num_holds < system.max_releases)
+        and (system.max_releases < 0 or int(finite(job.evaluate("NumHolds"))) < system.max_releases)
     )
     if may_release and (verdict := _fired(job, "Release", system.release)):
         return verdict

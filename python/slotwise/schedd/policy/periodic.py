@@ -186,7 +186,6 @@ class Periodic:
             status=job.status,
             now=now,
             hold_code=int(job.number("HoldReasonCode")),
-            num_holds=int(job.number("NumHolds")),
             shadow_started=run.born_at if run else 0.0,
             execution_started=run.executing_at if run else 0.0,
             last_checkpoint=float(job.number("LastCkptTime")),

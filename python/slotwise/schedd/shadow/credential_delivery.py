@@ -5,13 +5,14 @@ Starters get the tokens that jobs use, never what these are made with, and over 
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import logging
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 
 from slotwise.daemon.containment import contained
+from slotwise.daemon.pause import pause
 from slotwise.errors import SlotwiseError
 from slotwise.ids import doing_for_run
 from slotwise.model.reason_codes import Hold
@@ -96,8 +97,8 @@ class CredentialDelivery:
     async def run(self) -> None:
         """Look for ever."""
         while True:
-            await asyncio.sleep(self._keeper.settings.refresh_s or 60.0)
-            if self._keeper.settings.refresh_s and self._keeper.settings.directory is not None:
+            await pause(lambda: self._keeper.settings.refresh_s or math.inf)
+            if self._keeper.settings.directory is not None:
                 await self.look()
 
     async def look(self) -> None:

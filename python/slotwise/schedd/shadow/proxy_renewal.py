@@ -5,8 +5,8 @@ Manual, "Submitting a job", ``x509userproxy``: a job that runs longer than its p
 
 from __future__ import annotations
 
-import asyncio
 import logging
+import math
 import os
 from functools import partial
 
@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
+from slotwise.daemon.pause import pause
 from slotwise.ids import doing_for_run
 from slotwise.schedd.claims.records import ClaimTable, Run
 from slotwise.schedd.jobs.ads import JobAds
@@ -64,9 +65,8 @@ class ProxyRenewal:
     async def run(self) -> None:
         """Look for ever."""
         while True:
-            await asyncio.sleep(self.interval_s or 60.0)
-            if self.interval_s:
-                await self.look()
+            await pause(lambda: self.interval_s or math.inf)
+            await self.look()
 
     async def look(self) -> None:
         """Send the proxies that were renewed since they were sent."""

@@ -39,7 +39,7 @@ class CustomResource(Struct, frozen=True):
     @property
     def usable_amount(self) -> float:
         """How much may be handed out."""
-        return len(self.usable) if self.devices else max(0.0, self.amount - len(self.offline))
+        return len(self.usable) if self.devices else max(0, self.amount - len(self.offline))
 
 
 def custom_resources(config: Config, run_inventory: Callable[[str, str], str]) -> list[CustomResource]:

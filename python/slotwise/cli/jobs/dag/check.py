@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,10 +29,21 @@ def main(args: list[str], inv: Invocation) -> int:
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="the files of one DAG")
     parser.add_argument("--usedagdir", "-usedagdir", action="store_true", help="each is read in its own directory")
+    parser.add_argument("--json", "-json", action="store_true", help="what is wrong, for programs")
     options = parser.take(args)
     if options is None:
         return 0
     dag, found = look(options.files, inv, use_dag_dir=options.usedagdir)
+    if options.json:
+        errors = count_errors(dag, found)
+        inv.out(json.dumps({
+            "files": options.files, "nodes": dag.node_count, "dependencies": dag.edge_count, "errors": errors,
+            "problems": [
+                {"severity": each.severity, "file": each.file, "line": each.line, "text": each.text, "hint": each.hint}
+                for each in found
+            ],
+        }))  # fmt: skip
+        return 1 if errors else 0
     if tell(dag, found, inv):
         return 1
     inv.out(f"{' '.join(options.files)}: no errors (nodes: {dag.node_count}, dependencies: {dag.edge_count})")
@@ -66,13 +78,18 @@ def _of_configuration(dag: DagData, inv: Invocation) -> Iterator[Problem]:
         yield Problem("error", owns[0] if owns else "the configuration", 0, sentence)
 
 
+def count_errors(dag: DagData, found: Sequence[Problem]) -> int:
+    """The errors among what is wrong, with those that were too many to name."""
+    return sum(problem.severity == "error" for problem in found) + dag.more_errors
+
+
 def tell(dag: DagData, found: Sequence[Problem], inv: Invocation) -> int:
     """Print what is wrong; gives the number of errors."""
     for problem in found:
         inv.err(str(problem))
     if dag.more_errors:
         inv.err(f"ERROR: and {dag.more_errors} more errors")
-    errors = sum(problem.severity == "error" for problem in found) + dag.more_errors
+    errors = count_errors(dag, found)
     if errors:
         inv.err(f"{errors} error{'s' if errors > 1 else ''}; nothing can run until they are mended")
     return errors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from slotwise.cli.common.parser import Parser
@@ -11,6 +12,8 @@ from slotwise.dag import leftovers, locate, rescue_edits
 from slotwise.errors import HostError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from slotwise.cli.common.invocation import Invocation
 
 _COLUMNS = (
@@ -32,6 +35,7 @@ def main(args: list[str], inv: Invocation) -> int:
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument("--use", "-use", metavar="N", type=int, help="go on from this one: later ones become .old")
     chosen.add_argument("--none", "-none", action="store_true", help="begin anew: all of them become .old")
+    parser.add_argument("--json", "-json", action="store_true", help="the list for programs")
     options = parser.take(args)
     if options is None:
         return 0
@@ -52,19 +56,36 @@ def main(args: list[str], inv: Invocation) -> int:
         inv.out(f"{place.primary} goes on from {leftovers.rescue_name(files, number)}" if number
                 else f"{place.primary} begins anew")  # fmt: skip
         return 0
-    rows = []
+    found = []
     for number in range(1, last + 1):
         path = place.directory / leftovers.rescue_name(files, number)
         try:
             text = path.read_text(errors="surrogateescape")
         except OSError:
             continue
-        about = rescue_edits.about(text)
-        shown = ", ".join(about.failed[:_NAMED]) + (", ..." if len(about.failed) > _NAMED else "")
-        rows.append((str(number), about.created, str(len(about.done)), str(len(about.failed)), shown))
-    if not rows:
+        found.append((number, path, rescue_edits.about(text)))
+    if options.json:
+        listed = [
+            {
+                "number": number, "file": str(path), "created": about.created, "done": about.done,
+                "failed": about.failed, "is_next": number == last,
+            }
+            for number, path, about in found
+        ]  # fmt: skip
+        inv.out(json.dumps(listed))
+        return 0
+    if not found:
         inv.out(f"{place.primary} has no rescue files: submitted, it runs all its nodes")
         return 0
+    rows = [
+        (str(number), about.created, str(len(about.done)), str(len(about.failed)), _some(about.failed))
+        for number, _, about in found
+    ]
     inv.out(table(_COLUMNS, rows).rstrip())
     inv.out(f"Submitted again, {place.primary} goes on from number {last}.")
     return 0
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first names of a list."""
+    return ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
