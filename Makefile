@@ -10,7 +10,7 @@ SEED ?= 20260101
 TESTING = PROPTEST_RNG_SEED=$(SEED) $(BIN)/python build_support/testing.py $(if $(WORKERS),--workers $(WORKERS))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-quick test-real test-steady test-unit test-faults test-guest clients test-clients search lint format audit lock coverage bench docs \
+.PHONY: help build demo test test-rust test-quick test-real test-steady test-unit test-faults test-guest clients test-clients test-peer search lint format audit lock coverage bench docs \
 	docs-serve generate pictures hooks former wheel deb rpm check-deb check-systemd check-rpm smoke sdist release-check release-notes clean distclean
 
 help: ## This list
@@ -63,6 +63,10 @@ clients: $(VENV)/.tools ## The clients of HTCondor that install in seconds, in .
 test-clients: build ## Real clients of HTCondor on a pool: dask-jobqueue, Parsl, law, Snakemake, HTMap, Toil ... (minutes)
 	$(BIN)/python build_support/clients.py --large || true
 	$(BIN)/python -m pytest tests/clients -rs -q -p no:cacheprovider
+
+test-peer: build ## HTCondor's own tests on pools of ours (SNAPSHOT: a checkout of its sources; FILES: some; JOBS, 3; LIMIT, 180 s each; half an hour)
+	@test -n "$(SNAPSHOT)" || { echo "SNAPSHOT=DIRECTORY: a checkout of HTCondor's sources"; exit 2; }
+	$(BIN)/python -m tests.peer --jobs $(or $(JOBS),3) --limit $(or $(LIMIT),180) $(SNAPSHOT) $(FILES)
 
 search: build ## The properties once more, on new random examples and many of them
 	PROPTEST_CASES=2000 cargo test --release --workspace --quiet
@@ -122,6 +126,7 @@ generate: build ## Write everything anew that is generated from other sources: m
 	$(BIN)/python -m slotwise.starter.run.diagram docs/reference
 	$(BIN)/python -m tests.support.manual.coverage
 	$(BIN)/python -m tests.support.coming_from_htcondor
+	$(BIN)/python -m tests.peer.document
 
 pictures: build ## The pictures of the README, from real runs (needs chromium)
 	$(BIN)/python -m tests.support.pictures

@@ -38,7 +38,7 @@ kills = st.builds(
 
 def any_event(job: JobView) -> st.SearchStrategy[events.Event]:
     return st.one_of(
-        st.builds(events.Accepted, st.booleans(), st.booleans()),
+        st.builds(events.Accepted, st.booleans(), st.booleans(), st.booleans()),
         st.builds(events.Prepared, st.booleans()),
         st.sampled_from([events.InputsDone(), events.InputsDone("no file", 13, 2)]),
         st.just(events.Started(7)),
@@ -165,6 +165,25 @@ def test_inputs_are_asked_for_when_the_hook_before_the_transfer_is_done() -> Non
         gone, done = step(leaving, end)
         assert gone.end is not None and (gone.end.how, gone.end.reason_code) == (How.EVICTED, 1012)
         assert actions.ReportGone() in done
+
+
+def test_what_a_job_that_is_not_started_names_goes_back_and_does_not_change_why_it_ends() -> None:
+    asking, _ = step(RunState(), events.Accepted(transfers=True, tells_why=True))
+    starting, _ = step(asking, events.InputsDone())
+    for state, event in (
+        (asking, events.InputsDone("no file", 13, 2)),
+        (starting, events.Failed(held("no file", 13, 2))),
+    ):
+        sending, done = step(state, event)
+        assert (sending.phase, done) == (Phase.OUTPUT, [actions.ReportPhase(), actions.SendOutputs()])
+        ended, done = step(sending, events.OutputsSent(held("missing", 12, 2)))
+        assert (ended.phase, ended.end) == (Phase.ENDED, held("no file", 13, 2)) and actions.SendEnd() in done
+        assert actions.SendOutputs() in step(ended, events.LinkBack(True))[1]
+        # Who names nothing, runs already or is told to leave has nothing of the kind to send.
+        executed, _ = step(replace(state, executed=True), event)
+        silent, _ = step(replace(state, tells_why=False), event)
+        told, _ = step(replace(state, kill=Kill(False, "drained", 1012)), event)
+        assert [each.phase for each in (executed, silent, told)] == [Phase.ENDED] * 3
 
 
 @pytest.mark.parametrize("outputs", ["all", "none"])

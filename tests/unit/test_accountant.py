@@ -29,7 +29,7 @@ def test_a_lease_on_what_was_never_set_leaves_nothing_behind() -> None:
     accounts.set("ann@d", "ceiling", 10, now=0, duration_s=60)
     accounts.cancel_lease("ann@d", "ceiling")
     assert "ceiling" not in accounts.records["ann@d"]
-    with pytest.raises(NotFoundError):
+    with pytest.raises(NotFoundError, match="ann@d has no ceiling lease"):
         accounts.cancel_lease("ann@d", "ceiling")
 
 

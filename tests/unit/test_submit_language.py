@@ -247,6 +247,8 @@ def test_requirements_are_made() -> None:
         (DOCKER + "docker_image = -v/:/host\nqueue\n", 3, "docker_image"),
         (DOCKER + "docker_image = --privileged debian\nqueue\n", 3, "docker_image"),
         (EXE + "universe = container\ncontainer_image = docker://--x\nqueue\n", 3, "container_image"),
+        (EXE + "container_image = library://a/b\nqueue\n", 2, "container_image"),
+        (DOCKER + "container_image = debian\nqueue\n", 3, "container_image"),
         (DOCKER + "docker_image = debian\ncontainer_target_dir = here\nqueue\n", 4, "container_target_dir"),
         (DOCKER + "docker_image = debian\ncontainer_target_dir = /a:/etc\nqueue\n", 4, "container_target_dir"),
         ("queue\n", 1, "executable"),

@@ -94,7 +94,8 @@ class Accounts(Struct):
         """
         lease = self.leases.pop((name, setting), None)
         if lease is None:
-            raise NotFoundError(f"the {setting} of {name} is not leased")
+            what = "priority-factor" if setting == "factor" else setting
+            raise NotFoundError(f"{name} has no {what} lease")
         self._restore(name, setting, lease[0])
 
     def end_leases(self, now: float) -> list[tuple[str, str]]:

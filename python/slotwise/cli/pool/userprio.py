@@ -186,7 +186,8 @@ def _edit(name: str, values: list[str], parsed: Parsed, inv: Invocation) -> None
         stub.EditAccounting(edit, timeout=60)
     except grpc.RpcError as error:
         # HTCondor's negotiator makes the record, or has none to change: both are what was asked for.
-        if not (inv.called and error.code() is grpc.StatusCode.NOT_FOUND):
+        lenient = inv.called and not name.startswith("cancel")
+        if not (lenient and error.code() is grpc.StatusCode.NOT_FOUND):
             raise
     if inv.called and name in _WORDS_OF_HTCONDOR:
         text = _WORDS_OF_HTCONDOR[name].format(edit.submitter, edit.value)

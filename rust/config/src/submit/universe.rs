@@ -41,7 +41,7 @@ pub fn universe(job: &mut Job<'_>) -> Done {
     if lower == "docker" && container.is_some() {
         return Err(job.bad(
             "container_image",
-            "docker universe does not allow use of container_image",
+            "docker universe does not allow use of container_image.",
             "write docker_image, or universe = container",
         ));
     }
@@ -62,6 +62,13 @@ pub fn universe(job: &mut Job<'_>) -> Done {
         want_docker_image(job, &image, lower == "docker");
     } else if let Some(image) = container {
         let image = job::unquoted(&image);
+        if REFUSED.iter().any(|start| image.starts_with(start)) {
+            return Err(job.bad(
+                "container_image",
+                format!("'{image}' is not a valid container image"),
+                "write docker://NAME, oras://NAME, a .sif file or a directory",
+            ));
+        }
         if image.starts_with("docker:") {
             check_name(job, "container_image", image)?;
         }
@@ -70,6 +77,9 @@ pub fn universe(job: &mut Job<'_>) -> Done {
     check_pull_policy(job)?;
     check_target_directory(job)
 }
+
+/// How images begin that HTCondor takes for no job.
+const REFUSED: [&str; 3] = ["instance://", "library://", "shub://"];
 
 /// Warns of a pull policy that has no effect: execution points know one.
 fn check_pull_policy(job: &mut Job<'_>) -> Done {
