@@ -21,13 +21,14 @@ from slotwise.clock import ManualClock
 from slotwise.collector import waiting_room
 from slotwise.collector.node_record import NodeRecord
 from slotwise.collector.nodes import NodeServicer, PoolView, Seen
+from slotwise.collector.ownership import NAMING, Owners, Sender, misnamed
 from slotwise.collector.service import CollectorServicer
 from slotwise.collector.store import AdStore
 from slotwise.collector.tokens import TokenServicer
 from slotwise.errors import SlotwiseError
 from slotwise.home import PoolHome
 from slotwise.model.pool_host import enrolment_code
-from slotwise.table import pack_ads
+from slotwise.table import pack_ads, pack_keys
 from slotwise.wire import authority, keys
 from slotwise.wire.authority import Authority
 from slotwise.wire.channel import open_async
@@ -45,7 +46,7 @@ from slotwise.wire.keys import PoolSecrets, SigningKey
 from slotwise.wire.security import Authenticator
 from slotwise.wire.server import listen, make_server
 from slotwise.wire.status import to_error
-from slotwise.wire.token import peek
+from slotwise.wire.token import Identity, peek
 
 from tests.support.configured import configured
 from tests.support.serving import authenticator, metadata, serving, token
@@ -426,6 +427,30 @@ async def test_what_was_asked_or_granted_before_a_host_was_admitted_gives_nobody
         invalidate = collector_pb2.InvalidateRequest(kind="Machine", keys=["slot1@ep1.example"])
         assert "is the name of another host" in str(await refused(advertising.Invalidate(invalidate, metadata=early)))
     await server.stop(None)
+
+
+async def test_the_names_of_admitted_execution_points_are_theirs_from_the_start_of_a_collector(
+    central: Central,
+) -> None:
+    """A collector that had just been started took their names from whoever came first with a token alone."""
+    async with central.collector() as stub:
+        for name, role in (("ep1.example", "ep"), ("ap1.example", "ap"), ("ep2.example", "ep")):
+            assert (await Joining(name, role).join(stub, await join_token(stub, roles=[role]))).granted
+        await stub.Remove(node_pb2.NodeName(name="ep2.example"), metadata=ADMINISTRATOR)
+    owners = Owners(lambda kind, key: False)
+    owners.admitted(central.servicer().execution_points())
+    glidein = Sender(Identity("ann@test", frozenset({"ADVERTISE_STARTD"})))
+
+    def refused_name(name: str, kind: str = "Machine") -> str | None:
+        return owners.refusal(glidein, kind, name, new=True)
+
+    assert "proves to be that host" in str(refused_name("slot1@ep1.example"))
+    assert "proves to be that host" in str(refused_name("slot1@mine@EP1.example"))
+    assert "proves to be that host" in str(refused_name("ep1.example", "StartDaemon"))
+    pack = pack_keys(pack_ads([ClassAd({"Name": "slot1@mine", "Machine": "ep1.example"})], ["slot1@mine"]), NAMING)
+    assert "proves to be that host" in str(misnamed(glidein, "Machine", pack, owners.is_execution_point))
+    for other in ("slot1@ep2.example", "slot1@glidein@somewhere"):
+        assert refused_name(other) is None
 
 
 async def test_a_rule_gives_no_account_of_its_network_the_name_of_a_host_that_is_there(central: Central) -> None:

@@ -58,6 +58,7 @@ class Collector:
         self.tokens.require_free = self.nodes.require_free
         self.tokens.hosts = self._masters
         self.servicer.require_free = self.nodes.require_free
+        self.servicer.owners.admitted(self.nodes.execution_points())
         self.expiry = Expiry()
         self.store.updates.began = context.clock.now()
         self._take_config(context.config)

@@ -101,6 +101,10 @@ class NodeServicer(node_pb2_grpc.NodesServicer):
         if certificate_ends_at:
             self._record.certified(self._own, tls_key, certificate_ends_at)
 
+    def execution_points(self) -> list[str]:
+        """The hosts that were admitted as execution points, and are not removed, by name."""
+        return [row.name for row in self._record.nodes() if "ep" in row.roles and not row.removed_at]
+
     def require_free(self, identity: str, public_key: str) -> None:
         """See that nobody has, asks for or proves the name of an admitted host with another key: a token for the name
         may be older than the admission.

@@ -135,6 +135,11 @@ class Owners:
         """Whether a host has advertised slots with a proof of its name."""
         return host in self._execution_points
 
+    def admitted(self, hosts: Iterable[str]) -> None:
+        """These hosts are execution points of the pool by its record, before they have advertised anything: a collector
+        that starts anew knows no sender, and their names are nobody else's meanwhile."""
+        self._execution_points.update(hosts)
+
     def dropped(self, host: str) -> None:
         """A host is no part of the pool any more."""
         self._execution_points.discard(host)

@@ -28,6 +28,7 @@ SOCK = re.compile(r"[a-z][a-z0-9_]{0,63}")
 #: A host: a name, or an address of either family without brackets.
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,255}|[0-9A-Fa-f:.]{2,45}(%[A-Za-z0-9._-]{1,32})?")
 #: What a host is called at a broker.
+_PORT = re.compile("[0-9]{1,5}")
 _BROKER_ID = re.compile(r"[0-9A-Za-z]{1,64}")
 #: What is appended to a daemon's name where it requires a certificate of every caller.
 CERTIFICATE = "_certificate"
@@ -108,7 +109,7 @@ def divide(text: str) -> tuple[str, int] | None:
     """Host and port of ``host:port`` or ``[address]:port``; None for what is neither."""
     host, _, port = text.rpartition(":")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    if not bare or not port.isdigit() or int(port) > 65535 or (":" in bare) != host.startswith("["):
+    if not bare or not _PORT.fullmatch(port) or int(port) > 65535 or (":" in bare) != host.startswith("["):
         return None
     return bare, int(port)
 

@@ -81,8 +81,8 @@ class JobIoProxy:
         request = replace(request, id=number)
         answer: asyncio.Future[RemoteIoDone] = asyncio.get_running_loop().create_future()
         self._open[number] = (request, answer)
-        self._request(request)
         try:
+            self._request(request)
             return await asyncio.wait_for(answer, _PATIENCE_S)
         except TimeoutError:
             return RemoteIoDone(error=errno.ETIMEDOUT)

@@ -29,6 +29,8 @@ MOST = 16 * 1024 * 1024
 _PART = 512 * 1024
 _MOST_OPEN = 256
 _LONGEST_PATH = 4096
+#: The largest number of a message.
+_NUMBER_MOST = 2**63 - 1
 #: Where requests with data say how much of them, by name; None: they do not.
 _LENGTHS: dict[str, int | None] = {"read": 2, "pread": 2, "write": 2, "pwrite": 2, "putfile": 3, "getfile": None}
 
@@ -115,6 +117,14 @@ class Session:
             return INVALID, b""
 
     async def _ask(self, request: RemoteIo) -> RemoteIoDone:
+        """Have something done at the access point.
+
+        :raises ValueError: when no message can say it: such a request would fail again whenever it is sent.
+        """
+        for text in (request.name, request.text):
+            text.encode()
+        if max(abs(request.offset), abs(request.length)) > _NUMBER_MOST:
+            raise ValueError("the number is too large")
         return await self._job.ask(request)
 
     async def _plain(self, request: RemoteIo) -> Answer:

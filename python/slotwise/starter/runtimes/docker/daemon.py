@@ -147,10 +147,8 @@ class BySocket:
         status, body = await self._ask("GET", target)
         if status == _NOT_FOUND:
             return None
-        found: object = None
-        with contextlib.suppress(ValueError):
-            found = json.loads(body)
-        if status != _OK or not isinstance(found, dict):
+        found = state.json_object(body)
+        if status != _OK or found is None:
             raise HostError(state.one_line(launch.message(body)) or f"the Docker daemon answers with status {status}")
         return found
 

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import errno
 import itertools
-import json
 import logging
 import os
 import time
@@ -548,12 +547,12 @@ def _lost(labels: str, execute: Path, live: Collection[str]) -> list[str]:
     """Ids of containers of runs below ``execute`` that are not live."""
     found = []
     for line in labels.splitlines():
-        id_, name, text = line.split(" ", 2)
-        known = json.loads(text)
+        id_, name, text = (*line.split(" ", 2), "", "")[:3]
+        known = state.json_object(text) or {}
         name = name.removeprefix("/")
         if not name.startswith(NAMES) or name.startswith(_own_tests()):
             continue  # somebody else's container, which has the label from its image; or a test that runs now
-        run = Path(str(known.get(RUN_LABEL, "")) if isinstance(known, dict) else "")
+        run = Path(str(known.get(RUN_LABEL, "")))
         # One that has a directory is being started, or ends now: its run removes the container.
         if run.parent == execute and run.name not in live and not run.exists():
             found.append(id_)

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 _OURS = "htcondor.org/"
 _PORT = "__"
+_SIZE = re.compile("[0-9]{1,18}")
 _PART = re.compile(r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*")
 #: What an image's name begins with and is made of: an option, a blank or a pattern for many images is none.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*")
@@ -102,7 +103,7 @@ def parse_details(text: str) -> dict[str, tuple[str, int]]:
     found = {}
     for line in text.splitlines():
         id_, size, used = (*line.split(" ", 2), "", "")[:3]
-        if size.isdigit():
+        if _SIZE.fullmatch(size):
             found[_bare(id_)] = (used, int(size))
     return found
 

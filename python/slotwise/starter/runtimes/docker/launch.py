@@ -307,7 +307,7 @@ def answer(received: bytes) -> tuple[int, bytes]:
     """
     head, _, body = received.partition(b"\r\n\r\n")
     parts = head.split(None, 2)
-    if len(parts) < 2 or not parts[0].startswith(b"HTTP/") or not parts[1].isdigit():
+    if len(parts) < 2 or not parts[0].startswith(b"HTTP/") or len(parts[1]) != 3 or not parts[1].isdigit():
         raise OSError(f"the daemon's answer is not HTTP: {received[:60]!r}")
     return int(parts[1]), body
 

@@ -16,7 +16,19 @@ from slotwise.execution.keeper_spec import KeeperResult
 _SIGNALS_END = 65
 #: Exit codes of a shell for a signal begin above this.
 _BY_SIGNAL = 128
-_AMOUNTS = re.compile(r"([0-9.]+) ?([kMGTP]?i?B) / ([0-9.]+) ?([kMGTP]?i?B)")
+_AMOUNTS = re.compile(
+    r"([0-9]{1,15}(?:\.[0-9]{0,15})?) ?([kMGTP]?i?B) / ([0-9]{1,15}(?:\.[0-9]{0,15})?) ?([kMGTP]?i?B)"
+)
+_PORT = re.compile("[0-9]{1,5}")
+
+
+def json_object(text: str | bytes) -> dict[str, object] | None:
+    """The JSON object that a text is; None when it is none. What an image says of itself is in it."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def one_line(words: str, most: int = 1000) -> str:
@@ -43,11 +55,8 @@ class ContainerState(Struct, frozen=True):
 
 def parse_state(text: str) -> ContainerState | None:
     """The state from its JSON text; None when the text is not a state."""
-    try:
-        found = json.loads(text)
-    except json.JSONDecodeError:
-        return None
-    if not isinstance(found, dict):
+    found = json_object(text)
+    if found is None:
         return None
     code = found.get("ExitCode")
     return ContainerState(
@@ -106,11 +115,8 @@ class EngineInfo(Struct, frozen=True):
 
 def parse_info(text: str) -> EngineInfo | None:
     """What the daemon is, from ``info --format '{{json .}}'``; None when it is not understood."""
-    try:
-        found = json.loads(text)
-    except json.JSONDecodeError:
-        return None
-    if not isinstance(found, dict):
+    found = json_object(text)
+    if found is None:
         return None
     host = found.get("host")
     if isinstance(host, dict):
@@ -148,15 +154,11 @@ def client_problem(version: str) -> str:
 
 def host_ports(text: str, services: Iterable[tuple[str, int]]) -> dict[str, int]:
     """``<service>_HostPort`` by the ports of a running container (``.NetworkSettings.Ports`` as JSON)."""
-    try:
-        found = json.loads(text)
-    except json.JSONDecodeError:
-        return {}
     ports: dict[str, int] = {}
-    for key, bindings in (found if isinstance(found, dict) else {}).items():
-        for binding in bindings or ():
+    for key, bindings in (json_object(text) or {}).items():
+        for binding in bindings if isinstance(bindings, list) else ():
             port = binding.get("HostPort", "") if isinstance(binding, dict) else ""
-            if str(port).isdigit():
+            if _PORT.fullmatch(str(port)):
                 ports.setdefault(str(key).partition("/")[0], int(port))
     return {f"{name}_HostPort": ports[str(port)] for name, port in services if str(port) in ports}
 
