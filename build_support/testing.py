@@ -1,14 +1,13 @@
 """All tests in stages, each failure tried once more by itself, and a table of what took how long and what was skipped.
 
-    python build_support/testing.py                 # rust, then quick and real beside each other
+    python build_support/testing.py                 # rust, then quick, then real
     python build_support/testing.py --stage quick   # one of them (may be repeated)
     python build_support/testing.py --steady 10     # the tests of processes ten times, half of them beside busy loops
     python build_support/testing.py TESTS...        # these alone, by pytest's names; with --workers several at a time
     python build_support/testing.py --note-longest  # all, and write down which take longest (tests/support/longest.tsv)
 
 ``rust`` has the tests of the crates, ``quick`` what computes in its own process (unit, property, conformance and
-service tests), ``real`` what starts daemons and uses the host (pools, hosts, clients). What ``real`` leaves idle of
-the cores, a third, is enough for most of ``quick``, which has a lower priority beside it. A Python test that
+service tests), ``real`` what starts daemons and uses the host (pools, hosts, clients). A Python test that
 fails is run again alone at the end, where no more than ten did: one that passes then is reported as flaky and does not
 fail the run. Results are in ``build/test-results``: a line a test by stage, ``flaky.txt``, ``skipped.txt``.
 """
@@ -22,11 +21,9 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,12 +54,6 @@ _TRIED_AGAIN = 10
 #: A stage in which no test has begun or ended for so long hangs, where no limit of a test's own ends it: the longest is
 #: 900 s.
 _HANGS_S = 1500.0
-
-
-#: How much less than others a stage counts that stands behind them.
-_NICE = 10
-#: Set when the run is given up: what runs in another thread ends, too.
-_interrupted = threading.Event()
 
 
 @dataclass
@@ -100,11 +91,8 @@ def rust() -> Stage:
     return stage
 
 
-def pytest(name: str, words: Sequence[str], workers: int, *, behind: bool = False) -> Stage:
-    """Run tests of Python as stage ``name``, ``workers`` at a time (0: in pytest's own process).
-
-    :param behind: at a lower priority than other stages, and what is printed comes at the end.
-    """
+def pytest(name: str, words: Sequence[str], workers: int) -> Stage:
+    """Run tests of Python as stage ``name``, ``workers`` at a time (0: in pytest's own process)."""
     results = OUT / f"{name}.jsonl"
     results.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", *words, "-q", "-p", "no:cacheprovider", "-p", "tests.support.results"]
@@ -115,24 +103,13 @@ def pytest(name: str, words: Sequence[str], workers: int, *, behind: bool = Fals
     stage = Stage(name)
     begun = time.monotonic()
     # What was skipped is in the table at the end, once for each reason.
-    with open(OUT / f"{name}.out", "wb") if behind else contextlib.nullcontext() as out:
-        process = subprocess.Popen(
-            [*command, "--no-header", "-rfE"],
-            cwd=ROOT,
-            env=env,
-            start_new_session=True,
-            stdout=out,
-            stderr=out,
-            preexec_fn=_stand_behind if behind else None,
-        )
-        try:
-            status = _wait(process, results)
-        except BaseException:
-            _end(process)
-            raise
+    process = subprocess.Popen([*command, "--no-header", "-rfE"], cwd=ROOT, env=env, start_new_session=True)
+    try:
+        status = _wait(process, results)
+    except KeyboardInterrupt:
+        _end(process)
+        raise
     stage.seconds = time.monotonic() - begun
-    if behind:
-        say((OUT / f"{name}.out").read_text(errors="replace"))
     _read(results, stage)
     if status not in (0, 1):
         stage.broken.append("hangs" if status is None else f"pytest ended with {status}")
@@ -140,38 +117,18 @@ def pytest(name: str, words: Sequence[str], workers: int, *, behind: bool = Fals
     return stage
 
 
-def _stand_behind() -> None:
-    """Lower the priority of this process, and of its session, by which Linux groups what it schedules."""
-    os.nice(_NICE)
-    with contextlib.suppress(OSError):
-        Path("/proc/self/autogroup").write_text(f"{_NICE}\n")
-
-
-def beside(workers: int) -> list[Stage]:
-    """Run the stages of Python beside each other, ``workers`` tests of pools and hosts at a time."""
-    with ThreadPoolExecutor(1) as threads:
-        quick = threads.submit(pytest, "quick", STAGES["quick"], CORES, behind=True)
-        try:
-            real = pytest("real", STAGES["real"], workers)
-            return [quick.result(), real]
-        except BaseException:
-            _interrupted.set()
-            raise
-
-
 def _wait(process: subprocess.Popen[bytes], results: Path) -> int | None:
     """The status of pytest; None when it did nothing for too long and was ended."""
     last, moved = -1, time.monotonic()
-    while not _interrupted.is_set():
+    while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.wait(5)
         size = results.stat().st_size if results.exists() else 0
         if size != last:
             last, moved = size, time.monotonic()
         elif time.monotonic() - moved > _HANGS_S:
-            break
-    _end(process)
-    return None
+            _end(process)
+            return None
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -326,11 +283,9 @@ def main() -> int:
         chosen = [pytest("chosen", options.tests, options.workers or 0)]
         return tell(chosen, again(chosen) if options.workers else {})
     stages = []
-    for name in options.stage or ("rust", ""):
+    for name in options.stage or ("rust", *STAGES):
         if name == "rust":
             stages.append(rust())
-        elif not name:
-            stages += beside(options.workers or _WORKERS)
         else:
             stages.append(
                 pytest(name, STAGES[name], _QUICK_WORKERS if name == "quick" else options.workers or _WORKERS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -149,22 +148,3 @@ def test_what_a_worker_that_dies_had_to_do_others_do(runner: ModuleType, tmp_pat
     assert stage.with_outcome("failed") == ["test_it.py::test_it[2]"]
     assert len(stage.with_outcome("passed")) == 4
     assert sorted((tmp_path / "tries").read_text().split()) == ["0", "1", "2", "3", "4"]
-
-
-def test_two_stages_run_beside_each_other(
-    runner: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Each waits for a file of the other's; the one behind has less of the cores, and is printed as a whole."""
-    ours = os.nice(0)
-    for name, other, nice in (("one", "two", min(ours + 10, 19)), ("two", "one", ours)):
-        (tmp_path / f"test_{name}.py").write_text(
-            "import os, pathlib, time\n"
-            "def test_both_are_here():\n"
-            f"    pathlib.Path({name!r}).touch()\n"
-            f"    while not pathlib.Path({other!r}).exists(): time.sleep(0.01)\n"
-            f"    assert os.nice(0) == {nice}\n"
-        )
-    monkeypatch.setattr(runner, "STAGES", {"quick": ("test_one.py",), "real": ("test_two.py",)})
-    quick, real = runner.beside(1)
-    assert [(stage.name, len(stage.with_outcome("passed"))) for stage in (quick, real)] == [("quick", 1), ("real", 1)]
-    assert capfd.readouterr().out.count("1 passed") == 2
