@@ -43,7 +43,7 @@ def _close(a: str, b: str) -> bool:
 
 
 def _as_htcondor(printed: str) -> str:
-    """Selections as HTCondor writes them, which it may not be able to read: ``a.'b c'`` as ``a.b c``, ``1 .a`` as ``1.a``.
+    """Selections as HTCondor writes them, which it may not read: ``a.'b c'`` as ``a.b c``, ``1 .a`` as ``1.a``.
 
     Ours are read as what they are: texts are how ads are sent and stored.
     """

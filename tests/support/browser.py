@@ -23,6 +23,8 @@ class Browser:
     def __init__(self) -> None:
         assert BROWSER is not None
         self.reply = ""
+        #: What the browser could not load, and errors of scripts; for messages of failed tests.
+        self.problems: list[str] = []
         self._number = 0
         self._rest = b""
         # Chromium has a socket in its profile and in TMPDIR, and takes no path that is longer than a socket's.
@@ -46,7 +48,8 @@ class Browser:
         self._session = self("Target.attachToTarget", session=False, targetId=pages[0]["targetId"], flatten=True)[
             "sessionId"
         ]
-        self("Page.enable")
+        for part in ("Page", "Network", "Log", "Runtime"):
+            self(f"{part}.enable")
 
     def __enter__(self) -> Browser:
         return self
@@ -65,6 +68,8 @@ class Browser:
             message = self._message()
             if message.get("method") == "Page.javascriptDialogOpening":
                 self._send("Page.handleJavaScriptDialog", {"accept": True, "promptText": self.reply})
+            if message.get("method") in ("Network.loadingFailed", "Log.entryAdded", "Runtime.exceptionThrown"):
+                self.problems.append(json.dumps(message["params"])[:500])
             if message.get("id") == number:
                 assert "error" not in message, (method, message)
                 return message["result"]
@@ -98,7 +103,11 @@ class Browser:
 
     def until(self, script: str) -> Any:
         """Wait until the value of an expression is true, and return it."""
-        return block_until(lambda: self.run(script), script, told=lambda: self.run("document.body.innerText"))
+
+        def told() -> str:
+            return "\n".join([self.run("document.body.innerText"), *self.problems[-20:]])
+
+        return block_until(lambda: self.run(script), script, told=told)
 
     def click(self, selector: str, text: str = "") -> None:
         """Click the first element of the selector whose text is or begins with this."""

@@ -100,7 +100,8 @@ async def call(
     heard = bytearray(), bytearray()
     try:
         with _ended_with(process.pid), contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(_conversation(process, given, heard), limit_s)
+            async with asyncio.timeout(limit_s):
+                await _conversation(process, given, heard)
     finally:
         status = await process.wait()  # killed, if whoever called it was cancelled
     output, errors = (bytes(part).decode(errors="replace") for part in heard)

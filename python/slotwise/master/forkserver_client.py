@@ -104,7 +104,8 @@ class SpawnerClient:
             self._detach()
             raise HostError(f"the spawner does not take requests: {error}") from None
         try:
-            return await asyncio.wait_for(waiting, _FORK_S if self._has_spoken else _FIRST_FORK_S)
+            async with asyncio.timeout(_FORK_S if self._has_spoken else _FIRST_FORK_S):
+                return await waiting
         except TimeoutError:
             self._waiting.pop(name, None)
             self._discard()

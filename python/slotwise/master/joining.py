@@ -57,7 +57,8 @@ class Membership:
                 if self._secrets.has_word:
                     await self._sync()
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(self._asked.wait(), SYNC_S)
+                        async with asyncio.timeout(SYNC_S):
+                            await self._asked.wait()
                     self._asked.clear()
                 else:
                     await self._join()

@@ -133,7 +133,8 @@ class DagViews:
 
     async def _made(self, dag: _Dag) -> bytes:
         try:
-            await asyncio.wait_for(self._turn.acquire(), _WAIT_S)
+            async with asyncio.timeout(_WAIT_S):
+                await self._turn.acquire()
         except TimeoutError:
             raise BusyError("other DAGs are being looked at", hint="ask again in a moment") from None
         try:

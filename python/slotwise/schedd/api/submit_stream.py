@@ -43,7 +43,8 @@ async def gather(
     following = aiter(parts)
     while True:
         try:
-            part = await asyncio.wait_for(anext(following), part_s)
+            async with asyncio.timeout(part_s):
+                part = await anext(following)
         except StopAsyncIteration:
             break
         except TimeoutError:

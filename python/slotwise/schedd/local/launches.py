@@ -97,7 +97,8 @@ class Launches:
         await self._directories.lay_out(run.place, universe, who, ad, spec)
         if before is not None:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(before.begun.wait(), _TURN_S)
+                async with asyncio.timeout(_TURN_S):
+                    await before.begun.wait()
         keeper = self._keepers.follow(run)
         keeper.watch(await self._keepers.spawn(run, warm=spec.warm))
         if run.kill is not None:

@@ -226,7 +226,8 @@ class Committer:
         size = min(_MOST_ROOM, _ROOM + jobs * (_ROOM_OF_JOB + each))
         asked = asyncio.to_thread(self._store.reserve, size)
         try:
-            await asyncio.wait_for(asked, _PATIENCE_S)
+            async with asyncio.timeout(_PATIENCE_S):
+                await asked
         except TimeoutError:
             raise self._silent("nothing was done") from None
 

@@ -126,7 +126,8 @@ class CheckpointCleanup:
                     await self._look()
                 await asyncio.sleep(_PAUSE_S)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), _LOOK_S)
+                    async with asyncio.timeout(_LOOK_S):
+                        await self._wake.wait()
         finally:
             for task in self._tasks.values():
                 task.cancel()
@@ -161,7 +162,8 @@ class CheckpointCleanup:
     async def _contained(self, folder: CheckpointFolder, has_left: bool) -> None:
         with contained(_log, f"{folder.key}: deleting its checkpoints", partial(self._not_done, folder)):
             try:
-                await asyncio.wait_for(self._clean(folder, has_left), self.settings.job_s)
+                async with asyncio.timeout(self.settings.job_s):
+                    await self._clean(folder, has_left)
             except TimeoutError:
                 self._not_done(folder, _Failure(f"not done after {self.settings.job_s:.0f} s"))
             except (SlotwiseError, OSError) as error:

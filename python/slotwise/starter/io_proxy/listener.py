@@ -83,7 +83,8 @@ class JobIoProxy:
         self._open[number] = (request, answer)
         try:
             self._request(request)
-            return await asyncio.wait_for(answer, _PATIENCE_S)
+            async with asyncio.timeout(_PATIENCE_S):
+                return await answer
         except TimeoutError:
             return RemoteIoDone(error=errno.ETIMEDOUT)
         finally:

@@ -165,7 +165,8 @@ class LiveOutput:
                         self._run.cannot_go_on(end)
                         return
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), _LOOK_S if self._run.shadow.accepted else None)
+                async with asyncio.timeout(_LOOK_S if self._run.shadow.accepted else None):
+                    await self._wake.wait()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._following = None

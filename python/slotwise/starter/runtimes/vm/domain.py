@@ -140,7 +140,8 @@ async def described_by(words: Sequence[str], job_ad: str, machine: Machine, righ
         process = await asyncio.create_subprocess_exec(
             *words, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
         )
-        out, said = await asyncio.wait_for(process.communicate(given.encode()), _SCRIPT_S)
+        async with asyncio.timeout(_SCRIPT_S):
+            out, said = await process.communicate(given.encode())
     except (OSError, TimeoutError) as error:
         if process is not None:
             process.kill()

@@ -174,7 +174,8 @@ async def _version(rules: VmRules, driver: str) -> str:
         process = await asyncio.create_subprocess_exec(
             program, "--version", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
         )
-        out, _ = await asyncio.wait_for(process.communicate(), _PROBE_S)
+        async with asyncio.timeout(_PROBE_S):
+            out, _ = await process.communicate()
     except (OSError, TimeoutError):
         return ""
     first = out.decode(errors="replace").partition("\n")[0].strip()
@@ -255,7 +256,8 @@ async def _run(plan: SupervisorPlan, account: Identity, patience_s: float) -> st
     except OSError as error:
         return f"its supervisor cannot be run: {error.strerror}"
     try:
-        _, said = await asyncio.wait_for(process.communicate(), patience_s)
+        async with asyncio.timeout(patience_s):
+            _, said = await process.communicate()
     except TimeoutError:
         return f"its machine did not end within {patience_s:.0f} s"
     finally:
