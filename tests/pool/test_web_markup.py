@@ -68,7 +68,7 @@ def test_no_text_of_a_user_or_a_host_runs_in_a_browser(make_pool: Callable[[str]
                 "requirements": unmet,
             }
         )
-        schedd.submit({**common, "executable": "/bin/true"})
+        schedd.submit({**common, "executable": "/bin/sleep", "arguments": "600"})
     pool.run("hold", "3.0", "-reason", text)
     slot = {"Name": "slot1@far", "Machine": text, "State": "Claimed", "Activity": text, "Cpus": 4, "Arch": text,
             "OpSysAndVer": text, "DrainReason": text, "RemoteOwner": text, "JobId": text, "OfflineReason": text,
