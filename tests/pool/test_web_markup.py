@@ -42,6 +42,7 @@ def test_no_text_of_a_user_or_a_host_runs_in_a_browser(make_pool: Callable[[str]
     script.chmod(0o755)
     common = {
         **attributes,
+        "initialdir": str(pool.root),
         "batch_name": text,
         "description": text,
         "transfer_executable": "false",
