@@ -8,6 +8,7 @@ many of one caller in a while: who tries many tokens must not be able to fill th
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import ipaddress
 import logging
@@ -23,7 +24,7 @@ from google.protobuf.message import Message
 from slotwise.authorization.policy import Decision
 from slotwise.backoff import Backoff
 from slotwise.wire import audit
-from slotwise.wire.context import Context, Request
+from slotwise.wire.context import Context, Request, StreamContext
 from slotwise.wire.origin import origin_of
 from slotwise.wire.token import Claims, Identity
 
@@ -189,6 +190,25 @@ def refused(peer: str, method: str, reason: str, *, denied: bool) -> None:
 def kind_of(handler: grpc.RpcMethodHandler) -> str:
     """How a method's behaviour is called in its handler: ``unary_unary``, ``unary_stream``, ..."""
     return f"{'stream' if handler.request_streaming else 'unary'}_{'stream' if handler.response_streaming else 'unary'}"
+
+
+def written(handler: grpc.RpcMethodHandler | None) -> grpc.RpcMethodHandler | None:
+    """The handler, which writes its replies and yields none.
+
+    What ends a call from outside (a token's end, new lists) raises where the call waits. A generator's replies are sent
+    by gRPC, outside the generator: what is raised there would end the call without a status, and its caller would wait
+    for ever.
+    """
+    if handler is None or not inspect.isasyncgenfunction(inner := getattr(handler, kind_of(handler))):
+        return handler
+
+    async def write(request: Request, context: StreamContext[Message, Message]) -> None:
+        async with contextlib.aclosing(inner(request, context)) as replies:
+            async for reply in replies:
+                await context.write(reply)
+
+    make = getattr(grpc, f"{kind_of(handler)}_rpc_method_handler")
+    return make(write, handler.request_deserializer, handler.response_serializer)
 
 
 async def as_stream(

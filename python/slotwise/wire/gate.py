@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import NoReturn
 
 import grpc
@@ -39,6 +38,7 @@ def guarded(
     peers: KnownPeers,
 ) -> grpc.RpcMethodHandler | None:
     """The handler for a call of ``caller`` that needs one of the levels ``needed``: it refuses whom the lists refuse.
+    Its replies are :func:`slotwise.wire.call.written`.
 
     Behind it :data:`slotwise.wire.call.identity` has the levels that the caller has by the lists, from where it calls.
     """
@@ -85,12 +85,11 @@ def guarded(
             return contextlib.nullcontext()
         return authorizer.while_allowed(caller, origin_of(context), needed, broker_of(context))
 
-    async def streaming(request: Request, context: Context) -> AsyncIterator[Message]:
+    async def plain(request: Request, context: Context) -> Message:
         noted = await admit(request, context)
         try:
             async with while_allowed(context):
-                async for reply in inner(request, context):
-                    yield reply
+                return await inner(request, context)
         except (DeniedError, PeerUnavailableError) as error:
             noted = None
             await ended(context, error)
@@ -101,21 +100,5 @@ def guarded(
             if noted is not None and not stream:
                 noted.write()
 
-    async def plain(request: Request, context: Context) -> Message:
-        noted = await admit(request, context)
-        try:
-            async with while_allowed(context):
-                return await inner(request, context)
-        except (DeniedError, PeerUnavailableError) as error:
-            noted = None
-            await ended(context, error)
-        except grpc.aio.AbortError:
-            noted = None
-            raise
-        finally:
-            if noted is not None and not stream:
-                noted.write()
-
-    behaviour = streaming if inspect.isasyncgenfunction(inner) else plain
     make = getattr(grpc, f"{kind}_rpc_method_handler")
-    return make(behaviour, handler.request_deserializer, handler.response_serializer)
+    return make(plain, handler.request_deserializer, handler.response_serializer)

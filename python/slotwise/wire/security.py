@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -591,7 +590,9 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
     ) -> grpc.RpcMethodHandler:
         """The handler for a call of ``identity``, with all that a call has to pass."""
         needed = required_levels(method)
-        handler = call.measured(call.traced(handler, method, identity.levels, " or ".join(needed)), method)
+        handler = call.written(
+            call.measured(call.traced(handler, method, identity.levels, " or ".join(needed)), method)
+        )
         handler = self._limited(handler, proof)
         if call.host_token.get() is None and identity.method not in ("FAMILY", RUN, STARTER):
             handler = self._bounded(handler, identity)
@@ -645,14 +646,6 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
                 await abort(context, error)
             return who
 
-        async def generated(request: Request, context: Context) -> AsyncIterator[Message]:
-            who = await enter(context)
-            try:
-                async for reply in inner(request, context):
-                    yield reply
-            finally:
-                bounds.leave(who)
-
         async def plain(request: Request, context: Context) -> Message:
             who = await enter(context)
             try:
@@ -660,9 +653,8 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
             finally:
                 bounds.leave(who)
 
-        behaviour = generated if inspect.isasyncgenfunction(inner) else plain
         make = getattr(grpc, f"{kind}_rpc_method_handler")
-        return make(behaviour, handler.request_deserializer, handler.response_serializer)
+        return make(plain, handler.request_deserializer, handler.response_serializer)
 
     def _limited(self, handler: grpc.RpcMethodHandler | None, proof: Proof) -> grpc.RpcMethodHandler | None:
         """The handler, whose streams end with the token or certificate."""
@@ -671,16 +663,6 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
         kind = call.kind_of(handler)
         inner = getattr(handler, kind)
         while_valid = self._authenticator.while_valid
-
-        async def generated(request: Request, context: Context) -> AsyncIterator[Message]:
-            try:
-                async with while_valid(proof):
-                    async for reply in inner(request, context):
-                        yield reply
-            except DeniedError as error:
-                await abort(context, error)
-            except PeerUnavailableError as error:
-                await abort(context, error)
 
         async def plain(request: Request, context: Context) -> Message:
             try:
@@ -691,9 +673,8 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
             except PeerUnavailableError as error:
                 await abort(context, error)
 
-        behaviour = generated if inspect.isasyncgenfunction(inner) else plain
         make = getattr(grpc, f"{kind}_rpc_method_handler")
-        return make(behaviour, handler.request_deserializer, handler.response_serializer)
+        return make(plain, handler.request_deserializer, handler.response_serializer)
 
 
 def _refusal(error: DeniedError, method: str) -> grpc.RpcMethodHandler:
