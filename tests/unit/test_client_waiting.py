@@ -23,9 +23,9 @@ def test_states_have_the_numbers_of_the_queue() -> None:
 
 
 def test_jobs_are_named_by_a_submission_ids_or_a_constraint() -> None:
-    assert constraint_of(SubmitResult((7, 8), (1, 2))) == "ClusterId == 7 || ClusterId == 8"
-    assert constraint_of("12") == "ClusterId == 12"
-    assert constraint_of(["12.3", "4"]) == "(ClusterId == 12 && ProcId == 3) || ClusterId == 4"
+    assert constraint_of(SubmitResult((7, 8), (1, 2))) == "(ClusterId == 7) || (ClusterId == 8)"
+    assert constraint_of("12") == "(ClusterId == 12)"
+    assert constraint_of(["12.3", "4"]) == "(ClusterId == 12 && ProcId == 3) || (ClusterId == 4)"
     assert constraint_of('Owner == "alice"') == 'Owner == "alice"'
     assert constraint_of(ExprTree("ProcId < 4")) == "ProcId < 4"
     with pytest.raises(UsageError, match="no jobs"):

@@ -488,7 +488,7 @@ def test_files_of_other_ads_are_refused(shell: Shell, slots: str, jobs: str, sai
 
 def test_what_is_no_job_id_is_said_to_be_none(shell: Shell) -> None:
     shell.pool()
-    with pytest.raises(UsageError, match=r"1\.x is not a job id"):
+    with pytest.raises(UsageError, match=r"'1\.x' is not a job id"):
         shell.run(analyze, "1.x")
 
 

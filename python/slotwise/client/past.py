@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from slotwise.classad import ClassAd, ExprTree, parse_ads
 from slotwise.client.ad_list import AdList
 from slotwise.client.call import Call, NewestPieces
+from slotwise.model.job_id import last_of_history
 from slotwise.table import AdTable, unpack_ads
 from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
 
 #: As much of a history as is read, in bytes: the newest.
 MOST = 256 << 20
-_JOB = re.compile(r"(\d+)(?:\.(\d+))?")
 #: The line that stands behind each record.
 _BANNER = re.compile(rb"^\*\*\*[^\n]*\n?", re.MULTILINE)
 
@@ -73,7 +73,4 @@ def newest_first(pieces: NewestPieces) -> Iterator[ClassAd]:
 def _end(since: str) -> ExprTree | None:
     if not since:
         return None
-    if job := _JOB.fullmatch(since):
-        proc = f" && ProcId == {job[2]}" if job[2] else ""
-        return ExprTree(f"ClusterId == {job[1]}{proc}")
-    return ExprTree(since)
+    return ExprTree(last_of_history(since))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -11,11 +10,11 @@ from slotwise.classad import ClassAd, ExprTree
 from slotwise.client.ad_list import AdList
 from slotwise.client.convert import Jobs, SubmitResult
 from slotwise.errors import BusyError, UsageError
+from slotwise.model.job_id import JobId
 from slotwise.model.job_status import JobStatus
 
 #: How long to wait between two questions: at once for short jobs, two seconds apart for long ones.
 PACE = Backoff(first_s=0.05, factor=1.5, most_s=2.0)
-_ID = re.compile(r"(\d+)(?:\.(\d+))?")
 
 
 #: States that a job does not leave, though it may stay in the queue with them until its files are fetched.
@@ -32,23 +31,15 @@ def constraint_of(jobs: Jobs | SubmitResult) -> str:
     elif isinstance(jobs, ExprTree):
         return str(jobs)
     elif isinstance(jobs, str):
-        if _ID.fullmatch(jobs) is None:
+        if JobId.match(jobs) is None:
             return jobs
         named = [jobs]
     else:
         named = jobs
-    conditions = [_of_id(one) for one in named]
+    conditions = [f"({JobId.parse(one).constraint})" for one in named]
     if not conditions:
         raise UsageError("no jobs are named", hint="give the result of submit, ids or a constraint")
     return " || ".join(conditions)
-
-
-def _of_id(text: str) -> str:
-    found = _ID.fullmatch(text)
-    if found is None:
-        raise UsageError(f"{text!r} is not a job id", hint="ids are CLUSTER or CLUSTER.PROC")
-    cluster, proc = found.groups()
-    return f"ClusterId == {cluster}" if proc is None else f"(ClusterId == {cluster} && ProcId == {proc})"
 
 
 @dataclass(frozen=True)

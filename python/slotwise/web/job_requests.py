@@ -17,6 +17,7 @@ from slotwise.client import AsyncSchedd
 from slotwise.client.descriptions import ReadOptions
 from slotwise.errors import DeniedError, NotFoundError, SlotwiseError, UnauthenticatedError, UsageError
 from slotwise.model import batches as by_batch
+from slotwise.model.job_id import JobId
 from slotwise.model.job_status import JobStatus
 from slotwise.table import AdTable
 from slotwise.web.access import SIGN_IN
@@ -186,14 +187,7 @@ def constraint_of(job: str) -> str:
 
     :raises UsageError: when it is not an id.
     """
-    cluster, dot, proc = job.partition(".")
-    if not (cluster.isascii() and cluster.isdigit() and len(cluster) < 12):
-        raise UsageError(f"{job[:40]!r} is not the id of a job", hint="`12.0`, or `12` for a cluster")
-    if not dot:
-        return f"ClusterId == {int(cluster)}"
-    if not (proc.isascii() and proc.isdigit() and len(proc) < 12):
-        raise UsageError(f"{job[:40]!r} is not the id of a job", hint="`12.0`, or `12` for a cluster")
-    return f"ClusterId == {int(cluster)} && ProcId == {int(proc)}"
+    return JobId.parse(job).constraint
 
 
 async def submit(asked: Asked) -> Response:

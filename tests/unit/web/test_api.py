@@ -175,7 +175,7 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read_or_as_soon_as_it_
 
 @pytest.mark.parametrize("job", ["", "1.", ".1", "1.0.0", "-1", "true", "1 || true", "\u0661"])
 def test_a_job_is_named_by_its_id_alone(job: str) -> None:
-    with pytest.raises(UsageError, match="not the id of a job"):
+    with pytest.raises(UsageError, match="is not a job id"):
         constraint_of(job)
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from slotwise.model.job_id import JobId
+
 #: Core files over the size limit are kept, newest first, up to so many times the limit in all.
 _LARGE_CORES = 4
 _CORE = re.compile(r"core\.\w.*")
@@ -75,10 +77,11 @@ class JobDirectory(Struct, frozen=True):
 
 def job_directory(path: Path, within: Path) -> JobDirectory | None:
     """The job that ``within/CLUSTER/PROC`` (or ``PROC.new``, being written) belongs to; None for other names."""
-    cluster, proc = path.parent.name, path.name.partition(".")[0]
-    if not (re.fullmatch(r"[0-9]{1,9}", cluster) and re.fullmatch(r"[0-9]{1,9}", proc)):
+    cluster = path.parent.name
+    job = JobId.of_directory(cluster, path.name)
+    if job is None or job.proc is None:
         return None
-    return JobDirectory(path, int(cluster), int(proc), (within.name, cluster, path.name))
+    return JobDirectory(path, job.cluster, job.proc, (within.name, cluster, path.name))
 
 
 def judge_spool(

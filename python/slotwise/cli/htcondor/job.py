@@ -12,6 +12,7 @@ from slotwise.classad.values import number, whole
 from slotwise.cli.common.terminal import as_it_is
 from slotwise.cli.htcondor.verb import Call, Noun, Verb, plural, size, time_span
 from slotwise.errors import NotFoundError, SlotwiseError, UsageError
+from slotwise.model.job_id import JobId
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -70,10 +71,10 @@ def _job(options: Namespace, call: Call) -> ClassAd:
 
     :raises NotFoundError: there is no such job.
     """
-    cluster, dot, proc = options.job_id.partition(".")
-    if not cluster.isdigit() or (dot and not proc.isdigit()):
+    job = JobId.match(options.job_id)
+    if job is None:
         raise UsageError(f"{options.job_id} is not a job", hint="write its id: 12.0, or 12 for its first job")
-    constraint = f"ClusterId == {cluster} && ProcId == {proc or 0}"
+    constraint = job.first.constraint
     with call.schedd() as schedd:
         found = schedd.query(constraint, _ATTRIBUTES, limit=1)
         if not found and not options.skip_history:
@@ -277,12 +278,11 @@ def _file(attribute: str, what: str, command: str) -> Verb:
 def _resources(options: Namespace, call: Call) -> None:
     if (options.resource or "htcondor").casefold() != "htcondor":
         raise UsageError(f"there are no {options.resource} resources here", hint="leave --resource out")
-    if not options.job_id.partition(".")[0].isdigit():
+    job = JobId.match(options.job_id)
+    if job is None:
         raise UsageError(f"{options.job_id} is not a job", hint="write its id: 12, or 12.0")
-    cluster, _, proc = options.job_id.partition(".")
-    constraint = f"ClusterId == {cluster}" + (f" && ProcId == {proc}" if proc.isdigit() else "")
     with call.schedd() as schedd:
-        found = schedd.query(constraint, ["RemoteHost"])
+        found = schedd.query(job.constraint, ["RemoteHost"])
     if not found:
         raise NotFoundError(f"No jobs found for ID {options.job_id}.")
     host = next((ad.eval("RemoteHost") for ad in found if "RemoteHost" in ad), None)

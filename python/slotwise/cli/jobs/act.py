@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 
 import grpc
@@ -14,6 +13,7 @@ from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, Parsed, UnknownOptionError, parse
 from slotwise.client.totals import QueueTotals
 from slotwise.errors import UsageError
+from slotwise.model.job_id import JobId
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error
 
@@ -155,7 +155,7 @@ def selection(parsed: Parsed, name: str, words: list[str], inv: Invocation) -> s
     for word in words:
         if inv.called and word.startswith("-"):
             raise UnknownOptionError(word)
-        if re.fullmatch(r"\d+(\.\d+)?", word):
+        if JobId.match(word):
             chosen.ids.append(word)
         elif word[:1].isdigit() and not inv.called:
             raise UsageError(f"{word!r} is neither a job id nor a user")
@@ -223,7 +223,8 @@ def _one_by_one(chosen: schedd_pb2.JobSelection) -> list[schedd_pb2.JobSelection
 
 
 def _is_job(word: str) -> bool:
-    return re.fullmatch(r"\d+\.\d+", word) is not None
+    job = JobId.match(word)
+    return job is not None and job.proc is not None
 
 
 def _send(verb: Verb, parsed: Parsed, chosen: schedd_pb2.JobSelection, inv: Invocation) -> int:

@@ -16,6 +16,7 @@ from slotwise.errors import NotFoundError, UsageError
 from slotwise.matchmaking.analysis import analyze, counted
 from slotwise.matchmaking.rows import JsonObject
 from slotwise.matchmaking.snapshot import CycleInput
+from slotwise.model.job_id import JobId
 
 DESCRIPTION = """Says why a job does not run: each clause of its Requirements with the number of slots that pass, the
 clause to relax, the slots that refuse the job and by which of their clauses, and the limits of its submitter. Asks the
@@ -67,10 +68,7 @@ def main(args: list[str], inv: Invocation) -> int:
 
 
 def _proc(name: str) -> str:
-    cluster, dot, proc = name.partition(".")
-    if not cluster.isdecimal() or (dot and not proc.isdecimal()):
-        raise UsageError(f"{name} is not a job id", hint="cluster or cluster.proc, as in 12.0")
-    return f"{int(cluster)}.{int(proc or 0)}"
+    return str(JobId.parse(name).first)
 
 
 def _job_of_files(given: CycleInput, name: str) -> ClassAd:

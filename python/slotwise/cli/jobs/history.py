@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
@@ -22,6 +21,7 @@ from slotwise.cli.render.layout import Layout
 from slotwise.cli.render.output_format import Form
 from slotwise.cli.render.printas import Scene
 from slotwise.errors import AdSyntaxError, NotFoundError, UsageError
+from slotwise.model.job_id import JobId
 from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error
 
@@ -138,7 +138,7 @@ def _refused_by_htcondor(parsed: Parsed) -> str:
     for name in ("scanlimit", "completedsince"):
         if parsed.has(name) and not (parsed.value(name) or "").lstrip("-").isdigit():
             parsed.options = [one for one in parsed.options if one.name != name]
-    if (since := parsed.value("since")) is not None and not re.fullmatch(r"\d+(\.\d+)?", since):
+    if (since := parsed.value("since")) is not None and JobId.match(since) is None:
         try:
             ExprTree(since, old=True)
         except AdSyntaxError:
@@ -165,7 +165,7 @@ def _is_of_none(parsed: Parsed) -> str | None:
 def _query(parsed: Parsed, form: Form) -> schedd_pb2.HistoryQuery:
     query = schedd_pb2.HistoryQuery(forwards=parsed.has("forwards"))
     for word in parsed.words:
-        if re.fullmatch(r"\d+(\.\d+)?", word):
+        if JobId.match(word):
             query.jobs.ids.append(word)
         elif word[:1].isdigit():
             raise UsageError(f"{word!r} is neither a job id nor an owner")

@@ -27,6 +27,7 @@ from slotwise.cli.render.layout import Item, Layout
 from slotwise.daemon.history_file import parts_of, read_ads, whole_records
 from slotwise.daemon.library import Wanted, find
 from slotwise.errors import HostError, NotFoundError, UsageError
+from slotwise.model.job_id import JobId, last_of_history
 from slotwise.table import AdTable, unpack_ads
 from slotwise.wire.gen import schedd_pb2
 
@@ -254,7 +255,7 @@ def _indexed(source: Source, path: Path, query: schedd_pb2.HistoryQuery) -> Iter
         or any("@" in owner for owner in jobs.owners)
     ):
         return None
-    wanted = Wanted(tuple(map(_id, jobs.ids)), tuple(jobs.owners))
+    wanted = Wanted(tuple(map(JobId.parse, jobs.ids)), tuple(jobs.owners))
     if not (wanted.ids or wanted.owners):
         return None
     try:
@@ -274,11 +275,6 @@ def _at(places: list[int], stream: BinaryIO, held: ExitStack) -> Iterator[ClassA
         for place in places:
             for record in islice(whole_records(stream, place), 1):
                 yield from record.ads()
-
-
-def _id(name: str) -> tuple[int, int | None]:
-    cluster, dot, proc = name.partition(".")
-    return int(cluster), int(proc) if dot else None
 
 
 def _fetched(source: Source, query: schedd_pb2.HistoryQuery, inv: Invocation) -> Iterator[ClassAd]:
@@ -348,13 +344,8 @@ def _stop(query: schedd_pb2.HistoryQuery) -> ExprTree | None:
     """What ends the reading: a job id, an expression, or a time of completion."""
     clauses = []
     since = query.since.strip()
-    if re.fullmatch(r"\d+\.\d+", since):
-        cluster, _, proc = since.partition(".")
-        clauses.append(f"ClusterId == {cluster} && ProcId == {proc}")
-    elif since.isdigit():
-        clauses.append(f"CompletionDate < {since}" if int(since) > 100_000_000 else f"ClusterId == {since}")
-    elif since:
-        clauses.append(since)
+    if since:
+        clauses.append(last_of_history(since))
     if query.completed_since:
         clauses.append(f"CompletionDate <= {query.completed_since}")
     return ExprTree(" || ".join(f"({text})" for text in clauses)) if clauses else None

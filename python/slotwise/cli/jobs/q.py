@@ -23,6 +23,7 @@ from slotwise.cli.render.output_format import Form
 from slotwise.cli.render.printas import Scene
 from slotwise.client.totals import QueueTotals
 from slotwise.errors import AdSyntaxError, NotFoundError, UsageError
+from slotwise.model.job_id import JobId
 from slotwise.wire.gen import common_pb2, schedd_pb2
 from slotwise.wire.status import to_error
 
@@ -176,12 +177,10 @@ def selection(parsed: Parsed, inv: Invocation) -> schedd_pb2.JobQuery:
     """
     query = schedd_pb2.JobQuery(mine_only=queues.only_mine(parsed, inv))
     for word in parsed.words:
-        head, dot, tail = word.partition(".")
-        if head.isdigit() and (not dot or tail.isdigit()):
-            query.jobs.ids.append(word)
-        elif inv.called and head.isdigit() and not tail:
-            query.jobs.ids.append(head)
-        elif head[:1].isdigit() and not inv.called:
+        named = word.removesuffix(".") if inv.called else word
+        if JobId.match(named):
+            query.jobs.ids.append(named)
+        elif word[:1].isdigit() and not inv.called:
             raise UsageError(f"{word!r} is neither a job id nor an owner")
         else:
             query.jobs.owners.append(word)

@@ -22,6 +22,7 @@ from slotwise.cli.render import jobs as tables
 from slotwise.cli.render.output_format import as_lines
 from slotwise.client.totals import JobCounts, QueueTotals
 from slotwise.errors import NotFoundError, PeerUnavailableError, UsageError
+from slotwise.model.job_id import JobId
 from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error
 
@@ -239,10 +240,7 @@ class NoSuchFileError(UsageError):
 
 def where(query: schedd_pb2.JobQuery) -> str:
     """The query's selection as one constraint."""
-    ids = []
-    for name in query.jobs.ids:
-        cluster, dot, proc = name.partition(".")
-        ids.append(f"(ClusterId == {cluster} && ProcId == {proc})" if dot else f"ClusterId == {cluster}")
+    ids = [f"({JobId.parse(name).constraint})" for name in query.jobs.ids]
     from slotwise.classad import quote
 
     owners = [f"{'User' if '@' in name else 'Owner'} == {quote(name)}" for name in query.jobs.owners]

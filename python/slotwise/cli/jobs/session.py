@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.late import told_late
 from slotwise.cli.common.options import Option, Parsed
 from slotwise.errors import BusyError, SlotwiseError, UsageError
+from slotwise.model.job_id import NodeId
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error
 
@@ -31,10 +31,9 @@ def job_named(word: str) -> str:
 
     :raises UsageError: when it is not a job id.
     """
-    if not re.fullmatch(r"\d+(\.\d+){0,2}", word):
+    if NodeId.match(word) is None:
         raise UsageError(f"{word!r} is not a job id", hint="cluster.proc, cluster.proc.node, or cluster for its first")
-    parts = word.split(".")
-    return word if len(parts) > 1 else f"{word}.0"
+    return word if "." in word else f"{word}.0"
 
 
 class Visit:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 import grpc
 
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, parse
 from slotwise.client.spool import Arrivals, arrive
 from slotwise.errors import DeniedError, NotFoundError, UsageError
+from slotwise.model.job_id import JobId
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc, schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error
@@ -39,7 +38,7 @@ def main(args: list[str], inv: Invocation) -> int:
         return 0
     chosen = schedd_pb2.JobSelection(all=parsed.has("all"))
     for word in parsed.words:
-        if re.fullmatch(r"\d+(\.\d+)?", word):
+        if JobId.match(word):
             chosen.ids.append(word)
         elif word[:1].isdigit():
             raise UsageError(f"{word!r} is neither a job id nor a user")

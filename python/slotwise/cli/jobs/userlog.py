@@ -19,6 +19,7 @@ from slotwise.cli.jobs.logged_events import entries
 from slotwise.errors import UsageError
 from slotwise.model import job_event_reader
 from slotwise.model.job_event_reader import Entry
+from slotwise.model.job_id import JobId
 
 USAGE = """usage: slotwise userlog [options] LOG ...
   What the runs of jobs have cost, by run, by host and by job. Good time is what a run has not lost by its end.
@@ -214,22 +215,20 @@ def _row(run: Run) -> dict[str, str | int | bool]:
 def _chosen(parsed: Parsed, runs: Iterable[Run]) -> Iterable[Run]:
     """The runs that the options name; the last of -all, -evict and -j counts."""
     evicted_only = False
-    cluster = proc = ""
+    job: JobId | None = None
     for given in parsed.options:
         if given.name == "all":
-            evicted_only, cluster, proc = False, "", ""
+            evicted_only, job = False, None
         elif given.name == "evict":
             evicted_only = True
         elif given.name == "j":
-            cluster, _, proc = given.values[0].partition(".")
-            if not re.fullmatch(r"\d{1,10}(\.\d{0,10})?", given.values[0]):
+            job = JobId.match(given.values[0].removesuffix("."))
+            if job is None:
                 raise UsageError(f"{given.values[0]!r} is not a job id", hint="-j CLUSTER or -j CLUSTER.PROC")
     for run in runs:
-        if cluster and run.job[0] != int(cluster):
-            continue
-        if (proc and run.job[1] != int(proc)) or (evicted_only and not run.evicted):
-            continue
-        yield run
+        named = job is None or run.job == (job.cluster, run.job[1] if job.proc is None else job.proc)
+        if named and not (evicted_only and not run.evicted):
+            yield run
 
 
 def _show(parsed: Parsed, runs: list[Run], inv: Invocation) -> None:

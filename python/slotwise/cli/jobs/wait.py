@@ -14,6 +14,7 @@ from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import Option, UnknownOptionError, parse
 from slotwise.cli.host.condor_names import version
 from slotwise.errors import UsageError
+from slotwise.model.job_id import NodeId
 
 _OPTIONS = [
     Option("help", 1),
@@ -108,18 +109,17 @@ def main(args: list[str], inv: Invocation) -> int:
         raise UnknownOptionError("-json" if parsed.has("json") else "-check")
     progress = Progress(as_htcondor=bool(inv.called))
     if len(parsed.words) > 1:
-        numbers = parsed.words[1].split(".")
+        named = NodeId.match(parsed.words[1])
         if inv.called and len(parsed.words) > 2:
             inv.err(f"Extra argument: {parsed.words[2]}")
             htcondor_words.usage(inv)
             return 1
-        if not all(text.isdigit() for text in numbers) or len(numbers) > 3:
+        if named is None:
             if inv.called:
                 inv.err(f"Couldn't understand job number: {parsed.words[1]}")
                 return 1
             raise UsageError(f"{parsed.words[1]!r} is not a job id")
-        progress.cluster = int(numbers[0])
-        progress.proc = int(numbers[1]) if len(numbers) > 1 else None
+        progress.cluster, progress.proc = named.job
     if inv.called and parsed.has("num") and not (parsed.value("num") or "").strip("0").isdigit():
         inv.err("-num must be greater than zero")
         htcondor_words.usage(inv)

@@ -20,11 +20,12 @@ from slotwise.daemon.questions import Questions
 from slotwise.errors import BusyError, DeniedError, HostError, NotFoundError, UsageError
 from slotwise.execution import child_programs, dagman
 from slotwise.execution.keeper_spec import Identity
+from slotwise.model.job_id import JobId
 from slotwise.model.ownership import LocalDomains, same_user
 from slotwise.schedd.history.query import History, HistoryQuery
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.queue import Queue
-from slotwise.schedd.jobs.selection import JobSelection, parse_id
+from slotwise.schedd.jobs.selection import JobSelection
 from slotwise.schedd.local.identity import identity_of
 from slotwise.table import unpack_ads
 from slotwise.wire.token import Identity as Caller
@@ -110,7 +111,7 @@ class DagViews:
             task.exception()  # whoever asked has it; nobody may have waited
 
     async def _dag(self, job_id: str) -> _Dag:
-        cluster, proc = parse_id(job_id)
+        cluster, proc = JobId.parse(job_id)
         found = self._queue.clusters.get(cluster)
         job = found.jobs.get(proc or 0) if found is not None else None
         if job is not None and self._ads.has(job):

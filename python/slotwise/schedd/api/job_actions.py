@@ -11,6 +11,7 @@ from slotwise.clock import Clock
 from slotwise.daemon.questions import Questions
 from slotwise.errors import UsageError
 from slotwise.model import job_events
+from slotwise.model.job_id import JobId
 from slotwise.model.ownership import same_user
 from slotwise.model.reason_codes import Hold, Vacate
 from slotwise.schedd.api.background_actions import BackgroundActions, status_to_be
@@ -25,7 +26,7 @@ from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.jobs.protected_attrs import AttributeLocks
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.round_attrs import with_rounded
-from slotwise.schedd.jobs.selection import JobSelection, constraint_of, parse_id, single_jobs
+from slotwise.schedd.jobs.selection import JobSelection, constraint_of, single_jobs
 from slotwise.schedd.jobs.values import Changes, literal
 from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.store import Batch
@@ -298,7 +299,7 @@ class Actions:
     async def _selected(self, selection: JobSelection, outcome: ActionOutcome) -> _Selected:
         """The selected jobs, each with the id by which it was named, or ""."""
         if selection.ids and not selection.constraint and not selection.owners:
-            clusters = [self._queue.clusters.get(parse_id(name)[0]) for name in selection.ids if "." not in name]
+            clusters = [self._queue.clusters.get(JobId.parse(name)[0]) for name in selection.ids if "." not in name]
             count = sum(len(cluster.jobs) for cluster in clusters if cluster is not None) + len(selection.ids)
             return _Selected(count, self._named(selection.ids, outcome))
         if not (selection.all or selection.ids or selection.owners or selection.constraint):
@@ -314,7 +315,7 @@ class Actions:
 
     def _named(self, ids: Iterable[str], outcome: ActionOutcome) -> Iterable[tuple[Job, str]]:
         for name in ids:
-            jobs = self._queue.named(*parse_id(name))
+            jobs = self._queue.named(*JobId.parse(name))
             if not jobs:
                 outcome.count(ActionResult.NOT_FOUND)
                 outcome.named[name] = ActionResult.NOT_FOUND

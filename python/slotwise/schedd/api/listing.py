@@ -20,6 +20,7 @@ from slotwise.daemon.pages import Part
 from slotwise.daemon.questions import Questions
 from slotwise.errors import UsageError
 from slotwise.model.durations import days_and_time
+from slotwise.model.job_id import JobId
 from slotwise.model.ownership import owner_of, same_user
 from slotwise.schedd.api.requests import JobQuery
 from slotwise.schedd.jobs.ads import JobAds
@@ -223,8 +224,7 @@ class Listing:
 
     def factories(self, caller: Identity, query: JobQuery) -> list[Row]:
         """One ad for each selected cluster whose jobs are made as there is room for them."""
-        heads = [name.partition(".")[0] for name in query.jobs.ids]
-        ids = {int(head) for head in heads if head.isdecimal() and head.isascii()}
+        ids = _clusters_of(query)
         owners = query.jobs.owners or ((caller.user,) if query.mine_only else ())
         return [
             _factory_row(cluster, cluster.factory)
@@ -237,8 +237,7 @@ class Listing:
     async def cluster_ads(self, caller: Identity, query: JobQuery) -> list[ClassAd]:
         """The ad of each selected cluster that has jobs in the queue: what its first job there was submitted with, and
         numbers of its jobs. Like HTCondor's it has no ProcId, and JobStatus 1."""
-        heads = [name.partition(".")[0] for name in query.jobs.ids]
-        ids = {int(head) for head in heads if head.isdecimal() and head.isascii()}
+        ids = _clusters_of(query)
         owners = query.jobs.owners or ((caller.user,) if query.mine_only else ())
         ads: dict[str, ClassAd] = {}
         for place, number in enumerate(sorted(self._queue.clusters)):
@@ -262,7 +261,7 @@ class Listing:
 
     async def job_set_ads(self, caller: Identity, query: JobQuery) -> list[ClassAd]:
         """The ad of each selected job set."""
-        ids = {int(head) for head in (name.partition(".")[0] for name in query.jobs.ids) if head.isdecimal()}
+        ids = _clusters_of(query)
         owners = query.jobs.owners or ((caller.user,) if query.mine_only else ())
         now = int(self._clock.now())
         ads = {
@@ -487,6 +486,11 @@ def _cluster_counts(cluster: Cluster) -> dict[str, Value]:
         row["JobMaterializePaused"] = DONE if factory.over and not factory.paused else factory.paused
         row["TotalSubmitProcs"] = factory.total
     return row
+
+
+def _clusters_of(query: JobQuery) -> set[int]:
+    """The clusters that a query names, or those of the jobs that it names."""
+    return {job.cluster for name in query.jobs.ids if (job := JobId.match(name)) is not None}
 
 
 def _factory_row(cluster: Cluster, factory: Factory) -> Row:

@@ -8,6 +8,7 @@ from slotwise.classad import ClassAd
 from slotwise.classad.values import number
 from slotwise.clock import Clock
 from slotwise.errors import DeniedError, NotFoundError, UsageError
+from slotwise.model.job_id import JobId
 from slotwise.model.ownership import same_user
 from slotwise.model.reason_codes import Vacate
 from slotwise.schedd.api.job_actions import VACATED
@@ -18,7 +19,6 @@ from slotwise.schedd.jobs.codes import Status, Universe
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.queue import Queue
-from slotwise.schedd.jobs.selection import parse_id
 from slotwise.schedd.lifecycle.claim_states import Running
 from slotwise.schedd.storage.committer import Committer
 from slotwise.wire.token import Identity
@@ -72,7 +72,7 @@ class NowRequests:
         await self._committer.durable(self._committer.commit(decision))
 
     def _allowed(self, caller: Identity, job_id: str, what: str, superuser: bool) -> Job:
-        number_, proc = parse_id(job_id)
+        number_, proc = JobId.parse(job_id)
         cluster = self._queue.clusters.get(number_)
         job = cluster.jobs.get(proc) if cluster is not None and proc is not None else None
         if job is None:

@@ -16,9 +16,10 @@ from slotwise.daemon.history_file import parts_of, read_ads
 from slotwise.daemon.pages import Part
 from slotwise.daemon.questions import Questions
 from slotwise.errors import AdSyntaxError, HostError, NotFoundError, UsageError
+from slotwise.model.job_id import JobId, last_of_history
 from slotwise.schedd.history.bounds import Bounds, bounds_of
 from slotwise.schedd.history.past_ads import COLUMNS, PastAds, PastJob
-from slotwise.schedd.jobs.selection import JobSelection, constraint_of, parse_id
+from slotwise.schedd.jobs.selection import JobSelection, constraint_of
 from slotwise.schedd.storage.store import Batch, Store
 from slotwise.table import AdTable, Form
 
@@ -211,7 +212,7 @@ def _where(query: HistoryQuery, bounds: Bounds, connection: sqlite3.Connection) 
     if query.page_after is not None:
         clauses.append("seq < ?")
         values.append(query.page_after)
-    ids = [parse_id(name) for name in query.jobs.ids]
+    ids = [JobId.parse(name) for name in query.jobs.ids]
     if ids:
         clauses.append(f"({' OR '.join('cluster=?' if proc is None else '(cluster=? AND proc=?)' for _, proc in ids)})")
         values += [number for found in ids for number in found if number is not None]
@@ -245,17 +246,7 @@ async def _cut(questions: Questions, table: AdTable, query: HistoryQuery) -> boo
     since = query.since
     if not since:
         return False
-    head, dot, tail = since.partition(".")
-    if head.isdigit() and (not dot or tail.isdigit()):
-        if not dot and int(head) > 100_000_000:
-            stop = f"CompletionDate > 0 && CompletionDate < {head}"  # 0: it was removed
-        elif dot:
-            stop = f"ClusterId == {head} && ProcId == {tail}"
-        else:
-            stop = f"ClusterId == {head}"
-    else:
-        stop = since
-    stops = set(await questions.keys(table, stop))
+    stops = set(await questions.keys(table, last_of_history(since)))
     has_stopped = False
     for key in list(table.keys()):  # in the order of insertion
         has_stopped = has_stopped or key in stops

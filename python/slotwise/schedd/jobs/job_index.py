@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from slotwise.errors import InvariantError
 from slotwise.model import job_events
 from slotwise.model.job_events import DateForm, Frame
+from slotwise.model.job_id import JobId
 from slotwise.model.windows import Window
 from slotwise.schedd.jobs import dags
 from slotwise.schedd.jobs.codes import MOVES, Status, Universe
@@ -71,10 +72,8 @@ class JobIndex:
 
     def by_key(self, key: str) -> Job | None:
         """The job named ``cluster.proc``, or None."""
-        head, _, tail = key.partition(".")
-        if head.isdigit() and tail.isdigit():
-            return self.job(int(head), int(tail))
-        return None
+        job = JobId.match(key)
+        return self.job(job.cluster, job.proc) if job is not None and job.proc is not None else None
 
     def has(self, job: Job) -> bool:
         """Whether the job is still in the queue."""

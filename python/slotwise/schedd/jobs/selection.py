@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from slotwise.errors import UsageError
+from slotwise.model.job_id import JobId
 from slotwise.schedd.jobs.values import quoted
 
 #: Jobs and owners that one call names: each is looked at on the daemon's event loop.
@@ -36,23 +37,12 @@ def require_few(*names: Sequence[str]) -> None:
         )
 
 
-def parse_id(text: str) -> tuple[int, int | None]:
-    """``12`` or ``12.3`` as (cluster, proc or None).
-
-    :raises UsageError: for anything else.
-    """
-    head, dot, tail = text.partition(".")
-    if head.isdigit() and (not dot or tail.isdigit()):
-        return int(head), int(tail) if dot else None
-    raise UsageError(f"{text!r} is not a job id", hint="give CLUSTER or CLUSTER.PROC")
-
-
 def single_jobs(ids: Sequence[str]) -> list[str] | None:
     """The keys of the jobs that ids name, each once and in order; None if they name none, or whole clusters.
 
     :raises UsageError: for what is not an id.
     """
-    named = {parse_id(text) for text in ids}
+    named = {JobId.parse(text) for text in ids}
     single = sorted((cluster, proc) for cluster, proc in named if proc is not None)
     if not single or len(single) < len(named):
         return None
@@ -72,9 +62,9 @@ def constraint_of(ids: Sequence[str], owners: Sequence[str], constraint: str) ->
 
 
 def _among(ids: Sequence[str]) -> str:
-    named = dict.fromkeys(parse_id(text) for text in ids)
+    named = dict.fromkeys(JobId.parse(text) for text in ids)
     whole = [cluster for cluster, proc in named if proc is None]
-    texts = [f"(ClusterId == {cluster} && ProcId == {proc})" for cluster, proc in named if proc is not None]
+    texts = [f"({job.constraint})" for job in named if job.proc is not None]
     if len(whole) > _CLUSTERS_APART:
         # Each is a question to all jobs; this is one to each cluster.
         return " || ".join([f"member(ClusterId, {{{', '.join(map(str, whole))}}})", *texts])

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from slotwise.errors import InvariantError
 from slotwise.ids import masked_claim_id
+from slotwise.model.job_id import JobId
 from slotwise.model.replayed_step import ReplayedStep, Transition
 from slotwise.model.stored_form import Json, Reference, StoredForm, structs_of
 from slotwise.model.transition_table import TransitionTable, name
@@ -137,8 +138,8 @@ def _key_of(job: object) -> str:
 @lru_cache(maxsize=4096)  # one job is the same one in all parts of a step
 def _stand_in(key: str) -> Job:
     """A job that stands for the one with this id; the life cycles hand jobs on and do not look into them."""
-    cluster, _, proc = key.partition(".")
-    return Job(Cluster(int(cluster), "", "", "", 0, {}), int(proc), Status.IDLE)
+    cluster, proc = JobId.parse(key).first
+    return Job(Cluster(cluster, "", "", "", 0, {}), proc or 0, Status.IDLE)
 
 
 _JOBS = Reference(Job, _key_of, _stand_in)

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from msgspec import Struct, field
 
 from slotwise.errors import BusyError, DeniedError, NotFoundError, SlotwiseError, UsageError
+from slotwise.model.job_id import NodeId
 from slotwise.schedd.claims.records import ClaimTable, Run
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.job_index import JobIndex
@@ -59,9 +60,8 @@ class InteractiveSessions:
         :raises BusyError: when it does not execute yet.
         :raises SlotwiseError: when it will not without something else.
         """
-        cluster, _, rest = key.partition(".")
-        proc, _, number = rest.partition(".")
-        key = f"{cluster}.{proc}"
+        named = NodeId.match(key)
+        key, number = (str(named.job), named.node) if named is not None else (key, None)
         job = self._jobs.by_key(key)
         if job is None:
             raise NotFoundError(f"there is no job {key} in the queue")
@@ -69,7 +69,7 @@ class InteractiveSessions:
             raise DeniedError(f"job {key} is {job.cluster.user}'s")
         runs = [run for run in self._claim_table.runs.values() if run.job is job and not run.over]
         if runs and runs[0].node is not None:
-            runs = _of_node(runs[0].node, number or ("0" if any_node else ""), runs)
+            runs = _of_node(runs[0].node, 0 if number is None and any_node else number, runs)
         for run in runs:
             if run.stream is not None and run.executing_at:
                 return run
@@ -141,16 +141,16 @@ class InteractiveSessions:
         self._open.pop(number).answers.put_nowait(schedd_pb2.JobVisit(end=ended))
 
 
-def _of_node(one: Node, number: str, runs: list[Run]) -> list[Run]:
+def _of_node(one: Node, number: int | None, runs: list[Run]) -> list[Run]:
     """The run of a node of the proc that ``one`` belongs to; empty when that has ended.
 
     :raises UsageError: when the proc has several nodes and this is the number of none, in HTCondor's words.
     """
     nodes = [node for node in one.gang.nodes if node.job is one.job]
-    if not number and len(nodes) == 1:
-        number = "0"
-    if not number.isdigit() or int(number) >= len(nodes):
+    if number is None and len(nodes) == 1:
+        number = 0
+    if number is None or number >= len(nodes):
         job = one.job.key
         last = len(nodes) - 1
         raise UsageError(f"This is a parallel job.  Please specify job {job}.X where X is an integer from 0 to {last}.")
-    return [run for run in runs if run.node is nodes[int(number)]]
+    return [run for run in runs if run.node is nodes[number]]

@@ -20,6 +20,7 @@ from slotwise.clock import Clock
 from slotwise.daemon.questions import Questions
 from slotwise.errors import DeniedError, HostError, NotFoundError, UsageError
 from slotwise.model import job_events
+from slotwise.model.job_id import JobId
 from slotwise.model.ownership import same_user
 from slotwise.model.reason_codes import Hold
 from slotwise.observe.log import listed
@@ -29,7 +30,7 @@ from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.from_ad import log_of
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.queue import Queue
-from slotwise.schedd.jobs.selection import JobSelection, constraint_of, parse_id
+from slotwise.schedd.jobs.selection import JobSelection, constraint_of
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.transfer.results import present_files
@@ -111,7 +112,7 @@ class Spooling:
         """
         found = []
         for name in names:
-            jobs = self._queue.named(*parse_id(name))
+            jobs = self._queue.named(*JobId.parse(name))
             if not jobs:
                 raise NotFoundError(f"there is no job {name} in the queue")
             for job in jobs:
@@ -233,7 +234,7 @@ class Spooling:
             for somebody else's.
         :raises HostError: when the files cannot be read, as when others replace them now.
         """
-        if parse_id(job_id)[1] is None:
+        if JobId.parse(job_id)[1] is None:
             raise UsageError(f"{job_id} is a cluster", hint="name one job, as CLUSTER.PROC")
         (job,) = self._named([job_id], caller, superuser)
         audit.note("files of evicted runs of %s", job.key)
@@ -305,8 +306,8 @@ class Spooling:
             await asyncio.sleep(_SWEEP_S)
 
     def _knows(self, cluster: str, proc: str) -> bool:
-        proc = proc.partition(".")[0]  # "0.new" is a directory that is being written
-        return cluster.isdigit() and proc.isdigit() and self._queue.job(int(cluster), int(proc)) is not None
+        job = JobId.of_directory(cluster, proc)
+        return job is not None and job.proc is not None and self._queue.job(job.cluster, job.proc) is not None
 
 
 def _entries(directory: Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:

@@ -20,6 +20,7 @@ from slotwise.execution.exit_status import STARTER_ERROR, End, How
 from slotwise.execution.keeper_spec import KeeperResult
 from slotwise.model import job_events
 from slotwise.model.job_events import DateForm, Frame, Usage, stamp
+from slotwise.model.job_id import JobId
 from slotwise.starter.hooks.run_programs import ChildPrograms
 from slotwise.starter.job.assignment import Assignment
 from slotwise.starter.job.failures import LaunchRefusedError
@@ -106,8 +107,8 @@ class UserLog:
             pass
 
     def _frame(self, at: float) -> Frame:
-        cluster, _, proc = self._run.assignment.job_id.partition(".")
-        return Frame(int(cluster), int(proc), stamp(at, self._date_form))
+        cluster, proc = JobId.parse(self._run.assignment.job_id).first
+        return Frame(cluster, proc or 0, stamp(at, self._date_form))
 
     def _add(self, entry: str) -> None:
         self._run.begin(self._write(entry))

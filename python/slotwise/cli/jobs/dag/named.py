@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from slotwise.dag import locate, replay
 from slotwise.dag.locate import ATTRIBUTES, Place
 from slotwise.errors import NotFoundError, SlotwiseError
+from slotwise.model.job_id import JobId
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -27,12 +28,12 @@ def place(word: str, inv: Invocation) -> Place:
 
     :raises NotFoundError: there is no such DAG.
     """
-    cluster, dot, proc = word.partition(".")
-    if cluster.isdecimal() and (not dot or proc == "0") and not inv.path(word).exists():
-        ad = _ad(int(cluster), inv)
+    job = JobId.match(word)
+    if job is not None and job.first.proc == 0 and not inv.path(word).exists():
+        ad = _ad(job.cluster, inv)
         if ad is None:
             raise NotFoundError(
-                f"there is no job {cluster} in the queue or in the history", hint="or name the DAG file"
+                f"there is no job {job.cluster} in the queue or in the history", hint="or name the DAG file"
             )
         return locate.of_job(ad)
     found = locate.of_file(inv.path(word), word, inv.cwd, [])

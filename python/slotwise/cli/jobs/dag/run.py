@@ -21,6 +21,7 @@ from slotwise.dag.runner import RESTART, Runner
 from slotwise.dag.watch import Watch
 from slotwise.errors import BusyError, HostError, PeerUnavailableError, SlotwiseError, UsageError
 from slotwise.execution.dagman import PROGRAM
+from slotwise.model.job_id import JobId
 from slotwise.release import CONDOR_VERSION, HTCONDOR, condor_platform
 
 if TYPE_CHECKING:
@@ -59,10 +60,10 @@ def _own_cluster(inv: Invocation) -> int:
 
     :raises UsageError: it is none.
     """
-    cluster = inv.env.get("CONDOR_ID", "").partition(".")[0]
-    if not cluster.isdigit():
+    job = JobId.match(inv.env.get("CONDOR_ID", ""))
+    if job is None:
         raise UsageError("this is the program of a DAG's job", hint="submit DAGs with `slotwise dag submit FILE`")
-    return int(cluster)
+    return job.cluster
 
 
 def _run(options: RunOptions, cluster: int, log: DebugLog, watch: Watch, inv: Invocation) -> int:
