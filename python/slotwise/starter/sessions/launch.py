@@ -21,6 +21,7 @@ from pathlib import Path
 
 #: The keeper's instructions, in the control directory of a run (see `keeper_spec`).
 SPEC = "spec"
+_CAP_SYS_ADMIN = 21
 _NAMESPACES = ("ipc", "pid", "mnt")  # the last takes the paths of the others away
 
 
@@ -56,9 +57,13 @@ def main(spec_path: str, pid: str, terminal: str, kind: str, shells: str, own: s
         with open(f"{group}/cgroup.procs", "w") as file:
             file.write("0")
     theirs = _environment(pid) if own == "1" else {}
+    bare_root = os.getuid() == 0 and not _may_join()
+    if bare_root:  # which may join no more than the job's user may, as that user
+        _become(spec)
     user_namespace = _enter(pid)
     _limit(spec)
-    _become(spec)
+    if not bare_root:
+        _become(spec)
     if user_namespace is not None:
         _join("user", user_namespace)
     env = theirs or dict(text.partition("=")[::2] for text in spec.all("env"))
@@ -103,6 +108,13 @@ def _enter(pid: str) -> int | None:
             _, status = os.waitpid(child, 0)
             os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
     return opened.get("user") if by_root else None
+
+
+def _may_join() -> bool:
+    """Whether this process may join any namespace: whether it has CAP_SYS_ADMIN."""
+    status = Path("/proc/self/status").read_text()
+    effective = next(line for line in status.splitlines() if line.startswith("CapEff:"))
+    return bool(int(effective.split()[1], 16) >> _CAP_SYS_ADMIN & 1)
 
 
 def _join(name: str, fd: int) -> None:
