@@ -344,7 +344,7 @@ def test_output_that_is_not_transferred_leaves_the_file_as_it_is(pool: Pool, tmp
     (tmp_path / "keep.txt").write_text("OLD\n")
     (tmp_path / "j.sub").write_text(
         "executable = /bin/sh\narguments = \"-c 'echo NEW; echo err >&2; echo x > made'\"\nlog = l\n"
-        "output = keep.txt\ntransfer_output = false\nerror = e\nqueue\n"
+        "output = keep.txt\ntransfer_output = false\nerror = e\nshould_transfer_files = yes\nqueue\n"
     )
     said = pool.run("submit", "j.sub", cwd=tmp_path)
     assert "WARNING" not in said.stderr

@@ -108,6 +108,7 @@ $ condor_history -limit 1 -af ClusterId ExitCode
 1 0
 $ condor_status -af Name
 slot1@...
+...
 ```
 
 What your configuration asks for that is not there is said with file and line, before anything starts:

@@ -48,11 +48,15 @@ class Starter:
         self._tasks = background
 
     async def reconfig(self, config: Config) -> list[str]:
-        """Take over new knobs. They hold for jobs that start from now on; cgroups and volumes are probed again."""
+        """Take over new knobs. They hold for jobs that start from now on; cgroups and volumes are probed again.
+
+        What this host cannot enforce is in the log; the warnings name what is new of it.
+        """
         settings = read_settings(config, self._context.home, self._context.env)
         warnings = []
         if settings.execute != self._host.machine.settings.execute:
             warnings.append("EXECUTE changes only with a restart of the starter")
+        known = self._host.machine.enforcement.gaps
         enforcement, volumes = probe_host(settings)
         require_encryption(settings, volumes)
         self._host.machine.apply_settings(settings, enforcement)
@@ -62,7 +66,7 @@ class Starter:
         await look_for_java(self._host.machine)
         if volumes.kind != self._host.disks.volumes.kind:
             warnings.append("scratch volumes change only with a restart of the starter")
-        return warnings + list(enforcement.gaps)
+        return warnings + [gap for gap in enforcement.gaps if gap not in known]
 
     async def stop(self, mode: str) -> None:
         """End the service. Jobs go on under their keepers while a startd is there to take the service up again;
