@@ -80,6 +80,8 @@ class DaemonSupervisor:
     restarts: int = 0
     failures: int = 0
     last_exit: str = ""
+    #: What it said in its log before that exit: the next start writes more there.
+    last_words: str = ""
     #: How often it has exited by itself or could not be started.
     ends: int = 0
     adopted: bool = False
@@ -137,7 +139,7 @@ class DaemonSupervisor:
             if first_end.done():
                 raise PeerUnavailableError(
                     f"{self.name} ended at its start: {self.last_exit or 'unknown how'}",
-                    hint=last_words(self.home, self.name),
+                    hint=self.last_words or "see its log",
                 )
             doing = f" and does not go on with this: {work[0]}" if work[0] else ""
             raise PeerUnavailableError(
@@ -162,7 +164,7 @@ class DaemonSupervisor:
                 pid = await self._start_or_adopt()
             except SlotwiseError as error:
                 _log.error("could not start %s: %s", self.name, error)
-                self.last_exit = str(error)
+                self.last_exit, self.last_words = str(error), ""
                 self.ends += 1
                 self.failures += 1
                 await self._back_off()
@@ -240,6 +242,7 @@ class DaemonSupervisor:
         self.pid = 0
         status = None if self.adopted else await self.starts.exit_of(pid)
         self.last_exit = "how is not known" if status is None else process.describe_exit(status)
+        self.last_words = last_words(self.home, self.name)
         hung, self._hung = self._hung, False
         if hung:
             self.last_exit = f"killed because it no longer answered ({self.last_exit})"
@@ -341,14 +344,14 @@ class DaemonSupervisor:
 
 
 def last_words(home: PoolHome, name: str) -> str:
-    """Why a daemon says in its log that it cannot run; a word where it does not say."""
+    """Why a daemon says at the end of its log that it cannot run; empty where it does not say."""
     path = log_file(home, name)
     said = ""
     with contextlib.suppress(OSError), open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_BYTES))
         text = file.read().decode(errors="replace").rpartition("STARTING UP")[2]
         said = text.partition(f"{name} cannot run: ")[2].partition("\n")[0].strip()
-    return said or "see its log"
+    return said
 
 
 async def ping(target: str, timeout_s: float = 2.0) -> bool:
