@@ -67,6 +67,7 @@ def ours(request: pytest.FixtureRequest) -> Iterator[Ours]:
     need(launcher)
     with tempfile.TemporaryDirectory(prefix="sw-", ignore_cleanup_errors=True) as directory:
         pool = Pool(Path(directory) / "p", command_cases.CONFIG)
+        pool.env.pop("_CONDOR_SUBMIT_DEFAULT_SHOULD_TRANSFER_FILES", None)
         try:
             pool.up()
             names = pool.run("condor-names", "--in", str(Path(directory) / "names")).stdout.strip()

@@ -60,6 +60,10 @@ class Pool:
         if "benchmark" not in config.lower():
             # They take two seconds of a core, which each pool would take from the tests beside it.
             self.env["_CONDOR_RUNBENCHMARKS"] = "False"
+        if os.geteuid():
+            # Jobs of a pool of root's have accounts and directories of their own; an ordinary user's would run where
+            # they were submitted.
+            self.env["_CONDOR_SUBMIT_DEFAULT_SHOULD_TRANSFER_FILES"] = "YES"
         self.env["_CONDOR_SLOTWISE_START_TIMEOUT"] = f"{LIMIT_S:g}"
 
     def run(
