@@ -412,6 +412,20 @@ def transfer(frame: Frame, stage: str, host: str = "", queued_s: int = -1) -> st
     return text + END
 
 
+COMMON_STAGES = {
+    "TransferQueued": "Entered queue to transfer common files",
+    "TransferStarted": "Started transferring common files",
+    "TransferFinished": "Finished transferring common files",
+    "WaitStarted": "Started waiting for previous job to transfer common files",
+    "WaitFinished": "Finished waiting for previous job to transfer common files",
+}
+
+
+def common_files(frame: Frame, stage: str) -> str:
+    """Event 47, one of :data:`COMMON_STAGES`."""
+    return f"{frame.head(47)}Common files event: {stage}\n\t{COMMON_STAGES[stage]}\n{END}"
+
+
 def split_entries(text: str) -> Iterable[str]:
     """The whole entries of a piece of log."""
     start = 0

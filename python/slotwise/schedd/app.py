@@ -504,6 +504,8 @@ class AccessPoint:
         self.negotiator.enabled = settings.on_demand
         self.transfers.flushes = settings.output_flushes
         self.transfers.extra_checkpoints = settings.extra_checkpoints
+        self.transfers.shares_common = settings.shares_common
+        self.transfers.keep_common_s = settings.keep_common_s
         self.checkpoint_cleanup.settings = settings.cleanup
         self.transfers.limits_mib = settings.transfer_limits_mib
         self.transfers.follow(settings.disk_throttle)

@@ -69,6 +69,8 @@ class Settings(Struct, frozen=True):
     #: How unwanted checkpoints at a checkpoint_destination are deleted, and how many are kept besides the last.
     cleanup: CleanupSettings = field(default_factory=CleanupSettings)
     extra_checkpoints: int = 1
+    shares_common: bool = True
+    keep_common_s: int = 300
     on_demand: bool = True
     schedd_interval_s: float = 300.0
     alive_interval_s: int = 300
@@ -218,6 +220,8 @@ def read_settings(config: Config, host: str, execute: Path) -> Settings:
         hooks=read_rules(config),
         cleanup=CleanupSettings.of(config),
         extra_checkpoints=int(number("DEFAULT_NUM_EXTRA_CHECKPOINTS")),
+        shares_common=not boolean("FORBID_COMMON_FILE_TRANSFER"),
+        keep_common_s=int(number("KEEP_DATA_CLAIM_IDLE")),
         on_demand=boolean("SLOTWISE_NEGOTIATE_ON_DEMAND"),
         schedd_interval_s=number("SCHEDD_INTERVAL"),
         alive_interval_s=int(number("ALIVE_INTERVAL")),

@@ -10,6 +10,9 @@ from slotwise.starter.messages import (
     BytesTaken,
     Checkpoint,
     CheckpointKept,
+    CommonInputsAnswer,
+    CommonOffered,
+    CommonSent,
     Credentials,
     Ended,
     FilePiece,
@@ -89,6 +92,8 @@ def shadow_report(run_id: str, report: ToShadow) -> schedd_pb2.StarterMessage:
             message.visit.CopyFrom(_visit(report))
         case Update(pack):
             message.update.CopyFrom(common_pb2.AdBatch(pack=pack))
+        case CommonInputsAnswer(what):
+            message.common.CopyFrom(schedd_pb2.CommonInputsAnswer(what=schedd_pb2.CommonInputsAnswer.What.Name(what.value)))
         case NeedInputs():
             message.need_input.CopyFrom(schedd_pb2.FileNeed(window=0))
         case Started(pid, scratch_dir, at, slot_properties):
@@ -113,6 +118,7 @@ def shadow_report(run_id: str, report: ToShadow) -> schedd_pb2.StarterMessage:
                     slot_name=report.slot_name,
                     resume=report.resume,
                     asks_for_inputs=report.asks_for_inputs,
+                    keeps_common_inputs=report.keeps_common_inputs,
                 )
             )
         case Ended():
@@ -196,6 +202,11 @@ def shadow_message(message: schedd_pb2.ShadowMessage) -> FromShadow | None:
         case "inputs_complete":
             complete = message.inputs_complete
             return InputsComplete(complete.error, complete.hold_code, complete.hold_subcode)
+        case "common_offered":
+            offer = message.common_offered
+            return CommonOffered(offer.digest, offer.bytes, offer.keep_s)
+        case "common_sent":
+            return CommonSent(message.common_sent.whole)
         case "checkpoint_kept":
             stored = message.checkpoint_kept
             return CheckpointKept(stored.error, stored.hold_code, stored.hold_subcode)

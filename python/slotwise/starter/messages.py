@@ -107,6 +107,22 @@ class Hello(Struct, frozen=True):
     slot_name: str
     resume: bool = False
     asks_for_inputs: bool = False
+    keeps_common_inputs: bool = False
+
+
+class CommonAnswer(Enum):
+    """What becomes of an offer of common inputs; see ``CommonInputsAnswer`` of the protocol."""
+
+    OWN = 0
+    SEND = 1
+    WAIT = 2
+    PLACED = 3
+
+
+class CommonInputsAnswer(Struct, frozen=True):
+    """The answer to an offer of common inputs, and to their end."""
+
+    what: CommonAnswer
 
 
 class NeedInputs(Struct, frozen=True):
@@ -210,6 +226,7 @@ class Ended(Struct, frozen=True):
 ToShadow = (
     Hello
     | NeedInputs
+    | CommonInputsAnswer
     | Started
     | Update
     | Output
@@ -247,6 +264,20 @@ class Input(Struct, frozen=True):
     """A part of an input file."""
 
     piece: FilePiece
+
+
+class CommonOffered(Struct, frozen=True):
+    """The job has inputs in common with others: a digest of them, their bytes, and how long they are to be kept."""
+
+    digest: str
+    bytes: int
+    keep_s: int
+
+
+class CommonSent(Struct, frozen=True):
+    """All common inputs have been sent; ``whole``: they are what was offered."""
+
+    whole: bool
 
 
 class InputsComplete(Struct, frozen=True):
@@ -312,6 +343,8 @@ class OutputTurnGiven(Struct, frozen=True):
 FromShadow = (
     Accepted
     | Input
+    | CommonOffered
+    | CommonSent
     | InputsComplete
     | Ack
     | Refused

@@ -43,6 +43,8 @@ class StarterSettings(Struct, frozen=True):
     #: Further directories for runs (SLOT<N>_EXECUTE).
     other_executes: tuple[Path, ...] = ()
     nested: bool = True
+    #: FORBID_HARDLINK_MAPPING.
+    copies_common: bool = False
     permissions: str = "user"
     initial_update_s: float = 8.0
     update_s: float = 300.0
@@ -178,6 +180,7 @@ def read_settings(config: Config, home: PoolHome, env: Mapping[str, str]) -> Sta
         control=config.get_text("SLOTWISE_CONTROL_DIR"),
         other_executes=_other_executes(config, execute),
         nested=config.get_bool("STARTER_NESTED_SCRATCH"),
+        copies_common=config.get_bool("FORBID_HARDLINK_MAPPING"),
         permissions=config.get_text("JOB_EXECDIR_PERMISSIONS").lower(),
         initial_update_s=config.get_float("STARTER_INITIAL_UPDATE_INTERVAL"),
         update_s=config.get_float("STARTER_UPDATE_INTERVAL"),

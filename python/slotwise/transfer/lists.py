@@ -16,19 +16,23 @@ def split_list(text: str) -> tuple[str, ...]:
 
 
 def input_list(value: Callable[[str], object]) -> tuple[str, ...]:
-    """The inputs that a job lists: TransferInput, CommonInputFiles, and those of each catalog of CommonInputCatalogs.
+    """The inputs that a job lists: TransferInput, and the common ones."""
+    names = split_list(_text(value, "TransferInput"))
+    return tuple(dict.fromkeys((*names, *common_list(value))))
 
-    HTCondor brings the common ones to a host once for many jobs; where it cannot, as here always, each job gets them as
-    its own.
+
+def common_list(value: Callable[[str], object]) -> tuple[str, ...]:
+    """The inputs that a job has in common with others: those of each catalog of CommonInputCatalogs, and
+    CommonInputFiles. A host gets them once for many jobs where it can, else each job gets them as its own.
     """
+    names = split_list(_text(value, "CommonInputCatalogs").replace(" ", ","))
+    lists = (*(_text(value, f"_x_catalog_{name}") for name in names), _text(value, "CommonInputFiles"))
+    return tuple(dict.fromkeys(name for listed in lists for name in split_list(listed)))
 
-    def text(name: str) -> str:
-        found = value(name)
-        return found if isinstance(found, str) else ""
 
-    catalogs = [text(f"_x_catalog_{name}") for name in split_list(text("CommonInputCatalogs").replace(" ", ","))]
-    lists = (text("TransferInput"), *catalogs, text("CommonInputFiles"))
-    return tuple(dict.fromkeys(name for names in lists for name in split_list(names)))
+def _text(value: Callable[[str], object], name: str) -> str:
+    found = value(name)
+    return found if isinstance(found, str) else ""
 
 
 def parse_remaps(text: str) -> dict[str, str]:

@@ -109,6 +109,8 @@ class Run(Struct, eq=False):
     stream: StarterLink | None = None
     #: What is kept while files move; :class:`slotwise.schedd.transfer.transfers.Transfers` knows what it is.
     transfer: object = None
+    #: Its starter keeps common input files for further jobs.
+    keeps_common: bool = False
     sent_bytes: int = 0
     received_bytes: int = 0
     #: How many of these the job's ad counts already: received from the job, and sent to it.

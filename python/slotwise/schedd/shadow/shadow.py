@@ -56,7 +56,7 @@ from slotwise.schedd.shadow.starter_stream import StarterCall, StarterStream
 from slotwise.schedd.shadow.usage_reports import bytes_so_far, host_of, slot_properties, usage_attributes
 from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.store import Batch
-from slotwise.schedd.transfer.convert import piece_of
+from slotwise.schedd.transfer.convert import common_answer, piece_of
 from slotwise.schedd.transfer.transfers import Transfers
 from slotwise.wire.frames import unbundled
 from slotwise.wire.gen import schedd_pb2
@@ -271,6 +271,8 @@ class Shadows:
                 self._refuse(stream, run.id, _NO_HELLO)
         elif what == "need_input":
             self._transfers.need(run)
+        elif what == "common":
+            self._transfers.common_answered(run, common_answer(message.common))
         elif what == "started":
             self._started(run, message.started)
         elif what == "update":
@@ -345,6 +347,7 @@ class Shadows:
         self._proves(stream, run)
         run.stream = stream
         run.starter = hello.starter_address or run.starter
+        run.keeps_common = hello.keeps_common_inputs
         stream.runs.add(run.id)
         self._reconnects.speaks(run)
         self._apply(run, Hello(hello.resume, hello.asks_for_inputs))

@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncIterator
 
 from slotwise.schedd.claims.starter_link import StarterLink
+from slotwise.schedd.transfer.common_inputs import CommonAnswer, CommonInputs
 from slotwise.schedd.transfer.files import TransferError
 from slotwise.schedd.transfer.spooling import SandboxPart, SpooledPart
 from slotwise.transfer.pieces import Piece
@@ -45,6 +46,26 @@ def end_inputs(stream: StarterLink, run_id: str, failure: TransferError | None) 
     if failure is not None:
         complete.error, complete.hold_code, complete.hold_subcode = failure.message, failure.hold_code, failure.subcode
     stream.send(schedd_pb2.ShadowMessage(run_id=run_id, inputs_complete=complete))
+
+
+def offer_common(stream: StarterLink, run_id: str, found: CommonInputs, keep_s: int) -> None:
+    """Ask the starter whether it has a job's common inputs, or can keep them."""
+    offer = schedd_pb2.CommonInputsOffer(digest=found.digest, bytes=found.size, keep_s=keep_s)
+    stream.send(schedd_pb2.ShadowMessage(run_id=run_id, common_offered=offer))
+
+
+def end_common(stream: StarterLink, run_id: str, *, whole: bool) -> None:
+    """The starter has all common inputs; ``whole``: they are what it was offered."""
+    sent = schedd_pb2.CommonInputsSent(whole=whole)
+    stream.send(schedd_pb2.ShadowMessage(run_id=run_id, common_sent=sent))
+
+
+def common_answer(message: schedd_pb2.CommonInputsAnswer) -> CommonAnswer:
+    """What the starter has answered; a word of a later version means that it keeps none."""
+    try:
+        return CommonAnswer(message.what)
+    except ValueError:
+        return CommonAnswer.OWN
 
 
 async def spooled_parts(messages: AsyncIterator[schedd_pb2.SpoolPart]) -> AsyncIterator[SpooledPart]:

@@ -21,7 +21,7 @@ from slotwise.errors import SlotwiseError
 from slotwise.model.reason_codes import Hold
 from slotwise.schedd.transfer.checkpoint_folders import CheckpointFolder
 from slotwise.schedd.user_files.owner_rights import FileOwner, as_owner
-from slotwise.transfer.lists import input_list, is_null, job_plugins, parse_remaps
+from slotwise.transfer.lists import common_list, input_list, is_null, job_plugins, parse_remaps
 from slotwise.transfer.pieces import Piece, pieces
 
 STDOUT = "_condor_stdout"
@@ -49,6 +49,9 @@ class FilePlan(Struct, frozen=True):
     stdout: str = ""
     stderr: str = ""
     inputs: tuple[str, ...] = ()
+    #: Those of them that other jobs have, too, and for which jobs a host keeps them.
+    common: tuple[str, ...] = ()
+    common_scope: str = ""
     #: The proxy certificate that is sent with the job.
     proxy: str = ""
     remaps: Mapping[str, str] = field(default_factory=dict)
@@ -107,6 +110,8 @@ def file_plan(ad: ClassAd, account: str, fallback_account: str, limits_mib: tupl
         stdout=text("Out"),
         stderr=text("Err"),
         inputs=_with_plugins(_with_image(input_list(text), text), text("TransferPlugins")),
+        common=tuple(name for name in _with_image(common_list(text), text) if "://" not in name),
+        common_scope=_common_scope(value),
         remaps=parse_remaps(text("TransferOutputRemaps")),
         preserve_relative=ad.get("PreserveRelativePaths", False) is True,
         transfer=(text("ShouldTransferFiles") or "IF_NEEDED").upper(),
@@ -134,6 +139,12 @@ def input_counts(ad: ClassAd) -> dict[str, int]:
     own = {name for name in (*single, *plan.inputs) if name and "://" not in name}
     counts = Counter(url.upper() for url in urls)
     return {**({"CEDAR": len(own)} if own else {}), **counts}
+
+
+def _common_scope(value: Callable[[str], object]) -> str:
+    """Which jobs have their common inputs together: as in HTCondor those of a DAG, or of a cluster."""
+    dag = value("DAGManJobId")
+    return f"DAGManJobId={dag}" if isinstance(dag, int) else f"ClusterId={value('ClusterId')}"
 
 
 def _with_image(inputs: Iterable[str], text: Callable[[str], str]) -> Iterator[str]:
@@ -171,8 +182,8 @@ def input_pieces(plan: FilePlan) -> Iterator[Piece]:
 
 def _all_pieces(plan: FilePlan) -> Iterator[Piece]:
     with as_owner(plan.owner, plan.fallback_account):
-        _check_iwd(plan.iwd)
-        for path, name, executable in _inputs(plan):
+        check_iwd(plan.iwd)
+        for path, name, executable in sources(plan):
             try:
                 yield from each_waited_out(partial(pieces, path, name, executable=executable))
             except OSError as error:
@@ -191,7 +202,7 @@ def _all_pieces(plan: FilePlan) -> Iterator[Piece]:
             raise _input_error(str(last), error) from None
 
 
-def _check_iwd(iwd: str) -> None:
+def check_iwd(iwd: str) -> None:
     try:
         if not stat.S_ISDIR(os.stat(iwd).st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
@@ -203,8 +214,8 @@ def _check_iwd(iwd: str) -> None:
         ) from None
 
 
-def _inputs(plan: FilePlan) -> Iterator[tuple[str, str, bool]]:
-    """(path at the access point, name in the sandbox, whether it is the executable)."""
+def sources(plan: FilePlan) -> Iterator[tuple[str, str, bool]]:
+    """What is sent from the owner's own files: (path at the access point, name in the sandbox, whether it is the executable)."""
     if plan.executable:
         yield os.path.join(plan.iwd, plan.executable), os.path.basename(plan.executable), True
     if not is_null(plan.stdin):

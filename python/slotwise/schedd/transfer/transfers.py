@@ -32,7 +32,8 @@ from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.transfer.checkpoint_folders import CheckpointFolder, folder_of
-from slotwise.schedd.transfer.convert import end_inputs, give_output_turn, send_input
+from slotwise.schedd.transfer.common_inputs import CommonAnswer, CommonInputs, common_part, own_part, survey
+from slotwise.schedd.transfer.convert import end_common, end_inputs, give_output_turn, offer_common, send_input
 from slotwise.schedd.transfer.dates import stage_attributes
 from slotwise.schedd.transfer.disk_throttle import DiskThrottle, DiskThrottleSettings
 from slotwise.schedd.transfer.files import FilePlan, TransferError, file_plan, input_pieces, named
@@ -59,6 +60,9 @@ class Transfer(Struct):
     plan: FilePlan
     results: Results
     waits_for_need: bool = False
+    #: What the starter was offered of common inputs; they are being sent.
+    offered: CommonInputs | None = None
+    sends_common: bool = False
     #: Writes in worker threads, which keep the output in order.
     writes: list[asyncio.Future[None]] = field(default_factory=list)
     #: Why the starter got no inputs; it says so again at the run's end.
@@ -121,6 +125,9 @@ class Transfers:
         self.limits_mib: tuple[float, float] = (-1, -1)
         #: DEFAULT_NUM_EXTRA_CHECKPOINTS.
         self.extra_checkpoints = 1
+        #: FORBID_COMMON_FILE_TRANSFER is not set; KEEP_DATA_CLAIM_IDLE, seconds.
+        self.shares_common = True
+        self.keep_common_s = 300
         #: SLOTWISE_OUTPUT_FSYNC.
         self.flushes = True
         #: The queue of transfers of input to starters.
@@ -213,6 +220,8 @@ class Transfers:
         if self.of(run).plan.secret and run.stream is not None and not run.stream.private:
             reason = "The job's files are to be encrypted, and the connection to the execution point is not"
             self._no_inputs(run, TransferError(reason, int(Hold.TRANSFER_INPUT_ERROR), errno.EPROTONOSUPPORT))
+        elif self.of(run).plan.common and self.shares_common and run.keeps_common and run.stream is not None:
+            self.spawn(run, partial(self._offer_common, run, run.stream))
         elif self.of(run).plan.moves_inputs:
             self._push_inputs(run)
         else:
@@ -299,11 +308,78 @@ class Transfers:
 
     def _push_inputs(self, run: Run) -> None:
         if run.stream is not None:
-            self.spawn(run, partial(self._inputs, run, run.stream))
+            self.spawn(run, partial(self._inputs, run, run.stream, self.of(run).plan))
 
-    async def _inputs(self, run: Run, stream: StarterLink) -> None:
-        """Send all input files when it is their turn, read in a worker thread; large ones wait for room."""
+    async def _offer_common(self, run: Run, stream: StarterLink) -> None:
+        """Ask the starter whether it has the job's common inputs already."""
         transfer = self.of(run)
+        try:
+            found = await self.in_thread(partial(survey, transfer.plan, run.job.cluster.user))
+        except (OSError, TransferError) as error:
+            _log.info("%s: its common input files go with its others: %s", run.job.key, error)
+            found = None  # their transfer says what is wrong with them
+        if run.over or run.stream is not stream or run.transfer is not transfer:
+            return
+        if found is None:
+            self._push_inputs(run)
+            return
+        transfer.offered = found
+        offer_common(stream, run.id, found, self.keep_common_s)
+
+    def common_answered(self, run: Run, answer: CommonAnswer) -> None:
+        """The starter has answered an offer of common inputs, or has kept what was sent of them."""
+        transfer, stream = self.of(run), run.stream
+        found = transfer.offered
+        if stream is None or found is None or transfer.sends_common:
+            return
+        if answer is CommonAnswer.WAIT:
+            self._note_common(run, "WaitStarted")
+            return
+        if answer is CommonAnswer.SEND:
+            transfer.sends_common = True
+            self.spawn(run, partial(self._send_common, run, stream, found))
+            return
+        transfer.offered = None
+        if answer is CommonAnswer.PLACED:
+            _log.info("%s: %s has its common input files", run.job.key, run.claim.slot_name)
+            self.spawn(run, partial(self._inputs, run, stream, own_part(transfer.plan, found)))
+        else:
+            _log.info("%s: %s keeps no common input files of it", run.job.key, run.claim.slot_name)
+            self._push_inputs(run)
+
+    async def _send_common(self, run: Run, stream: StarterLink, found: CommonInputs) -> None:
+        """Send common inputs that the starter keeps for other jobs."""
+        transfer, user = self.of(run), self._queue_user(run)
+        if self.uploads.must_wait(user):
+            self._note_common(run, "TransferQueued")
+        await self.uploads.enter(user, found.size)
+        try:
+            if run.over or run.stream is not stream:
+                return
+            self._note_common(run, "TransferStarted")
+            _log.info("%s: sending its common input files to %s", run.job.key, run.claim.slot_name)
+            error = await self._read_inputs(run, stream, common_part(transfer.plan))
+            if run.stream is not stream:
+                return
+            self._note_common(run, "TransferFinished")
+            if error is not None:
+                self._no_inputs(run, error)
+                return
+            try:
+                now = await self.in_thread(partial(survey, transfer.plan, run.job.cluster.user))
+            except (OSError, TransferError):
+                now = None
+            transfer.sends_common = False
+            end_common(stream, run.id, whole=now == found)
+        finally:
+            self.uploads.leave(user)
+
+    def _note_common(self, run: Run, stage: str) -> None:
+        frame = self._queue.frame(run.job, self._clock.now())
+        self.of(run).notes.append(job_events.common_files(frame, stage))
+
+    async def _inputs(self, run: Run, stream: StarterLink, plan: FilePlan) -> None:
+        """Send input files when it is their turn, read in a worker thread; large ones wait for room."""
         host, user = self._place_of(run), self._queue_user(run)
         queued_s = -1
         if self.uploads.must_wait(user):
@@ -318,7 +394,7 @@ class Transfers:
             if not run.over and run.stream is stream:
                 self._note(run, "input_started", host, queued_s)
                 self.status.begin(run.id, run.job.key, inputs=True)
-                await self._send_inputs(run, stream, transfer)
+                await self._send_inputs(run, stream, plan)
         finally:
             self.uploads.leave(user)
             self.status.end(run.id)
@@ -326,7 +402,15 @@ class Transfers:
     def _input_bytes(self, run: Run) -> int:
         return max(0, int(self._ads.number(run.job, "TransferInputSizeMB", 0) * 1048576))
 
-    async def _send_inputs(self, run: Run, stream: StarterLink, transfer: Transfer) -> None:
+    async def _send_inputs(self, run: Run, stream: StarterLink, plan: FilePlan) -> None:
+        error = await self._read_inputs(run, stream, plan)
+        if run.stream is not stream:
+            return  # the starter is on another stream, on which it gets all of it again
+        self._note(run, "input_finished")
+        self._no_inputs(run, error)
+
+    async def _read_inputs(self, run: Run, stream: StarterLink, plan: FilePlan) -> TransferError | None:
+        """Read files and send them; returns the error, if any."""
         loop = asyncio.get_running_loop()
         small: list[Piece] = []
 
@@ -344,7 +428,7 @@ class Transfers:
         def read() -> None:
             nonlocal busy_since
             busy_since = time.monotonic()
-            for piece in input_pieces(transfer.plan):
+            for piece in input_pieces(plan):
                 if stream.closed:
                     return
                 emit(piece)
@@ -353,15 +437,9 @@ class Transfers:
         try:
             await loop.run_in_executor(self._threads, read)
         except TransferError as error:
-            if run.stream is stream:
-                self._note(run, "input_finished")
-                self._no_inputs(run, error)
-            return
+            return error
         await self._send_pieces(run, stream, small)
-        if run.stream is not stream:
-            return  # the starter is on another stream, on which it gets all of it again
-        self._note(run, "input_finished")
-        self._no_inputs(run)
+        return None
 
     def _note(self, run: Run, stage: str, host: str = "", queued_s: int = -1) -> None:
         frame = self._queue.frame(run.job, self._clock.now())

@@ -37,6 +37,7 @@ from slotwise.starter.scratch.cleanup_retry import CleanupRetry
 from slotwise.starter.scratch.disks import ScratchDisks, wants_encryption
 from slotwise.starter.scratch.volumes import Volumes
 from slotwise.starter.settings import SLOT_KNOBS, StarterSettings
+from slotwise.starter.transfer.common_inputs import CommonInputs
 
 _log = logging.getLogger(__name__)
 
@@ -57,6 +58,8 @@ class JobHost:
         self.startd = StartdOutbox()
         self.machine = Machine(settings, enforcement, self.control, self.startd)
         self.disks = ScratchDisks(settings, volumes)
+        self.common = CommonInputs(settings.execute)
+        self.common.copies_only = settings.copies_common
         self.clock = clock
         self.runs: dict[str, Run] = {}
         self._by_directory: dict[str, Run] = {}

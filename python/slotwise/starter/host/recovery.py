@@ -56,6 +56,7 @@ async def recover(host: JobHost) -> None:
         restored.append(run)
     for run in restored:  # all at once: a shadow takes a run that is not in the first list for lost
         host.link(run)
+    await loop.run_in_executor(None, host.common.clear)
     await host.sweep_runtimes()
     await loop.run_in_executor(None, _clear_groups, host, used)
     await loop.run_in_executor(None, _clear_volumes, host)

@@ -43,6 +43,8 @@ from slotwise.starter.messages import (
     Accepted,
     Ack,
     CheckpointKept,
+    CommonOffered,
+    CommonSent,
     Credentials,
     FilePiece,
     FromShadow,
@@ -70,6 +72,7 @@ from slotwise.starter.runtimes.runtime import ContainerJob, Entrance, container_
 from slotwise.starter.scratch.space import ScratchSpace
 from slotwise.starter.sessions.sessions import Sessions
 from slotwise.starter.transfer import job_credentials, transfer
+from slotwise.starter.transfer.common_inputs import RunPart
 from slotwise.starter.transfer.live_output import LiveOutput
 from slotwise.starter.transfer.output_turn import OutputTurn
 from slotwise.starter.transfer.run_files import RunFiles
@@ -145,6 +148,7 @@ class Run:
         self.failed = False
         self.shadow = ShadowConnection(assignment.run_id, host.clock.monotonic())
         self.files = RunFiles()
+        self.common = RunPart(self, host.common)
         self.live = LiveOutput(self, host.clock)
         self.output_turn = OutputTurn()
         self.programs = ChildPrograms(directory, self.job)
@@ -240,6 +244,7 @@ class Run:
             slot_name=self.assignment.slot.name,
             resume=self.job.view is not None,
             asks_for_inputs=self.files.asks_for_inputs,
+            keeps_common_inputs=True,
         )
 
     def link_lost(self) -> None:
@@ -249,6 +254,8 @@ class Run:
         self.live.link_lost()
         self.output_turn.lose()
         self.files.close_inbox()
+        if self.state.phase is Phase.INPUT:
+            self.common.leave()
         self.on(events.LinkLost())
 
     def hear(self, message: FromShadow) -> None:
@@ -263,7 +270,14 @@ class Run:
                 self._accepted(message)
             case Input(piece):
                 self._take_input(piece)
+            case CommonOffered():
+                if self.state.phase is Phase.INPUT:
+                    self.common.offered(message, encrypted=self.host.disks.encrypts(self.scratch))
+            case CommonSent():
+                self.common.sent(message)
             case InputsComplete():
+                if message.error:
+                    self.common.leave()
                 self.files.inputs_complete()
                 self.on(events.InputsDone(message.error, message.hold_code, message.hold_subcode))
             case CheckpointKept():
@@ -323,6 +337,9 @@ class Run:
     def _take_input(self, piece: FilePiece) -> None:
         if self.executing:
             self._renew_proxy(piece)
+            return
+        if self.common.receiving:
+            self.common.take(piece)
             return
         inbox = self.files.inbox
         if self.state.phase is not Phase.INPUT or inbox is None:
@@ -599,6 +616,8 @@ class Run:
         self.programs.end()
         self.sessions.leave()
         self.files.close_inbox()
+        self.common.leave()
+        await self.common.settle()
         self.shadow.drop()
         problems = await self.host.dispose(self)
         if problems:

@@ -10,6 +10,7 @@ from slotwise.starter.links.startd_outbox import StartdOutbox
 from slotwise.starter.runtimes.installed import Runtimes
 from slotwise.starter.scratch.disks import ScratchDisks
 from slotwise.starter.settings import StarterSettings
+from slotwise.starter.transfer.common_inputs import CommonInputs
 from slotwise.starter.transfer.plugins import Plugins
 
 
@@ -32,6 +33,8 @@ class HostServices(Protocol):
     startd: StartdOutbox
     leftovers: Leftovers
     disks: ScratchDisks
+    #: The common input files that it keeps.
+    common: CommonInputs
     #: Where the starter is reached.
     own_address: str
 

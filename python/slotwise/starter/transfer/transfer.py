@@ -94,6 +94,8 @@ class Inbox:
             path.parent.mkdir(parents=True, exist_ok=True)
         mode = (piece.mode & 0o777) or 0o644
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        if piece.offset == 0 and path.is_file() and not path.is_symlink() and path.stat().st_nlink > 1:
+            path.unlink()  # a common input file that other jobs have, too
         fd = open_path(path, flags | (os.O_TRUNC if piece.offset == 0 else 0), mode)
         self._open = (relative, fd)
         os.fchmod(fd, mode | 0o600)
