@@ -19,6 +19,7 @@ from slotwise.errors import SlotwiseError
 if TYPE_CHECKING:
     from slotwise.classad import ClassAd
     from slotwise.cli.common.invocation import Invocation
+    from slotwise.dag.replay import View
 
 #: What of a job programs are told.
 _TOLD = ("JobStatus", "HoldReason", "HoldReasonCode", "RemoteHost", "JobCurrentStartDate")
