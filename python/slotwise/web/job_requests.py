@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 
 from msgspec.structs import replace
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -281,7 +281,7 @@ def _where_written(name: str, ad: ClassAd, out: str, *, is_queued: bool) -> str:
     if whole(ad.get("StageInFinish")) > 0:
         kept = f"GET jobs/{name}/output has the files that it has left"
         return kept if is_queued else "its files were kept until it was removed from the queue"
-    return f"what it has written comes to {os.path.join(str(ad.get('Iwd', '')), file)} at the access point"
+    return f"what it has written comes to {Path(str(ad.get('Iwd', '')), file)} at the access point"
 
 
 async def totals(asked: Asked) -> Response:
