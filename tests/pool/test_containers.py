@@ -81,6 +81,16 @@ def test_the_manuals_job_that_brings_its_image_with_its_files(pool: Pool, sif: P
     assert (tmp_path / "out.0").read_text() == "made by the test\n", (tmp_path / "err.0").read_text()
 
 
+@pytest.mark.parametrize("name", ["unpacked/", "./unpacked/", "unpacked//", "{}/unpacked/", "link", "link/"])
+def test_an_unpacked_image_comes_whole_whatever_it_is_called(pool: Pool, tmp_path: Path, name: str) -> None:
+    """With a slash at the end HTCondor transfers what is in it, and never starts the job; a link it does not follow."""
+    shutil.copytree(pool.root.parent / "image", tmp_path / "unpacked", symlinks=True)
+    (tmp_path / "link").symlink_to("unpacked")
+    submitted(pool, tmp_path, f"container_image = {name.format(tmp_path)}")
+    pool.run("wait", "-wait", f"{LIMIT_S:g}", "log", cwd=tmp_path)
+    assert (tmp_path / "out").read_text() == "made by the test\n", (tmp_path / "err").read_text()
+
+
 @host.needs(host.image_pulls)
 def test_a_pull_is_told_in_the_ad_and_the_event_log(pool: Pool, tmp_path: Path) -> None:
     registry = Registry(tree_of(pool.root.parent / "image"))

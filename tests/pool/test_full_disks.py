@@ -66,6 +66,23 @@ def test_a_pool_goes_down_while_the_disk_is_full_and_comes_up_when_there_is_room
     pool.until("the jobs run again", lambda: [ad["JobStatus"] for ad in jobs(pool)] == [2, 2])
 
 
+@pytest.mark.parametrize("free", [0, 1 << 16, 400_000], ids=["nothing", "64K", "400K"])
+def test_up_on_a_full_disk_says_so(pool: Pool, disk: SmallDisk, free: int) -> None:
+    """Whether a daemon could still write it into its log or not."""
+    pool.up()
+    assert pool.run("down").returncode == 0
+    disk.fill()
+    if free:
+        disk.leave(free)
+    while (failed := pool.run("up", check=False)).returncode == 0:  # the room is enough as yet: logs take some of it
+        pool.run("down")
+        disk.fill()
+    assert f"{pool.home.root} has no room for daemons" in failed.stderr and "make room" in failed.stderr, failed.stderr
+    assert "Traceback" not in failed.stderr and pool.pids() == {}
+    disk.make_room()
+    pool.up()
+
+
 def test_daemons_that_fail_at_their_start_end_and_come_back_when_there_is_room(pool: Pool, disk: SmallDisk) -> None:
     """They have begun much by the time that they cannot write their address: runs that they took over, above all."""
     pool.config_file.write_text(f"{QUICK}MASTER_BACKOFF_CONSTANT = 1\nMASTER_BACKOFF_CEILING = 2\n")

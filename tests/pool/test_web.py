@@ -125,6 +125,8 @@ def test_a_jobs_life_over_http(make_pool: Callable[[str], Pool]) -> None:
         assert user("POST", "/api/v1/jobs/act", {"action": "remove", "jobs": [str(cluster)]}).status == 200
         changes = (json.loads(line[6:]) for line in events if line.startswith(b"data: "))
         assert any({"job": f"{cluster}.0", "status": None} in change for change in changes)
+    gone = pool.until("its past", lambda: _where_it_wrote(anybody, f"{cluster}.0"))
+    assert gone == f"what it has written comes to {pool.root}/out at the access point"
 
     page = anybody("GET", "/metrics", Accept="application/openmetrics-text; version=1.0.0")
     found = samples(page.body)
@@ -409,6 +411,13 @@ def test_who_signs_in_on_the_page_follows_jobs_and_drains_machines(make_pool: Ca
         page.until("document.querySelector('button.danger')?.disabled")
 
 
+def _where_it_wrote(caller: Caller, job: str) -> str:
+    """The hint of the refusal to show the output of a job that has ended."""
+    refused = caller("GET", f"/api/v1/jobs/{job}/stdout")
+    assert refused.status == 404 and "there is no stdout to follow" in refused.json["detail"], refused
+    return str(refused.json["hint"])
+
+
 def test_lists_come_in_pages_and_a_bad_cursor_is_said(make_pool: Callable[[str], Pool]) -> None:
     pool = make_pool(DAEMONS)
     pool.up()
@@ -451,6 +460,7 @@ def test_lists_come_in_pages_and_a_bad_cursor_is_said(make_pool: Callable[[str],
     with Schedd(env=pool.env) as schedd:
         assert schedd.act("remove", "true").succeeded == 8
     pool.until("the history", lambda: len(anybody("GET", "/api/v1/history").json) == 8)
+    assert _where_it_wrote(anybody, "1.0") == "nothing of it is kept: output = FILE in the description"
     past = pages(f"/api/v1/history?{ids}")
     assert [len(page) for page in past] == [3, 3, 2] and len({job for page in past for job in page}) == 8
     long = anybody("GET", "/api/v1/history?projection=ProcId&limit=100000")

@@ -43,6 +43,7 @@ class Authority:
         name: str,
         subject: x509.Name | None = None,
         *,
+        begins: timedelta = timedelta(days=-5),
         ends: timedelta = timedelta(days=2),
         host: str = "",
     ) -> Path:
@@ -52,7 +53,7 @@ class Authority:
         """
         key = ec.generate_private_key(ec.SECP256R1())
         named = subject if subject is not None else common_name(name)
-        made = self._signed(named, key.public_key(), ends=ends, host=host)
+        made = self._signed(named, key.public_key(), begins=begins, ends=ends, host=host)
         path = self.directory / f"{name}.pem"
         path.write_bytes(made.public_bytes(serialization.Encoding.PEM))
         file = path.with_suffix(".key")
@@ -66,6 +67,7 @@ class Authority:
         public: ec.EllipticCurvePublicKey,
         *,
         authority: bool = False,
+        begins: timedelta = timedelta(days=-5),
         ends: timedelta = timedelta(days=2),
         host: str = "",
     ) -> x509.Certificate:
@@ -76,7 +78,7 @@ class Authority:
             .issuer_name(self._name)
             .public_key(public)
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - timedelta(days=5))
+            .not_valid_before(now + begins)
             .not_valid_after(now + ends)
             .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
         )

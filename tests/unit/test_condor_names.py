@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import subprocess
@@ -43,6 +44,14 @@ def test_a_name_that_htcondor_has_and_we_do_not_is_no_command(tmp_path: Path) ->
 def test_each_name_runs_something() -> None:
     for name in registry.CONDOR_NAMES:
         assert callable(main.command(name)), name
+
+
+def test_names_are_listed_for_people_and_programs(tmp_path: Path) -> None:
+    names = run(tmp_path, "condor-names", "--list")[1].split()
+    assert names == list(registry.CONDOR_NAMES)
+    assert json.loads(run(tmp_path, "condor-names", "--list", "--json")[1]) == names
+    status, _, said = run(tmp_path, "condor-names", "-json")
+    assert status and "--json goes with --list" in said
 
 
 @pytest.mark.parametrize("words", [("condor_version",), ("condor_q", "-version"), ("condor_status", "-version")])

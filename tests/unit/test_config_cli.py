@@ -241,13 +241,19 @@ def test_trace_shows_what_was_set_before(tmp_path: Path) -> None:
     def was(name: str, value: str, line: int) -> str:
         return f" # trace: {name}\n  # was: {value}\n  # set at: {tmp_path}/main, line {line}\n"
 
-    def trace(*words: str) -> str:
+    def said(*words: str) -> str:
         (tmp_path / "main").write_text(main)
         out, err = io.StringIO(), io.StringIO()
         env = {"CONDOR_CONFIG": str(tmp_path / "main"), "HOME": str(tmp_path)}
         inv = Invocation(cwd=tmp_path, env=env, stdin=io.StringIO(), stdout=out, stderr=err)
-        dispatch(["condor_config_val", *words], inv)
+        dispatch(list(words), inv)
         return out.getvalue() + err.getvalue()
+
+    def trace(*words: str) -> str:
+        return said("condor_config_val", *words)
+
+    def ours(*words: str) -> str:
+        return said("config", "val", *words)
 
     foo = was("FOO", "1", 2) + was("FOO", "1 2", 4) + was("FOO", "3", 7)
     assert trace("-trace", "foo") == f"{foo}4\n"
@@ -257,3 +263,10 @@ def test_trace_shows_what_was_set_before(tmp_path: Path) -> None:
     assert trace("-trace", "HERE") == f"{was('HERE', 'one', 11)}two\nthree\n"
     assert trace("-trace", "NOSUCH") == "Not defined: NOSUCH\n"
     assert trace("-trace", "-dump", "FOO").startswith(f"{foo}{was('MASTER.FOO', '7', 5)}# Configuration from machine: ")
+
+    assert ours("-trace", "foo") == f"{foo}4\n"
+    assert ours("FOO", "BAR", "-trace") == f"{foo}{was('BAR', 'a', 3)}4\nb\n"
+    assert ours("-trace", "NOSUCH") == "Not defined: NOSUCH\n"
+    replaced = json.loads(ours("-trace", "--json", "BAR"))["BAR"]["Replaced"]
+    assert replaced == [{"Raw": "a", "Origin": f"{tmp_path}/main, line 3"}]
+    assert "leave out -default, -raw, -verbose and -trace" in ours("-trace", "-startd", "FOO")

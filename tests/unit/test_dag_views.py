@@ -97,6 +97,9 @@ def test_pre_scripts_and_refused_submissions_are_told_by_the_runners_log(tmp_pat
     shown = called(tmp_path, "why", "x.dag", "A", "C")
     assert "PRE Script failed with status 3 (after 1 node retries)" in shown
     assert "B, an ancestor, failed: Job submit failed" in shown
+    first, last = json.loads(called(tmp_path, "why", "--json", "x.dag", "A", "C"))
+    assert (first["name"], first["state"], last["state"]) == ("A", "error", "futile")
+    assert first["why"] + [""] + last["why"] == shown.splitlines()
 
 
 def test_a_pre_script_that_failed_before_an_attempt_with_a_job_counts_once(tmp_path: Path) -> None:
@@ -107,6 +110,8 @@ def test_a_pre_script_that_failed_before_an_attempt_with_a_job_counts_once(tmp_p
     )  # fmt: skip
     told = json.loads(called(tmp_path, "status", "--json", "x.dag"))
     assert (told["nodes"][0]["state"], told["nodes"][0]["retries"]) == ("submitted", 1)
+    (why,) = json.loads(called(tmp_path, "why", "-json", "x.dag", "A"))
+    assert why["state"] == "submitted" and "jobs" not in why and why["error"], "there is no pool to ask"
 
 
 def test_nodes_that_a_rescue_file_names_have_failed_whatever_the_logs_say(tmp_path: Path) -> None:

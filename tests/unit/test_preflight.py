@@ -105,11 +105,45 @@ def test_a_certificate_that_is_not_of_this_host_or_its_key_or_this_time_is_an_er
     (problem,) = told(tmp_path, tls(mine, authority.issue("other").with_suffix(".key")))
     assert "is not the key of the certificate in" in problem and ":2: error: " in problem
     (problem,) = told(tmp_path, f"AUTH_SSL_SERVER_CERTFILE = {mine}\n")
-    assert "AUTH_SSL_SERVER_KEYFILE is missing" in problem
+    assert "AUTH_SSL_SERVER_CERTFILE is set, and AUTH_SSL_SERVER_KEYFILE is missing" in problem
+    assert problem.startswith(f"{tmp_path}/condor_config:1: error: ") and "set AUTH_SSL_SERVER_KEYFILE" in problem
+    (problem,) = told(tmp_path, tls(authority.issue("early", begins=timedelta(days=1), ends=timedelta(days=90))))
+    assert "counts from" in problem and "error" in problem and "clock" in problem
     (problem,) = told(tmp_path, tls(authority.issue("short", ends=timedelta(days=3, hours=1))))
     assert "ends in 3 days" in problem and "warning" in problem
     (problem,) = told(tmp_path, tls(authority.issue("past", ends=timedelta(seconds=-1))))
     assert "ended 0 days ago" in problem and "error" in problem
+
+
+@host.needs(host.own_name)
+def test_authorities_that_daemons_are_not_signed_by_are_an_error(tmp_path: Path) -> None:
+    authority, other = Authority(tmp_path / "ca"), Authority(tmp_path / "others")
+    mine = tls(authority.issue("mine", ends=timedelta(days=90)))
+    (both := tmp_path / "both.pem").write_bytes(other.file.read_bytes() + authority.file.read_bytes())
+    for good in (authority.file, both, authority.directory / "mine.pem"):
+        assert told(tmp_path, f"{mine}AUTH_SSL_CLIENT_CAFILE = {good}\n") == [], good
+    (problem,) = told(tmp_path, f"{mine}AUTH_SSL_CLIENT_CAFILE = {other.file}\n")
+    assert "none of its authorities has signed" in problem and "condor_config:3: error: " in problem
+    (junk := tmp_path / "junk").write_text("x")
+    for name in ("AUTH_SSL_CLIENT_CAFILE", "AUTH_SSL_SERVER_CAFILE"):
+        (problem,) = told(tmp_path, f"{mine}{name} = {junk}\n")
+        assert f"{name} = {junk}: these are not certificates" in problem and "http" not in problem
+    assert told(tmp_path, f"{mine}AUTH_SSL_SERVER_CAFILE = {other.file}\n") == [], "it is for callers"
+
+
+def test_files_that_are_no_certificate_or_key_are_errors(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "ca")
+    mine, other = authority.issue("mine"), authority.issue("other")
+    (junk := tmp_path / "junk").write_text("x")
+    junk.chmod(0o600)
+    (problem,) = told(tmp_path, tls(junk, mine.with_suffix(".key")))
+    assert f"CERTFILE: {junk}: this is not a certificate" in problem and ":1: error: " in problem
+    first = told(tmp_path, tls(mine, junk))[0]
+    assert f"KEYFILE: {junk} is not the key of the certificate" in first and ":2: error: " in first
+    theirs = f"AUTH_SSL_CLIENT_CERTFILE = {mine}\nAUTH_SSL_CLIENT_KEYFILE = "
+    assert told(tmp_path, f"{theirs}{mine.with_suffix('.key')}\n") == []
+    (problem,) = told(tmp_path, f"{theirs}{other.with_suffix('.key')}\n")
+    assert "AUTH_SSL_CLIENT_KEYFILE" in problem and ":2: error: " in problem
 
 
 def test_a_certificate_of_another_host_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

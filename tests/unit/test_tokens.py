@@ -12,6 +12,7 @@ from typing import Any
 import jwt
 import pytest
 from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.main import dispatch
 from slotwise.collector.tokens import limit
 from slotwise.config import load
 from slotwise.daemon.membership import Trust
@@ -265,6 +266,17 @@ def test_all_who_make_the_key_at_once_get_the_same(home: PoolHome) -> None:
     assert list(secrets.trust().keys) == [path.stem] == [secrets.signer().kid]
     assert secrets.trust().pool == "here"
     assert sorted(entry.name for entry in home.secrets.iterdir()) == ["pool.json", "signing"]
+
+
+def test_keys_are_listed_for_programs(home: PoolHome) -> None:
+    secrets = PoolSecrets(home)
+    secrets.create("here")
+    second = secrets.add_key()
+    out, err = io.StringIO(), io.StringIO()
+    inv = Invocation(home.root, {"SLOTWISE_HOME": str(home.root)}, io.StringIO(), out, err)
+    assert dispatch(["token", "keys", "--json"], inv) == 0
+    listed = {one["key"]: one["signs"] for one in json.loads(out.getvalue())}
+    assert listed == {secrets.signer().kid: True, second: False}
 
 
 def test_keys_are_replaced_while_the_pool_runs(home: PoolHome) -> None:

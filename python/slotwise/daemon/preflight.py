@@ -33,6 +33,7 @@ def problems(config: Config, home: PoolHome, env: Mapping[str, str], now: float)
         lambda: _require_encryption(config),
         lambda: doubts.extend(preflight_network.problems(config, now)),
         lambda: tls.client_credentials(config),
+        lambda: tls.require_client_match(config),
     )
     told = set()
     for check in checks:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import socket
+import time
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
@@ -27,6 +28,7 @@ def problems(config: Config, now: float) -> Iterator[Problem]:
     :raises ConfigError: when a file of the configuration cannot be read.
     """
     yield from _certificate(config, now)
+    yield from _authorities(config)
     yield from _central_manager(config)
 
 
@@ -43,10 +45,9 @@ def _certificate(config: Config, now: float) -> Iterator[Problem]:
         return Problem(severity, code, key, f"{key}: {message}", config.origin(key), hint)
 
     try:
-        ends = authority.ends_at(text)
-    except UsageError as error:
-        yield found("error", "config-bad-certificate", f"{path}: {error.message}", "name a PEM file")
-        return
+        begins, ends = authority.begins_at(text), authority.ends_at(text)
+    except UsageError:
+        return  # it is refused where certificates are read
     host = str(config.get("FULL_HOSTNAME") or socket.gethostname())
     called = {host.lower(), str(config.get("TCP_FORWARDING_HOST") or host).lower()}
     names = tls.certificate_names(text)
@@ -58,12 +59,41 @@ def _certificate(config: Config, now: float) -> Iterator[Problem]:
         # Daemons are called by the name that their certificate proves, also by those of their own host.
         message = f"daemons here are called by the name {name}, and this host finds no address for it"
         yield found("warning", "config-unknown-host", message, "add it to the name service or to /etc/hosts")
+    if begins > now:
+        day = time.strftime("%Y-%m-%d", time.gmtime(begins))
+        yield found("error", "config-early-certificate", f"{path} counts from {day} on", "see that the clock is right")
     if ends < now:
         days = int((now - ends) / 86400)
         yield found("error", "config-ended-certificate", f"{path} ended {days} days ago", "renew it")
     elif ends - now < _SOON_S:
         days = int((ends - now) / 86400)
         yield found("warning", "config-ending-certificate", f"{path} ends in {days} days", "renew it")
+
+
+def _authorities(config: Config) -> Iterator[Problem]:
+    """Authorities in files that have none, and those that have not signed what daemons of this host show each other."""
+    from slotwise.wire import authority
+
+    files = tls.server_files(config)
+    certificate = files[0].read_bytes() if files is not None else None
+    for prefix, trusted in (
+        ("AUTH_SSL_CLIENT", tls.authorities_of_daemons(config)),
+        ("AUTH_SSL_SERVER", tls.authorities_of_callers(config)),
+    ):
+        key = f"{prefix}_CAFILE" if config.get(f"{prefix}_CAFILE") else f"{prefix}_CADIR"
+        if trusted is None:
+            continue
+        place, origin = f"{key} = {config.get(key)}", config.origin(key)
+        try:
+            signed = certificate is None or authority.is_signed_by(certificate, trusted)
+        except UsageError as error:
+            hint = "name a PEM file with the certificates of authorities"
+            yield Problem("error", "config-bad-authority", key, f"{place}: {error.message}", origin, hint)
+            continue
+        if not signed and prefix == "AUTH_SSL_CLIENT" and files is not None:
+            message = f"{place}: none of its authorities has signed {files[0]}, the certificate of daemons here"
+            hint = "add the authority of AUTH_SSL_SERVER_CERTFILE to it"
+            yield Problem("error", "config-foreign-authority", key, message, origin, hint)
 
 
 def _central_manager(config: Config) -> Iterator[Problem]:

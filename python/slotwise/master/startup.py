@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import select
@@ -18,7 +19,7 @@ from msgspec import Struct, field
 
 from slotwise.config import Config, load, persistent, require_sound, root_file
 from slotwise.config.loading import named_file
-from slotwise.daemon import database, lock, process, start_progress
+from slotwise.daemon import database, disk_room, lock, process, start_progress
 from slotwise.errors import ConfigError, HostError, PeerUnavailableError, UsageError
 from slotwise.home import QUEUE, PoolHome, open_to_others
 from slotwise.master import shutdown
@@ -37,6 +38,8 @@ _RUNNING_TIMEOUT_S = 60.0
 _NEW_SPAWNER_S = 10.0
 #: How long `up` waits for the request of a joining host, in seconds; a dead name service alone takes 12 of them.
 _JOIN_S = 25.0
+#: With less on its disk a pool does not start, in bytes.
+_ROOM = 1 << 20
 #: How often `up` starts over when the master that it waits for goes away.
 _ATTEMPTS = 3
 _TAIL_LINES = 12
@@ -100,9 +103,28 @@ def bring_up(home: PoolHome, env: Mapping[str, str], config_file: str | None, *,
         result.doubts = _joining(home) + result.doubts
     if result.failed:
         result.log_tails = [(name, log_tail(home, name, config)) for name in result.failed]
+        if full := _full_disk(home, config):
+            result.error = f"{result.error}; {full}"
     else:
         result.daemons = _found(home)
     return result
+
+
+def _full_disk(home: PoolHome, config: Config) -> str:
+    """Which directory of the pool's is on a disk without room, and what to do: a daemon that ends for that can seldom
+    write it into its log."""
+    named = [Path(config.get(knob) or home.root) for knob in ("LOG", "SPOOL")]
+    for directory in dict.fromkeys([home.root, home.run, *named]):
+        try:
+            probe = os.open(directory, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+            try:
+                disk_room.reserve(probe, _ROOM)  # what statvfs(2) calls free may be the file system's own
+            finally:
+                os.close(probe)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                return f"{directory} has no room for daemons ({error.strerror}): make room there, then `slotwise up`"
+    return ""
 
 
 def _without_queue(home: PoolHome) -> str:

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 
 from msgspec.structs import replace
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -20,6 +21,7 @@ from slotwise.model import batches as by_batch
 from slotwise.model.job_id import JobId
 from slotwise.model.job_status import JobStatus
 from slotwise.table import AdTable
+from slotwise.transfer.lists import is_null
 from slotwise.web.access import SIGN_IN
 from slotwise.web.asked import LIMIT, Asked, ads_response, paged, streamed
 from slotwise.web.job_events import changes
@@ -244,31 +246,42 @@ async def tail(asked: Asked) -> Response:
         raise NotFoundError(f"a job has no file {file!r} here", hint="stdout or stderr")
     constraint_of(name)
     name = name if "." in name else f"{name}.0"
-    names = ("JobStatus", "Iwd", "Out" if file == "stdout" else "Err")
+    out = "Out" if file == "stdout" else "Err"
+    names = ("JobStatus", "Iwd", out, "StageInFinish")
     async with asked.pool.schedd(asked.schedd) as schedd:
         found = await schedd.query("", names, ids=[name], limit=1)
         ad = next(iter(found or await schedd.history(constraint_of(name), names, limit=1)), None)
         if ad is None:
             raise NotFoundError(f"there is no job {name}, nor was there one of late")
         if (status := whole(ad.get("JobStatus"))) not in _HAS_OUTPUT:
-            place = "/".join(str(ad.get(part, "")) for part in names[1:])
-            hint = (
-                "it has not run yet"
-                if status == JobStatus.IDLE
-                else f"what it has written comes to {place} at the access point"
-            )
             raise NotFoundError(
-                f"job {name} is {_STATES.get(status, 'elsewhere')}: there is no {file} to follow", hint=hint
+                f"job {name} is {_STATES.get(status, 'elsewhere')}: there is no {file} to follow",
+                hint=_where_written(name, ad, out, is_queued=bool(found)),
             )
         if not asked.access.signed_in:
             raise UnauthenticatedError(f"what job {name} writes is its user's", hint=SIGN_IN)
-        if ad.get(names[2]) == "/dev/null":
+        if is_null(str(ad.get(out, ""))):
             raise NotFoundError(
-                f"job {name} keeps nothing of its {file}: its description names no file for it",
-                hint=f"{'output' if file == 'stdout' else 'error'} = FILE in the description",
+                f"job {name} keeps nothing of its {file}: its description names no file for it", hint=_NAME_FILE[out]
             )
         data = await schedd.tail(name, file)
     return Response(data, media_type="text/plain; charset=utf-8")
+
+
+_NAME_FILE = {"Out": "output = FILE in the description", "Err": "error = FILE in the description"}
+
+
+def _where_written(name: str, ad: ClassAd, out: str, *, is_queued: bool) -> str:
+    """Where the output (``Out``) or error (``Err``) of a job is that does not run."""
+    file = str(ad.get(out, ""))
+    if whole(ad.get("JobStatus")) == JobStatus.IDLE:
+        return "it has not run yet"
+    if is_null(file):
+        return f"nothing of it is kept: {_NAME_FILE[out]}"
+    if whole(ad.get("StageInFinish")) > 0:
+        kept = f"GET jobs/{name}/output has the files that it has left"
+        return kept if is_queued else "its files were kept until it was removed from the queue"
+    return f"what it has written comes to {Path(str(ad.get('Iwd', '')), file)} at the access point"
 
 
 async def totals(asked: Asked) -> Response:

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -333,6 +333,37 @@ def ends_at(pem: str | bytes) -> float:
     return _first(pem).not_valid_after_utc.timestamp()
 
 
+def begins_at(pem: str | bytes) -> float:
+    """From when on the first certificate of a text counts, in epoch seconds.
+
+    :raises UsageError: when there is none.
+    """
+    return _first(pem).not_valid_before_utc.timestamp()
+
+
+def is_signed_by(pem: str | bytes, authorities: str | bytes) -> bool:
+    """Whether one of ``authorities`` has signed the first certificate of a text, itself or by those that follow it.
+
+    :raises UsageError: when either text has no certificate.
+    """
+    known, (last, *between) = _all(authorities), _all(pem)
+    while True:
+        if any(last == one or _has_signed(one, last) for one in known):
+            return True
+        if (after := next((one for one in between if _has_signed(one, last)), None)) is None:
+            return False
+        between.remove(after)
+        last = after
+
+
+def _has_signed(signer: x509.Certificate, certificate: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(signer)
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+        return False
+    return True
+
+
 def due_at(pem: str | bytes) -> float:
     """When the first certificate of a text is to be renewed: when a third of its life is left.
 
@@ -356,7 +387,19 @@ def _first(pem: str | bytes) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(pem.encode() if isinstance(pem, str) else pem)
     except ValueError as error:
-        raise UsageError(f"this is not a certificate: {error}") from None
+        raise UsageError(f"this is not a certificate: {_cause(error)}") from None
+
+
+def _all(pem: str | bytes) -> list[x509.Certificate]:
+    try:
+        return x509.load_pem_x509_certificates(pem.encode() if isinstance(pem, str) else pem)
+    except ValueError as error:
+        raise UsageError(f"these are not certificates: {_cause(error)}") from None
+
+
+def _cause(error: ValueError) -> str:
+    """What the library says, without its advice to those who call it."""
+    return str(error).partition(" See ")[0].rstrip(".")
 
 
 def first_pem(pem: str) -> str:

@@ -31,7 +31,7 @@ from msgspec.structs import replace
 from slotwise.authorization.entries import words
 from slotwise.authorization.policy import CERTIFICATE_METHOD, LEVELS
 from slotwise.authorization.settings import authentication_methods
-from slotwise.errors import ConfigError
+from slotwise.errors import ConfigError, UsageError
 from slotwise.model.knobs import Knobs
 from slotwise.wire.address import DaemonAddress
 from slotwise.wire.contact import join, parse
@@ -56,9 +56,9 @@ def server_credentials(config: Knobs) -> grpc.ServerCredentials | None:
     pair = _pair(config, "AUTH_SSL_SERVER")
     if pair is None:
         return None
-    _require_match(config, *pair)
+    _require_match(config, "AUTH_SSL_SERVER", *pair)
     required = config.get_bool("AUTH_SSL_REQUIRE_CLIENT_CERTIFICATE")
-    authorities = _authorities(config, "AUTH_SSL_SERVER") if required else None
+    authorities = authorities_of_callers(config) if required else None
     if required and authorities is None:
         raise ConfigError(
             "AUTH_SSL_REQUIRE_CLIENT_CERTIFICATE needs AUTH_SSL_SERVER_CAFILE or AUTH_SSL_SERVER_CADIR",
@@ -67,15 +67,30 @@ def server_credentials(config: Knobs) -> grpc.ServerCredentials | None:
     return _renewable(config, pair, authorities, required)
 
 
-def _require_match(config: Knobs, key: bytes, certificate: bytes) -> None:
+def require_client_match(config: Knobs) -> None:
+    """See that the key which callers show is that of their certificate.
+
+    :raises ConfigError: when it is not, or a file is missing or unreadable.
+    """
+    if (pair := _pair(config, "AUTH_SSL_CLIENT")) is not None:
+        _require_match(config, "AUTH_SSL_CLIENT", *pair)
+
+
+def _require_match(config: Knobs, prefix: str, key: bytes, certificate: bytes) -> None:
     from slotwise.wire import authority
 
+    files = {kind: config.get(f"{prefix}_{kind}FILE") for kind in ("KEY", "CERT")}
+    try:
+        authority.ends_at(certificate)
+    except UsageError as error:
+        name = f"{prefix}_CERTFILE"
+        raise ConfigError(f"{name}: {files['CERT']}: {error.message}", hint="name a PEM file", key=name) from None
     if not authority.is_of(certificate, key):
-        files = [config.get(f"AUTH_SSL_SERVER_{kind}FILE") for kind in ("KEY", "CERT")]
+        name = f"{prefix}_KEYFILE"
         raise ConfigError(
-            f"AUTH_SSL_SERVER_KEYFILE: {files[0]} is not the key of the certificate in {files[1]}",
+            f"{name}: {files['KEY']} is not the key of the certificate in {files['CERT']}",
             hint="name the key that the certificate was requested with",
-            key="AUTH_SSL_SERVER_KEYFILE",
+            key=name,
         )
 
 
@@ -111,7 +126,7 @@ def certificate_credentials(config: Knobs) -> grpc.ServerCredentials | None:
 
     :raises ConfigError: when a file is missing or unreadable.
     """
-    pair, authorities = _pair(config, "AUTH_SSL_SERVER"), _authorities(config, "AUTH_SSL_SERVER")
+    pair, authorities = _pair(config, "AUTH_SSL_SERVER"), authorities_of_callers(config)
     return None if pair is None or authorities is None else _renewable(config, pair, authorities, True)
 
 
@@ -217,6 +232,14 @@ def authorities_of_daemons(config: Knobs) -> bytes | None:
     return _authorities(config, "AUTH_SSL_CLIENT")
 
 
+def authorities_of_callers(config: Knobs) -> bytes | None:
+    """The authorities that may have signed what callers show (PEM); None when none is named.
+
+    :raises ConfigError: when a file is missing or unreadable.
+    """
+    return _authorities(config, "AUTH_SSL_SERVER")
+
+
 def own_certificate(config: Knobs) -> str:
     """The file of the certificate that this user has to show; empty without one, or with one whose key is another
     account's: a configuration for the whole host names the daemons'."""
@@ -238,8 +261,11 @@ def _pair(config: Knobs, prefix: str) -> tuple[bytes, bytes] | None:
     if certificate is None and key is None:
         return None
     if certificate is None or key is None:
-        missing = f"{prefix}_CERTFILE" if certificate is None else f"{prefix}_KEYFILE"
-        raise ConfigError(f"{missing} is missing", hint="a certificate and its key go together", key=missing)
+        missing, named = f"{prefix}_CERTFILE", f"{prefix}_KEYFILE"
+        if certificate is not None:
+            missing, named = named, missing
+        hint = f"a certificate and its key go together: set {missing}"
+        raise ConfigError(f"{named} is set, and {missing} is missing", hint=hint, key=named)
     if b"ENCRYPTED" in key:
         raise ConfigError(
             f"{prefix}_KEYFILE: the private key is encrypted, and nobody is asked for its password",

@@ -258,6 +258,11 @@ def test_a_container_image_that_is_a_directory_is_sent_as_itself(tmp_path: Path)
     (tmp_path / "image" / "bin").mkdir(parents=True)
     (tmp_path / "image" / "bin" / "ls").write_text("x")
     assert names(TransferInput="image/") == {"image/bin/ls"}, "as it is spooled"
+    assert names(TransferInput="data/,sub/image//", ContainerImageFullPath="sub/image//") == {"one", "image/bin/sh"}
+    (tmp_path / "latest").symlink_to("sub/image")
+    for name in ("latest", "latest/", f"{tmp_path}/latest/"):
+        linked = {"TransferInput": name, "ContainerImage": "latest", "ContainerImageFullPath": name}
+        assert names(**linked) == {"latest/bin/sh"}
 
 
 @pytest.mark.parametrize("given", ["deep", "deep/"])

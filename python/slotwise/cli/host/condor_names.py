@@ -6,6 +6,7 @@ elsewhere; a program that lies there already is never replaced.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from importlib import metadata
@@ -16,7 +17,7 @@ from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import UnknownOptionError
 from slotwise.cli.common.parser import Parser
 from slotwise.cli.registry import CONDOR_NAMES
-from slotwise.errors import HostError
+from slotwise.errors import HostError, UsageError
 from slotwise.release import CONDOR_VERSION, LAYOUT, RELEASE_DIR, condor_platform
 
 #: Where the links are, unless another place is named.
@@ -35,11 +36,14 @@ def main(args: list[str], inv: Invocation) -> int:
     parser.add_argument(
         "--libexec", "-libexec", action="store_true", help="print the directory of scripts for parallel jobs instead"
     )
+    parser.add_argument("--json", "-json", action="store_true", help="with --list: one JSON array, for programs")
     options = parser.take(args)
     if options is None:
         return 0
+    if options.json and not options.list:
+        raise UsageError("--json goes with --list")
     if options.list:
-        inv.out("\n".join(CONDOR_NAMES))
+        inv.out(json.dumps(list(CONDOR_NAMES)) if options.json else "\n".join(CONDOR_NAMES))
         return 0
     if options.libexec:
         inv.out(str(LIBEXEC))

@@ -54,6 +54,7 @@ def val(args: list[str], inv: Invocation) -> int:
     parser.add_argument("-default", "--default", action="store_true", help="the built-in default instead")
     parser.add_argument("-raw", "--raw", action="store_true", help="the text before macros are expanded")
     parser.add_argument("-verbose", "-v", "--verbose", action="store_true", help="origin, raw text, default, readers")
+    parser.add_argument("-trace", "--trace", action="store_true", help="first each value that another has replaced")
     add_daemons(parser)
     options = parser.take(args)
     if options is None:
@@ -69,9 +70,12 @@ def val(args: list[str], inv: Invocation) -> int:
 
     found = {name: value(name) or None for name in options.names}
     if options.json:
-        details = {name: _details(config, name, inv) for name in options.names} if options.verbose else found
-        inv.out(json.dumps(details, indent=2 if options.verbose else None))
+        long = options.verbose or options.trace
+        details = {name: _details(config, name, inv) for name in options.names} if long else found
+        inv.out(json.dumps(details, indent=2 if long else None))
     else:
+        if options.trace:
+            _print_replaced(config, options.names, inv)
         for name, text in found.items():
             if options.verbose:
                 _print_details(_details(config, name, inv), inv)
@@ -84,8 +88,8 @@ def val(args: list[str], inv: Invocation) -> int:
 
 def _values_there(options: Namespace, inv: Invocation, daemon: str) -> int:
     """The values that a running daemon has."""
-    if options.default or options.raw or options.verbose:
-        raise UsageError("a running daemon gives only values", hint="leave out -default, -raw and -verbose")
+    if options.default or options.raw or options.verbose or options.trace:
+        raise UsageError("a running daemon gives only values", hint="leave out -default, -raw, -verbose and -trace")
     there = daemon_config.values(inv, daemon, options.names)
     found = {name: there.get(name) for name in options.names}
     if options.json:
@@ -96,6 +100,23 @@ def _values_there(options: Namespace, inv: Invocation, daemon: str) -> int:
     return 0 if all(text is not None for text in found.values()) else 1
 
 
+def _print_replaced(config: Config, names: list[str], inv: Invocation) -> None:
+    """In the order and the words of ``condor_config_val -trace``."""
+    from slotwise.cli.host.config_val import traced
+
+    wanted = {name.lower() for name in names}
+    for name, raw, origin in config.replaced():
+        if name.lower() in wanted:
+            inv.out(traced(name, raw, origin))
+
+
+class Replaced(TypedDict):
+    """A value that another has replaced, before macros are expanded, and where it was set."""
+
+    Raw: str
+    Origin: str
+
+
 class Details(TypedDict, total=False):
     """Facts about a knob, under the names that programs read."""
 
@@ -104,6 +125,7 @@ class Details(TypedDict, total=False):
     Raw: str | None
     Origin: str | None
     Default: str | None
+    Replaced: list[Replaced]
     Known: bool
     Similar: list[str]
     Type: str
@@ -126,6 +148,9 @@ def _details(config: Config, name: str, inv: Invocation) -> Details:
         "Raw": config.raw(name),
         "Origin": str(origin) if origin else None,
         "Default": config.default(name),
+        "Replaced": [
+            {"Raw": raw, "Origin": str(where)} for one, raw, where in config.replaced() if one.lower() == name.lower()
+        ],
     }
     if knob is None:
         return details | {"Known": False, "Similar": similar_knobs(name)}

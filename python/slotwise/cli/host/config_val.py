@@ -207,7 +207,12 @@ def _trace(parsed: Parsed, config: Config, inv: Invocation) -> None:
             patterns.append(re.compile(word, re.IGNORECASE))
     for name, raw, origin in config.replaced():
         if name.lower() in names or any(pattern.search(name) for pattern in patterns):
-            inv.out(f" # trace: {name}\n  # was: {raw}\n  # set at: {_place(origin)}")
+            inv.out(traced(name, raw, origin))
+
+
+def traced(name: str, raw: str, origin: Origin) -> str:
+    """A value that another has replaced, in the words of HTCondor's tool."""
+    return f" # trace: {name}\n  # was: {raw}\n  # set at: {_place(origin)}"
 
 
 def _value(parsed: Parsed, word: str, config: Config, inv: Invocation) -> bool:

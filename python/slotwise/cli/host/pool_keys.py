@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Mapping
@@ -22,19 +23,25 @@ def keys(args: list[str], inv: Invocation) -> int:
     parser = Parser(inv, "token keys", "The pool's keys by id, the one that signs marked; on the central manager.")
     parser.add_argument("--rotate", "-rotate", action="store_true", help="make a new key, which signs in two minutes")
     parser.add_argument("--remove", "-remove", metavar="KEY", help="remove a key: what it signed is worth nothing then")
+    parser.add_argument("--json", "-json", action="store_true", help="one JSON array, for programs")
     options = parser.take(args)
     if options is None:
         return 0
     secrets = PoolSecrets(inv.home)
+    tell = inv.err if options.json else inv.out
     if options.rotate:
-        inv.out(f"New key {secrets.add_key()}; it signs in two minutes, when all hosts know it.")
+        tell(f"New key {secrets.add_key()}; it signs in two minutes, when all hosts know it.")
     if options.remove:
         secrets.remove_key(options.remove)
-        inv.out(f"Key {options.remove} is removed.")
+        tell(f"Key {options.remove} is removed.")
     if options.rotate or options.remove:
         _tell_collector(inv)
     signs = secrets.signer().kid if secrets.is_central else ""
-    for kid in sorted(secrets.trust().keys):
+    known = sorted(secrets.trust().keys)
+    if options.json:
+        inv.out(json.dumps([{"key": kid, "signs": kid == signs} for kid in known]))
+        return 0
+    for kid in known:
         inv.out(f"{'*' if kid == signs else ' '} {kid}")
     return 0
 

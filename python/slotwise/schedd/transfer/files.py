@@ -52,6 +52,8 @@ class FilePlan(Struct, frozen=True):
     #: Those of them that other jobs have, too, and for which jobs a host keeps them.
     common: tuple[str, ...] = ()
     common_scope: str = ""
+    #: What the job's container image may be called among them.
+    images: frozenset[str] = frozenset()
     #: The proxy certificate that is sent with the job.
     proxy: str = ""
     remaps: Mapping[str, str] = field(default_factory=dict)
@@ -102,6 +104,7 @@ def file_plan(ad: ClassAd, account: str, fallback_account: str, limits_mib: tupl
         return float(found) if isinstance(found, int | float) and not isinstance(found, SpecialValue) else default
 
     sends_executable = ad.get("TransferExecutable", True) is not False
+    images = _images(text)
     return FilePlan(
         owner=account,
         iwd=text("Iwd") or "/",
@@ -109,9 +112,10 @@ def file_plan(ad: ClassAd, account: str, fallback_account: str, limits_mib: tupl
         stdin="" if ad.get("TransferIn", True) is False or is_null(text("In")) else text("In"),
         stdout=text("Out"),
         stderr=text("Err"),
-        inputs=_with_plugins(_with_image(input_list(text), text), text("TransferPlugins")),
-        common=tuple(name for name in _with_image(common_list(text), text) if "://" not in name),
+        inputs=_with_plugins(_with_image(input_list(text), images), text("TransferPlugins")),
+        common=tuple(name for name in _with_image(common_list(text), images) if "://" not in name),
         common_scope=_common_scope(value),
+        images=images,
         remaps=parse_remaps(text("TransferOutputRemaps")),
         preserve_relative=ad.get("PreserveRelativePaths", False) is True,
         transfer=(text("ShouldTransferFiles") or "IF_NEEDED").upper(),
@@ -147,12 +151,18 @@ def _common_scope(value: Callable[[str], object]) -> str:
     return f"DAGManJobId={dag}" if isinstance(dag, int) else f"ClusterId={value('ClusterId')}"
 
 
-def _with_image(inputs: Iterable[str], text: Callable[[str], str]) -> Iterator[str]:
+def _with_image(inputs: Iterable[str], images: frozenset[str]) -> Iterator[str]:
     """The input files, among them a container image that is a directory as itself: ``container_image = unpacked/`` is
-    listed with its slash, as in HTCondor, where only its contents are sent and the job never starts."""
-    image = {text("ContainerImageFullPath"), f"{text('ContainerImage')}/"} if text("ContainerImageFullPath") else set()
+    listed with its slashes, as in HTCondor, where only its contents are sent and the job never starts."""
     for name in inputs:
-        yield (name.rstrip("/") or name) if name in image else name
+        yield name.rstrip("/") if name.rstrip("/") in images else name
+
+
+def _images(text: Callable[[str], str]) -> frozenset[str]:
+    """What the job's container image may be called among its input files, without slashes at the end: as it was given,
+    or as it is spooled. None without one."""
+    full = text("ContainerImageFullPath").rstrip("/")
+    return frozenset((full, text("ContainerImage"))) if full else frozenset()
 
 
 def _with_plugins(inputs: Iterable[str], plugins: str) -> tuple[str, ...]:
@@ -226,6 +236,8 @@ def sources(plan: FilePlan) -> Iterator[tuple[str, str, bool]]:
         if "://" in name:
             continue  # fetched by a plugin at the execution point
         path = os.path.join(plan.iwd, name)
+        if name in plan.images and os.path.isdir(path):
+            path += "/"  # of an image that is a link, what it leads to
         if plan.preserve_relative and not os.path.isabs(name):
             yield path, os.path.normpath(name), False  # a slash at its end has no meaning here
         elif name.endswith("/"):

@@ -143,7 +143,8 @@ fn with_container_image(
     if !list.contains(&image) {
         list.push(image.clone());
     }
-    let path = image.strip_suffix('/').unwrap_or(&image);
+    // However many slashes end the name of a directory, it is the same directory.
+    let path = image.trim_end_matches('/');
     job.put_text("ContainerImage", path.rsplit('/').next().unwrap_or(path));
     job.put_text("ContainerImageFullPath", &image);
     let source = path.split_once(':').map_or("cedar", |(scheme, _)| scheme);
